@@ -1,0 +1,1 @@
+"""The dataset on disk, its records and filters, and the semantic map."""

@@ -1,0 +1,90 @@
+"""Error classes of l5kit.
+
+Every error of l5kit is an :class:`L5KitError`. Where scripts written for L5Kit 1.x may catch a built-in type, the class
+inherits that built-in too, so that old ``except`` clauses keep working.
+"""
+
+__all__ = [
+    "ConfigError",
+    "CorruptedDataError",
+    "DatasetFormatError",
+    "DatasetNotFoundError",
+    "IndexOutOfRangeError",
+    "InvalidArgumentError",
+    "L5KitError",
+    "MissingArrayError",
+    "MissingDependencyError",
+    "NegativeIndexError",
+    "ReadOnlyDatasetError",
+    "SampleError",
+    "TrackNotFoundError",
+    "UnpicklableStoreError",
+    "UnsupportedValueError",
+]
+
+
+class L5KitError(Exception):
+    """Base class of all errors that l5kit raises on purpose."""
+
+    def __str__(self) -> str:
+        """Return the message itself, also for the classes that inherit ``KeyError`` (which would quote it)."""
+        return Exception.__str__(self)
+
+
+class ConfigError(L5KitError, KeyError, ValueError):
+    """A configuration key is missing, of the wrong type or out of range; the message names its YAML path."""
+
+
+class InvalidArgumentError(L5KitError, AssertionError, ValueError):
+    """An argument has a shape or value that is not allowed (an ``AssertionError`` in L5Kit 1.x)."""
+
+
+class UnsupportedValueError(L5KitError, NotImplementedError, ValueError):
+    """An argument names a variant that does not exist (a ``NotImplementedError`` in L5Kit 1.x)."""
+
+
+class MissingDependencyError(L5KitError, ImportError):
+    """An optional library is needed; the message names the extra that installs it."""
+
+
+class TrackNotFoundError(L5KitError, IndexError, ValueError):
+    """The requested track is not in the current frame or does not pass the label filter."""
+
+
+class SampleError(L5KitError, RuntimeError):
+    """A dataset could not make one of its samples; the message names it and the cause is chained.
+
+    It is never an ``IndexError``, so that a ``for`` loop over the dataset does not end silently.
+    """
+
+
+class IndexOutOfRangeError(L5KitError, IndexError):
+    """An index lies behind the end."""
+
+
+class NegativeIndexError(L5KitError, IndexError, ValueError):
+    """A negative index reaches before the start (a ``ValueError`` in L5Kit 1.x)."""
+
+
+class DatasetNotFoundError(L5KitError, ValueError, FileNotFoundError):
+    """There is no dataset at the given place (a ``ValueError`` in L5Kit 1.x)."""
+
+
+class MissingArrayError(L5KitError, KeyError):
+    """A dataset lacks one of the arrays that every dataset must have."""
+
+
+class DatasetFormatError(L5KitError, ValueError):
+    """An array of a dataset has the wrong record type, shape or length."""
+
+
+class CorruptedDataError(L5KitError, OSError, ValueError):
+    """A file of a dataset cannot be decoded, is short or is missing; the message names it."""
+
+
+class ReadOnlyDatasetError(L5KitError, PermissionError):
+    """A dataset that was opened for reading, or whose store cannot be changed, was written to."""
+
+
+class UnpicklableStoreError(L5KitError, TypeError):
+    """A dataset held in this process's memory cannot be handed to another process."""

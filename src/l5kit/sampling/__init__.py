@@ -1,0 +1,1 @@
+"""l5kit.sampling."""
