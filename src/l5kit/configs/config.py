@@ -1,0 +1,104 @@
+"""Read and write configuration files and the metadata of a dataset folder."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from l5kit.errors import ConfigError
+
+
+def load_config_data(path: str) -> dict[str, Any]:
+    """Return the content of a YAML configuration file, as it stands there: no defaults, no checks.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ConfigError: The file is not YAML, or not a mapping at its top level.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            cfg = yaml.load(file, Loader=yaml.FullLoader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"configuration file {path} is not valid YAML: {error}") from error
+    return _require_mapping(cfg, path)
+
+
+def save_config_data(data: dict[str, Any], path: str) -> None:
+    """Write a configuration as YAML with sorted keys, replacing the file.
+
+    NumPy arrays and scalars, tuples and paths are written as plain lists, numbers and text, so that
+    :func:`load_config_data` reads them back.
+    """
+    text = yaml.safe_dump(_as_plain(data), sort_keys=True)
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load_metadata(metadata_path: str) -> dict[str, Any]:
+    """Return the content of a dataset's ``meta.json``.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ConfigError: The file is not JSON, or not an object at its top level.
+    """
+    try:
+        with open(metadata_path, encoding="utf-8") as file:
+            metadata = json.load(file)
+    except ValueError as error:
+        raise ConfigError(f"metadata file {metadata_path} is not valid JSON: {error}") from error
+    return _require_mapping(metadata, metadata_path)
+
+
+def load_matrix(metadata: Mapping[str, Any], key: str, *, path: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return one of the 4x4 matrices of a ``meta.json`` as float64.
+
+    Args:
+        metadata: Content of the file, from :func:`load_metadata`.
+        key: ``world_to_ecef`` or ``ecef_to_aerial``.
+        path: Where the metadata came from, for the error text.
+
+    Raises:
+        ConfigError: The matrix is missing, not 4x4 or not finite.
+    """
+    if key not in metadata:
+        raise ConfigError(f"{path} has no key {key!r}; found {sorted(metadata)}. Take the meta.json of this dataset.")
+    try:
+        matrix = np.asarray(metadata[key], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{path}: {key} must be a 4x4 list of numbers, got {metadata[key]!r}") from error
+    if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
+        raise ConfigError(f"{path}: {key} must be a 4x4 list of finite numbers, got shape {matrix.shape}")
+    return matrix
+
+
+def _require_mapping(content: object, path: str) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} must hold a mapping of sections, got {type(content).__name__}")
+    return content
+
+
+def _as_plain(value: object) -> object:
+    """Return ``value`` built of dicts, lists, text and numbers only."""
+    if isinstance(value, Mapping):
+        return {_as_plain(key): _as_plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple)):
+        return [_as_plain(item) for item in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value

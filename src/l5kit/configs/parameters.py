@@ -1,0 +1,189 @@
+"""Frozen parameters that constructors make once from a configuration dict.
+
+Each class reads only the keys it needs; other keys are ignored, since configurations of L5Kit 1.x carry many.
+A missing or ill-typed key raises :class:`l5kit.errors.ConfigError`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from l5kit.configs.reading import Section
+from l5kit.errors import UnsupportedValueError
+
+SEMANTIC_MAP_TYPES = ("py_semantic", "semantic_debug")
+SATELLITE_MAP_TYPES = ("py_satellite", "satellite_debug")
+BOX_MAP_TYPES = ("py_semantic", "py_satellite", "box_debug")
+MAP_TYPES = ("py_semantic", "semantic_debug", "py_satellite", "satellite_debug", "box_debug", "stub_debug")
+IMAGE_DTYPES = ("float32", "uint8")
+OUT_OF_BOUNDS_MODES = ("error", "pad")
+
+
+@dataclass(frozen=True)
+class RasterGeometry:
+    """Size, scale and orientation of a raster.
+
+    Attributes:
+        raster_size_px: Width (columns) and height (rows).
+        pixel_size_m: Metres per pixel along columns and rows.
+        center_in_raster_ratio: Where the agent of interest sits, as fractions of width and height.
+        set_origin_to_bottom: Whether the left side of the agent is up in the raster (else down).
+    """
+
+    raster_size_px: tuple[int, int]
+    pixel_size_m: tuple[float, float]
+    center_in_raster_ratio: tuple[float, float]
+    set_origin_to_bottom: bool
+
+    @classmethod
+    def from_cfg(cls, cfg: Mapping[str, Any]) -> "RasterGeometry":
+        """Read the four geometry keys of ``raster_params``."""
+        section = Section.of(cfg, "raster_params")
+        return cls(
+            raster_size_px=section.integer_pair("raster_size", minimum=1),
+            pixel_size_m=section.number_pair("pixel_size", above=0.0),
+            center_in_raster_ratio=section.number_pair("ego_center"),
+            set_origin_to_bottom=section.boolean("set_origin_to_bottom"),
+        )
+
+
+@dataclass(frozen=True)
+class RasterizerParams:
+    """What a rasterizer of one map type is built from; what its map type does not need is None.
+
+    Attributes:
+        geometry: Size, scale and orientation of the raster.
+        map_type: One of :data:`MAP_TYPES`.
+        filter_agents_threshold: Strict lower bound of the summed probability of the classes that are drawn.
+        history_num_frames: Past frames that are drawn.
+        render_ego_history: Whether past boxes of the agent of interest are drawn.
+        semantic_map_key: Path of the semantic map relative to the data folder.
+        satellite_map_key: Path of the aerial picture relative to the data folder.
+        dataset_meta_key: Path of meta.json relative to the data folder.
+        solid_boxes: Whether overlapping boxes are filled (L5Kit 1.x leaves holes where they overlap).
+        image_dtype: ``float32`` (0 to 1) or ``uint8`` (0 to 255).
+        satellite_out_of_bounds: ``error`` or ``pad`` (with black) for crops that leave the aerial picture.
+    """
+
+    geometry: RasterGeometry
+    map_type: str
+    filter_agents_threshold: float | None
+    history_num_frames: int | None
+    render_ego_history: bool | None
+    semantic_map_key: str | None
+    satellite_map_key: str | None
+    dataset_meta_key: str | None
+    solid_boxes: bool = False
+    image_dtype: str = "float32"
+    satellite_out_of_bounds: str = "error"
+
+    @classmethod
+    def from_cfg(cls, cfg: Mapping[str, Any]) -> "RasterizerParams":
+        """Read what the map type of the configuration needs.
+
+        Raises:
+            UnsupportedValueError: ``raster_params.map_type`` is none of :data:`MAP_TYPES`.
+            ConfigError: A needed key is missing or of the wrong type.
+        """
+        raster = Section.of(cfg, "raster_params")
+        map_type = raster.text("map_type")
+        if map_type not in MAP_TYPES:
+            raise UnsupportedValueError(f"raster_params.map_type: expected one of {MAP_TYPES}, got {map_type!r}")
+        has_boxes, is_semantic = map_type in BOX_MAP_TYPES, map_type in SEMANTIC_MAP_TYPES
+        is_satellite = map_type in SATELLITE_MAP_TYPES
+        model = Section.of(cfg, "model_params") if has_boxes else None
+        return cls(
+            geometry=RasterGeometry.from_cfg(cfg),
+            map_type=map_type,
+            filter_agents_threshold=raster.number("filter_agents_threshold") if has_boxes else None,
+            history_num_frames=model.integer("history_num_frames", minimum=0) if model else None,
+            render_ego_history=model.boolean("render_ego_history") if model else None,
+            semantic_map_key=raster.text("semantic_map_key") if is_semantic else None,
+            satellite_map_key=raster.text("satellite_map_key") if is_satellite else None,
+            dataset_meta_key=raster.text("dataset_meta_key") if is_semantic or is_satellite else None,
+            solid_boxes=raster.boolean("solid_boxes", default=False),
+            image_dtype=raster.text("image_dtype", allowed=IMAGE_DTYPES, default="float32"),
+            satellite_out_of_bounds=raster.text(
+                "satellite_out_of_bounds", allowed=OUT_OF_BOUNDS_MODES, default="error"
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How a sample is cut out of a scene.
+
+    Attributes:
+        history_num_frames: Past steps, the current frame not counted.
+        future_num_frames: Future steps.
+        step_time_s: Time between two recorded frames.
+        history_step_size: Recorded frames per past step.
+        future_step_size: Recorded frames per future step.
+        filter_agents_threshold: Strict lower bound of the summed probability of the kept classes.
+    """
+
+    history_num_frames: int
+    future_num_frames: int
+    step_time_s: float
+    history_step_size: int
+    future_step_size: int
+    filter_agents_threshold: float
+
+    @classmethod
+    def from_cfg(cls, cfg: Mapping[str, Any]) -> "SamplingParams":
+        """Read the keys of ``model_params`` and ``raster_params`` that EgoDataset and AgentDataset need."""
+        model = Section.of(cfg, "model_params")
+        return cls(
+            history_num_frames=model.integer("history_num_frames", minimum=0),
+            future_num_frames=model.integer("future_num_frames", minimum=0),
+            step_time_s=model.number("step_time", above=0.0),
+            history_step_size=model.integer("history_step_size", minimum=1, default=1),
+            future_step_size=model.integer("future_step_size", minimum=1, default=1),
+            filter_agents_threshold=read_filter_agents_threshold(cfg),
+        )
+
+
+@dataclass(frozen=True)
+class MapKeys:
+    """Where the semantic map and meta.json lie, relative to the data folder."""
+
+    semantic_map_key: str
+    dataset_meta_key: str
+
+    @classmethod
+    def from_cfg(cls, cfg: Mapping[str, Any]) -> "MapKeys":
+        """Read both keys of ``raster_params``."""
+        section = Section.of(cfg, "raster_params")
+        return cls(section.text("semantic_map_key"), section.text("dataset_meta_key"))
+
+
+def read_filter_agents_threshold(cfg: Mapping[str, Any]) -> float:
+    """Return ``raster_params.filter_agents_threshold`` in the type it has in the configuration."""
+    return Section.of(cfg, "raster_params").number("filter_agents_threshold")
+
+
+def read_disable_traffic_light_faces(cfg: Mapping[str, Any]) -> bool:
+    """Return ``raster_params.disable_traffic_light_faces``; it is read for every sample, as users change it."""
+    try:
+        value = cfg["raster_params"]["disable_traffic_light_faces"]
+    except (KeyError, TypeError):
+        value = None
+    if value is True or value is False:
+        return value
+    return Section.of(cfg, "raster_params").boolean("disable_traffic_light_faces")
+
+
+__all__ = [
+    "BOX_MAP_TYPES",
+    "IMAGE_DTYPES",
+    "MAP_TYPES",
+    "OUT_OF_BOUNDS_MODES",
+    "SATELLITE_MAP_TYPES",
+    "SEMANTIC_MAP_TYPES",
+    "MapKeys",
+    "RasterGeometry",
+    "RasterizerParams",
+    "SamplingParams",
+    "read_disable_traffic_light_faces",
+    "read_filter_agents_threshold",
+]

@@ -1,0 +1,118 @@
+"""Select rows of agents, frames and traffic light faces."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float32Array, FloatArray, RecordArray
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS, TL_FACE_LABEL_TO_INDEX
+
+PERCEPTION_LABELS_TO_KEEP = PERCEPTION_LABELS[3:16]
+"""Labels of road users: every class from car to animal."""
+
+PERCEPTION_LABEL_INDICES_TO_KEEP = [PERCEPTION_LABEL_TO_INDEX[label] for label in PERCEPTION_LABELS_TO_KEEP]
+"""Columns of :data:`PERCEPTION_LABELS_TO_KEEP`."""
+
+_KEPT_COLUMNS = slice(PERCEPTION_LABEL_INDICES_TO_KEEP[0], PERCEPTION_LABEL_INDICES_TO_KEEP[-1] + 1)
+
+
+def _get_label_filter(label_probabilities: Float32Array, threshold: float) -> BoolArray:
+    """Return a mask (N,) of the rows of (N, 17) whose summed probability of the kept classes is above the threshold.
+
+    Sum and comparison are in float32.
+    """
+    mask: BoolArray = np.sum(label_probabilities[:, _KEPT_COLUMNS], axis=1) > np.float32(threshold)
+    return mask
+
+
+def filter_agents_by_labels(agents: RecordArray, threshold: float = 0.5) -> RecordArray:
+    """Return the agents whose summed probability of the kept classes is strictly above the threshold."""
+    return agents[_get_label_filter(agents["label_probabilities"], threshold)]
+
+
+def filter_agents_by_distance(agents: RecordArray, centroid: FloatArray, max_distance: float) -> RecordArray:
+    """Return the agents strictly closer than ``max_distance`` (m) to ``centroid`` (2,), closest first.
+
+    Agents at the same distance keep their order.
+    """
+    distances_m = np.linalg.norm(agents["centroid"] - centroid, axis=-1)
+    order = np.argsort(distances_m, kind="stable")
+    return agents[order[distances_m[order] < max_distance]]
+
+
+def filter_agents_by_track_id(agents: RecordArray, track_id: int) -> RecordArray:
+    """Return the agents of one track."""
+    return agents[agents["track_id"] == track_id]
+
+
+def filter_agents_by_frames(frames: RecordArray, agents: Any) -> list[RecordArray]:
+    """Return the agents of each frame.
+
+    Args:
+        frames: Frames (F,), or a single one, whose intervals are rows of ``agents``.
+        agents: Agents as a NumPy array or an array of a dataset.
+
+    Returns:
+        One array per frame.
+    """
+    return [agents[slice(*interval)] for interval in _intervals(frames, "agent_index_interval")]
+
+
+def filter_tl_faces_by_frames(frames: RecordArray, tl_faces: Any) -> list[RecordArray]:
+    """Return the traffic light faces of each frame; arguments as in :func:`filter_agents_by_frames`."""
+    return [tl_faces[slice(*interval)] for interval in _intervals(frames, "traffic_light_faces_index_interval")]
+
+
+def filter_tl_faces_by_status(tl_faces: RecordArray, status: str) -> RecordArray:
+    """Return the faces with a positive value for a status, one of ``TL_FACE_LABELS``.
+
+    Raises:
+        KeyError: There is no such status.
+    """
+    return tl_faces[tl_faces["traffic_light_face_status"][:, TL_FACE_LABEL_TO_INDEX[status]] > 0]
+
+
+def get_frames_slice_from_scenes(scene_a: RecordArray, scene_b: RecordArray | None = None) -> slice:
+    """Return the rows of ``frames`` from the first of ``scene_a`` to the last of ``scene_b`` (of the same if None)."""
+    return _slice_between(scene_a, scene_b, "frame_index_interval")
+
+
+def get_agents_slice_from_frames(frame_a: RecordArray, frame_b: RecordArray | None = None) -> slice:
+    """Return the rows of ``agents`` from the first of ``frame_a`` to the last of ``frame_b`` (of the same if None)."""
+    return _slice_between(frame_a, frame_b, "agent_index_interval")
+
+
+def get_tl_faces_slice_from_frames(frame_a: RecordArray, frame_b: RecordArray | None = None) -> slice:
+    """Return the rows of the faces from the first of ``frame_a`` to the last of ``frame_b`` (of the same if None)."""
+    return _slice_between(frame_a, frame_b, "traffic_light_faces_index_interval")
+
+
+def get_other_agents_ids(
+    all_agents_ids: Iterable[np.uint64],
+    priority_ids: Iterable[np.uint64],
+    selected_track_id: int | None,
+    max_agents: int,
+) -> list[np.uint64]:
+    """Return at most ``max_agents`` distinct track ids other than the selected one, the priority ids chosen first.
+
+    Their order is that of a Python set filled in the order of choice, as in L5Kit 1.5: deterministic, but neither
+    sorted nor by distance.
+    """
+    chosen: set[np.uint64] = set()
+    for ids in (priority_ids, all_agents_ids):
+        for track_id in ids:
+            if len(chosen) >= max_agents:
+                break
+            if selected_track_id is None or track_id != selected_track_id:
+                chosen.add(track_id)
+    return list(chosen)
+
+
+def _intervals(frames: RecordArray, field: str) -> Any:
+    """Return the interval field of one or several frames as (F, 2) int64."""
+    return np.reshape(frames[field], (-1, 2))
+
+
+def _slice_between(first: Any, last: Any, field: str) -> slice:
+    return slice(first[field][0], (first if last is None else last)[field][1])
