@@ -1,0 +1,50 @@
+# Everything that is done often. `make demo` and `make test` each set up what they need; a second run finds it done.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.l5kit-set-up
+ARGS ?=
+
+# The first interpreter that runs and is new enough. Asking each one matters: a pyenv shim exists even when it cannot run.
+FIND_PYTHON = for python in $(PYTHON) python3.11 python3 python3.13 python3.12 python; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && break; python=; done; \
+	[ -n "$$python" ] || { echo "l5kit needs Python 3.11 or later, and none was found; name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+
+.PHONY: help setup demo test lint format clean
+
+help:  ## Show this list
+	@grep -E '^[a-z]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## */\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(STAMP)  ## Make .venv with the package, its extras and the development tools
+
+# pip older than 25.1 knows no dependency groups.
+$(STAMP): pyproject.toml constraints.txt
+	@$(FIND_PYTHON); \
+	if ! "$(BIN)/python" -c 'import pip' >/dev/null 2>&1; then \
+		echo "Making $(VENV) with $$("$$python" --version)"; "$$python" -m venv --clear "$(VENV)"; fi
+	"$(BIN)/python" -m pip install --quiet --upgrade 'pip>=25.1'
+	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[compat,viz,remote]' --group dev
+	@touch "$@"
+
+demo: setup  ## Make a small city, sample from it and write pictures to demo-out (options: ARGS="--data FOLDER")
+	"$(BIN)/l5kit" demo $(ARGS)
+
+test: lint  ## Check the style and the types, then run all tests (options: ARGS="-k rasters")
+	"$(BIN)/python" -m mypy
+	"$(BIN)/python" -m pytest $(ARGS)
+
+lint: setup  ## Check the style only
+	"$(BIN)/ruff" check
+	"$(BIN)/ruff" format --check
+
+format: setup  ## Mend the style
+	"$(BIN)/ruff" check --fix
+	"$(BIN)/ruff" format
+
+clean:  ## Remove .venv and everything that was built, cached or drawn
+	rm -rf .venv .venv-* build dist demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
