@@ -1,0 +1,125 @@
+"""Boxes of vehicles seen from above: corners, sides and a quick range test.
+
+A box has a centroid, a yaw and an extent: length along the heading, width across it; further columns are ignored.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from l5kit._types import BoolArray, Float64Array
+from l5kit.errors import InvalidArgumentError
+
+_CORNER_SIGNS = ((-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (1.0, -1.0))
+"""Signs of half length and half width: rear right, rear left, front left, front right."""
+
+_SIDE_CORNERS = ((2, 3), (0, 1), (2, 1), (3, 0))
+"""Start and end corner of the front, rear, left and right side."""
+
+
+def compute_box_corners(centroids_m: ArrayLike, yaws_rad: ArrayLike, extents_m: ArrayLike) -> Float64Array:
+    """Return the four corners of each box: rear right, rear left, front left, front right.
+
+    Sine and cosine are taken in the dtype of ``yaws_rad`` (in float32 for the yaw of agent records), everything else is
+    computed in float64.
+
+    Args:
+        centroids_m: Positions of the centres in metres, shape (..., 2).
+        yaws_rad: Headings in radians, shape (...).
+        extents_m: Length and width in metres, shape (..., >= 2); further columns are ignored.
+
+    Returns:
+        Corners in metres, shape (..., 4, 2), in the frame of ``centroids_m``.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit as above.
+    """
+    centroids, yaws, extents = np.asarray(centroids_m, dtype=np.float64), np.asarray(yaws_rad), np.asarray(extents_m)
+    _check_box_shapes(centroids, yaws, extents)
+    cos, sin = np.cos(yaws).astype(np.float64)[..., None], np.sin(yaws).astype(np.float64)[..., None]
+    half_extents = 0.5 * extents[..., None, :2].astype(np.float64)
+    offsets = half_extents * np.array(_CORNER_SIGNS)  # (..., 4, 2), in the frame of the box
+    along, across = offsets[..., 0], offsets[..., 1]
+    corners = np.empty((*yaws.shape, 4, 2))
+    corners[..., 0] = cos * along - sin * across + centroids[..., None, 0]
+    corners[..., 1] = sin * along + cos * across + centroids[..., None, 1]
+    return corners
+
+
+def compute_box_sides(corners_m: ArrayLike) -> Float64Array:
+    """Return the front, rear, left and right side of each box as segments from a start to an end point.
+
+    The front runs from left to right, the rear from right to left, left and right from front to rear.
+
+    Args:
+        corners_m: Corners in metres as :func:`compute_box_corners` orders them, shape (..., 4, 2).
+
+    Returns:
+        Shape (..., 4, 2, 2): side, start or end, xy.
+
+    Raises:
+        InvalidArgumentError: The shape is not (..., 4, 2).
+    """
+    corners = np.asarray(corners_m, dtype=np.float64)
+    if corners.shape[-2:] != (4, 2):
+        raise InvalidArgumentError(f"corners_m has shape {corners.shape}; pass four xy corners a box, (..., 4, 2)")
+    return corners[..., np.array(_SIDE_CORNERS), :]
+
+
+def within_range(
+    ego_centroid_m: ArrayLike, ego_extent_m: ArrayLike, agent_centroids_m: ArrayLike, agent_extents_m: ArrayLike
+) -> BoolArray:
+    """Return which agents are so near that their box could touch the box of the ego, whatever the headings.
+
+    An agent is in range when the distance of the centroids is strictly below half the sum of the two box diagonals.
+
+    Args:
+        ego_centroid_m: Position of the ego in metres, shape (2,), or one for each agent, shape (N, 2).
+        ego_extent_m: Length and width of the ego in metres, shape (>= 2,) or (N, >= 2).
+        agent_centroids_m: Positions of the agents in metres, shape (N, 2).
+        agent_extents_m: Lengths and widths of the agents in metres, shape (N, >= 2).
+
+    Returns:
+        Shape (N,).
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit as above.
+    """
+    ego_centroid, ego_extent = np.asarray(ego_centroid_m, np.float64), np.asarray(ego_extent_m, np.float64)
+    agent_centroids, agent_extents = np.asarray(agent_centroids_m, np.float64), np.asarray(agent_extents_m, np.float64)
+    _check_range_shapes(ego_centroid, ego_extent, agent_centroids, agent_extents)
+    distances_m = np.linalg.norm(ego_centroid - agent_centroids, axis=-1)
+    diagonals_m = np.linalg.norm(ego_extent[..., :2], axis=-1) + np.linalg.norm(agent_extents[:, :2], axis=-1)
+    in_range: BoolArray = distances_m < 0.5 * diagonals_m
+    return in_range
+
+
+def _check_box_shapes(centroids: Float64Array, yaws: Float64Array, extents: Float64Array) -> None:
+    if centroids.shape != (*yaws.shape, 2):
+        raise InvalidArgumentError(
+            f"centroids_m has shape {centroids.shape}, but yaws_rad of shape {yaws.shape} needs {(*yaws.shape, 2)}"
+        )
+    if extents.shape[:-1] != yaws.shape or extents.ndim == 0 or extents.shape[-1] < 2:
+        raise InvalidArgumentError(
+            f"extents_m has shape {extents.shape}, but yaws_rad of shape {yaws.shape} needs that shape"
+            " followed by at least length and width"
+        )
+
+
+def _check_range_shapes(
+    ego_centroid: Float64Array, ego_extent: Float64Array, agent_centroids: Float64Array, agent_extents: Float64Array
+) -> None:
+    num_agents = len(agent_centroids) if agent_centroids.ndim else 0
+    if agent_centroids.shape != (num_agents, 2):
+        raise InvalidArgumentError(f"agent_centroids_m has shape {agent_centroids.shape}; pass shape (N, 2)")
+    if agent_extents.ndim != 2 or len(agent_extents) != num_agents or agent_extents.shape[1] < 2:
+        raise InvalidArgumentError(
+            f"agent_extents_m has shape {agent_extents.shape}; for {num_agents} agents pass ({num_agents}, >= 2)"
+        )
+    if ego_centroid.shape not in ((2,), (num_agents, 2)):
+        raise InvalidArgumentError(
+            f"ego_centroid_m has shape {ego_centroid.shape}; pass (2,), or ({num_agents}, 2) like the agents"
+        )
+    if ego_extent.ndim == 0 or ego_extent.shape[:-1] not in ((), (num_agents,)) or ego_extent.shape[-1] < 2:
+        raise InvalidArgumentError(
+            f"ego_extent_m has shape {ego_extent.shape}; pass (>= 2,), or ({num_agents}, >= 2) like the agents"
+        )
