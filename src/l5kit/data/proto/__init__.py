@@ -1,0 +1,1 @@
+"""Protobuf schema of the semantic map."""
