@@ -1,1 +1,17 @@
-"""l5kit.random."""
+"""Seeded generators of random samples."""
+
+from l5kit.random.random_generator import (
+    GaussianRandomGenerator,
+    LambdaRandomGenerator,
+    RandomGenerator,
+    ReplayRandomGenerator,
+    UniformRandomGenerator,
+)
+
+__all__ = [
+    "GaussianRandomGenerator",
+    "LambdaRandomGenerator",
+    "RandomGenerator",
+    "ReplayRandomGenerator",
+    "UniformRandomGenerator",
+]

@@ -1,0 +1,142 @@
+"""Perturbed starts of the AV from which it steers back to the recorded path."""
+
+import warnings
+
+import numpy as np
+
+from l5kit._types import Float64Array, RecordArray
+from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.transform import rotations33_as_yaws, yaw_as_rotation33, yaws_as_rotations33
+from l5kit.kinematic.ackerman_steering_model import fit_ackerman_model_exact
+from l5kit.kinematic.perturbation import Perturbation
+from l5kit.random.random_generator import RandomGenerator
+from l5kit.random.seeding import derive_rng, split_seed
+
+
+class AckermanPerturbation(Perturbation):
+    """Moves the current pose of the AV by a random offset and steers it back to the recorded path.
+
+    The older history keeps the recorded path. Frames of the AV move also when an agent is the target of the sample. The
+    path is rounded to float32 first (about 6e-5 m at 1 km), and moved frames keep their z but lose roll and pitch.
+
+    Whether a sample is perturbed is drawn from NumPy's global state by default, as in L5Kit 1.x; with ``rng``, and
+    after ``reseed``, from a generator of its own.
+
+    Args:
+        random_offset_generator: Returns three offsets a call: lateral (left) m, longitudinal (forward) m, yaw rad.
+        perturb_prob: Probability that a sample is perturbed, in [0, 1]. 0 gives a ``RuntimeWarning``.
+        min_displacement: Length in metres of the recorded future below which only the longitudinal offset is applied.
+        rng: Generator of the decision whether to perturb.
+
+    Raises:
+        InvalidArgumentError: ``perturb_prob`` is not in [0, 1].
+    """
+
+    def __init__(
+        self,
+        random_offset_generator: RandomGenerator,
+        perturb_prob: float,
+        min_displacement: float = 0,
+        *,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        if not 0 <= perturb_prob <= 1:
+            raise InvalidArgumentError(f"perturb_prob is {perturb_prob}; a probability lies in [0, 1]")
+        if perturb_prob == 0:
+            warnings.warn(
+                "perturb_prob is 0, so nothing will be perturbed; pass no perturbation instead",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        self.random_offset_generator = random_offset_generator
+        self.perturb_prob = perturb_prob
+        self.min_displacement = min_displacement
+        self.rng = rng
+
+    def reseed(self, seed: int) -> None:
+        """Go on with own generators of the decision and of the offsets, whose streams belong to ``seed``.
+
+        Args:
+            seed: At least 0.
+
+        Raises:
+            InvalidArgumentError: ``seed`` is negative.
+        """
+        decision_seed, offset_seed = split_seed(seed, 2)
+        self.rng = derive_rng(decision_seed)
+        if isinstance(self.random_offset_generator, RandomGenerator):  # L5Kit 1.x took any callable
+            self.random_offset_generator.reseed(offset_seed)
+
+    def perturb(self, history_frames: RecordArray, future_frames: RecordArray) -> tuple[RecordArray, RecordArray]:
+        """Return copies of the frames, perturbed with probability ``perturb_prob``.
+
+        Where perturbed, the current frame gets the moved pose and every future frame a pose of the fitted path (see
+        :func:`fit_ackerman_model_exact`). Without future frames nothing is perturbed. The arguments are not changed.
+
+        Args:
+            history_frames: Frames with ``ego_translation`` and ``ego_rotation``, newest (the current one) first.
+            future_frames: Frames with the same fields, nearest first.
+
+        Returns:
+            History and future frames in the order, the lengths and the record types of the arguments.
+
+        Raises:
+            InvalidArgumentError: The sample is to be perturbed but ``history_frames`` is empty, or the offset generator
+                does not return three values.
+        """
+        history, future = np.array(history_frames), np.array(future_frames)
+        if self._draw_uniform() >= self.perturb_prob:
+            return history, future
+        if len(history) == 0:
+            raise InvalidArgumentError("history_frames is empty; its first frame must be the current one")
+        if len(future) == 0:
+            return history, future
+        path = np.concatenate([_frames_as_path(history[:1]), _frames_as_path(future)])
+        step_lengths_m = np.hypot(*np.diff(path[:, :2], axis=0).T)
+        start = self._move_start(path[0], float(step_lengths_m.sum()))
+        _write_path(history[:1], start[None])
+        _write_path(future, _fit_path(start, path[1:], step_lengths_m))
+        return history, future
+
+    def _draw_uniform(self) -> float:
+        if self.rng is None:
+            return float(np.random.rand())  # noqa: NPY002 - the same draws as L5Kit 1.x
+        return float(self.rng.random())
+
+    def _move_start(self, pose: Float64Array, displacement_m: float) -> Float64Array:
+        """Return the pose (x, y, yaw) moved by offsets that are drawn here."""
+        offsets = np.asarray(self.random_offset_generator(), dtype=np.float64)
+        if offsets.shape != (3,):
+            raise InvalidArgumentError(
+                f"random_offset_generator returned shape {offsets.shape}; it must return (lateral, longitudinal, yaw)"
+            )
+        lateral_m, longitudinal_m, yaw_rad = offsets
+        if displacement_m < self.min_displacement:
+            lateral_m, yaw_rad = 0.0, 0.0
+        shift_m = yaw_as_rotation33(pose[2])[:2, :2] @ (longitudinal_m, lateral_m)
+        return np.array([pose[0] + shift_m[0], pose[1] + shift_m[1], pose[2] + yaw_rad])
+
+
+def _frames_as_path(frames: RecordArray) -> Float64Array:
+    """Return (N, 3) x, y, yaw, rounded to float32."""
+    path = np.empty((len(frames), 3), dtype=np.float32)
+    path[:, :2] = frames["ego_translation"][:, :2]
+    path[:, 2] = rotations33_as_yaws(frames["ego_rotation"])
+    return path.astype(np.float64)
+
+
+def _write_path(frames: RecordArray, path: Float64Array) -> None:
+    """Write (N, 3) x, y, yaw into frames that belong to this module; z stays."""
+    frames["ego_translation"][:, :2] = path[:, :2]
+    frames["ego_rotation"] = yaws_as_rotations33(path[:, 2])
+
+
+def _fit_path(start: Float64Array, goals: Float64Array, step_lengths_m: Float64Array) -> Float64Array:
+    """Return the (N, 3) drivable path from a start pose near the goal poses; the goal speeds have no weight."""
+    x0, y0, r0 = start.tolist()
+    gx, gy, gr = goals.T
+    ones, zeros = np.ones_like(gx), np.zeros_like(gx)
+    x, y, r, *_ = fit_ackerman_model_exact(
+        x0, y0, r0, float(step_lengths_m[0]), gx, gy, gr, step_lengths_m, ones, ones, ones, zeros
+    )
+    return np.stack([x, y, r], axis=1)

@@ -1,0 +1,44 @@
+"""Random streams that belong to one process or worker."""
+
+import numpy as np
+
+from l5kit.errors import InvalidArgumentError
+
+
+def derive_rng(seed: int, *, random_seed: int | None = None) -> np.random.Generator:
+    """Return a generator whose stream depends on a worker's seed and on the seed of the object that draws from it.
+
+    Equal arguments give equal streams; different ones give streams that are independent of each other, and of
+    ``np.random.default_rng(random_seed)``.
+
+    Args:
+        seed: Seed of the worker, at least 0.
+        random_seed: Seed of the object, at least 0; None if it has none.
+
+    Raises:
+        InvalidArgumentError: A seed is negative.
+    """
+    _check_seed("seed", seed)
+    if random_seed is None:
+        return np.random.default_rng(np.random.SeedSequence(int(seed)))
+    _check_seed("random_seed", random_seed)
+    return np.random.default_rng(np.random.SeedSequence(int(random_seed), spawn_key=(int(seed),)))
+
+
+def split_seed(seed: int, num_seeds: int) -> list[int]:
+    """Return seeds that depend on one seed and are independent of each other, one for each part of an object.
+
+    Args:
+        seed: At least 0.
+        num_seeds: How many to make.
+
+    Raises:
+        InvalidArgumentError: ``seed`` is negative.
+    """
+    _check_seed("seed", seed)
+    return [int(part) for part in np.random.SeedSequence(int(seed)).generate_state(num_seeds, np.uint64)]
+
+
+def _check_seed(name: str, seed: int) -> None:
+    if seed < 0:
+        raise InvalidArgumentError(f"{name} is {seed}; seeds are integers of at least 0")
