@@ -1,0 +1,78 @@
+"""Pictures in the one form that all writers take: RGB, channels last, uint8, of a given size."""
+
+from collections.abc import Iterable, Iterator
+
+import cv2
+import numpy as np
+
+from l5kit._types import NumericArray, UInt8Array
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["as_rgb", "checked_resolution", "resized", "rgb_frames"]
+
+
+def as_rgb(image: NumericArray, *, name: str = "image") -> UInt8Array:
+    """Return the picture with three channels, channels last.
+
+    The last axis is looked at first, so a colour picture of height 3 is not taken for a channel-first one.
+
+    Args:
+        image: uint8, RGB ``[H, W, 3]``, channel-first RGB ``[3, H, W]``, or grayscale ``[H, W]`` or ``[H, W, 1]``.
+        name: What an error calls the picture.
+
+    Returns:
+        uint8 ``[H, W, 3]``, contiguous; the input itself where it already is that.
+
+    Raises:
+        InvalidArgumentError: Another type or shape, or no pixel at all.
+    """
+    image = np.asarray(image)
+    if image.dtype != np.uint8:
+        raise InvalidArgumentError(
+            f"{name} is of type {image.dtype}, and pictures are uint8 with values 0 to 255; "
+            "a raster with values in [0, 1] becomes one with rasterizer.to_rgb(...)"
+        )
+    if image.size and image.ndim == 3 and image.shape[-1] == 3:
+        return np.ascontiguousarray(image)
+    if image.size and image.ndim == 3 and image.shape[0] == 3:
+        return np.ascontiguousarray(image.transpose(1, 2, 0))
+    if image.size and (image.ndim == 2 or (image.ndim == 3 and image.shape[-1] == 1)):
+        return np.repeat(image.reshape(*image.shape[:2], 1), 3, axis=2)
+    raise InvalidArgumentError(
+        f"{name} has the shape {image.shape}; allowed are [H, W, 3], [3, H, W], [H, W] and [H, W, 1]"
+    )
+
+
+def checked_resolution(resolution: Iterable[int]) -> tuple[int, int]:
+    """Return ``(width, height)`` in pixels as plain ints.
+
+    Raises:
+        InvalidArgumentError: Not two whole numbers of at least 1.
+    """
+    values = tuple(resolution)
+    if len(values) != 2 or any(value != int(value) or value < 1 for value in values):
+        raise InvalidArgumentError(
+            f"resolution is {values}; allowed is (width, height) in whole pixels, each at least 1"
+        )
+    return int(values[0]), int(values[1])
+
+
+def resized(image: UInt8Array, resolution: tuple[int, int], interpolation: int) -> UInt8Array:
+    """Return the ``[H, W, 3]`` picture at ``(width, height)`` pixels; itself where it already has that size."""
+    width, height = resolution
+    if image.shape[:2] == (height, width):
+        return image
+    return np.asarray(cv2.resize(image, (width, height), interpolation=interpolation), dtype=np.uint8)
+
+
+def rgb_frames(images: Iterable[NumericArray], resolution: tuple[int, int], interpolation: int) -> Iterator[UInt8Array]:
+    """Yield every picture as uint8 ``[height, width, 3]``, one at a time.
+
+    Raises:
+        InvalidArgumentError: A picture that :func:`as_rgb` refuses, or no picture at all.
+    """
+    index = -1
+    for index, image in enumerate(images):
+        yield resized(as_rgb(image, name=f"images[{index}]"), resolution, interpolation)
+    if index < 0:
+        raise InvalidArgumentError("images is empty; a film needs at least one picture")

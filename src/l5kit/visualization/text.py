@@ -1,0 +1,75 @@
+"""Text in pictures, in the typeface that Pillow brings, so that it looks the same on every machine."""
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from l5kit._types import NumericArray, UInt8Array
+from l5kit.errors import InvalidArgumentError
+from l5kit.visualization.images import as_rgb
+
+__all__ = ["draw_text", "fitted_text", "text_size_px"]
+
+_ELLIPSIS = "..."
+
+
+def text_size_px(text: str, *, size_px: int) -> tuple[int, int]:
+    """Return ``(width, height)`` in pixels of one line of text; the height is that of a line, whatever its letters."""
+    font = ImageFont.load_default(size_px)
+    width = font.getbbox(_printable(text))[2]
+    height = font.getbbox("|")[3]
+    return int(np.ceil(width)), int(np.ceil(height))
+
+
+def fitted_text(text: str, *, width_px: int, size_px: int) -> str:
+    """Return the text, with its end replaced by an ellipsis as far as is needed to fit into the width."""
+    font = ImageFont.load_default(size_px)
+    text = _printable(text)
+    shortened = (text[:end].rstrip() + _ELLIPSIS for end in range(len(text) - 1, 0, -1))
+    return next((line for line in (text, *shortened) if font.getbbox(line)[2] <= width_px), "")
+
+
+def draw_text(
+    image: NumericArray,
+    texts: list[str],
+    positions_px: NumericArray,
+    *,
+    rgb_color: tuple[int, int, int],
+    size_px: int = 13,
+    outline_rgb: tuple[int, int, int] | None = None,
+) -> UInt8Array:
+    """Return a copy of the picture with one line of text at each position.
+
+    Args:
+        image: uint8 picture of a form that :func:`l5kit.visualization.images.as_rgb` takes.
+        texts: N lines of ASCII letters; the typeface has no others, and each of those becomes a question mark.
+        positions_px: ``[N, 2]`` upper left corners as (column, row).
+        rgb_color: 0 to 255 each.
+        size_px: Height of the typeface.
+        outline_rgb: Colour of a line of one pixel around the letters, which keeps them legible on any ground.
+
+    Returns:
+        uint8 ``[H, W, 3]``.
+
+    Raises:
+        InvalidArgumentError: Another number of positions than of texts, or a picture of another form.
+    """
+    places = np.asarray(positions_px, dtype=np.float64).reshape(-1, 2)
+    if len(places) != len(texts):
+        raise InvalidArgumentError(f"positions_px has {len(places)} rows for {len(texts)} texts; give one per text")
+    picture = Image.fromarray(as_rgb(image))
+    pen = ImageDraw.Draw(picture)
+    font = ImageFont.load_default(size_px)
+    for text, (column, row) in zip(texts, places.tolist(), strict=True):
+        pen.text(
+            (column, row),
+            _printable(text),
+            fill=rgb_color,
+            font=font,
+            stroke_width=0 if outline_rgb is None else 1,
+            stroke_fill=outline_rgb,
+        )
+    return np.array(picture, dtype=np.uint8)
+
+
+def _printable(text: str) -> str:
+    return text.encode("ascii", errors="replace").decode("ascii")

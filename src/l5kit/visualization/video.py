@@ -1,0 +1,105 @@
+"""Video files."""
+
+import os
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from l5kit._types import NumericArray, UInt8Array
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, UnsupportedValueError
+from l5kit.visualization.files import replaced_when_complete
+from l5kit.visualization.images import checked_resolution, rgb_frames
+
+__all__ = ["write_video"]
+
+BROWSER_CODEC = "h264"
+
+
+def write_video(
+    output_filepath: str | os.PathLike[str],
+    images: Iterable[NumericArray],
+    resolution: tuple[int, int],
+    fps: float = 24.0,
+    codec: str = "FMP4",
+    interpolation: int = cv2.INTER_CUBIC,
+) -> None:
+    """Write pictures as a video file.
+
+    The container follows the ending of the file name. An odd width or height is made even by repeating the last column
+    or row, because the codecs store colour for two by two pixels. The file appears complete or not at all.
+
+    Args:
+        output_filepath: The file to write, such as ``scene.mp4``; an older one is replaced.
+        images: uint8 pictures, RGB ``[H, W, 3]``, channel-first ``[3, H, W]`` or grayscale ``[H, W]``, of any sizes.
+        resolution: ``(width, height)`` in pixels; pictures of another size are resized.
+        fps: Frames per second.
+        codec: Four characters for OpenCV's writer (the default plays in desktop players), or ``"h264"``, which browsers
+            play and which needs the extra ``viz``.
+        interpolation: OpenCV's interpolation flag for resizing.
+
+    Raises:
+        InvalidArgumentError: No picture, a picture that is not uint8 or of another shape, or a wrong resolution or
+            rate.
+        UnsupportedValueError: The codec is unknown, or the container cannot hold it.
+        MissingDependencyError: ``codec="h264"`` without the extra ``viz``.
+        FileNotFoundError: The folder of ``output_filepath`` does not exist.
+    """
+    if not 0 < fps < float("inf"):
+        raise InvalidArgumentError(f"fps is {fps}; allowed is a finite number of frames a second above 0")
+    width, height = checked_resolution(resolution)
+    even_resolution = (width + width % 2, height + height % 2)
+    frames = _padded(rgb_frames(images, (width, height), interpolation), even_resolution)
+    write = _write_h264 if codec.lower() == BROWSER_CODEC else _write_with_opencv
+    with replaced_when_complete(output_filepath) as path:
+        write(path, frames, resolution=even_resolution, fps=fps, codec=codec)
+
+
+def _padded(frames: Iterable[UInt8Array], resolution: tuple[int, int]) -> Iterator[UInt8Array]:
+    width, height = resolution
+    for frame in frames:
+        yield np.pad(frame, ((0, height - frame.shape[0]), (0, width - frame.shape[1]), (0, 0)), mode="edge")
+
+
+def _write_with_opencv(
+    path: Path, frames: Iterable[UInt8Array], *, resolution: tuple[int, int], fps: float, codec: str
+) -> None:
+    if len(codec) != 4:
+        raise UnsupportedValueError(
+            f"codec is {codec!r}; allowed are four characters such as 'FMP4', or {BROWSER_CODEC!r}"
+        )
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*codec), fps, resolution)
+    if not writer.isOpened():
+        raise UnsupportedValueError(
+            f"codec {codec!r} cannot be written to a {path.suffix or 'nameless'} file by this OpenCV; "
+            f"try 'FMP4' with .mp4, 'MJPG' with .avi, or {BROWSER_CODEC!r} with .mp4"
+        )
+    try:
+        for frame in frames:
+            writer.write(cv2.cvtColor(frame, cv2.COLOR_RGB2BGR))
+    finally:
+        writer.release()
+
+
+def _write_h264(
+    path: Path, frames: Iterable[UInt8Array], *, resolution: tuple[int, int], fps: float, codec: str
+) -> None:
+    try:
+        import av
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"codec={codec!r} needs PyAV, which the extra viz brings: pip install 'l5kit2[viz]'"
+        ) from error
+    try:
+        container = av.open(str(path), mode="w", options={"movflags": "+faststart"})
+    except (ValueError, av.FFmpegError) as error:
+        raise UnsupportedValueError(f"codec {codec!r} cannot be written to a {path.suffix} file; try .mp4") from error
+    with container:
+        stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(100_000))
+        stream.width, stream.height = resolution
+        stream.pix_fmt = "yuv420p"  # the only layout that all browsers decode
+        for frame in frames:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        container.mux(stream.encode())
