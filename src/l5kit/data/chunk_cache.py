@@ -1,0 +1,59 @@
+"""A cache for decoded chunks of arrays."""
+
+import contextlib
+from collections import OrderedDict
+from typing import Any
+
+from l5kit._types import NumericArray
+
+
+class ChunkCache:
+    """Decoded chunks of several arrays, the least recently used given up first when a size is exceeded.
+
+    It may be used from several threads. Pickled, it is empty.
+
+    Args:
+        max_bytes: Upper bound of the decoded size of all chunks kept.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.num_bytes = 0
+        self._chunks: OrderedDict[tuple[str, int], NumericArray] = OrderedDict()
+
+    def get(self, key: tuple[str, int]) -> NumericArray | None:
+        """Return a chunk if it is kept."""
+        chunk = self._chunks.get(key)
+        if chunk is not None:
+            with contextlib.suppress(KeyError):  # another thread has just given it up
+                self._chunks.move_to_end(key)
+        return chunk
+
+    def put(self, key: tuple[str, int], chunk: NumericArray) -> None:
+        """Keep a chunk, unless it is larger than the whole cache."""
+        if chunk.nbytes > self.max_bytes:
+            return
+        self.discard(key)
+        self._chunks[key] = chunk
+        self.num_bytes += chunk.nbytes
+        while self.num_bytes > self.max_bytes:
+            try:
+                _, oldest = self._chunks.popitem(last=False)
+            except KeyError:  # another thread has emptied it
+                break
+            self.num_bytes -= oldest.nbytes
+
+    def discard(self, key: tuple[str, int]) -> None:
+        """Give up a chunk."""
+        chunk = self._chunks.pop(key, None)
+        if chunk is not None:
+            self.num_bytes -= chunk.nbytes
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"max_bytes": self.max_bytes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["max_bytes"])  # type: ignore[misc]

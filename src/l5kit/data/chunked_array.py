@@ -1,0 +1,244 @@
+"""Arrays of records that read whole chunks once and answer from the decoded ones.
+
+One access through zarr-python 3 costs about a millisecond, whatever its size. :class:`ChunkedArray` therefore reads a
+chunk as a whole when it first needs it and keeps it decoded, in a cache bounded in bytes.
+"""
+
+import copy
+import os
+import pickle
+from typing import Any
+
+import numpy as np
+from zarr.core.sync import sync
+from zarr.storage import LocalStore
+
+from l5kit._types import NumericArray
+from l5kit.data.chunk_cache import ChunkCache
+from l5kit.data.record_sequence import RecordSequence
+from l5kit.data.stores import describe_file, is_process_memory, store_signature
+from l5kit.errors import (
+    CorruptedDataError,
+    IndexOutOfRangeError,
+    ReadOnlyDatasetError,
+    UnpicklableStoreError,
+)
+
+
+class ChunkedArray(RecordSequence):
+    """One array of a dataset on a store, with decoded chunks kept in a cache.
+
+    Reading and writing follow NumPy and zarr: ``array[3]``, ``array[10:20]`` (a copy), ``array["centroid"]``,
+    ``array[mask]``, ``array[5:8] = records``, ``array.append(records)``. It works wherever a duck array does, such as
+    in ``dask.array.from_array``. Pickled, it holds the place of its files and no data.
+
+    Args:
+        array: The zarr array, of one axis.
+        cache: Cache for decoded chunks.
+        dtype: Record type to present, which may have fields that are not stored; those are zero. None: as stored.
+    """
+
+    def __init__(self, array: Any, cache: ChunkCache, *, dtype: Any = None) -> None:
+        self.dtype = array.dtype if dtype is None else np.dtype(dtype)
+        self.name = str(array.path)
+        self._array = array
+        self._cache = cache
+        self._last: tuple[int, NumericArray | None] = (-1, None)
+        self._missing: set[int] = set()
+        self._length = int(array.shape[0])
+        self._chunk_length = int(array.chunks[0])
+        self._process = os.getpid()
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def chunks(self) -> tuple[int]:
+        """Rows per chunk, as a tuple."""
+        return (self._chunk_length,)
+
+    @property
+    def zarr_array(self) -> Any:
+        """The underlying zarr array."""
+        if os.getpid() != self._process:
+            self._reopen()
+        return self._array
+
+    def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
+        """Return rows [start, stop) as a read-only array: a view where one chunk holds them; see the base class."""
+        if stop <= start:
+            return np.empty(0, dtype=self.dtype)
+        first, last = start // self._chunk_length, (stop - 1) // self._chunk_length
+        offset = first * self._chunk_length
+        if first == last:
+            view: NumericArray = self._chunk(first, strict)[start - offset : stop - offset]
+            return view
+        rows = np.empty(stop - start, dtype=self.dtype)
+        for index in range(first, last + 1):
+            offset = index * self._chunk_length
+            low, high = max(start, offset), min(stop, offset + self._chunk_length)
+            rows[low - start : high - start] = self._chunk(index, strict)[low - offset : high - offset]
+        rows.setflags(write=False)
+        return rows
+
+    def _block_of(self, row: int) -> tuple[int, NumericArray]:
+        index = row // self._chunk_length
+        return index * self._chunk_length, self._chunk(index, False)
+
+    def _chunk(self, index: int, strict: bool) -> NumericArray:
+        """Return the decoded rows of a chunk, read-only."""
+        last_index, chunk = self._last
+        if chunk is None or index != last_index:
+            chunk = self._cache.get((self.name, index))
+            if chunk is None:
+                chunk = self._read_chunk(index)
+                self._cache.put((self.name, index), chunk)
+            self._last = (index, chunk)
+        if strict and index in self._missing:
+            raise CorruptedDataError(
+                f"chunk file {self.chunk_file(index)} is missing, but rows of it are used; "
+                "restore it from the source of the dataset (l5kit validate lists all such files)"
+            )
+        return chunk
+
+    def _read_chunk(self, index: int) -> NumericArray:
+        start = index * self._chunk_length
+        stop = min(start + self._chunk_length, self._length)
+        try:
+            stored = np.asarray(self.zarr_array[start:stop])
+        except Exception as error:
+            raise CorruptedDataError(
+                f"chunk file {self.chunk_file(index)} cannot be read or decoded ({type(error).__name__}: {error}); "
+                "restore it from the source of the dataset"
+            ) from error
+        if not stored.view(np.uint8).any() and not self.has_chunk_file(index):
+            self._missing.add(index)
+        chunk = stored if stored.dtype == self.dtype else self._with_all_fields(stored)
+        chunk.setflags(write=False)
+        return chunk
+
+    def _with_all_fields(self, stored: NumericArray) -> NumericArray:
+        rows = np.zeros(len(stored), dtype=self.dtype)
+        for name in stored.dtype.names or ():
+            rows[name] = stored[name]
+        return rows
+
+    def chunk_file(self, index: int) -> str:
+        """Return the path of a chunk's file, for messages."""
+        array = self.zarr_array
+        return describe_file(array.store, f"{self.name}/{index}")
+
+    def has_chunk_file(self, index: int) -> bool:
+        """Return whether the file of a chunk exists."""
+        array = self.zarr_array
+        key = f"{array.store_path.path}/{index}".lstrip("/")
+        return bool(sync(array.store.exists(key)))
+
+    def signature(self) -> Any:
+        """Return path, names, sizes and modification times of the files; None for process memory."""
+        array = self.zarr_array
+        files = store_signature(array.store, (self.name,))
+        return None if files is None else (describe_file(array.store, self.name), files)
+
+    @property
+    def num_chunks(self) -> int:
+        """Number of chunks that the rows need."""
+        return -(-self._length // self._chunk_length)
+
+    def __setitem__(self, index: Any, values: Any) -> None:
+        """Write rows to the store: one row, a slice, or the column of a field.
+
+        Raises:
+            ReadOnlyDatasetError: The dataset was opened for reading.
+        """
+        array = self._writable()
+        if isinstance(index, str):
+            rows = self[:]
+            rows[index] = values
+            index, values = slice(None), rows
+        if isinstance(index, (int, np.integer)):
+            if not -self._length <= index < self._length:
+                raise IndexOutOfRangeError(f"row {index} is out of range for an array of {self._length} rows")
+            row = int(index) % self._length
+            index = slice(row, row + 1)
+        start, stop, step = index.indices(self._length)
+        array[start:stop:step] = self._as_stored(values, len(range(start, stop, step)))
+        self._forget(start, stop)
+
+    def append(self, values: Any) -> tuple[int]:
+        """Add rows at the end and return the new shape.
+
+        Raises:
+            ReadOnlyDatasetError: The dataset was opened for reading.
+        """
+        records = np.asarray(values, dtype=self.dtype).reshape(-1)
+        start = self._length
+        self.resize(start + len(records))
+        if len(records):
+            self[start:] = records
+        return self.shape
+
+    def resize(self, length: int | tuple[int]) -> None:
+        """Change the number of rows; new rows are zero.
+
+        Raises:
+            ReadOnlyDatasetError: The dataset was opened for reading.
+        """
+        new_length = int(length[0]) if isinstance(length, tuple) else int(length)
+        array = self._writable()
+        array.resize((new_length,))
+        self._forget(min(self._length, new_length), max(self._length, new_length))
+        self._length = new_length
+
+    def _as_stored(self, values: Any, count: int) -> NumericArray:
+        stored_dtype = self._array.dtype
+        records = np.asarray(values, dtype=None if hasattr(values, "dtype") else self.dtype)
+        if records.dtype != stored_dtype:
+            if records.dtype.names is None:
+                records = records.astype(self.dtype)
+            packed = np.empty(records.shape, dtype=stored_dtype)
+            for name in stored_dtype.names or ():
+                packed[name] = records[name]
+            records = packed
+        return np.broadcast_to(records, (count,))
+
+    def _writable(self) -> Any:
+        array = self.zarr_array
+        if array.read_only:
+            raise ReadOnlyDatasetError(
+                f"{describe_file(array.store, self.name)} was opened for reading; "
+                "open the dataset with mode='r+' (a zip file cannot be changed: copy it with save() to a folder)"
+            )
+        return array
+
+    def _forget(self, start: int, stop: int) -> None:
+        """Give up the decoded chunks of rows [start, stop), and what is known of their files."""
+        self._last = (-1, None)
+        if stop > start:
+            for index in range(start // self._chunk_length, (stop - 1) // self._chunk_length + 1):
+                self._cache.discard((self.name, index))
+                self._missing.discard(index)
+
+    def _reopen(self) -> None:
+        """Give this forked process file handles and connections of its own."""
+        if not isinstance(self._array.store, LocalStore) and not is_process_memory(self._array.store):
+            self._array = pickle.loads(pickle.dumps(self._array))
+        self._process = os.getpid()
+
+    def __getstate__(self) -> dict[str, Any]:
+        if is_process_memory(self._array.store):
+            raise UnpicklableStoreError(
+                f"the array {self.name!r} lies in the memory of this process and cannot be sent to another. "
+                "Use DataLoader workers started by fork (multiprocessing_context='fork'), num_workers=0, "
+                "or save() the dataset to a folder and open that."
+            )
+        return {"array": self._array, "cache": self._cache, "dtype": self.dtype}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["array"], state["cache"], dtype=state["dtype"])  # type: ignore[misc]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ChunkedArray":
+        return type(self)(self._array, copy.deepcopy(self._cache, memo), dtype=self.dtype)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {self._length} rows of {self.dtype.itemsize} bytes>"

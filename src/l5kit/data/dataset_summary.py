@@ -1,0 +1,103 @@
+"""Counts and times that describe a dataset, and the table that shows them."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import Float64Array
+from l5kit.data.record_sequence import rows_of
+
+_FRAMES_FOR_FREQUENCY = 50
+_NOMINAL_FREQUENCY_HZ = 10.0
+
+
+@dataclass(frozen=True)
+class DatasetSummary:
+    """What a dataset holds.
+
+    Attributes:
+        num_scenes: Number of scenes; likewise the next three.
+        num_frames: Number of frames.
+        num_agents: Number of agent rows.
+        num_tl_faces: Number of traffic light face rows.
+        frequency_hz: Median frame rate inside scenes.
+    """
+
+    num_scenes: int
+    num_frames: int
+    num_agents: int
+    num_tl_faces: int
+    frequency_hz: float
+
+    @property
+    def total_time_h(self) -> float:
+        """Recorded hours."""
+        return self.num_frames / max(self.frequency_hz, 1) / 3600
+
+    @property
+    def frames_per_scene(self) -> float:
+        """Average number of frames in a scene."""
+        return self.num_frames / max(self.num_scenes, 1)
+
+    @property
+    def agents_per_frame(self) -> float:
+        """Average number of agent rows in a frame."""
+        return self.num_agents / max(self.num_frames, 1)
+
+    @property
+    def scene_time_s(self) -> float:
+        """Average length of a scene."""
+        return self.frames_per_scene / self.frequency_hz
+
+    def as_columns(self) -> dict[str, int | float]:
+        """Return title and value of each column of the table."""
+        return {
+            "Num Scenes": self.num_scenes,
+            "Num Frames": self.num_frames,
+            "Num Agents": self.num_agents,
+            "Num TR lights": self.num_tl_faces,
+            "Total Time (hr)": self.total_time_h,
+            "Avg Frames per Scene": self.frames_per_scene,
+            "Avg Agents per Frame": self.agents_per_frame,
+            "Avg Scene Time (sec)": self.scene_time_s,
+            "Avg Frame frequency": self.frequency_hz,
+        }
+
+
+def summarize_frames(scenes: Any, frames: Any, num_agents: int, num_tl_faces: int) -> DatasetSummary:
+    """Return the summary of a dataset with these scenes and frames.
+
+    The frame rate is the median over the first frames, steps across scene borders left out. With too few frames to
+    tell, a ``RuntimeWarning`` is given and 10 Hz assumed.
+    """
+    steps_ns = _steps_inside_scenes(scenes, frames)
+    if len(steps_ns) == 0:
+        warnings.warn("too few frames to measure the frame rate; 10 Hz is assumed", RuntimeWarning, stacklevel=4)
+        frequency_hz = _NOMINAL_FREQUENCY_HZ
+    else:
+        frequency_hz = float(1e9 / np.median(steps_ns))
+    return DatasetSummary(len(scenes), len(frames), num_agents, num_tl_faces, frequency_hz)
+
+
+def _steps_inside_scenes(scenes: Any, frames: Any) -> Float64Array:
+    """Return the positive time steps (ns) between the first frames, those across scene borders left out."""
+    timestamps_ns = rows_of(frames, slice(0, min(_FRAMES_FOR_FREQUENCY, len(frames))))["timestamp"].astype(np.float64)
+    steps_ns = np.diff(timestamps_ns)
+    first_scenes = rows_of(scenes, slice(0, min(_FRAMES_FOR_FREQUENCY, len(scenes))))
+    scene_ends = first_scenes["frame_index_interval"][:, 1]
+    inside = ~np.isin(np.arange(1, len(timestamps_ns)), scene_ends)
+    return steps_ns[inside & (steps_ns > 0)]
+
+
+def text_table(columns: dict[str, int | float]) -> str:
+    """Return a bordered table of one row; floats are shown with two decimals."""
+    values = [f"{value:.2f}" if isinstance(value, float) else str(value) for value in columns.values()]
+    widths = [max(len(title), len(value)) for title, value in zip(columns, values, strict=True)]
+    border = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
+    lines = [
+        "|" + "|".join(f" {cell:^{width}} " for cell, width in zip(cells, widths, strict=True)) + "|"
+        for cells in (list(columns), values)
+    ]
+    return "\n".join([border, lines[0], border, lines[1], border])

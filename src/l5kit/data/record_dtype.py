@@ -1,0 +1,111 @@
+"""zarr data type for records with sub-array fields.
+
+The structured type of zarr-python 3 refuses fields such as ``("centroid", "<f8", (2,))``, which the dataset format is
+made of. Importing this module registers a type that reads and writes them in zarr format 2; it is also an entry point
+of the group ``zarr.data_type``, so that plain ``zarr.open`` finds it.
+"""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+from zarr.core.dtype.common import DataTypeValidationError, HasItemSize
+from zarr.dtype import ZDType, data_type_registry
+
+_JSON_NAME = "l5kit_record"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordDType(ZDType[Any, Any], HasItemSize):
+    """Packed record type with at least one sub-array field.
+
+    Attributes:
+        fields: Name, NumPy type string and shape (empty for a scalar) of each field.
+    """
+
+    dtype_cls = np.dtypes.VoidDType  # type: ignore[assignment]
+    _zarr_v3_name: ClassVar[str] = _JSON_NAME
+    fields: tuple[tuple[str, str, tuple[int, ...]], ...]
+
+    @classmethod
+    def from_numpy(cls, dtype: Any) -> Self:
+        """Return the type of packed records of a NumPy dtype, or of anything NumPy takes as one."""
+        record = np.dtype(dtype)
+        if record.fields is None or record.names is None:
+            raise DataTypeValidationError(f"expected a NumPy dtype with named fields, got {record}")
+        return cls(fields=tuple((name, record[name].base.str, record[name].shape) for name in record.names))
+
+    @classmethod
+    def from_native_dtype(cls, dtype: Any) -> Self:
+        """Return the type of a NumPy dtype with a sub-array field; leave all others to zarr's own types."""
+        names = getattr(dtype, "names", None) or ()
+        if all(dtype[name].shape == () for name in names):
+            raise DataTypeValidationError(f"expected a NumPy dtype with a sub-array field, got {dtype}")
+        return cls.from_numpy(dtype)
+
+    def to_native_dtype(self) -> Any:
+        """Return the NumPy dtype."""
+        return np.dtype(list(self.fields))
+
+    @property
+    def item_size(self) -> int:
+        """Bytes of one record."""
+        return int(self.to_native_dtype().itemsize)
+
+    @classmethod
+    def _from_json_v2(cls, data: Any) -> Self:
+        fields = data.get("name") if isinstance(data, dict) else None
+        if not isinstance(fields, Sequence) or isinstance(fields, str) or not any(len(field) == 3 for field in fields):
+            raise DataTypeValidationError(f"expected a list of fields, one with a shape at least, got {data!r}")
+        try:
+            dtype = np.dtype([(field[0], field[1], tuple(field[2]) if len(field) == 3 else ()) for field in fields])
+        except (TypeError, ValueError, IndexError) as error:
+            message = f"expected fields of [name, type] or [name, type, shape], got {data!r}"
+            raise DataTypeValidationError(message) from error
+        return cls.from_numpy(dtype)
+
+    @classmethod
+    def _from_json_v3(cls, data: Any) -> Self:
+        raise DataTypeValidationError(f"records with sub-array fields are stored in zarr format 2 only, got {data!r}")
+
+    def to_json(self, zarr_format: Any) -> Any:
+        """Return the type as it stands in ``.zarray``."""
+        if zarr_format != 2:
+            raise ValueError(f"zarr_format must be 2 for records with sub-array fields, got {zarr_format}")
+        fields = [[name, kind, list(shape)] if shape else [name, kind] for name, kind, shape in self.fields]
+        return {"name": fields, "object_codec_id": None}
+
+    def _check_scalar(self, data: object) -> bool:
+        return isinstance(data, (np.void, bytes, tuple, int))
+
+    def cast_scalar(self, data: object) -> Any:
+        """Return a record made of ``data``: a record, its bytes, a tuple of its fields, or 0 for all zero bytes."""
+        if isinstance(data, bytes):
+            return np.frombuffer(data, dtype=self.to_native_dtype())[0]
+        if isinstance(data, int) and data == 0:
+            return self.default_scalar()
+        if not self._check_scalar(data):
+            raise TypeError(f"cannot make a record of {data!r}; pass a record, a tuple of its fields or its bytes")
+        return np.array([cast("Any", data)], dtype=self.to_native_dtype())[0]
+
+    def default_scalar(self) -> Any:
+        """Return the record of all zero bytes."""
+        return np.zeros((), dtype=self.to_native_dtype())[()]
+
+    def from_json_scalar(self, data: object, *, zarr_format: Any) -> Any:  # noqa: ARG002
+        """Return the record that is base64 text in ``.zarray`` (None or 0: the record of all zero bytes)."""
+        if data is None or data == 0:
+            return self.default_scalar()
+        if not isinstance(data, str):
+            raise TypeError(f"expected the fill value as base64 text, got {data!r}")
+        return self.cast_scalar(base64.standard_b64decode(data))
+
+    def to_json_scalar(self, data: object, *, zarr_format: Any) -> str:  # noqa: ARG002
+        """Return a record as the base64 text of its bytes."""
+        record = np.asarray(self.cast_scalar(data), dtype=self.to_native_dtype())
+        return base64.standard_b64encode(record.tobytes()).decode("ascii")
+
+
+data_type_registry.register(_JSON_NAME, RecordDType)

@@ -1,0 +1,164 @@
+"""What the arrays of a dataset that do not lie in memory have in common: NumPy-like reading along one axis."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import NumericArray
+from l5kit.errors import IndexOutOfRangeError
+
+
+class RecordSequence(ABC):
+    """What all arrays of a dataset that are not in memory have in common: NumPy-like reading along one axis.
+
+    A subclass gives ``dtype``, ``__len__``, :meth:`rows` and the blocks in which its rows are stored.
+    """
+
+    dtype: np.dtype[Any]
+    ndim = 1
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    @abstractmethod
+    def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
+        """Return rows [start, stop), 0 <= start <= stop <= len, as a read-only array, without a copy where possible.
+
+        Args:
+            start: First row.
+            stop: End row, not included.
+            strict: Raise a ``CorruptedDataError`` if the file of one of these rows is missing, instead of the fill
+                value that zarr has for it.
+        """
+
+    @abstractmethod
+    def signature(self) -> Any:
+        """Return a value that changes when the stored rows do; None if nothing tells (rows in process memory)."""
+
+    @property
+    def shape(self) -> tuple[int]:
+        """Number of rows, as a tuple."""
+        return (len(self),)
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows when decoded."""
+        return len(self) * self.dtype.itemsize
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return what NumPy would: a record, a copy of a slice, the column of a field, or selected rows."""
+        if isinstance(index, slice):
+            return self._slice(index)
+        if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
+            return self._row(int(index))
+        if isinstance(index, str) or (isinstance(index, list) and index and isinstance(index[0], str)):
+            return self._column(index)
+        if index is Ellipsis or (isinstance(index, tuple) and index == ()):
+            return self._slice(slice(None))
+        if isinstance(index, tuple):
+            return self._tuple(index)
+        return self._selection(np.asarray(index))
+
+    def _row(self, index: int) -> Any:
+        length = len(self)
+        if not -length <= index < length:
+            raise IndexOutOfRangeError(f"row {index} is out of range for an array of {length} rows")
+        row = index % length
+        return np.array(self.rows(row, row + 1))[0]
+
+    def _slice(self, index: slice) -> NumericArray:
+        start, stop, step = index.indices(len(self))
+        if step == 1:
+            return np.array(self.rows(start, max(start, stop)))
+        chosen = range(start, stop, step)
+        if not chosen:
+            return np.empty(0, dtype=self.dtype)
+        lowest, highest = min(chosen[0], chosen[-1]), max(chosen[0], chosen[-1])
+        return np.array(self.rows(lowest, highest + 1)[np.asarray(chosen) - lowest])
+
+    def _column(self, index: str | list[str]) -> NumericArray:
+        column = np.empty(len(self), dtype=self.dtype)[index]
+        for start, rows in self._blocks():
+            column[start : start + len(rows)] = rows[index]
+        return column
+
+    def _tuple(self, index: tuple[Any, ...]) -> Any:
+        """Answer ``array[field, rows]``, ``array[rows, field]`` and ``array[rows,]``."""
+        fields = [part for part in index if isinstance(part, str)]
+        others = [part for part in index if not isinstance(part, str) and part is not Ellipsis]
+        if len(fields) > 1 or len(others) > 1:
+            raise IndexOutOfRangeError(f"too many indices for an array of one axis: {index!r}")
+        rows = self[others[0]] if others else self[:]
+        return rows[fields[0]] if fields else rows
+
+    def _selection(self, index: NumericArray) -> NumericArray:
+        length = len(self)
+        if index.dtype == bool:
+            if index.shape != (length,):
+                raise IndexOutOfRangeError(f"a boolean index must have shape ({length},), got {index.shape}")
+            index = np.flatnonzero(index)
+        if index.size == 0:
+            return np.empty(index.shape, dtype=self.dtype)
+        if index.dtype.kind not in "iu":
+            raise IndexOutOfRangeError(f"an index must be integers, a slice, a field or a bool array, got {index!r}")
+        positions = index.astype(np.int64).ravel()
+        if positions.min() < -length or positions.max() >= length:
+            raise IndexOutOfRangeError(f"an index in {index!r} is out of range for an array of {length} rows")
+        return self._gather(positions % length).reshape(index.shape)
+
+    def _gather(self, positions: NumericArray) -> NumericArray:
+        """Return rows at non-negative positions, each block of storage read once."""
+        selected = np.empty(len(positions), dtype=self.dtype)
+        order = np.argsort(positions, kind="stable")
+        ordered = positions[order]
+        done = 0
+        while done < len(ordered):
+            start, rows = self._block_of(int(ordered[done]))
+            end = int(np.searchsorted(ordered, start + len(rows)))
+            selected[order[done:end]] = rows[ordered[done:end] - start]
+            done = end
+        return selected
+
+    @abstractmethod
+    def _block_of(self, row: int) -> tuple[int, NumericArray]:
+        """Return the first row and the rows of the block of storage that holds ``row``."""
+
+    def _blocks(self) -> Iterator[tuple[int, NumericArray]]:
+        """Yield first row and rows of every block of storage."""
+        row = 0
+        while row < len(self):
+            start, rows = self._block_of(row)
+            yield start, rows
+            row = start + len(rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        for _, rows in self._blocks():
+            yield from rows
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumericArray:
+        if copy is False:
+            raise ValueError("these rows cannot become a NumPy array without a copy; pass copy=None or True")
+        return np.asarray(self[:], dtype=dtype)
+
+
+def rows_of(array: Any, rows: slice, *, strict: bool = False) -> NumericArray:
+    """Return rows of any array of a dataset, of step 1, without a copy where possible.
+
+    Args:
+        array: NumPy array, or array of an opened dataset.
+        rows: Rows with bounds within the array.
+        strict: See :meth:`RecordSequence.rows`.
+    """
+    if isinstance(array, RecordSequence):
+        start, stop, _ = rows.indices(len(array))
+        return array.rows(start, stop, strict=strict)
+    selected: NumericArray = np.asarray(array[rows])
+    return selected

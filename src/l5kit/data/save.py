@@ -1,0 +1,67 @@
+"""Write the arrays of a dataset to a new place, complete or not at all."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from zarr.abc.store import Store
+from zarr.storage import LocalStore, ZipStore
+
+from l5kit.data.layout import create_array, create_group
+from l5kit.data.record_sequence import rows_of
+from l5kit.errors import InvalidArgumentError
+
+
+def save_arrays(arrays: Mapping[str, Any], path: Path, *, overwrite: bool) -> None:
+    """Write arrays as a dataset to a folder, or to a zip file if the name of ``path`` ends in ``.zip``.
+
+    The dataset is written under a temporary name beside ``path`` and renamed when it is complete.
+
+    Args:
+        arrays: For each name on disk, the records.
+        path: Where to write to.
+        overwrite: Replace what is there.
+
+    Raises:
+        FileExistsError: There is something, and ``overwrite`` is False.
+        InvalidArgumentError: What is there is no dataset.
+    """
+    as_zip = path.name.endswith(".zip")
+    _require_free(path, as_zip=as_zip, overwrite=overwrite)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
+    try:
+        complete = scratch / path.name
+        store: Store = ZipStore(complete, mode="w") if as_zip else LocalStore(complete)
+        _write(store, arrays)
+        store.close()
+        if path.exists():
+            os.replace(path, scratch / "replaced")
+        os.replace(complete, path)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _write(store: Store, arrays: Mapping[str, Any]) -> None:
+    """Write every chunk of every array once."""
+    group = create_group(store, "w-")
+    for key, records in arrays.items():
+        array = create_array(group, key, len(records), dtype=np.dtype(records.dtype))
+        step = array.chunks[0]
+        for start in range(0, len(records), step):
+            stop = min(start + step, len(records))
+            array[start:stop] = rows_of(records, slice(start, stop))
+
+
+def _require_free(path: Path, *, as_zip: bool, overwrite: bool) -> None:
+    if not path.exists():
+        return
+    if not overwrite:
+        raise FileExistsError(f"{path} exists; choose another path or pass overwrite=True")
+    replaceable = path.is_file() if as_zip else (path / ".zgroup").is_file() or not any(path.iterdir())
+    if not replaceable:
+        raise InvalidArgumentError(f"{path} is no dataset, so it is not replaced; choose another path")

@@ -1,0 +1,177 @@
+"""Where a dataset can lie: a folder, a zip file, memory, or any place fsspec reaches.
+
+A location is a path, a URL such as ``s3://bucket/train.zarr``, or a zarr store object.
+"""
+
+import os
+import zipfile
+from pathlib import Path
+from typing import Any, Literal
+
+from zarr.abc.store import Store
+from zarr.storage import FsspecStore, LocalStore, MemoryStore, ZipStore
+
+from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
+
+StoreLocation = str | os.PathLike[str] | Store
+OpenMode = Literal["r", "r+", "a"]
+
+_VERSION_FIELDS = ("ETag", "etag", "mtime", "LastModified", "md5Hash", "created")
+
+
+def is_url(location: object) -> bool:
+    """Return whether a location is a URL that fsspec handles (``file://`` included)."""
+    return isinstance(location, str) and "://" in location
+
+
+def is_zip(location: object) -> bool:
+    """Return whether a location is a zip file, by its name."""
+    return isinstance(location, (str, os.PathLike)) and not is_url(location) and str(location).endswith(".zip")
+
+
+def path_of(location: StoreLocation) -> str:
+    """Return the path or URL of a location; the empty text for a store without one."""
+    if not isinstance(location, Store):
+        return os.fspath(location)
+    if isinstance(location, LocalStore):
+        return str(location.root)
+    if isinstance(location, ZipStore):
+        return str(location.path)
+    return ""
+
+
+def location_exists(location: StoreLocation) -> bool:
+    """Return whether there is anything at a local path; stores and URLs are taken to exist."""
+    if isinstance(location, Store) or is_url(location):
+        return True
+    path = os.fspath(location)
+    return path == "" or os.path.exists(path)
+
+
+def open_store(location: StoreLocation, *, writable: bool) -> Store:
+    """Return a zarr store on something that exists.
+
+    Raises:
+        DatasetNotFoundError: There is no such path.
+        InvalidArgumentError: A zip file is to be written to.
+    """
+    if isinstance(location, Store):
+        return location
+    path = os.fspath(location)
+    if is_url(path):
+        return FsspecStore.from_url(path, read_only=not writable)
+    if not os.path.exists(path):
+        raise DatasetNotFoundError(f"no dataset at {path!r}: this path does not exist; check it for spelling")
+    if os.path.isfile(path):
+        return _open_zip(path, writable=writable)
+    return LocalStore(path, read_only=not writable)
+
+
+def create_store(location: StoreLocation) -> Store:
+    """Return a writable zarr store for a new dataset.
+
+    Raises:
+        InvalidArgumentError: The location is a zip file, or a folder that holds something else than a zarr group,
+            which would be lost.
+    """
+    if isinstance(location, Store):
+        return location
+    path = os.fspath(location)
+    if is_zip(path):
+        raise InvalidArgumentError(
+            f"cannot initialize {path!r}: a zip file is written whole. "
+            "Initialize a folder or MemoryStore(), fill it and call save() with the path of the zip file."
+        )
+    if is_url(path):
+        return FsspecStore.from_url(path)
+    if path == "":
+        raise InvalidArgumentError("cannot initialize a dataset without a path; pass the path of a folder")
+    _require_replaceable(Path(path))
+    return LocalStore(path)
+
+
+def is_process_memory(store: Store) -> bool:
+    """Return whether a store lives in the memory of this process, out of reach of others."""
+    if isinstance(store, FsspecStore):
+        file_system = getattr(store.fs, "sync_fs", store.fs)
+        protocol = file_system.protocol
+        return "memory" in ((protocol,) if isinstance(protocol, str) else protocol)
+    return isinstance(store, MemoryStore)
+
+
+def describe_file(store: Store, key: str) -> str:
+    """Return the path of a file inside a store, for messages."""
+    if isinstance(store, LocalStore):
+        return str(store.root / key)
+    if isinstance(store, (ZipStore, FsspecStore)):
+        return f"{store.path}/{key}"
+    return f"{type(store).__name__}/{key}"
+
+
+def _open_zip(path: str, *, writable: bool) -> Store:
+    if writable:
+        raise InvalidArgumentError(
+            f"cannot open {path!r} for writing: a zip file is read and written whole. "
+            "Copy it with save() to a folder, or open it with mode='r'."
+        )
+    try:
+        store = ZipStore(path, mode="r")
+        store._sync_open()
+    except (OSError, zipfile.BadZipFile) as error:
+        raise DatasetNotFoundError(f"no dataset at {path!r}: this file is not a readable zip file ({error})") from error
+    return store
+
+
+def _require_replaceable(folder: Path) -> None:
+    """Refuse to wipe a folder that is not a zarr group."""
+    if folder.is_file():
+        raise InvalidArgumentError(f"cannot initialize {folder}: this is a file; choose the path of a new folder")
+    if not folder.is_dir() or not any(folder.iterdir()) or (folder / ".zgroup").is_file():
+        return
+    raise InvalidArgumentError(
+        f"cannot initialize {folder}: the folder is not empty and holds no zarr group, and its files would be lost; "
+        "choose another path"
+    )
+
+
+def store_signature(store: Store, keys: tuple[str, ...]) -> list[tuple[Any, ...]] | None:
+    """Return name, size and modification time of every file of some arrays, sorted; None for process memory.
+
+    Args:
+        store: The store.
+        keys: Names of the arrays.
+    """
+    if is_process_memory(store):
+        return None
+    if isinstance(store, LocalStore):
+        return _folder_signature(Path(store.root), keys)
+    if isinstance(store, ZipStore):
+        status = os.stat(store.path)
+        return [(str(store.path), status.st_size, status.st_mtime_ns)]
+    if isinstance(store, FsspecStore):
+        return _remote_signature(store, keys)
+    return None
+
+
+def _folder_signature(root: Path, keys: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    entries: list[tuple[Any, ...]] = []
+    for key in keys:
+        if (root / key).is_dir():
+            with os.scandir(root / key) as files:
+                for file in files:
+                    status = file.stat()
+                    entries.append((f"{key}/{file.name}", status.st_size, status.st_mtime_ns))
+    return sorted(entries)
+
+
+def _remote_signature(store: FsspecStore, keys: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    """Sizes and whatever the service tells about each file's version (time, ETag or checksum)."""
+    file_system = getattr(store.fs, "sync_fs", store.fs)
+    if getattr(file_system, "async_impl", False):
+        file_system = type(file_system)(**{**file_system.storage_options, "asynchronous": False})
+    entries: list[tuple[Any, ...]] = []
+    for key in keys:
+        for name, info in file_system.find(f"{store.path}/{key}", detail=True).items():
+            version = [str(info[field]) for field in _VERSION_FIELDS if field in info]
+            entries.append((name, info.get("size"), *version))
+    return sorted(entries)

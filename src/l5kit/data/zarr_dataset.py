@@ -1,0 +1,333 @@
+"""The dataset: scenes, frames, agents and traffic light faces of a log, on disk or in memory."""
+
+import hashlib
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import zarr
+from zarr.abc.store import Store
+
+from l5kit._types import RecordArray
+from l5kit.data import layout, stores
+from l5kit.data.chunk_cache import ChunkCache
+from l5kit.data.chunked_array import ChunkedArray
+from l5kit.data.dataset_summary import DatasetSummary, summarize_frames, text_table
+from l5kit.data.filter import (
+    get_agents_slice_from_frames,
+    get_frames_slice_from_scenes,
+    get_tl_faces_slice_from_frames,
+)
+from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.data.layout import FACE_INTERVAL
+from l5kit.data.record_sequence import RecordSequence, rows_of
+from l5kit.data.record_view import RecordView, Segments
+from l5kit.data.records import (
+    AGENT_ARRAY_KEY,
+    AGENT_CHUNK_SIZE,
+    AGENT_DTYPE,
+    FORMAT_VERSION,
+    FRAME_ARRAY_KEY,
+    FRAME_CHUNK_SIZE,
+    FRAME_DTYPE,
+    SCENE_ARRAY_KEY,
+    SCENE_CHUNK_SIZE,
+    SCENE_DTYPE,
+    TL_FACE_ARRAY_KEY,
+    TL_FACE_CHUNK_SIZE,
+    TL_FACE_DTYPE,
+)
+from l5kit.data.save import save_arrays
+from l5kit.data.validation import Finding, validate_dataset
+from l5kit.errors import (
+    DatasetFormatError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    MissingArrayError,
+)
+
+__all__ = [
+    "AGENT_ARRAY_KEY",
+    "AGENT_CHUNK_SIZE",
+    "AGENT_DTYPE",
+    "FORMAT_VERSION",
+    "FRAME_ARRAY_KEY",
+    "FRAME_CHUNK_SIZE",
+    "FRAME_DTYPE",
+    "SCENE_ARRAY_KEY",
+    "SCENE_CHUNK_SIZE",
+    "SCENE_DTYPE",
+    "TL_FACE_ARRAY_KEY",
+    "TL_FACE_CHUNK_SIZE",
+    "TL_FACE_DTYPE",
+    "ChunkedDataset",
+]
+
+_OPEN_MODES = ("r", "r+", "a")
+_CREATE_MODES = ("w", "w-", "a")
+
+
+class ChunkedDataset:
+    """A log of scenes, frames, agents and traffic light faces.
+
+    The four attributes hold arrays of records (see :mod:`l5kit.data.records`). They are empty until :meth:`open` or
+    :meth:`initialize`, and may be replaced by NumPy arrays.
+
+    Args:
+        path: Folder (``*.zarr``), zip file, URL that fsspec knows, or zarr store object. A path that looks wrong gives
+            a ``RuntimeWarning``.
+        key: Ignored; an argument of L5Kit 1.x.
+
+    Attributes:
+        path: The path or URL; empty for a dataset in memory.
+        scenes: Scenes, ``SCENE_DTYPE``.
+        frames: Frames of all scenes, ``FRAME_DTYPE``.
+        agents: Agents of all frames, ``AGENT_DTYPE``.
+        tl_faces: Traffic light faces of all frames, ``TL_FACE_DTYPE``.
+        root: The zarr group, after :meth:`open` or :meth:`initialize`.
+    """
+
+    def __init__(self, path: stores.StoreLocation, key: str = "") -> None:
+        self.key = key
+        self.path = stores.path_of(path)
+        self.scenes: Any = np.empty(0, dtype=SCENE_DTYPE)
+        self.frames: Any = np.empty(0, dtype=FRAME_DTYPE)
+        self.agents: Any = np.empty(0, dtype=AGENT_DTYPE)
+        self.tl_faces: Any = np.empty(0, dtype=TL_FACE_DTYPE)
+        self._location: stores.StoreLocation = path if isinstance(path, Store) else self.path
+        if self.path and not isinstance(path, Store):
+            self._warn_about_path()
+
+    @classmethod
+    def in_memory(
+        cls, *, scenes: Any = None, frames: Any = None, agents: Any = None, tl_faces: Any = None
+    ) -> "ChunkedDataset":
+        """Return a dataset of the given arrays (empty ones where None), without a path."""
+        dataset = ChunkedDataset("")
+        given = {"scenes": scenes, "frames": frames, "agents": agents, "tl_faces": tl_faces}
+        for name, array in given.items():
+            if array is not None:
+                setattr(dataset, name, array)
+        return dataset
+
+    def _warn_about_path(self) -> None:
+        if ".zarr" not in self.path:
+            warnings.warn(f"dataset path {self.path!r} does not contain '.zarr'", RuntimeWarning, stacklevel=3)
+        if not stores.location_exists(self.path):
+            warnings.warn(f"dataset path {self.path!r} does not exist", RuntimeWarning, stacklevel=3)
+
+    def initialize(
+        self,
+        mode: str = "w",
+        num_scenes: int = 0,
+        num_frames: int = 0,
+        num_agents: int = 0,
+        num_tl_faces: int = 0,
+    ) -> Self:
+        """Create the arrays of a new dataset, all zero, ready to be written to.
+
+        Args:
+            mode: ``w`` replaces a dataset that is there, ``w-`` refuses to, ``a`` adds to a zarr group.
+            num_scenes: Rows of ``scenes``; likewise the others. Arrays also grow by ``append``.
+            num_frames: Rows of ``frames``.
+            num_agents: Rows of ``agents``.
+            num_tl_faces: Rows of ``tl_faces``.
+
+        Raises:
+            InvalidArgumentError: Bad mode or length, a zip file, or a folder whose content would be lost.
+        """
+        _require_one_of("mode", mode, _CREATE_MODES)
+        lengths = {
+            SCENE_ARRAY_KEY: num_scenes,
+            FRAME_ARRAY_KEY: num_frames,
+            AGENT_ARRAY_KEY: num_agents,
+            TL_FACE_ARRAY_KEY: num_tl_faces,
+        }
+        for key, length in lengths.items():
+            if length < 0:
+                raise InvalidArgumentError(f"the number of {key} must be 0 or more, got {length}")
+        store = stores.create_store(self._location)
+        self.root = layout.create_group(store, mode)
+        cache = ChunkCache(int(1e9))
+        for key, length in lengths.items():
+            attribute = layout.ARRAYS[key][0]
+            setattr(self, attribute, ChunkedArray(layout.create_array(self.root, key, length), cache))
+        return self
+
+    def open(self, mode: str = "r", cached: bool = True, cache_size_bytes: int = int(1e9)) -> Self:
+        """Open the arrays of an existing dataset.
+
+        Args:
+            mode: ``r`` to read, ``r+`` or ``a`` to change and append too.
+            cached: Keep decoded chunks of all arrays; else only the chunk in use of each array.
+            cache_size_bytes: Upper bound of the decoded chunks that are kept.
+
+        A dataset without traffic light faces (an older layout) opens with a ``RuntimeWarning``; its frames get an empty
+        face interval.
+
+        Raises:
+            DatasetNotFoundError: There is no dataset at the path.
+            MissingArrayError: ``scenes``, ``frames`` or ``agents`` is missing.
+            DatasetFormatError: An array is not one of records with the right fields.
+        """
+        _require_one_of("mode", mode, _OPEN_MODES)
+        self.root = self._open_group(mode)
+        self._check_attributes()
+        cache = ChunkCache(cache_size_bytes if cached else 0)
+        opened = {attribute: self._open_array(key, cache) for key, (attribute, _, _) in layout.ARRAYS.items()}
+        for attribute, array in opened.items():
+            setattr(self, attribute, array)
+        return self
+
+    def _open_group(self, mode: str) -> zarr.Group:
+        store = stores.open_store(self._location, writable=mode != "r")
+        try:
+            return zarr.open_group(store=store, mode="r" if mode == "r" else "r+", zarr_format=2)
+        except FileNotFoundError as error:
+            place = self.path or type(store).__name__
+            raise DatasetNotFoundError(
+                f"no dataset at {place!r}: there is no zarr group (.zgroup); check the path, or initialize() a new one"
+            ) from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise DatasetFormatError(
+                f"{stores.describe_file(store, '.zgroup')} or .zattrs is damaged: {error}"
+            ) from error
+
+    def _check_attributes(self) -> None:
+        version, labels = self.root.attrs.get("format_version"), self.root.attrs.get("labels")
+        if version not in (None, FORMAT_VERSION):
+            _warn(f"dataset {self.path!r} has format_version {version}; this l5kit knows version {FORMAT_VERSION}")
+        if labels is not None and labels != PERCEPTION_LABELS:
+            _warn(f"dataset {self.path!r} lists other perception labels than l5kit: {labels}")
+
+    def _open_array(self, key: str, cache: ChunkCache) -> Any:
+        file = stores.describe_file(self.root.store, f"{key}/.zarray")
+        try:
+            array: Any = self.root[key]
+        except KeyError as error:
+            if key != TL_FACE_ARRAY_KEY:
+                raise MissingArrayError(
+                    f"array {key!r} is missing from the dataset ({file}); restore it from the source of the dataset"
+                ) from error
+            _warn(f"dataset {self.path!r} has no array {key!r}: it is read as one without traffic lights")
+            return np.empty(0, dtype=TL_FACE_DTYPE)
+        except Exception as error:
+            raise DatasetFormatError(
+                f"{file} cannot be read ({type(error).__name__}: {error}); restore it from the source of the dataset"
+            ) from error
+        layout.check_records(array, key, file)
+        complete = layout.with_face_interval(array.dtype) if key == FRAME_ARRAY_KEY else array.dtype
+        return ChunkedArray(array, cache, dtype=complete)
+
+    def __str__(self) -> str:
+        """Return a table of what is in the dataset."""
+        return text_table(self.summary().as_columns())
+
+    def summary(self) -> DatasetSummary:
+        """Return the counts and times that describe the dataset."""
+        return summarize_frames(self.scenes, self.frames, len(self.agents), len(self.tl_faces))
+
+    def validate(self, *, checksums: dict[str, str] | None = None) -> list[Finding]:
+        """Check the whole dataset and return what is wrong; see :func:`l5kit.data.validation.validate_dataset`."""
+        return validate_dataset(self, checksums=checksums)
+
+    def fingerprint(self) -> str | None:
+        """Return a digest of path, names, sizes and modification times of the dataset's files; None if in memory."""
+        signatures = []
+        for array in (self.scenes, self.frames, self.agents):
+            signature = array.signature() if isinstance(array, RecordSequence) else None
+            if signature is None:
+                return None
+            signatures.append(signature)
+        return hashlib.sha256(repr(signatures).encode()).hexdigest()
+
+    def get_scene_dataset(self, scene_index: int) -> "ChunkedDataset":
+        """Return a copy of one scene in memory, with intervals that start at 0.
+
+        Args:
+            scene_index: The scene; negative counts from the end.
+
+        Raises:
+            InvalidArgumentError: There is no such scene.
+        """
+        num_scenes = len(self.scenes)
+        if not -num_scenes <= scene_index < num_scenes:
+            raise InvalidArgumentError(
+                f"scene_index {scene_index} is out of range for a dataset of {num_scenes} scenes; "
+                f"use {-num_scenes} to {num_scenes - 1}"
+            )
+        start = int(scene_index) % num_scenes
+        scenes = np.array(self.scenes[start : start + 1])
+        frames = np.array(rows_of(self.frames, get_frames_slice_from_scenes(scenes[0]), strict=True))
+        scenes["frame_index_interval"] -= scenes["frame_index_interval"][0, 0]
+        if len(frames) == 0:
+            return self.in_memory(scenes=scenes, frames=frames)
+        agents = np.array(rows_of(self.agents, get_agents_slice_from_frames(frames[0], frames[-1]), strict=True))
+        faces = np.array(rows_of(self.tl_faces, _faces_slice(frames)))
+        for field in ("agent_index_interval", FACE_INTERVAL):
+            if field in (frames.dtype.names or ()):
+                frames[field] -= frames[field][0, 0]
+        return self.in_memory(scenes=scenes, frames=frames, agents=agents, tl_faces=faces)
+
+    @staticmethod
+    def concatenate(datasets: Sequence["ChunkedDataset"]) -> "ChunkedDataset":
+        """Return a view over several opened datasets, one after the other, without copying them.
+
+        Raises:
+            InvalidArgumentError: The list is empty.
+        """
+        if len(datasets) == 0:
+            raise InvalidArgumentError("datasets must hold at least one opened dataset, got an empty list")
+        lengths = {
+            name: np.array([len(getattr(dataset, name)) for dataset in datasets], dtype=np.int64)
+            for name in ("scenes", "frames", "agents", "tl_faces")
+        }
+        offsets = {name: np.cumsum(counts) - counts for name, counts in lengths.items()}
+        shifts = {
+            "scenes": {"frame_index_interval": offsets["frames"]},
+            "frames": {"agent_index_interval": offsets["agents"], FACE_INTERVAL: offsets["tl_faces"]},
+        }
+        views = {}
+        for name, counts in lengths.items():
+            segments = Segments(np.arange(len(datasets)), np.zeros_like(counts), counts, shifts.get(name, {}))
+            views[name] = _view([getattr(dataset, name) for dataset in datasets], segments, name)
+        return ChunkedDataset.in_memory(**views)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write all arrays to a new folder or zip file, complete or not at all.
+
+        Args:
+            path: Folder, or file whose name ends in ``.zip``.
+            overwrite: Replace what is there, if it is a dataset or a zip file.
+
+        Raises:
+            FileExistsError: There is something at ``path``, and ``overwrite`` is False.
+        """
+        save_arrays(
+            {key: getattr(self, name) for key, (name, _, _) in layout.ARRAYS.items()}, Path(path), overwrite=overwrite
+        )
+
+
+def _faces_slice(frames: RecordArray) -> slice:
+    if FACE_INTERVAL not in (frames.dtype.names or ()):
+        return slice(0, 0)
+    return get_tl_faces_slice_from_frames(frames[0], frames[-1])
+
+
+def _view(sources: Sequence[Any], segments: Segments, attribute: str) -> RecordView:
+    """Return a view over arrays that are all the same attribute of their datasets."""
+    standard = np.dtype(next(dtype for name, dtype, _ in layout.ARRAYS.values() if name == attribute))
+    dtypes = {source.dtype for source in sources}
+    return RecordView(sources, segments, dtype=dtypes.pop() if len(dtypes) == 1 else standard)
+
+
+def _require_one_of(argument: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InvalidArgumentError(f"{argument} must be one of {allowed}, got {value!r}")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=4)
