@@ -28,7 +28,8 @@ def _get_label_filter(label_probabilities: Float32Array, threshold: float) -> Bo
 
 def filter_agents_by_labels(agents: RecordArray, threshold: float = 0.5) -> RecordArray:
     """Return the agents whose summed probability of the kept classes is strictly above the threshold."""
-    return agents[_get_label_filter(agents["label_probabilities"], threshold)]
+    kept: RecordArray = agents[_get_label_filter(agents["label_probabilities"], threshold)]
+    return kept
 
 
 def filter_agents_by_distance(agents: RecordArray, centroid: FloatArray, max_distance: float) -> RecordArray:
@@ -38,12 +39,14 @@ def filter_agents_by_distance(agents: RecordArray, centroid: FloatArray, max_dis
     """
     distances_m = np.linalg.norm(agents["centroid"] - centroid, axis=-1)
     order = np.argsort(distances_m, kind="stable")
-    return agents[order[distances_m[order] < max_distance]]
+    closest: RecordArray = agents[order[distances_m[order] < max_distance]]
+    return closest
 
 
 def filter_agents_by_track_id(agents: RecordArray, track_id: int) -> RecordArray:
     """Return the agents of one track."""
-    return agents[agents["track_id"] == track_id]
+    rows: RecordArray = agents[agents["track_id"] == track_id]
+    return rows
 
 
 def filter_agents_by_frames(frames: RecordArray, agents: Any) -> list[RecordArray]:
@@ -70,7 +73,9 @@ def filter_tl_faces_by_status(tl_faces: RecordArray, status: str) -> RecordArray
     Raises:
         KeyError: There is no such status.
     """
-    return tl_faces[tl_faces["traffic_light_face_status"][:, TL_FACE_LABEL_TO_INDEX[status]] > 0]
+    column = TL_FACE_LABEL_TO_INDEX[status]
+    rows: RecordArray = tl_faces[tl_faces["traffic_light_face_status"][:, column] > 0]
+    return rows
 
 
 def get_frames_slice_from_scenes(scene_a: RecordArray, scene_b: RecordArray | None = None) -> slice:
