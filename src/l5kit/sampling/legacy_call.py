@@ -1,0 +1,74 @@
+"""The call of ``generate_agent_sample`` as documented for L5Kit 1.0, turned into today's."""
+
+import functools
+import inspect
+import numbers
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from l5kit.data.records import TL_FACE_DTYPE
+from l5kit.rasterization.render_context import RenderContext
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_STEP_TIME_S = 0.1
+_KEYWORDS_OF_1_0 = frozenset({"all_agents", "raster_size", "pixel_size", "ego_center"})
+
+
+def accept_call_of_1_0(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function with today's arguments of ``generate_agent_sample`` also take those documented for 1.0."""
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        if _is_call_of_1_0(args, kwargs):
+            return function(**_arguments_of_today(_bind_call_of_1_0(*args, **kwargs)))  # type: ignore[call-arg, arg-type]
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def _is_call_of_1_0(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """The fourth argument tells: a track id (or None) in 1.0, the traffic light faces today."""
+    if not _KEYWORDS_OF_1_0.isdisjoint(kwargs):
+        return True
+    return len(args) > 3 and (args[3] is None or isinstance(args[3], numbers.Integral))
+
+
+def _call_of_1_0(
+    state_index: int,
+    frames: Any,
+    all_agents: Any,
+    selected_track_id: int | None,
+    raster_size: Any,
+    pixel_size: Any,
+    ego_center: Any,
+    history_num_frames: int,
+    history_step_size: int,
+    future_num_frames: int,
+    future_step_size: int,
+    filter_agents_threshold: float,
+    rasterizer: Any = None,
+    perturbation: Any = None,
+) -> None:
+    """The arguments as they were documented for 1.0; only the signature is used."""
+
+
+def _bind_call_of_1_0(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    bound = inspect.signature(_call_of_1_0).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def _arguments_of_today(old: dict[str, Any]) -> dict[str, Any]:
+    """Rename the arguments; no faces are drawn, and the origin is at the top, as 1.0 had it."""
+    new = dict(old)
+    new["agents"] = new.pop("all_agents")
+    new["tl_faces"] = np.empty(0, dtype=TL_FACE_DTYPE)
+    new["render_context"] = RenderContext(
+        np.asarray(new.pop("raster_size")), np.asarray(new.pop("pixel_size")), np.asarray(new.pop("ego_center")), False
+    )
+    new["step_time"] = _STEP_TIME_S
+    return new

@@ -1,0 +1,52 @@
+"""Slices of the frames before and after a frame."""
+
+from l5kit.errors import L5KitError
+
+
+class StepSizeError(L5KitError, IndexError, ValueError):
+    """A step size is not positive (an ``IndexError`` in L5Kit 1.x)."""
+
+
+def get_history_slice(
+    frame_index: int, history_num_states: int, history_step_size: int, include_current_state: bool = False
+) -> slice:
+    """Return the slice of past frames, newest first, cut off at the first frame.
+
+    Args:
+        frame_index: The current frame.
+        history_num_states: Number of past steps.
+        history_step_size: Frames per step.
+        include_current_state: Whether the slice starts with the current frame.
+
+    Raises:
+        IndexError: The step size is not positive.
+    """
+    _require_positive("history_step_size", history_step_size)
+    latest = frame_index if include_current_state else frame_index - history_step_size
+    if latest < 0:
+        return slice(0, 0, -history_step_size)
+    stop: int | None = frame_index - history_num_states * history_step_size - 1
+    if stop is not None and stop < 0:
+        stop = None if frame_index % history_step_size == 0 else 0
+    return slice(latest, stop, -history_step_size)
+
+
+def get_future_slice(frame_index: int, future_num_states: int, future_step_size: int) -> slice:
+    """Return the slice of future frames, nearest first; it may reach beyond the last frame.
+
+    Args:
+        frame_index: The current frame.
+        future_num_states: Number of future steps.
+        future_step_size: Frames per step.
+
+    Raises:
+        IndexError: The step size is not positive.
+    """
+    _require_positive("future_step_size", future_step_size)
+    first = frame_index + future_step_size
+    return slice(first, frame_index + future_num_states * future_step_size + 1, future_step_size)
+
+
+def _require_positive(argument: str, step_size: int) -> None:
+    if step_size <= 0:
+        raise StepSizeError(f"{argument} must be 1 or more, got {step_size}")
