@@ -1,0 +1,64 @@
+"""Boxes over a picture of the surroundings."""
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import Float64Array, NumericArray, UInt8Array
+from l5kit.rasterization.box_rasterizer import BoxRasterizer
+from l5kit.rasterization.log_window import LogWindow
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
+
+
+class CombinedRasterizer(PlanarRasterizer):
+    """Channels of a box rasterizer followed by the three of a background.
+
+    Attributes:
+        box_rast: Draws the boxes.
+    """
+
+    box_rast: BoxRasterizer
+
+    @property
+    @abstractmethod
+    def background_rast(self) -> PlanarRasterizer:
+        """The rasterizer of the last three channels."""
+
+    def draw(self, window: LogWindow, raster_from_world: Float64Array, planes: UInt8Array) -> None:
+        """Draw boxes and background into their planes, which are all 0.
+
+        Args:
+            window: What to draw.
+            raster_from_world: Pixels from world metres, shape (3, 3).
+            planes: Drawn into, C-contiguous, shape (channels, height, width).
+        """
+        num_box_channels = self.box_rast.num_channels()
+        self.box_rast.draw(window, raster_from_world, planes[:num_box_channels])
+        self.background_rast.draw(window, raster_from_world, planes[num_box_channels:])
+
+    def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:
+        """Return the background with the boxes over it.
+
+        Args:
+            in_im: A raster of this rasterizer, shape (height, width, channels), float32 or uint8.
+            **kwargs: Options of the two rasterizers; unknown ones are ignored.
+
+        Returns:
+            RGB, shape (height, width, 3).
+        """
+        boxes = self.box_rast.to_rgb(in_im[..., :-3], **kwargs)
+        background = self.background_rast.to_rgb(in_im[..., -3:], **kwargs)
+        return np.where((boxes > 0).any(axis=-1, keepdims=True), boxes, background)
+
+    def num_channels(self) -> int:
+        """Return the channels of the boxes plus three."""
+        return self.box_rast.num_channels() + self.background_rast.num_channels()
+
+    def _paint(self, window: LogWindow) -> NumericArray:
+        """Draw in one go, or, when a part has a ``rasterize`` of its own, join what the parts return."""
+        parts = (self.box_rast, self.background_rast)
+        if all(part.draws_planes for part in parts):
+            return super()._paint(window)
+        arguments = (window.frames, window.agents, window.tl_faces, window.agent)
+        return np.concatenate([part.rasterize_planar(*arguments) for part in parts])

@@ -1,0 +1,78 @@
+"""What every rasterizer offers, and the size of the AV's box."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import NumericArray, RecordArray, UInt8Array
+
+EGO_EXTENT_WIDTH = 1.85
+"""Width of the AV in metres."""
+
+EGO_EXTENT_LENGTH = 4.87
+"""Length of the AV in metres."""
+
+EGO_EXTENT_HEIGHT = 1.8
+"""Height of the AV in metres."""
+
+
+class Rasterizer(ABC):
+    """Draws a window of a log as a picture with one or more channels.
+
+    A rasterizer of one's own derives from this class and defines the three abstract methods; datasets then take it.
+    """
+
+    @abstractmethod
+    def rasterize(
+        self,
+        history_frames: RecordArray,
+        history_agents: Sequence[RecordArray],
+        history_tl_faces: Sequence[RecordArray],
+        agent: np.void | None = None,
+    ) -> NumericArray:
+        """Return the raster of a window of a log, channels last.
+
+        Args:
+            history_frames: Frames, newest first, shape (F,) of FRAME_DTYPE.
+            history_agents: The agents of each frame, AGENT_DTYPE.
+            history_tl_faces: The traffic light faces of each frame, TL_FACE_DTYPE.
+            agent: The agent of interest, a row of the newest frame's agents; None for the AV.
+
+        Returns:
+            Shape (height, width, channels), float32 from 0 to 1.
+        """
+
+    @abstractmethod
+    def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:
+        """Return a raster as a picture for people.
+
+        Args:
+            in_im: What :meth:`rasterize` returned, shape (height, width, channels).
+            **kwargs: Options of the class; unknown ones are ignored.
+
+        Returns:
+            RGB, shape (height, width, 3).
+        """
+
+    @abstractmethod
+    def num_channels(self) -> int:
+        """Return the number of channels of the raster."""
+
+    def rasterize_planar(
+        self,
+        history_frames: RecordArray,
+        history_agents: Sequence[RecordArray],
+        history_tl_faces: Sequence[RecordArray],
+        agent: np.void | None = None,
+    ) -> NumericArray:
+        """Return the raster of :meth:`rasterize` with channels first, as datasets hand it out.
+
+        Arguments as in :meth:`rasterize`.
+
+        Returns:
+            C-contiguous, shape (channels, height, width), the dtype of :meth:`rasterize`.
+        """
+        raster = self.rasterize(history_frames, history_agents, history_tl_faces, agent)
+        return np.ascontiguousarray(raster.transpose(2, 0, 1))

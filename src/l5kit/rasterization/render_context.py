@@ -1,0 +1,115 @@
+"""Size, scale and orientation of a raster, and the transforms that follow from them."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from l5kit._types import Float64Array, NumericArray
+from l5kit.configs.parameters import RasterGeometry
+from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.geometry.transform import compute_agent_pose, vertical_flip
+
+
+@dataclass(frozen=True, eq=False)
+class RenderContext:
+    """Where the agent of interest sits in a raster, which way is up, and how many metres a pixel covers.
+
+    The agent always points to growing columns. Pixel coordinates are (column, row), pixel (0, 0) is the top left one.
+    The attributes are read-only arrays; a change needs a new object.
+
+    Attributes:
+        raster_size_px: Width and height, integers, shape (2,).
+        pixel_size_m: Metres per pixel along columns and rows, equal, shape (2,).
+        center_in_raster_ratio: Place of the agent as fractions of width and height, the height counted from the
+            bottom or the top as ``set_origin_to_bottom`` says, shape (2,).
+        set_origin_to_bottom: Whether the left side of the agent is up in the raster (else down).
+        raster_from_local: Pixels from metres in the frame of the agent, float64 (3, 3).
+
+    Raises:
+        InvalidArgumentError: A pair has another shape, or a size is not positive.
+        UnsupportedValueError: The two pixel sizes differ.
+    """
+
+    raster_size_px: NumericArray
+    pixel_size_m: NumericArray
+    center_in_raster_ratio: NumericArray
+    set_origin_to_bottom: bool
+    raster_from_local: Float64Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "raster_size_px", _as_size(self.raster_size_px))
+        object.__setattr__(self, "pixel_size_m", _as_pair("pixel_size_m", self.pixel_size_m))
+        object.__setattr__(
+            self, "center_in_raster_ratio", _as_pair("center_in_raster_ratio", self.center_in_raster_ratio)
+        )
+        _check_pixel_size(self.pixel_size_m)
+        object.__setattr__(self, "raster_from_local", _frozen(self._compute_raster_from_local()))
+
+    @classmethod
+    def from_geometry(cls, geometry: RasterGeometry) -> "RenderContext":
+        """Return the context that the ``raster_params`` of a configuration describe."""
+        return cls(
+            np.array(geometry.raster_size_px),
+            np.array(geometry.pixel_size_m),
+            np.array(geometry.center_in_raster_ratio),
+            geometry.set_origin_to_bottom,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, RenderContext) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def raster_from_world(self, position_m: ArrayLike, angle_rad: float) -> Float64Array:
+        """Return the transform from world metres to pixels when the agent of interest has the given pose.
+
+        Args:
+            position_m: World position; only x and y are used, shape (>= 2,).
+            angle_rad: World heading. Sine and cosine are taken in float32 when it is a ``np.float32``.
+
+        Returns:
+            Shape (3, 3).
+        """
+        world_from_local = compute_agent_pose(np.asarray(position_m)[:2], angle_rad)
+        raster_from_world: Float64Array = self.raster_from_local @ np.linalg.inv(world_from_local)
+        return raster_from_world
+
+    def _compute_raster_from_local(self) -> Float64Array:
+        scale = 1.0 / self.pixel_size_m
+        center_px = self.center_in_raster_ratio * self.raster_size_px
+        from_local = np.array([[scale[0], 0.0, center_px[0]], [0.0, scale[1], center_px[1]], [0.0, 0.0, 1.0]])
+        return vertical_flip(from_local, self.raster_size_px[1]) if self.set_origin_to_bottom else from_local
+
+    def _key(self) -> tuple[object, ...]:
+        pairs = (self.raster_size_px, self.pixel_size_m, self.center_in_raster_ratio)
+        return (*(tuple(pair.tolist()) for pair in pairs), bool(self.set_origin_to_bottom))
+
+
+def _frozen(array: NumericArray) -> NumericArray:
+    array.setflags(write=False)
+    return array
+
+
+def _as_pair(name: str, value: ArrayLike) -> NumericArray:
+    pair = np.array(value)
+    if pair.shape != (2,) or pair.dtype.kind not in "iuf":
+        raise InvalidArgumentError(f"{name} is {value!r}; pass two numbers")
+    return _frozen(pair)
+
+
+def _as_size(value: ArrayLike) -> NumericArray:
+    size = _as_pair("raster_size_px", value)
+    if (size < 1).any() or (size != np.floor(size)).any():
+        raise InvalidArgumentError(f"raster_size_px is {value!r}; pass width and height as whole numbers above 0")
+    return _frozen(size.astype(np.int64))
+
+
+def _check_pixel_size(pixel_size_m: NumericArray) -> None:
+    if not (pixel_size_m > 0).all():
+        raise InvalidArgumentError(f"pixel_size_m is {pixel_size_m.tolist()}; pass metres per pixel above 0")
+    if pixel_size_m[0] != pixel_size_m[1]:
+        raise UnsupportedValueError(
+            f"pixel_size_m is {pixel_size_m.tolist()}; pixels must be square, pass the same number twice"
+        )

@@ -1,0 +1,154 @@
+"""Rotated and scaled crops of an aerial picture.
+
+The first coordinate of a point in the picture counts rows, the second columns, as in L5Kit 1.5.
+"""
+
+import math
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import ArrayLike
+
+from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit.configs.parameters import OUT_OF_BOUNDS_MODES
+from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, UnsupportedValueError
+from l5kit.geometry.transform import transform_point
+
+
+def get_sat_image_crop(
+    sat_image: NumericArray,
+    crop_size: ArrayLike,
+    c: ArrayLike,
+    yaw: float | None = None,
+    *,
+    out_of_bounds: str = "error",
+) -> NumericArray:
+    """Return a crop around a point at the scale of the picture.
+
+    Args:
+        sat_image: Shape (rows, columns) or (rows, columns, channels).
+        crop_size: Rows and columns of the crop, shape (>= 2,).
+        c: Row and column of the centre, shape (>= 2,).
+        yaw: Angle in radians by which the picture is turned counter-clockwise around the centre; None for no turn.
+        out_of_bounds: ``error``, or ``pad`` to fill what lies outside the picture with 0.
+
+    Returns:
+        Shape (rows, columns, ...) of ``crop_size``; a view of ``sat_image`` when nothing is turned or filled.
+
+    Raises:
+        IndexOutOfRangeError: The square that has to be read, sqrt(2) times larger for a turned crop, is not inside the
+            picture, whose last row and column do not count.
+        InvalidArgumentError: ``crop_size`` or ``c`` has fewer than two entries.
+    """
+    size = _as_crop_size(crop_size)
+    if yaw is None:
+        return _get_sat_image_crop_without_rotation(sat_image, size, c, out_of_bounds=out_of_bounds)
+    large_size = np.ceil(size * math.sqrt(2)).astype(np.int64)
+    large = _get_sat_image_crop_without_rotation(sat_image, large_size, c, out_of_bounds=out_of_bounds)
+    num_rows, num_columns = large.shape[:2]
+    turn = cv2.getRotationMatrix2D((num_columns / 2, num_rows / 2), float(np.degrees(yaw)), 1)
+    return _crop_center(cv2.warpAffine(large, turn, (num_columns, num_rows)), size)
+
+
+def get_sat_image_crop_scaled(
+    sat_image: NumericArray,
+    crop_size: ArrayLike,
+    c: ArrayLike,
+    yaw: float | None = None,
+    sat_pixel_scale: float = 1.0,
+    pixel_size: ArrayLike = 1.0,
+    interpolation: int = cv2.INTER_LINEAR,
+    *,
+    out_of_bounds: str = "error",
+) -> NumericArray:
+    """Return a crop around a point, turned and brought to another scale.
+
+    Args:
+        sat_image: Shape (rows, columns) or (rows, columns, channels).
+        crop_size: Width and height of the result in pixels, shape (>= 2,).
+        c: Row and column of the centre in ``sat_image``, shape (>= 2,).
+        yaw: Angle in radians by which the picture is turned counter-clockwise around the centre; None for no turn.
+        sat_pixel_scale: Metres per pixel of ``sat_image``.
+        pixel_size: Metres per pixel of the result, one number or one for each axis.
+        interpolation: OpenCV's name of the method that changes the scale.
+        out_of_bounds: ``error``, or ``pad`` to fill what lies outside the picture with 0.
+
+    Returns:
+        Shape (height, width, ...).
+
+    Raises:
+        IndexOutOfRangeError: As in :func:`get_sat_image_crop`.
+        InvalidArgumentError: ``crop_size`` or ``c`` has fewer than two entries.
+    """
+    width, height = _as_crop_size(crop_size)[:2].tolist()
+    side = max(width, height)
+    side_m = np.array([side, side]) * np.asarray(pixel_size)
+    sat_size = np.round(side_m / sat_pixel_scale).astype(np.int64)
+    crop = get_sat_image_crop(sat_image, sat_size, c, yaw, out_of_bounds=out_of_bounds)
+    return _crop_center(cv2.resize(crop, (side, side), interpolation=interpolation), np.array([height, width]))
+
+
+def get_sat_image_crop_scaled_from_ecef(
+    sat_image: NumericArray, crop_size: ArrayLike, ecef_translation: ArrayLike, ecef_to_sat: Float64Array, **kwargs: Any
+) -> NumericArray:
+    """Return :func:`get_sat_image_crop_scaled` around a point given in ECEF.
+
+    Args:
+        sat_image: Shape (rows, columns) or (rows, columns, channels).
+        crop_size: Width and height of the result in pixels, shape (>= 2,).
+        ecef_translation: ECEF position of the centre in metres, shape (3,).
+        ecef_to_sat: Row and column of the picture from ECEF, shape (4, 4).
+        **kwargs: The other arguments of :func:`get_sat_image_crop_scaled`.
+
+    Returns:
+        Shape (height, width, ...).
+    """
+    center = transform_point(np.asarray(ecef_translation), ecef_to_sat)
+    return get_sat_image_crop_scaled(sat_image, crop_size, center, **kwargs)
+
+
+def _get_sat_image_crop_without_rotation(
+    sat_image: NumericArray, crop_size: ArrayLike, c: ArrayLike, *, out_of_bounds: str = "error"
+) -> NumericArray:
+    """Return the upright crop of ``crop_size`` rows and columns around a row and column, a view when it lies inside."""
+    size, center = _as_crop_size(crop_size)[:2], np.asarray(c, dtype=np.float64)
+    if center.ndim != 1 or len(center) < 2:
+        raise InvalidArgumentError(f"c is {c!r}; pass row and column")
+    if out_of_bounds not in OUT_OF_BOUNDS_MODES:
+        raise UnsupportedValueError(f"out_of_bounds is {out_of_bounds!r}; use one of {OUT_OF_BOUNDS_MODES}")
+    start = (center[:2] - size // 2).astype(np.int64)
+    end = start + size
+    image_size = np.array(sat_image.shape[:2])
+    if (start >= 0).all() and (end < image_size).all():
+        return sat_image[start[0] : end[0], start[1] : end[1]]
+    if out_of_bounds == "pad":
+        return _crop_with_padding(sat_image, start, end)
+    raise IndexOutOfRangeError(
+        f"the crop needs rows {start[0]} to {end[0]} and columns {start[1]} to {end[1]} of an aerial picture of"
+        f" {image_size[0]} x {image_size[1]}; it must end before the last row and column. Use a larger picture, a"
+        " smaller raster, or raster_params.satellite_out_of_bounds: pad"
+    )
+
+
+def _crop_with_padding(sat_image: NumericArray, start: Int64Array, end: Int64Array) -> NumericArray:
+    """Return rows and columns from ``start`` to ``end`` with 0 where the picture has none."""
+    crop: NumericArray = np.zeros((*(end - start), *sat_image.shape[2:]), sat_image.dtype)
+    low = np.clip(start, 0, sat_image.shape[:2])
+    high = np.clip(end, low, sat_image.shape[:2])
+    target_low, target_high = low - start, high - start
+    crop[target_low[0] : target_high[0], target_low[1] : target_high[1]] = sat_image[low[0] : high[0], low[1] : high[1]]
+    return crop
+
+
+def _crop_center(image: NumericArray, size: Int64Array) -> NumericArray:
+    """Return the middle ``size`` rows and columns of a picture, the start cut off to whole pixels."""
+    row, column = (int(image.shape[axis] / 2 - size[axis] / 2) for axis in (0, 1))
+    return image[row : row + size[0], column : column + size[1]]
+
+
+def _as_crop_size(crop_size: ArrayLike) -> Int64Array:
+    size = np.asarray(crop_size)
+    if size.ndim != 1 or len(size) < 2:
+        raise InvalidArgumentError(f"crop_size is {crop_size!r}; pass two sizes")
+    return size.astype(np.int64)
