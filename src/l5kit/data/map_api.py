@@ -85,8 +85,8 @@ class MapAPI:
 
     Arrays handed out are read-only and shared; dicts, lists and sets are new at each call. Lanes without points on one
     of their boundaries are not in ``bounds_info`` but can be looked up by id. If several elements have one id, looking
-    it up gives the last of them. Altitude and bearing of the elements' frames are ignored, as in L5Kit 1.x, so heights are
-    relative to the ellipsoid and do not compare with those of the AV.
+    it up gives the last of them. Altitude and bearing of the elements' frames are ignored, as in L5Kit 1.x, so heights
+    are relative to the ellipsoid and do not compare with those of the AV.
 
     A pickled map holds only its path and matrix; the file is read again where it is first needed, and must be the same.
 
@@ -155,6 +155,7 @@ class MapAPI:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take path and matrix; the file is read when something of it is needed."""
         self.__dict__.update(state, _interpolations={}, _lane_lines={})
+        self.ecef_to_world.setflags(write=False)
 
     # Elements
 
