@@ -1,0 +1,127 @@
+"""Importing l5kit does nothing else: nothing printed, warned, set or loaded that was not asked for.
+
+Each case runs in a fresh interpreter in which every warning is an error.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.timeout(300)
+
+# What nobody who opens a dataset should have to load, or even to install.
+PLOTTING = ("PIL", "av", "bokeh", "imageio", "matplotlib")
+LATE = ("torch", "gymnasium", "shapely", "rich", "typer", *PLOTTING)
+
+# Libraries that set warning filters of their own when they are imported; l5kit is not to blame for those.
+ALLOWED = ("numba", "scipy", "zarr")
+
+PROBE = """
+import importlib, json, os, sys
+
+for blocked in {blocked!r}:
+    sys.modules[blocked] = None
+import cv2, multiprocessing, numpy, warnings
+
+def state():
+    return {{
+        "environment": dict(os.environ),
+        "cv2 threads": cv2.getNumThreads(),
+        "start method": multiprocessing.get_start_method(allow_none=True),
+        "numpy errors": numpy.geterr(),
+        "random state": str(numpy.random.get_state()[1][:4]),
+        "warning filters": [str(entry) for entry in warnings.filters],
+        "working folder": os.getcwd(),
+    }}
+
+for library in {before!r}:
+    importlib.import_module(library)
+before = state()
+for module in {modules!r}:
+    importlib.import_module(module)
+after = state()
+print(json.dumps({{"changed": [key for key in before if before[key] != after[key]], "loaded": sorted(sys.modules)}}))
+"""
+
+
+def probe(*modules, blocked=(), before=ALLOWED):
+    """Import the modules in a new process and return what it changed and loaded."""
+    source = PROBE.format(modules=modules, blocked=tuple(blocked), before=tuple(before))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("COV", "PYTHONWARNINGS"))}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", source],
+        capture_output=True,
+        text=True,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    (line,) = done.stdout.splitlines()
+    return json.loads(line)
+
+
+@pytest.mark.parametrize("module", ["l5kit", "l5kit.data", "l5kit.geometry", "l5kit.rasterization", "l5kit.sampling"])
+def test_import_loads_no_torch_and_no_plotting_and_changes_nothing(module):
+    seen = probe(module)
+    assert seen["changed"] == []
+    assert [name for name in LATE if name in seen["loaded"]] == []
+
+
+def test_import_of_the_datasets_loads_torch_and_changes_nothing():
+    """Row A6 of the defects: 1.5 set an environment variable and on macOS the start method."""
+    pytest.importorskip("torch")
+    seen = probe("l5kit.dataset", "l5kit.dataset.select_agents", before=[*ALLOWED, "torch"])
+    assert seen["changed"] == []
+    assert "torch" in seen["loaded"]
+    assert [name for name in PLOTTING if name in seen["loaded"]] == []
+
+
+def test_import_of_the_pictures_changes_nothing():
+    seen = probe("l5kit.visualization")
+    assert seen["changed"] == []
+    assert [name for name in ("torch", "av", "bokeh", "imageio", "matplotlib") if name in seen["loaded"]] == []
+
+
+@pytest.mark.parametrize("package", ["configs", "geometry", "random", "data", "kinematic", "rasterization", "sampling"])
+def test_a_package_below_the_datasets_works_without_optional_libraries(package):
+    probe(f"l5kit.{package}", blocked=LATE)
+
+
+@pytest.mark.parametrize(
+    ("source", "changed"),
+    [
+        pytest.param("import os; os.environ['L5KIT_PROBE'] = '1'", "environment", id="environment"),
+        pytest.param("import cv2; cv2.setNumThreads(1 + cv2.getNumThreads())", "cv2 threads", id="threads"),
+        pytest.param(
+            "import multiprocessing; multiprocessing.set_start_method('spawn')", "start method", id="start method"
+        ),
+        pytest.param("import numpy; numpy.random.seed(1)", "random state", id="random state"),
+        pytest.param("import warnings; warnings.simplefilter('ignore')", "warning filters", id="filters"),
+    ],
+)
+def test_the_probe_finds_a_change(source, changed, tmp_path, monkeypatch):
+    (tmp_path / "probed_module.py").write_text(source)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert probe("probed_module")["changed"] == [changed]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "print('hello')",
+        "import sys; sys.stderr.write('hello')",
+        "import warnings; warnings.warn('hello')",
+        "import torch",
+    ],
+    ids=["prints", "prints an error", "warns", "needs torch"],
+)
+def test_the_probe_finds_noise(source, tmp_path, monkeypatch):
+    (tmp_path / "probed_module.py").write_text(source)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises((AssertionError, ValueError)):
+        probe("probed_module", blocked=["torch"])
