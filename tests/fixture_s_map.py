@@ -1,4 +1,16 @@
-"""The semantic map of fixture S, in its serialized form."""
+"""The map of fixture S: two lanes, a crosswalk, a traffic light and three faces, 190 m west of the world's origin."""
+
+import numpy as np
+
+WORLD_TO_ECEF = np.array(
+    [
+        [0.846617444, 0.323463078, -0.422623402, -2698767.44],
+        [-0.532201938, 0.514559352, -0.672301845, -4293151.58],
+        [-3.05311332e-16, 0.794103464, 0.6077826, 3855164.76],
+        [0.0, 0.0, 0.0, 1.0],
+    ]
+)
+"""The transform of the published dataset, as its meta.json writes it."""
 
 FIXTURE_S_MAP = bytes.fromhex(
     "0a0973796e74686574696312560a040a024c31124e1a4c120c0a0a0db3434f1615216430b71a160a0700e807e807f80a"
@@ -9,4 +21,4 @@ FIXTURE_S_MAP = bytes.fromhex(
     "b7ea0100121a0a040a02463112122210120c0a0a0db3434f1615216430b75a00121b0a040a02463212132211120c0a0a"
     "0db3434f1615216430b7fa0100121b0a040a02463312132211120c0a0a0db3434f1615216430b7e20200"
 )
-"""Lanes L1 (controlled by T1, F1, F2) and L2, crosswalk C1, traffic light T1 and its faces F1 to F3; 330 bytes."""
+"""Elements L1, L2 (lanes), C1 (crosswalk), T1 (light), F1 (red), F2 (green left arrow), F3 (red U-turn), in order."""
