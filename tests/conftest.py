@@ -3,6 +3,10 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("l5kit", deadline=None, derandomize=True)
+settings.load_profile("l5kit")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -85,7 +85,11 @@ class RecordSequence(ABC):
         return np.array(self.rows(lowest, highest + 1)[np.asarray(chosen) - lowest])
 
     def _column(self, index: str | list[str]) -> NumericArray:
-        column = np.empty(len(self), dtype=self.dtype)[index]
+        field = np.empty(0, dtype=self.dtype)[index].dtype
+        if isinstance(index, str):
+            column = np.empty((len(self), *self.dtype[index].shape), dtype=field)
+        else:
+            column = np.empty(len(self), dtype=field)
         for start, rows in self._blocks():
             column[start : start + len(rows)] = rows[index]
         return column

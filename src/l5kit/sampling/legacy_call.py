@@ -24,7 +24,7 @@ def accept_call_of_1_0(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         if _is_call_of_1_0(args, kwargs):
-            return function(**_arguments_of_today(_bind_call_of_1_0(*args, **kwargs)))  # type: ignore[call-arg, arg-type]
+            return function(**_arguments_of_today(_bind_call_of_1_0(*args, **kwargs)))  # type: ignore[call-arg]
         return function(*args, **kwargs)
 
     return wrapper

@@ -1,0 +1,258 @@
+"""Datasets that iterate over the frames of a log."""
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from torch.utils.data import Dataset, get_worker_info
+
+from l5kit._types import Int64Array
+from l5kit.configs.parameters import RasterGeometry, SamplingParams, read_disable_traffic_light_faces
+from l5kit.data.filter import get_frames_slice_from_scenes
+from l5kit.data.record_sequence import RecordSequence, rows_of
+from l5kit.data.records import TL_FACE_DTYPE
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.utils import encode_fixed_length
+from l5kit.errors import (
+    IndexOutOfRangeError,
+    InvalidArgumentError,
+    NegativeIndexError,
+    SampleError,
+    UnsupportedValueError,
+)
+from l5kit.kinematic.perturbation import Perturbation
+from l5kit.rasterization.rasterizer import Rasterizer
+from l5kit.rasterization.render_context import RenderContext
+from l5kit.sampling.agent_sampler import AgentSampler
+
+_EGO_TRACK_ID = -1
+
+
+class BaseEgoDataset(Dataset[dict[str, Any]]):
+    """Base of the datasets: finds scene and frame of an index and adds to a sample where it comes from.
+
+    A subclass gives ``_get_sample_function()``, which is called once, and returns a callable that takes
+    ``(state_index, frames, agents, tl_faces, selected_track_id)`` and returns a sample.
+
+    Args:
+        cfg: The configuration.
+        zarr_dataset: An opened dataset.
+
+    Attributes:
+        cfg: The configuration.
+        dataset: The log.
+        cumulative_sizes: End frame of each scene, (S,).
+        sample_function: Makes a sample; later changes of ``cfg`` do not reach it.
+    """
+
+    def __init__(self, cfg: dict[str, Any], zarr_dataset: ChunkedDataset) -> None:
+        self.cfg = cfg
+        self.dataset = zarr_dataset
+        self.cumulative_sizes: Int64Array = _end_frames(zarr_dataset)
+        self.sample_function = self._get_sample_function()
+        self._worker_seed: int | None = None
+
+    def _get_sample_function(self) -> Callable[..., dict[str, Any]]:
+        raise UnsupportedValueError(
+            f"{type(self).__name__} makes no samples by itself; use EgoDataset or AgentDataset, "
+            "or define _get_sample_function() in a subclass"
+        )
+
+    def __len__(self) -> int:
+        return len(self.dataset.frames)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """Return the sample of the AV in a frame.
+
+        Args:
+            index: The frame; negative counts from the end.
+
+        Raises:
+            IndexError: There is no such frame.
+            SampleError: The sample cannot be made; the cause is chained.
+        """
+        frame_index = self._as_position(index)
+        scene_index, state_index = self._locate_frame(frame_index)
+        return self._make_item(index, scene_index, state_index, None)
+
+    def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> dict[str, Any]:
+        """Return the sample of the AV or of an agent in a frame.
+
+        Args:
+            scene_index: The scene.
+            state_index: The frame, counted in the scene.
+            track_id: The agent; None for the AV.
+
+        Returns:
+            The sample, with ``scene_index``, ``host_id`` (70,) uint8, ``timestamp`` (ns) and ``track_id`` (-1: the AV).
+
+        Raises:
+            IndexError: There is no such scene or frame.
+            TrackNotFoundError: The agent is not in the frame or does not pass the label filter.
+        """
+        self._seed_worker()
+        scene = self._scene(scene_index)
+        frames = rows_of(self.dataset.frames, get_frames_slice_from_scenes(scene), strict=True)
+        tl_faces = self.dataset.tl_faces
+        if read_disable_traffic_light_faces(self.cfg):
+            tl_faces = np.empty(0, dtype=TL_FACE_DTYPE)
+        sample = self.sample_function(state_index, frames, self.dataset.agents, tl_faces, track_id)
+        return self._in_dataset_layout(sample) | {
+            "scene_index": scene_index,
+            "host_id": encode_fixed_length(str(scene["host"])),
+            "timestamp": np.int64(frames[state_index]["timestamp"]),
+            "track_id": np.int64(_EGO_TRACK_ID if track_id is None else track_id),
+        }
+
+    def _in_dataset_layout(self, sample: dict[str, Any]) -> dict[str, Any]:
+        """Return a sample as this dataset hands it out."""
+        return sample
+
+    def get_scene_dataset(self, scene_index: int) -> Self:
+        """Return a dataset of the same class over a copy of one scene in memory.
+
+        Configuration, rasterizer and perturbation are shared.
+
+        Raises:
+            ValueError: There is no such scene.
+        """
+        return self._over(self.dataset.get_scene_dataset(scene_index))
+
+    def get_scene_indices(self, scene_idx: int) -> Int64Array:
+        """Return the indices of this dataset that belong to a scene.
+
+        Raises:
+            InvalidArgumentError: There is no such scene.
+        """
+        scene_index = _checked("scene_idx", scene_idx, len(self.cumulative_sizes))
+        start = self.cumulative_sizes[scene_index - 1] if scene_index > 0 else 0
+        return np.arange(start, self.cumulative_sizes[scene_index], dtype=np.int64)
+
+    def get_frame_indices(self, frame_idx: int) -> Int64Array:
+        """Return the indices of this dataset that belong to a frame.
+
+        Raises:
+            InvalidArgumentError: There is no such frame.
+        """
+        return np.array([_checked("frame_idx", frame_idx, len(self.dataset.frames))], dtype=np.int64)
+
+    def __str__(self) -> str:
+        return str(self.dataset)
+
+    def _over(self, dataset: ChunkedDataset) -> Self:
+        """Return a copy of this object that reads another log."""
+        other = copy.copy(self)
+        other.dataset = dataset
+        other.cumulative_sizes = _end_frames(dataset)
+        return other
+
+    def _scene(self, scene_index: int) -> Any:
+        num_scenes = len(self.dataset.scenes)
+        if not 0 <= scene_index < num_scenes:
+            raise IndexOutOfRangeError(
+                f"scene_index {scene_index} is out of range for a dataset of {num_scenes} scenes"
+            )
+        return rows_of(self.dataset.scenes, slice(int(scene_index), int(scene_index) + 1), strict=True)[0]
+
+    def _as_position(self, index: int) -> int:
+        """Return an index counted from the start."""
+        length = len(self)
+        if index >= length:
+            raise IndexOutOfRangeError(f"index {index} is out of range for a dataset of {length} samples")
+        if index < -length:
+            raise NegativeIndexError(f"index {index} reaches before the start of a dataset of {length} samples")
+        return index if index >= 0 else length + index
+
+    def _locate_frame(self, frame_index: int) -> tuple[int, int]:
+        """Return the scene that holds a frame, and the frame counted in the scene."""
+        scene_index = int(np.searchsorted(self.cumulative_sizes, frame_index, side="right"))
+        return scene_index, frame_index if scene_index == 0 else frame_index - self.cumulative_sizes[scene_index - 1]
+
+    def _make_item(self, index: int, scene_index: int, state_index: int, track_id: int | None) -> dict[str, Any]:
+        """Return ``get_frame(...)``; whatever fails, it is no ``IndexError``, which would end iteration silently."""
+        try:
+            return self.get_frame(scene_index, state_index, track_id=track_id)
+        except Exception as error:
+            whom = "the AV" if track_id is None else f"track {track_id}"
+            raise SampleError(
+                f"{type(self).__name__} on {self.dataset.path or 'a log in memory'!r} cannot make sample {index} "
+                f"(scene {scene_index}, frame {state_index} of it, {whom}): {type(error).__name__}: {error}"
+            ) from error
+
+    def _seed_worker(self) -> None:
+        """In a DataLoader worker, give the perturbation random numbers of this worker and epoch."""
+        perturbation = getattr(self, "perturbation", None)
+        if perturbation is None:
+            return
+        worker = get_worker_info()
+        if worker is not None and worker.seed != self._worker_seed:
+            perturbation.reseed(worker.seed)
+            self._worker_seed = worker.seed
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what another process can read from the dataset's files."""
+        state = self.__dict__.copy()
+        if isinstance(self.dataset.scenes, RecordSequence):
+            del state["cumulative_sizes"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "cumulative_sizes" not in state:
+            self.cumulative_sizes = _end_frames(self.dataset)
+
+
+class EgoDataset(BaseEgoDataset):
+    """Samples of the AV with a picture, one per frame.
+
+    Args:
+        cfg: Configuration with ``raster_params`` and ``model_params``.
+        zarr_dataset: An opened dataset.
+        rasterizer: Draws the pictures; None for samples without one.
+        perturbation: Moves the AV; None for the log as it is.
+
+    The samples are those of :func:`l5kit.sampling.generate_agent_sample`, with ``image`` as (C, H, W).
+    """
+
+    def __init__(
+        self,
+        cfg: dict[str, Any],
+        zarr_dataset: ChunkedDataset,
+        rasterizer: Rasterizer | None,
+        perturbation: Perturbation | None = None,
+    ) -> None:
+        self.perturbation = perturbation
+        self.rasterizer = rasterizer
+        super().__init__(cfg, zarr_dataset)
+
+    def _get_sample_function(self) -> Callable[..., dict[str, Any]]:
+        render_context = RenderContext.from_geometry(RasterGeometry.from_cfg(self.cfg))
+        drawn = getattr(self.rasterizer, "render_context", render_context)
+        if drawn != render_context:
+            warnings.warn(
+                "the rasterizer draws with another geometry than raster_params says; "
+                "raster_from_world and raster_from_agent will not match the image",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        return AgentSampler(SamplingParams.from_cfg(self.cfg), render_context, self.rasterizer, self.perturbation)
+
+    def _in_dataset_layout(self, sample: dict[str, Any]) -> dict[str, Any]:
+        """Return the sample with the channels of its image first."""
+        if "image" in sample:
+            sample["image"] = np.ascontiguousarray(sample["image"].transpose(2, 0, 1))
+        return sample
+
+
+def _end_frames(dataset: ChunkedDataset) -> Int64Array:
+    """Return the end frame of each scene, (S,)."""
+    return np.ascontiguousarray(dataset.scenes["frame_index_interval"][:, 1])
+
+
+def _checked(argument: str, index: int, length: int) -> int:
+    """Return an index counted from the start."""
+    if not -length <= index < length:
+        raise InvalidArgumentError(f"{argument} {index} is out of range; there are {length}")
+    return int(index) % length

@@ -1,0 +1,113 @@
+"""The agents mask of a dataset: from the dataset itself, from the user's cache folder, or computed."""
+
+import os
+import tempfile
+import warnings
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock
+from platformdirs import user_cache_dir
+
+from l5kit._types import UInt32Array
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.select_agents.stored_mask import read_stored_mask
+from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
+
+CACHE_DIR_ENV_KEY = "L5KIT_CACHE_DIR"
+"""Environment variable that names the cache folder, in place of the usual one of the platform."""
+
+_MASK_VERSION = 1
+
+Progress = Callable[[int, int], None]
+
+
+def cache_folder() -> Path:
+    """Return the folder for what l5kit keeps between runs; it may not exist yet."""
+    return Path(os.environ.get(CACHE_DIR_ENV_KEY) or user_cache_dir("l5kit", appauthor=False))
+
+
+def load_or_compute_mask(
+    dataset: ChunkedDataset, thresholds: MaskThresholds, *, progress: Progress | None = None
+) -> UInt32Array:
+    """Return the agents mask (N, 2) of a dataset.
+
+    A mask stored in the dataset is read if its length and thresholds fit. One that has to be computed is kept in the
+    cache folder, under a digest of the dataset's files and the thresholds. One process computes it while others wait;
+    it is renamed to its name when it is complete, so that none reads half of it. For a dataset in memory nothing is
+    kept.
+
+    Args:
+        dataset: An opened dataset.
+        thresholds: What an agent row must keep to be valid.
+        progress: Called with the number of scenes done and of all scenes, while the mask is computed.
+    """
+    mask, problem = read_stored_mask(dataset, thresholds)
+    if mask is not None:
+        return np.asarray(mask, dtype=np.uint32)
+    if problem:
+        warnings.warn(f"{problem}; it is computed anew", RuntimeWarning, stacklevel=3)
+    fingerprint = dataset.fingerprint()
+    if fingerprint is None:
+        return compute_agents_mask(dataset, thresholds, progress=progress)[0]
+    file = cache_folder() / "agents_mask" / f"{_digest(fingerprint, thresholds)}.npy"
+    mask = _read_cached(file, len(dataset.agents))
+    return _compute_once(file, dataset, thresholds, progress) if mask is None else mask
+
+
+def _compute_once(
+    file: Path, dataset: ChunkedDataset, thresholds: MaskThresholds, progress: Progress | None
+) -> UInt32Array:
+    """Return the mask, computed by this process or by another one that holds the lock."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(file.with_suffix(".lock")):
+            mask = _read_cached(file, len(dataset.agents))
+            if mask is None:
+                _warn_that_computing(dataset, f"it is kept in {file.parent}")
+                _write_whole(file, compute_agents_mask(dataset, thresholds, progress=progress)[0])
+                mask = _read_cached(file, len(dataset.agents))
+        if mask is not None:
+            return mask
+        reason = f"the file in {file.parent} vanished"
+    except OSError as error:
+        reason = str(error)
+    _warn_that_computing(dataset, f"it cannot be kept ({reason}); set {CACHE_DIR_ENV_KEY} to a folder with space")
+    return compute_agents_mask(dataset, thresholds, progress=progress)[0]
+
+
+def _warn_that_computing(dataset: ChunkedDataset, consequence: str) -> None:
+    message = f"the agents mask of {dataset.path!r} has to be computed, which takes a while; {consequence}"
+    warnings.warn(message, RuntimeWarning, stacklevel=5)
+
+
+def _read_cached(file: Path, num_agents: int) -> UInt32Array | None:
+    """Return a kept mask, mapped into memory; None if there is none that fits."""
+    try:
+        mask: Any = np.load(file, mmap_mode="r")
+    except FileNotFoundError:
+        return None
+    except (ValueError, EOFError):  # damaged by something else than this module: it is replaced
+        return None
+    return mask if mask.shape == (num_agents, 2) and mask.dtype == np.uint32 else None
+
+
+def _write_whole(file: Path, mask: UInt32Array) -> None:
+    """Write a mask under a temporary name and rename it."""
+    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.stem, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as opened:
+            np.save(opened, mask)
+        os.replace(temporary, file)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _digest(fingerprint: str, thresholds: MaskThresholds) -> str:
+    values = sorted((name, float(value)) for name, value in thresholds.as_attributes().items())
+    return sha256(repr((_MASK_VERSION, fingerprint, values)).encode()).hexdigest()

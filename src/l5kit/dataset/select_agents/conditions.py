@@ -1,0 +1,52 @@
+"""The conditions of the agents mask for single agents, as L5Kit 1.x offers them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import UInt32Array
+from l5kit.geometry.angle import angular_distance
+
+MIN_AREA_M2 = 0.01
+"""Area below which a box says nothing about the size of an agent."""
+
+
+def in_consecutive_frame(frame_idx: int, past_frame_idx: int) -> bool:
+    """Return whether a frame directly follows another."""
+    return bool(frame_idx == past_frame_idx + 1)
+
+
+def in_av_distance(av_translation: Any, agent_centroid: Any, th: float) -> bool:
+    """Return whether two positions, x and y in metres, are strictly closer than ``th``."""
+    offset_m = np.asarray(av_translation, dtype=np.float64)[:2] - np.asarray(agent_centroid, dtype=np.float64)[:2]
+    return bool(np.hypot(offset_m[0], offset_m[1]) < th)
+
+
+def in_angular_distance(yaw1: float, yaw2: float, th: float) -> bool:
+    """Return whether two headings in radians differ by strictly less than ``th`` degrees."""
+    return bool(np.degrees(abs(angular_distance(float(yaw1), float(yaw2)))) < th)
+
+
+def in_extent_ratio(extent1: Any, extent2: Any, th: float) -> bool:
+    """Return whether the ratio of two areas, length times width, is strictly below ``th``.
+
+    Areas below 0.01 square metres do not count as similar to anything.
+    """
+    area1, area2 = float(extent1[0] * extent1[1]), float(extent2[0] * extent2[1])
+    if min(area1, area2) < MIN_AREA_M2:
+        return False
+    return bool(max(area1, area2) / min(area1, area2) < th)
+
+
+def update_mask(mask: UInt32Array, agent_list: Sequence[int]) -> None:
+    """Write the segment of one track into a mask (N, 2).
+
+    Args:
+        mask: Changed in place: row i of a segment of n gets (i, n - 1 - i).
+        agent_list: Rows of the segment, in the order of time.
+    """
+    length = len(agent_list)
+    rows = np.asarray(agent_list, dtype=np.int64)
+    mask[rows, 0] = np.arange(length)
+    mask[rows, 1] = np.arange(length)[::-1]

@@ -1,0 +1,69 @@
+"""Compute the agents mask of a dataset and store it there."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from l5kit._types import Int64Array, UInt32Array
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.select_agents.stored_mask import require_no_mask, write_mask
+from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
+
+_TABLE_STEPS = (0, 10, 30, 50)
+
+
+def select_agents(
+    zarr_dataset: ChunkedDataset,
+    th_agent_prob: float,
+    th_yaw_degree: float,
+    th_extent_ratio: float,
+    th_distance_av: float,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Compute the agents mask of a dataset, store it inside the dataset folder and print a report.
+
+    Args:
+        zarr_dataset: An opened dataset, whose folder can be written to.
+        th_agent_prob: Strict lower bound of the summed probability of the kept classes.
+        th_yaw_degree: Strict upper bound of the change of heading between two frames, degrees.
+        th_extent_ratio: Strict upper bound of the ratio of areas between two frames.
+        th_distance_av: Strict upper bound of the distance to the AV, metres.
+        progress: Called with the number of scenes done and of all scenes.
+
+    Raises:
+        FileExistsError: The dataset has a mask for this probability.
+        InvalidArgumentError: The dataset is no folder.
+    """
+    thresholds = MaskThresholds(th_agent_prob, th_yaw_degree, th_extent_ratio, th_distance_av)
+    require_no_mask(zarr_dataset, thresholds.probability)
+    print(f"computing the agents mask of {zarr_dataset.path} ...")  # noqa: T201 - 1.x prints this report
+    mask, report = compute_agents_mask(zarr_dataset, thresholds, progress=progress)
+    folder = write_mask(zarr_dataset, thresholds, mask)
+    print(mask_report(thresholds, report, mask))  # noqa: T201
+    print(f"agents mask stored in {folder}")  # noqa: T201
+
+
+def mask_report(thresholds: MaskThresholds, report: Counter[str], mask: UInt32Array) -> str:
+    """Return thresholds, rejections, and the numbers of rows with enough past and future frames, as text."""
+    lines = [f"{name}: {value}" for name, value in thresholds.as_attributes().items()]
+    lines += [f"{name}: {count}" for name, count in sorted(report.items())]
+    lines.append("rows by least number of past frames (down) and of future frames (across):")
+    lines.append("past" + "".join(f"{step:>12}" for step in _TABLE_STEPS))
+    for step, row in zip(_TABLE_STEPS, mask_table(mask), strict=True):
+        lines.append(f"{step:>4}" + "".join(f"{count:>12}" for count in row.tolist()))
+    return "\n".join(lines)
+
+
+def mask_table(mask: UInt32Array) -> Int64Array:
+    """Return the number of rows with at least 0, 10, 30, 50 past (axis 0) and future (axis 1) frames, (4, 4)."""
+    past, future = mask[:, 0], mask[:, 1]
+    return np.array(
+        [
+            [np.count_nonzero((past >= step) & (future >= future_step)) for future_step in _TABLE_STEPS]
+            for step in _TABLE_STEPS
+        ],
+        dtype=np.int64,
+    )

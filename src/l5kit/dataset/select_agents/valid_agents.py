@@ -1,0 +1,237 @@
+"""Compute the agents mask: for how many frames before and after each agent row its track stays valid."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float32Array, Float64Array, Int64Array, RecordArray, UInt8Array, UInt32Array
+from l5kit.data.filter import PERCEPTION_LABEL_INDICES_TO_KEEP
+from l5kit.data.record_sequence import rows_of
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.select_agents.conditions import MIN_AREA_M2
+from l5kit.dataset.select_agents.thresholds import MaskThresholds
+
+_FIRST_KEPT, _END_KEPT = PERCEPTION_LABEL_INDICES_TO_KEEP[0], PERCEPTION_LABEL_INDICES_TO_KEEP[-1] + 1
+_DENSE_IDS_PER_ROW = 4
+
+
+class RowVerdict(IntEnum):
+    """What the mask says of an agent row."""
+
+    VALID = 0
+    """The row continues the segment of its track, or starts the first one."""
+    LABEL = 1
+    """Rejected: the summed probability of the kept classes is not above the threshold."""
+    AV_DISTANCE = 2
+    """Rejected: too far from the AV."""
+    HOLE = 3
+    """The row starts a new segment: its track was not in the frame before."""
+    YAW = 4
+    """The row starts a new segment: the heading has jumped."""
+    EXTENT = 5
+    """The row starts a new segment: the size has jumped."""
+
+
+_REPORT_KEYS = {
+    RowVerdict.LABEL: "reject_th_agent_filter_probability_threshold",
+    RowVerdict.AV_DISTANCE: "reject_th_AV_distance",
+    RowVerdict.HOLE: "reject_th_hole",
+    RowVerdict.YAW: "reject_th_yaw",
+    RowVerdict.EXTENT: "reject_th_extent",
+}
+
+
+@dataclass(frozen=True)
+class ValidAgents:
+    """The mask of consecutive agent rows.
+
+    Attributes:
+        counts: (N, 2) uint32: valid frames of the track before and after each row; (0, 0) for rejected rows.
+        verdicts: (N,) uint8, values of :class:`RowVerdict`.
+        rows: First row and end row in the agents of the dataset.
+    """
+
+    counts: UInt32Array
+    verdicts: UInt8Array
+    rows: tuple[int, int]
+
+    def report(self) -> Counter[str]:
+        """Return how many rows were rejected or started a new segment, by reason, and the number of rows."""
+        occurrences = np.bincount(self.verdicts, minlength=len(RowVerdict))
+        report = Counter({key: int(occurrences[verdict]) for verdict, key in _REPORT_KEYS.items()})
+        report["total_reject"] = int(occurrences.sum() - occurrences[RowVerdict.VALID])
+        report["total_agent_frames"] = len(self.verdicts)
+        return report
+
+
+def get_valid_agents(
+    frames_range: Any,
+    dataset: ChunkedDataset,
+    th_agent_filter_probability_threshold: float,
+    th_yaw_degree: float,
+    th_extent_ratio: float,
+    th_distance_av: float,
+) -> tuple[UInt32Array, Counter[str], tuple[int, int]]:
+    """Return the mask of the agents of one scene.
+
+    Args:
+        frames_range: First frame and end frame of the scene.
+        dataset: An opened dataset.
+        th_agent_filter_probability_threshold: Strict lower bound of the summed probability of the kept classes.
+        th_yaw_degree: Strict upper bound of the change of heading between two frames, degrees.
+        th_extent_ratio: Strict upper bound of the ratio of areas between two frames.
+        th_distance_av: Strict upper bound of the distance to the AV, metres.
+
+    Returns:
+        Mask (N, 2) uint32, counts by reason of rejection, and the rows of the agents.
+    """
+    thresholds = MaskThresholds(th_agent_filter_probability_threshold, th_yaw_degree, th_extent_ratio, th_distance_av)
+    valid = find_valid_agents(dataset, int(frames_range[0]), int(frames_range[1]), thresholds=thresholds)
+    return valid.counts, valid.report(), valid.rows
+
+
+def find_valid_agents(
+    dataset: ChunkedDataset, first_frame: int, end_frame: int, *, thresholds: MaskThresholds
+) -> ValidAgents:
+    """Return the mask of the agents in frames [first_frame, end_frame), which are those of one scene."""
+    frames = rows_of(dataset.frames, slice(first_frame, end_frame), strict=True)
+    if len(frames) == 0:
+        return ValidAgents(np.zeros((0, 2), np.uint32), np.zeros(0, np.uint8), (0, 0))
+    first_row, end_row = int(frames["agent_index_interval"][0, 0]), int(frames["agent_index_interval"][-1, 1])
+    agents = rows_of(dataset.agents, slice(first_row, end_row), strict=True)
+    counts, verdicts = _mark_rows(frames, first_row, agents, thresholds)
+    return ValidAgents(counts, verdicts, (first_row, end_row))
+
+
+def compute_agents_mask(
+    dataset: ChunkedDataset, thresholds: MaskThresholds, *, progress: Callable[[int, int], None] | None = None
+) -> tuple[UInt32Array, Counter[str]]:
+    """Return the mask of all agents of a dataset, (N, 2) uint32, and the counts by reason.
+
+    Args:
+        dataset: An opened dataset.
+        thresholds: What a row must keep.
+        progress: Called with the number of scenes done and of all scenes.
+    """
+    mask = np.zeros((len(dataset.agents), 2), dtype=np.uint32)
+    report: Counter[str] = Counter()
+    intervals = dataset.scenes["frame_index_interval"]
+    for done, (first_frame, end_frame) in enumerate(intervals.tolist(), start=1):
+        valid = find_valid_agents(dataset, first_frame, end_frame, thresholds=thresholds)
+        mask[slice(*valid.rows)] = valid.counts
+        report.update(valid.report())
+        if progress is not None:
+            progress(done, len(intervals))
+    return mask, report
+
+
+def _mark_rows(
+    frames: RecordArray, first_row: int, agents: RecordArray, thresholds: MaskThresholds
+) -> tuple[UInt32Array, UInt8Array]:
+    slots, num_slots = _track_slots(agents["track_id"])
+    return _mark_rows_kernel(
+        frames["agent_index_interval"] - first_row,
+        frames["ego_translation"],
+        slots,
+        num_slots,
+        agents["label_probabilities"],
+        agents["centroid"],
+        agents["yaw"],
+        agents["extent"],
+        np.float32(thresholds.probability),
+        float(thresholds.distance_av_m),
+        float(thresholds.yaw_degree),
+        float(thresholds.extent_ratio),
+    )
+
+
+def _track_slots(track_ids: Any) -> tuple[Int64Array, int]:
+    """Return a small number for each row's track, the same for the same track, and an upper bound of them."""
+    if len(track_ids) == 0:
+        return np.zeros(0, dtype=np.int64), 0
+    lowest = track_ids.min()
+    num_ids = int(track_ids.max()) - int(lowest) + 1
+    if num_ids <= _DENSE_IDS_PER_ROW * len(track_ids):
+        return (track_ids - lowest).astype(np.int64), num_ids
+    unique_ids, slots = np.unique(track_ids, return_inverse=True)
+    return slots.astype(np.int64), len(unique_ids)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mark_rows_kernel(
+    intervals: Int64Array,
+    ego_translations_m: Float64Array,
+    slots: Int64Array,
+    num_slots: int,
+    probabilities: Float32Array,
+    centroids_m: Float64Array,
+    yaws_rad: Float32Array,
+    extents_m: Float32Array,
+    th_probability: np.float32,
+    th_distance_m: float,
+    th_yaw_degree: float,
+    th_extent_ratio: float,
+) -> tuple[UInt32Array, UInt8Array]:
+    """Return the counts (N, 2) and verdicts (N,) of the rows of consecutive frames."""
+    counts = np.zeros((len(slots), 2), dtype=np.uint32)
+    verdicts = np.zeros(len(slots), dtype=np.uint8)
+    previous = np.full(len(slots), -1, dtype=np.int64)
+    newest = np.full(num_slots, -1, dtype=np.int64)
+    newest_frame = np.zeros(num_slots, dtype=np.int64)
+    for frame in range(len(intervals)):
+        for row in range(intervals[frame, 0], intervals[frame, 1]):
+            slot = slots[row]
+            if not _kept_probability(probabilities[row]) > th_probability:
+                verdicts[row], newest[slot] = 1, -1
+                continue
+            dx = ego_translations_m[frame, 0] - centroids_m[row, 0]
+            dy = ego_translations_m[frame, 1] - centroids_m[row, 1]
+            if not np.sqrt(dx * dx + dy * dy) < th_distance_m:
+                verdicts[row], newest[slot] = 2, -1
+                continue
+            past = newest[slot]
+            if past >= 0:
+                if frame != newest_frame[slot] + 1:
+                    verdicts[row] = 3
+                elif not _yaw_change_degree(yaws_rad[row], yaws_rad[past]) < th_yaw_degree:
+                    verdicts[row] = 4
+                elif not _is_similar_size(extents_m[row], extents_m[past], th_extent_ratio):
+                    verdicts[row] = 5
+                else:
+                    previous[row] = past
+                    counts[row, 0] = counts[past, 0] + 1
+            newest[slot], newest_frame[slot] = row, frame
+    for row in range(len(slots) - 1, -1, -1):
+        if previous[row] >= 0:
+            counts[previous[row], 1] = counts[row, 1] + 1
+    return counts, verdicts
+
+
+@njit(nogil=True, cache=True)
+def _kept_probability(probabilities: Float32Array) -> Any:
+    """Return the float32 sum over the kept classes, added up in the order in which NumPy adds 13 numbers."""
+    p = probabilities[_FIRST_KEPT:_END_KEPT]
+    total = ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]))
+    for i in range(8, len(p)):
+        total += p[i]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _yaw_change_degree(yaw_a: np.float32, yaw_b: np.float32) -> Any:
+    """Return the angle between two headings in degrees, 0 to 180, in float64."""
+    change = (np.float64(yaw_a) - np.float64(yaw_b) + np.pi) % (2 * np.pi) - np.pi
+    return np.degrees(abs(change))
+
+
+@njit(nogil=True, cache=True)
+def _is_similar_size(extent_a: Float32Array, extent_b: Float32Array, th_ratio: float) -> Any:
+    """Return whether the ratio of two areas (float32) is below the threshold; see ``in_extent_ratio``."""
+    area_a, area_b = extent_a[0] * extent_a[1], extent_b[0] * extent_b[1]
+    small, large = min(area_a, area_b), max(area_a, area_b)
+    return not np.float64(small) < MIN_AREA_M2 and np.float64(large / small) < th_ratio
