@@ -1,0 +1,112 @@
+"""Windows, contexts and slow reference drawings that the raster tests share."""
+
+import zlib
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from fixture_s import make_fixture_s_arrays
+from fixture_s_map import FIXTURE_S_MAP
+from l5kit.data.filter import filter_agents_by_labels
+from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE
+from l5kit.rasterization.box_rasterizer import draw_boxes, get_ego_as_agent
+from l5kit.rasterization.render_context import RenderContext
+
+WORLD_TO_ECEF = np.array(
+    [
+        [0.846617444, 0.323463078, -0.422623402, -2698767.44],
+        [-0.532201938, 0.514559352, -0.672301845, -4293151.58],
+        [-3.05311332e-16, 0.794103464, 0.6077826, 3855164.76],
+        [0.0, 0.0, 0.0, 1.0],
+    ]
+)
+HISTORY_NUM_FRAMES = 3
+THRESHOLD = 0.5
+
+Window = tuple[np.ndarray, list[np.ndarray], list[np.ndarray], np.void | None]
+
+
+def make_context(set_origin_to_bottom: bool = True, raster_size: tuple[int, int] = (224, 112)) -> RenderContext:
+    return RenderContext(
+        np.array(raster_size), np.array([0.25, 0.25]), np.array([0.25, 0.5]), set_origin_to_bottom=set_origin_to_bottom
+    )
+
+
+def make_window(
+    frame_index: int, track_id: int | None = None, *, with_lights: bool = True, num_history: int = HISTORY_NUM_FRAMES
+) -> Window:
+    """Return frames (newest first), agents, faces and the agent of interest of fixture S."""
+    _, frames, agents, tl_faces = make_fixture_s_arrays()
+    history = frames[max(0, frame_index - num_history) : frame_index + 1][::-1]
+    history_agents = [agents[slice(*frame["agent_index_interval"])] for frame in history]
+    faces = [tl_faces[slice(*frame["traffic_light_faces_index_interval"])] for frame in history]
+    if not with_lights:
+        faces = [face[:0] for face in faces]
+    agent = None if track_id is None else history_agents[0][history_agents[0]["track_id"] == track_id][0]
+    return history, history_agents, faces, agent
+
+
+def save_fixture_s_map(folder: Path) -> str:
+    path = folder / "semantic_map.pb"
+    path.write_bytes(FIXTURE_S_MAP)
+    return str(path)
+
+
+def to_bytes(image: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
+    return np.round(image * 255).astype(np.uint8)
+
+
+def crc(pixels: npt.NDArray[np.uint8]) -> int:
+    assert pixels.dtype == np.uint8
+    return zlib.crc32(np.ascontiguousarray(pixels).tobytes())
+
+
+def is_opencv_5() -> bool:
+    return int(cv2.__version__.split(".")[0]) >= 5
+
+
+def draw_boxes_slowly(
+    window: Window, context: RenderContext, *, threshold: float, num_history: int, render_ego_history: bool
+) -> npt.NDArray[np.uint8]:
+    """Return the box channels (C, H, W) frame by frame, every box of a channel handed to one call of OpenCV."""
+    frames, history_agents, _, agent = window
+    if agent is None:
+        ego = get_ego_as_agent(frames[0])[0]
+        matrix = context.raster_from_world(ego["centroid"], float(np.arctan2(*frames[0]["ego_rotation"][[1, 0], 0])))
+    else:
+        matrix = context.raster_from_world(agent["centroid"], agent["yaw"])
+    width, height = context.raster_size_px
+    planes = np.zeros((2 * (num_history + 1), height, width), np.uint8)
+    for index, (frame, rows) in enumerate(zip(frames, history_agents, strict=True)):
+        agents, ego = filter_agents_by_labels(rows, threshold), get_ego_as_agent(frame)
+        if agent is not None:
+            is_ego = agents["track_id"] == agent["track_id"]
+            agents, ego = np.concatenate([agents[~is_ego], ego]), agents[is_ego]
+        planes[index] = draw_boxes(context.raster_size_px, matrix, agents, 255)
+        if render_ego_history or index == 0:
+            planes[num_history + 1 + index] = draw_boxes(context.raster_size_px, matrix, ego, 255)
+    return planes
+
+
+def make_random_window(seed: int, *, num_frames: int, num_agents: int, spread_m: float) -> Window:
+    """Return a window of random boxes, some far outside any picture, the selected agent among them."""
+    rng = np.random.default_rng(seed)
+    frames = np.zeros(num_frames, FRAME_DTYPE)
+    frames["ego_translation"][:, :2] = rng.uniform(-3, 3, (num_frames, 2)) + 1000
+    yaws = rng.uniform(-np.pi, np.pi, num_frames)
+    frames["ego_rotation"][:, 0, 0] = frames["ego_rotation"][:, 1, 1] = np.cos(yaws)
+    frames["ego_rotation"][:, 1, 0], frames["ego_rotation"][:, 0, 1] = np.sin(yaws), -np.sin(yaws)
+    history_agents = []
+    for _ in range(num_frames):
+        agents = np.zeros(num_agents, AGENT_DTYPE)
+        agents["centroid"] = rng.uniform(-spread_m, spread_m, (num_agents, 2)) + 1000
+        agents["yaw"] = rng.uniform(-4, 4, num_agents)
+        agents["extent"] = rng.uniform(0.1, 9, (num_agents, 3))
+        agents["track_id"] = rng.permutation(num_agents)
+        agents["label_probabilities"][:, rng.integers(0, 17)] = rng.uniform(0, 1, num_agents)
+        agents["label_probabilities"][:1, 3] = 1.0
+        history_agents.append(agents)
+    agent = history_agents[0][0] if num_agents and seed % 2 else None
+    return frames, history_agents, [], agent

@@ -1,0 +1,272 @@
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from l5kit.data.records import AGENT_DTYPE
+from l5kit.errors import InvalidArgumentError
+from l5kit.rasterization import BoxRasterizer, RenderContext
+from l5kit.rasterization.box_rasterizer import draw_boxes, get_box_world_coords, get_ego_as_agent
+from raster_cases import (
+    HISTORY_NUM_FRAMES,
+    THRESHOLD,
+    crc,
+    draw_boxes_slowly,
+    make_context,
+    make_random_window,
+    make_window,
+    to_bytes,
+)
+
+
+def make_rasterizer(**options: bool | str) -> BoxRasterizer:
+    return BoxRasterizer(make_context(), THRESHOLD, HISTORY_NUM_FRAMES, **options)  # type: ignore[arg-type]
+
+
+def make_agents(*boxes: tuple[tuple[float, float], float, tuple[float, float]]) -> np.ndarray:
+    agents = np.zeros(len(boxes), AGENT_DTYPE)
+    for row, (centroid, yaw, extent) in zip(agents, boxes, strict=True):
+        row["centroid"], row["yaw"], row["extent"][:2] = centroid, yaw, extent
+    return agents
+
+
+@pytest.mark.parametrize(
+    ("frame_index", "track_id", "expected_crc", "expected_sums"),
+    [
+        (15, None, 0x29839360, [134661, 134721, 135166, 135272, 49403, 47052, 44099, 46714]),
+        (15, 2, 0x5CE89F73, [142204, 140632, 141532, 138968, 43106, 43164, 38449, 38209]),
+    ],
+    ids=["AV", "agent 2"],
+)
+def test_known_rasters_of_fixture_s(
+    frame_index: int, track_id: int | None, expected_crc: int, expected_sums: list[int]
+) -> None:
+    raster = make_rasterizer().rasterize(*make_window(frame_index, track_id))
+    assert raster.shape == (112, 224, 8)
+    assert raster.dtype == np.float32
+    pixels = to_bytes(raster).transpose(2, 0, 1)
+    assert pixels.sum(axis=(1, 2), dtype=np.int64).tolist() == expected_sums
+    assert crc(pixels) == expected_crc
+
+
+def test_known_picture_of_fixture_s() -> None:
+    rasterizer = make_rasterizer()
+    assert crc(rasterizer.to_rgb(rasterizer.rasterize(*make_window(15)))) == 0xA329CD34
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    num_frames=st.integers(1, 4),
+    num_agents=st.sampled_from([0, 1, 5, 40]),
+    spread_m=st.sampled_from([12.0, 40.0, 400.0]),
+    raster_size=st.sampled_from([(64, 40), (33, 71), (1, 1)]),
+    set_origin_to_bottom=st.booleans(),
+    render_ego_history=st.booleans(),
+    threshold=st.sampled_from([-1.0, 0.5, 1.0]),
+)
+def test_random_boxes_equal_a_slow_drawing_of_all_boxes(
+    seed: int,
+    num_frames: int,
+    num_agents: int,
+    spread_m: float,
+    raster_size: tuple[int, int],
+    set_origin_to_bottom: bool,
+    render_ego_history: bool,
+    threshold: float,
+) -> None:
+    window = make_random_window(seed, num_frames=num_frames, num_agents=num_agents, spread_m=spread_m)
+    context = make_context(set_origin_to_bottom, raster_size)
+    rasterizer = BoxRasterizer(context, threshold, 3, render_ego_history, image_dtype="uint8")
+    expected = draw_boxes_slowly(
+        window, context, threshold=threshold, num_history=3, render_ego_history=render_ego_history
+    )
+    assert_array_equal(rasterizer.rasterize_planar(*window), expected)
+
+
+@pytest.mark.parametrize("side", ["left", "right", "top", "bottom"])
+@pytest.mark.parametrize("distance_px", [0.3, 0.999, 1.0, 2.0, 3.9, 4.0, 4.1, 6.0, 600.0])
+def test_boxes_outside_the_picture_are_left_out_only_when_they_touch_nothing(side: str, distance_px: float) -> None:
+    frames, _, _, _ = make_window(0, num_history=0)
+    context = make_context()
+    frames["ego_translation"] = 0.0
+    frames["ego_rotation"] = np.eye(3)
+    low, high = (-14.0, -14.0), (42.0, 14.0)  # the edges of the picture in metres around the AV
+    reach = 1.0 + distance_px * 0.25
+    centroid = {
+        "left": (low[0] - reach, 3.0),
+        "right": (high[0] + reach, 3.0),
+        "bottom": (5.0, low[1] - reach),
+        "top": (5.0, high[1] + reach),
+    }[side]
+    agents = make_agents((centroid, 0.0, (2.0, 2.0)), ((2.0, 5.0), 0.3, (4.0, 2.0)))
+    agents["label_probabilities"][:, 3] = 1.0
+    window = (frames, [agents], [], None)
+    expected = draw_boxes_slowly(window, context, threshold=THRESHOLD, num_history=0, render_ego_history=True)
+    raster = BoxRasterizer(context, THRESHOLD, 0, image_dtype="uint8").rasterize_planar(*window)
+    assert_array_equal(raster, expected)
+
+
+def test_i1_two_overlapping_boxes_cancel_and_three_fill_again() -> None:
+    two = make_agents(((50, 50), 0.0, (20, 20)), ((60, 60), 0.0, (20, 20)))
+    picture = draw_boxes((100, 100), np.eye(3), two, 255)
+    assert [picture[55, 55], picture[45, 45], picture[65, 65]] == [0, 255, 255]
+    three = make_agents(*[((50, 50), 0.0, (20, 20))] * 3)
+    assert draw_boxes((100, 100), np.eye(3), three, 255)[50, 50] == 255
+
+
+def test_i1_solid_boxes_fill_the_overlap() -> None:
+    frames, _, _, _ = make_window(0, num_history=0)
+    agents = make_agents(((5.0, 5.0), 0.0, (8, 8)), ((7.0, 7.0), 0.0, (8, 8)))
+    agents["centroid"] += frames[0]["ego_translation"][:2]
+    agents["label_probabilities"][:, 3] = 1.0
+    window = (frames, [agents], [], None)
+    context = make_context()
+    with_hole = BoxRasterizer(context, 0.5, 0, image_dtype="uint8").rasterize_planar(*window)[0]
+    solid = BoxRasterizer(context, 0.5, 0, solid_boxes=True, image_dtype="uint8").rasterize_planar(*window)[0]
+    column, row = 56 + 6 * 4, 56 - 6 * 4  # the middle of the overlap, 6 m ahead and 6 m to the left
+    assert with_hole[row, column] == 0
+    assert solid[row, column] == 255
+    assert (solid >= with_hole).all()
+    assert (solid == 255).sum() > (with_hole == 255).sum()
+
+
+def test_draw_boxes_returns_three_channels_for_a_color() -> None:
+    agents = make_agents(((10, 5), 0.0, (8, 4)))
+    picture = draw_boxes((20, 10), np.eye(3), agents, (1, 2, 3))
+    assert picture.shape == (10, 20, 3)
+    assert picture[5, 10].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("color", "shape"), [(255, (10, 20)), ((1, 2, 3), (10, 20, 3))])
+def test_draw_boxes_without_agents_is_black(color: int | tuple[int, int, int], shape: tuple[int, ...]) -> None:
+    picture = draw_boxes(np.array([20, 10]), np.eye(3), make_agents(), color)
+    assert picture.shape == shape
+    assert picture.dtype == np.uint8
+    assert not picture.any()
+
+
+def test_corners_run_from_rear_right_over_rear_left_to_the_front() -> None:
+    agents = make_agents(((1, 2), 0.0, (4, 2)), ((0, 0), np.pi / 2, (4, 2)))
+    corners = get_box_world_coords(agents)
+    assert_allclose(corners[0], [(-1, 1), (-1, 3), (3, 3), (3, 1)])
+    assert_allclose(corners[1], [(1, -2), (-1, -2), (-1, 2), (1, 2)], atol=1e-6)
+
+
+def test_get_ego_as_agent_sets_pose_and_extent_only() -> None:
+    frame = make_window(20)[0][0]
+    ego = get_ego_as_agent(frame)
+    assert ego.shape == (1,)
+    assert ego.dtype == np.dtype(AGENT_DTYPE)
+    assert_allclose(ego["centroid"][0], (-185.0, 0.4))
+    assert ego["yaw"][0] == np.float32(0.2)
+    assert_array_equal(ego["extent"][0], np.array([4.87, 1.85, 1.8], np.float32))
+    for field in ("velocity", "track_id", "label_probabilities"):
+        assert not ego[field].any()
+
+
+def test_i10_selected_agent_below_the_threshold_leaves_an_empty_channel() -> None:
+    frames, agents, faces, agent = make_window(15, 2)
+    agents = [rows.copy() for rows in agents]
+    rows = agents[1]
+    rows["label_probabilities"][rows["track_id"] == 2] = 0.0
+    raster = make_rasterizer(image_dtype="uint8").rasterize_planar(frames, agents, faces, agent)
+    assert [bool(plane.any()) for plane in raster[4:]] == [True, False, True, True]
+
+
+def test_i11_selected_agent_is_removed_by_track_id() -> None:
+    frames, agents, faces, _ = make_window(15, num_history=0)
+    twice = np.concatenate([agents[0], agents[0][agents[0]["track_id"] == 2]])
+    twice["centroid"][-1] += 6.0
+    once = agents[0][agents[0]["track_id"] != 2]
+    rasterizer = BoxRasterizer(make_context(), THRESHOLD, 0, image_dtype="uint8")
+    agent = twice[-1]
+    without = rasterizer.rasterize_planar(frames, [once], faces, agent)
+    assert_array_equal(rasterizer.rasterize_planar(frames, [twice], faces, agent)[0], without[0])
+
+
+def test_i11_track_id_0_is_not_taken_for_the_av() -> None:
+    frames, agents, faces, _ = make_window(15, num_history=0)
+    rows = agents[0].copy()
+    rows["track_id"][rows["track_id"] == 2] = 0
+    rasterizer = BoxRasterizer(make_context(), THRESHOLD, 0, image_dtype="uint8")
+    as_0 = rasterizer.rasterize_planar(frames, [rows], faces, rows[rows["track_id"] == 0][0])
+    as_2 = rasterizer.rasterize_planar(frames, agents, faces, agents[0][agents[0]["track_id"] == 2][0])
+    assert_array_equal(as_0, as_2)
+
+
+def test_without_ego_history_only_the_current_ego_channel_is_drawn() -> None:
+    window = make_window(15)
+    full = make_rasterizer().rasterize_planar(*window)
+    current_only = make_rasterizer(render_ego_history=False).rasterize_planar(*window)
+    assert_array_equal(current_only[:5], full[:5])
+    assert not current_only[5:].any()
+
+
+def test_missing_history_leaves_zero_channels() -> None:
+    raster = make_rasterizer().rasterize_planar(*make_window(1))
+    assert [bool(plane.any()) for plane in raster] == [True, True, False, False] * 2
+
+
+def test_frames_without_agents_show_the_av_only() -> None:
+    frames, agents, faces, _ = make_window(15)
+    raster = make_rasterizer().rasterize_planar(frames, [rows[:0] for rows in agents], faces)
+    assert not raster[:4].any()
+    assert_array_equal(raster[4:], make_rasterizer().rasterize_planar(*make_window(15))[4:])
+
+
+def test_i13_more_frames_than_channels_are_an_index_error() -> None:
+    with pytest.raises(IndexError, match="history_num_frames is 3"):
+        make_rasterizer().rasterize(*make_window(15, num_history=4))
+
+
+def test_no_frame_is_an_index_error() -> None:
+    frames, _, _, _ = make_window(15)
+    with pytest.raises(IndexError, match="history_frames"):
+        make_rasterizer().rasterize(frames[:0], [], [])
+
+
+def test_negative_history_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="history_num_frames"):
+        BoxRasterizer(make_context(), THRESHOLD, -1)
+
+
+def test_i17_records_of_several_types_give_the_same_raster() -> None:
+    frames, agents, faces, _ = make_window(15)
+    reference = make_rasterizer().rasterize_planar(frames, agents, faces)
+    wider = np.dtype([(name, np.dtype(AGENT_DTYPE)[name]) for name in np.dtype(AGENT_DTYPE).names], align=True)
+    mixed = [agents[0], agents[1].astype(wider), agents[2].astype(wider), agents[3]]
+    assert_array_equal(make_rasterizer().rasterize_planar(frames, mixed, faces), reference)
+
+
+def test_arguments_are_not_changed() -> None:
+    window, untouched = make_window(15, 2), make_window(15, 2)
+    make_rasterizer().rasterize(*window)
+    assert_array_equal(window[0], untouched[0])
+    for rows, expected in zip(window[1], untouched[1], strict=True):
+        assert_array_equal(rows, expected)
+
+
+def test_to_rgb_fades_with_age_and_takes_colors() -> None:
+    rasterizer = BoxRasterizer(RenderContext((3, 1), (1, 1), (0, 0), True), 0.5, 1)  # type: ignore[arg-type]
+    raster = np.zeros((1, 3, 4), np.float32)
+    raster[0, 0, 0] = 0.1  # newest agents, an anti-aliased edge
+    raster[0, 1, 1] = 1.0  # older agents
+    raster[0, 2, 2] = 1.0  # newest ego
+    assert rasterizer.to_rgb(raster).tolist() == [[[0, 0, 255], [0, 0, 216], [0, 255, 0]]]
+    colored = rasterizer.to_rgb(raster, agent_color=(1, 0, 0), ego_color=(0.5, 0, 0.5), unknown=3)
+    assert colored.tolist() == [[[255, 0, 0], [216, 0, 0], [127, 0, 127]]]
+
+
+def test_to_rgb_of_bytes_equals_that_of_floats() -> None:
+    as_floats, as_bytes = make_rasterizer(), make_rasterizer(image_dtype="uint8")
+    window = make_window(15)
+    assert_array_equal(as_bytes.to_rgb(as_bytes.rasterize(*window)), as_floats.to_rgb(as_floats.rasterize(*window)))
+
+
+def test_drawing_leaves_the_thread_count_of_opencv_alone() -> None:
+    before = cv2.getNumThreads()
+    make_rasterizer().rasterize(*make_window(15))
+    assert cv2.getNumThreads() == before

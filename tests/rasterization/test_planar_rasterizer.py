@@ -1,0 +1,199 @@
+"""What all rasterizers have in common: planes, dtypes, overrides, and user classes."""
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from raster_cases import HISTORY_NUM_FRAMES, THRESHOLD, WORLD_TO_ECEF, make_context, make_window
+
+from l5kit.errors import UnsupportedValueError
+from l5kit.rasterization import (
+    BoxRasterizer,
+    Rasterizer,
+    SatBoxRasterizer,
+    SatelliteRasterizer,
+    SemanticRasterizer,
+    SemBoxRasterizer,
+    StubRasterizer,
+)
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, to_unit_range, write_planes
+
+WORLD_TO_AERIAL = np.array([[2.5, 0.3, 0, 800], [-0.3, 2.5, 0, 150], [0, 0, 0, 0], [0, 0, 0, 1.0]])
+BOXES = (THRESHOLD, HISTORY_NUM_FRAMES)
+KINDS = ("box", "semantic", "satellite", "sem_box", "sat_box", "stub")
+NUM_CHANNELS = {"box": 8, "semantic": 3, "satellite": 3, "sem_box": 11, "sat_box": 11, "stub": 3}
+
+Make = Callable[..., PlanarRasterizer]
+
+
+@pytest.fixture
+def make(fixture_s_map: str) -> Make:
+    texture = np.random.default_rng(0).integers(0, 256, (600, 400, 3), np.uint8)
+    classes: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "box": (BoxRasterizer, BOXES),
+        "semantic": (SemanticRasterizer, (fixture_s_map, WORLD_TO_ECEF)),
+        "satellite": (SatelliteRasterizer, (texture, WORLD_TO_AERIAL)),
+        "sem_box": (SemBoxRasterizer, (*BOXES, fixture_s_map, WORLD_TO_ECEF)),
+        "sat_box": (SatBoxRasterizer, (*BOXES, texture, WORLD_TO_AERIAL)),
+        "stub": (StubRasterizer, ()),
+    }
+
+    def make_one(kind: str, *, cls: Any = None, **options: Any) -> PlanarRasterizer:
+        own_class, arguments = classes[kind]
+        rasterizer: PlanarRasterizer = (cls or own_class)(make_context(), *arguments, **options)
+        return rasterizer
+
+    return make_one
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("track_id", [None, 2], ids=["AV", "agent"])
+def test_planes_are_the_raster_with_channels_first(make: Make, kind: str, track_id: int | None) -> None:
+    rasterizer, window = make(kind), make_window(15, track_id)
+    raster, planes = rasterizer.rasterize(*window), rasterizer.rasterize_planar(*window)
+    assert raster.shape == (112, 224, NUM_CHANNELS[kind])
+    assert rasterizer.num_channels() == NUM_CHANNELS[kind]
+    assert raster.dtype == planes.dtype == np.float32
+    assert planes.flags.c_contiguous
+    assert planes.flags.writeable
+    assert_array_equal(planes, raster.transpose(2, 0, 1))
+    assert 0.0 <= planes.min() <= planes.max() <= 1.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bytes_divided_by_255_are_the_floats(make: Make, kind: str) -> None:
+    window = make_window(15, 2)
+    planes = make(kind, image_dtype="uint8").rasterize_planar(*window)
+    assert planes.dtype == np.uint8
+    assert_array_equal(planes / np.float32(255), make(kind).rasterize_planar(*window))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_to_rgb_is_a_picture_of_the_size_of_the_raster(make: Make, kind: str) -> None:
+    for options in ({}, {"image_dtype": "uint8"}):
+        rasterizer = make(kind, **options)
+        raster = rasterizer.rasterize(*make_window(15))
+        before = raster.copy()
+        picture = rasterizer.to_rgb(raster, unknown_option=1)
+        assert picture.shape == (112, 224, 3)
+        assert picture.dtype == np.uint8
+        assert_array_equal(raster, before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_call_returns_memory_of_its_own(make: Make, kind: str) -> None:
+    rasterizer = make(kind)
+    first = rasterizer.rasterize_planar(*make_window(15))
+    expected = first.copy()
+    second = rasterizer.rasterize_planar(*make_window(20))
+    second[...] = 7
+    assert_array_equal(first, expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pickled_rasterizers_draw_the_same(make: Make, kind: str) -> None:
+    rasterizer, window = make(kind), make_window(15)
+    copy = pickle.loads(pickle.dumps(rasterizer))
+    assert_array_equal(copy.rasterize_planar(*window), rasterizer.rasterize_planar(*window))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_attributes_that_users_of_1_5_read(make: Make, kind: str) -> None:
+    rasterizer = make(kind)
+    assert rasterizer.raster_size.tolist() == [224, 112]
+    assert rasterizer.pixel_size.tolist() == [0.25, 0.25]
+    assert rasterizer.ego_center.tolist() == [0.25, 0.5]
+    assert rasterizer.render_context == make_context()
+
+
+def test_combined_rasterizers_show_their_parts(make: Make) -> None:
+    sem_box, sat_box = make("sem_box"), make("sat_box")
+    assert isinstance(sem_box, SemBoxRasterizer)
+    assert isinstance(sat_box, SatBoxRasterizer)
+    window = make_window(15, 300)
+    for combined, parts in (
+        (sem_box, (sem_box.box_rast, sem_box.sem_rast)),
+        (sat_box, (sat_box.box_rast, sat_box.sat_rast)),
+    ):
+        expected = np.concatenate([part.rasterize(*window) for part in parts], axis=-1)
+        assert_array_equal(combined.rasterize(*window), expected)
+
+
+class Inverted(BoxRasterizer):
+    """Overrides ``rasterize`` of a built-in class, as users of 1.5 do."""
+
+    def rasterize(self, *arguments: Any) -> Any:
+        return 1 - super().rasterize(*arguments)
+
+
+def test_planes_come_from_an_overridden_rasterize(make: Make) -> None:
+    window = make_window(15, 2)
+    planes = make("box", cls=Inverted).rasterize_planar(*window)
+    assert planes.flags.c_contiguous
+    assert_array_equal(planes, 1 - make("box").rasterize_planar(*window))
+
+
+def test_a_part_that_overrides_rasterize_is_honoured(make: Make) -> None:
+    window = make_window(15, 2)
+    combined, plain = make("sem_box"), make("sem_box").rasterize_planar(*window)
+    combined.box_rast = make("box", cls=Inverted)  # type: ignore[attr-defined]
+    for planes in (combined.rasterize_planar(*window), combined.rasterize(*window).transpose(2, 0, 1)):
+        assert_array_equal(planes[:8], 1 - plain[:8])
+        assert_array_equal(planes[8:], plain[8:])
+
+
+class RowNumbers(Rasterizer):
+    """A rasterizer of one's own: the row number in every one of two channels."""
+
+    def rasterize(self, history_frames: Any, history_agents: Any, history_tl_faces: Any, agent: Any = None) -> Any:
+        return np.broadcast_to(np.arange(4, dtype=np.float32)[:, None, None], (4, 6, 2))
+
+    def to_rgb(self, in_im: Any, **kwargs: Any) -> Any:
+        return np.zeros((4, 6, 3), np.uint8)
+
+    def num_channels(self) -> int:
+        return 2
+
+
+def test_d15_planes_of_a_rasterizer_of_ones_own_are_contiguous() -> None:
+    planes = RowNumbers().rasterize_planar(*make_window(15))
+    assert planes.flags.c_contiguous
+    assert_array_equal(planes, np.broadcast_to(np.arange(4)[None, :, None], (2, 4, 6)))
+
+
+def test_i4_stub_has_rows_first(make: Make) -> None:
+    stub = make("stub")
+    raster = stub.rasterize(*make_window(15))
+    assert raster.shape == (112, 224, 3)
+    assert not raster.any()
+    assert stub.to_rgb(raster).shape == (112, 224, 3)
+
+
+def test_every_byte_is_divided_in_float32() -> None:
+    pixels = np.arange(256 * 3, dtype=np.int64).astype(np.uint8).reshape(3, 8, 32)
+    image = to_unit_range(pixels)
+    assert image.dtype == np.float32
+    assert_array_equal(image, pixels.astype(np.float32) / np.float32(255))
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 4), (1, 1, 1), (3, 5, 7)])
+def test_division_of_any_shape(shape: tuple[int, ...]) -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, shape, np.uint8)
+    assert_array_equal(to_unit_range(pixels), pixels.astype(np.float32) / np.float32(255))
+
+
+@pytest.mark.parametrize("flip", [1, -1])
+def test_write_planes_copies_views(flip: int) -> None:
+    picture = np.random.default_rng(1).integers(0, 256, (9, 8, 3), np.uint8)[1:6, 2:][::flip]
+    planes = np.zeros((5, 5, 6), np.uint8)
+    write_planes(picture, planes[1:4])
+    assert_array_equal(planes[1:4], picture.transpose(2, 0, 1))
+    assert not planes[[0, 4]].any()
+
+
+def test_unknown_image_dtype_is_refused() -> None:
+    with pytest.raises(UnsupportedValueError, match="float64"):
+        StubRasterizer(make_context(), image_dtype="float64")

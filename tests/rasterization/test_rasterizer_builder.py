@@ -1,0 +1,169 @@
+import copy
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fixture_s_map import FIXTURE_S_MAP
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.errors import ConfigError, CorruptedDataError
+from l5kit.rasterization import (
+    BoxRasterizer,
+    SatBoxRasterizer,
+    SatelliteRasterizer,
+    SemanticRasterizer,
+    SemBoxRasterizer,
+    StubRasterizer,
+    build_rasterizer,
+)
+from l5kit.rasterization.rasterizer_builder import _load_satellite_map
+from raster_cases import WORLD_TO_ECEF, make_window
+
+CLASSES = {
+    "py_semantic": SemBoxRasterizer,
+    "semantic_debug": SemanticRasterizer,
+    "py_satellite": SatBoxRasterizer,
+    "satellite_debug": SatelliteRasterizer,
+    "box_debug": BoxRasterizer,
+    "stub_debug": StubRasterizer,
+}
+ECEF_TO_AERIAL = np.array([[1.0, 2, 3, 4], [5, 6, 7, 8], [0, 0, 0, 0], [0, 0, 0, 1]])
+CFG: dict[str, dict[str, Any]] = {
+    "raster_params": {
+        "raster_size": [64, 32],
+        "pixel_size": [0.5, 0.5],
+        "ego_center": [0.25, 0.5],
+        "set_origin_to_bottom": True,
+        "map_type": "py_semantic",
+        "semantic_map_key": "semantic.pb",
+        "satellite_map_key": "aerial.png",
+        "dataset_meta_key": "meta.json",
+        "filter_agents_threshold": 0.5,
+    },
+    "model_params": {"history_num_frames": 3, "render_ego_history": False},
+}
+NEEDED = {
+    "stub_debug": {"raster_size", "pixel_size", "ego_center", "set_origin_to_bottom", "map_type"},
+    "box_debug": {"filter_agents_threshold", "history_num_frames", "render_ego_history"},
+    "semantic_debug": {"semantic_map_key", "dataset_meta_key"},
+    "satellite_debug": {"satellite_map_key", "dataset_meta_key"},
+}
+NEEDED["box_debug"] |= NEEDED["stub_debug"]
+NEEDED["semantic_debug"] |= NEEDED["stub_debug"]
+NEEDED["satellite_debug"] |= NEEDED["stub_debug"]
+NEEDED["py_semantic"] = NEEDED["box_debug"] | NEEDED["semantic_debug"]
+NEEDED["py_satellite"] = NEEDED["box_debug"] | NEEDED["satellite_debug"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "semantic.pb").write_bytes(FIXTURE_S_MAP)
+    meta = {"world_to_ecef": WORLD_TO_ECEF.tolist(), "ecef_to_aerial": ECEF_TO_AERIAL.tolist()}
+    (folder / "meta.json").write_text(json.dumps(meta))
+    pixels = np.zeros((400, 300, 3), np.uint8)
+    pixels[..., 0], pixels[..., 2] = 1, 200  # blue, green, red
+    assert cv2.imwrite(str(folder / "aerial.png"), pixels)
+    (folder / "broken.png").write_bytes(b"no picture")
+    return folder
+
+
+def make_cfg(map_type: str, **raster_params: Any) -> dict[str, dict[str, Any]]:
+    cfg = copy.deepcopy(CFG)
+    cfg["raster_params"].update(map_type=map_type, **raster_params)
+    return cfg
+
+
+@pytest.mark.parametrize("map_type", CLASSES)
+def test_class_of_each_map_type(folder: Path, map_type: str) -> None:
+    rasterizer = build_rasterizer(make_cfg(map_type), LocalDataManager(str(folder)))
+    assert type(rasterizer) is CLASSES[map_type]
+    assert rasterizer.render_context.raster_size_px.tolist() == [64, 32]  # type: ignore[attr-defined]
+    if hasattr(rasterizer, "box_rast"):
+        assert rasterizer.box_rast.history_num_frames == 3
+        assert rasterizer.box_rast.filter_agents_threshold == 0.5
+        assert rasterizer.box_rast.render_ego_history is False
+
+
+@pytest.mark.parametrize("map_type", CLASSES)
+def test_i6_only_the_needed_keys_are_read(folder: Path, map_type: str) -> None:
+    cfg = {
+        section: {key: value for key, value in content.items() if key in NEEDED[map_type]}
+        for section, content in make_cfg(map_type).items()
+    }
+    cfg = {section: content for section, content in cfg.items() if content}
+    assert type(build_rasterizer(cfg, LocalDataManager(str(folder)))) is CLASSES[map_type]
+
+
+@pytest.mark.parametrize(
+    ("map_type", "key"), [(map_type, key) for map_type, keys in NEEDED.items() for key in sorted(keys)]
+)
+def test_missing_keys_are_named(folder: Path, map_type: str, key: str) -> None:
+    cfg = make_cfg(map_type)
+    for section in cfg.values():
+        section.pop(key, None)
+    with pytest.raises(ConfigError, match=key):
+        build_rasterizer(cfg, LocalDataManager(str(folder)))
+    with pytest.raises(KeyError):
+        build_rasterizer(cfg, LocalDataManager(str(folder)))
+
+
+def test_unknown_map_type_is_not_implemented(folder: Path) -> None:
+    with pytest.raises(NotImplementedError, match="py_magic"):
+        build_rasterizer(make_cfg("py_magic"), LocalDataManager(str(folder)))
+
+
+@pytest.mark.parametrize(
+    ("map_type", "key"),
+    [("py_semantic", "semantic_map_key"), ("py_satellite", "satellite_map_key"), ("py_semantic", "dataset_meta_key")],
+)
+def test_missing_files_are_file_errors(folder: Path, map_type: str, key: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        build_rasterizer(make_cfg(map_type, **{key: "nothing"}), LocalDataManager(str(folder)))
+
+
+@pytest.mark.parametrize("map_type", ["box_debug", "stub_debug"])
+def test_meta_is_not_opened_without_a_map(tmp_path: Path, map_type: str) -> None:
+    assert build_rasterizer(make_cfg(map_type), LocalDataManager(str(tmp_path))).num_channels() > 0
+
+
+def test_i5_unreadable_picture_is_named(folder: Path) -> None:
+    with pytest.raises(CorruptedDataError, match=r"broken\.png"):
+        build_rasterizer(make_cfg("py_satellite", satellite_map_key="broken.png"), LocalDataManager(str(folder)))
+
+
+def test_picture_and_matrix_reach_the_rasterizer(folder: Path) -> None:
+    rasterizer = build_rasterizer(make_cfg("satellite_debug"), LocalDataManager(str(folder)))
+    assert isinstance(rasterizer, SatelliteRasterizer)
+    assert rasterizer.map_im.shape == (400, 300, 3)
+    assert rasterizer.map_im[0, 0].tolist() == [200, 0, 1]
+    assert_array_equal(_load_satellite_map(str(folder / "aerial.png")), rasterizer.map_im)
+    assert_allclose(rasterizer.world_to_aerial, ECEF_TO_AERIAL @ WORLD_TO_ECEF)
+
+
+def test_options_reach_every_part(folder: Path) -> None:
+    options = {"solid_boxes": True, "image_dtype": "uint8", "satellite_out_of_bounds": "pad"}
+    rasterizer = build_rasterizer(make_cfg("py_satellite", **options), LocalDataManager(str(folder)))
+    assert isinstance(rasterizer, SatBoxRasterizer)
+    assert rasterizer.box_rast.solid_boxes
+    assert rasterizer.sat_rast.out_of_bounds == "pad"
+    assert rasterizer.rasterize_planar(*make_window(15)).dtype == np.uint8
+    semantic = build_rasterizer(make_cfg("py_semantic", **options), LocalDataManager(str(folder)))
+    assert isinstance(semantic, SemBoxRasterizer)
+    assert semantic.box_rast.solid_boxes
+    assert semantic.rasterize(*make_window(15)).dtype == np.uint8
+
+
+@pytest.mark.parametrize("map_type", CLASSES)
+def test_built_rasterizers_pickle_small(folder: Path, map_type: str) -> None:
+    options = {"satellite_out_of_bounds": "pad"}
+    rasterizer = build_rasterizer(make_cfg(map_type, **options), LocalDataManager(str(folder)))
+    content = pickle.dumps(rasterizer)
+    assert len(content) < 100_000
+    window = make_window(15)
+    assert_array_equal(pickle.loads(content).rasterize(*window), rasterizer.rasterize(*window))

@@ -1,0 +1,119 @@
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from l5kit.configs.parameters import RasterGeometry
+from l5kit.errors import InvalidArgumentError
+from l5kit.rasterization import RenderContext
+
+
+def make_context(set_origin_to_bottom: bool) -> RenderContext:
+    return RenderContext(np.array([200, 200]), np.array([1.0, 1.0]), np.array([0.5, 0.5]), set_origin_to_bottom)
+
+
+@pytest.mark.parametrize(
+    ("set_origin_to_bottom", "expected"),
+    [(True, [(100, 98), (110, 88), (90, 108)]), (False, [(100, 102), (110, 112), (90, 92)])],
+    ids=["bottom", "top"],
+)
+def test_raster_from_world_puts_points_on_whole_pixels(
+    set_origin_to_bottom: bool, expected: list[tuple[int, int]]
+) -> None:
+    matrix = make_context(set_origin_to_bottom).raster_from_world(np.array([0.0, -2.0]), 0.0)
+    world = np.array([(0.0, 0.0, 1.0), (10.0, 10.0, 1.0), (-10.0, -10.0, 1.0)])
+    assert_array_equal((world @ matrix.T)[:, :2], expected)
+
+
+@pytest.mark.parametrize(
+    ("set_origin_to_bottom", "expected"),
+    [(True, [[4, 0, 56], [0, -4, 84], [0, 0, 1]]), (False, [[4, 0, 56], [0, 4, 28], [0, 0, 1]])],
+    ids=["bottom", "top"],
+)
+def test_raster_from_local_of_a_raster_that_is_not_square(
+    set_origin_to_bottom: bool, expected: list[list[int]]
+) -> None:
+    context = RenderContext((224, 112), [0.25, 0.25], (0.25, 0.25), set_origin_to_bottom)  # type: ignore[arg-type]
+    assert_array_equal(context.raster_from_local, expected)
+
+
+@given(
+    st.tuples(st.floats(-2000, 2000), st.floats(-2000, 2000)),
+    st.floats(-10, 10),
+    st.booleans(),
+)
+def test_agent_of_interest_sits_at_the_center_and_points_right(
+    position_m: tuple[float, float], yaw_rad: float, set_origin_to_bottom: bool
+) -> None:
+    context = RenderContext(np.array([300, 100]), np.array([0.5, 0.5]), np.array([0.25, 0.3]), set_origin_to_bottom)
+    matrix = context.raster_from_world(np.array(position_m), yaw_rad)
+    ahead = np.array(position_m) + [np.cos(yaw_rad), np.sin(yaw_rad)]
+    row = 70 if set_origin_to_bottom else 30
+    assert_allclose((matrix @ [*position_m, 1.0])[:2], [75, row], atol=1e-8)
+    assert_allclose((matrix @ [*ahead, 1.0])[:2], [77, row], atol=1e-8)
+    left = np.array(position_m) + [-np.sin(yaw_rad), np.cos(yaw_rad)]
+    assert_allclose((matrix @ [*left, 1.0])[:2], [75, row + (-2 if set_origin_to_bottom else 2)], atol=1e-8)
+
+
+def test_only_x_and_y_of_the_position_count() -> None:
+    context = make_context(True)
+    assert_array_equal(
+        context.raster_from_world(np.array([3.0, 4.0, 99.0]), 0.3), context.raster_from_world(np.array([3.0, 4.0]), 0.3)
+    )
+
+
+def test_i12_float32_heading_is_rounded_like_in_1_5() -> None:
+    context, yaw = make_context(True), np.float32(0.7)
+    narrow, wide = context.raster_from_world([500.0, 900.0], yaw), context.raster_from_world([500.0, 900.0], float(yaw))
+    assert narrow[0, 0] != wide[0, 0]
+    assert_allclose(narrow, wide, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("pair", [[0.5, 0.5], (0.5, 0.5), np.array([0.5, 0.5])], ids=["list", "tuple", "array"])
+def test_pairs_become_read_only_arrays(pair: object) -> None:
+    context = RenderContext([10, 20], pair, pair, True)  # type: ignore[arg-type]
+    for array in (context.raster_size_px, context.pixel_size_m, context.center_in_raster_ratio):
+        assert isinstance(array, np.ndarray)
+        assert not array.flags.writeable
+
+
+def test_the_array_passed_in_stays_writeable() -> None:
+    pixel_size = np.array([0.5, 0.5])
+    RenderContext(np.array([10, 20]), pixel_size, np.array([0.5, 0.5]), True)
+    assert pixel_size.flags.writeable
+
+
+def test_pixels_that_are_not_square_are_refused() -> None:
+    with pytest.raises(NotImplementedError, match="square"):
+        RenderContext(np.array([10, 10]), np.array([0.5, 0.25]), np.array([0.5, 0.5]), True)
+
+
+@pytest.mark.parametrize(
+    ("size", "pixel", "center", "named"),
+    [
+        ((10,), (1, 1), (0, 0), "raster_size_px"),
+        ((10, 0), (1, 1), (0, 0), "raster_size_px"),
+        ((10.5, 10), (1, 1), (0, 0), "raster_size_px"),
+        ((10, 10), (0, 0), (0, 0), "pixel_size_m"),
+        ((10, 10), (1, 1), ("a", "b"), "center_in_raster_ratio"),
+    ],
+)
+def test_bad_pairs_are_named(size: object, pixel: object, center: object, named: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=named):
+        RenderContext(size, pixel, center, True)  # type: ignore[arg-type]
+
+
+def test_contexts_compare_by_value_and_pickle() -> None:
+    context = make_context(True)
+    assert context == make_context(True)
+    assert hash(context) == hash(make_context(True))
+    assert context != make_context(False)
+    assert pickle.loads(pickle.dumps(context)) == context
+
+
+def test_from_geometry_takes_the_pairs_of_a_configuration() -> None:
+    geometry = RasterGeometry((200, 200), (1.0, 1.0), (0.5, 0.5), set_origin_to_bottom=True)
+    assert RenderContext.from_geometry(geometry) == make_context(True)

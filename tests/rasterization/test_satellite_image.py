@@ -1,0 +1,132 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.rasterization import (
+    get_sat_image_crop,
+    get_sat_image_crop_scaled,
+    get_sat_image_crop_scaled_from_ecef,
+)
+from l5kit.rasterization.satellite_image import _get_sat_image_crop_without_rotation
+
+CENTER = (500, 500)
+
+
+@pytest.fixture(scope="module")
+def quadrants() -> np.ndarray:
+    """Four quarters: black, red (rows below 500, columns from 500), green (rows from 500, columns below 500), blue."""
+    image = np.zeros((1001, 1001, 3), np.uint8)
+    image[:500, 500:, 0] = 255
+    image[500:, :500, 1] = 255
+    image[500:, 500:, 2] = 255
+    image.setflags(write=False)
+    return image
+
+
+def test_plain_crop_is_a_view_around_the_center(quadrants: np.ndarray) -> None:
+    crop = get_sat_image_crop(quadrants, (100, 60), CENTER)
+    assert crop.shape == (100, 60, 3)
+    assert np.shares_memory(crop, quadrants)
+    assert_array_equal(crop, quadrants[450:550, 470:530])
+
+
+@pytest.mark.parametrize("yaw_rad", [None, 0.0, 0.3, -1.0, np.pi / 2, 2.0, np.pi])
+def test_crops_around_the_middle_keep_a_quarter_of_each_color(quadrants: np.ndarray, yaw_rad: float | None) -> None:
+    crop = get_sat_image_crop(quadrants, (200, 200), CENTER, yaw_rad)
+    assert crop.shape == (200, 200, 3)
+    assert_allclose(crop.mean(axis=(0, 1)) / 255, 0.25, atol=0.02)
+
+
+def test_a_quarter_turn_brings_the_upper_right_to_the_upper_left(quadrants: np.ndarray) -> None:
+    turned = get_sat_image_crop(quadrants, (200, 200), CENTER, 0.5 * np.pi)
+    assert turned[0, 0].tolist() == [255, 0, 0]
+    assert get_sat_image_crop(quadrants, (200, 200), CENTER, 0.0)[0, 0].tolist() == [0, 0, 0]
+
+
+def test_crop_of_a_float_picture(quadrants: np.ndarray) -> None:
+    floats = quadrants.astype(np.float32) / 255
+    crop = get_sat_image_crop_scaled(floats, (50, 40), CENTER, 0.2)
+    assert crop.dtype == np.float32
+    assert crop.shape == (40, 50, 3)
+    assert 0.0 <= crop.min() < crop.max() <= 1.0
+
+
+def test_scaled_crop_takes_width_and_height(quadrants: np.ndarray) -> None:
+    assert get_sat_image_crop_scaled(quadrants, (200, 100), CENTER).shape == (100, 200, 3)
+    assert get_sat_image_crop_scaled(quadrants, (100, 200), CENTER, 0.4).shape == (200, 100, 3)
+
+
+@pytest.mark.parametrize("pixel_size", [2.0, (2.0, 2.0), np.array([2.0, 2.0])], ids=["number", "tuple", "array"])
+def test_scale_of_the_picture_and_of_the_result(pixel_size: object) -> None:
+    image = np.zeros((1001, 1001, 3), np.uint8)
+    image[450:550, 450:550] = 255
+    crop = get_sat_image_crop_scaled(image, (500, 500), CENTER, sat_pixel_scale=5, pixel_size=pixel_size)  # type: ignore[arg-type]
+    rows, columns = np.nonzero(crop[..., 0] > 127)
+    assert abs(np.ptp(rows) + 1 - 250) <= 5
+    assert abs(np.ptp(columns) + 1 - 250) <= 5
+
+
+def test_crop_from_ecef_transforms_the_center(quadrants: np.ndarray) -> None:
+    ecef_to_sat = np.eye(4)
+    ecef_to_sat[:2, 3] = 480, 470
+    from_ecef = get_sat_image_crop_scaled_from_ecef(
+        quadrants, (60, 40), np.array([20.0, 30.0, 5.0]), ecef_to_sat, yaw=0.1, pixel_size=1.5
+    )
+    assert_array_equal(from_ecef, get_sat_image_crop_scaled(quadrants, (60, 40), CENTER, 0.1, pixel_size=1.5))
+
+
+@pytest.mark.parametrize(
+    "center", [(0, 1000), (49, 500), (500, 49), (951, 500), (500, 951), (-2000, 500)], ids=lambda center: str(center)
+)
+def test_i7_crops_that_leave_the_picture_are_an_index_error(quadrants: np.ndarray, center: tuple[int, int]) -> None:
+    with pytest.raises(IndexError, match="satellite_out_of_bounds: pad"):
+        get_sat_image_crop(quadrants, (100, 100), center)
+
+
+@pytest.mark.parametrize(
+    ("center", "is_inside"),
+    [((50, 500), True), ((49.1, 500), True), ((49, 500), False), ((950, 500), True), ((951, 500), False)],
+)
+def test_i7_last_row_does_not_count_and_starts_are_cut_off_toward_zero(
+    quadrants: np.ndarray, center: tuple[float, float], is_inside: bool
+) -> None:
+    if is_inside:
+        assert get_sat_image_crop(quadrants, (100, 100), center).shape == (100, 100, 3)
+    else:
+        with pytest.raises(IndexError):
+            get_sat_image_crop(quadrants, (100, 100), center)
+
+
+@pytest.mark.parametrize(
+    "center", [(10, 500), (500, 995), (0, 0), (1000, 1000), (951, 951), (3000, -800)], ids=lambda center: str(center)
+)
+def test_padded_crops_equal_crops_of_a_picture_with_a_black_frame(
+    quadrants: np.ndarray, center: tuple[int, int]
+) -> None:
+    framed = np.pad(quadrants, ((4000, 4000), (4000, 4000), (0, 0)))
+    shifted = (center[0] + 4000, center[1] + 4000)
+    crop = get_sat_image_crop(quadrants, (100, 80), center, out_of_bounds="pad")
+    assert_array_equal(crop, get_sat_image_crop(framed, (100, 80), shifted))
+    turned = get_sat_image_crop_scaled(quadrants, (100, 80), center, 0.7, out_of_bounds="pad")
+    assert_array_equal(turned, get_sat_image_crop_scaled(framed, (100, 80), shifted, 0.7))
+
+
+def test_padding_changes_nothing_inside(quadrants: np.ndarray) -> None:
+    assert_array_equal(
+        get_sat_image_crop_scaled(quadrants, (90, 70), CENTER, 0.7, out_of_bounds="pad"),
+        get_sat_image_crop_scaled(quadrants, (90, 70), CENTER, 0.7),
+    )
+
+
+@pytest.mark.parametrize(("crop_size", "center"), [((10,), CENTER), ((10, 10), (5,)), (10, CENTER)])
+def test_sizes_and_centers_need_two_entries(quadrants: np.ndarray, crop_size: object, center: object) -> None:
+    with pytest.raises(AssertionError):
+        _get_sat_image_crop_without_rotation(quadrants, crop_size, center)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError):
+        get_sat_image_crop(quadrants, crop_size, center)  # type: ignore[arg-type]
+
+
+def test_unknown_mode_is_refused(quadrants: np.ndarray) -> None:
+    with pytest.raises(UnsupportedValueError, match="wrap"):
+        get_sat_image_crop(quadrants, (10, 10), CENTER, out_of_bounds="wrap")
