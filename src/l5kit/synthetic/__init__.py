@@ -1,1 +1,6 @@
-"""l5kit.synthetic."""
+"""Made cities: datasets, maps and pictures of towns that do not exist, for demos, tests and training."""
+
+from l5kit.synthetic.city import CityFolder, make_city
+from l5kit.synthetic.params import CityParams
+
+__all__ = ["CityFolder", "CityParams", "make_city"]

@@ -1,0 +1,174 @@
+"""The aerial picture of a made town."""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from scipy.spatial import cKDTree
+
+from l5kit._types import Float64Array, UInt8Array
+from l5kit.synthetic.road_network import RoadNetwork, crosswalk_line, line_lengths, line_yaws, offset_line
+from l5kit.synthetic.town_plan import BIKE_STRIP_WIDTH_M, LANE_WIDTH_M, Road, TownPlan, sample_bezier
+from l5kit.synthetic.walkways import PARKING_WIDTH_M, SIDEWALK_WIDTH_M
+
+MARGIN_M = 150.0
+"""Ground shown beyond the outermost road point: a 112 m raster of any heading and its rotated crop stay inside."""
+
+ASPHALT_BGR = (78, 76, 74)
+_SIDEWALK_BGR, _WHITE_BGR, _YELLOW_BGR = (150, 156, 158), (225, 225, 225), (90, 190, 215)
+_GRASS_BGR, _TREE_BGR, _ROOFS_BGR = (70, 104, 84), (48, 80, 58), ((92, 98, 140), (120, 122, 128), (104, 112, 120))
+_SUBPIXEL_BITS = 4
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """A picture of the ground: row 0 is the north edge, column 0 the west edge."""
+
+    image: UInt8Array
+    north_m: float
+    west_m: float
+    resolution_m: float
+
+    @property
+    def aerial_from_world(self) -> Float64Array:
+        """Matrix (4, 4) from world coordinates to (row, column, 0); height does not matter."""
+        scale = 1.0 / self.resolution_m
+        matrix = np.zeros((4, 4))
+        matrix[0, 1], matrix[0, 3] = -scale, self.north_m * scale
+        matrix[1, 0], matrix[1, 3] = scale, -self.west_m * scale
+        matrix[3, 3] = 1.0
+        return matrix
+
+    def fill(self, polygon_m: Float64Array, color_bgr: tuple[int, int, int]) -> None:
+        """Fill a polygon given in world coordinates, (n, 2), smooth at its edges."""
+        column_row = np.stack([polygon_m[:, 0] - self.west_m, self.north_m - polygon_m[:, 1]], axis=1)
+        points = np.rint(column_row / self.resolution_m * 2**_SUBPIXEL_BITS).astype(np.int32)
+        cv2.fillPoly(self.image, [points], color_bgr, cv2.LINE_AA, _SUBPIXEL_BITS)
+
+    def strip(self, line_m: Float64Array, edges_m: tuple[float, float], color_bgr: tuple[int, int, int]) -> None:
+        """Fill the strip between two offsets to the left of a line."""
+        polygon = np.concatenate([offset_line(line_m, edges_m[0]), offset_line(line_m, edges_m[1])[::-1]])
+        self.fill(polygon, color_bgr)
+
+
+def draw_aerial(plan: TownPlan, network: RoadNetwork, *, resolution_m: float, rng: np.random.Generator) -> Canvas:
+    """Draw a town from above: ground, buildings, trees, sidewalks, roads, markings and crosswalks, colours BGR."""
+    canvas = _ground(plan, resolution_m, rng)
+    _draw_blocks(canvas, plan, rng)
+    for road in plan.roads:
+        reach_m = road.half_width_m + PARKING_WIDTH_M + SIDEWALK_WIDTH_M
+        canvas.strip(road.centre_m, (-reach_m, reach_m), _SIDEWALK_BGR)
+    for node in range(len(plan.position_m)):
+        canvas.fill(_intersection(plan, node, PARKING_WIDTH_M + SIDEWALK_WIDTH_M), _SIDEWALK_BGR)
+    for road in plan.roads:
+        canvas.strip(road.centre_m, (-road.half_width_m, road.half_width_m), ASPHALT_BGR)
+        _draw_parking(canvas, road)
+    for node in range(len(plan.position_m)):
+        canvas.fill(_intersection(plan, node, 0.0), ASPHALT_BGR)
+    for road in plan.roads:
+        _draw_markings(canvas, road)
+    for corners_m in network.crosswalks.corners_m:
+        _draw_crosswalk(canvas, corners_m)
+    return canvas
+
+
+def _ground(plan: TownPlan, resolution_m: float, rng: np.random.Generator) -> Canvas:
+    points = np.concatenate([road.centre_m for road in plan.roads])
+    low, high = points.min(axis=0) - MARGIN_M, points.max(axis=0) + MARGIN_M
+    columns, rows = np.ceil((high - low) / resolution_m).astype(int)
+    image = np.empty((rows, columns, 3), np.uint8)
+    image[:] = _GRASS_BGR
+    for cell_m, strength in ((24.0, 9.0), (4.0, 5.0)):
+        coarse = (int(np.ceil(rows * resolution_m / cell_m)), int(np.ceil(columns * resolution_m / cell_m)))
+        noise = cv2.resize(rng.normal(0.0, strength, coarse), (columns, rows), interpolation=cv2.INTER_LINEAR)
+        image = np.clip(image + noise[..., None], 0, 255).astype(np.uint8)
+    return Canvas(image, float(high[1]), float(low[0]), resolution_m)
+
+
+def _draw_blocks(canvas: Canvas, plan: TownPlan, rng: np.random.Generator) -> None:
+    """Put houses, lined up with the nearest road, and trees where they keep clear of roads and sidewalks."""
+    points = np.concatenate([road.centre_m for road in plan.roads])
+    yaws = np.concatenate([line_yaws(road.centre_m) for road in plan.roads])
+    tree = cKDTree(points)
+    low, high = points.min(axis=0) - MARGIN_M, points.max(axis=0) + MARGIN_M
+    count = int(np.prod(high - low) / 450.0)
+    places = rng.uniform(low, high, (count, 2))
+    apart_m, nearest = tree.query(places)
+    for i in np.nonzero(apart_m > 34.0)[0]:
+        if rng.random() < 0.4 and apart_m[i] < 75.0:
+            _draw_house(canvas, places[i], yaws[nearest[i]], rng)
+    for i in np.nonzero(apart_m > 17.5)[0]:
+        around = np.linspace(0.0, 2 * np.pi, 12, endpoint=False)
+        radius_m = rng.uniform(1.5, 3.5) * rng.uniform(0.85, 1.15, 12)
+        outline = places[i] + radius_m[:, None] * np.stack([np.cos(around), np.sin(around)], axis=1)
+        shade = float(rng.uniform(0.8, 1.25))
+        canvas.fill(outline, _shaded(_TREE_BGR, shade))
+
+
+def _shaded(color_bgr: tuple[int, int, int], factor: float) -> tuple[int, int, int]:
+    blue, green, red = (int(min(255, value * factor)) for value in color_bgr)
+    return blue, green, red
+
+
+def _draw_house(canvas: Canvas, place_m: Float64Array, yaw_rad: float, rng: np.random.Generator) -> None:
+    length_m, width_m = rng.uniform(9.0, 24.0), rng.uniform(8.0, 14.0)
+    along, across = np.array([np.cos(yaw_rad), np.sin(yaw_rad)]), np.array([-np.sin(yaw_rad), np.cos(yaw_rad)])
+    color = _ROOFS_BGR[int(rng.integers(len(_ROOFS_BGR)))]
+    for side, factor in ((1, 1.15), (-1, 0.85)):
+        edge = side * across * width_m / 2
+        half = along * length_m / 2
+        canvas.fill(place_m + np.stack([-half, half, half + edge, edge - half]), _shaded(color, factor))
+
+
+def _intersection(plan: TownPlan, node: int, extra_m: float) -> Float64Array:
+    """Return the outline of an intersection, widened by some metres, (n, 2)."""
+    pieces = []
+    arms = plan.arms_of(node)
+    for arm, other in zip(arms, [*arms[1:], arms[0]], strict=True):
+        start, start_yaw = _kerb(plan, node, arm, 1, extra_m)
+        end, end_yaw = _kerb(plan, node, other, -1, extra_m)
+        handle_m = 0.45 * np.hypot(*(end - start))
+        inward = start - handle_m * np.array([np.cos(start_yaw), np.sin(start_yaw)])
+        back = end - handle_m * np.array([np.cos(end_yaw), np.sin(end_yaw)])
+        pieces.append(sample_bezier(np.stack([start, inward, back, end]), spacing_m=1.0))
+    return np.concatenate(pieces)
+
+
+def _kerb(plan: TownPlan, node: int, arm: int, side: int, extra_m: float) -> tuple[Float64Array, float]:
+    """Return the kerb point of an arm a metre outside its stop line, and the arm's direction."""
+    kerbs = crosswalk_line(plan, node, arm, -1.0)
+    outward = (kerbs[1] - kerbs[0]) / np.hypot(*(kerbs[1] - kerbs[0]))
+    return kerbs[(side + 1) // 2] + side * extra_m * outward, float(plan.arm_yaw_rad[node, arm])
+
+
+def _draw_parking(canvas: Canvas, road: Road) -> None:
+    line = road.centre_m[11:-11]
+    for side in (-1, 1):
+        edges_m = (side * road.half_width_m, side * (road.half_width_m + PARKING_WIDTH_M))
+        canvas.strip(line, edges_m, _shaded(ASPHALT_BGR, 1.2))
+
+
+def _draw_markings(canvas: Canvas, road: Road) -> None:
+    """Draw the yellow middle lines, the dashes between lanes, the edges of the bike strips and the stop lines."""
+    lanes_m = road.num_lanes * LANE_WIDTH_M
+    for offset_m in (-0.25, 0.25):
+        canvas.strip(road.centre_m, (offset_m - 0.08, offset_m + 0.08), _YELLOW_BGR)
+    for side in (-1, 1):
+        canvas.strip(road.centre_m, (side * lanes_m - 0.08, side * lanes_m + 0.08), _WHITE_BGR)
+        for rank in range(1, road.num_lanes):
+            edge_m = side * rank * LANE_WIDTH_M
+            for first in range(2, len(road.centre_m) - 4, 9):
+                canvas.strip(road.centre_m[first : first + 4], (edge_m - 0.08, edge_m + 0.08), _WHITE_BGR)
+    reach_m = lanes_m + BIKE_STRIP_WIDTH_M
+    canvas.strip(road.centre_m[-2:], (-reach_m, 0.0), _WHITE_BGR)
+    canvas.strip(road.centre_m[:2], (0.0, reach_m), _WHITE_BGR)
+
+
+def _draw_crosswalk(canvas: Canvas, corners_m: Float64Array) -> None:
+    """Draw the bars of a crosswalk, which lie along the way of the vehicles."""
+    length_m = float(line_lengths(corners_m[:2])[-1])
+    for start_m in np.arange(0.4, length_m - 0.6, 1.2):
+        low, high = start_m / length_m, (start_m + 0.6) / length_m
+        near = corners_m[0] + np.array([[low], [high]]) * (corners_m[1] - corners_m[0])
+        far = corners_m[3] + np.array([[high], [low]]) * (corners_m[2] - corners_m[3])
+        canvas.fill(np.concatenate([near, far]), _WHITE_BGR)

@@ -1,0 +1,225 @@
+"""Made cities: complete dataset folders in the published layout."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from l5kit._types import Int64Array, RecordArray
+from l5kit.data.records import SCENE_DTYPE
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import InvalidArgumentError
+from l5kit.synthetic.aerial import draw_aerial
+from l5kit.synthetic.map_writer import build_map
+from l5kit.synthetic.params import FRAME_PERIOD_NS, CityParams
+from l5kit.synthetic.scene import GROUND_Z_M, SceneArrays, Town, build_town, record_scene, simulate_scene
+
+WORLD_TO_ECEF = np.array(
+    [
+        [0.846617444, 0.323463078, -0.422623402, -2698767.44],
+        [-0.532201938, 0.514559352, -0.672301845, -4293151.58],
+        [-3.05311332e-16, 0.794103464, 0.6077826, 3855164.76],
+        [0.0, 0.0, 0.0, 1.0],
+    ]
+)
+"""World to ECEF of the published dataset (Palo Alto), so that made and real data share one frame."""
+WORLD_TO_ECEF.setflags(write=False)
+
+_FIRST_SCENE_NS = 1_600_000_000_000_000_000
+_SCENE_PAUSE_NS = 60_000_000_000
+_NUM_HOSTS = 20
+_SCENES_PER_WRITE = 8
+_SPLITS = ("sample", "train", "validate")
+
+Progress = Callable[[int, int], None]
+"""Called with the number of finished scenes and of all scenes."""
+
+
+@dataclass(frozen=True)
+class CityFolder:
+    """Where the files of a made city are.
+
+    Args:
+        path: the folder.
+        scenes: the datasets by name: ``sample`` and, if asked for, ``train`` and ``validate``.
+        semantic_map: the map.
+        aerial_map: the aerial picture.
+        meta: the file with the matrices ``world_to_ecef`` and ``ecef_to_aerial``.
+    """
+
+    path: Path
+    scenes: dict[str, Path]
+    semantic_map: Path
+    aerial_map: Path
+    meta: Path
+
+
+def make_city(
+    path: str | os.PathLike[str],
+    *,
+    seed: int = CityParams.seed,
+    num_scenes: int = CityParams.num_scenes,
+    num_train_scenes: int = CityParams.num_train_scenes,
+    num_validate_scenes: int = CityParams.num_validate_scenes,
+    town_size: float = CityParams.town_size,
+    traffic_density: float = CityParams.traffic_density,
+    num_frames: int = CityParams.num_frames,
+    aerial_resolution_m: float = CityParams.aerial_resolution_m,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> CityFolder:
+    """Make a town, let an AV drive through it, and write everything as a dataset folder.
+
+    The folder holds ``scenes/sample.zarr`` (and ``train.zarr``, ``validate.zarr`` if asked for),
+    ``semantic_map/semantic_map.pb``, ``aerial_map/aerial_map.png`` and ``meta.json``. It appears under its name only
+    once it is complete. The same arguments give the same bytes, and a scene does not depend on how many there are.
+
+    Args:
+        path: the folder to write; it must not exist or be empty, unless ``overwrite``.
+        seed: decides everything random.
+        num_scenes: scenes of ``sample.zarr``.
+        num_train_scenes: scenes of ``train.zarr``, which is left out when 0.
+        num_validate_scenes: scenes of ``validate.zarr``, which is left out when 0.
+        town_size: side of the square town, metres.
+        traffic_density: factor on the number of road users besides the AV; 1 gives about 80 agent rows a frame.
+        num_frames: frames per scene, 10 a second.
+        aerial_resolution_m: side of a pixel of the aerial picture, metres.
+        overwrite: whether a folder that is there is replaced.
+        progress: called with (finished scenes, all scenes) after each scene.
+
+    Raises:
+        InvalidArgumentError: if a parameter is out of range, or the folder is there and not empty.
+    """
+    params = CityParams(
+        seed=seed,
+        num_scenes=num_scenes,
+        num_train_scenes=num_train_scenes,
+        num_validate_scenes=num_validate_scenes,
+        town_size=town_size,
+        traffic_density=traffic_density,
+        num_frames=num_frames,
+        aerial_resolution_m=aerial_resolution_m,
+    )
+    target = Path(path).absolute()
+    _require_free(target, overwrite)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        _write_city(part, params, progress)
+        _put_in_place(part, target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return _folder(target, [name for name, count in zip(_SPLITS, _split_sizes(params), strict=True) if count])
+
+
+def _split_sizes(params: CityParams) -> tuple[int, int, int]:
+    return params.num_scenes, params.num_train_scenes, params.num_validate_scenes
+
+
+def _folder(path: Path, splits: list[str]) -> CityFolder:
+    return CityFolder(
+        path=path,
+        scenes={name: path / "scenes" / f"{name}.zarr" for name in splits},
+        semantic_map=path / "semantic_map" / "semantic_map.pb",
+        aerial_map=path / "aerial_map" / "aerial_map.png",
+        meta=path / "meta.json",
+    )
+
+
+def _require_free(target: Path, overwrite: bool) -> None:
+    if target.exists() and not target.is_dir():
+        raise InvalidArgumentError(f"path must be a folder to write, got the file {target}; choose another path")
+    if target.exists() and any(target.iterdir()) and not overwrite:
+        raise InvalidArgumentError(
+            f"path must be a new or empty folder, got {target}, which holds files; choose another or set overwrite=True"
+        )
+
+
+def _put_in_place(part: Path, target: Path) -> None:
+    """Rename the finished folder; one that was there goes only after the new one has its name."""
+    old = part.with_suffix(".old")
+    if target.exists():
+        os.replace(target, old)
+    try:
+        os.replace(part, target)
+    except OSError:
+        if old.exists():
+            os.replace(old, target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_city(part: Path, params: CityParams, progress: Progress | None) -> None:
+    town = build_town(params.town_size, seed=params.seed)
+    folder = _folder(part, list(_SPLITS))
+    for parent in (folder.scenes["sample"].parent, folder.semantic_map.parent, folder.aerial_map.parent):
+        parent.mkdir(parents=True)
+    build_map(town.plan, town.network, world_to_ecef=WORLD_TO_ECEF, ground_z_m=GROUND_Z_M).save(folder.semantic_map)
+    _write_aerial(folder, town, params)
+    sizes, finished = _split_sizes(params), 0
+    for split, (name, count) in enumerate(zip(_SPLITS, sizes, strict=True)):
+        if count:
+            for done in _write_scenes(folder.scenes[name], town, params, split, count):
+                if progress is not None:
+                    progress(finished + done, sum(sizes))
+            finished += count
+
+
+def _write_aerial(folder: CityFolder, town: Town, params: CityParams) -> None:
+    rng = np.random.default_rng([params.seed, 1])
+    canvas = draw_aerial(town.plan, town.network, resolution_m=params.aerial_resolution_m, rng=rng)
+    encoded = cv2.imencode(".png", canvas.image)[1]
+    folder.aerial_map.write_bytes(encoded.tobytes())
+    ecef_to_aerial = canvas.aerial_from_world @ np.linalg.inv(WORLD_TO_ECEF)
+    matrices = {"world_to_ecef": WORLD_TO_ECEF, "ecef_to_aerial": ecef_to_aerial}
+    folder.meta.write_text(json.dumps({name: matrix.tolist() for name, matrix in matrices.items()}, indent=2) + "\n")
+
+
+def make_scene(town: Town, params: CityParams, *, split: int, scene_index: int) -> SceneArrays:
+    """Simulate and record one scene; it depends on the town, the seed and its own numbers only.
+
+    Args:
+        town: the town of these parameters, from :func:`~l5kit.synthetic.scene.build_town`.
+        params: parameters of the city.
+        split: 0 for ``sample``, 1 for ``train``, 2 for ``validate``.
+        scene_index: number of the scene in its split.
+    """
+    rng = np.random.default_rng([params.seed, 2, split, scene_index])
+    simulation = simulate_scene(town, num_frames=params.num_frames, traffic_density=params.traffic_density, rng=rng)
+    start_ns = _FIRST_SCENE_NS + scene_index * (params.num_frames * FRAME_PERIOD_NS + _SCENE_PAUSE_NS)
+    return record_scene(town, simulation, start_ns=start_ns, rng=rng)
+
+
+def _write_scenes(path: Path, town: Town, params: CityParams, split: int, count: int) -> Iterator[int]:
+    """Write the scenes of one dataset, a few at a time; yields the number of finished scenes after each."""
+    path.mkdir()
+    dataset = ChunkedDataset(str(path)).initialize("w")
+    waiting: list[tuple[RecordArray, SceneArrays]] = []
+    ends = np.zeros(3, np.int64)
+    for index in range(count):
+        arrays = make_scene(town, params, split=split, scene_index=index)
+        waiting.append(_shifted(arrays, ends, f"host-m{index % _NUM_HOSTS:03d}"))
+        ends = ends + np.array([len(arrays.frames), len(arrays.agents), len(arrays.tl_faces)])
+        if len(waiting) == _SCENES_PER_WRITE or index == count - 1:
+            dataset.scenes.append(np.concatenate([scene for scene, _ in waiting]))
+            dataset.frames.append(np.concatenate([arrays.frames for _, arrays in waiting]))
+            dataset.agents.append(np.concatenate([arrays.agents for _, arrays in waiting]))
+            dataset.tl_faces.append(np.concatenate([arrays.tl_faces for _, arrays in waiting]))
+            waiting.clear()
+        yield index + 1
+
+
+def _shifted(arrays: SceneArrays, starts: Int64Array, host: str) -> tuple[RecordArray, SceneArrays]:
+    """Return the scene record and the arrays with intervals that count from the start of the dataset."""
+    frames = arrays.frames.copy()
+    frames["agent_index_interval"] += starts[1]
+    frames["traffic_light_faces_index_interval"] += starts[2]
+    scene = np.zeros(1, SCENE_DTYPE)
+    scene["frame_index_interval"] = starts[0], starts[0] + len(frames)
+    scene["host"] = host
+    scene["start_time"], scene["end_time"] = frames["timestamp"][0], frames["timestamp"][-1]
+    return scene, SceneArrays(frames, arrays.agents, arrays.tl_faces)

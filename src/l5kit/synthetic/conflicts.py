@@ -1,0 +1,121 @@
+"""Which ways across an intersection get into each other's way, and for how long."""
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.synthetic.overlap import boxes_overlap
+
+CAR_ENVELOPE_M = (5.6, 2.2)
+"""Length and width of the largest car that drives in a town, with some air around it."""
+BIKE_ENVELOPE_M = (2.2, 0.9)
+"""Length and width of the largest bicycle, with some air around it."""
+_MARGIN_M = 0.4
+_BEFORE_M, _BEHIND_M = 1.5, 3.5
+_STEP_M = 0.75
+_CROSSWALK_HALF_DEPTH_M = 2.2
+_NO_CONFLICT = -100.0
+
+
+def conflict_zone_ends(
+    lines: list[Float64Array], is_bike: BoolArray, node: Int64Array, local_index: Int64Array
+) -> Float64Array:
+    """Find for each pair of connectors of an intersection where the first has left what it shares with the second.
+
+    Args:
+        lines: centre lines of all lanes, (n, 2) each.
+        is_bike: whether bicycles use the lane, (L,).
+        node: intersection of each lane, (L,).
+        local_index: number of each connector inside its intersection, -1 for road lanes, (L,).
+
+    Returns:
+        Positions of the centre along the first connector, metres, -100 where nothing is shared, (N, M, M).
+    """
+    size = int(local_index.max()) + 1
+    ends = np.full((int(node.max()) + 1, size, size), _NO_CONFLICT)
+    for n in range(len(ends)):
+        members = np.nonzero((node == n) & (local_index >= 0))[0]
+        swept = [_sweep(lines[lane], is_bike[lane]) for lane in members]
+        first = np.concatenate([[0], np.cumsum([len(s) for s in swept])]).astype(np.int64)
+        order = local_index[members]
+        ends[n][np.ix_(order, order)] = _zone_ends(np.concatenate(swept), first)
+    return ends
+
+
+def _poses(line_m: Float64Array) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """Sample a line from a little before its start to a little behind its end: arc lengths, positions, directions."""
+    s = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line_m, axis=0).T))])
+    steps = np.diff(line_m, axis=0)
+    before, behind = line_m[:1] - 10 * steps[:1], line_m[-1:] + 10 * steps[-1:]
+    line_m = np.concatenate([before, line_m, behind])
+    s = np.concatenate([[-10 * s[1]], s, [s[-1] + 10 * (s[-1] - s[-2])]])
+    at = np.arange(-_BEFORE_M, s[-2] + _BEHIND_M, _STEP_M)
+    xy = np.stack([np.interp(at, s, line_m[:, axis]) for axis in (0, 1)], axis=1)
+    tangent = np.gradient(xy, axis=0)
+    return at, xy, np.arctan2(tangent[:, 1], tangent[:, 0])
+
+
+def _envelope(is_bike: bool) -> tuple[float, float]:
+    return BIKE_ENVELOPE_M if is_bike else CAR_ENVELOPE_M
+
+
+def _sweep(line_m: Float64Array, is_bike: bool) -> Float64Array:
+    """Return arc length and box (x, y, yaw, length, width) along a connector, (n, 6)."""
+    at, xy, yaw = _poses(line_m)
+    size = np.broadcast_to(np.array(_envelope(is_bike)) + _MARGIN_M, (len(at), 2))
+    return np.concatenate([at[:, None], xy, yaw[:, None], size], axis=1)
+
+
+@njit(nogil=True, cache=True)
+def _zone_ends(swept: Float64Array, first: Int64Array) -> Float64Array:
+    count = first.shape[0] - 1
+    ends = np.full((count, count), -100.0)
+    for i in range(count):
+        for j in range(count):
+            if i == j:
+                continue
+            for k in range(first[i], first[i + 1]):
+                for m in range(first[j], first[j + 1]):
+                    if boxes_overlap(swept[k, 1:], swept[m, 1:]):
+                        ends[i, j] = swept[k, 0] + 0.75
+                        break
+    return ends
+
+
+def crossing_ends(
+    lines: list[Float64Array],
+    is_bike: BoolArray,
+    lane_crosswalk: Int64Array,
+    crosswalk_ends_m: Float64Array,
+) -> tuple[Float64Array, Float64Array]:
+    """Find where a vehicle has passed the crosswalks of its connector, and which part of them it sweeps.
+
+    Returns:
+        Position of the centre along the connector behind which the crosswalk is clear, (L, 2), and the swept interval
+        along the crosswalk, counted from its first end, (L, 2, 2), both in metres.
+    """
+    clear_m = np.full((len(lines), 2), _NO_CONFLICT)
+    across_m = np.zeros((len(lines), 2, 2))
+    for lane, side in zip(*np.nonzero(lane_crosswalk >= 0), strict=True):
+        ends_m = crosswalk_ends_m[lane_crosswalk[lane, side]]
+        at, along, across = _swept_outline(lines[lane], _envelope(bool(is_bike[lane])), ends_m)
+        inside = (np.abs(across) < _CROSSWALK_HALF_DEPTH_M) & (along > 0) & (along < np.hypot(*(ends_m[1] - ends_m[0])))
+        if inside.any():
+            clear_m[lane, side] = at[inside.any(axis=1)].max() + _STEP_M
+            across_m[lane, side] = along[inside].min() - _MARGIN_M, along[inside].max() + _MARGIN_M
+    return clear_m, across_m
+
+
+def _swept_outline(
+    line_m: Float64Array, envelope_m: tuple[float, float], ends_m: Float64Array
+) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """Return arc lengths (n,) and, along and across a crosswalk, the points of the boxes there, (n, 36) each."""
+    at, xy, yaw = _poses(line_m)
+    x, y = np.meshgrid(np.linspace(-0.5, 0.5, 12) * envelope_m[0], np.linspace(-0.5, 0.5, 3) * envelope_m[1])
+    cos, sin = np.cos(yaw)[:, None], np.sin(yaw)[:, None]
+    points_x = xy[:, :1] + cos * x.ravel() - sin * y.ravel()
+    points_y = xy[:, 1:] + sin * x.ravel() + cos * y.ravel()
+    axis = (ends_m[1] - ends_m[0]) / np.hypot(*(ends_m[1] - ends_m[0]))
+    along = (points_x - ends_m[0, 0]) * axis[0] + (points_y - ends_m[0, 1]) * axis[1]
+    across = (points_y - ends_m[0, 1]) * axis[0] - (points_x - ends_m[0, 0]) * axis[1]
+    return at, along, across

@@ -1,0 +1,84 @@
+"""When a vehicle changes into the lane beside it."""
+
+import numpy as np
+from numba import njit
+
+from l5kit.synthetic.road_network import Records, RoadNetwork
+from l5kit.synthetic.vehicles import (
+    CAR,
+    change_length,
+    find_leader,
+    idm_brake,
+    is_connector,
+    neighbour_s,
+    start_change,
+)
+
+_URGE_PER_S = 0.12
+_URGE_BEHIND_SLOW_PER_S = 0.6
+_MIN_GAP_M = 4.0
+_OWN_BRAKE_MPS2, _OTHERS_BRAKE_MPS2 = 2.0, 2.2
+_LANE_START_M, _LANE_END_M = 10.0, 12.0
+
+
+@njit(nogil=True, cache=True)
+def consider_change(net: RoadNetwork, veh: Records, i: int, rng: np.random.Generator) -> None:
+    """Start a lane change when the driver feels like it and the gap in the other lane is safe.
+
+    The gap is safe when neither the driver nor the one behind has to brake hard by the intelligent driver model, as in
+    MOBIL (Kesting, Treiber, Helbing 2007).
+    """
+    if not _is_free_to_change(net, veh, i):
+        return
+    gap_m, leader = find_leader(net, veh, i, veh.lane[i], veh.s_m[i])
+    behind_slow = leader >= 0 and gap_m < 35.0 and veh.speed_mps[leader] < veh.speed_mps[i] + 0.5
+    if rng.random() > 0.1 * (_URGE_BEHIND_SLOW_PER_S if behind_slow else _URGE_PER_S):
+        return
+    target = net.lanes.left_lane[veh.lane[i]]
+    if target < 0:
+        target = net.lanes.right_lane[veh.lane[i]]
+    if _gap_is_safe(net, veh, i, target):
+        start_change(net, veh, i, target, rng)
+
+
+@njit(nogil=True, cache=True)
+def _is_free_to_change(net: RoadNetwork, veh: Records, i: int) -> bool:
+    lane = veh.lane[i]
+    if (
+        veh.kind[i] != CAR
+        or is_connector(net, lane)
+        or (net.lanes.left_lane[lane] < 0 and net.lanes.right_lane[lane] < 0)
+    ):
+        return False
+    if veh.held[i] == 1 or veh.old_lane[i] >= 0 or veh.cooldown_s[i] > 0.0 or veh.speed_mps[i] < 4.0:
+        return False
+    left_m = net.lanes.length_m[lane] - veh.s_m[i]
+    return bool(veh.s_m[i] > _LANE_START_M and left_m > change_length(veh, i) + _LANE_END_M)
+
+
+@njit(nogil=True, cache=True)
+def _gap_is_safe(net: RoadNetwork, veh: Records, i: int, target: int) -> bool:
+    own_s_m = neighbour_s(net, veh.lane[i], veh.s_m[i], target)
+    for j in range(veh.active.shape[0]):
+        if j == i or veh.active[j] == 0:
+            continue
+        for lane, s_m in ((veh.lane[j], veh.s_m[j]), (veh.old_lane[j], veh.old_s_m[j])):
+            if lane != target:
+                ahead_m = (
+                    s_m - net.lanes.length_m[lane] - own_s_m if lane >= 0 and net.lanes.to_lane[lane] == target else 1e6
+                )
+            else:
+                ahead_m = s_m - own_s_m
+            if abs(ahead_m) < 1e5 and not _pair_is_safe(veh, i, j, ahead_m):
+                return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _pair_is_safe(veh: Records, i: int, j: int, ahead_m: float) -> bool:
+    gap_m = abs(ahead_m) - 0.5 * (veh.box[i, 3] + veh.box[j, 3])
+    if gap_m < _MIN_GAP_M:
+        return False
+    if ahead_m > 0.0:
+        return bool(idm_brake(veh, i, gap_m, veh.speed_mps[j], 1.0) > -_OWN_BRAKE_MPS2)
+    return bool(idm_brake(veh, j, gap_m, veh.speed_mps[i], 1.0) > -_OTHERS_BRAKE_MPS2)

@@ -1,0 +1,246 @@
+"""One scene of a made town: the simulated traffic and what the AV's recording holds of it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array, RecordArray
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, TL_FACE_LABEL_TO_INDEX
+from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
+from l5kit.synthetic.names import FACE_COLORS, face_id, light_id
+from l5kit.synthetic.params import FRAME_PERIOD_NS
+from l5kit.synthetic.perception import Objects, track_numbers
+from l5kit.synthetic.road_network import CAR_LANE, RoadNetwork, build_road_network
+from l5kit.synthetic.street_objects import StreetObjects, parked_cars, place_street_objects
+from l5kit.synthetic.town_plan import TownPlan, plan_town
+from l5kit.synthetic.traffic import Demand, TrafficLog, empty_log, simulate_traffic, start_av
+from l5kit.synthetic.vehicles import AV_SLOT, BIKE, empty_vehicles
+from l5kit.synthetic.walkways import Way, choose_pedestrians, make_ways
+
+GROUND_Z_M = 271.0
+"""World z of the ground, as high as the real AV drives."""
+
+_NUM_SLOTS = 96
+_NUM_WARMUP = 100
+_NUM_CARS, _NUM_BIKES = 36, 6
+_WAYS_PER_ROAD = 6
+_PEDESTRIAN_SHARE, _PARKED_SHARE = 0.5, 0.3
+_SIGNAL_RANGE_M = 70.0
+_CAR = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
+_CYCLIST = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CYCLIST"]
+_PEDESTRIAN = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_PEDESTRIAN"]
+_UNKNOWN = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_UNKNOWN"]
+_RANGE_M = {_CAR: 76.0, _CYCLIST: 60.0, _PEDESTRIAN: 52.0, _UNKNOWN: 52.0}
+_RANGE_SPREAD_M = 7.0
+_MAX_RANGE_M = 90.0
+_DROPOUT_RATE = {_CAR: 0.001, _CYCLIST: 0.002, _PEDESTRIAN: 0.003, _UNKNOWN: 0.008}
+_UNSURE_SHARE = 0.004
+
+
+@dataclass(frozen=True)
+class Town:
+    """A made town, ready for any number of scenes."""
+
+    plan: TownPlan
+    network: RoadNetwork
+    ways: list[Way]
+    objects: StreetObjects
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A scene as it happened, whether the AV perceived it or not.
+
+    Args:
+        log: vehicles, pedestrians and signals.
+        parked: boxes of parked cars (x, y, yaw, length, width), (P, 5).
+        parked_height_m: their heights, (P,).
+        walker_height_m: heights of the pedestrians, (W,).
+        num_removed: road users taken out because they would have overlapped another.
+    """
+
+    log: TrafficLog
+    parked: Float64Array
+    parked_height_m: Float64Array
+    walker_height_m: Float64Array
+    num_removed: int
+
+
+@dataclass(frozen=True)
+class SceneArrays:
+    """A recorded scene; the intervals of its frames count from 0."""
+
+    frames: RecordArray
+    agents: RecordArray
+    tl_faces: RecordArray
+
+
+def build_town(town_size_m: float, *, seed: int) -> Town:
+    """Build the town of a size (side in metres) and seed."""
+    rng = np.random.default_rng([seed, 0])
+    plan = plan_town(town_size_m, rng)
+    network = build_road_network(plan, rng)
+    ways = make_ways(plan, network, count=_WAYS_PER_ROAD * len(plan.roads), rng=rng)
+    return Town(plan, network, ways, place_street_objects(plan, rng))
+
+
+def simulate_scene(
+    town: Town, *, num_frames: int, traffic_density: float = 1.0, rng: np.random.Generator
+) -> Simulation:
+    """Let the AV drive through the town from a random place, in traffic, for a number of frames."""
+    network = town.network
+    vehicles = empty_vehicles(_NUM_SLOTS)
+    start_av(network, vehicles, _random_start(network, rng), rng)
+    walkers = choose_pedestrians(
+        town.ways,
+        around_m=vehicles.box[AV_SLOT, :2],
+        share=min(_PEDESTRIAN_SHARE * traffic_density, 1.0),
+        first_uid=1,
+        rng=rng,
+    )
+    log = empty_log(num_frames, num_slots=_NUM_SLOTS, num_walkers=len(walkers.state), num_heads=len(network.heads))
+    demand = Demand(round(_NUM_CARS * traffic_density), round(_NUM_BIKES * traffic_density))
+    start_s = float(rng.uniform(0.0, 1000.0))
+    num_removed = simulate_traffic(network, vehicles, walkers, demand, log, start_s, _NUM_WARMUP, rng)
+    share = min(_PARKED_SHARE * traffic_density, 1.0)
+    parked, parked_height_m = parked_cars(town.objects.bays, share=share, rng=rng)
+    return Simulation(log, parked, parked_height_m, np.array(walkers.state.height_m), int(num_removed))
+
+
+def record_scene(town: Town, simulation: Simulation, *, start_ns: int, rng: np.random.Generator) -> SceneArrays:
+    """Record what the AV perceives of a simulated scene, in the record types of the dataset format."""
+    log = simulation.log
+    av = log.vehicles[:, AV_SLOT]
+    objects = _objects_near(town, simulation, rng)
+    tracks = track_numbers(objects, np.ascontiguousarray(av.box[:, :2]), rng)
+    agents, per_frame = _agent_rows(objects, tracks, rng)
+    tl_faces, faces_per_frame = _face_rows(town.network, log)
+    frames = np.zeros(len(av), FRAME_DTYPE)
+    frames["timestamp"] = start_ns + FRAME_PERIOD_NS * np.arange(len(av))
+    frames["agent_index_interval"] = _intervals(per_frame)
+    frames["traffic_light_faces_index_interval"] = _intervals(faces_per_frame)
+    frames["ego_translation"][:, :2] = av.box[:, :2]
+    frames["ego_translation"][:, 2] = GROUND_Z_M
+    frames["ego_rotation"] = _rotations(av.box[:, 2])
+    return SceneArrays(frames, agents, tl_faces)
+
+
+def _random_start(network: RoadNetwork, rng: np.random.Generator) -> int:
+    """Return a point of a car lane that is not too close to its ends."""
+    points = network.points
+    lanes = network.lanes[points.lane]
+    fits = (lanes.kind == CAR_LANE) & (points.s_m > 15.0) & (points.s_m < lanes.length_m - 35.0)
+    return int(rng.choice(np.nonzero(fits)[0]))
+
+
+def _objects_near(town: Town, simulation: Simulation, rng: np.random.Generator) -> Objects:
+    """Gather everything that ever comes near the AV: moving vehicles, pedestrians, parked cars, clutter."""
+    log = simulation.log
+    route_m = log.vehicles.box[:, AV_SLOT, :2]
+    parked = _near_route(simulation.parked[:, :2], route_m)
+    clutter = _near_route(town.objects.clutter[:, :2], route_m)
+    exists, box, speed_mps, height_m, is_bike = _moving_vehicles(log)
+    num_frames = len(exists)
+    still = np.concatenate([simulation.parked[parked], town.objects.clutter[clutter]])
+    counts = (exists.shape[1], log.walkers.shape[1], len(parked), len(clutter))
+    label = np.repeat([_CAR, _PEDESTRIAN, _CAR, _UNKNOWN], counts)
+    label[: counts[0]][is_bike] = _CYCLIST
+    return Objects(
+        exists=np.concatenate([exists, log.walkers.active == 1, np.ones((num_frames, len(still)), bool)], axis=1),
+        box=np.concatenate([box, log.walkers.box, np.broadcast_to(still, (num_frames, *still.shape))], axis=1),
+        speed_mps=np.concatenate([speed_mps, log.walkers.speed_mps, np.zeros((num_frames, len(still)))], axis=1),
+        height_m=np.concatenate(
+            [
+                height_m,
+                simulation.walker_height_m,
+                simulation.parked_height_m[parked],
+                town.objects.clutter_height_m[clutter],
+            ]
+        ),
+        label=label,
+        range_m=np.vectorize(_RANGE_M.get)(label) + rng.uniform(-_RANGE_SPREAD_M, _RANGE_SPREAD_M, len(label)),
+        hides=label == _CAR,
+        dropout_rate=np.vectorize(_DROPOUT_RATE.get)(label),
+    )
+
+
+def _near_route(places_m: Float64Array, route_m: Float64Array) -> Int64Array:
+    """Return which places come into detection range anywhere on a route."""
+    apart_m = np.hypot(*(places_m[:, None] - route_m[None, ::10]).transpose(2, 0, 1))
+    return np.nonzero(apart_m.min(axis=1, initial=np.inf) < _MAX_RANGE_M + 15.0)[0]
+
+
+def _moving_vehicles(
+    log: TrafficLog,
+) -> tuple[Float64Array, Float64Array, Float64Array, Float64Array, Float64Array]:
+    """Sort the vehicle slots of a log by vehicle: exists, box, speed (T, E...), height and whether a bike (E,)."""
+    vehicles = log.vehicles[:, AV_SLOT + 1 :]
+    frame, slot = np.nonzero(vehicles.uid >= 0)
+    uids, column = np.unique(vehicles.uid[frame, slot], return_inverse=True)
+    shape = (len(vehicles), len(uids))
+    exists, box, speed_mps = np.zeros(shape, bool), np.zeros((*shape, 5)), np.zeros(shape)
+    exists[frame, column] = True
+    box[frame, column] = vehicles.box[frame, slot]
+    speed_mps[frame, column] = vehicles.speed_mps[frame, slot]
+    height_m, is_bike = np.zeros(len(uids)), np.zeros(len(uids), bool)
+    height_m[column] = vehicles.height_m[frame, slot]
+    is_bike[column] = vehicles.kind[frame, slot] == BIKE
+    return exists, box, speed_mps, height_m, is_bike
+
+
+def _agent_rows(objects: Objects, tracks: Int64Array, rng: np.random.Generator) -> tuple[RecordArray, Int64Array]:
+    """Return the agent rows, sorted by frame and track, and their number per frame."""
+    frame, column = np.nonzero(tracks)
+    order = np.lexsort((tracks[frame, column], frame))
+    frame, column = frame[order], column[order]
+    box, speed_mps = objects.box[frame, column], objects.speed_mps[frame, column]
+    rows = np.zeros(len(frame), AGENT_DTYPE)
+    rows["centroid"] = box[:, :2]
+    rows["extent"][:, :2] = box[:, 3:]
+    rows["extent"][:, 2] = objects.height_m[column]
+    rows["yaw"] = np.arctan2(np.sin(box[:, 2]), np.cos(box[:, 2]))
+    rows["velocity"] = speed_mps[:, None] * np.stack([np.cos(box[:, 2]), np.sin(box[:, 2])], axis=1)
+    rows["track_id"] = tracks[frame, column]
+    rows["label_probabilities"] = _probabilities(objects.label, rng)[column]
+    return rows, np.bincount(frame, minlength=len(tracks))
+
+
+def _probabilities(label: Int64Array, rng: np.random.Generator) -> Float64Array:
+    """Return label probabilities, nearly always one-hot; a few objects are not told apart from clutter, (E, 17)."""
+    probabilities = np.zeros((len(label), len(PERCEPTION_LABEL_TO_INDEX)))
+    certain = np.where(rng.random(len(label)) < _UNSURE_SHARE, rng.uniform(0.55, 0.95, len(label)), 1.0)
+    probabilities[np.arange(len(label)), label] = certain
+    probabilities[:, _UNKNOWN] += (1.0 - certain) * (label != _UNKNOWN)
+    probabilities[:, _CAR] += (1.0 - certain) * (label == _UNKNOWN)
+    return probabilities
+
+
+def _face_rows(network: RoadNetwork, log: TrafficLog) -> tuple[RecordArray, Int64Array]:
+    """Return one row for each face of the lights near the AV, and their number per frame."""
+    av_m = log.vehicles.box[:, AV_SLOT, :2]
+    apart_m = np.hypot(*(network.heads.position_m[None] - av_m[:, None]).transpose(2, 0, 1))
+    frame, head = np.nonzero(apart_m < _SIGNAL_RANGE_M)
+    face_names = np.array([[face_id(h, c) for c in FACE_COLORS] for h in range(len(network.heads))], "<U16")
+    light_names = np.array([light_id(h) for h in range(len(network.heads))], "<U16")
+    rows = np.zeros((len(frame), len(FACE_COLORS)), TL_FACE_DTYPE)
+    rows["face_id"] = face_names.reshape(-1, len(FACE_COLORS))[head]
+    rows["traffic_light_id"] = light_names[head][:, None]
+    is_on = log.head_state[frame, head][:, None] == np.arange(len(FACE_COLORS))
+    rows["traffic_light_face_status"][..., TL_FACE_LABEL_TO_INDEX["ACTIVE"]] = is_on
+    rows["traffic_light_face_status"][..., TL_FACE_LABEL_TO_INDEX["INACTIVE"]] = ~is_on
+    return rows.reshape(-1), len(FACE_COLORS) * np.bincount(frame, minlength=len(av_m))
+
+
+def _intervals(counts: Int64Array) -> Int64Array:
+    ends = np.cumsum(counts)
+    return np.stack([ends - counts, ends], axis=1)
+
+
+def _rotations(yaw_rad: Float64Array) -> Float64Array:
+    """Return rotation matrices about the vertical axis, (n, 3, 3)."""
+    rotations = np.zeros((len(yaw_rad), 3, 3))
+    rotations[:, 0, 0] = rotations[:, 1, 1] = np.cos(yaw_rad)
+    rotations[:, 1, 0] = np.sin(yaw_rad)
+    rotations[:, 0, 1] = -rotations[:, 1, 0]
+    rotations[:, 2, 2] = 1.0
+    return rotations

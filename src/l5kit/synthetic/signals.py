@@ -1,0 +1,87 @@
+"""Signal plans of the intersections and the state of their lights over time."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array
+from l5kit.synthetic.town_plan import NUM_ARMS, TownPlan
+
+RED, YELLOW, GREEN = 0, 1, 2
+YELLOW_S = 3.0
+ALL_RED_S = 2.0
+_LEFT_GREEN_S = 7.0
+_HEAD_BEFORE_STOP_LINE_M = 1.0
+
+
+@dataclass(frozen=True)
+class SignalHead:
+    """A traffic light with a red, a yellow and a green face, seen by one approach.
+
+    ``timing_s`` is (cycle, start of green, end of green, offset); yellow follows green, the rest of the cycle is red.
+    """
+
+    node: int
+    arm: int
+    is_left: bool
+    timing_s: tuple[float, float, float, float]
+    position_m: Float64Array
+
+
+def plan_signals(plan: TownPlan, rng: np.random.Generator) -> list[SignalHead]:
+    """Make the heads of all signalised intersections; opposite approaches are green together, crossing ones never."""
+    heads: list[SignalHead] = []
+    for node, control in enumerate(plan.controls):
+        if control == "signal":
+            heads += _node_heads(plan, node, rng)
+    return heads
+
+
+def _node_heads(plan: TownPlan, node: int, rng: np.random.Generator) -> list[SignalHead]:
+    greens_s = rng.uniform(11.0, 18.0, size=2)
+    phases: list[tuple[int, bool, float]] = []
+    for axis in (0, 1):
+        if plan.has_protected_left[node]:
+            phases.append((axis, True, _LEFT_GREEN_S))
+        phases.append((axis, False, float(greens_s[axis])))
+    cycle_s = sum(green_s + YELLOW_S + ALL_RED_S for _, _, green_s in phases)
+    offset_s = float(rng.uniform(0.0, cycle_s))
+    heads: list[SignalHead] = []
+    start_s = 0.0
+    for axis, is_left, green_s in phases:
+        timing_s = (cycle_s, start_s, start_s + green_s, offset_s)
+        heads += [
+            SignalHead(node, arm, is_left, timing_s, _head_position(plan, node, arm))
+            for arm in plan.arms_of(node)
+            if arm % 2 == axis and not (is_left and plan.arm_road[node, (arm + 3) % NUM_ARMS] < 0)
+        ]
+        start_s += green_s + YELLOW_S + ALL_RED_S
+    return heads
+
+
+def _head_position(plan: TownPlan, node: int, arm: int) -> Float64Array:
+    """Place a head on the far side of the intersection, where the approach sees it, (2,)."""
+    yaw_rad = plan.arm_yaw_rad[node, arm] + np.pi
+    along = np.array([np.cos(yaw_rad), np.sin(yaw_rad)])
+    return np.asarray(plan.position_m[node] + (plan.setback_m[node] - _HEAD_BEFORE_STOP_LINE_M) * along)
+
+
+@njit(nogil=True, cache=True)
+def signal_state(timing_s: Float64Array, time_s: float) -> int:
+    """Return RED, YELLOW or GREEN for a head's (cycle, start of green, end of green, offset) at a time."""
+    phase_s = (time_s + timing_s[3]) % timing_s[0]
+    if timing_s[1] <= phase_s < timing_s[2]:
+        return GREEN
+    if timing_s[2] <= phase_s < timing_s[2] + YELLOW_S:
+        return YELLOW
+    return RED
+
+
+@njit(nogil=True, cache=True)
+def red_time_left(timing_s: Float64Array, time_s: float) -> float:
+    """Return for how many seconds a head stays red, 0 when it is not red."""
+    if signal_state(timing_s, time_s) != RED:
+        return 0.0
+    phase_s = (time_s + timing_s[3]) % timing_s[0]
+    return float((timing_s[1] - phase_s) % timing_s[0])

@@ -1,0 +1,188 @@
+"""Where the intersections and roads of a made town lie, before any lane is drawn."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array
+
+LANE_WIDTH_M = 3.5
+BIKE_STRIP_WIDTH_M = 1.8
+NUM_ARMS = 4
+_BLOCK_M = 150.0
+_SETBACK_M = 6.5
+_ARTERIAL_LIMIT_MPS = 15.6
+_LOCAL_LIMIT_MPS = 11.2
+_MAX_ROTATION_RAD = 0.2
+_MAX_ARM_ROTATION_RAD = 0.05
+_REMOVED_ROADS = 0.15
+
+Control = Literal["signal", "yield", "all_way", "none"]
+
+
+@dataclass(frozen=True)
+class Road:
+    """A two-way road between two intersections.
+
+    ``start`` and ``end`` are (intersection, arm) pairs; arms are numbered counter-clockwise from the town's east.
+    """
+
+    start: tuple[int, int]
+    end: tuple[int, int]
+    num_lanes: int
+    speed_limit_mps: float
+    centre_m: Float64Array
+    """Centre line from stop line to stop line, about 1 m between points, (n, 2)."""
+
+    @property
+    def half_width_m(self) -> float:
+        """Distance from the centre line to the outer edge of the bike strip, metres."""
+        return self.num_lanes * LANE_WIDTH_M + BIKE_STRIP_WIDTH_M
+
+    @property
+    def is_arterial(self) -> bool:
+        """Tell whether the road has several lanes a direction."""
+        return self.num_lanes > 1
+
+
+@dataclass(frozen=True)
+class TownPlan:
+    """Intersections and roads of a town, all in world coordinates.
+
+    Args:
+        position_m: centres of the intersections, (N, 2).
+        arm_yaw_rad: direction of each arm seen from the centre, (N, 4).
+        setback_m: distance from the centre to the stop lines, (N,).
+        arm_road: index of the road at each arm or -1, (N, 4).
+        roads: all roads.
+        controls: how the right of way is settled at each intersection.
+        has_protected_left: whether left turns have a signal phase of their own, per intersection.
+    """
+
+    position_m: Float64Array
+    arm_yaw_rad: Float64Array
+    setback_m: Float64Array
+    arm_road: Int64Array
+    roads: tuple[Road, ...]
+    controls: tuple[Control, ...]
+    has_protected_left: tuple[bool, ...]
+
+    def arms_of(self, node: int) -> list[int]:
+        """List the arms of an intersection that have a road, counter-clockwise."""
+        return [arm for arm in range(NUM_ARMS) if self.arm_road[node, arm] >= 0]
+
+
+@dataclass(frozen=True)
+class _Edge:
+    start: tuple[int, int]
+    end: tuple[int, int]
+    is_arterial: bool
+
+
+def plan_town(town_size_m: float, rng: np.random.Generator) -> TownPlan:
+    """Lay out a town around the world origin: a bent grid of arterial and local roads, some left out.
+
+    The outermost intersections keep their roads, so the network stays strongly connected.
+    """
+    count = max(3, round(town_size_m / _BLOCK_M) + 1)
+    block_m = town_size_m / (count - 1)
+    edges = _grid_edges(count, rng)
+    edges = _remove_some(edges, count * count, rng)
+    position_m = _node_positions(count, block_m, rng)
+    arm_yaw_rad = _arm_yaws(count * count, rng)
+    arm_edge = np.full((count * count, NUM_ARMS), -1)
+    for index, edge in enumerate(edges):
+        arm_edge[edge.start] = arm_edge[edge.end] = index
+    setback_m = np.array([max(_half_width_m(edges[e]) for e in row if e >= 0) for row in arm_edge]) + _SETBACK_M
+    roads = tuple(_road(edge, position_m, arm_yaw_rad, setback_m) for edge in edges)
+    controls = tuple(_control(row, edges, rng) for row in arm_edge)
+    protected = tuple(
+        control == "signal" and all(edges[e].is_arterial for e in row if e >= 0) and bool(rng.random() < 0.6)
+        for control, row in zip(controls, arm_edge, strict=True)
+    )
+    return TownPlan(position_m, arm_yaw_rad, setback_m, arm_edge, roads, controls, protected)
+
+
+def _half_width_m(edge: _Edge) -> float:
+    return (2 if edge.is_arterial else 1) * LANE_WIDTH_M + BIKE_STRIP_WIDTH_M
+
+
+def _grid_edges(count: int, rng: np.random.Generator) -> list[_Edge]:
+    """Join each intersection to its eastern (arm 0) and northern (arm 1) neighbour."""
+    first = rng.integers(0, 2, size=2)
+    edges = []
+    for row in range(count):
+        for column in range(count):
+            node = row * count + column
+            if column + 1 < count:
+                edges.append(_Edge((node, 0), (node + 1, 2), row % 2 == first[0]))
+            if row + 1 < count:
+                edges.append(_Edge((node, 1), (node + count, 3), column % 2 == first[1]))
+    return edges
+
+
+def _remove_some(edges: list[_Edge], num_nodes: int, rng: np.random.Generator) -> list[_Edge]:
+    """Leave out some local roads, never one that would leave an intersection with fewer than three."""
+    degree = np.zeros(num_nodes, int)
+    for edge in edges:
+        degree[[edge.start[0], edge.end[0]]] += 1
+    kept = []
+    for edge in edges:
+        ends = [edge.start[0], edge.end[0]]
+        if not edge.is_arterial and rng.random() < _REMOVED_ROADS and degree[ends].min() > 3:
+            degree[ends] -= 1
+        else:
+            kept.append(edge)
+    return kept
+
+
+def _node_positions(count: int, block_m: float, rng: np.random.Generator) -> Float64Array:
+    grid = (np.arange(count) - (count - 1) / 2) * block_m
+    columns, rows = np.meshgrid(grid, grid)
+    jitter_m = rng.uniform(-0.12, 0.12, size=(count * count, 2)) * block_m
+    return np.stack([columns.ravel(), rows.ravel()], axis=1) + jitter_m
+
+
+def _arm_yaws(num_nodes: int, rng: np.random.Generator) -> Float64Array:
+    rotation = rng.uniform(-_MAX_ROTATION_RAD, _MAX_ROTATION_RAD, size=(num_nodes, 1))
+    jitter = rng.uniform(-_MAX_ARM_ROTATION_RAD, _MAX_ARM_ROTATION_RAD, size=(num_nodes, NUM_ARMS))
+    return rotation + jitter + np.arange(NUM_ARMS) * np.pi / 2
+
+
+def _road(edge: _Edge, position_m: Float64Array, arm_yaw_rad: Float64Array, setback_m: Float64Array) -> Road:
+    ends = []
+    for node, arm in (edge.start, edge.end):
+        direction = np.array([np.cos(arm_yaw_rad[node, arm]), np.sin(arm_yaw_rad[node, arm])])
+        ends.append((position_m[node] + setback_m[node] * direction, direction))
+    (start_m, out_of_start), (end_m, out_of_end) = ends
+    handle_m = 0.4 * float(np.hypot(*(end_m - start_m)))
+    control = np.stack([start_m, start_m + handle_m * out_of_start, end_m + handle_m * out_of_end, end_m])
+    return Road(
+        start=edge.start,
+        end=edge.end,
+        num_lanes=2 if edge.is_arterial else 1,
+        speed_limit_mps=_ARTERIAL_LIMIT_MPS if edge.is_arterial else _LOCAL_LIMIT_MPS,
+        centre_m=sample_bezier(control, spacing_m=1.0),
+    )
+
+
+def sample_bezier(control_m: Float64Array, *, spacing_m: float) -> Float64Array:
+    """Sample a cubic Bezier curve at equal arc lengths close to the spacing, both ends included, (n, 2)."""
+    t = np.linspace(0.0, 1.0, 400)[:, None]
+    weights = np.concatenate([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3], axis=1)
+    dense_m = weights @ control_m
+    length_m = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(dense_m, axis=0).T))])
+    wanted_m = np.linspace(0.0, length_m[-1], max(3, round(length_m[-1] / spacing_m) + 1))
+    return np.stack([np.interp(wanted_m, length_m, dense_m[:, axis]) for axis in (0, 1)], axis=1)
+
+
+def _control(arm_edge: Int64Array, edges: list[_Edge], rng: np.random.Generator) -> Control:
+    arterial = [edges[e].is_arterial for e in arm_edge if e >= 0]
+    if len(arterial) < 3:
+        return "none"
+    if all(arterial):
+        return "signal"
+    if any(arterial):
+        return "signal" if rng.random() < 0.6 else "yield"
+    return "signal" if rng.random() < 0.2 else "all_way"

@@ -1,0 +1,333 @@
+"""Simulation of the traffic around the AV at 10 steps a second."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.synthetic.lane_changes import consider_change
+from l5kit.synthetic.overlap import boxes_overlap
+from l5kit.synthetic.pedestrians import Pedestrians, mark_claims, mark_walkers, walk_one_step
+from l5kit.synthetic.right_of_way import update_right_of_way
+from l5kit.synthetic.road_network import BIKE_LANE, CAR_LANE, Records, RoadNetwork
+from l5kit.synthetic.signals import signal_state
+from l5kit.synthetic.vehicles import (
+    AV_SLOT,
+    BIKE,
+    CAR,
+    advance,
+    allowed_speed,
+    is_connector,
+    limit_accel,
+    pick_connector,
+    place,
+    wanted_accel,
+)
+
+STEP_S = 0.1
+BUBBLE_M = 140.0
+"""Vehicles exist as far as this from the AV."""
+_OUT_OF_SIGHT_M = 95.0
+_SPAWN_TRIES = 30
+_AV_LENGTH_M, _AV_WIDTH_M, _AV_HEIGHT_M = 4.87, 1.85, 1.8
+
+
+class Demand(NamedTuple):
+    """How many cars and bicycles the traffic around the AV is filled up to."""
+
+    num_cars: int
+    num_bikes: int
+
+
+LOGGED_VEHICLE_DTYPE = np.dtype(
+    [
+        ("uid", "i8"),
+        ("kind", "i8"),
+        ("box", "f8", 5),
+        ("height_m", "f8"),
+        ("speed_mps", "f8"),
+        ("accel_mps2", "f8"),
+        ("lane", "i8"),
+        ("s_m", "f8"),
+        ("connector", "i8"),
+        ("old_lane", "i8"),
+    ],
+    align=True,
+)
+"""A vehicle slot in a step: uid is -1 where the slot is empty; the other fields as in VEHICLE_DTYPE."""
+
+LOGGED_WALKER_DTYPE = np.dtype([("active", "i8"), ("box", "f8", 5), ("speed_mps", "f8")], align=True)
+"""A pedestrian in a step."""
+
+
+class TrafficLog(NamedTuple):
+    """What happened in T steps to N vehicle slots, W pedestrians and S signal heads.
+
+    Attributes:
+        vehicles: LOGGED_VEHICLE_DTYPE, (T, N); slot 0 is the AV.
+        walkers: LOGGED_WALKER_DTYPE, (T, W).
+        head_state: RED, YELLOW or GREEN, (T, S).
+    """
+
+    vehicles: Records
+    walkers: Records
+    head_state: Int64Array
+
+
+def empty_log(num_steps: int, *, num_slots: int, num_walkers: int, num_heads: int) -> TrafficLog:
+    """Make a log of the given size."""
+    vehicles = np.zeros((num_steps, num_slots), LOGGED_VEHICLE_DTYPE).view(np.recarray)
+    vehicles.uid = -1
+    walkers = np.zeros((num_steps, num_walkers), LOGGED_WALKER_DTYPE).view(np.recarray)
+    return TrafficLog(vehicles, walkers, np.zeros((num_steps, num_heads), np.int64))
+
+
+@njit(nogil=True, cache=True)
+def start_av(net: RoadNetwork, veh: Records, point: int, rng: np.random.Generator) -> None:
+    """Put the AV on a point of a road lane."""
+    lane = net.points.lane[point]
+    _put(net, veh, AV_SLOT, CAR, lane, net.points.s_m[point], 0, rng)
+    veh.box[AV_SLOT, 3] = _AV_LENGTH_M
+    veh.box[AV_SLOT, 4] = _AV_WIDTH_M
+    veh.height_m[AV_SLOT] = _AV_HEIGHT_M
+    veh.pace[AV_SLOT] = 0.97
+
+
+@njit(nogil=True, cache=True)
+def simulate_traffic(
+    net: RoadNetwork,
+    veh: Records,
+    walk: Pedestrians,
+    demand: Demand,
+    log: TrafficLog,
+    start_s: float,
+    num_warmup: int,
+    rng: np.random.Generator,
+) -> int:
+    """Run the traffic for a warm-up, which is not logged, and then for as many steps as the log has.
+
+    ``veh`` holds the AV only; everybody else is added, and taken out again, out of its sight. ``veh``, ``walk`` and
+    ``log`` are filled in place. Returns how many road users were taken out because they would have overlapped another.
+    """
+    num_removed = 0
+    next_uid = 1 + walk.state.active.shape[0]
+    head_state = np.zeros(net.heads.node.shape[0], np.int64)
+    claims = np.zeros(net.crosswalks.head.shape[0], np.int64)
+    walkers_m = np.zeros((net.crosswalks.head.shape[0], 2))
+    next_uid = _fill_up(net, veh, demand, 0.0, 40 * (demand.num_cars + demand.num_bikes), next_uid, rng)
+    for step in range(num_warmup + log.head_state.shape[0]):
+        time_s = start_s + STEP_S * step
+        for head in range(head_state.shape[0]):
+            head_state[head] = signal_state(net.heads.timing_s[head], time_s)
+        if step >= num_warmup:
+            _write_log(veh, walk, head_state, log, step - num_warmup)
+        mark_claims(net, walk, claims, time_s)
+        mark_walkers(walk, walkers_m)
+        _drive(net, veh, head_state, claims, walkers_m, rng)
+        for i in range(walk.state.active.shape[0]):
+            if walk.state.active[i] == 1:
+                walk_one_step(net, walk, veh, i, time_s)
+        num_removed += _remove_overlapping(veh, walk)
+        _remove_distant(veh)
+        next_uid = _fill_up(net, veh, demand, _OUT_OF_SIGHT_M, _SPAWN_TRIES, next_uid, rng)
+    return num_removed
+
+
+@njit(nogil=True, cache=True)
+def _drive(
+    net: RoadNetwork,
+    veh: Records,
+    head_state: Int64Array,
+    claims: Int64Array,
+    walkers_m: Float64Array,
+    rng: np.random.Generator,
+) -> None:
+    count = veh.active.shape[0]
+    for i in range(count):
+        if veh.active[i] == 1:
+            update_right_of_way(net, veh, i, head_state, claims, walkers_m)
+    for i in range(count):
+        if veh.active[i] == 1:
+            consider_change(net, veh, i, rng)
+    accel = np.zeros(count)
+    for i in range(count):
+        if veh.active[i] == 1:
+            accel[i] = limit_accel(wanted_accel(net, veh, i), veh.accel_mps2[i], veh.speed_mps[i])
+    for i in range(count):
+        if veh.active[i] == 1:
+            veh.accel_mps2[i] = accel[i]
+            advance(net, veh, i, rng)
+            place(net, veh, i)
+
+
+@njit(nogil=True, cache=True)
+def _write_log(veh: Records, walk: Pedestrians, head_state: Int64Array, log: TrafficLog, step: int) -> None:
+    for i in range(veh.active.shape[0]):
+        if veh.active[i] == 0:
+            continue
+        entry = log.vehicles[step, i]
+        entry.uid = veh.uid[i]
+        entry.kind = veh.kind[i]
+        entry.box[:] = veh.box[i]
+        entry.height_m = veh.height_m[i]
+        entry.speed_mps = veh.speed_mps[i]
+        entry.accel_mps2 = veh.accel_mps2[i]
+        entry.lane = veh.lane[i]
+        entry.s_m = veh.s_m[i]
+        entry.connector = veh.connector[i]
+        entry.old_lane = veh.old_lane[i]
+    for i in range(walk.state.active.shape[0]):
+        log.walkers[step, i].active = walk.state.active[i]
+        log.walkers[step, i].box[:] = walk.state.box[i]
+        log.walkers[step, i].speed_mps = walk.state.speed_mps[i]
+    log.head_state[step] = head_state
+
+
+@njit(nogil=True, cache=True)
+def _remove_overlapping(veh: Records, walk: Pedestrians) -> int:
+    """Take out road users that overlap one of a lower slot (never the AV); return how many."""
+    removed = 0
+    for i in range(1, veh.active.shape[0]):
+        for j in range(i):
+            if veh.active[i] == 1 and veh.active[j] == 1 and boxes_overlap(veh.box[i], veh.box[j]):
+                veh.active[i] = 0
+                removed += 1
+    for i in range(walk.state.active.shape[0]):
+        for j in range(veh.active.shape[0]):
+            if walk.state.active[i] == 1 and veh.active[j] == 1 and boxes_overlap(walk.state.box[i], veh.box[j]):
+                walk.state.active[i] = 0
+                removed += 1
+        for j in range(i):
+            if (
+                walk.state.active[i] == 1
+                and walk.state.active[j] == 1
+                and boxes_overlap(walk.state.box[i], walk.state.box[j])
+            ):
+                walk.state.active[i] = 0
+                removed += 1
+    return removed
+
+
+@njit(nogil=True, cache=True)
+def _remove_distant(veh: Records) -> None:
+    for i in range(1, veh.active.shape[0]):
+        dx, dy = veh.box[i, 0] - veh.box[AV_SLOT, 0], veh.box[i, 1] - veh.box[AV_SLOT, 1]
+        if dx * dx + dy * dy > (BUBBLE_M + 10.0) ** 2:
+            veh.active[i] = 0
+
+
+@njit(nogil=True, cache=True)
+def _fill_up(
+    net: RoadNetwork,
+    veh: Records,
+    demand: Demand,
+    nearest_m: float,
+    tries: int,
+    next_uid: int,
+    rng: np.random.Generator,
+) -> int:
+    """Add vehicles between a distance from the AV and the edge of the bubble; return the next free number."""
+    for _ in range(tries):
+        kind = _wanted_kind(veh, demand)
+        slot = _free_slot(veh)
+        if kind < 0 or slot < 0:
+            return next_uid
+        point = int(rng.random() * net.points.shape[0])
+        dx, dy = net.points.xy_m[point, 0] - veh.box[AV_SLOT, 0], net.points.xy_m[point, 1] - veh.box[AV_SLOT, 1]
+        distance_m = np.sqrt(dx * dx + dy * dy)
+        if distance_m < nearest_m or distance_m > BUBBLE_M:
+            continue
+        lane = net.points.lane[point]
+        if _can_put(net, veh, kind, lane, net.points.s_m[point]):
+            _put(net, veh, slot, kind, lane, net.points.s_m[point], next_uid, rng)
+            next_uid += 1
+    return next_uid
+
+
+@njit(nogil=True, cache=True)
+def _wanted_kind(veh: Records, demand: Demand) -> int:
+    num_bikes = 0
+    num_cars = -1
+    for i in range(veh.active.shape[0]):
+        num_bikes += veh.active[i] == 1 and veh.kind[i] == BIKE
+        num_cars += veh.active[i] == 1 and veh.kind[i] == CAR
+    if num_cars * demand.num_bikes > num_bikes * demand.num_cars and num_bikes < demand.num_bikes:
+        return BIKE
+    if num_cars < demand.num_cars:
+        return CAR
+    return BIKE if num_bikes < demand.num_bikes else -1
+
+
+@njit(nogil=True, cache=True)
+def _free_slot(veh: Records) -> int:
+    for i in range(1, veh.active.shape[0]):
+        if veh.active[i] == 0:
+            return i
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def _can_put(net: RoadNetwork, veh: Records, kind: int, lane: int, s_m: float) -> bool:
+    """Tell whether a road lane has room for a new vehicle at a place."""
+    if (
+        net.lanes.kind[lane] != (CAR_LANE if kind == CAR else BIKE_LANE)
+        or s_m < 14.0
+        or s_m > net.lanes.length_m[lane] - 30.0
+    ):
+        return False
+    for j in range(veh.active.shape[0]):
+        if veh.active[j] == 0:
+            continue
+        room_m = 14.0 + 1.6 * veh.speed_mps[j]
+        if (veh.lane[j] == lane and abs(veh.s_m[j] - s_m) < room_m) or (
+            veh.old_lane[j] == lane and abs(veh.old_s_m[j] - s_m) < room_m
+        ):
+            return False
+        comes_here = is_connector(net, veh.lane[j]) and net.lanes.to_lane[veh.lane[j]] == lane
+        if comes_here and net.lanes.length_m[veh.lane[j]] - veh.s_m[j] + s_m < room_m:
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _put(
+    net: RoadNetwork, veh: Records, slot: int, kind: int, lane: int, s_m: float, uid: int, rng: np.random.Generator
+) -> None:
+    veh.active[slot] = 1
+    veh.uid[slot] = uid
+    veh.kind[slot] = kind
+    veh.lane[slot] = lane
+    veh.s_m[slot] = s_m
+    veh.connector[slot] = pick_connector(net, lane, rng)
+    veh.last_connector[slot] = -1
+    veh.held[slot] = 0
+    veh.old_lane[slot] = -1
+    veh.accel_mps2[slot] = 0.0
+    veh.cooldown_s[slot] = 3.0 * rng.random()
+    _draw_driver(veh, slot, kind, rng)
+    left_m = max(net.lanes.length_m[lane] - s_m - 10.0, 1.0)
+    veh.speed_mps[slot] = min(0.85 * allowed_speed(net, veh, slot), np.sqrt(2.0 * 1.2 * left_m))
+    for j in range(veh.active.shape[0]):
+        if j != slot and veh.active[j] == 1 and veh.lane[j] == lane and 0.0 < veh.s_m[j] - s_m < 45.0:
+            veh.speed_mps[slot] = min(veh.speed_mps[slot], veh.speed_mps[j])
+    place(net, veh, slot)
+
+
+@njit(nogil=True, cache=True)
+def _draw_driver(veh: Records, slot: int, kind: int, rng: np.random.Generator) -> None:
+    """Draw the size of a vehicle and the manners of its driver."""
+    veh.headway_s[slot] = 0.9 + 0.6 * rng.random()
+    veh.max_accel_mps2[slot] = 1.3 + 0.8 * rng.random()
+    veh.pace[slot] = 0.85 + 0.25 * rng.random()
+    if kind == CAR:
+        veh.box[slot, 3] = 3.9 + 1.4 * rng.random()
+        veh.box[slot, 4] = 1.72 + 0.33 * rng.random()
+        veh.height_m[slot] = 1.4 + 0.5 * rng.random()
+        veh.top_speed_mps[slot] = 30.0
+    else:
+        veh.box[slot, 3] = 1.6 + 0.3 * rng.random()
+        veh.box[slot, 4] = 0.55 + 0.2 * rng.random()
+        veh.height_m[slot] = 1.6 + 0.3 * rng.random()
+        veh.top_speed_mps[slot] = 3.5 + 3.0 * rng.random()
+        veh.max_accel_mps2[slot] = 0.9 + 0.4 * rng.random()

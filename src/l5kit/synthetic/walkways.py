@@ -1,0 +1,187 @@
+"""Sidewalks of a town and the ways that pedestrians take on them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import Float64Array
+from l5kit.synthetic.pedestrians import MAX_CROSSINGS, PATH_SPACING_M, PEDESTRIAN_DTYPE, Pedestrians
+from l5kit.synthetic.road_network import Records, RoadNetwork, crosswalk_line, line_lengths, offset_line
+from l5kit.synthetic.town_plan import NUM_ARMS, TownPlan
+
+PARKING_WIDTH_M = 2.5
+SIDEWALK_WIDTH_M = 3.0
+_KERB_MARGIN_M = 1.2
+_CROSSWALK_MIDDLE_M = 2.5
+_WAY_LENGTH_M = 100.0
+_WAY_POINTS = int(_WAY_LENGTH_M / PATH_SPACING_M) + 1
+_MIN_START_M = 14.0
+_SIDES = (-1, 1)
+_REACH_M = 280.0
+
+_Corner = tuple[int, int, int]
+"""Intersection, arm and side of the arm: -1 right, 1 left, seen from the intersection."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of a pedestrian.
+
+    Args:
+        path_m: points 0.5 m apart, (n, 2).
+        crossings: start and end along the path, metres, the crosswalk, and whether it is crossed from its first end.
+    """
+
+    path_m: Float64Array
+    crossings: tuple[tuple[float, float, int, bool], ...]
+
+
+def sidewalk_lines(plan: TownPlan) -> list[Float64Array]:
+    """Return the middle lines of the sidewalks, right and left of each road in turn, (n, 2) each."""
+    lines = []
+    for road in plan.roads:
+        reach_m = road.half_width_m + PARKING_WIDTH_M + SIDEWALK_WIDTH_M / 2
+        lines += [offset_line(road.centre_m, side * reach_m) for side in _SIDES]
+    return lines
+
+
+def make_ways(plan: TownPlan, net: RoadNetwork, *, count: int, rng: np.random.Generator) -> list[Way]:
+    """Draw ways that start on a sidewalk and go on at random, around corners and over crosswalks."""
+    sidewalks = sidewalk_lines(plan)
+    ways: list[Way] = []
+    while len(ways) < count:
+        way = _random_way(plan, net, sidewalks, rng)
+        if way is not None:
+            ways.append(way)
+    return ways
+
+
+def _corner_point(plan: TownPlan, corner: _Corner) -> Float64Array:
+    node, arm, side = corner
+    kerbs = crosswalk_line(plan, node, arm, _CROSSWALK_MIDDLE_M)
+    outward = (kerbs[1] - kerbs[0]) / np.hypot(*(kerbs[1] - kerbs[0]))
+    return np.asarray(kerbs[(side + 1) // 2] + side * _KERB_MARGIN_M * outward)
+
+
+def _next_corner(plan: TownPlan, corner: _Corner) -> _Corner | None:
+    """Return the corner that is reached without crossing a road; None where the roads leave too wide an angle."""
+    node, arm, side = corner
+    for steps in range(1, NUM_ARMS):
+        other = (arm + side * steps) % NUM_ARMS
+        if plan.arm_road[node, other] >= 0:
+            return (node, other, -side) if steps <= 2 else None
+    return None
+
+
+def _sidewalk_from(plan: TownPlan, sidewalks: list[Float64Array], corner: _Corner) -> tuple[Float64Array, _Corner]:
+    """Return the sidewalk that leads away from a corner, and the corner at its other end."""
+    node, arm, side = corner
+    index = int(plan.arm_road[node, arm])
+    road = plan.roads[index]
+    starts_here = road.start == (node, arm)
+    line = sidewalks[2 * index + (0 if (side < 0) == starts_here else 1)]
+    if starts_here:
+        return line, (*road.end, -side)
+    return line[::-1], (*road.start, -side)
+
+
+def _random_way(
+    plan: TownPlan, net: RoadNetwork, sidewalks: list[Float64Array], rng: np.random.Generator
+) -> Way | None:
+    arms = np.argwhere(plan.arm_road >= 0)
+    node, arm = arms[rng.integers(len(arms))]
+    line, corner = _sidewalk_from(plan, sidewalks, (int(node), int(arm), int(rng.choice(_SIDES))))
+    first = len(line) - 6 - int(rng.uniform(_MIN_START_M, len(line) - 15))
+    pieces = [line[max(first, 4) : -5]]
+    crossed: list[tuple[Float64Array, Float64Array, int, bool]] = []
+    may_cross, may_leave = True, False
+    while sum(line_lengths(piece)[-1] for piece in pieces if len(piece) > 1) < 1.3 * _WAY_LENGTH_M:
+        here = _corner_point(plan, corner)
+        crosswalk = int(net.arm_crosswalk[corner[0], corner[1]])
+        around = _next_corner(plan, corner)
+        if may_cross and crosswalk >= 0 and len(crossed) < MAX_CROSSINGS - 1 and rng.random() < 0.6:
+            corner = (corner[0], corner[1], -corner[2])
+            there = _corner_point(plan, corner)
+            crossed.append((here, there, crosswalk, corner[2] > 0))
+            pieces += [here[None], there[None]]
+            may_cross, may_leave = False, True
+        elif may_leave and (around is None or rng.random() < 0.5):
+            line, corner = _sidewalk_from(plan, sidewalks, corner)
+            pieces += [here[None], line[5:-5]]
+            may_cross, may_leave = True, False
+        elif around is not None:
+            pieces += [here[None], _corner_point(plan, around)[None]]
+            corner, may_cross, may_leave = around, True, True
+        else:
+            return None
+    return _finish_way(np.concatenate(pieces), crossed, rng.uniform(0.35, 0.9))
+
+
+def _resample(line_m: Float64Array) -> Float64Array:
+    s = line_lengths(line_m)
+    wanted = np.arange(0.0, s[-1], PATH_SPACING_M)
+    return np.stack([np.interp(wanted, s, line_m[:, axis]) for axis in (0, 1)], axis=1)
+
+
+def _finish_way(
+    corners_m: Float64Array, crossed: list[tuple[Float64Array, Float64Array, int, bool]], offset_m: float
+) -> Way:
+    """Round the corners, keep to the right, and find the crossings on the finished path."""
+    path = _resample(corners_m)
+    window = np.ones(5) / 5
+    padded = np.concatenate([path[:1], path[:1], path, path[-1:], path[-1:]])
+    smooth = np.stack([np.convolve(padded[:, axis], window, mode="valid") for axis in (0, 1)], axis=1)
+    path = _resample(offset_line(smooth, -offset_m))[:_WAY_POINTS]
+    crossings, after = [], 0
+    for here, there, crosswalk, forward in crossed:
+        first = after + int(np.argmin(np.hypot(*(path[after:] - here).T)))
+        last = first + int(np.argmin(np.hypot(*(path[first:] - there).T)))
+        if np.hypot(*(path[last] - there)) > 1.5:
+            break
+        crossings.append((first * PATH_SPACING_M, last * PATH_SPACING_M, crosswalk, forward))
+        after = last
+    end = len(path)
+    if len(crossings) < len(crossed):
+        here = crossed[len(crossings)][0]
+        end = min(end, max(after + 8, after + int(np.argmin(np.hypot(*(path[after:] - here).T)))))
+    return Way(path[:end], tuple(crossings))
+
+
+def choose_pedestrians(
+    ways: list[Way], *, around_m: Float64Array, share: float, first_uid: int, rng: np.random.Generator
+) -> Pedestrians:
+    """Put pedestrians at the beginning of a share of the ways near a place, no two on the same spot."""
+    starts = np.array([way.path_m[0] for way in ways])
+    near = np.nonzero(np.hypot(*(starts - around_m).T) < _REACH_M)[0]
+    chosen = near[rng.random(len(near)) < share]
+    chosen = chosen[_far_from_earlier(starts[chosen], 1.2)]
+    state = np.zeros(len(chosen), PEDESTRIAN_DTYPE).view(np.recarray)
+    path_m = np.zeros((len(chosen), _WAY_POINTS, 2))
+    for i, way in enumerate(ways[index] for index in chosen):
+        path_m[i, : len(way.path_m)] = way.path_m
+        _fill_state(state[i : i + 1], way)
+    state.uid = first_uid + np.arange(len(chosen))
+    state.pace_mps = rng.uniform(1.0, 1.6, len(chosen))
+    state.speed_mps = state.pace_mps
+    state.box[:, 3:] = rng.uniform(0.45, 0.7, (len(chosen), 2))
+    state.height_m = rng.uniform(1.55, 1.9, len(chosen))
+    return Pedestrians(state, path_m)
+
+
+def _far_from_earlier(places_m: Float64Array, distance_m: float) -> list[int]:
+    kept: list[int] = []
+    for i, place_m in enumerate(places_m):
+        if not kept or np.hypot(*(places_m[kept] - place_m).T).min() > distance_m:
+            kept.append(i)
+    return kept
+
+
+def _fill_state(state: Records, way: Way) -> None:
+    state.active = 1
+    state.path_length_m = (len(way.path_m) - 1) * PATH_SPACING_M
+    state.crossing_crosswalk = -1
+    for k, (start_m, end_m, crosswalk, forward) in enumerate(way.crossings):
+        state.crossing_s_m[0, k] = start_m, end_m
+        state.crossing_crosswalk[0, k] = crosswalk
+        state.crossing_forward[0, k] = forward
+    state.box[0, :2] = way.path_m[0]
