@@ -401,6 +401,7 @@ def test_line_without_length() -> None:
         (-1.0, METER, AssertionError),
         (float("nan"), METER, AssertionError),
         (5, 2, NotImplementedError),
+        (5, "INTER_METER", NotImplementedError),
     ],
 )
 def test_a5_bad_interpolation_arguments(map_s: MapAPI, step, method, error) -> None:

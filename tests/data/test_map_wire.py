@@ -1,5 +1,7 @@
 """The scan of the bytes must find what protobuf finds, in every form in which a message may be written."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from fixture_s_map import FIXTURE_S_MAP, WORLD_TO_ECEF
 from l5kit.data.map_content import read_map
 from l5kit.data.map_wire import scan_fragment
 from l5kit.data.proto.road_network_pb2 import MapElement, MapFragment, TrafficControlElement
+from l5kit.errors import CorruptedDataError
 
 ECEF_TO_WORLD = np.linalg.inv(WORLD_TO_ECEF)
 
@@ -201,3 +204,29 @@ def test_deltas_are_divided_before_they_are_added(values) -> None:
     )
     np.testing.assert_array_equal(in_ecef.lane_lines.points[:, 1], expected)
     assert len(content.lane_lines.points) == len(values)
+
+
+@given(flips=st.lists(st.tuples(st.integers(0, len(FIXTURE_S_MAP) - 1), st.integers(1, 255)), min_size=1, max_size=4))
+def test_damaged_bytes_give_a_map_or_a_clear_error(flips) -> None:
+    data = bytearray(FIXTURE_S_MAP)
+    for position, bits in flips:
+        data[position] ^= bits
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            content = read(bytes(data))
+        except CorruptedDataError:
+            return
+    fragment = MapFragment.FromString(bytes(data))
+    assert content.ids == [element.id.id.decode() for element in fragment.elements]
+    is_lane = [element.element.HasField("lane") for element in fragment.elements]
+    assert content.lanes.tolist() == np.flatnonzero(is_lane).tolist()
+    counts = [
+        len(boundary.vertex_deltas_x_cm)
+        for lane in content.lanes
+        for boundary in (
+            fragment.elements[lane].element.lane.left_boundary,
+            fragment.elements[lane].element.lane.right_boundary,
+        )
+    ]
+    assert np.diff(content.lane_lines.offsets).tolist() == counts

@@ -336,7 +336,7 @@ class MapAPI:
             InvalidArgumentError: It is not a lane, has a boundary without points, or ``step`` is not allowed.
             UnsupportedValueError: ``method`` is none of :class:`InterpolationMethod`.
         """
-        key = (element_id, float(step), int(method))
+        key = (element_id, step, method)
         lines = self._interpolations.get(key)
         if lines is None:
             lines = self._interpolate_lane(element_id, step, method)

@@ -124,11 +124,11 @@ def segment_bounds(points: Float64Array, starts: Int64Array, ends: Int64Array) -
     """Return [[x_min, y_min], [x_max, y_max]] of each range of points, float64 (n, 2, 2)."""
     bounds = np.empty((len(starts), 2, 2), dtype=np.float64)
     for segment in range(len(starts)):
-        bounds[segment, 0, :], bounds[segment, 1, :] = np.inf, -np.inf
-        for i in range(starts[segment], ends[segment]):
-            for axis in range(2):
-                bounds[segment, 0, axis] = min(bounds[segment, 0, axis], points[i, axis])
-                bounds[segment, 1, axis] = max(bounds[segment, 1, axis], points[i, axis])
+        for axis in range(2):
+            lowest, highest = np.inf, -np.inf
+            for i in range(starts[segment], ends[segment]):
+                lowest, highest = min(lowest, points[i, axis]), max(highest, points[i, axis])
+            bounds[segment, 0, axis], bounds[segment, 1, axis] = lowest, highest
     return bounds
 
 
@@ -166,7 +166,8 @@ def resample_into(points: Float64Array, resampled: Float64Array) -> None:
     """Fill ``resampled`` (m, d) with m >= 2 points equally spaced along the line (n, d), n >= 1, ends included."""
     lengths = _arc_lengths(points)
     _sample_at(points, lengths, lengths[-1] / (len(resampled) - 1), resampled)
-    resampled[-1] = points[-1]
+    for axis in range(points.shape[1]):
+        resampled[-1, axis] = points[-1, axis]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -189,9 +190,13 @@ def resample_lanes(
     """
     shape = (len(lanes), num_points, 3)
     left, right, midline = np.empty(shape), np.empty(shape), np.empty(shape)
+    mean = np.empty((num_points, 3))
     for row in range(len(lanes)):
         start, middle, end = offsets[2 * lanes[row]], offsets[2 * lanes[row] + 1], offsets[2 * lanes[row] + 2]
         resample_into(points[start:middle], left[row])
         resample_into(points[middle:end], right[row])
-        resample_into((left[row] + right[row]) / 2, midline[row])
+        for i in range(num_points):
+            for axis in range(3):
+                mean[i, axis] = (left[row, i, axis] + right[row, i, axis]) / 2
+        resample_into(mean, midline[row])
     return left, right, midline

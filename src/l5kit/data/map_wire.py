@@ -175,13 +175,14 @@ def _first_sight(row: Int64Array, bit: int) -> Any:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _scan_id(data: UInt8Array, start: int, end: int, run: Int64Array) -> None:
-    """Write the byte positions of the text of a ``GlobalId`` into ``run``."""
-    position = start
+def _scan_id(data: UInt8Array, start: int, end: int) -> tuple[int, int]:
+    """Return the byte positions [start, end) of the text of a ``GlobalId``."""
+    position, text_start, text_end = start, 0, 0
     while position < end:
         number, wire_type, start, position = _next_field(data, position)
         if number == 1 and wire_type == _BYTES:
-            run[0], run[1] = start, position
+            text_start, text_end = start, position
+    return text_start, text_end
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -258,7 +259,7 @@ def _scan_lane(
         elif number == 8:
             if num_refs < len(control_refs):
                 control_refs[num_refs, 0] = element
-                _scan_id(data, start, position, control_refs[num_refs, 1:])
+                control_refs[num_refs, 1], control_refs[num_refs, 2] = _scan_id(data, start, position)
             num_refs += 1
     return num_refs if is_regular else -1
 
@@ -323,7 +324,7 @@ def _scan_elements(data: UInt8Array, table: Int64Array, control_refs: Int64Array
             if not _first_sight(row, 8 + number):
                 return -1
             if number == 1:
-                _scan_id(data, start, inner, row[_ID_RUN : _ID_RUN + 2])
+                row[_ID_RUN], row[_ID_RUN + 1] = _scan_id(data, start, inner)
             elif number == 2:
                 num_refs = _scan_content(data, start, inner, row, element, control_refs, num_refs)
                 if num_refs < 0:
