@@ -5,11 +5,11 @@ import cv2
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from raster_cases import HISTORY_NUM_FRAMES, THRESHOLD, crc, is_opencv_5, make_context, make_window, to_bytes
 
 from l5kit.errors import CorruptedDataError, InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization import BoxRasterizer, SatBoxRasterizer, SatelliteRasterizer
 from l5kit.rasterization.aerial_image import AerialImage, read_aerial_pixels
+from raster_cases import HISTORY_NUM_FRAMES, THRESHOLD, crc, is_opencv_5, make_context, make_window, to_bytes
 
 WORLD_TO_AERIAL = np.array([[2.5, 0.3, 0, 800], [-0.3, 2.5, 0, 150], [0, 0, 0, 0], [0, 0, 0, 1.0]])
 

@@ -22,8 +22,8 @@ CV2_SUB_VALUES: Final[SubpixelArguments] = {"shift": 9, "lineType": cv2.LINE_AA}
 CV2_SHIFT_VALUE: Final = 2**9
 """Sub-pixel units per pixel."""
 
-CULLING_MARGIN_PX: Final = 4.0
-"""A shape that lies this far outside one edge of the picture touches no pixel, anti-aliasing included."""
+CULLING_MARGIN_PX: Final = 2.0
+"""A shape that lies this far outside one edge of the picture touches no pixel; half a pixel is what was seen."""
 
 
 def cv2_subpixel(coords: ArrayLike) -> Int64Array:
