@@ -110,37 +110,50 @@ def _project_boxes(
     Also returns the first box of each channel (C + 1,). Corners as :func:`l5kit.geometry.box.compute_box_corners`.
     """
     num_channels, height, width = planes_shape
-    column_max, row_max = width + CULLING_MARGIN_PX, height + CULLING_MARGIN_PX
     corners_px = np.empty((len(channels), 4, 2), np.float64)
-    is_visible = np.zeros(len(channels), np.bool_)
-    starts = np.zeros(num_channels + 1, np.int64)
+    visible_channels = np.full(len(channels), _NOT_DRAWN, np.int64)
     for box in range(len(channels)):
-        if channels[box] < 0:
+        if channels[box] == _NOT_DRAWN:
             continue
-        column_low = row_low = np.inf
-        column_high = row_high = -np.inf
         for corner in range(4):
             along = np.float64(extents_m[box, 0]) * (-0.5 if corner < 2 else 0.5)
             across = np.float64(extents_m[box, 1]) * (0.5 if corner in (1, 2) else -0.5)
             x = np.float64(cos[box]) * along - np.float64(sin[box]) * across + centroids_m[box, 0]
             y = np.float64(sin[box]) * along + np.float64(cos[box]) * across + centroids_m[box, 1]
-            column = x * raster_from_world[0, 0] + y * raster_from_world[0, 1] + raster_from_world[0, 2]
-            row = x * raster_from_world[1, 0] + y * raster_from_world[1, 1] + raster_from_world[1, 2]
-            corners_px[box, corner, 0], corners_px[box, corner, 1] = column, row
-            column_low, column_high = min(column_low, column), max(column_high, column)
-            row_low, row_high = min(row_low, row), max(row_high, row)
-        is_visible[box] = (
-            column_high > -CULLING_MARGIN_PX
-            and column_low < column_max
-            and row_high > -CULLING_MARGIN_PX
-            and row_low < row_max
-        )
-        starts[channels[box] + 1] += is_visible[box]
+            for axis in range(2):
+                row = raster_from_world[axis]
+                corners_px[box, corner, axis] = x * row[0] + y * row[1] + row[2]
+        if _touches_picture(corners_px[box], width, height):
+            visible_channels[box] = channels[box]
+    return _sort_by_channel(corners_px, visible_channels, num_channels)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _touches_picture(corners_px: Float64Array, width: int, height: int) -> bool:
+    """Return whether a box (4, 2) comes near the picture."""
+    columns, rows = corners_px[:, 0], corners_px[:, 1]
+    return bool(
+        columns.max() > -CULLING_MARGIN_PX
+        and columns.min() < width + CULLING_MARGIN_PX
+        and rows.max() > -CULLING_MARGIN_PX
+        and rows.min() < height + CULLING_MARGIN_PX
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _sort_by_channel(
+    corners_px: Float64Array, channels: Int64Array, num_channels: int
+) -> tuple[Int32Array, Int64Array]:
+    """Return boxes (N, 4, 2) that have a channel in 512ths of a pixel, by channel, and the first box of each."""
+    starts = np.zeros(num_channels + 1, np.int64)
+    for channel in channels:
+        if channel != _NOT_DRAWN:
+            starts[channel + 1] += 1
     starts = np.cumsum(starts)
     corners = np.empty((starts[num_channels], 4, 2), np.int32)
     next_slot = starts.copy()
     for box in range(len(channels)):
-        if is_visible[box]:
+        if channels[box] != _NOT_DRAWN:
             slot = next_slot[channels[box]]
             next_slot[channels[box]] += 1
             for corner in range(4):
