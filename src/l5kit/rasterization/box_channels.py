@@ -130,13 +130,17 @@ def _project_boxes(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _touches_picture(corners_px: Float64Array, width: int, height: int) -> bool:
-    """Return whether a box (4, 2) comes near the picture."""
-    columns, rows = corners_px[:, 0], corners_px[:, 1]
+    """Return whether a box (4, 2) comes near the picture; written out, as reductions cost more than the rest."""
+    column_low = row_low = np.inf
+    column_high = row_high = -np.inf
+    for column, row in corners_px:
+        column_low, column_high = min(column_low, column), max(column_high, column)
+        row_low, row_high = min(row_low, row), max(row_high, row)
     return bool(
-        columns.max() > -CULLING_MARGIN_PX
-        and columns.min() < width + CULLING_MARGIN_PX
-        and rows.max() > -CULLING_MARGIN_PX
-        and rows.min() < height + CULLING_MARGIN_PX
+        column_high > -CULLING_MARGIN_PX
+        and column_low < width + CULLING_MARGIN_PX
+        and row_high > -CULLING_MARGIN_PX
+        and row_low < height + CULLING_MARGIN_PX
     )
 
 
