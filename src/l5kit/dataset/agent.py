@@ -2,7 +2,6 @@
 
 import warnings
 import zlib
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,9 +12,10 @@ from l5kit.data.filter import _get_label_filter
 from l5kit.data.record_sequence import RecordSequence, rows_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.ego import EgoDataset, _checked
+from l5kit.dataset.inclusion import AgentInclusion, InclusionRule
 from l5kit.dataset.mask_cache import load_or_compute_mask
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
-from l5kit.dataset.select_agents.valid_agents import RowVerdict, find_valid_agents
+from l5kit.dataset.select_agents.valid_agents import RowVerdict, ValidAgents, find_valid_agents
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic.perturbation import Perturbation
@@ -28,28 +28,6 @@ MIN_FRAME_FUTURE = AGENT_MIN_FRAME_FUTURE
 """Name of ``AGENT_MIN_FRAME_FUTURE`` in releases before 1.5."""
 
 _ROWS_PER_BLOCK = 1_000_000
-
-
-@dataclass(frozen=True)
-class AgentInclusion:
-    """Why an agent of a frame is, or is not, in a dataset.
-
-    Attributes:
-        track_id: The track.
-        agent_index: Its row of the agents.
-        dataset_index: Its index in the dataset; None if it is not in it.
-        reason: What decided, in words.
-    """
-
-    track_id: int
-    agent_index: int
-    dataset_index: int | None
-    reason: str
-
-    @property
-    def is_included(self) -> bool:
-        """Whether the dataset has a sample of this agent in this frame."""
-        return self.dataset_index is not None
 
 
 class AgentDataset(EgoDataset):
@@ -88,13 +66,24 @@ class AgentDataset(EgoDataset):
         super().__init__(cfg, zarr_dataset, rasterizer, perturbation)
         self.min_frame_history = min_frame_history
         self.min_frame_future = min_frame_future
-        self._has_custom_mask = agents_mask is not None
+        self._rule = InclusionRule(
+            MaskThresholds(read_filter_agents_threshold(cfg)),
+            min_frame_history,
+            min_frame_future,
+            agents_mask is not None,
+        )
         if agents_mask is not None:
             _require_row_mask(agents_mask, len(zarr_dataset.agents))
             _warn("a custom agents_mask is used; min_frame_history and min_frame_future have no effect")
-        else:
-            self._warn_about_minima()
-        self._select(self._mask_of_minima() if agents_mask is None else np.array(agents_mask))
+            self._select(np.array(agents_mask))
+            return
+        for name, minimum, usual in (
+            ("min_frame_history", min_frame_history, AGENT_MIN_FRAME_HISTORY),
+            ("min_frame_future", min_frame_future, AGENT_MIN_FRAME_FUTURE),
+        ):
+            if minimum != usual:
+                _warn(f"{name} is {minimum}; the usual value is {usual}")
+        self._select(self._mask_of_minima())
 
     @property
     def mask_indices(self) -> Int64Array:
@@ -127,26 +116,36 @@ class AgentDataset(EgoDataset):
         row = int(self.agents_indices[self._as_position(index)])
         frame_index = int(np.searchsorted(self.cumulative_sizes_agents, row, side="right"))
         scene_index, state_index = self._locate_frame(frame_index)
-        track_id = rows_of(self.dataset.agents, slice(row, row + 1))["track_id"][0]
-        return self._make_item(index, scene_index, state_index, int(track_id))
+        return self._make_item(index, scene_index, state_index, row)
 
     def get_scene_dataset(self, scene_index: int) -> Self:
-        """Return a dataset of the same class over a copy of one scene in memory, with the same agents of it."""
+        """Return a dataset of the same class over a copy of one scene in memory, with the same agents of it.
+
+        Raises:
+            ValueError: There is no such scene.
+        """
         scene = self.dataset.get_scene_dataset(scene_index)
         first_frame = self._first_frame(int(scene_index) % len(self.dataset.scenes))
         first_row = self._first_row(first_frame)
         other = self._over(scene)
         other._select(self.agents_mask[first_row : first_row + len(scene.agents)].copy())
-        other._has_custom_mask = True
         return other
 
     def get_scene_indices(self, scene_idx: int) -> Int64Array:
-        """Return the indices of this dataset that belong to a scene."""
+        """Return the indices of this dataset that belong to a scene; negative counts from the end.
+
+        Raises:
+            InvalidArgumentError: There is no such scene.
+        """
         scene_index = _checked("scene_idx", scene_idx, len(self.cumulative_sizes))
         return self._indices_of_frames(self._first_frame(scene_index), int(self.cumulative_sizes[scene_index]))
 
     def get_frame_indices(self, frame_idx: int) -> Int64Array:
-        """Return the indices of this dataset that belong to a frame."""
+        """Return the indices of this dataset that belong to a frame of the log; negative counts from the end.
+
+        Raises:
+            InvalidArgumentError: There is no such frame.
+        """
         frame_index = _checked("frame_idx", frame_idx, len(self.dataset.frames))
         return self._indices_of_frames(frame_index, frame_index + 1)
 
@@ -161,33 +160,17 @@ class AgentDataset(EgoDataset):
         """
         frame_index = _checked("frame_idx", frame_idx, len(self.dataset.frames))
         scene_index, _ = self._locate_frame(frame_index)
-        thresholds = MaskThresholds(read_filter_agents_threshold(self.cfg))
-        valid = find_valid_agents(
-            self.dataset, self._first_frame(scene_index), int(self.cumulative_sizes[scene_index]), thresholds=thresholds
-        )
-        first_row, end_row = self._first_row(frame_index), int(self.cumulative_sizes_agents[frame_index])
-        agents = rows_of(self.dataset.agents, slice(first_row, end_row))
-        explained = []
-        for row, track_id in enumerate(agents["track_id"].tolist(), start=first_row):
-            in_scene = row - valid.rows[0]
-            verdict, counts = RowVerdict(valid.verdicts[in_scene]), valid.counts[in_scene]
-            index = int(np.searchsorted(self.agents_indices, row)) if self.agents_mask[row] else None
-            reason = self._reason(verdict, int(counts[0]), int(counts[1]), thresholds, index is not None)
-            explained.append(AgentInclusion(track_id, row, index, reason))
-        return explained
+        frames = self._first_frame(scene_index), int(self.cumulative_sizes[scene_index])
+        valid = find_valid_agents(self.dataset, *frames, thresholds=self._rule.thresholds)
+        rows = range(self._first_row(frame_index), int(self.cumulative_sizes_agents[frame_index]))
+        return [self._explain_row(row, valid) for row in rows]
 
-    def _reason(
-        self, verdict: RowVerdict, past: int, future: int, thresholds: MaskThresholds, is_included: bool
-    ) -> str:
-        if self._has_custom_mask:
-            return "the custom agents_mask takes it" if is_included else "the custom agents_mask leaves it out"
-        if verdict == RowVerdict.LABEL:
-            return f"not a road user: summed probability of the kept classes is not above {thresholds.probability}"
-        if verdict == RowVerdict.AV_DISTANCE and not is_included:
-            return f"not within {thresholds.distance_av_m} m of the AV"
-        seen = f"valid in {past} frames before and {future} after"
-        needed = f"{self.min_frame_history} and {self.min_frame_future} are needed"
-        return f"{seen}; {needed}" + ("" if is_included else _START_OF_SEGMENT.get(verdict, ""))
+    def _explain_row(self, row: int, valid: ValidAgents) -> AgentInclusion:
+        index = int(np.searchsorted(self.agents_indices, row)) if self.agents_mask[row] else None
+        in_scene = row - valid.rows[0]
+        past, future = valid.counts[in_scene].tolist()
+        reason = self._rule.explain(RowVerdict(valid.verdicts[in_scene]), past, future, is_included=index is not None)
+        return AgentInclusion(self._track_of_row(row), row, index, reason)
 
     def _indices_of_frames(self, first_frame: int, end_frame: int) -> Int64Array:
         end_row = int(self.cumulative_sizes_agents[end_frame - 1]) if end_frame > 0 else 0
@@ -200,21 +183,13 @@ class AgentDataset(EgoDataset):
     def _first_row(self, frame_index: int) -> int:
         return int(self.cumulative_sizes_agents[frame_index - 1]) if frame_index > 0 else 0
 
-    def _warn_about_minima(self) -> None:
-        for name, default in (
-            ("min_frame_history", AGENT_MIN_FRAME_HISTORY),
-            ("min_frame_future", AGENT_MIN_FRAME_FUTURE),
-        ):
-            if getattr(self, name) != default:
-                _warn(f"{name} is {getattr(self, name)}; the usual value is {default}")
-
     def _mask_of_minima(self) -> BoolArray:
         """Return the rows with enough valid frames before and after, bool (N,)."""
         counts = self.load_agents_mask()
         mask: BoolArray = (counts[:, 0] >= self.min_frame_history) & (counts[:, 1] >= self.min_frame_future)
-        if self.min_frame_history <= 0 and self.min_frame_future <= 0:
+        if self._rule.takes_isolated_rows:
             # (0, 0) stands for a rejected row as well as for a valid one without neighbours
-            threshold = read_filter_agents_threshold(self.cfg)
+            threshold = self._rule.thresholds.probability
             for start in range(0, len(mask), _ROWS_PER_BLOCK):
                 rows = rows_of(self.dataset.agents, slice(start, min(start + _ROWS_PER_BLOCK, len(mask))))
                 mask[start : start + len(rows)] &= _get_label_filter(rows["label_probabilities"], threshold)
@@ -230,13 +205,17 @@ class AgentDataset(EgoDataset):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what another process can read from files; a custom mask is packed."""
+        """Leave out what another process can read from files; a mask that it cannot find there is packed."""
         state = super().__getstate__()
         for name in ("agents_mask", "agents_indices", "cumulative_sizes_agents"):
             del state[name]
-        if self._has_custom_mask or not isinstance(self.dataset.agents, RecordSequence):
+        if not self._can_read_mask_again():
             state["_packed_mask"] = zlib.compress(np.packbits(self.agents_mask).tobytes(), level=1)
         return state
+
+    def _can_read_mask_again(self) -> bool:
+        has_same_threshold = read_filter_agents_threshold(self.cfg) == self._rule.thresholds.probability
+        return not self._rule.has_custom_mask and has_same_threshold and isinstance(self.dataset.agents, RecordSequence)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         packed = state.pop("_packed_mask", None)
@@ -248,13 +227,6 @@ class AgentDataset(EgoDataset):
             self._select(np.unpackbits(bits, count=len(self.dataset.agents)).astype(np.bool_))
 
 
-_START_OF_SEGMENT = {
-    RowVerdict.HOLE: "; its track was not seen in the frame before",
-    RowVerdict.YAW: "; its heading has just jumped",
-    RowVerdict.EXTENT: "; its size has just jumped",
-}
-
-
 def _require_row_mask(mask: Any, num_agents: int) -> None:
     if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (num_agents,):
         found = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
@@ -264,4 +236,4 @@ def _require_row_mask(mask: Any, num_agents: int) -> None:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, RuntimeWarning, stacklevel=4)
+    warnings.warn(message, RuntimeWarning, stacklevel=3)

@@ -73,15 +73,13 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
             IndexError: There is no such frame.
             SampleError: The sample cannot be made; the cause is chained.
         """
-        frame_index = self._as_position(index)
-        scene_index, state_index = self._locate_frame(frame_index)
-        return self._make_item(index, scene_index, state_index, None)
+        return self._make_item(index, *self._locate_frame(self._as_position(index)))
 
     def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> dict[str, Any]:
         """Return the sample of the AV or of an agent in a frame.
 
         Args:
-            scene_index: The scene.
+            scene_index: The scene; negative counts from the end.
             state_index: The frame, counted in the scene.
             track_id: The agent; None for the AV.
 
@@ -150,11 +148,12 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
 
     def _scene(self, scene_index: int) -> Any:
         num_scenes = len(self.dataset.scenes)
-        if not 0 <= scene_index < num_scenes:
+        if not -num_scenes <= scene_index < num_scenes:
             raise IndexOutOfRangeError(
                 f"scene_index {scene_index} is out of range for a dataset of {num_scenes} scenes"
             )
-        return rows_of(self.dataset.scenes, slice(int(scene_index), int(scene_index) + 1), strict=True)[0]
+        row = int(scene_index) % num_scenes
+        return rows_of(self.dataset.scenes, slice(row, row + 1), strict=True)[0]
 
     def _as_position(self, index: int) -> int:
         """Return an index counted from the start."""
@@ -170,16 +169,25 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         scene_index = int(np.searchsorted(self.cumulative_sizes, frame_index, side="right"))
         return scene_index, frame_index if scene_index == 0 else frame_index - self.cumulative_sizes[scene_index - 1]
 
-    def _make_item(self, index: int, scene_index: int, state_index: int, track_id: int | None) -> dict[str, Any]:
+    def _make_item(
+        self, index: int, scene_index: int, state_index: int, agent_row: int | None = None
+    ) -> dict[str, Any]:
         """Return ``get_frame(...)``; whatever fails, it is no ``IndexError``, which would end iteration silently."""
+        whom = "the AV" if agent_row is None else f"the track of agent row {agent_row}"
         try:
+            track_id = None
+            if agent_row is not None:
+                track_id = self._track_of_row(agent_row)
+                whom = f"track {track_id}"
             return self.get_frame(scene_index, state_index, track_id=track_id)
         except Exception as error:
-            whom = "the AV" if track_id is None else f"track {track_id}"
             raise SampleError(
                 f"{type(self).__name__} on {self.dataset.path or 'a log in memory'!r} cannot make sample {index} "
                 f"(scene {scene_index}, frame {state_index} of it, {whom}): {type(error).__name__}: {error}"
             ) from error
+
+    def _track_of_row(self, agent_row: int) -> int:
+        return int(rows_of(self.dataset.agents, slice(agent_row, agent_row + 1), strict=True)["track_id"][0])
 
     def _seed_worker(self) -> None:
         """In a DataLoader worker, give the perturbation random numbers of this worker and epoch."""
@@ -190,6 +198,12 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         if worker is not None and worker.seed != self._worker_seed:
             perturbation.reseed(worker.seed)
             self._worker_seed = worker.seed
+
+    def __copy__(self) -> Self:
+        """Return an object that shares all attributes, without the way through ``__getstate__``."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what another process can read from the dataset's files."""

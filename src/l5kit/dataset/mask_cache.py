@@ -3,10 +3,12 @@
 import os
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from filelock import FileLock
@@ -50,54 +52,76 @@ def load_or_compute_mask(
     if mask is not None:
         return np.asarray(mask, dtype=np.uint32)
     if problem:
-        warnings.warn(f"{problem}; it is computed anew", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"{problem}; it is computed anew", RuntimeWarning, stacklevel=5)
     fingerprint = dataset.fingerprint()
     if fingerprint is None:
         return compute_agents_mask(dataset, thresholds, progress=progress)[0]
     file = cache_folder() / "agents_mask" / f"{_digest(fingerprint, thresholds)}.npy"
     mask = _read_cached(file, len(dataset.agents))
-    return _compute_once(file, dataset, thresholds, progress) if mask is None else mask
+    if mask is not None:
+        return mask
+    with _lock_of(file) as problem:
+        return _compute_unless_kept(file, problem, dataset, thresholds, progress)
 
 
-def _compute_once(
-    file: Path, dataset: ChunkedDataset, thresholds: MaskThresholds, progress: Progress | None
-) -> UInt32Array:
-    """Return the mask, computed by this process or by another one that holds the lock."""
+@contextmanager
+def _lock_of(file: Path) -> Iterator[str]:
+    """Hold the lock of a file of the cache; yield why nothing can be kept there, or an empty text."""
+    lock, problem = FileLock(file.with_suffix(".lock")), ""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(file.with_suffix(".lock")):
-            mask = _read_cached(file, len(dataset.agents))
-            if mask is None:
-                _warn_that_computing(dataset, f"it is kept in {file.parent}")
-                _write_whole(file, compute_agents_mask(dataset, thresholds, progress=progress)[0])
-                mask = _read_cached(file, len(dataset.agents))
-        if mask is not None:
-            return mask
-        reason = f"the file in {file.parent} vanished"
+        lock.acquire()
+    except (OSError, NotImplementedError) as error:  # some network file systems know no locks
+        problem = str(error)
+    try:
+        yield problem
+    finally:
+        lock.release()
+
+
+def _compute_unless_kept(
+    file: Path, problem: str, dataset: ChunkedDataset, thresholds: MaskThresholds, progress: Progress | None
+) -> UInt32Array:
+    """Return the mask that another process has kept meanwhile, else a computed one, kept if there is no problem."""
+    kept = None if problem else _read_cached(file, len(dataset.agents))
+    if kept is not None:
+        return kept
+    _warn(f"the agents mask of {dataset.path!r} has to be computed, which takes a while; {_fate(file, problem)}")
+    mask = compute_agents_mask(dataset, thresholds, progress=progress)[0]
+    if problem:
+        return mask
+    try:
+        _write_whole(file, mask)
     except OSError as error:
-        reason = str(error)
-    _warn_that_computing(dataset, f"it cannot be kept ({reason}); set {CACHE_DIR_ENV_KEY} to a folder with space")
-    return compute_agents_mask(dataset, thresholds, progress=progress)[0]
+        _warn(f"the agents mask of {dataset.path!r} was computed, but {_fate(file, str(error))}")
+    return mask
 
 
-def _warn_that_computing(dataset: ChunkedDataset, consequence: str) -> None:
-    message = f"the agents mask of {dataset.path!r} has to be computed, which takes a while; {consequence}"
-    warnings.warn(message, RuntimeWarning, stacklevel=5)
+def _fate(file: Path, problem: str) -> str:
+    if not problem:
+        return f"it is kept in {file.parent}"
+    return f"it cannot be kept in {file.parent} ({problem}); set {CACHE_DIR_ENV_KEY} to a folder with space"
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=7)
 
 
 def _read_cached(file: Path, num_agents: int) -> UInt32Array | None:
-    """Return a kept mask, mapped into memory; None if there is none that fits."""
+    """Return a kept mask, mapped into memory; None if there is none that can be read and fits."""
     try:
         mask: Any = np.load(file, mmap_mode="r")
-    except FileNotFoundError:
+    except (OSError, ValueError, EOFError, BadZipFile):  # whatever stands in its place is replaced
         return None
-    except (ValueError, EOFError):  # damaged by something else than this module: it is replaced
+    if not isinstance(mask, np.ndarray) or mask.shape != (num_agents, 2) or mask.dtype != np.uint32:
         return None
-    return mask if mask.shape == (num_agents, 2) and mask.dtype == np.uint32 else None
+    return mask
 
 
 def _write_whole(file: Path, mask: UInt32Array) -> None:
-    """Write a mask under a temporary name and rename it."""
+    """Write a mask under a temporary name and rename it; the lock of the file must be held."""
+    for left_by_killed in file.parent.glob(f"{file.stem}*.part"):
+        left_by_killed.unlink(missing_ok=True)
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.stem, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as opened:

@@ -7,6 +7,7 @@ import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, NumericArray, RecordArray
 from l5kit.data.filter import filter_agents_by_labels
+from l5kit.data.records import AGENT_DTYPE
 from l5kit.errors import InvalidArgumentError, TrackNotFoundError
 from l5kit.geometry.transform import compute_agent_pose, rotation33_as_yaw
 from l5kit.kinematic.perturbation import Perturbation
@@ -20,6 +21,8 @@ from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.context import AgentContext, FrameRows, cut_agent_context, rebase_intervals
 from l5kit.sampling.legacy_call import accept_call_of_1_0
 from l5kit.sampling.poses import RelativePoses, TrackSeenFrom, first_rows_of_track, relative_poses
+
+_SHORTEST_STEP_TIME_S = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -110,12 +113,15 @@ def compute_agent_velocity(
     Raises:
         InvalidArgumentError: ``step_time`` is not positive.
     """
-    if not step_time > np.finfo(float).eps:
+    step_time_s = _checked_step_time(step_time)
+    return _history_velocities(history_positions_m, step_time_s), _future_velocities(future_positions_m, step_time_s)
+
+
+def _checked_step_time(step_time: float) -> float:
+    """Return a positive time as a Python float, beside which float32 arrays stay float32."""
+    if not step_time > _SHORTEST_STEP_TIME_S:
         raise InvalidArgumentError(f"step_time must be a positive number of seconds, got {step_time}")
-    return (
-        _history_velocities(history_positions_m, step_time),
-        _future_velocities(future_positions_m, step_time),
-    )
+    return float(step_time)
 
 
 def _history_velocities(positions_m: Float32Array, step_time_s: float) -> Float32Array:
@@ -148,8 +154,12 @@ def get_relative_poses(
 
     Returns:
         Positions (N, 2) in metres, yaws (N, 1) in [-pi, pi), extents (N, 2) in metres and availabilities (N,), float32.
+
+    Raises:
+        IndexError: There are more frames than ``num_frames``.
     """
-    track = TrackSeenFrom(selected_track_id, agent_from_world, current_agent_yaw)
+    # a Python float, beside which float32 arrays stay float32
+    track = TrackSeenFrom(selected_track_id, agent_from_world, float(current_agent_yaw))
     poses = relative_poses(num_frames, frames, _as_frame_rows(agents), track)
     return poses.positions_m, poses.yaws_rad, poses.extents_m, poses.availabilities
 
@@ -157,7 +167,7 @@ def get_relative_poses(
 def _as_frame_rows(agents: list[RecordArray]) -> FrameRows:
     counts = np.array([len(rows) for rows in agents], dtype=np.int64)
     stops = np.cumsum(counts)
-    rows = np.concatenate(agents) if agents else np.empty(0, dtype=[("track_id", np.uint64)])
+    rows = np.concatenate(agents) if agents else np.empty(0, dtype=AGENT_DTYPE)
     rows.setflags(write=False)
     return FrameRows(rows, stops - counts, stops)
 
@@ -213,7 +223,9 @@ def generate_agent_sample(
     Raises:
         TrackNotFoundError: The agent is not in the current frame or does not pass the label filter.
         IndexError: ``state_index`` is not a frame of the scene.
+        InvalidArgumentError: ``step_time`` is not positive.
     """
+    step_time_s = _checked_step_time(step_time)
     context = cut_agent_context(
         state_index,
         frames,
@@ -233,7 +245,7 @@ def generate_agent_sample(
     history = relative_poses(history_num_frames + 1, history_frames, context.history_agents, track)
     future = relative_poses(future_num_frames, future_frames, context.future_agents, track)
     sample = {"frame_index": state_index} | ({} if image is None else {"image": image})
-    sample |= _trajectories(history, future, step_time * history_step_size, step_time * future_step_size)
+    sample |= _trajectories(history, future, step_time_s * history_step_size, step_time_s * future_step_size)
     return sample | _matrices(render_context, target, world_from_agent, agent_from_world) | _speed(sample)
 
 

@@ -103,10 +103,10 @@ def cut_agent_context(
 def rebase_intervals(frames: RecordArray, *, agents: FrameRows, tl_faces: FrameRows) -> None:
     """Make the intervals of ``frames`` point into the rows of :meth:`FrameRows.rows` of these same frames."""
     for field, rows in ((_AGENT_INTERVAL, agents), (_FACE_INTERVAL, tl_faces)):
-        if field in (frames.dtype.names or ()) and len(frames):
-            offset = rows.starts.min()
-            frames[field][:, 0] = rows.starts - offset
-            frames[field][:, 1] = rows.stops - offset
+        if field in (frames.dtype.names or ()):
+            low, high = _filled_range(rows.starts, rows.stops)
+            frames[field][:, 0] = _within(rows.starts, low, high)
+            frames[field][:, 1] = _within(rows.stops, low, high)
 
 
 def _rows_of_frames(
@@ -127,11 +127,9 @@ def _rows_of_frames(
 
 def _slice(array: Any, starts: Int64Array, stops: Int64Array) -> FrameRows:
     """Return the rows of adjacent frames: one slice of the array."""
-    filled = stops > starts
-    low = int(starts[filled].min()) if filled.any() else 0
-    high = int(stops[filled].max()) if filled.any() else 0
+    low, high = _filled_range(starts, stops)
     rows = _read_only(rows_of(array, slice(low, high), strict=True))
-    return FrameRows(rows, np.where(filled, starts - low, 0), np.where(filled, stops - low, 0))
+    return FrameRows(rows, _within(starts, low, high), _within(stops, low, high))
 
 
 def _gather(array: Any, starts: Int64Array, stops: Int64Array) -> FrameRows:
@@ -142,6 +140,18 @@ def _gather(array: Any, starts: Int64Array, stops: Int64Array) -> FrameRows:
     new_starts = np.empty(len(order), dtype=np.int64)
     new_starts[order] = np.cumsum(counts) - counts
     return FrameRows(_read_only(np.concatenate(parts)), new_starts, new_starts + (stops - starts))
+
+
+def _filled_range(starts: Int64Array, stops: Int64Array) -> tuple[int, int]:
+    """Return the first row and the end row of all intervals that are not empty; twice 0 if all are."""
+    filled = stops > starts
+    return (int(starts[filled].min()), int(stops[filled].max())) if filled.any() else (0, 0)
+
+
+def _within(rows: Int64Array, low: int, high: int) -> Int64Array:
+    """Return rows counted from ``low``; those of empty intervals, which may lie anywhere, stay below ``high``."""
+    counted: Int64Array = np.clip(rows, low, high) - low
+    return counted
 
 
 def _check_bounds(starts: Int64Array, stops: Int64Array, length: int, field: str) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit.errors import IndexOutOfRangeError
 from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.transform import rotations33_as_yaws, transform_points
 from l5kit.rasterization.rasterizer import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
@@ -55,10 +56,10 @@ def relative_poses(num_frames: int, frames: RecordArray, agents: FrameRows, trac
         track: The track, and where it is seen from.
 
     Raises:
-        IndexError: There are more frames than ``num_frames``.
+        IndexOutOfRangeError: There are more frames than ``num_frames``.
     """
     if len(frames) > num_frames:
-        raise IndexError(f"frames holds {len(frames)} frames, at most num_frames = {num_frames} are allowed")
+        raise IndexOutOfRangeError(f"frames holds {len(frames)} frames, at most num_frames = {num_frames} are allowed")
     positions_m = np.zeros((num_frames, 2), dtype=np.float32)
     yaws_rad = np.zeros((num_frames, 1), dtype=np.float32)
     extents_m = np.zeros((num_frames, 2), dtype=np.float32)

@@ -1,5 +1,6 @@
 """The conditions of the agents mask for single agents, as L5Kit 1.x offers them."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ def in_consecutive_frame(frame_idx: int, past_frame_idx: int) -> bool:
 def in_av_distance(av_translation: Any, agent_centroid: Any, th: float) -> bool:
     """Return whether two positions, x and y in metres, are strictly closer than ``th``."""
     offset_m = np.asarray(av_translation, dtype=np.float64)[:2] - np.asarray(agent_centroid, dtype=np.float64)[:2]
-    return bool(np.hypot(offset_m[0], offset_m[1]) < th)
+    return math.sqrt(offset_m[0] * offset_m[0] + offset_m[1] * offset_m[1]) < th
 
 
 def in_angular_distance(yaw1: float, yaw2: float, th: float) -> bool:
@@ -31,12 +32,12 @@ def in_angular_distance(yaw1: float, yaw2: float, th: float) -> bool:
 def in_extent_ratio(extent1: Any, extent2: Any, th: float) -> bool:
     """Return whether the ratio of two areas, length times width, is strictly below ``th``.
 
-    Areas below 0.01 square metres do not count as similar to anything.
+    Areas and their ratio keep the precision of the extents (float32). Areas below 0.01 square metres do not count as
+    similar to anything.
     """
-    area1, area2 = float(extent1[0] * extent1[1]), float(extent2[0] * extent2[1])
-    if min(area1, area2) < MIN_AREA_M2:
-        return False
-    return bool(max(area1, area2) / min(area1, area2) < th)
+    area1, area2 = extent1[0] * extent1[1], extent2[0] * extent2[1]
+    small, large = min(area1, area2), max(area1, area2)
+    return not float(small) < MIN_AREA_M2 and float(large / small) < th
 
 
 def update_mask(mask: UInt32Array, agent_list: Sequence[int]) -> None:

@@ -36,6 +36,7 @@ def select_agents(
     Raises:
         FileExistsError: The dataset has a mask for this probability.
         InvalidArgumentError: The dataset is no folder.
+        ReadOnlyDatasetError: The folder cannot be written to.
     """
     thresholds = MaskThresholds(th_agent_prob, th_yaw_degree, th_extent_ratio, th_distance_av)
     require_no_mask(zarr_dataset, thresholds.probability)

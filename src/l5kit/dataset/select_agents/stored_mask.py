@@ -14,7 +14,7 @@ from zarr.storage import LocalStore
 from l5kit._types import UInt32Array
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import InvalidArgumentError, ReadOnlyDatasetError
 
 MASK_GROUP = "agents_mask"
 _MASK_CHUNKS = (10_000, 2)
@@ -38,8 +38,12 @@ def read_stored_mask(dataset: ChunkedDataset, thresholds: MaskThresholds) -> tup
     problem = ""
     for name in _names_for(group, thresholds.probability):
         problem = _problem_of(group, name, num_agents=len(dataset.agents), thresholds=thresholds)
-        if not problem:
+        if problem:
+            continue
+        try:
             return group[name][:], ""
+        except (OSError, RuntimeError, ValueError) as error:  # what codecs raise for damaged chunks
+            problem = f"the stored agents mask {name!r} cannot be decoded ({error})"
     return None, problem
 
 
@@ -74,11 +78,12 @@ def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32
 
 
 def require_no_mask(dataset: ChunkedDataset, probability: float) -> None:
-    """Refuse a dataset that is no folder or has a mask for this probability.
+    """Refuse a dataset that is no folder, cannot be written to or has a mask for this probability.
 
     Raises:
         FileExistsError: There is one.
         InvalidArgumentError: The dataset is no folder.
+        ReadOnlyDatasetError: The folder cannot be written to.
     """
     if not dataset.path or not Path(dataset.path).is_dir():
         raise InvalidArgumentError(
@@ -88,6 +93,11 @@ def require_no_mask(dataset: ChunkedDataset, probability: float) -> None:
     folder = mask_folder(dataset, probability)
     if folder.exists():
         raise FileExistsError(f"{folder} exists; remove it to compute the agents mask anew")
+    if not os.access(dataset.path, os.W_OK):
+        raise ReadOnlyDatasetError(
+            f"{dataset.path} cannot be written to, so no agents mask can be stored in it; "
+            "AgentDataset computes and caches the mask by itself"
+        )
 
 
 def _rename_new(source: Path, target: Path) -> None:
@@ -107,7 +117,7 @@ def _open_masks(dataset: ChunkedDataset) -> Any:
         return {}
     try:
         group = root[MASK_GROUP]
-    except KeyError:
+    except (KeyError, ValueError):  # there is no group, or its metadata is damaged
         return {}
     return group if isinstance(group, zarr.Group) else {}
 

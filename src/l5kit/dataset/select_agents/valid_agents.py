@@ -15,6 +15,7 @@ from l5kit.data.record_sequence import rows_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.conditions import MIN_AREA_M2
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.errors import CorruptedDataError
 
 _FIRST_KEPT, _END_KEPT = PERCEPTION_LABEL_INDICES_TO_KEEP[0], PERCEPTION_LABEL_INDICES_TO_KEEP[-1] + 1
 _DENSE_IDS_PER_ROW = 4
@@ -98,11 +99,17 @@ def get_valid_agents(
 def find_valid_agents(
     dataset: ChunkedDataset, first_frame: int, end_frame: int, *, thresholds: MaskThresholds
 ) -> ValidAgents:
-    """Return the mask of the agents in frames [first_frame, end_frame), which are those of one scene."""
+    """Return the mask of the agents in frames [first_frame, end_frame), which are those of one scene.
+
+    Raises:
+        CorruptedDataError: The agents of these frames do not lie one after the other within the agents.
+    """
     frames = rows_of(dataset.frames, slice(first_frame, end_frame), strict=True)
     if len(frames) == 0:
         return ValidAgents(np.zeros((0, 2), np.uint32), np.zeros(0, np.uint8), (0, 0))
-    first_row, end_row = int(frames["agent_index_interval"][0, 0]), int(frames["agent_index_interval"][-1, 1])
+    intervals = frames["agent_index_interval"]
+    first_row, end_row = int(intervals[0, 0]), int(intervals[-1, 1])
+    _check_intervals(intervals, first_frame, min(end_row, len(dataset.agents)))
     agents = rows_of(dataset.agents, slice(first_row, end_row), strict=True)
     counts, verdicts = _mark_rows(frames, first_row, agents, thresholds)
     return ValidAgents(counts, verdicts, (first_row, end_row))
@@ -128,6 +135,19 @@ def compute_agents_mask(
         if progress is not None:
             progress(done, len(intervals))
     return mask, report
+
+
+def _check_intervals(intervals: Int64Array, first_frame: int, end_row: int) -> None:
+    """Refuse intervals (F, 2) that are not consecutive up to ``end_row``; the kernel does not check them."""
+    is_wrong = (intervals[:, 1] < intervals[:, 0]) | (intervals[:, 1] > end_row) | (intervals[:, 0] < 0)
+    is_wrong[1:] |= intervals[1:, 0] != intervals[:-1, 1]
+    if is_wrong.any():
+        frame = int(np.argmax(is_wrong))
+        raise CorruptedDataError(
+            f"agent_index_interval {intervals[frame].tolist()} of frame {first_frame + frame} must start where that of "
+            f"the frame before ends, and end at row {end_row} at the latest; "
+            "run l5kit validate on the dataset and restore it from its source"
+        )
 
 
 def _mark_rows(
@@ -187,21 +207,21 @@ def _mark_rows_kernel(
         for row in range(intervals[frame, 0], intervals[frame, 1]):
             slot = slots[row]
             if not _kept_probability(probabilities[row]) > th_probability:
-                verdicts[row], newest[slot] = 1, -1
+                verdicts[row], newest[slot] = RowVerdict.LABEL, -1
                 continue
             dx = ego_translations_m[frame, 0] - centroids_m[row, 0]
             dy = ego_translations_m[frame, 1] - centroids_m[row, 1]
             if not np.sqrt(dx * dx + dy * dy) < th_distance_m:
-                verdicts[row], newest[slot] = 2, -1
+                verdicts[row], newest[slot] = RowVerdict.AV_DISTANCE, -1
                 continue
             past = newest[slot]
             if past >= 0:
                 if frame != newest_frame[slot] + 1:
-                    verdicts[row] = 3
+                    verdicts[row] = RowVerdict.HOLE
                 elif not _yaw_change_degree(yaws_rad[row], yaws_rad[past]) < th_yaw_degree:
-                    verdicts[row] = 4
+                    verdicts[row] = RowVerdict.YAW
                 elif not _is_similar_size(extents_m[row], extents_m[past], th_extent_ratio):
-                    verdicts[row] = 5
+                    verdicts[row] = RowVerdict.EXTENT
                 else:
                     previous[row] = past
                     counts[row, 0] = counts[past, 0] + 1
