@@ -17,7 +17,7 @@ PLOTTING = ("PIL", "av", "bokeh", "imageio", "matplotlib")
 LATE = ("torch", "gymnasium", "shapely", "rich", "typer", *PLOTTING)
 
 # Libraries that set warning filters of their own when they are imported; l5kit is not to blame for those.
-ALLOWED = ("numba", "scipy", "zarr")
+ALLOWED = ("numba", "scipy.optimize", "zarr")
 
 PROBE = """
 import importlib, json, os, sys
