@@ -1,5 +1,8 @@
 """The dataset on disk, its records and filters, and the semantic map."""
 
+from l5kit.data.checksums import compute_checksums
+from l5kit.data.combine import get_combined_scenes
+from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.filter import (
     filter_agents_by_distance,
     filter_agents_by_frames,
@@ -11,13 +14,20 @@ from l5kit.data.filter import (
     get_frames_slice_from_scenes,
     get_tl_faces_slice_from_frames,
 )
+from l5kit.data.finding import Finding
 from l5kit.data.labels import (
     PERCEPTION_LABEL_TO_INDEX,
     PERCEPTION_LABELS,
     TL_FACE_LABEL_TO_INDEX,
     TL_FACE_LABELS,
 )
+from l5kit.data.local_data_manager import DataManager, LocalDataManager
+from l5kit.data.map_api import MapAPI
+from l5kit.data.path_validation import validate_path
+from l5kit.data.scene_split import split_scenes
+from l5kit.data.validation import validate_dataset
 from l5kit.data.zarr_dataset import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE, TL_FACE_DTYPE, ChunkedDataset
+from l5kit.data.zarr_utils import zarr_concat
 
 __all__ = [
     "AGENT_DTYPE",
@@ -29,13 +39,25 @@ __all__ = [
     "TL_FACE_LABELS",
     "TL_FACE_LABEL_TO_INDEX",
     "ChunkedDataset",
+    "DataManager",
+    "DatasetFiles",
+    "Finding",
+    "LocalDataManager",
+    "MapAPI",
+    "compute_checksums",
     "filter_agents_by_distance",
     "filter_agents_by_frames",
     "filter_agents_by_labels",
     "filter_agents_by_track_id",
     "filter_tl_faces_by_frames",
     "filter_tl_faces_by_status",
+    "find_dataset_files",
     "get_agents_slice_from_frames",
+    "get_combined_scenes",
     "get_frames_slice_from_scenes",
     "get_tl_faces_slice_from_frames",
+    "split_scenes",
+    "validate_dataset",
+    "validate_path",
+    "zarr_concat",
 ]

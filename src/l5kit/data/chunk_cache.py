@@ -1,6 +1,8 @@
 """A cache for decoded chunks of arrays."""
 
 import contextlib
+import os
+import threading
 from collections import OrderedDict
 from typing import Any
 
@@ -20,6 +22,11 @@ class ChunkCache:
         self.max_bytes = max_bytes
         self.num_bytes = 0
         self._chunks: OrderedDict[tuple[str, int], NumericArray] = OrderedDict()
+        self._make_lock()
+
+    def _make_lock(self) -> None:
+        self._lock = threading.Lock()
+        self._process = os.getpid()
 
     def get(self, key: tuple[str, int]) -> NumericArray | None:
         """Return a chunk if it is kept."""
@@ -33,18 +40,24 @@ class ChunkCache:
         """Keep a chunk, unless it is larger than the whole cache."""
         if chunk.nbytes > self.max_bytes:
             return
-        self.discard(key)
-        self._chunks[key] = chunk
-        self.num_bytes += chunk.nbytes
-        while self.num_bytes > self.max_bytes:
-            try:
+        if os.getpid() != self._process:
+            self._make_lock()  # this process was forked, perhaps while another thread held the lock
+        with self._lock:
+            self._remove(key)
+            self._chunks[key] = chunk
+            self.num_bytes += chunk.nbytes
+            while self.num_bytes > self.max_bytes:
                 _, oldest = self._chunks.popitem(last=False)
-            except KeyError:  # another thread has emptied it
-                break
-            self.num_bytes -= oldest.nbytes
+                self.num_bytes -= oldest.nbytes
 
     def discard(self, key: tuple[str, int]) -> None:
         """Give up a chunk."""
+        if os.getpid() != self._process:
+            self._make_lock()
+        with self._lock:
+            self._remove(key)
+
+    def _remove(self, key: tuple[str, int]) -> None:
         chunk = self._chunks.pop(key, None)
         if chunk is not None:
             self.num_bytes -= chunk.nbytes

@@ -15,11 +15,12 @@ from zarr.storage import LocalStore
 
 from l5kit._types import NumericArray
 from l5kit.data.chunk_cache import ChunkCache
-from l5kit.data.record_sequence import RecordSequence
+from l5kit.data.record_sequence import RecordSequence, require_within
 from l5kit.data.stores import describe_file, is_process_memory, store_signature
 from l5kit.errors import (
     CorruptedDataError,
     IndexOutOfRangeError,
+    InvalidArgumentError,
     ReadOnlyDatasetError,
     UnpicklableStoreError,
 )
@@ -41,7 +42,8 @@ class ChunkedArray(RecordSequence):
     def __init__(self, array: Any, cache: ChunkCache, *, dtype: Any = None) -> None:
         self.dtype = array.dtype if dtype is None else np.dtype(dtype)
         self.name = str(array.path)
-        self._array = array
+        # a row of zeros is a row like any other: its chunk is written, as zarr 2 did
+        self._array = array.with_config({"write_empty_chunks": True})
         self._cache = cache
         self._last: tuple[int, NumericArray | None] = (-1, None)
         self._missing: set[int] = set()
@@ -66,6 +68,8 @@ class ChunkedArray(RecordSequence):
 
     def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
         """Return rows [start, stop) as a read-only array: a view where one chunk holds them; see the base class."""
+        if strict:
+            require_within(self, slice(start, stop))
         if stop <= start:
             return np.empty(0, dtype=self.dtype)
         first, last = start // self._chunk_length, (stop - 1) // self._chunk_length
@@ -149,6 +153,7 @@ class ChunkedArray(RecordSequence):
         """Write rows to the store: one row, a slice, or the column of a field.
 
         Raises:
+            IndexOutOfRangeError: There is no such row, or the index is of another kind.
             ReadOnlyDatasetError: The dataset was opened for reading.
         """
         array = self._writable()
@@ -161,6 +166,10 @@ class ChunkedArray(RecordSequence):
                 raise IndexOutOfRangeError(f"row {index} is out of range for an array of {self._length} rows")
             row = int(index) % self._length
             index = slice(row, row + 1)
+        if index is Ellipsis:
+            index = slice(None)
+        if not isinstance(index, slice) or (index.step or 1) < 1:
+            raise IndexOutOfRangeError(f"rows are written by an integer, a forward slice or a field, got {index!r}")
         start, stop, step = index.indices(self._length)
         array[start:stop:step] = self._as_stored(values, len(range(start, stop, step)))
         self._forget(start, stop)
@@ -182,10 +191,16 @@ class ChunkedArray(RecordSequence):
         """Change the number of rows; new rows are zero.
 
         Raises:
+            InvalidArgumentError: The length is negative.
             ReadOnlyDatasetError: The dataset was opened for reading.
         """
         new_length = int(length[0]) if isinstance(length, tuple) else int(length)
+        if new_length < 0:
+            raise InvalidArgumentError(f"length must be 0 or more, got {new_length}")
         array = self._writable()
+        chunk_end = min(-(-new_length // self._chunk_length) * self._chunk_length, self._length)
+        if new_length < chunk_end:  # rows that stay in the last chunk's file would come back when the array grows
+            array[new_length:chunk_end] = np.zeros(chunk_end - new_length, dtype=array.dtype)
         array.resize((new_length,))
         self._forget(min(self._length, new_length), max(self._length, new_length))
         self._length = new_length

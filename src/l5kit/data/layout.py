@@ -39,7 +39,7 @@ FACE_INTERVAL = "traffic_light_faces_index_interval"
 
 def create_group(store: Any, mode: Any) -> zarr.Group:
     """Return a zarr group with the attributes of a dataset, created in ``store``."""
-    attributes = {"format_version": FORMAT_VERSION, "labels": PERCEPTION_LABELS}
+    attributes: dict[str, Any] = {"format_version": FORMAT_VERSION, "labels": PERCEPTION_LABELS}
     return zarr.open_group(store=store, mode=mode, zarr_format=2, attributes=attributes)
 
 
@@ -79,18 +79,32 @@ def check_records(array: Any, key: str, file: str) -> None:
     Raises:
         DatasetFormatError: It is something else.
     """
-    expected = np.dtype(ARRAYS[key][1])
     advice = "this is not a dataset of this format, or its metadata is damaged"
     if not isinstance(array, zarr.Array) or array.ndim != 1:
         raise DatasetFormatError(f"{file} must describe an array of one axis, got {array!r}; {advice}")
+    if array.chunks[0] < 1:
+        raise DatasetFormatError(f"{file} must have chunks of at least one row, got {array.chunks}; {advice}")
+    problem = _find_wrong_field(array.dtype, key)
+    if problem is not None:
+        raise DatasetFormatError(f"{file} {problem}; {advice}")
+
+
+def has_format(dtype: np.dtype[Any], key: str) -> bool:
+    """Return whether records of a type have the fields of one of the arrays, as :func:`check_records` asks for."""
+    return _find_wrong_field(dtype, key) is None
+
+
+def _find_wrong_field(dtype: np.dtype[Any], key: str) -> str | None:
+    expected = np.dtype(ARRAYS[key][1])
     for name in expected.names or ():
-        if name not in (array.dtype.names or ()):
+        if name not in (dtype.names or ()):
             if name == FACE_INTERVAL:
                 continue
-            raise DatasetFormatError(f"{file} lacks the field {name!r}, got {array.dtype}; {advice}")
-        found, wanted = array.dtype[name], expected[name]
+            return f"lacks the field {name!r}, got {dtype}"
+        found, wanted = dtype[name], expected[name]
         if found.shape != wanted.shape or not _same_kind(found.base, wanted.base):
-            raise DatasetFormatError(f"{file}: field {name!r} must be {wanted}, got {found}; {advice}")
+            return f"must have {wanted} as field {name!r}, got {found}"
+    return None
 
 
 def with_face_interval(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -11,42 +11,50 @@ L5KIT_DATA_FOLDER_ENV_KEY = "L5KIT_DATA_FOLDER"
 
 
 class DataManager(ABC):
-    """Gives the local path of a file that a configuration names."""
+    """Turns the key of a file into its path."""
 
     @abstractmethod
     def require(self, key: str) -> str:
-        """Return the path of the file or folder that ``key`` names."""
+        """Return the path of the file or folder that ``key`` stands for."""
 
 
 class LocalDataManager(DataManager):
-    """Finds files below a local folder.
+    """Data folder on this machine.
 
     Args:
-        local_data_folder: The folder; the empty text is the current one. None takes the environment variable
-            ``L5KIT_DATA_FOLDER``.
+        local_data_folder: The folder, the current one if empty; None takes it from the environment variable
+            ``L5KIT_DATA_FOLDER``. It is not checked before the first :meth:`require`.
 
     Attributes:
         root_folder: The folder.
 
     Raises:
-        ValueError: No folder is given and the environment variable is not set.
+        InvalidArgumentError: No folder is given, and the environment variable is not set.
     """
 
-    def __init__(self, local_data_folder: str | Path | None = None) -> None:
-        folder = os.environ.get(L5KIT_DATA_FOLDER_ENV_KEY) if local_data_folder is None else local_data_folder
-        if folder is None:
+    def __init__(self, local_data_folder: str | os.PathLike[str] | None = None) -> None:
+        if local_data_folder is None:
+            local_data_folder = os.environ.get(L5KIT_DATA_FOLDER_ENV_KEY)
+        if local_data_folder is None:
             raise InvalidArgumentError(
-                f"no data folder: pass local_data_folder or set the environment variable {L5KIT_DATA_FOLDER_ENV_KEY}"
+                "local_data_folder is None, and no data folder is set; pass the folder of the dataset, "
+                f"or set the environment variable {L5KIT_DATA_FOLDER_ENV_KEY} to it"
             )
-        self.root_folder = Path(folder)
+        self.root_folder = Path(local_data_folder)
 
     def require(self, key: str) -> str:
-        """Return the path of a file or folder below the root folder.
+        """Return the path of a file or folder inside the data folder.
+
+        Args:
+            key: Path relative to the data folder, such as ``scenes/sample.zarr``.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: It does not exist.
         """
         path = self.root_folder / key
         if not path.exists():
-            raise FileNotFoundError(f"{key!r} is not in the data folder: {path} does not exist")
+            raise FileNotFoundError(
+                f"{key!r} is not in the data folder {self.root_folder}: {path} does not exist; "
+                "check the key, and that the folder is the one that holds it"
+            )
         return str(path)

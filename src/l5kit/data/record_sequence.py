@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import NumericArray
-from l5kit.errors import IndexOutOfRangeError
+from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
 
 
 class RecordSequence(ABC):
@@ -27,11 +27,13 @@ class RecordSequence(ABC):
     def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
         """Return rows [start, stop), 0 <= start <= stop <= len, as a read-only array, without a copy where possible.
 
+        The array owns its memory only if it was made for this call.
+
         Args:
             start: First row.
             stop: End row, not included.
-            strict: Raise a ``CorruptedDataError`` if the file of one of these rows is missing, instead of the fill
-                value that zarr has for it.
+            strict: Raise a ``CorruptedDataError`` if the bounds do not keep to the range above, or if the file of one
+                of these rows is missing (instead of the fill value that zarr has for it).
         """
 
     @abstractmethod
@@ -77,7 +79,11 @@ class RecordSequence(ABC):
     def _slice(self, index: slice) -> NumericArray:
         start, stop, step = index.indices(len(self))
         if step == 1:
-            return np.array(self.rows(start, max(start, stop)))
+            rows = self.rows(start, max(start, stop))
+            if not rows.flags.owndata:
+                return np.array(rows)
+            rows.setflags(write=True)  # put together for this call, so nobody else holds it
+            return rows
         chosen = range(start, stop, step)
         if not chosen:
             return np.empty(0, dtype=self.dtype)
@@ -159,10 +165,28 @@ def rows_of(array: Any, rows: slice, *, strict: bool = False) -> NumericArray:
     Args:
         array: NumPy array, or array of an opened dataset.
         rows: Rows with bounds within the array.
-        strict: See :meth:`RecordSequence.rows`.
+        strict: Raise a ``CorruptedDataError`` where bounds are not within the array, or files are missing.
     """
+    if strict:
+        require_within(array, rows)
     if isinstance(array, RecordSequence):
         start, stop, _ = rows.indices(len(array))
         return array.rows(start, stop, strict=strict)
     selected: NumericArray = np.asarray(array[rows])
     return selected
+
+
+def require_within(array: Any, rows: slice) -> None:
+    """Refuse rows that do not lie within an array.
+
+    Raises:
+        CorruptedDataError: Not 0 <= start <= stop <= length; the message names the array and the interval.
+    """
+    if 0 <= rows.start <= rows.stop <= len(array):
+        return
+    name = getattr(array, "name", None)
+    raise CorruptedDataError(
+        f"an interval asks for rows [{rows.start}, {rows.stop}) of {repr(name) if name else 'an array'} "
+        f"of {len(array)} rows; the dataset is damaged or cut short (l5kit validate shows where), "
+        "restore it from its source"
+    )

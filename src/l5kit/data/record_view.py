@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import Int64Array, NumericArray
-from l5kit.data.record_sequence import RecordSequence, rows_of
+from l5kit.data.record_sequence import RecordSequence, require_within, rows_of
 from l5kit.errors import InvalidArgumentError
+
+_BLOCK_LENGTH = 65_536
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class RecordView(RecordSequence):
 
     def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
         """Return rows [start, stop): a view where one range without shifts holds them; see the base class."""
+        if strict:
+            require_within(self, slice(start, stop))
         if stop <= start:
             return np.empty(0, dtype=self.dtype)
         first = int(np.searchsorted(self._ends, start, side="right"))
@@ -84,23 +88,30 @@ class RecordView(RecordSequence):
         ranges = self._segments
         offset = int(ranges.stop[segment]) - int(self._ends[segment])
         rows = rows_of(self._sources[ranges.source[segment]], slice(start + offset, stop + offset), strict=strict)
-        if rows.dtype == self.dtype and not ranges.shifts:
-            rows = rows.view()
+        if rows.dtype != self.dtype:
+            rows = self._converted(rows)
+        elif ranges.shifts:
+            rows = rows.copy()
         else:
-            stored, rows = rows, np.zeros(stop - start, dtype=self.dtype)
-            for name in self.dtype.names or ():
-                if name in (stored.dtype.names or ()):
-                    rows[name] = stored[name]
-            for name, shift in ranges.shifts.items():
-                rows[name] += shift[segment]
+            rows = rows.view()
+        for name, shift in ranges.shifts.items():
+            rows[name] += shift[segment]
         rows.setflags(write=False)
+        return rows
+
+    def _converted(self, stored: NumericArray) -> NumericArray:
+        rows = np.zeros(len(stored), dtype=self.dtype)
+        for name in stored.dtype.names or ():
+            if name in (self.dtype.names or ()):
+                rows[name] = stored[name]
         return rows
 
     def _block_of(self, row: int) -> tuple[int, NumericArray]:
         segment = int(np.searchsorted(self._ends, row, side="right"))
         end = int(self._ends[segment])
-        start = end - int(self._segments.stop[segment] - self._segments.start[segment])
-        return start, self.rows(start, end)
+        first = end - int(self._segments.stop[segment] - self._segments.start[segment])
+        start = max(first, row // _BLOCK_LENGTH * _BLOCK_LENGTH)
+        return start, self.rows(start, min(end, (row // _BLOCK_LENGTH + 1) * _BLOCK_LENGTH))
 
     def signature(self) -> Any:
         """Return the signatures of the sources and the row ranges; None if a source has none."""

@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,14 @@ from zarr.storage import LocalStore, ZipStore
 
 from l5kit.data.layout import create_array, create_group
 from l5kit.data.record_sequence import rows_of
+from l5kit.data.records import TL_FACE_ARRAY_KEY
 from l5kit.errors import InvalidArgumentError
 
+Progress = Callable[[int, int], None]
+"""Called with the number of steps that are done and their total."""
 
-def save_arrays(arrays: Mapping[str, Any], path: Path, *, overwrite: bool) -> None:
+
+def save_arrays(arrays: Mapping[str, Any], path: Path, *, overwrite: bool, progress: Progress | None = None) -> None:
     """Write arrays as a dataset to a folder, or to a zip file if the name of ``path`` ends in ``.zip``.
 
     The dataset is written under a temporary name beside ``path`` and renamed when it is complete.
@@ -25,8 +29,10 @@ def save_arrays(arrays: Mapping[str, Any], path: Path, *, overwrite: bool) -> No
         arrays: For each name on disk, the records.
         path: Where to write to.
         overwrite: Replace what is there.
+        progress: Called with the number of rows written and their total.
 
     Raises:
+        CorruptedDataError: Rows to be written cannot be read, or (faces excepted) their file is missing.
         FileExistsError: There is something, and ``overwrite`` is False.
         InvalidArgumentError: What is there is no dataset.
     """
@@ -37,24 +43,41 @@ def save_arrays(arrays: Mapping[str, Any], path: Path, *, overwrite: bool) -> No
     try:
         complete = scratch / path.name
         store: Store = ZipStore(complete, mode="w") if as_zip else LocalStore(complete)
-        _write(store, arrays)
-        store.close()
-        if path.exists():
-            os.replace(path, scratch / "replaced")
-        os.replace(complete, path)
+        try:
+            _write(store, arrays, progress)
+        finally:
+            store.close()
+        _put_in_place(complete, path, scratch / "replaced")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _write(store: Store, arrays: Mapping[str, Any]) -> None:
+def _write(store: Store, arrays: Mapping[str, Any], progress: Progress | None) -> None:
     """Write every chunk of every array once."""
     group = create_group(store, "w-")
+    num_done, num_rows = 0, sum(len(records) for records in arrays.values())
     for key, records in arrays.items():
         array = create_array(group, key, len(records), dtype=np.dtype(records.dtype))
         step = array.chunks[0]
         for start in range(0, len(records), step):
             stop = min(start + step, len(records))
-            array[start:stop] = rows_of(records, slice(start, stop))
+            array[start:stop] = rows_of(records, slice(start, stop), strict=key != TL_FACE_ARRAY_KEY)
+            num_done += stop - start
+            if progress is not None:
+                progress(num_done, num_rows)
+
+
+def _put_in_place(complete: Path, path: Path, replaced: Path) -> None:
+    """Move ``complete`` to ``path``, and what is there to ``replaced``; on failure it is put back."""
+    if not path.exists():
+        os.replace(complete, path)
+        return
+    os.replace(path, replaced)
+    try:
+        os.replace(complete, path)
+    except OSError:
+        os.replace(replaced, path)
+        raise
 
 
 def _require_free(path: Path, *, as_zip: bool, overwrite: bool) -> None:

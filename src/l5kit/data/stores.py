@@ -11,7 +11,7 @@ from typing import Any, Literal
 from zarr.abc.store import Store
 from zarr.storage import FsspecStore, LocalStore, MemoryStore, ZipStore
 
-from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
+from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, MissingDependencyError
 
 StoreLocation = str | os.PathLike[str] | Store
 OpenMode = Literal["r", "r+", "a"]
@@ -53,13 +53,14 @@ def open_store(location: StoreLocation, *, writable: bool) -> Store:
 
     Raises:
         DatasetNotFoundError: There is no such path.
-        InvalidArgumentError: A zip file is to be written to.
+        InvalidArgumentError: A zip file is to be written to, or fsspec does not know the kind of URL.
+        MissingDependencyError: fsspec needs a library for this kind of URL.
     """
     if isinstance(location, Store):
         return location
     path = os.fspath(location)
     if is_url(path):
-        return FsspecStore.from_url(path, read_only=not writable)
+        return _open_url(path, read_only=not writable)
     if not os.path.exists(path):
         raise DatasetNotFoundError(f"no dataset at {path!r}: this path does not exist; check it for spelling")
     if os.path.isfile(path):
@@ -83,7 +84,7 @@ def create_store(location: StoreLocation) -> Store:
             "Initialize a folder or MemoryStore(), fill it and call save() with the path of the zip file."
         )
     if is_url(path):
-        return FsspecStore.from_url(path)
+        return _open_url(path, read_only=False)
     if path == "":
         raise InvalidArgumentError("cannot initialize a dataset without a path; pass the path of a folder")
     _require_replaceable(Path(path))
@@ -106,6 +107,18 @@ def describe_file(store: Store, key: str) -> str:
     if isinstance(store, (ZipStore, FsspecStore)):
         return f"{store.path}/{key}"
     return f"{type(store).__name__}/{key}"
+
+
+def _open_url(url: str, *, read_only: bool) -> Store:
+    try:
+        return FsspecStore.from_url(url, read_only=read_only)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{url!r} needs a library that is not installed ({error}); "
+            "the extra 'remote' has those for S3, GCS and HTTP"
+        ) from error
+    except ValueError as error:
+        raise InvalidArgumentError(f"cannot open {url!r}: {error}") from error
 
 
 def _open_zip(path: str, *, writable: bool) -> Store:

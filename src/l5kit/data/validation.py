@@ -1,16 +1,268 @@
-"""Check a dataset for what would make samples wrong."""
+"""Check a dataset for what would make samples wrong or impossible."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong in a dataset."""
+from l5kit._types import Int64Array, RecordArray
+from l5kit.data.block_source import BlockSource
+from l5kit.data.checksums import compare_checksums
+from l5kit.data.finding import Finding, FindingList, Severity
+from l5kit.data.interval_index import IntervalIndex
+from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.data.layout import ARRAYS, FACE_INTERVAL, has_format
+from l5kit.data.record_checks import (
+    RowCheck,
+    check_agent_records,
+    check_face_records,
+    check_frame_records,
+    check_scene_records,
+)
+from l5kit.data.records import (
+    AGENT_ARRAY_KEY,
+    FORMAT_VERSION,
+    FRAME_ARRAY_KEY,
+    SCENE_ARRAY_KEY,
+    TL_FACE_ARRAY_KEY,
+)
+from l5kit.data.save import Progress
+from l5kit.errors import InvalidArgumentError
 
-    message: str
+__all__ = ["Finding", "validate_dataset"]
+
+_FACES_TITLE = "traffic light faces"
 
 
-def validate_dataset(dataset: Any, *, checksums: dict[str, str] | None = None) -> list[Finding]:
-    """Return what is wrong in a dataset."""
-    return []
+def validate_dataset(
+    dataset: Any,
+    *,
+    checksums: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    unreadable: Iterable[str] = (),
+) -> list[Finding]:
+    """Check every file and record of a dataset; damaged ones are findings, never exceptions.
+
+    Checked are: files present and decodable; intervals within the arrays, ascending, without gaps; timestamps positive
+    and ascending in each scene; finite and plausible values; rotation matrices; positive extents; label probabilities;
+    states and names of traffic light faces; track ids that are unique in a frame. Flipped bits that leave plausible
+    values are found only with ``checksums``.
+
+    Args:
+        dataset: Opened :class:`~l5kit.data.zarr_dataset.ChunkedDataset`, also in memory or a view.
+        checksums: Digests to compare the files with, from :func:`~l5kit.data.checksums.compute_checksums`.
+        progress: Called with the number of blocks checked and their total.
+        unreadable: Names on disk of arrays that could not be opened; what they hold is not checked.
+
+    Returns:
+        The first ten findings of each check and, where there are more, one with their number; errors first.
+    """
+    findings = FindingList()
+    _check_attributes(dataset, findings)
+    _Validation(dataset, findings, frozenset(unreadable), progress).run()
+    if checksums is not None:
+        _check_digests(dataset, checksums, findings)
+    return findings.as_list()
+
+
+class _Validation:
+    """One walk over the records of a dataset."""
+
+    def __init__(
+        self, dataset: Any, findings: FindingList, unreadable: frozenset[str], progress: Progress | None
+    ) -> None:
+        self._findings = findings
+        self._sources: dict[str, BlockSource] = {}
+        for key, (attribute, _, _) in ARRAYS.items():
+            array = getattr(dataset, attribute)
+            if key in unreadable:
+                continue
+            if has_format(array.dtype, key):
+                self._sources[key] = BlockSource(array, key, findings)
+            else:
+                self._add("error", key, "record type", f"{key} has records of another type: {array.dtype}")
+        self._total = sum(source.num_blocks for source in self._sources.values())
+        self._num_done = 0
+        self._progress = progress
+        self._scene_index = IntervalIndex.from_blocks([])
+        self._frame_index = IntervalIndex.from_blocks([])
+
+    def run(self) -> None:
+        """Check scenes, frames, agents and faces, in this order: each tells which rows of the next are used."""
+        (self._scene_index,) = self._walk(SCENE_ARRAY_KEY, self._check_scenes, ("frame_index_interval",))
+        self._check_intervals(SCENE_ARRAY_KEY, self._scene_index, FRAME_ARRAY_KEY)
+        self._previous_frame: RecordArray | None = None
+        agent_index, face_index = self._walk(
+            FRAME_ARRAY_KEY, self._check_frames, ("agent_index_interval", FACE_INTERVAL), self._scene_index
+        )
+        self._check_intervals(FRAME_ARRAY_KEY, agent_index, AGENT_ARRAY_KEY)
+        self._check_intervals(FRAME_ARRAY_KEY, face_index, TL_FACE_ARRAY_KEY)
+        self._frame_index = agent_index
+        self._previous_tracks = np.empty((0, 2), dtype=np.uint64)
+        self._walk(AGENT_ARRAY_KEY, self._check_agents, (), agent_index)
+        self._frame_index = face_index
+        self._walk(TL_FACE_ARRAY_KEY, self._check_faces, (), face_index)
+
+    def _walk(
+        self,
+        key: str,
+        check: Callable[[int, RecordArray], None],
+        interval_fields: tuple[str, ...],
+        owners: IntervalIndex | None = None,
+    ) -> list[IntervalIndex]:
+        """Check each block of an array, and return the index of each of its interval fields."""
+        intervals: list[list[tuple[int, Int64Array]]] = [[] for _ in interval_fields]
+        source = self._sources.get(key)
+        if source is not None:
+            used_end = source.length if owners is None else owners.used_end(source.length)
+            for start, rows in source.blocks(used_end=used_end):
+                if len(rows):
+                    with np.errstate(all="ignore"):
+                        check(start, rows)
+                for blocks, field in zip(intervals, interval_fields, strict=True):
+                    if field in (rows.dtype.names or ()):
+                        blocks.append((start, rows[field].astype(np.int64)))
+                self._num_done += 1
+                if self._progress is not None:
+                    self._progress(self._num_done, self._total)
+        return [IntervalIndex.from_blocks(blocks) for blocks in intervals]
+
+    def _check_scenes(self, start: int, scenes: RecordArray) -> None:
+        self._report(SCENE_ARRAY_KEY, start, check_scene_records(scenes))
+
+    def _check_frames(self, start: int, frames: RecordArray) -> None:
+        self._report(FRAME_ARRAY_KEY, start, check_frame_records(frames))
+        rows = np.arange(start, start + len(frames), dtype=np.int64)
+        timestamps_ns, scenes = frames["timestamp"].astype(np.int64), self._scene_index.owners(rows)
+        current = np.stack([rows, scenes, timestamps_ns], axis=1)
+        if self._previous_frame is not None and self._previous_frame[0, 0] == start - 1:
+            current = np.concatenate([self._previous_frame, current])
+        self._previous_frame = current[-1:]
+        before, after = current[:-1], current[1:]
+        same_scene = (before[:, 1] == after[:, 1]) & (after[:, 1] >= 0)
+        late = same_scene & (after[:, 2] <= before[:, 2])
+        message = "the timestamp is not later than that of the frame before"
+        padded = np.concatenate([np.zeros(len(frames) - len(late), dtype=bool), late])
+        self._report(FRAME_ARRAY_KEY, start, [("error", "timestamp", message, padded)])
+
+    def _check_agents(self, start: int, agents: RecordArray) -> None:
+        self._report(AGENT_ARRAY_KEY, start, check_agent_records(agents))
+        rows = np.arange(start, start + len(agents), dtype=np.int64)
+        frames = self._frame_index.owners(rows)
+        owned = frames >= 0
+        current = np.stack([frames[owned].astype(np.uint64), agents["track_id"][owned].astype(np.uint64)], axis=1)
+        num_before = len(self._previous_tracks)
+        tracks = np.concatenate([self._previous_tracks, current])
+        order = np.lexsort((np.arange(len(tracks)), tracks[:, 1], tracks[:, 0]))
+        ordered = tracks[order]
+        repeated = order[1:][(ordered[1:] == ordered[:-1]).all(axis=1)] - num_before
+        bad = np.zeros(len(agents), dtype=bool)
+        bad[np.flatnonzero(owned)[repeated[repeated >= 0]]] = True
+        self._report(AGENT_ARRAY_KEY, start, [("error", "track id", "the track id is twice in one frame", bad)])
+        if len(tracks):
+            self._previous_tracks = tracks[tracks[:, 0] == tracks[-1, 0]]
+
+    def _check_faces(self, start: int, faces: RecordArray) -> None:
+        self._report(TL_FACE_ARRAY_KEY, start, check_face_records(faces))
+
+    def _check_intervals(self, key: str, index: IntervalIndex, target_key: str) -> None:
+        """Check intervals of scenes or frames against the array whose rows they name."""
+        starts, stops = index.bounds[:, 0], index.bounds[:, 1]
+        title = _FACES_TITLE if target_key == TL_FACE_ARRAY_KEY else target_key
+        checks: list[RowCheck] = [
+            ("error", "interval", f"the interval of {title} ends before it starts", stops < starts)
+        ]
+        target = self._sources.get(target_key)
+        if target is not None:
+            outside = (starts < 0) | (stops > target.length)
+            message = f"the interval of {title} is not within the {target.length} rows"
+            checks.append(("error", "interval", message, outside))
+        follows = np.zeros(len(starts), dtype=bool)
+        follows[1:] = index.parents[1:] == index.parents[:-1] + 1
+        gap = follows.copy()
+        gap[1:] &= starts[1:] != stops[:-1]
+        message = f"the interval of {title} does not start where the one before ends"
+        checks.append(("error", "interval", message, gap))
+        for severity, check, text, bad in checks:
+            self._findings.add_where(
+                bad,
+                lambda position, severity=severity, check=check, text=text: self._finding(  # type: ignore[misc]
+                    severity,
+                    key,
+                    check,
+                    f"{text}: [{starts[position]}, {stops[position]})",
+                    int(index.parents[position]),
+                ),
+            )
+        if target is not None:
+            self._check_unused_rows(key, index, target)
+
+    def _check_unused_rows(self, key: str, index: IntervalIndex, target: BlockSource) -> None:
+        used_end = index.used_end(target.length)
+        num_first = int(index.bounds[0, 0]) if len(index.bounds) and index.parents[0] == 0 else 0
+        if 0 < num_first <= target.length:
+            self._add("warning", target.key, "unused rows", f"no record of {key} uses the first {num_first:,} rows")
+        if used_end < target.length:
+            message = f"{target.length:,} rows, but the intervals of {key} end at {used_end:,}"
+            self._add("warning", target.key, "unused rows", message, row=used_end)
+
+    def _report(self, key: str, start: int, checks: Iterable[RowCheck]) -> None:
+        for severity, check, message, bad in checks:
+            self._findings.add_where(
+                bad,
+                lambda position, severity=severity, check=check, message=message: self._finding(  # type: ignore[misc]
+                    severity, key, check, message, start + position
+                ),
+            )
+
+    def _finding(self, severity: Severity, key: str, check: str, message: str, row: int) -> Finding:
+        """Return a finding about one row, with the frame and scene it belongs to."""
+        scene = frame = None
+        if key == SCENE_ARRAY_KEY:
+            scene = row
+        else:
+            frame = row if key == FRAME_ARRAY_KEY else _owner(self._frame_index, row)
+            scene = None if frame is None else _owner(self._scene_index, frame)
+        return Finding(
+            severity=severity,
+            check=f"{key}: {check}",
+            message=message,
+            file=self._sources[key].file_of(row),
+            scene=scene,
+            frame=frame,
+            row=row,
+        )
+
+    def _add(self, severity: Severity, key: str, check: str, message: str, *, row: int | None = None) -> None:
+        self._findings.add(Finding(severity=severity, check=f"{key}: {check}", message=message, row=row))
+
+
+def _owner(index: IntervalIndex, row: int) -> int | None:
+    owner = int(index.owners(np.array([row], dtype=np.int64))[0])
+    return None if owner < 0 else owner
+
+
+def _check_attributes(dataset: Any, findings: FindingList) -> None:
+    """Check format version and labels, and whether there are traffic lights, if the dataset has a zarr group."""
+    root = getattr(dataset, "root", None)
+    if root is None:
+        return
+    version, labels = root.attrs.get("format_version"), root.attrs.get("labels")
+    messages = []
+    if version not in (None, FORMAT_VERSION):
+        messages.append(f"format_version is {version!r}; this l5kit knows version {FORMAT_VERSION}")
+    if labels is not None and labels != PERCEPTION_LABELS:
+        messages.append(f"labels are not those that l5kit knows: {labels}")
+    if TL_FACE_ARRAY_KEY not in root:
+        messages.append(
+            f"there is no array {TL_FACE_ARRAY_KEY!r}: an older dataset, read as one without traffic lights"
+        )
+    for message in messages:
+        findings.add(Finding(severity="warning", check="format", message=message))
+
+
+def _check_digests(dataset: Any, checksums: Mapping[str, str], findings: FindingList) -> None:
+    try:
+        compare_checksums(dataset, checksums, findings)
+    except (OSError, InvalidArgumentError) as error:
+        findings.add(Finding(severity="error", check="checksum", message=f"the files cannot be compared: {error}"))

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from l5kit.data.filter import (
     get_frames_slice_from_scenes,
     get_tl_faces_slice_from_frames,
 )
+from l5kit.data.finding import Finding
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.layout import FACE_INTERVAL
 from l5kit.data.record_sequence import RecordSequence, rows_of
@@ -40,12 +41,13 @@ from l5kit.data.records import (
     TL_FACE_CHUNK_SIZE,
     TL_FACE_DTYPE,
 )
-from l5kit.data.save import save_arrays
-from l5kit.data.validation import Finding, validate_dataset
+from l5kit.data.save import Progress, save_arrays
+from l5kit.data.validation import validate_dataset
 from l5kit.errors import (
     DatasetFormatError,
     DatasetNotFoundError,
     InvalidArgumentError,
+    L5KitError,
     MissingArrayError,
 )
 
@@ -182,6 +184,23 @@ class ChunkedDataset:
             setattr(self, attribute, array)
         return self
 
+    def open_readable(self) -> dict[str, L5KitError]:
+        """Open those arrays that can be opened for reading, and return the error of each other one.
+
+        Raises:
+            DatasetNotFoundError: There is no dataset at the path.
+            DatasetFormatError: The metadata of the group is damaged.
+        """
+        self.root = self._open_group("r")
+        errors: dict[str, L5KitError] = {}
+        cache = ChunkCache(0)
+        for key, (attribute, _, _) in layout.ARRAYS.items():
+            try:
+                setattr(self, attribute, self._open_array(key, cache))
+            except L5KitError as error:
+                errors[key] = error
+        return errors
+
     def _open_group(self, mode: str) -> zarr.Group:
         store = stores.open_store(self._location, writable=mode != "r")
         try:
@@ -230,9 +249,11 @@ class ChunkedDataset:
         """Return the counts and times that describe the dataset."""
         return summarize_frames(self.scenes, self.frames, len(self.agents), len(self.tl_faces))
 
-    def validate(self, *, checksums: dict[str, str] | None = None) -> list[Finding]:
+    def validate(
+        self, *, checksums: Mapping[str, str] | None = None, progress: Progress | None = None
+    ) -> list[Finding]:
         """Check the whole dataset and return what is wrong; see :func:`l5kit.data.validation.validate_dataset`."""
-        return validate_dataset(self, checksums=checksums)
+        return validate_dataset(self, checksums=checksums, progress=progress)
 
     def fingerprint(self) -> str | None:
         """Return a digest of path, names, sizes and modification times of the dataset's files; None if in memory."""
@@ -252,6 +273,7 @@ class ChunkedDataset:
 
         Raises:
             InvalidArgumentError: There is no such scene.
+            CorruptedDataError: A file of the scene is damaged or missing, or its intervals leave the arrays.
         """
         num_scenes = len(self.scenes)
         if not -num_scenes <= scene_index < num_scenes:
@@ -260,7 +282,7 @@ class ChunkedDataset:
                 f"use {-num_scenes} to {num_scenes - 1}"
             )
         start = int(scene_index) % num_scenes
-        scenes = np.array(self.scenes[start : start + 1])
+        scenes = np.array(rows_of(self.scenes, slice(start, start + 1), strict=True))
         frames = np.array(rows_of(self.frames, get_frames_slice_from_scenes(scenes[0]), strict=True))
         scenes["frame_index_interval"] -= scenes["frame_index_interval"][0, 0]
         if len(frames) == 0:
@@ -293,22 +315,29 @@ class ChunkedDataset:
         views = {}
         for name, counts in lengths.items():
             segments = Segments(np.arange(len(datasets)), np.zeros_like(counts), counts, shifts.get(name, {}))
-            views[name] = _view([getattr(dataset, name) for dataset in datasets], segments, name)
+            views[name] = view_of([getattr(dataset, name) for dataset in datasets], segments, name)
         return ChunkedDataset.in_memory(**views)
 
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress | None = None) -> None:
         """Write all arrays to a new folder or zip file, complete or not at all.
 
         Args:
             path: Folder, or file whose name ends in ``.zip``.
             overwrite: Replace what is there, if it is a dataset or a zip file.
+            progress: Called with the number of rows written and their total.
 
         Raises:
+            CorruptedDataError: Rows cannot be read, or (faces excepted) the file of some is missing.
             FileExistsError: There is something at ``path``, and ``overwrite`` is False.
+            InvalidArgumentError: ``path`` is a URL, or what is there is no dataset.
         """
-        save_arrays(
-            {key: getattr(self, name) for key, (name, _, _) in layout.ARRAYS.items()}, Path(path), overwrite=overwrite
-        )
+        if stores.is_url(path):
+            raise InvalidArgumentError(
+                f"cannot save to {path!r}: only local folders and zip files are written complete or not at all; "
+                "save to one and copy it, or initialize() a dataset at the URL and fill it"
+            )
+        arrays = {key: getattr(self, name) for key, (name, _, _) in layout.ARRAYS.items()}
+        save_arrays(arrays, Path(path), overwrite=overwrite, progress=progress)
 
 
 def _faces_slice(frames: RecordArray) -> slice:
@@ -317,10 +346,10 @@ def _faces_slice(frames: RecordArray) -> slice:
     return get_tl_faces_slice_from_frames(frames[0], frames[-1])
 
 
-def _view(sources: Sequence[Any], segments: Segments, attribute: str) -> RecordView:
+def view_of(sources: Sequence[Any], segments: Segments, attribute: str) -> RecordView:
     """Return a view over arrays that are all the same attribute of their datasets."""
     standard = np.dtype(next(dtype for name, dtype, _ in layout.ARRAYS.values() if name == attribute))
-    dtypes = {source.dtype for source in sources}
+    dtypes = {layout.with_face_interval(source.dtype) if attribute == "frames" else source.dtype for source in sources}
     return RecordView(sources, segments, dtype=dtypes.pop() if len(dtypes) == 1 else standard)
 
 

@@ -1,0 +1,124 @@
+"""Read an array block by block, straight from its files, and report what cannot be read."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from zarr.core.sync import sync
+
+from l5kit._types import RecordArray
+from l5kit.data.chunk_cache import ChunkCache
+from l5kit.data.chunked_array import ChunkedArray
+from l5kit.data.finding import Finding, FindingList, Severity
+from l5kit.data.record_sequence import rows_of
+
+_BLOCK_LENGTH = 65_536
+_MAX_CHUNK_BYTES = 2**31
+
+
+class BlockSource:
+    """Blocks of one array of a dataset.
+
+    Chunks are read anew, past the dataset's cache, and one at a time, so the memory needed is that of one chunk.
+
+    Args:
+        array: Array of a dataset: of an opened one, a view or a NumPy array.
+        key: Its name on disk.
+        findings: Where files that are missing or cannot be decoded are reported.
+    """
+
+    def __init__(self, array: Any, key: str, findings: FindingList) -> None:
+        self.key = key
+        self.length = len(array)
+        self._findings = findings
+        self._array = array
+        self._chunked: ChunkedArray | None = None
+        if isinstance(array, ChunkedArray):
+            self._chunked = ChunkedArray(array.zarr_array, ChunkCache(0), dtype=array.dtype)
+            self._step = self._chunked.chunks[0]
+            self._present = self._list_chunks(self._chunked)
+        else:
+            self._step = _BLOCK_LENGTH
+            self._present = list(range(-(-self.length // _BLOCK_LENGTH)))
+
+    @property
+    def num_blocks(self) -> int:
+        """Number of blocks that there are to read."""
+        return len(self._present)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Record type of the blocks."""
+        dtype: np.dtype[Any] = self._array.dtype
+        return dtype
+
+    def file_of(self, row: int) -> str | None:
+        """Return the path of the file that holds a row; None for arrays in memory."""
+        return None if self._chunked is None else self._chunked.chunk_file(row // self._step)
+
+    def blocks(self, *, used_end: int) -> Iterator[tuple[int, RecordArray]]:
+        """Yield first row and rows of each block that can be read, in order; (row, no rows) of each that cannot.
+
+        Args:
+            used_end: Rows from here on belong to nothing, so that a missing file there is only worth a warning.
+        """
+        self._report_missing(used_end)
+        for index in self._present:
+            start = index * self._step
+            stop = min(start + self._step, self.length)
+            yield start, self._read(start, stop)
+
+    def _read(self, start: int, stop: int) -> RecordArray:
+        source = self._array if self._chunked is None else self._chunked
+        try:
+            return rows_of(source, slice(start, stop))
+        except Exception as error:  # whatever a damaged file makes a codec raise is a finding
+            self._add("error", "decode", str(error), row=start)
+            return np.empty(0, dtype=self.dtype)
+
+    def _list_chunks(self, array: ChunkedArray) -> list[int]:
+        """Return the chunks of which there are files, sorted."""
+        if self._step * array.dtype.itemsize > _MAX_CHUNK_BYTES:
+            message = (
+                f"chunks of {self._step} rows are larger than the format can hold; .zarray of {self.key} is damaged"
+            )
+            self._add("error", "chunk size", message)
+            return []
+        store = array.zarr_array.store
+
+        async def list_names() -> list[str]:
+            return [name async for name in store.list_dir(array.zarr_array.store_path.path)]
+
+        try:
+            names = sync(list_names())
+        except Exception as error:  # as in _read
+            self._add("error", "decode", f"the files of array {self.key!r} cannot be listed: {error}")
+            return []
+        numbers = (int(name) for name in names if name.isascii() and name.isdigit() and name == str(int(name)))
+        return sorted(number for number in numbers if number < array.num_chunks and array.has_chunk_file(number))
+
+    def _report_missing(self, used_end: int) -> None:
+        """Report missing chunk files without walking through all chunks, as a damaged length may be huge."""
+        if self._chunked is None:
+            return
+        num_used = min(-(-used_end // self._step), self._chunked.num_chunks)
+        for severity, low, high in (("error", 0, num_used), ("warning", num_used, self._chunked.num_chunks)):
+            present = [index for index in self._present if low <= index < high]
+            num_missing = high - low - len(present)
+            if num_missing > 0:
+                first = next(
+                    index for index in range(low, high) if index - low >= len(present) or present[index - low] != index
+                )
+                self._report_first_missing(severity, first, num_missing)  # type: ignore[arg-type]
+
+    def _report_first_missing(self, severity: Severity, index: int, count: int) -> None:
+        more = f" (and {count - 1:,} more of {self.key})" if count > 1 else ""
+        used = "rows of it are used" if severity == "error" else "its rows belong to nothing"
+        message = f"chunk file {self.file_of(index * self._step)} is missing{more}; {used}, and they read as zeros"
+        self._add(severity, "missing chunk", message, row=index * self._step)
+
+    def _add(self, severity: Severity, check: str, message: str, *, row: int | None = None) -> None:
+        file = None if row is None else self.file_of(row)
+        self._findings.add(
+            Finding(severity=severity, check=f"{self.key}: {check}", message=message, file=file, row=row)
+        )

@@ -1,0 +1,118 @@
+"""Find a dataset and the maps that belong to it."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
+
+_SCENES_FOLDER = "scenes"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One file that belongs to a dataset: what it is, the option that names it, and where it may lie."""
+
+    title: str
+    option: str
+    names: tuple[str, ...]
+
+
+_SEMANTIC_MAP = _Kind("semantic map", "map", ("semantic_map/semantic_map.pb", "semantic_map.pb"))
+_META = _Kind("metadata", "meta", ("meta.json",))
+_AERIAL_MAP = _Kind("aerial picture", "aerial", ("aerial_map/aerial_map.png", "aerial_map.png"))
+
+
+@dataclass(frozen=True)
+class DatasetFiles:
+    """Where the parts of a dataset lie.
+
+    Attributes:
+        dataset: Folder or zip file with the log.
+        semantic_map: Semantic map (``.pb``), or None.
+        meta: Matrices (``meta.json``), or None.
+        aerial: Aerial picture, or None.
+        notes: A sentence for each part that was not found.
+    """
+
+    dataset: Path
+    semantic_map: Path | None
+    meta: Path | None
+    aerial: Path | None
+    notes: tuple[str, ...]
+
+
+def find_dataset_files(
+    path: str | os.PathLike[str],
+    *,
+    map_path: str | os.PathLike[str] | None = None,
+    meta_path: str | os.PathLike[str] | None = None,
+    aerial_path: str | os.PathLike[str] | None = None,
+) -> DatasetFiles:
+    """Return a dataset and what belongs to it, looked for inside, beside and one level above it.
+
+    Args:
+        path: Dataset folder in the published layout, or its ``.zarr`` folder or zip file.
+        map_path: Semantic map, instead of looking for it; likewise the next two.
+        meta_path: ``meta.json``.
+        aerial_path: Aerial picture.
+
+    Raises:
+        DatasetNotFoundError: There is nothing at ``path``, or no dataset inside it.
+        InvalidArgumentError: There are several candidates for one of the parts.
+        FileNotFoundError: A file that is named does not exist.
+    """
+    dataset = _find_dataset(Path(path))
+    folders = _search_folders(Path(path), dataset)
+    given = ((_SEMANTIC_MAP, map_path), (_META, meta_path), (_AERIAL_MAP, aerial_path))
+    found = {kind.option: _find(kind, override, folders) for kind, override in given}
+    notes = tuple(
+        f"no {kind.title} found ({' or '.join(kind.names)} in or near {path}); --{kind.option} names one"
+        for kind, _ in given
+        if found[kind.option] is None
+    )
+    return DatasetFiles(dataset, found["map"], found["meta"], found["aerial"], notes)
+
+
+def _find_dataset(path: Path) -> Path:
+    if not path.exists():
+        raise DatasetNotFoundError(f"no dataset at {str(path)!r}: this path does not exist; check it for spelling")
+    if path.is_file() or _is_dataset(path) or (path / ".zgroup").is_file():
+        return path
+    folders = [folder for folder in (path, path / _SCENES_FOLDER) if folder.is_dir()]
+    candidates = [entry for folder in folders for entry in folder.iterdir() if _is_dataset(entry)]
+    if not candidates:
+        raise DatasetNotFoundError(
+            f"no dataset in {str(path)!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/; "
+            "pass a dataset folder or the path of a .zarr"
+        )
+    if len(candidates) > 1:
+        names = ", ".join(sorted(str(candidate) for candidate in candidates))
+        raise InvalidArgumentError(f"several datasets in {str(path)!r}: {names}; pass the path of one of them")
+    return candidates[0]
+
+
+def _is_dataset(entry: Path) -> bool:
+    return (entry.suffix == ".zarr" and entry.is_dir()) or entry.name.endswith(".zarr.zip")
+
+
+def _search_folders(path: Path, dataset: Path) -> list[Path]:
+    """Return the folders inside, beside and one level above the dataset, none twice."""
+    beside = Path(os.path.abspath(dataset)).parent  # not resolve(): a link to a dataset may lie beside its maps
+    folders = [Path(os.path.abspath(path)), beside / dataset.name, beside, beside.parent]
+    return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
+
+
+def _find(kind: _Kind, override: str | os.PathLike[str] | None, folders: list[Path]) -> Path | None:
+    if override is not None:
+        if not Path(override).is_file():
+            raise FileNotFoundError(f"--{kind.option} {str(override)!r}: there is no such file; name the {kind.title}")
+        return Path(override)
+    places = [folder / name for folder in folders for name in kind.names if (folder / name).is_file()]
+    candidates = list({place.resolve(): place for place in places}.values())
+    if len(candidates) > 1:
+        names = ", ".join(map(str, candidates))
+        raise InvalidArgumentError(
+            f"several files may be the {kind.title}: {names}; pass --{kind.option} with one of them"
+        )
+    return candidates[0] if candidates else None

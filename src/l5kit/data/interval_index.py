@@ -1,0 +1,52 @@
+"""Which record owns which rows: the intervals of one field, looked up the other way round."""
+
+from typing import Self
+
+import numpy as np
+
+from l5kit._types import Int64Array
+
+
+class IntervalIndex:
+    """Intervals of records, which may be damaged.
+
+    Args:
+        parents: Index of the record of each interval, ascending, (P,).
+        bounds: First row and end row of each interval, (P, 2).
+
+    Attributes:
+        parents: As given.
+        bounds: As given.
+    """
+
+    def __init__(self, parents: Int64Array, bounds: Int64Array) -> None:
+        self.parents = parents
+        self.bounds = bounds
+        filled = np.flatnonzero(bounds[:, 0] < bounds[:, 1])
+        self._order = filled[np.argsort(bounds[filled, 0], kind="stable")]
+        self._starts = bounds[self._order, 0]
+
+    @classmethod
+    def from_blocks(cls, blocks: list[tuple[int, Int64Array]]) -> Self:
+        """Return the index of intervals that come in blocks of (first record, intervals (B, 2))."""
+        parents = [np.arange(start, start + len(bounds), dtype=np.int64) for start, bounds in blocks]
+        all_bounds = [bounds for _, bounds in blocks]
+        if not blocks:
+            return cls(np.empty(0, dtype=np.int64), np.empty((0, 2), dtype=np.int64))
+        return cls(np.concatenate(parents), np.concatenate(all_bounds))
+
+    def used_end(self, length: int) -> int:
+        """Return the end of the last interval that lies within ``length`` rows."""
+        starts, stops = self.bounds[:, 0], self.bounds[:, 1]
+        inside = stops[(starts >= 0) & (starts <= stops) & (stops <= length)]
+        return int(inside.max(initial=0))
+
+    def owners(self, rows: Int64Array) -> Int64Array:
+        """Return the record that each row (N,) belongs to, -1 where none; of overlapping ones the last to start."""
+        if len(self._order) == 0:
+            return np.full(len(rows), -1, dtype=np.int64)
+        position = np.searchsorted(self._starts, rows, side="right") - 1
+        interval = self._order[np.maximum(position, 0)]
+        owned = (position >= 0) & (rows < self.bounds[interval, 1])
+        owners: Int64Array = np.where(owned, self.parents[interval], -1)
+        return owners

@@ -1,0 +1,26 @@
+"""A progress bar for long work."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from l5kit.data.save import Progress
+
+
+@contextmanager
+def show_progress(title: str, *, visible: bool) -> Iterator[Progress]:
+    """Give a callable that moves a bar on standard error; the bar vanishes at the end.
+
+    Args:
+        title: Text before the bar.
+        visible: Show it, if standard error is a terminal.
+    """
+    if not (visible and sys.stderr.isatty()):
+        yield lambda done, total: None
+        return
+    from rich.console import Console  # here, so that opening a dataset does not load it
+    from rich.progress import Progress as ProgressBar
+
+    with ProgressBar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,106 @@
+"""Views of some scenes, or of the first frames of scenes, of a dataset without copying it."""
+
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import Int64Array, RecordArray
+from l5kit.data.layout import FACE_INTERVAL
+from l5kit.data.record_sequence import require_within, rows_of
+from l5kit.data.record_view import Segments
+from l5kit.data.zarr_dataset import ChunkedDataset, view_of
+
+_CHILD_INTERVALS = {"agents": "agent_index_interval", "tl_faces": FACE_INTERVAL}
+
+
+def view_of_scenes(dataset: ChunkedDataset, scene_indices: Int64Array) -> ChunkedDataset:
+    """Return a view of some scenes of a dataset, in the given order, with all interval fields shifted.
+
+    Args:
+        dataset: Opened dataset.
+        scene_indices: The scenes, (N,), not negative. Consecutive ones are kept in one piece.
+
+    Raises:
+        CorruptedDataError: Intervals leave the arrays, or a file that holds them is damaged.
+    """
+    indices = np.asarray(scene_indices, dtype=np.int64)
+    intervals = _scene_intervals(dataset)[indices]
+    breaks = (np.diff(indices) != 1) | (intervals[1:, 0] != intervals[:-1, 1])
+    first = np.concatenate(([0], np.flatnonzero(breaks) + 1)) if len(indices) else np.empty(0, dtype=np.int64)
+    last = np.concatenate((first[1:], [len(indices)])) - 1 if len(indices) else first
+    frames = np.stack([intervals[first, 0], intervals[last, 1]], axis=1)
+    scenes = np.stack([indices[first], indices[last] + 1], axis=1)
+    shifts = {"frame_index_interval": _new_starts(frames) - frames[:, 0]}
+    return ChunkedDataset.in_memory(
+        scenes=view_of([dataset.scenes], _segments(scenes, shifts), "scenes"), **_frame_views(dataset, frames)
+    )
+
+
+def view_of_first_frames(dataset: ChunkedDataset, num_frames: int) -> ChunkedDataset:
+    """Return a view of the first frames of every scene of a dataset; host and times of the scenes stay.
+
+    Args:
+        dataset: Opened dataset.
+        num_frames: Frames of each scene; a scene with fewer keeps them all.
+
+    Raises:
+        CorruptedDataError: Intervals leave the arrays, or a file that holds them is damaged.
+    """
+    frames = _scene_intervals(dataset)
+    frames[:, 1] = np.minimum(frames[:, 1], frames[:, 0] + num_frames)
+    scenes = np.array(rows_of(dataset.scenes, slice(0, len(dataset.scenes)), strict=True))
+    starts = _new_starts(frames)
+    scenes["frame_index_interval"] = np.stack([starts, starts + frames[:, 1] - frames[:, 0]], axis=1)
+    return ChunkedDataset.in_memory(scenes=scenes, **_frame_views(dataset, frames))
+
+
+def _scene_intervals(dataset: ChunkedDataset) -> Int64Array:
+    """Return a copy of the frame intervals of all scenes, (N, 2), all within the frames."""
+    scenes = rows_of(dataset.scenes, slice(0, len(dataset.scenes)), strict=True)
+    intervals: Int64Array = scenes["frame_index_interval"].astype(np.int64)
+    _require_all_within(dataset.frames, intervals)
+    return intervals
+
+
+def _frame_views(dataset: ChunkedDataset, frames: Int64Array) -> dict[str, Any]:
+    """Return views of the frames in ranges (S, 2), and of what they hold."""
+    views, shifts = {}, {}
+    filled = frames[:, 1] > frames[:, 0]
+    opening = _records_at(dataset.frames, frames[filled, 0])
+    closing = _records_at(dataset.frames, frames[filled, 1] - 1)
+    for attribute, field in _CHILD_INTERVALS.items():
+        ranges = np.zeros_like(frames)
+        if field in (opening.dtype.names or ()):
+            ranges[filled] = np.stack([opening[field][:, 0], closing[field][:, 1]], axis=1)
+        array = getattr(dataset, attribute)
+        _require_all_within(array, ranges)
+        shifts[field] = _new_starts(ranges) - ranges[:, 0]
+        views[attribute] = view_of([array], _segments(ranges, {}), attribute)
+    return {"frames": view_of([dataset.frames], _segments(frames, shifts), "frames"), **views}
+
+
+def _records_at(frames: Any, rows: Int64Array) -> RecordArray:
+    """Return single frames; a file that is missing is an error."""
+    records = np.zeros(len(rows), dtype=frames.dtype)
+    for position in np.argsort(rows, kind="stable"):
+        row = int(rows[position])
+        records[position] = rows_of(frames, slice(row, row + 1), strict=True)[0]
+    return records
+
+
+def _require_all_within(array: Any, ranges: Int64Array) -> None:
+    bad = (ranges[:, 0] < 0) | (ranges[:, 1] < ranges[:, 0]) | (ranges[:, 1] > len(array))
+    if bad.any():
+        start, stop = ranges[int(np.argmax(bad))].tolist()
+        require_within(array, slice(start, stop))
+
+
+def _new_starts(ranges: Int64Array) -> Int64Array:
+    """Return where each of some ranges (S, 2) starts when they are strung together."""
+    lengths = ranges[:, 1] - ranges[:, 0]
+    starts: Int64Array = np.cumsum(lengths) - lengths
+    return starts
+
+
+def _segments(ranges: Int64Array, shifts: dict[str, Int64Array]) -> Segments:
+    return Segments(np.zeros(len(ranges), dtype=np.int64), ranges[:, 0].copy(), ranges[:, 1].copy(), shifts)

@@ -1,0 +1,156 @@
+"""Concatenate, split and shorten datasets on disk.
+
+Each output is written under a temporary name and renamed when it is complete.
+"""
+
+import math
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from zarr.core.sync import sync
+
+from l5kit._types import Int64Array
+from l5kit.data.layout import ARRAYS
+from l5kit.data.progress import show_progress
+from l5kit.data.record_view import RecordView, Segments
+from l5kit.data.save import save_arrays
+from l5kit.data.scene_view import view_of_first_frames, view_of_scenes
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import InvalidArgumentError
+
+GIGABYTE = 1024**3
+"""Bytes in what ``split_size_GB`` counts."""
+
+
+def zarr_concat(input_zarrs: Sequence[str], output_zarr: str, *, verbose: bool = True) -> None:
+    """Write one dataset that holds the scenes of several, one after the other, with all intervals shifted.
+
+    Inputs without scenes add nothing. Those that cannot be opened are left out with a ``RuntimeWarning``.
+
+    Args:
+        input_zarrs: Paths of the inputs; an empty list gives an empty dataset.
+        output_zarr: Path of the new dataset.
+        verbose: Show a progress bar on a terminal.
+
+    Raises:
+        InvalidArgumentError: There is something at ``output_zarr``.
+        CorruptedDataError: A file of an input is damaged; nothing is written.
+    """
+    if os.path.exists(output_zarr):
+        raise InvalidArgumentError(f"output_zarr {output_zarr!r} exists; choose another path or remove it")
+    opened = (_open_or_skip(path) for path in input_zarrs)
+    views = [view_of_scenes(dataset, _all_scenes(dataset)) for dataset in opened if dataset is not None]
+    joined = ChunkedDataset.concatenate(views) if views else ChunkedDataset.in_memory()
+    _save(joined, output_zarr, title="Concatenating", verbose=verbose)
+
+
+def zarr_split(
+    input_zarr: str, output_path: str, split_infos: Sequence[Mapping[str, Any]], *, verbose: bool = True
+) -> list[tuple[int, int]]:
+    """Write a dataset in several parts of consecutive scenes.
+
+    A part of g GB gets floor(g / total GB of the input's files * number of scenes) scenes; the last gets the rest.
+
+    Args:
+        input_zarr: Path of the dataset.
+        output_path: Folder for the parts, which replace those that are there.
+        split_infos: For each part its ``name`` and its ``split_size_GB`` (in units of 1024^3 bytes), -1 in the last.
+        verbose: Show a progress bar on a terminal.
+
+    Returns:
+        First scene and end scene of each part.
+
+    Raises:
+        InvalidArgumentError: The last size is not -1, or a part would have no scene.
+    """
+    if len(split_infos) == 0 or split_infos[-1]["split_size_GB"] != -1:
+        raise InvalidArgumentError(f"the last of split_infos must have split_size_GB -1 (the rest), got {split_infos}")
+    targets = [os.path.join(output_path, info["name"]) for info in split_infos]
+    if len(set(targets)) < len(targets) or os.path.abspath(input_zarr) in map(os.path.abspath, targets):
+        raise InvalidArgumentError(f"split_infos must have names that differ and are not the input's, got {targets}")
+    dataset = ChunkedDataset(input_zarr).open()
+    sizes_gb = [info["split_size_GB"] for info in split_infos[:-1]]
+    cuts = _cut_by_size(sizes_gb, num_scenes=len(dataset.scenes), total_gb=_num_bytes(dataset) / GIGABYTE)
+    for target, (start, end) in zip(targets, cuts, strict=True):
+        part = view_of_scenes(dataset, np.arange(start, end))
+        _save(part, target, title=f"Writing {os.path.basename(target)}", verbose=verbose)
+    return cuts
+
+
+def zarr_scenes_chop(input_zarr: str, output_zarr: str, num_frames_to_copy: int, *, verbose: bool = True) -> None:
+    """Write a dataset with the first frames of every scene; host and times of the scenes stay as they are.
+
+    Args:
+        input_zarr: Path of the dataset.
+        output_zarr: Path of the new dataset, which replaces one that is there.
+        num_frames_to_copy: Frames of each scene, at least 1.
+        verbose: Show a progress bar on a terminal.
+
+    Raises:
+        InvalidArgumentError: A scene has fewer frames, or ``num_frames_to_copy`` is less than 1.
+    """
+    if num_frames_to_copy < 1:
+        raise InvalidArgumentError(f"num_frames_to_copy must be at least 1, got {num_frames_to_copy}")
+    dataset = ChunkedDataset(input_zarr).open()
+    num_frames: Int64Array = np.diff(dataset.scenes["frame_index_interval"], axis=1)[:, 0]
+    if (num_frames < num_frames_to_copy).any():
+        scene = int(np.argmin(num_frames))
+        raise InvalidArgumentError(
+            f"num_frames_to_copy is {num_frames_to_copy}, but scene {scene} of {input_zarr!r} has only "
+            f"{num_frames[scene]} frames; use that or fewer"
+        )
+    chopped = view_of_first_frames(dataset, num_frames_to_copy)
+    _save(chopped, output_zarr, title="Chopping", verbose=verbose)
+
+
+def _open_or_skip(path: str) -> ChunkedDataset | None:
+    try:
+        return ChunkedDataset(path).open()
+    except (ValueError, KeyError) as error:
+        warnings.warn(f"input {path!r} is left out: {error}", RuntimeWarning, stacklevel=4)
+        return None
+
+
+def _all_scenes(dataset: ChunkedDataset) -> Int64Array:
+    return np.arange(len(dataset.scenes), dtype=np.int64)
+
+
+def _cut_by_size(sizes_gb: Sequence[float], *, num_scenes: int, total_gb: float) -> list[tuple[int, int]]:
+    """Return first and end scene of parts of the given sizes, and of the rest."""
+    counts = [math.floor(num_scenes * size_gb / total_gb) for size_gb in sizes_gb]
+    counts.append(num_scenes - sum(counts))
+    if min(counts) < 1:
+        raise InvalidArgumentError(
+            f"sizes {list(sizes_gb)} GB (and the rest) of a dataset of {total_gb:.6g} GB and {num_scenes} scenes give "
+            f"{counts} scenes; each part needs at least one: change split_size_GB"
+        )
+    ends = np.cumsum(counts).tolist()
+    return list(zip([0, *ends[:-1]], ends, strict=True))
+
+
+def _num_bytes(dataset: ChunkedDataset) -> int:
+    """Return the size of all files of an opened dataset."""
+    path = Path(dataset.path)
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    if path.is_file():
+        return path.stat().st_size
+    return int(sync(dataset.root.store.getsize_prefix("")))
+
+
+def _save(dataset: ChunkedDataset, path: str, *, title: str, verbose: bool) -> None:
+    """Write a dataset in the record types of the format, replacing one that is there."""
+    arrays = {key: _as_standard(getattr(dataset, name), dtype) for key, (name, dtype, _) in ARRAYS.items()}
+    with show_progress(title, visible=verbose) as progress:
+        save_arrays(arrays, Path(path), overwrite=True, progress=progress)
+
+
+def _as_standard(array: Any, dtype: Any) -> Any:
+    if array.dtype == np.dtype(dtype):
+        return array
+    zero = np.zeros(1, dtype=np.int64)
+    return RecordView([array], Segments(zero, zero, zero + len(array)), dtype=dtype)
