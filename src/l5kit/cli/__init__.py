@@ -1,1 +1,1 @@
-"""l5kit.cli."""
+"""The ``l5kit`` command."""

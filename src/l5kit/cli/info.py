@@ -1,0 +1,44 @@
+"""``l5kit info``: what a dataset holds."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from l5kit.cli.options import AerialOption, DatasetArgument, JsonOption, MapOption, MetaOption
+from l5kit.cli.output import print_facts, print_json, remark
+from l5kit.data.checksums import compute_checksums
+from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.visualization.facts import map_counts, summary_facts
+
+
+def info(
+    path: DatasetArgument,
+    as_json: JsonOption = False,
+    checksums: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the SHA-256 digests of the dataset's files as JSON.")
+    ] = None,
+    map_path: MapOption = None,
+    meta: MetaOption = None,
+    aerial: AerialOption = None,
+) -> None:
+    """Show what a dataset holds, and where its map, aerial picture and meta.json are."""
+    files = find_dataset_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
+    dataset = ChunkedDataset(files.dataset).open()
+    if checksums is not None:
+        digests = compute_checksums(dataset)
+        checksums.write_text(json.dumps(digests, indent=2) + "\n", "utf-8")
+        remark(f"digests of {len(digests)} files written to {checksums}")
+    summary, on_map = dataset.summary(), map_counts(files)
+    if as_json:
+        print_json({"files": asdict(files), "summary": asdict(summary), "map": on_map or None})
+        return
+    map_facts = {f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in on_map.items()}
+    print_facts(str(files.dataset), summary_facts(summary) | map_facts)
+    places = {"Semantic map": files.semantic_map, "meta.json": files.meta, "Aerial picture": files.aerial}
+    print_facts("Files", {name: "not found" if place is None else place for name, place in places.items()})
+    for note in files.notes:
+        remark(f"note: {note}")

@@ -1,0 +1,75 @@
+"""The ``l5kit`` command: its commands, and the options before them."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from l5kit import __version__
+from l5kit.cli.demo import demo
+from l5kit.cli.info import info
+from l5kit.cli.mask import mask
+from l5kit.cli.render import render
+from l5kit.cli.reporting import DEBUG_OPTION, ReportingCommand, request_traceback
+from l5kit.cli.synth import synth
+from l5kit.cli.validate import validate
+
+
+def _examples(*lines: str) -> str:
+    return "\n\n".join(("Examples:", *lines))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"l5kit {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    ctx: typer.Context,
+    version: Annotated[  # noqa: ARG001 - handled by its callback
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option(DEBUG_OPTION, help="Show the traceback of an error. May also stand after the command.")
+    ] = False,
+) -> None:
+    """Look into logs of self-driving cars, sample from them, and draw them.
+
+    PATH is a dataset folder or a .zarr; map, aerial picture and meta.json are looked for inside, beside and one level
+    above it. Exit status: 0 done, 1 an error or findings, 2 a wrong call.
+    """
+    if debug:
+        request_traceback(ctx)
+
+
+def make_app() -> typer.Typer:
+    """Return the command with all its commands."""
+    app = typer.Typer(
+        name="l5kit",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        epilog=_examples("l5kit demo", "l5kit info city --json", "l5kit COMMAND --help  shows examples of a command"),
+    )
+    app.callback()(_root)
+    commands: dict[Callable[..., None], tuple[str, ...]] = {
+        demo: ("l5kit demo", "l5kit demo --data prediction-dataset --out pictures"),
+        synth: ("l5kit synth city", "l5kit synth city --seed 7 --scenes 20 --train-scenes 100 --overwrite"),
+        info: ("l5kit info city", "l5kit info city --json", "l5kit info city --checksums digests.json"),
+        validate: ("l5kit validate city", "l5kit validate city/scenes/sample.zarr --checksums digests.json"),
+        mask: ("l5kit mask city", "l5kit mask city --json", "l5kit mask city/scenes/sample.zarr --store"),
+        render: (
+            "l5kit render city --scene 1 --frame 50 --out frame.png",
+            "l5kit render city --scene 0 --frames 20:120:2 --out scene.gif --map-type satellite",
+            "l5kit render city --agent 12 --out agent.gif",
+        ),
+    }
+    for function, examples in commands.items():
+        app.command(cls=ReportingCommand, epilog=_examples(*examples), no_args_is_help=False)(function)
+    return app
+
+
+def run() -> None:
+    """Run the command with the arguments of the process."""
+    make_app()(prog_name="l5kit")

@@ -1,0 +1,56 @@
+"""``l5kit mask``: which agents can be trained on."""
+
+import warnings
+from typing import Annotated
+
+import typer
+
+from l5kit.cli.options import DatasetArgument, JsonOption
+from l5kit.cli.output import print_facts, print_json, print_table, remark
+from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.progress import show_progress
+from l5kit.data.zarr_dataset import ChunkedDataset
+
+
+def mask(
+    path: DatasetArgument,
+    probability: Annotated[
+        float, typer.Option(help="Least summed probability of the classes that are road users.")
+    ] = 0.5,
+    yaw: Annotated[float, typer.Option(help="Largest jump of the heading between two frames, degrees.")] = 30,
+    extent_ratio: Annotated[float, typer.Option(help="Largest jump of the size between two frames, a ratio.")] = 1.1,
+    distance: Annotated[float, typer.Option(help="Largest distance to the AV, metres.")] = 50,
+    store: Annotated[
+        bool, typer.Option("--store", help="Store the mask inside the dataset, where L5Kit 1.x looks for it.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how many agents have enough past and future frames to be trained on.
+
+    The mask behind it is read from the dataset or the user's cache folder, or computed and kept in the latter.
+    """
+    from l5kit.dataset.mask_cache import load_or_compute_mask
+    from l5kit.dataset.select_agents.selection import mask_table
+    from l5kit.dataset.select_agents.stored_mask import require_no_mask, write_mask
+    from l5kit.dataset.select_agents.thresholds import MaskThresholds
+    from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
+    from l5kit.visualization.tour_tables import MASK_COLUMNS, mask_facts, mask_rows
+
+    dataset = ChunkedDataset(find_dataset_files(path).dataset).open()
+    thresholds = MaskThresholds(probability, yaw, extent_ratio, distance)
+    rejections: dict[str, int] = {}
+    with show_progress("Agents mask", visible=True) as progress:
+        if store:
+            require_no_mask(dataset, thresholds.probability)
+            counts, report = compute_agents_mask(dataset, thresholds, progress=progress)
+            rejections = dict(sorted(report.items()))
+            remark(f"agents mask stored in {write_mask(dataset, thresholds, counts)}")
+        else:
+            warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
+            counts = load_or_compute_mask(dataset, thresholds, progress=progress)
+    facts = thresholds.as_attributes() | rejections | mask_facts(counts)
+    if as_json:
+        print_json({"dataset": dataset.path, **facts, "table": mask_table(counts).tolist()})
+        return
+    print_facts(f"Agents mask of {dataset.path}", facts)
+    print_table("Agent rows by past and future frames of their track", MASK_COLUMNS, mask_rows(counts))

@@ -1,0 +1,20 @@
+"""Arguments and options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DatasetArgument = Annotated[
+    Path, typer.Argument(metavar="PATH", help="Dataset folder, or one .zarr (folder or zip file) in it.")
+]
+MapOption = Annotated[
+    Path | None, typer.Option("--map", metavar="FILE", help="Semantic map; by default it is looked for.")
+]
+MetaOption = Annotated[
+    Path | None, typer.Option("--meta", metavar="FILE", help="meta.json; by default it is looked for.")
+]
+AerialOption = Annotated[
+    Path | None, typer.Option("--aerial", metavar="FILE", help="Aerial picture; by default it is looked for.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else.")]

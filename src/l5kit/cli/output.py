@@ -1,0 +1,62 @@
+"""What commands print: tables for people on standard output, JSON for machines, remarks on standard error."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+_WIDTH_WITHOUT_TERMINAL = 120
+
+
+def print_json(content: Any) -> None:
+    """Print JSON on standard output, which must hold nothing else then."""
+    print(json.dumps(content, indent=2, default=str))
+
+
+def print_line(text: str) -> None:
+    """Print a line on standard output, never broken."""
+    print(text)
+
+
+def remark(text: str) -> None:
+    """Print a line on standard error, so that standard output stays what was asked for."""
+    print(text, file=sys.stderr)
+
+
+def print_facts(title: str, facts: Mapping[str, Any]) -> None:
+    """Print names and values, one a line."""
+    table = Table(show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name, str(value))
+    _print_titled(title, table)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table whose first column is aligned to the left and whose other ones to the right."""
+    table = Table()
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="right" if place else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    _print_titled(title, table)
+
+
+def print_texts(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of texts, all aligned to the left."""
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*row)
+    _print_titled(title, table)
+
+
+def _print_titled(title: str, table: Table) -> None:
+    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
+    console = Console(markup=False, highlight=False, width=width)
+    console.print(title, style="bold", soft_wrap=True)
+    console.print(table)
+    console.print()

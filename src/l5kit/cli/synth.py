@@ -1,0 +1,44 @@
+"""``l5kit synth``: make a city."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from l5kit.cli.output import print_facts
+from l5kit.data.progress import show_progress
+from l5kit.synthetic.city import make_city
+from l5kit.synthetic.params import CityParams
+
+
+def synth(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
+    seed: Annotated[int, typer.Option(help="Decides everything random; the same seed gives the same files.")] = 0,
+    scenes: Annotated[int, typer.Option(help="Scenes of scenes/sample.zarr.")] = CityParams.num_scenes,
+    train_scenes: Annotated[int, typer.Option(help="Scenes of scenes/train.zarr.")] = CityParams.num_train_scenes,
+    validate_scenes: Annotated[
+        int, typer.Option(help="Scenes of scenes/validate.zarr.")
+    ] = CityParams.num_validate_scenes,
+    frames: Annotated[int, typer.Option(help="Frames of each scene, 10 a second.")] = CityParams.num_frames,
+    town_size: Annotated[float, typer.Option(help="Side of the square town, metres.")] = CityParams.town_size,
+    density: Annotated[
+        float, typer.Option(help="Traffic; 1 gives about 80 agents a frame.")
+    ] = CityParams.traffic_density,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it is there.")] = False,
+) -> None:
+    """Make a city: a complete dataset folder of a town that does not exist, with traffic, map and aerial picture."""
+    with show_progress("Driving", visible=True) as progress:
+        city = make_city(
+            out,
+            seed=seed,
+            num_scenes=scenes,
+            num_train_scenes=train_scenes,
+            num_validate_scenes=validate_scenes,
+            town_size=town_size,
+            traffic_density=density,
+            num_frames=frames,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    files = {**city.scenes, "semantic map": city.semantic_map, "aerial picture": city.aerial_map, "meta": city.meta}
+    print_facts(f"City in {city.path}", files)

@@ -1,0 +1,63 @@
+"""``l5kit validate``: what is wrong in a dataset."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from l5kit.cli.options import DatasetArgument, JsonOption
+from l5kit.cli.output import print_json, print_line, print_texts
+from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.finding import Finding
+from l5kit.data.path_validation import validate_path
+from l5kit.data.progress import show_progress
+from l5kit.errors import ConfigError
+
+
+def validate(
+    path: DatasetArgument,
+    as_json: JsonOption = False,
+    checksums: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Digests that `l5kit info PATH --checksums FILE` has written.")
+    ] = None,
+) -> None:
+    """Check every file and record of a dataset; exit status 1 if anything is wrong."""
+    files = find_dataset_files(path)
+    digests = None if checksums is None else _read_digests(checksums)
+    with show_progress("Checking", visible=True) as progress:
+        findings = validate_path(files.dataset, checksums=digests, progress=progress)
+    if as_json:
+        print_json({"dataset": files.dataset, "findings": [asdict(finding) for finding in findings]})
+    elif findings:
+        print_texts(str(files.dataset), ("", "Check", "Where", "What"), [_cells(finding) for finding in findings])
+    else:
+        print_line(f"{files.dataset}: nothing wrong found")
+    if findings:
+        raise typer.Exit(1)
+
+
+def _cells(finding: Finding) -> list[str]:
+    places = {"scene": finding.scene, "frame": finding.frame, "row": finding.row}
+    where = " ".join(f"{name} {index}" for name, index in places.items() if index is not None)
+    file = "" if finding.file is None or finding.file in finding.message else f" ({finding.file})"
+    return [finding.severity, finding.check, where, f"{finding.message}{file}"]
+
+
+def _read_digests(path: Path) -> dict[str, str]:
+    """Return the digests of a file.
+
+    Raises:
+        ConfigError: The file does not hold names and digests.
+    """
+    try:
+        digests = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"--checksums {path}: the file is not valid JSON ({error})") from error
+    if not isinstance(digests, dict) or not all(isinstance(digest, str) for digest in digests.values()):
+        raise ConfigError(
+            f"--checksums {path}: the file must hold names of files and their digests; "
+            "write one with `l5kit info PATH --checksums FILE`"
+        )
+    return digests

@@ -1,0 +1,114 @@
+"""The page that shows a dataset in numbers and pictures, in one file that needs no other."""
+
+import base64
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+from l5kit.visualization.files import replaced_when_complete
+
+__all__ = ["PageFigure", "PageTable", "write_page"]
+
+_TEMPLATE = "demo_page.html"
+_MEDIA_TYPES = {".gif": "image/gif", ".png": "image/png"}
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table of the page.
+
+    Attributes:
+        title: Its heading.
+        columns: Heads of the columns.
+        rows: Cells, row by row; the first of each row is its name, the others are aligned to the right.
+        note: A sentence below it.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class PageFigure:
+    """A picture of the page.
+
+    Attributes:
+        path: A PNG or GIF file, which becomes part of the page.
+        title: Its heading.
+        caption: What is seen in it.
+    """
+
+    path: Path
+    title: str
+    caption: str
+
+
+def write_page(
+    output_filepath: str | os.PathLike[str],
+    *,
+    title: str,
+    subtitle: str,
+    facts: dict[str, str],
+    figures: Sequence[PageFigure],
+    tables: Sequence[PageTable],
+    footer: str,
+) -> None:
+    """Write the page; it appears complete or not at all.
+
+    Args:
+        output_filepath: The HTML file; an older one is replaced.
+        title: Heading of the page.
+        subtitle: A line below it.
+        facts: Names and values that stand in large type.
+        figures: Pictures, in this order.
+        tables: Tables, after the pictures.
+        footer: The last line.
+
+    Raises:
+        FileNotFoundError: The folder of ``output_filepath`` or a picture does not exist.
+    """
+    template = Template(resources.files(__package__).joinpath(_TEMPLATE).read_text("utf-8"))
+    page = template.substitute(
+        title=escape(title),
+        subtitle=escape(subtitle),
+        facts="\n".join(_fact(name, value) for name, value in facts.items()),
+        figures="\n".join(_figure(figure) for figure in figures),
+        tables="\n".join(_table(table) for table in tables),
+        footer=escape(footer),
+    )
+    with replaced_when_complete(output_filepath) as path:
+        path.write_text(page, "utf-8")
+
+
+def _fact(name: str, value: str) -> str:
+    return f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
+
+
+def _figure(figure: PageFigure) -> str:
+    data = base64.b64encode(figure.path.read_bytes()).decode("ascii")
+    source = f"data:{_MEDIA_TYPES[figure.path.suffix]};base64,{data}"
+    return (
+        f'<figure><h2>{escape(figure.title)}</h2><img src="{source}" alt="{escape(figure.title)}">'
+        f"<figcaption>{escape(figure.caption)}</figcaption></figure>"
+    )
+
+
+def _table(table: PageTable) -> str:
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in table.columns)
+    body = "\n".join(_row(row) for row in table.rows)
+    note = f"<p>{escape(table.note)}</p>" if table.note else ""
+    return (
+        f'<section><h2>{escape(table.title)}</h2><div class="wide"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>{note}</section>"
+    )
+
+
+def _row(cells: Sequence[str]) -> str:
+    name, *values = cells
+    return f'<tr><th scope="row">{escape(name)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in values) + "</tr>"

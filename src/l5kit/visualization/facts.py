@@ -1,0 +1,42 @@
+"""What a dataset and its map hold, in names and values for tables and pages."""
+
+from l5kit.configs.config import load_matrix, load_metadata
+from l5kit.data.dataset_files import DatasetFiles
+from l5kit.data.dataset_summary import DatasetSummary
+from l5kit.data.map_api import MapAPI
+
+__all__ = ["map_counts", "summary_facts"]
+
+
+def summary_facts(summary: DatasetSummary) -> dict[str, str]:
+    """Return names and values of what a dataset holds."""
+    return {
+        "Scenes": f"{summary.num_scenes:,}",
+        "Frames": f"{summary.num_frames:,}",
+        "Agent rows": f"{summary.num_agents:,}",
+        "Traffic light rows": f"{summary.num_tl_faces:,}",
+        "Recorded time": _duration(3600 * summary.total_time_h),
+        "Frames per scene": f"{summary.frames_per_scene:.1f}",
+        "Agents per frame": f"{summary.agents_per_frame:.1f}",
+        "Frame rate": f"{summary.frequency_hz:.2f} Hz",
+    }
+
+
+def map_counts(files: DatasetFiles) -> dict[str, int]:
+    """Return the numbers of lanes and crosswalks that the semantic map has; empty without a map or meta.json.
+
+    Raises:
+        ConfigError: meta.json has no matrix ``world_to_ecef``.
+        CorruptedDataError: The map cannot be read.
+    """
+    if files.semantic_map is None or files.meta is None:
+        return {}
+    world_to_ecef = load_matrix(load_metadata(str(files.meta)), "world_to_ecef", path=str(files.meta))
+    bounds = MapAPI(str(files.semantic_map), world_to_ecef).bounds_info
+    return {kind: len(bounds[kind]["ids"]) for kind in ("lanes", "crosswalks")}
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,96 @@
+"""Configurations that fit the files of a dataset, for samples that people look at or measure."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from l5kit.data.dataset_files import DatasetFiles
+from l5kit.errors import UnsupportedValueError
+
+__all__ = ["MAP_KINDS", "SampleForm", "available_map_kinds", "sample_config"]
+
+MAP_KINDS: Final = {"semantic": "py_semantic", "satellite": "py_satellite", "box": "box_debug"}
+"""What boxes are drawn over, and the ``raster_params.map_type`` of each: the map, the aerial picture, nothing."""
+
+_FILES_OF_KIND: Final = {"semantic": ("semantic_map", "meta"), "satellite": ("aerial", "meta"), "box": ()}
+
+
+@dataclass(frozen=True)
+class SampleForm:
+    """Size of the raster and length of the trajectories; the defaults are usual ones for training.
+
+    Attributes:
+        raster_size_px: Width and height.
+        pixel_size_m: Metres per pixel.
+        ego_center: Where the AV or agent sits, as fractions of width and height.
+        history_num_frames: Past frames that are drawn, 10 a second.
+        future_num_frames: Length of the target trajectory in frames.
+        filter_agents_threshold: Strict lower bound of the summed probability of the classes that are drawn.
+    """
+
+    raster_size_px: tuple[int, int] = (224, 224)
+    pixel_size_m: float = 0.5
+    ego_center: tuple[float, float] = (0.25, 0.5)
+    history_num_frames: int = 10
+    future_num_frames: int = 50
+    filter_agents_threshold: float = 0.5
+
+
+def available_map_kinds(files: DatasetFiles) -> tuple[str, ...]:
+    """Return which of ``semantic`` and ``satellite`` the files allow; ``("box",)`` where they allow neither."""
+    kinds = tuple(kind for kind in ("semantic", "satellite") if not _missing_files(files, kind))
+    return kinds or ("box",)
+
+
+def sample_config(files: DatasetFiles, *, map_kind: str, form: SampleForm) -> dict[str, Any]:
+    """Return the configuration of samples over one kind of map.
+
+    Its paths are whole ones, to be used with ``LocalDataManager("")``. Satellite pictures that leave the aerial
+    picture are padded with black.
+
+    Args:
+        files: Where the dataset, its map, its aerial picture and its meta.json lie.
+        map_kind: One of :data:`MAP_KINDS`.
+        form: Size of the raster and length of the trajectories.
+
+    Raises:
+        UnsupportedValueError: There is no such kind of map.
+        FileNotFoundError: The dataset came without a file that this kind needs.
+    """
+    if map_kind not in MAP_KINDS:
+        raise UnsupportedValueError(f"map_kind is {map_kind!r}; allowed are {', '.join(MAP_KINDS)}")
+    if missing := _missing_files(files, map_kind):
+        raise FileNotFoundError(
+            f"pictures of map kind {map_kind!r} need {' and '.join(missing)}, and none was found for {files.dataset}; "
+            "put it beside the dataset, name it, or take map kind 'box'"
+        )
+    return {
+        "model_params": {
+            "history_num_frames": form.history_num_frames,
+            "future_num_frames": form.future_num_frames,
+            "step_time": 0.1,
+            "render_ego_history": True,
+        },
+        "raster_params": {
+            "map_type": MAP_KINDS[map_kind],
+            "raster_size": list(form.raster_size_px),
+            "pixel_size": [form.pixel_size_m, form.pixel_size_m],
+            "ego_center": list(form.ego_center),
+            "set_origin_to_bottom": True,
+            "semantic_map_key": _whole_path(files.semantic_map),
+            "satellite_map_key": _whole_path(files.aerial),
+            "dataset_meta_key": _whole_path(files.meta),
+            "satellite_out_of_bounds": "pad",
+            "filter_agents_threshold": form.filter_agents_threshold,
+            "disable_traffic_light_faces": False,
+        },
+    }
+
+
+def _missing_files(files: DatasetFiles, map_kind: str) -> list[str]:
+    """Return the names of what a kind of map needs and the dataset lacks."""
+    names = {"semantic_map": "a semantic map", "aerial": "an aerial picture", "meta": "a meta.json"}
+    return [names[field] for field in _FILES_OF_KIND[map_kind] if getattr(files, field) is None]
+
+
+def _whole_path(path: Any) -> str:
+    return "" if path is None else str(path)

@@ -1,0 +1,67 @@
+"""Samples as pictures: the raster in colour, with the trajectories of the AV or agent in it."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from l5kit._types import Float64Array, NumericArray, UInt8Array
+from l5kit.geometry.transform import transform_points
+from l5kit.rasterization.rasterizer import Rasterizer
+from l5kit.visualization.text import draw_text
+from l5kit.visualization.utils import TARGET_POINTS_COLOR, draw_trajectory
+
+__all__ = ["HISTORY_POINTS_COLOR", "captioned", "sample_picture"]
+
+HISTORY_POINTS_COLOR: Final = (255, 140, 0)
+"""RGB orange."""
+
+_CAPTION_INK = (255, 255, 255)
+_CAPTION_OUTLINE = (20, 24, 30)
+_CAPTION_PLACE_PX = (8.0, 6.0)
+
+
+def sample_picture(
+    sample: Mapping[str, Any], rasterizer: Rasterizer, *, with_trajectories: bool = True, radius_px: int = 2
+) -> UInt8Array:
+    """Return a sample of ``EgoDataset`` or ``AgentDataset`` as a picture.
+
+    The known positions of the past are orange dots, those of the future (the target) magenta ones over them.
+
+    Args:
+        sample: With ``image`` (C, H, W); for trajectories also ``raster_from_agent``, positions and availabilities.
+        rasterizer: The one that drew the image.
+        with_trajectories: Whether the dots are drawn.
+        radius_px: Of the dots.
+
+    Returns:
+        RGB ``[H, W, 3]``, the caller's to change.
+    """
+    picture = np.array(rasterizer.to_rgb(np.asarray(sample["image"]).transpose(1, 2, 0)))
+    if with_trajectories:
+        past_px = _known_points_px(sample, "history")
+        future_px = _known_points_px(sample, "target")
+        draw_trajectory(picture, past_px, HISTORY_POINTS_COLOR, radius=radius_px)
+        draw_trajectory(picture, future_px, TARGET_POINTS_COLOR, radius=radius_px)
+    return picture
+
+
+def captioned(picture: NumericArray, text: str, *, size_px: int = 14) -> UInt8Array:
+    """Return a copy of a picture with a line of text in its upper left corner, legible on any ground."""
+    return draw_text(
+        picture,
+        [text],
+        np.array([_CAPTION_PLACE_PX]),
+        rgb_color=_CAPTION_INK,
+        size_px=size_px,
+        outline_rgb=_CAPTION_OUTLINE,
+    )
+
+
+def _known_points_px(sample: Mapping[str, Any], which: str) -> Float64Array:
+    """Return the available positions of the history or target as (column, row), ``[N, 2]``."""
+    positions_m = np.asarray(sample[f"{which}_positions"], dtype=np.float64)
+    is_known = np.asarray(sample[f"{which}_availabilities"]) > 0
+    if not is_known.any():
+        return np.zeros((0, 2))
+    return transform_points(positions_m[is_known], np.asarray(sample["raster_from_agent"], dtype=np.float64))

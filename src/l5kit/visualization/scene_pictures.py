@@ -1,0 +1,195 @@
+"""Scenes as series of pictures that follow the AV or one agent."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from l5kit._types import Int64Array, UInt8Array
+from l5kit.data.dataset_files import DatasetFiles
+from l5kit.data.filter import _get_label_filter
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.ego import EgoDataset
+from l5kit.errors import IndexOutOfRangeError, TrackNotFoundError
+from l5kit.rasterization.rasterizer_builder import build_rasterizer
+from l5kit.visualization.sample_config import SampleForm, sample_config
+from l5kit.visualization.sample_pictures import captioned, sample_picture
+
+__all__ = ["PICTURE_FORM", "ScenePainter", "frames_of_track", "frames_to_draw", "num_frames_of"]
+
+PICTURE_FORM = SampleForm(
+    raster_size_px=(640, 480), pixel_size_m=0.15, ego_center=(0.35, 0.5), history_num_frames=10, future_num_frames=50
+)
+"""Rasters that are larger and finer than those models are trained on."""
+
+
+class ScenePainter:
+    """Draws frames of a dataset, seen from the AV or from an agent, with past and future trajectory.
+
+    Args:
+        files: Where the map, the aerial picture and meta.json lie.
+        dataset: The opened dataset.
+        map_kind: ``semantic``, ``satellite`` or ``box``.
+        form: Size of the pictures and length of the trajectories.
+
+    Raises:
+        UnsupportedValueError: There is no such kind of map.
+        FileNotFoundError: A file that this kind needs is missing.
+    """
+
+    def __init__(
+        self, files: DatasetFiles, dataset: ChunkedDataset, *, map_kind: str, form: SampleForm = PICTURE_FORM
+    ) -> None:
+        cfg = sample_config(files, map_kind=map_kind, form=form)
+        self.rasterizer = build_rasterizer(cfg, LocalDataManager(""))
+        self.samples = EgoDataset(cfg, dataset, self.rasterizer)
+        self.form = form
+
+    def picture(
+        self,
+        scene_index: int,
+        frame_index: int,
+        track_id: int | None = None,
+        *,
+        with_trajectories: bool = True,
+        with_caption: bool = True,
+    ) -> UInt8Array:
+        """Return the picture of one frame.
+
+        Args:
+            scene_index: The scene.
+            frame_index: The frame, counted in the scene.
+            track_id: The agent in the middle; None for the AV.
+            with_trajectories: Whether past and future positions are drawn.
+            with_caption: Whether scene, frame, track and speed are written into the picture.
+
+        Returns:
+            RGB ``[H, W, 3]``.
+
+        Raises:
+            IndexOutOfRangeError: There is no such scene or frame.
+            TrackNotFoundError: The agent is not in the frame, or does not pass the label filter.
+        """
+        self._require_frame(scene_index, frame_index)
+        sample = self.samples.get_frame(scene_index, frame_index, track_id)
+        picture = sample_picture(sample, self.rasterizer, with_trajectories=with_trajectories)
+        if not with_caption:
+            return picture
+        whom = "AV" if track_id is None else f"track {track_id}"
+        speed = f"  {float(sample['curr_speed']):.1f} m/s" if "curr_speed" in sample else ""
+        return captioned(picture, f"scene {scene_index}  frame {frame_index}  {whom}{speed}")
+
+    def film(
+        self,
+        scene_index: int,
+        frame_indices: Sequence[int],
+        track_id: int | None = None,
+        *,
+        with_trajectories: bool = True,
+        with_caption: bool = True,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[UInt8Array]:
+        """Yield the :meth:`picture` of each frame, one at a time.
+
+        Args:
+            scene_index: The scene.
+            frame_indices: The frames, counted in the scene.
+            track_id: The agent in the middle; None for the AV.
+            with_trajectories: Whether past and future positions are drawn.
+            with_caption: Whether scene, frame, track and speed are written into the picture.
+            progress: Called with the number of pictures done and of all.
+        """
+        for done, frame_index in enumerate(frame_indices):
+            if progress is not None:
+                progress(done, len(frame_indices))
+            yield self.picture(
+                scene_index,
+                int(frame_index),
+                track_id,
+                with_trajectories=with_trajectories,
+                with_caption=with_caption,
+            )
+
+    def _require_frame(self, scene_index: int, frame_index: int) -> None:
+        num_frames = num_frames_of(self.samples.dataset, scene_index)
+        if not 0 <= frame_index < num_frames:
+            raise IndexOutOfRangeError(
+                f"frame {frame_index} is out of range; scene {scene_index} has the frames 0 to {num_frames - 1}"
+                if num_frames
+                else f"frame {frame_index} is out of range; scene {scene_index} has no frame"
+            )
+
+
+def num_frames_of(dataset: ChunkedDataset, scene_index: int) -> int:
+    """Return the number of frames of a scene.
+
+    Raises:
+        IndexOutOfRangeError: There is no such scene.
+    """
+    if not 0 <= scene_index < len(dataset.scenes):
+        raise IndexOutOfRangeError(
+            f"scene {scene_index} is out of range; the dataset has {len(dataset.scenes)} scenes, counted from 0"
+        )
+    start, end = dataset.scenes[scene_index]["frame_index_interval"].tolist()
+    return int(end - start)
+
+
+def frames_to_draw(
+    dataset: ChunkedDataset, scene_index: int, frames: slice, *, track_id: int | None, form: SampleForm
+) -> list[int]:
+    """Return the frames of a scene, counted in it, that a slice takes and in which the agent to follow is seen.
+
+    Args:
+        dataset: An opened dataset.
+        scene_index: The scene.
+        frames: Which of its frames.
+        track_id: The agent; None for the AV, which is in all frames.
+        form: Whose label threshold the agent has to pass.
+
+    Raises:
+        IndexOutOfRangeError: There is no such scene, or the slice takes none of its frames.
+        TrackNotFoundError: The agent is in none of these frames.
+    """
+    num_frames = num_frames_of(dataset, scene_index)
+    taken = range(*frames.indices(num_frames))
+    if len(taken) == 0:
+        raise IndexOutOfRangeError(
+            f"frames {frames.start}:{frames.stop} take none of the {num_frames} frames of scene {scene_index}"
+        )
+    if track_id is None:
+        return list(taken)
+    seen = frames_of_track(dataset, scene_index, track_id, filter_agents_threshold=form.filter_agents_threshold)
+    kept = [frame_index for frame_index in seen.tolist() if frame_index in taken]
+    if not kept:
+        raise TrackNotFoundError(
+            f"track {track_id} is in none of these frames; scene {scene_index} shows it in {seen[0]} to {seen[-1]}"
+        )
+    return kept
+
+
+def frames_of_track(
+    dataset: ChunkedDataset, scene_index: int, track_id: int, *, filter_agents_threshold: float
+) -> Int64Array:
+    """Return the frames of a scene, counted in it, in which an agent is seen and passes the label filter.
+
+    Raises:
+        IndexOutOfRangeError: There is no such scene.
+        TrackNotFoundError: The agent is in none of its frames; the message names the tracks seen most often.
+    """
+    num_frames = num_frames_of(dataset, scene_index)
+    scene = dataset.get_scene_dataset(scene_index)
+    shown = _get_label_filter(scene.agents["label_probabilities"], filter_agents_threshold)
+    rows = np.flatnonzero(shown & (scene.agents["track_id"] == track_id))
+    if len(rows) == 0:
+        raise TrackNotFoundError(
+            f"track {track_id} is in no frame of scene {scene_index} above the label threshold "
+            f"{filter_agents_threshold}; the tracks seen longest are {_longest_tracks(scene.agents['track_id'][shown])}"
+        )
+    ends = scene.frames["agent_index_interval"][:num_frames, 1]
+    return np.searchsorted(ends, rows, side="right").astype(np.int64)
+
+
+def _longest_tracks(track_ids: Int64Array) -> str:
+    ids, counts = np.unique(track_ids, return_counts=True)
+    longest = ids[np.argsort(-counts, kind="stable")[:8]]
+    return ", ".join(str(track_id) for track_id in longest.tolist()) or "none"

@@ -1,0 +1,119 @@
+"""What a dataset looks like: a sheet of its most eventful samples, and a film of its most eventful seconds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import UInt8Array
+from l5kit.data.dataset_files import DatasetFiles
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.agent import AgentDataset
+from l5kit.dataset.ego import EgoDataset
+from l5kit.errors import InvalidArgumentError
+from l5kit.rasterization.rasterizer_builder import build_rasterizer
+from l5kit.visualization.contact_sheet import contact_sheet
+from l5kit.visualization.eventful import eventful_indices
+from l5kit.visualization.sample_config import SampleForm, available_map_kinds, sample_config
+from l5kit.visualization.sample_pictures import sample_picture
+from l5kit.visualization.scene_pictures import ScenePainter, num_frames_of
+
+__all__ = ["Film", "draw_contact_sheet", "draw_film"]
+
+_FORM = SampleForm(raster_size_px=(480, 340), pixel_size_m=0.2, ego_center=(0.3, 0.5))
+_FRAMES_BEFORE_EVENT = 25
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Film:
+    """Some seconds of a scene.
+
+    Attributes:
+        pictures: RGB ``[H, W, 3]``, all of one size.
+        title: Which frames of which scene they show.
+    """
+
+    pictures: list[UInt8Array]
+    title: str
+
+
+def draw_contact_sheet(
+    files: DatasetFiles, dataset: ChunkedDataset, *, columns: int = 3, progress: Progress | None = None
+) -> UInt8Array:
+    """Return one picture with eventful samples of ``EgoDataset`` and ``AgentDataset`` over every kind of map there is.
+
+    Each class has one row per kind of map, and the same moments in each of them.
+
+    Args:
+        files: Where the map, the aerial picture and meta.json lie.
+        dataset: The opened dataset, with at least one frame.
+        columns: Samples in a row.
+        progress: Called with the number of pictures done and an upper bound of all.
+
+    Raises:
+        InvalidArgumentError: The dataset has no frame.
+        SampleError: A sample cannot be made.
+    """
+    _require_frames(dataset)
+    kinds = available_map_kinds(files)
+    rasterizers = {kind: build_rasterizer(_config(files, kind), LocalDataManager("")) for kind in kinds}
+    pictures, titles = [], []
+    for dataset_class in (EgoDataset, AgentDataset):
+        plain = dataset_class(_config(files, kinds[0]), dataset, None)
+        indices = eventful_indices(plain, columns).tolist()
+        for kind in kinds:
+            samples = dataset_class(_config(files, kind), dataset, rasterizers[kind])
+            for index in indices:
+                sample = samples[index]
+                pictures.append(sample_picture(sample, rasterizers[kind]))
+                titles.append(f"{dataset_class.__name__}, {kind}: {_whereabouts(sample)}")
+                if progress is not None:
+                    progress(len(pictures), 2 * len(kinds) * columns)
+    return contact_sheet(pictures, titles=titles, columns=columns)
+
+
+def draw_film(
+    files: DatasetFiles, dataset: ChunkedDataset, *, num_frames: int = 100, progress: Progress | None = None
+) -> Film:
+    """Return pictures of consecutive frames around the most eventful moment of the AV.
+
+    Args:
+        files: Where the map, the aerial picture and meta.json lie.
+        dataset: The opened dataset, with at least one frame.
+        num_frames: Number of pictures, or all frames of a shorter scene.
+        progress: Called with the number of pictures done and of all.
+
+    Raises:
+        InvalidArgumentError: The dataset has no frame.
+        SampleError: A frame cannot be drawn.
+    """
+    _require_frames(dataset)
+    kind = available_map_kinds(files)[0]
+    painter = ScenePainter(files, dataset, map_kind=kind, form=_FORM)
+    plain = EgoDataset(_config(files, kind), dataset, None)
+    moment = plain[int(eventful_indices(plain, 1)[0])]
+    scene_index = int(moment["scene_index"])
+    length = num_frames_of(dataset, scene_index)
+    start = int(np.clip(int(moment["frame_index"]) - _FRAMES_BEFORE_EVENT, 0, max(length - num_frames, 0)))
+    frames = range(start, min(start + num_frames, length))
+    pictures = list(painter.film(scene_index, frames, progress=progress))
+    return Film(pictures, f"scene {scene_index}, frames {start} to {frames[-1]}")
+
+
+def _require_frames(dataset: ChunkedDataset) -> None:
+    if len(dataset.frames) == 0:
+        raise InvalidArgumentError(f"dataset {dataset.path!r} has no frame, so there is nothing to draw")
+
+
+def _config(files: DatasetFiles, map_kind: str) -> dict[str, Any]:
+    return sample_config(files, map_kind=map_kind, form=_FORM)
+
+
+def _whereabouts(sample: dict[str, Any]) -> str:
+    track_id = int(sample["track_id"])
+    place = f"scene {int(sample['scene_index'])}, frame {int(sample['frame_index'])}"
+    return place if track_id < 0 else f"{place}, track {track_id}"

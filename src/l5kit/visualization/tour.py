@@ -1,0 +1,99 @@
+"""A tour through the samples of a dataset that tells how many a second come out."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import Int64Array
+from l5kit.data.dataset_files import DatasetFiles
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.agent import AgentDataset
+from l5kit.dataset.ego import EgoDataset
+from l5kit.rasterization.rasterizer_builder import build_rasterizer
+from l5kit.visualization.sample_config import SampleForm, available_map_kinds, sample_config
+
+__all__ = ["SamplingSpeed", "measure_sampling"]
+
+_WARM_UP_SAMPLES = 5
+"""Not counted: they compile kernels and read the first chunks."""
+
+
+@dataclass(frozen=True)
+class SamplingSpeed:
+    """How fast one kind of dataset gave samples in this process.
+
+    Attributes:
+        dataset: Name of the class.
+        map_kind: What the boxes were drawn over.
+        num_available: Samples of the dataset.
+        num_samples: Samples that were made, in random order.
+        seconds: Time they took together.
+        image_shape: (C, H, W) of a sample's image; empty without a sample.
+    """
+
+    dataset: str
+    map_kind: str
+    num_available: int
+    num_samples: int
+    seconds: float
+    image_shape: tuple[int, ...]
+
+    @property
+    def samples_per_s(self) -> float:
+        """Samples made in a second; 0 where there was none to make."""
+        return self.num_samples / self.seconds if self.seconds > 0 else 0.0
+
+
+def measure_sampling(
+    files: DatasetFiles,
+    dataset: ChunkedDataset,
+    *,
+    form: SampleForm | None = None,
+    num_samples: int = 300,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[SamplingSpeed]:
+    """Make samples of ``EgoDataset`` and ``AgentDataset`` over every kind of map there is, and time them.
+
+    Args:
+        files: Where the map, the aerial picture and meta.json lie.
+        dataset: The opened dataset.
+        form: Size of the raster and length of the trajectories; None for the usual ones.
+        num_samples: Samples of each class and kind, at most; the same in every run with the same ``seed``.
+        seed: Decides which samples are made, and their order.
+        progress: Called after each class and kind with the number of samples done and of all.
+
+    Returns:
+        One entry per class and kind.
+
+    Raises:
+        SampleError: A sample cannot be made.
+    """
+    kinds = available_map_kinds(files)
+    total = len(kinds) * 2 * num_samples
+    speeds: list[SamplingSpeed] = []
+    for kind in kinds:
+        cfg = sample_config(files, map_kind=kind, form=SampleForm() if form is None else form)
+        rasterizer = build_rasterizer(cfg, LocalDataManager(""))
+        for dataset_class in (EgoDataset, AgentDataset):
+            samples = dataset_class(cfg, dataset, rasterizer)
+            order = np.random.default_rng(seed).permutation(len(samples))[:num_samples]
+            speeds.append(_time_samples(samples, order, kind))
+            if progress is not None:
+                progress(len(speeds) * num_samples, total)
+    return speeds
+
+
+def _time_samples(samples: EgoDataset, order: Int64Array, map_kind: str) -> SamplingSpeed:
+    """Make the samples with these indices and return the time it took."""
+    image_shape: tuple[int, ...] = ()
+    for index in order[:_WARM_UP_SAMPLES].tolist():
+        image_shape = samples[index]["image"].shape
+    start_s = time.perf_counter()
+    for index in order.tolist():
+        samples[index]
+    seconds = time.perf_counter() - start_s
+    return SamplingSpeed(type(samples).__name__, map_kind, len(samples), len(order), seconds, image_shape)
