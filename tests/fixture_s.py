@@ -3,6 +3,7 @@
 import numpy as np
 
 from l5kit._types import RecordArray
+from l5kit.data import ChunkedDataset
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE, TL_FACE_DTYPE
 
 NUM_FRAMES = 30
@@ -26,6 +27,12 @@ def make_fixture_s_arrays() -> tuple[RecordArray, RecordArray, RecordArray, Reco
             _rotation_about_z(0.01 * k),
         )
     return scenes, frames, np.concatenate(agents_by_frame), np.concatenate(faces_by_frame)
+
+
+def make_fixture_s() -> ChunkedDataset:
+    """Return fixture S as a dataset in memory."""
+    scenes, frames, agents, tl_faces = make_fixture_s_arrays()
+    return ChunkedDataset.in_memory(scenes=scenes, frames=frames, agents=agents, tl_faces=tl_faces)
 
 
 def _rotation_about_z(yaw_rad: float) -> list[list[float]]:

@@ -91,7 +91,6 @@ class RasterizerParams:
             raise UnsupportedValueError(f"raster_params.map_type: expected one of {MAP_TYPES}, got {map_type!r}")
         has_boxes, is_semantic = map_type in BOX_MAP_TYPES, map_type in SEMANTIC_MAP_TYPES
         is_satellite = map_type in SATELLITE_MAP_TYPES
-        out_of_bounds = raster.text("satellite_out_of_bounds", allowed=OUT_OF_BOUNDS_MODES, default="error")
         model = Section.of(cfg, "model_params") if has_boxes else None
         return cls(
             geometry=RasterGeometry.from_cfg(cfg),

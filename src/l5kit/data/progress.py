@@ -7,6 +7,10 @@ from contextlib import contextmanager
 from l5kit.data.save import Progress
 
 
+def _show_nothing(done: int, total: int) -> None:
+    """Take progress and show nothing."""
+
+
 @contextmanager
 def show_progress(title: str, *, visible: bool) -> Iterator[Progress]:
     """Give a callable that moves a bar on standard error; the bar vanishes at the end.
@@ -16,7 +20,7 @@ def show_progress(title: str, *, visible: bool) -> Iterator[Progress]:
         visible: Show it, if standard error is a terminal.
     """
     if not (visible and sys.stderr.isatty()):
-        yield lambda done, total: None
+        yield _show_nothing
         return
     from rich.console import Console  # here, so that opening a dataset does not load it
     from rich.progress import Progress as ProgressBar

@@ -7,6 +7,7 @@ import os
 import zipfile
 from pathlib import Path
 from typing import Any, Literal
+from urllib.request import url2pathname
 
 from zarr.abc.store import Store
 from zarr.storage import FsspecStore, LocalStore, MemoryStore, ZipStore
@@ -16,11 +17,12 @@ from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, MissingDepe
 StoreLocation = str | os.PathLike[str] | Store
 OpenMode = Literal["r", "r+", "a"]
 
+_FILE_URL = "file://"
 _VERSION_FIELDS = ("ETag", "etag", "mtime", "LastModified", "md5Hash", "created")
 
 
 def is_url(location: object) -> bool:
-    """Return whether a location is a URL that fsspec handles (``file://`` included)."""
+    """Return whether a location is a URL that fsspec handles."""
     return isinstance(location, str) and "://" in location
 
 
@@ -30,9 +32,13 @@ def is_zip(location: object) -> bool:
 
 
 def path_of(location: StoreLocation) -> str:
-    """Return the path or URL of a location; the empty text for a store without one."""
+    """Return the path or URL of a location; the empty text for a store without one.
+
+    A ``file://`` URL gives the path of the file.
+    """
     if not isinstance(location, Store):
-        return os.fspath(location)
+        path = os.fspath(location)
+        return url2pathname(path.removeprefix(_FILE_URL)) if path.startswith(_FILE_URL) else path
     if isinstance(location, LocalStore):
         return str(location.root)
     if isinstance(location, ZipStore):

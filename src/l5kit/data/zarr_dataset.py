@@ -331,13 +331,14 @@ class ChunkedDataset:
             FileExistsError: There is something at ``path``, and ``overwrite`` is False.
             InvalidArgumentError: ``path`` is a URL, or what is there is no dataset.
         """
-        if stores.is_url(path):
+        target = stores.path_of(path)
+        if stores.is_url(target):
             raise InvalidArgumentError(
                 f"cannot save to {path!r}: only local folders and zip files are written complete or not at all; "
                 "save to one and copy it, or initialize() a dataset at the URL and fill it"
             )
         arrays = {key: getattr(self, name) for key, (name, _, _) in layout.ARRAYS.items()}
-        save_arrays(arrays, Path(path), overwrite=overwrite, progress=progress)
+        save_arrays(arrays, Path(target), overwrite=overwrite, progress=progress)
 
 
 def _faces_slice(frames: RecordArray) -> slice:
