@@ -5,6 +5,7 @@ from numba import njit
 
 from l5kit.synthetic.road_network import Records, RoadNetwork
 from l5kit.synthetic.vehicles import (
+    AV_SLOT,
     CAR,
     change_length,
     find_leader,
@@ -15,30 +16,44 @@ from l5kit.synthetic.vehicles import (
 )
 
 _URGE_PER_S = 0.12
-_URGE_BEHIND_SLOW_PER_S = 0.6
+_URGE_WHEN_EAGER_PER_S = 0.6
+_URGE_AHEAD_OF_AV_PER_S = 4.0
 _MIN_GAP_M = 4.0
-_OWN_BRAKE_MPS2, _OTHERS_BRAKE_MPS2 = 2.0, 2.2
-_LANE_START_M, _LANE_END_M = 10.0, 12.0
+_OWN_BRAKE_MPS2, _OTHERS_BRAKE_MPS2 = 2.0, 2.4
+_ACCEPTED_HEADWAY_S = 0.35
+_AV_BEHIND_M = 25.0
+_LANE_START_M, _LANE_END_M = 9.0, 8.0
 
 
 @njit(nogil=True, cache=True)
 def consider_change(net: RoadNetwork, veh: Records, i: int, rng: np.random.Generator) -> None:
     """Start a lane change when the driver feels like it and the gap in the other lane is safe.
 
+    Drivers are eager behind a slower car and just ahead of the AV, and the AV is eager, so that recordings hold
+    cut-ins.
     The gap is safe when neither the driver nor the one behind has to brake hard by the intelligent driver model, as in
     MOBIL (Kesting, Treiber, Helbing 2007).
     """
     if not _is_free_to_change(net, veh, i):
         return
     gap_m, leader = find_leader(net, veh, i, veh.lane[i], veh.s_m[i])
-    behind_slow = leader >= 0 and gap_m < 35.0 and veh.speed_mps[leader] < veh.speed_mps[i] + 0.5
-    if rng.random() > 0.1 * (_URGE_BEHIND_SLOW_PER_S if behind_slow else _URGE_PER_S):
-        return
+    is_eager = leader >= 0 and gap_m < 35.0 and veh.speed_mps[leader] < veh.speed_mps[i] + 0.5
     target = net.lanes.left_lane[veh.lane[i]]
     if target < 0:
         target = net.lanes.right_lane[veh.lane[i]]
+    urge_per_s = _URGE_WHEN_EAGER_PER_S if is_eager or i == AV_SLOT else _URGE_PER_S
+    if _av_is_close_behind(veh, i, target):
+        urge_per_s = _URGE_AHEAD_OF_AV_PER_S
+    if rng.random() > 0.1 * urge_per_s:
+        return
     if _gap_is_safe(net, veh, i, target):
         start_change(net, veh, i, target, rng)
+
+
+@njit(nogil=True, cache=True)
+def _av_is_close_behind(veh: Records, i: int, lane: int) -> bool:
+    ahead_m = veh.s_m[i] - veh.s_m[AV_SLOT]
+    return bool(i != AV_SLOT and veh.lane[AV_SLOT] == lane and 0.0 < ahead_m < _AV_BEHIND_M)
 
 
 @njit(nogil=True, cache=True)
@@ -50,7 +65,7 @@ def _is_free_to_change(net: RoadNetwork, veh: Records, i: int) -> bool:
         or (net.lanes.left_lane[lane] < 0 and net.lanes.right_lane[lane] < 0)
     ):
         return False
-    if veh.held[i] == 1 or veh.old_lane[i] >= 0 or veh.cooldown_s[i] > 0.0 or veh.speed_mps[i] < 4.0:
+    if veh.held[i] == 1 or veh.old_lane[i] >= 0 or veh.cooldown_s[i] > 0.0 or veh.speed_mps[i] < 3.0:
         return False
     left_m = net.lanes.length_m[lane] - veh.s_m[i]
     return bool(veh.s_m[i] > _LANE_START_M and left_m > change_length(veh, i) + _LANE_END_M)
@@ -80,5 +95,5 @@ def _pair_is_safe(veh: Records, i: int, j: int, ahead_m: float) -> bool:
     if gap_m < _MIN_GAP_M:
         return False
     if ahead_m > 0.0:
-        return bool(idm_brake(veh, i, gap_m, veh.speed_mps[j], 1.0) > -_OWN_BRAKE_MPS2)
-    return bool(idm_brake(veh, j, gap_m, veh.speed_mps[i], 1.0) > -_OTHERS_BRAKE_MPS2)
+        return bool(idm_brake(veh, i, gap_m, veh.speed_mps[j], 1.0, _ACCEPTED_HEADWAY_S) > -_OWN_BRAKE_MPS2)
+    return bool(idm_brake(veh, j, gap_m, veh.speed_mps[i], 1.0, _ACCEPTED_HEADWAY_S) > -_OTHERS_BRAKE_MPS2)

@@ -4,12 +4,14 @@ from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.synthetic.road_network import Records, RoadNetwork
-from l5kit.synthetic.signals import GREEN, RED
-from l5kit.synthetic.vehicles import is_connector, to_stop_line
+from l5kit.synthetic.signals import GREEN, RED, YELLOW
+from l5kit.synthetic.vehicles import decision_distance, is_connector, to_stop_line
 
 _CLEARED_M = 6.0
 _YIELD_SPEED_MPS = 2.6
-_STOPPING_BRAKE_MPS2 = 2.6
+_STOPPING_BRAKE_MPS2 = 3.0
+_WAITED_AT_GREEN_S = 1.5
+_WAITED_LONG_S = 7.0
 
 
 @njit(nogil=True, cache=True)
@@ -64,19 +66,21 @@ def update_right_of_way(
         return
     line_m, speed = to_stop_line(net, veh, i), veh.speed_mps[i]
     state = GREEN if net.lanes.head[connector] < 0 else head_state[net.lanes.head[connector]]
-    if state != GREEN:
+    may_clear = state == YELLOW and line_m < 4.0 and veh.waited_s[i] > _WAITED_AT_GREEN_S
+    if state != GREEN and not may_clear:
         can_stop = line_m - 1.0 > speed * speed / (2.0 * _STOPPING_BRAKE_MPS2)
         if veh.held[i] == 1 and line_m > 0.3 and can_stop:
             veh.held[i] = 0
         return
-    if veh.held[i] == 1 or line_m > speed * speed / 3.6 + 8.0 + 0.8 * speed:
+    if veh.held[i] == 1 or line_m > decision_distance(veh, i):
         return
     if net.lanes.must_slow[connector] == 1 and (line_m > 8.0 or speed > _YIELD_SPEED_MPS):
         return
     if (
         _conflicts_are_clear(net, veh, i, connector)
         and _crosswalks_are_free(net, connector, claims, walkers_m)
-        and _yields_to_nobody(net, veh, i, connector, head_state)
+        and (veh.waited_s[i] > _WAITED_LONG_S or may_clear or _yields_to_nobody(net, veh, i, connector, head_state))
+        and not _somebody_waited_longer(net, veh, i, connector)
         and _has_room_behind(net, veh, i, connector)
     ):
         veh.held[i] = 1
@@ -134,6 +138,23 @@ def _yields_to_nobody(net: RoadNetwork, veh: Records, i: int, connector: int, he
         if arrival_s < own_m / max(0.5 * (veh.speed_mps[i] + 6.0), 3.5) + 1.0:
             return False
     return True
+
+
+@njit(nogil=True, cache=True)
+def _somebody_waited_longer(net: RoadNetwork, veh: Records, i: int, connector: int) -> bool:
+    """Tell whether somebody in conflict has waited so long, where no signal helps, that others let them go first."""
+    if net.lanes.head[connector] >= 0:
+        return False
+    node, local = net.lanes.node[connector], net.lanes.local_index[connector]
+    for j in range(veh.active.shape[0]):
+        other = veh.connector[j]
+        if j == i or veh.active[j] == 0 or net.lanes.node[other] != node or is_connector(net, veh.lane[j]):
+            continue
+        if veh.held[j] == 1 or veh.waited_s[j] < _WAITED_LONG_S or veh.waited_s[j] < veh.waited_s[i] + 1.0:
+            continue
+        if to_stop_line(net, veh, j) < 4.0 and net.zone_end_m[node, local, net.lanes.local_index[other]] > -50.0:
+            return True
+    return False
 
 
 @njit(nogil=True, cache=True)

@@ -20,10 +20,11 @@ from l5kit.synthetic.walkways import Way, choose_pedestrians, make_ways
 GROUND_Z_M = 271.0
 """World z of the ground, as high as the real AV drives."""
 
-_NUM_SLOTS = 96
-_NUM_WARMUP = 100
-_NUM_CARS, _NUM_BIKES = 36, 6
-_WAYS_PER_ROAD = 6
+_NUM_SLOTS = 112
+_NUM_WARMUP = 30
+_NUM_CARS, _NUM_BIKES = 64, 12
+_WAYS_PER_ROAD = 14
+_ARTERIAL_WEIGHT = 2.0
 _PEDESTRIAN_SHARE, _PARKED_SHARE = 0.5, 0.3
 _SIGNAL_RANGE_M = 70.0
 _CAR = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
@@ -126,11 +127,12 @@ def record_scene(town: Town, simulation: Simulation, *, start_ns: int, rng: np.r
 
 
 def _random_start(network: RoadNetwork, rng: np.random.Generator) -> int:
-    """Return a point of a car lane that is not too close to its ends."""
+    """Return a point in the first half of a car lane, more often on a road with several lanes."""
     points = network.points
     lanes = network.lanes[points.lane]
-    fits = (lanes.kind == CAR_LANE) & (points.s_m > 15.0) & (points.s_m < lanes.length_m - 35.0)
-    return int(rng.choice(np.nonzero(fits)[0]))
+    fits = (lanes.kind == CAR_LANE) & (points.s_m > 15.0) & (points.s_m < 0.4 * lanes.length_m)
+    weight = fits * np.where((lanes.left_lane >= 0) | (lanes.right_lane >= 0), _ARTERIAL_WEIGHT, 1.0)
+    return int(rng.choice(len(points), p=weight / weight.sum()))
 
 
 def _objects_near(town: Town, simulation: Simulation, rng: np.random.Generator) -> Objects:

@@ -9,9 +9,9 @@ from l5kit._types import Float64Array
 from l5kit.synthetic.town_plan import NUM_ARMS, TownPlan
 
 RED, YELLOW, GREEN = 0, 1, 2
-YELLOW_S = 3.0
-ALL_RED_S = 2.0
-_LEFT_GREEN_S = 7.0
+YELLOW_S = 3.5
+ALL_RED_S = 1.0
+_LEFT_GREEN_S = 6.0
 _HEAD_BEFORE_STOP_LINE_M = 1.0
 
 
@@ -39,7 +39,7 @@ def plan_signals(plan: TownPlan, rng: np.random.Generator) -> list[SignalHead]:
 
 
 def _node_heads(plan: TownPlan, node: int, rng: np.random.Generator) -> list[SignalHead]:
-    greens_s = rng.uniform(11.0, 18.0, size=2)
+    greens_s = rng.uniform(9.0, 14.0, size=2)
     phases: list[tuple[int, bool, float]] = []
     for axis in (0, 1):
         if plan.has_protected_left[node]:

@@ -10,7 +10,7 @@ from l5kit._types import Float64Array, Int64Array
 LANE_WIDTH_M = 3.5
 BIKE_STRIP_WIDTH_M = 1.8
 NUM_ARMS = 4
-_BLOCK_M = 150.0
+_BLOCK_M = 190.0
 _SETBACK_M = 6.5
 _ARTERIAL_LIMIT_MPS = 15.6
 _LOCAL_LIMIT_MPS = 11.2
@@ -98,7 +98,7 @@ def plan_town(town_size_m: float, rng: np.random.Generator) -> TownPlan:
     roads = tuple(_road(edge, position_m, arm_yaw_rad, setback_m) for edge in edges)
     controls = tuple(_control(row, edges, rng) for row in arm_edge)
     protected = tuple(
-        control == "signal" and all(edges[e].is_arterial for e in row if e >= 0) and bool(rng.random() < 0.6)
+        control == "signal" and all(edges[e].is_arterial for e in row if e >= 0) and bool(rng.random() < 0.4)
         for control, row in zip(controls, arm_edge, strict=True)
     )
     return TownPlan(position_m, arm_yaw_rad, setback_m, arm_edge, roads, controls, protected)
@@ -169,7 +169,7 @@ def _road(edge: _Edge, position_m: Float64Array, arm_yaw_rad: Float64Array, setb
 
 def sample_bezier(control_m: Float64Array, *, spacing_m: float) -> Float64Array:
     """Sample a cubic Bezier curve at equal arc lengths close to the spacing, both ends included, (n, 2)."""
-    t = np.linspace(0.0, 1.0, 400)[:, None]
+    t = np.linspace(0.0, 1.0, 500)[:, None]
     weights = np.concatenate([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3], axis=1)
     dense_m = weights @ control_m
     length_m = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(dense_m, axis=0).T))])
@@ -184,5 +184,5 @@ def _control(arm_edge: Int64Array, edges: list[_Edge], rng: np.random.Generator)
     if all(arterial):
         return "signal"
     if any(arterial):
-        return "signal" if rng.random() < 0.6 else "yield"
+        return "signal" if rng.random() < 0.65 else "yield"
     return "signal" if rng.random() < 0.2 else "all_way"

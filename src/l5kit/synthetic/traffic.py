@@ -20,15 +20,18 @@ from l5kit.synthetic.vehicles import (
     allowed_speed,
     is_connector,
     limit_accel,
+    neighbour_s,
     pick_connector,
     place,
+    through_weight,
     wanted_accel,
 )
 
 STEP_S = 0.1
-BUBBLE_M = 140.0
+BUBBLE_M = 175.0
 """Vehicles exist as far as this from the AV."""
 _OUT_OF_SIGHT_M = 95.0
+_NEARBY_M = 60.0
 _SPAWN_TRIES = 30
 _AV_LENGTH_M, _AV_WIDTH_M, _AV_HEIGHT_M = 4.87, 1.85, 1.8
 
@@ -92,6 +95,7 @@ def start_av(net: RoadNetwork, veh: Records, point: int, rng: np.random.Generato
     veh.box[AV_SLOT, 4] = _AV_WIDTH_M
     veh.height_m[AV_SLOT] = _AV_HEIGHT_M
     veh.pace[AV_SLOT] = 0.97
+    veh.cooldown_s[AV_SLOT] = 3.0
 
 
 @njit(nogil=True, cache=True)
@@ -115,11 +119,15 @@ def simulate_traffic(
     head_state = np.zeros(net.heads.node.shape[0], np.int64)
     claims = np.zeros(net.crosswalks.head.shape[0], np.int64)
     walkers_m = np.zeros((net.crosswalks.head.shape[0], 2))
-    next_uid = _fill_up(net, veh, demand, 0.0, 40 * (demand.num_cars + demand.num_bikes), next_uid, rng)
+    nearby = Demand(demand.num_cars // 4, demand.num_bikes // 4)
+    next_uid = _fill_up(net, veh, nearby, (0.0, _NEARBY_M), 4000, next_uid, rng)
+    next_uid = _fill_up(net, veh, demand, (0.0, BUBBLE_M), 3000, next_uid, rng)
     for step in range(num_warmup + log.head_state.shape[0]):
         time_s = start_s + STEP_S * step
         for head in range(head_state.shape[0]):
             head_state[head] = signal_state(net.heads.timing_s[head], time_s)
+        if step == num_warmup and demand.num_cars > 0:
+            next_uid = _add_companion(net, veh, next_uid, rng)
         if step >= num_warmup:
             _write_log(veh, walk, head_state, log, step - num_warmup)
         mark_claims(net, walk, claims, time_s)
@@ -130,7 +138,7 @@ def simulate_traffic(
                 walk_one_step(net, walk, veh, i, time_s)
         num_removed += _remove_overlapping(veh, walk)
         _remove_distant(veh)
-        next_uid = _fill_up(net, veh, demand, _OUT_OF_SIGHT_M, _SPAWN_TRIES, next_uid, rng)
+        next_uid = _fill_up(net, veh, demand, (_OUT_OF_SIGHT_M, BUBBLE_M), _SPAWN_TRIES, next_uid, rng)
     return num_removed
 
 
@@ -222,12 +230,12 @@ def _fill_up(
     net: RoadNetwork,
     veh: Records,
     demand: Demand,
-    nearest_m: float,
+    ring_m: tuple[float, float],
     tries: int,
     next_uid: int,
     rng: np.random.Generator,
 ) -> int:
-    """Add vehicles between a distance from the AV and the edge of the bubble; return the next free number."""
+    """Add vehicles at distances from the AV within a ring, up to the demand; return the next free number."""
     for _ in range(tries):
         kind = _wanted_kind(veh, demand)
         slot = _free_slot(veh)
@@ -236,12 +244,34 @@ def _fill_up(
         point = int(rng.random() * net.points.shape[0])
         dx, dy = net.points.xy_m[point, 0] - veh.box[AV_SLOT, 0], net.points.xy_m[point, 1] - veh.box[AV_SLOT, 1]
         distance_m = np.sqrt(dx * dx + dy * dy)
-        if distance_m < nearest_m or distance_m > BUBBLE_M:
+        if distance_m < ring_m[0] or distance_m > ring_m[1]:
             continue
         lane = net.points.lane[point]
         if _can_put(net, veh, kind, lane, net.points.s_m[point]):
             _put(net, veh, slot, kind, lane, net.points.s_m[point], next_uid, rng)
             next_uid += 1
+    return next_uid
+
+
+@njit(nogil=True, cache=True)
+def _add_companion(net: RoadNetwork, veh: Records, next_uid: int, rng: np.random.Generator) -> int:
+    """Put a car of the AV's speed in the lane beside it, a little ahead or behind, if there is room.
+
+    Without it cut-ins are rare, as cars beside each other mostly stand at a light. Returns the next free number.
+    """
+    lane, slot = veh.lane[AV_SLOT], _free_slot(veh)
+    other = max(net.lanes.left_lane[lane], net.lanes.right_lane[lane])
+    if other < 0 or slot < 0:
+        return next_uid
+    apart_m = 9.0 + 8.0 * rng.random()
+    if rng.random() < 0.5:
+        apart_m = -apart_m
+    s_m = neighbour_s(net, lane, veh.s_m[AV_SLOT], other) + apart_m
+    if _can_put(net, veh, CAR, other, s_m):
+        _put(net, veh, slot, CAR, other, s_m, next_uid, rng)
+        veh.speed_mps[slot] = veh.speed_mps[AV_SLOT]
+        veh.cooldown_s[slot] = 0.0
+        next_uid += 1
     return next_uid
 
 
@@ -299,12 +329,13 @@ def _put(
     veh.kind[slot] = kind
     veh.lane[slot] = lane
     veh.s_m[slot] = s_m
-    veh.connector[slot] = pick_connector(net, lane, rng)
+    veh.connector[slot] = pick_connector(net, lane, through_weight(slot), rng)
     veh.last_connector[slot] = -1
     veh.held[slot] = 0
     veh.old_lane[slot] = -1
     veh.accel_mps2[slot] = 0.0
     veh.cooldown_s[slot] = 3.0 * rng.random()
+    veh.waited_s[slot] = 0.0
     _draw_driver(veh, slot, kind, rng)
     left_m = max(net.lanes.length_m[lane] - s_m - 10.0, 1.0)
     veh.speed_mps[slot] = min(0.85 * allowed_speed(net, veh, slot), np.sqrt(2.0 * 1.2 * left_m))

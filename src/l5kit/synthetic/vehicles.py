@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from l5kit.synthetic.road_network import BIKE_CONNECTOR, CAR_CONNECTOR, Records, RoadNetwork
+from l5kit.synthetic.road_network import BIKE_CONNECTOR, CAR_CONNECTOR, THROUGH, Records, RoadNetwork
 from l5kit.synthetic.town_plan import LANE_WIDTH_M
 
 CAR, BIKE = 0, 1
@@ -16,6 +16,9 @@ _COMFORT_BRAKE_MPS2 = 1.8
 _HARDEST_BRAKE_MPS2 = 7.0
 _MAX_JERK_STEP_MPS2 = 0.35
 _MAX_BRAKE_STEP_MPS2 = 0.8
+_CALM_HEADWAY_S, _CALM_BRAKE_MPS2 = 0.3, 1.4
+_STOP_LINE_HEADWAY_S = 0.3
+_AV_THROUGH_WEIGHT, _THROUGH_WEIGHT = 1, 2
 _FAR_M = 1e6
 
 
@@ -37,6 +40,7 @@ VEHICLE_DTYPE = np.dtype(
         ("change_done_m", "f8"),
         ("change_total_m", "f8"),
         ("cooldown_s", "f8"),
+        ("waited_s", "f8"),
         ("pace", "f8"),
         ("top_speed_mps", "f8"),
         ("headway_s", "f8"),
@@ -53,7 +57,8 @@ connector and position of the centre along it; accel_mps2: of the last step; con
 one it is on; last_connector: the one taken last, -1 before the first; held: 1 while it has the right of way on
 ``connector``; old_lane, old_s_m: lane that is being left during a lane change, else -1, and the position along it;
 change_from_m: lateral offset at the start of the lane change, positive to the left; change_done_m, change_total_m:
-distance driven since then and distance it takes; cooldown_s: time before the next change may start; pace: factor on the
+distance driven since then and distance it takes; cooldown_s: time before the next change may start;
+waited_s: time spent standing at the stop line; pace: factor on the
 speed limit; top_speed_mps: never exceeded; headway_s: wanted time gap; max_accel_mps2: wanted acceleration from
 standstill; box: x, y, yaw, length, width.
 """
@@ -166,27 +171,56 @@ def find_leader(net: RoadNetwork, veh: Records, i: int, lane: int, s_m: float) -
 
 
 @njit(nogil=True, cache=True)
-def idm_brake(veh: Records, i: int, gap_m: float, lead_speed_mps: float, min_gap_m: float) -> float:
+def idm_brake(veh: Records, i: int, gap_m: float, lead_speed_mps: float, min_gap_m: float, headway_s: float) -> float:
     """Return the braking part of the intelligent driver model (Treiber, Hennecke, Helbing 2000), m/s^2."""
     speed = veh.speed_mps[i]
     closing = speed * (speed - lead_speed_mps) / (2.0 * np.sqrt(veh.max_accel_mps2[i] * _COMFORT_BRAKE_MPS2))
-    wanted_m = min_gap_m + max(0.0, speed * veh.headway_s[i] + closing)
+    wanted_m = min_gap_m + max(0.0, speed * headway_s + closing)
     return float(-veh.max_accel_mps2[i] * (wanted_m / max(gap_m, 0.1)) ** 2)
 
 
 @njit(nogil=True, cache=True)
-def follow_accel(net: RoadNetwork, veh: Records, i: int, lane: int, s_m: float) -> float:
-    """Return the acceleration that the vehicle ahead in a lane asks for, at most 0, m/s^2."""
+def follow_accel(net: RoadNetwork, veh: Records, i: int, lane: int, s_m: float, free_accel: float) -> float:
+    """Return the acceleration that the vehicle ahead in a lane leaves of the wanted one, m/s^2.
+
+    A driver who is cut in on falls back gently: not much harder than it takes to adapt to the other's speed and
+    braking, as in the improved model of Kesting, Treiber, Helbing (2010).
+    """
     gap_m, leader = find_leader(net, veh, i, lane, s_m)
     if leader < 0:
-        return 0.0
-    return idm_brake(veh, i, gap_m, veh.speed_mps[leader], _MIN_GAP_M)
+        return free_accel
+    speed, lead_speed = veh.speed_mps[i], veh.speed_mps[leader]
+    accel = free_accel + idm_brake(veh, i, gap_m, lead_speed, _MIN_GAP_M, veh.headway_s[i])
+    opens = lead_speed > speed + 0.5 and gap_m > _MIN_GAP_M
+    if opens or gap_m > _MIN_GAP_M + _CALM_HEADWAY_S * speed:
+        needed = max(speed - lead_speed, 0.0) ** 2 / (2.0 * max(gap_m - _MIN_GAP_M, 0.1)) - min(
+            veh.accel_mps2[leader], 0.0
+        )
+        accel = max(accel, -_CALM_BRAKE_MPS2 - needed)
+    return float(accel)
+
+
+@njit(nogil=True, cache=True)
+def _stop_line_accel(net: RoadNetwork, veh: Records, i: int, free_accel: float) -> float:
+    """Return the acceleration for a stop at a line: never much more braking than stopping takes, m/s^2."""
+    line_m = to_stop_line(net, veh, i)
+    if line_m > decision_distance(veh, i):
+        return free_accel
+    needed = veh.speed_mps[i] ** 2 / (2.0 * max(line_m - _STOP_GAP_M, 0.3))
+    accel = free_accel + idm_brake(veh, i, line_m - 0.3, 0.0, _STOP_GAP_M, _STOP_LINE_HEADWAY_S)
+    return float(max(accel, -1.2 * needed - 0.4))
 
 
 @njit(nogil=True, cache=True)
 def to_stop_line(net: RoadNetwork, veh: Records, i: int) -> float:
     """Return the distance from the front of a vehicle on a road lane to its stop line, metres."""
     return float(net.lanes.length_m[veh.lane[i]] - veh.s_m[i] - 0.5 * veh.box[i, 3])
+
+
+@njit(nogil=True, cache=True)
+def decision_distance(veh: Records, i: int) -> float:
+    """Return the distance from the stop line at which a driver decides to go on or begins to brake gently, metres."""
+    return float(veh.speed_mps[i] ** 2 / 3.2 + 6.0)
 
 
 @njit(nogil=True, cache=True)
@@ -211,12 +245,12 @@ def wanted_accel(net: RoadNetwork, veh: Records, i: int) -> float:
         accel = -min(2.5, (speed - free_speed) / 0.8)
     else:
         accel = veh.max_accel_mps2[i] * (1.0 - (speed / max(free_speed, 0.1)) ** 4)
-    brake = follow_accel(net, veh, i, veh.lane[i], veh.s_m[i])
+    wanted = follow_accel(net, veh, i, veh.lane[i], veh.s_m[i], accel)
     if veh.old_lane[i] >= 0:
-        brake = min(brake, follow_accel(net, veh, i, veh.old_lane[i], veh.old_s_m[i]))
+        wanted = min(wanted, follow_accel(net, veh, i, veh.old_lane[i], veh.old_s_m[i], accel))
     if veh.held[i] == 0 and veh.lane[i] != veh.connector[i]:
-        brake = min(brake, idm_brake(veh, i, to_stop_line(net, veh, i) - 0.3, 0.0, _STOP_GAP_M))
-    return float(accel + brake)
+        wanted = min(wanted, _stop_line_accel(net, veh, i, accel))
+    return float(wanted)
 
 
 @njit(nogil=True, cache=True)
@@ -230,10 +264,24 @@ def limit_accel(wanted: float, last: float, speed_mps: float) -> float:
 
 
 @njit(nogil=True, cache=True)
-def pick_connector(net: RoadNetwork, lane: int, rng: np.random.Generator) -> int:
-    """Choose one of the connectors behind a road lane."""
+def through_weight(i: int) -> int:
+    """Return how much likelier a vehicle goes straight on than it turns; the AV turns more often than others."""
+    return _AV_THROUGH_WEIGHT if i == AV_SLOT else _THROUGH_WEIGHT
+
+
+@njit(nogil=True, cache=True)
+def pick_connector(net: RoadNetwork, lane: int, through_weight: int, rng: np.random.Generator) -> int:
+    """Choose one of the connectors behind a road lane; the way straight on has another weight than the turns."""
     first, end = net.lanes.next_first[lane], net.lanes.next_end[lane]
-    return int(net.next_lane[first + int(rng.random() * (end - first))])
+    total = 0
+    for k in range(first, end):
+        total += through_weight if net.lanes.turn[net.next_lane[k]] == THROUGH else 1
+    draw = int(rng.random() * total)
+    for k in range(first, end):
+        draw -= through_weight if net.lanes.turn[net.next_lane[k]] == THROUGH else 1
+        if draw < 0:
+            return int(net.next_lane[k])
+    return int(net.next_lane[end - 1])
 
 
 @njit(nogil=True, cache=True)
@@ -241,11 +289,12 @@ def advance(net: RoadNetwork, veh: Records, i: int, rng: np.random.Generator) ->
     """Move a vehicle along its way by its speed for one step of 0.1 s, with the acceleration already in its state."""
     before = veh.speed_mps[i]
     after = max(0.0, before + 0.1 * veh.accel_mps2[i])
-    step_m = 0.05 * (before + after)
+    step_m = 0.05 * (before + after) * np.cos(np.arctan(change_offset(veh, i)[1]))
     veh.speed_mps[i] = after
     veh.accel_mps2[i] = (after - before) / 0.1
     veh.s_m[i] += step_m
     veh.cooldown_s[i] = max(0.0, veh.cooldown_s[i] - 0.1)
+    veh.waited_s[i] = veh.waited_s[i] + 0.1 if after < 0.5 else 0.0
     if veh.old_lane[i] >= 0:
         veh.old_s_m[i] = neighbour_s(net, veh.lane[i], veh.s_m[i], veh.old_lane[i])
         veh.change_done_m[i] += step_m
@@ -262,7 +311,7 @@ def _enter_next_lane(net: RoadNetwork, veh: Records, i: int, rng: np.random.Gene
     if is_connector(net, lane):
         veh.last_connector[i] = lane
         veh.lane[i] = net.lanes.to_lane[lane]
-        veh.connector[i] = pick_connector(net, veh.lane[i], rng)
+        veh.connector[i] = pick_connector(net, veh.lane[i], through_weight(i), rng)
         veh.held[i] = 0
     else:
         veh.lane[i] = veh.connector[i]
@@ -280,10 +329,10 @@ def start_change(net: RoadNetwork, veh: Records, i: int, target: int, rng: np.ra
     veh.change_done_m[i] = 0.0
     veh.change_total_m[i] = change_length(veh, i)
     veh.cooldown_s[i] = 10.0
-    veh.connector[i] = pick_connector(net, target, rng)
+    veh.connector[i] = pick_connector(net, target, through_weight(i), rng)
 
 
 @njit(nogil=True, cache=True)
 def change_length(veh: Records, i: int) -> float:
     """Return the distance that a lane change takes at the present speed, metres."""
-    return float(max(3.8 * veh.speed_mps[i], 24.0))
+    return float(max(3.6 * veh.speed_mps[i], 18.0))

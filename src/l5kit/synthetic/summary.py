@@ -1,0 +1,121 @@
+"""What happens in a simulated scene: turns, stops, lane changes, cut-ins, and the bounds of the motion."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.synthetic.params import FRAME_PERIOD_S
+from l5kit.synthetic.road_network import CAR_CONNECTOR, LEFT, RIGHT, Records, RoadNetwork
+from l5kit.synthetic.signals import GREEN
+from l5kit.synthetic.traffic import TrafficLog
+from l5kit.synthetic.vehicles import AV_SLOT, CAR
+
+_STANDING_MPS = 0.2
+_QUEUE_M = 40.0
+_CUT_IN_GAP_M = 18.0
+_AT_SPEED_MPS = 10.0
+
+
+@dataclass(frozen=True)
+class Manoeuvres:
+    """How often some cars did what.
+
+    Args:
+        left_turns: intersections left to the left.
+        right_turns: intersections left to the right.
+        red_stops: stops within 40 m of a light that is not green, queues included.
+        lane_changes: lane changes begun.
+        cut_ins: lane changes less than 18 m ahead of another car.
+        seconds_at_speed: time at 10 m/s or more.
+    """
+
+    left_turns: int
+    right_turns: int
+    red_stops: int
+    lane_changes: int
+    cut_ins: int
+    seconds_at_speed: float
+
+
+@dataclass(frozen=True)
+class SceneSummary:
+    """What the AV, and all other cars together, did in a scene."""
+
+    av: Manoeuvres
+    others: Manoeuvres
+    cut_ins_ahead_of_av: int
+
+
+def describe_scene(network: RoadNetwork, log: TrafficLog) -> SceneSummary:
+    """Count what happens in a simulated scene."""
+    slots = np.arange(log.vehicles.shape[1])
+    is_av = slots == AV_SLOT
+    changes = _lane_changes(log)
+    followers = [_close_follower(log, step, slot) for step, slot in changes]
+    cut_ins = [change for change, follower in zip(changes, followers, strict=True) if follower >= 0]
+    return SceneSummary(
+        av=_count(network, log, is_av, changes, cut_ins),
+        others=_count(network, log, ~is_av, changes, cut_ins),
+        cut_ins_ahead_of_av=followers.count(AV_SLOT),
+    )
+
+
+def _count(
+    network: RoadNetwork,
+    log: TrafficLog,
+    who: Int64Array,
+    changes: list[tuple[int, int]],
+    cut_ins: list[tuple[int, int]],
+) -> Manoeuvres:
+    cars = log.vehicles[:, who]
+    is_car = (cars.uid >= 0) & (cars.kind == CAR)
+    fast = is_car & (cars.speed_mps >= _AT_SPEED_MPS)
+    return Manoeuvres(
+        left_turns=_turns(network, cars, is_car, LEFT),
+        right_turns=_turns(network, cars, is_car, RIGHT),
+        red_stops=_red_stops(network, cars, is_car, log.head_state),
+        lane_changes=sum(bool(who[slot]) for _, slot in changes),
+        cut_ins=sum(bool(who[slot]) for _, slot in cut_ins),
+        seconds_at_speed=float(fast.sum() * FRAME_PERIOD_S),
+    )
+
+
+def _same_car(cars: Records) -> Float64Array:
+    """Tell where a slot holds the same vehicle as in the step before, (T - 1, N)."""
+    return np.asarray((cars.uid[1:] == cars.uid[:-1]) & (cars.uid[1:] >= 0))
+
+
+def _turns(network: RoadNetwork, cars: Records, is_car: Int64Array, turn: int) -> int:
+    """Count the connectors of a turn that are driven to their end."""
+    before, after = cars.lane[:-1], cars.lane[1:]
+    finished = (network.lanes.kind[before] == CAR_CONNECTOR) & (before != after) & (network.lanes.turn[before] == turn)
+    return int((finished & _same_car(cars) & is_car[1:]).sum())
+
+
+def _red_stops(network: RoadNetwork, cars: Records, is_car: Int64Array, head_state: Int64Array) -> int:
+    """Count the moments at which a car comes to stand before a light that is not green."""
+    stops = (cars.speed_mps[1:] < _STANDING_MPS) & (cars.speed_mps[:-1] >= _STANDING_MPS) & _same_car(cars)
+    step, slot = np.nonzero(stops & is_car[1:])
+    lane, connector = cars.lane[1:][step, slot], cars.connector[1:][step, slot]
+    head = network.lanes.head[connector]
+    to_line_m = network.lanes.length_m[lane] - cars.s_m[1:][step, slot] - cars.box[1:][step, slot, 3] / 2
+    waits = (lane != connector) & (head >= 0) & (to_line_m < _QUEUE_M)
+    return int((head_state[1:][step[waits], head[waits]] != GREEN).sum())
+
+
+def _lane_changes(log: TrafficLog) -> list[tuple[int, int]]:
+    """Return step and slot of each lane change that begins in the scene."""
+    cars = log.vehicles
+    begins = (cars.old_lane[1:] >= 0) & (cars.old_lane[:-1] < 0) & _same_car(cars)
+    return [(int(step) + 1, int(slot)) for step, slot in np.argwhere(begins)]
+
+
+def _close_follower(log: TrafficLog, step: int, slot: int) -> int:
+    """Return the slot of the car in the new lane right behind a car that begins a lane change, -1 if it is far."""
+    cars = log.vehicles[step]
+    behind_m = cars.s_m[slot] - cars.s_m - (cars.box[:, 3] + cars.box[slot, 3]) / 2
+    candidates = (cars.uid >= 0) & (cars.lane == cars.lane[slot]) & (behind_m > 0.0) & (behind_m < _CUT_IN_GAP_M)
+    if not candidates.any():
+        return -1
+    return int(np.argmin(np.where(candidates, behind_m, np.inf)))
