@@ -6,9 +6,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from filelock import FileLock
@@ -24,6 +23,7 @@ CACHE_DIR_ENV_KEY = "L5KIT_CACHE_DIR"
 """Environment variable that names the cache folder, in place of the usual one of the platform."""
 
 _MASK_VERSION = 1
+_BYTES_PER_ROW = 8
 
 Progress = Callable[[int, int], None]
 
@@ -109,13 +109,15 @@ def _warn(message: str) -> None:
 
 def _read_cached(file: Path, num_agents: int) -> UInt32Array | None:
     """Return a kept mask, mapped into memory; None if there is none that can be read and fits."""
+    header = _npy_header(num_agents)
     try:
-        mask: Any = np.load(file, mmap_mode="r")
-    except (OSError, ValueError, EOFError, BadZipFile):  # whatever stands in its place is replaced
+        with file.open("rb") as opened:
+            is_whole = os.fstat(opened.fileno()).st_size == len(header) + num_agents * _BYTES_PER_ROW
+            if not is_whole or opened.read(len(header)) != header:
+                return None
+            return np.memmap(opened, dtype="<u4", mode="r", offset=len(header), shape=(num_agents, 2))
+    except OSError:
         return None
-    if not isinstance(mask, np.ndarray) or mask.shape != (num_agents, 2) or mask.dtype != np.uint32:
-        return None
-    return mask
 
 
 def _write_whole(file: Path, mask: UInt32Array) -> None:
@@ -125,11 +127,19 @@ def _write_whole(file: Path, mask: UInt32Array) -> None:
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.stem, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as opened:
-            np.save(opened, mask)
+            opened.write(_npy_header(len(mask)))
+            opened.write(mask.astype("<u4", copy=False).data)
         os.replace(temporary, file)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _npy_header(num_agents: int) -> bytes:
+    """Return how the ``.npy`` file of a mask begins."""
+    header = BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<u4", "fortran_order": False, "shape": (num_agents, 2)})
+    return header.getvalue()
 
 
 def _digest(fingerprint: str, thresholds: MaskThresholds) -> str:

@@ -3,12 +3,12 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numcodecs
 import zarr
+from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
 from l5kit._types import UInt32Array
@@ -34,16 +34,11 @@ def read_stored_mask(dataset: ChunkedDataset, thresholds: MaskThresholds) -> tup
     Returns:
         The mask, or None; and the reason why a mask that is stored cannot be used, or an empty text.
     """
-    group = _open_masks(dataset)
     problem = ""
-    for name in _names_for(group, thresholds.probability):
-        problem = _problem_of(group, name, num_agents=len(dataset.agents), thresholds=thresholds)
-        if problem:
-            continue
-        try:
-            return group[name][:], ""
-        except (OSError, RuntimeError, ValueError) as error:  # what codecs raise for damaged chunks
-            problem = f"the stored agents mask {name!r} cannot be decoded ({error})"
+    for name in _names_for(dataset, thresholds.probability):
+        mask, problem = _read_fitting(dataset, name, thresholds)
+        if mask is not None:
+            return mask, ""
     return None, problem
 
 
@@ -55,7 +50,7 @@ def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32
         InvalidArgumentError: The dataset is no folder.
     """
     folder = mask_folder(dataset, thresholds.probability)
-    require_no_mask(dataset, thresholds.probability)
+    require_place_for_mask(dataset, thresholds.probability)
     scratch = Path(tempfile.mkdtemp(dir=dataset.path, prefix=f".{MASK_GROUP}.", suffix=".part"))
     try:
         group = zarr.open_group(store=LocalStore(scratch), mode="a", zarr_format=2)
@@ -77,7 +72,7 @@ def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32
     return folder
 
 
-def require_no_mask(dataset: ChunkedDataset, probability: float) -> None:
+def require_place_for_mask(dataset: ChunkedDataset, probability: float) -> None:
     """Refuse a dataset that is no folder, cannot be written to or has a mask for this probability.
 
     Raises:
@@ -110,22 +105,18 @@ def _rename_new(source: Path, target: Path) -> None:
         raise
 
 
-def _open_masks(dataset: ChunkedDataset) -> Any:
-    """Return the group of stored masks; an empty mapping if there is none."""
+def _names_for(dataset: ChunkedDataset, probability: float) -> list[str]:
+    """Return the names of the masks for a probability that a dataset holds, its own spelling first."""
     root = getattr(dataset, "root", None)
     if root is None:
-        return {}
-    try:
-        group = root[MASK_GROUP]
-    except (KeyError, ValueError):  # there is no group, or its metadata is damaged
-        return {}
-    return group if isinstance(group, zarr.Group) else {}
-
-
-def _names_for(group: Mapping[str, Any] | zarr.Group, probability: float) -> list[str]:
-    """Return the names of masks for a probability, its own spelling first."""
-    names = [name for name in group if _as_number(name) == probability]
+        return []
+    stored = sync(_list_folder(root.store, f"{root.path}/{MASK_GROUP}".lstrip("/")))
+    names = [name for name in stored if _as_number(name) == probability]
     return sorted(names, key=lambda name: (name != str(probability), name))
+
+
+async def _list_folder(store: Any, folder: str) -> list[str]:
+    return [name async for name in store.list_dir(folder)]
 
 
 def _as_number(name: str) -> float | None:
@@ -135,19 +126,26 @@ def _as_number(name: str) -> float | None:
         return None
 
 
-def _problem_of(group: Any, name: str, *, num_agents: int, thresholds: MaskThresholds) -> str:
-    """Return why a stored mask cannot be used; an empty text if it can."""
+def _read_fitting(dataset: ChunkedDataset, name: str, thresholds: MaskThresholds) -> tuple[Any | None, str]:
+    """Return a stored mask; or None, and why it cannot be used."""
     try:
-        array = group[name]
-    except (KeyError, ValueError, TypeError) as error:
-        return f"the stored agents mask {name!r} cannot be read ({error})"
+        array = dataset.root[f"{MASK_GROUP}/{name}"]
+        problem = _problem_of(array, num_agents=len(dataset.agents), thresholds=thresholds)
+        mask = None if problem else array[:]  # type: ignore[index]
+    except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:  # what zarr and codecs raise for damage
+        mask, problem = None, f"cannot be read ({type(error).__name__}: {error})"
+    return mask, problem and f"the stored agents mask {name!r} {problem}"
+
+
+def _problem_of(array: Any, *, num_agents: int, thresholds: MaskThresholds) -> str:
+    """Return why a stored mask cannot be used; an empty text if it can."""
     if not isinstance(array, zarr.Array) or array.shape != (num_agents, 2) or array.dtype.kind not in "ui":
-        return f"the stored agents mask {name!r} does not fit the {num_agents} agents of the dataset"
+        return f"does not fit the {num_agents} agents of the dataset"
     wanted = thresholds.as_attributes()
     usual = MaskThresholds(thresholds.probability).as_attributes()
     stored: dict[str, Any] = {key: array.attrs.get(key, usual[key]) for key in wanted}
     if stored != wanted:
-        return f"the stored agents mask {name!r} was computed with other thresholds ({stored})"
+        return f"was computed with other thresholds ({stored})"
     if array.nchunks_initialized < array.nchunks:
-        return f"the stored agents mask {name!r} is incomplete: its computation was interrupted or is still running"
+        return "is incomplete: its computation was interrupted or is still running"
     return ""
