@@ -31,7 +31,7 @@ def mask(
     """
     from l5kit.dataset.mask_cache import load_or_compute_mask
     from l5kit.dataset.select_agents.selection import mask_table
-    from l5kit.dataset.select_agents.stored_mask import require_no_mask, write_mask
+    from l5kit.dataset.select_agents.stored_mask import require_place_for_mask, write_mask
     from l5kit.dataset.select_agents.thresholds import MaskThresholds
     from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
     from l5kit.visualization.tour_tables import MASK_COLUMNS, mask_facts, mask_rows
@@ -41,7 +41,7 @@ def mask(
     rejections: dict[str, int] = {}
     with show_progress("Agents mask", visible=True) as progress:
         if store:
-            require_no_mask(dataset, thresholds.probability)
+            require_place_for_mask(dataset, thresholds.probability)
             counts, report = compute_agents_mask(dataset, thresholds, progress=progress)
             rejections = dict(sorted(report.items()))
             remark(f"agents mask stored in {write_mask(dataset, thresholds, counts)}")

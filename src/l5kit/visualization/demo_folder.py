@@ -79,14 +79,14 @@ def write_demo_folder(
     height, width = film.pictures[0].shape[:2]
     write_gif(written.film, film.pictures, (width, height), fps=FILM_FRAMES_PER_SECOND)
     kinds = available_map_kinds(files)
-    caption = _COLOURS + "".join(_COLOURS_OF_KIND[kind] for kind in kinds)
+    caption = "Colours as in the film." + "".join(_COLOURS_OF_KIND[kind] for kind in kinds[1:])
     write_page(
         written.page,
         title="What l5kit sees",
         subtitle=str(dataset.path),
         facts=dict(facts),
         figures=[
-            PageFigure(written.film, f"A scene: {film.title}", _COLOURS + _COLOURS_OF_KIND[kinds[0]]),
+            PageFigure(written.film, f"Film of {film.title}", _COLOURS + _COLOURS_OF_KIND[kinds[0]]),
             PageFigure(written.contact_sheet, "Samples of EgoDataset and AgentDataset", caption),
         ],
         tables=[

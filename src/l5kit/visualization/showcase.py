@@ -23,6 +23,7 @@ from l5kit.visualization.scene_pictures import ScenePainter, num_frames_of
 __all__ = ["Film", "draw_contact_sheet", "draw_film"]
 
 _FORM = SampleForm(raster_size_px=(480, 340), pixel_size_m=0.2, ego_center=(0.3, 0.5))
+_FILM_FORM = SampleForm(raster_size_px=(720, 480), pixel_size_m=0.15, ego_center=(0.3, 0.5))
 _FRAMES_BEFORE_EVENT = 25
 
 Progress = Callable[[int, int], None]
@@ -93,7 +94,7 @@ def draw_film(
     """
     _require_frames(dataset)
     kind = available_map_kinds(files)[0]
-    painter = ScenePainter(files, dataset, map_kind=kind, form=_FORM)
+    painter = ScenePainter(files, dataset, map_kind=kind, form=_FILM_FORM)
     plain = EgoDataset(_config(files, kind), dataset, None)
     moment = plain[int(eventful_indices(plain, 1)[0])]
     scene_index = int(moment["scene_index"])

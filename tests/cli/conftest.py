@@ -1,0 +1,31 @@
+"""A made city, copies of it to break, and the command in this process."""
+
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from l5kit.cli.main import make_app
+from synthetic_city import small_city
+
+
+@pytest.fixture(scope="session")
+def city(tmp_path_factory):
+    """Folder of a small made city, never written to."""
+    return small_city(tmp_path_factory.mktemp("cli") / "city").path
+
+
+@pytest.fixture
+def city_copy(city, tmp_path):
+    """Folder of a small made city that a test may break."""
+    return shutil.copytree(city, tmp_path / "copy")
+
+
+@pytest.fixture
+def l5kit():
+    """Run the command with some arguments in this process; returns its exit code, stdout and stderr."""
+
+    def run(*arguments):
+        return CliRunner().invoke(make_app(), [str(argument) for argument in arguments], prog_name="l5kit")
+
+    return run

@@ -1,0 +1,109 @@
+"""``l5kit demo``: three files that hold what they promise."""
+
+import shutil
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from l5kit.rasterization.semantic_rasterizer import COLORS
+
+
+class Page(HTMLParser):
+    """Which elements a page opens and does not close, and where it points to."""
+
+    EMPTY = ("meta", "img", "br", "hr", "link")
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.sources, self.texts = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.sources += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data.strip())
+
+
+@pytest.fixture(scope="module")
+def demo_folder(city, tmp_path_factory):
+    from typer.testing import CliRunner
+
+    from l5kit.cli.main import make_app
+
+    out = tmp_path_factory.mktemp("demo") / "out"
+    arguments = ["demo", "--data", str(city), "--out", str(out), "--samples", "8"]
+    return CliRunner().invoke(make_app(), arguments, prog_name="l5kit"), out
+
+
+def test_numbers_and_files_are_printed(demo_folder):
+    done, out = demo_folder
+    assert (done.exit_code, done.stderr) == (0, "")
+    for name in ("contact-sheet.png", "scene.gif", "index.html"):
+        assert str(out / name) in done.stdout
+    for row in ("EgoDataset", "AgentDataset"):
+        for kind in ("semantic", "satellite"):
+            assert any(row in line and kind in line for line in done.stdout.splitlines())
+
+
+def test_the_contact_sheet_shows_both_datasets_over_both_maps(demo_folder):
+    pixels = np.array(Image.open(demo_folder[1] / "contact-sheet.png"))
+    assert pixels.shape[1] > 3 * 480
+    assert pixels.shape[0] > 4 * 340
+    for color in (COLORS["ROAD"], (0, 255, 0), (0, 0, 255), (255, 0, 255)):
+        assert np.count_nonzero((pixels == color).all(axis=-1)) > 100
+
+
+def test_the_film_moves(demo_folder):
+    film = Image.open(demo_folder[1] / "scene.gif")
+    assert film.n_frames > 50
+    first = np.array(film.convert("RGB")).astype(int)
+    film.seek(film.n_frames - 1)
+    assert np.abs(np.array(film.convert("RGB")) - first).max() > 100
+
+
+def test_the_page_is_whole_and_needs_no_other_file(demo_folder):
+    page = Page((demo_folder[1] / "index.html").read_text("utf-8"))
+    assert page.open == []
+    assert len(page.sources) == 2
+    assert all(source.startswith(("data:image/png;base64,", "data:image/gif;base64,")) for source in page.sources)
+    assert {"EgoDataset", "AgentDataset", "300", "3"} <= set(page.texts)
+
+
+def test_a_dataset_without_maps_is_shown_as_boxes(l5kit, city, tmp_path):
+    path = shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / "far" / "away" / "alone.zarr")
+    done = l5kit("demo", "--data", path, "--out", tmp_path / "out", "--samples", 2)
+    assert done.exit_code == 0
+    assert done.stderr.count("note: no ") == 3
+    assert "box" in done.stdout
+    assert (tmp_path / "out" / "index.html").is_file()
+
+
+def test_without_data_a_city_is_made(l5kit, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = l5kit("demo", "--scenes", 1, "--samples", 2)
+    assert done.exit_code == 0
+    assert (tmp_path / "demo-out" / "made-city" / "scenes" / "sample.zarr").is_dir()
+    assert (tmp_path / "demo-out" / "index.html").is_file()
+
+
+def test_the_real_scene(l5kit, shared_data, tmp_path):
+    done = l5kit("demo", "--data", shared_data, "--out", tmp_path / "out", "--samples", 20)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "20,802" in done.stdout
+    assert (tmp_path / "out" / "index.html").is_file()
+
+
+def test_a_damaged_dataset_is_an_error_in_one_line(l5kit, city_copy, tmp_path):
+    (city_copy / "scenes" / "sample.zarr" / "agents" / "0").write_bytes(b"damaged")
+    done = l5kit("demo", "--data", city_copy, "--out", tmp_path / "out")
+    assert done.exit_code == 1
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out" / "index.html").exists()

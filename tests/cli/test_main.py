@@ -1,0 +1,148 @@
+"""The command as a whole: help, version, exit codes, errors in one line."""
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+import l5kit as package
+
+COMMANDS = ("demo", "synth", "info", "validate", "mask", "render")
+SCRIPT = Path(sys.executable).with_name("l5kit")
+
+
+def installed(*arguments, **environment):
+    """Run the installed script in a process of its own."""
+    return subprocess.run(
+        [str(SCRIPT), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def test_the_installed_script_knows_its_version():
+    done = installed("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"l5kit {package.__version__}\n", "")
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "l5kit.cli", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"l5kit {package.__version__}\n")
+
+
+def test_help_names_all_commands(l5kit):
+    done = l5kit("--help")
+    assert done.exit_code == 0
+    for command in COMMANDS:
+        assert command in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_shows_an_example_of_it(l5kit, command):
+    done = l5kit(command, "--help")
+    assert done.exit_code == 0
+    assert f"l5kit {command}" in done.stdout.partition("Examples:")[2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["nothing"], id="no such command"),
+        pytest.param(["info"], id="no path"),
+        pytest.param(["info", ".", "--colour"], id="no such option"),
+        pytest.param(["render", ".", "--out", "x.jpg"], id="no such kind of picture"),
+        pytest.param(["render", ".", "--out", "x.png", "--frames", "0:5"], id="several frames in a png"),
+        pytest.param(["render", ".", "--out", "x.gif", "--frame", "5"], id="one frame in a gif"),
+        pytest.param(["render", ".", "--out", "x.gif", "--frames", "5"], id="no range of frames"),
+        pytest.param(["render", ".", "--out", "x.gif", "--frames", "5:9:0"], id="a step of 0"),
+        pytest.param(["render", ".", "--out", "x.png", "--size", "640"], id="no size"),
+        pytest.param(["render", ".", "--out", "x.png", "--size", "0x9"], id="an empty picture"),
+        pytest.param(["render", ".", "--out", "x.png", "--map-type", "none"], id="no such map"),
+        pytest.param(["synth", "x", "--scenes", "many"], id="no number"),
+    ],
+)
+def test_a_wrong_call_ends_with_2_and_says_so_on_stderr(l5kit, arguments):
+    done = l5kit(*arguments)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert "Usage: l5kit" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["info", "validate", "mask"])
+def test_a_missing_dataset_is_one_line_on_stderr(l5kit, command, tmp_path):
+    done = l5kit(command, tmp_path / "nothing", "--json")
+    assert done.exit_code == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: no dataset at")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "info", "nothing"], ["info", "nothing", "--debug"]], ids=str)
+def test_debug_shows_the_traceback(arguments):
+    done = installed(*arguments)
+    assert done.returncode == 1
+    assert "Traceback (most recent call last)" in done.stderr
+    assert "DatasetNotFoundError" in done.stderr
+
+
+def test_without_debug_there_is_no_traceback():
+    done = installed("info", "nothing")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_debug_after_two_dashes_is_a_value(l5kit, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = l5kit("info", "--", "--debug")
+    assert done.exit_code == 1
+    assert "no dataset at '--debug'" in done.stderr
+
+
+def failing(error):
+    def fail(*_, **__):
+        raise error
+
+    return fail
+
+
+def test_an_unexpected_error_is_one_line_too(l5kit, monkeypatch):
+    monkeypatch.setattr("l5kit.cli.info.find_dataset_files", failing(ZeroDivisionError("first\nsecond")))
+    done = l5kit("info", ".")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: ZeroDivisionError: first second (unexpected; --debug shows")
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_interruption_ends_quietly_with_130(l5kit, monkeypatch):
+    monkeypatch.setattr("l5kit.cli.info.find_dataset_files", failing(KeyboardInterrupt()))
+    done = l5kit("info", ".")
+    assert (done.exit_code, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_a_warning_is_one_line_and_leaves_the_warnings_module_as_it_was(l5kit, monkeypatch):
+    def warn(*_, **__):
+        warnings.warn("the first\nand the second line", RuntimeWarning, stacklevel=2)
+        raise FileNotFoundError("gone")
+
+    monkeypatch.setattr("l5kit.cli.info.find_dataset_files", warn)
+    before = warnings.showwarning
+    done = l5kit("info", ".")
+    assert done.stderr == "warning: the first and the second line\nerror: gone\n"
+    assert warnings.showwarning is before
+
+
+def test_the_shell_completes_commands():
+    done = installed(_L5KIT_COMPLETE="complete_bash", COMP_WORDS="l5kit va", COMP_CWORD="1")
+    assert "validate" in done.stdout.split()
+
+
+def test_help_loads_no_torch():
+    code = "import sys, l5kit.cli.main as main; main.make_app(); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -1,0 +1,32 @@
+"""``l5kit synth``."""
+
+from l5kit.data import ChunkedDataset
+
+SMALL = ("--scenes", 1, "--frames", 12, "--town-size", 300)
+
+
+def test_a_city_is_made_and_named(l5kit, tmp_path):
+    done = l5kit("synth", tmp_path / "city", *SMALL, "--train-scenes", 2, "--seed", 3)
+    assert done.exit_code == 0
+    assert str(tmp_path / "city" / "meta.json") in done.stdout.replace("\n", "")
+    assert len(ChunkedDataset(str(tmp_path / "city" / "scenes" / "sample.zarr")).open().scenes) == 1
+    train = ChunkedDataset(str(tmp_path / "city" / "scenes" / "train.zarr")).open()
+    assert (len(train.scenes), len(train.frames)) == (2, 24)
+
+
+def test_a_folder_that_is_there_is_replaced_only_on_request(l5kit, tmp_path):
+    (tmp_path / "city").mkdir()
+    (tmp_path / "city" / "mine.txt").write_text("precious")
+    refused = l5kit("synth", tmp_path / "city", *SMALL)
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("error: ")
+    assert (tmp_path / "city" / "mine.txt").read_text() == "precious"
+    assert l5kit("synth", tmp_path / "city", *SMALL, "--overwrite").exit_code == 0
+    assert (tmp_path / "city" / "meta.json").is_file()
+
+
+def test_a_value_out_of_range_is_an_error_in_one_line(l5kit, tmp_path):
+    done = l5kit("synth", tmp_path / "city", "--density", 99)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "traffic_density" in done.stderr
+    assert done.stderr.count("\n") == 1

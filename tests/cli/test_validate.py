@@ -1,0 +1,88 @@
+"""``l5kit validate``."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from l5kit.data import ChunkedDataset
+
+
+def zarr_of(city):
+    return city / "scenes" / "sample.zarr"
+
+
+def test_a_whole_dataset_has_no_findings(l5kit, city):
+    done = l5kit("validate", city)
+    assert done.exit_code == 0
+    assert "nothing wrong found" in done.stdout
+
+
+def test_a_whole_dataset_has_no_findings_in_json(l5kit, city):
+    done = l5kit("validate", city, "--json")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout) == {"dataset": str(zarr_of(city)), "findings": []}
+
+
+def truncate(folder):
+    chunk = folder / "agents" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:1000])
+
+
+def remove_chunk(folder):
+    (folder / "frames" / "0").unlink()
+
+
+def remove_array(folder):
+    shutil.rmtree(folder / "scenes")
+
+
+def turn_interval_around(folder):
+    frames = ChunkedDataset(str(folder)).open("r+").frames
+    frame = frames[5]
+    frame["agent_index_interval"] = frame["agent_index_interval"][::-1].copy()
+    frames[5] = frame
+
+
+@pytest.mark.parametrize(
+    ("damage", "seen"),
+    [
+        pytest.param(truncate, "agents", id="truncated chunk"),
+        pytest.param(remove_chunk, "frames", id="missing chunk"),
+        pytest.param(remove_array, "scenes", id="missing array"),
+        pytest.param(turn_interval_around, "5", id="interval turned around"),
+    ],
+)
+def test_damage_is_found_with_exit_status_1(l5kit, city_copy, damage, seen):
+    damage(zarr_of(city_copy))
+    as_json, as_text = l5kit("validate", city_copy, "--json"), l5kit("validate", city_copy)
+    assert (as_json.exit_code, as_text.exit_code) == (1, 1)
+    findings = json.loads(as_json.stdout)["findings"]
+    assert any(finding["severity"] == "error" and seen in str(finding) for finding in findings)
+    assert "error" in as_text.stdout
+    assert "Traceback" not in as_text.stderr + as_json.stderr
+
+
+def test_a_changed_file_is_found_by_its_digest_only(l5kit, city_copy, tmp_path):
+    digests = tmp_path / "digests.json"
+    assert l5kit("info", city_copy, "--checksums", digests).exit_code == 0
+    frames = ChunkedDataset(str(zarr_of(city_copy))).open("r+").frames
+    frame = frames[3]
+    frame["ego_translation"] += np.array([0.01, 0.0, 0.0])
+    frames[3] = frame
+    assert l5kit("validate", city_copy).exit_code == 0
+    done = l5kit("validate", city_copy, "--checksums", digests, "--json")
+    assert done.exit_code == 1
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert finding["check"] == "checksum"
+    assert finding["file"].endswith("frames/0")
+
+
+@pytest.mark.parametrize("text", ["{", "[1, 2]", '{"agents/0": 7}'], ids=["no JSON", "a list", "a number"])
+def test_a_list_of_digests_that_is_none_is_an_error(l5kit, city, tmp_path, text):
+    (tmp_path / "digests.json").write_text(text)
+    done = l5kit("validate", city, "--checksums", tmp_path / "digests.json")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "digests.json" in done.stderr
+    assert done.stderr.count("\n") == 1
