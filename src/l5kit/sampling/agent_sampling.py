@@ -333,7 +333,7 @@ def _matrices(
     world_from_agent: Float64Array,
     agent_from_world: Float64Array,
 ) -> dict[str, Any]:
-    raster_from_world = render_context.raster_from_world(target.centroid_m, target.yaw_rad)
+    raster_from_world = render_context.raster_from_local @ agent_from_world
     return {
         "world_to_image": raster_from_world,
         "raster_from_world": raster_from_world,

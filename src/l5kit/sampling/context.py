@@ -150,7 +150,7 @@ def _filled_range(starts: Int64Array, stops: Int64Array) -> tuple[int, int]:
 
 def _within(rows: Int64Array, low: int, high: int) -> Int64Array:
     """Return rows counted from ``low``; those of empty intervals, which may lie anywhere, stay below ``high``."""
-    counted: Int64Array = np.clip(rows, low, high) - low
+    counted: Int64Array = np.minimum(np.maximum(rows, low), high) - low
     return counted
 
 

@@ -103,10 +103,11 @@ def _track_states(agents: FrameRows, track_id: int) -> _WorldStates:
 def first_rows_of_track(agents: FrameRows, track_id: int) -> Int64Array:
     """Return, for each frame, the first row of ``agents.rows`` with a track; -1 in frames without it."""
     track_ids = agents.rows["track_id"]
-    limits = np.iinfo(track_ids.dtype)
-    if not limits.min <= track_id <= limits.max:
+    try:
+        value = track_ids.dtype.type(int(track_id))
+    except OverflowError:  # no row can hold it
         return np.full(len(agents.starts), -1, dtype=np.int64)
-    return _first_rows_with(track_ids, track_ids.dtype.type(track_id), agents.starts, agents.stops)
+    return _first_rows_with(track_ids, value, agents.starts, agents.stops)
 
 
 @njit(nogil=True, cache=True)
