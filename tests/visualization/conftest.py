@@ -1,0 +1,19 @@
+"""A made city for tests of pictures."""
+
+import pytest
+
+from l5kit.data import ChunkedDataset
+from l5kit.data.dataset_files import find_dataset_files
+from synthetic_city import small_city
+
+
+@pytest.fixture(scope="session")
+def city_files(tmp_path_factory):
+    """Files of a small made city."""
+    return find_dataset_files(small_city(tmp_path_factory.mktemp("visualization") / "city").path)
+
+
+@pytest.fixture
+def city_log(city_files):
+    """Its dataset, opened."""
+    return ChunkedDataset(city_files.dataset).open()

@@ -1,0 +1,120 @@
+"""Scenes as series of pictures."""
+
+import numpy as np
+import pytest
+
+from l5kit.data import ChunkedDataset
+from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE
+from l5kit.errors import IndexOutOfRangeError, TrackNotFoundError
+from l5kit.rasterization.semantic_rasterizer import COLORS
+from l5kit.visualization.sample_config import SampleForm
+from l5kit.visualization.scene_pictures import ScenePainter, frames_of_track, frames_to_draw
+
+FORM = SampleForm(raster_size_px=(200, 120), pixel_size_m=0.4, ego_center=(0.3, 0.5))
+
+
+@pytest.fixture
+def two_scenes():
+    """Scenes of three and two frames; track 5 is in frames 1 and 2 of the first, in the latter with no class."""
+    scenes, frames, agents = np.zeros(2, SCENE_DTYPE), np.zeros(5, FRAME_DTYPE), np.zeros(6, AGENT_DTYPE)
+    scenes["frame_index_interval"] = [(0, 3), (3, 5)]
+    frames["agent_index_interval"] = [(0, 1), (1, 3), (3, 5), (5, 5), (5, 6)]
+    agents["track_id"] = [4, 4, 5, 4, 5, 5]
+    agents["label_probabilities"][:, 3] = [1, 1, 1, 1, 0, 1]
+    return ChunkedDataset.in_memory(scenes=scenes, frames=frames, agents=agents)
+
+
+@pytest.mark.parametrize(
+    ("scene", "track", "frames"), [(0, 4, [0, 1, 2]), (0, 5, [1]), (1, 5, [1])], ids=["all", "some", "second scene"]
+)
+def test_frames_of_a_track_are_counted_in_the_scene(two_scenes, scene, track, frames):
+    assert frames_of_track(two_scenes, scene, track, filter_agents_threshold=0.5).tolist() == frames
+
+
+def test_a_track_that_is_not_there_is_an_error_that_names_some(two_scenes):
+    with pytest.raises(TrackNotFoundError, match=r"track 9 is in no frame of scene 0 .* seen longest are 4, 5"):
+        frames_of_track(two_scenes, 0, 9, filter_agents_threshold=0.5)
+
+
+@pytest.mark.parametrize(
+    ("frames", "track", "expected"),
+    [
+        (slice(None), None, [0, 1, 2]),
+        (slice(1, 99), None, [1, 2]),
+        (slice(None, None, 2), None, [0, 2]),
+        (slice(None), 5, [1]),
+    ],
+    ids=["all", "past the end", "every other", "of an agent"],
+)
+def test_frames_to_draw(two_scenes, frames, track, expected):
+    assert frames_to_draw(two_scenes, 0, frames, track_id=track, form=FORM) == expected
+
+
+def test_frames_that_are_not_there_are_errors(two_scenes):
+    with pytest.raises(IndexOutOfRangeError, match="scene 2 is out of range; the dataset has 2 scenes"):
+        frames_to_draw(two_scenes, 2, slice(None), track_id=None, form=FORM)
+    with pytest.raises(IndexOutOfRangeError, match="3:9 take none of the 3 frames"):
+        frames_to_draw(two_scenes, 0, slice(3, 9), track_id=None, form=FORM)
+    with pytest.raises(TrackNotFoundError, match="scene 0 shows it in 1 to 1"):
+        frames_to_draw(two_scenes, 0, slice(2, 3), track_id=5, form=FORM)
+
+
+@pytest.mark.parametrize("kind", ["semantic", "satellite", "box"])
+def test_the_av_is_green_where_it_should_be(city_files, city_log, kind):
+    painter = ScenePainter(city_files, city_log, map_kind=kind, form=FORM)
+    picture = painter.picture(1, 30, with_trajectories=False, with_caption=False)
+    assert picture.shape == (120, 200, 3)
+    assert tuple(picture[60, 60]) == (0, 255, 0)
+
+
+def test_an_agent_in_the_middle_is_green_and_the_av_among_the_others(city_files, city_log):
+    painter = ScenePainter(city_files, city_log, map_kind="semantic", form=FORM)
+    frame = city_log.scenes[0]["frame_index_interval"][0] + 40
+    start, end = city_log.frames[int(frame)]["agent_index_interval"]
+    agents = city_log.agents[int(start) : int(end)]
+    track = int(agents["track_id"][agents["label_probabilities"][:, 3] > 0.5][0])
+    picture = painter.picture(0, 40, track, with_trajectories=False, with_caption=False)
+    assert tuple(picture[60, 60]) == (0, 255, 0)
+    assert np.count_nonzero((picture == (0, 255, 0)).all(axis=-1)) < 200
+
+
+def test_the_av_drives_on_the_road(city_files, city_log):
+    """Under the AV and along its future there is road, whatever the frame: map, boxes and trajectory fit together."""
+    painter = ScenePainter(city_files, city_log, map_kind="semantic", form=FORM)
+    for frame_index in range(0, 100, 20):
+        sample = painter.samples.get_frame(0, frame_index)
+        background = sample["image"][-3:].transpose(1, 2, 0)
+        known = sample["target_availabilities"] > 0
+        homogeneous = np.column_stack([sample["target_positions"][known], np.ones(known.sum())])
+        columns, rows = (sample["raster_from_agent"][:2] @ homogeneous.T).astype(int)
+        inside = (columns >= 0) & (columns < 200) & (rows >= 0) & (rows < 120)
+        under = np.rint(255 * background[rows[inside], columns[inside]]).astype(int)
+        assert not (under == 255).all(axis=-1).any()
+        assert tuple(np.rint(255 * background[60, 60]).astype(int)) != (255, 255, 255)
+
+
+def test_active_lights_colour_lanes(city_files, city_log):
+    samples = ScenePainter(city_files, city_log, map_kind="semantic", form=FORM).samples
+    seen = set()
+    for frame_index in range(0, 300, 10):
+        background = 255 * samples[frame_index]["image"][-3:]
+        for name in ("RED", "GREEN"):
+            distances = np.abs(background - np.array(COLORS[name])[:, None, None]).max(axis=0)
+            seen |= {name} if (distances < 60).sum() > 20 else set()
+    assert seen == {"RED", "GREEN"}
+
+
+def test_a_film_is_its_pictures_and_tells_how_far_it_is(city_files, city_log):
+    painter = ScenePainter(city_files, city_log, map_kind="box", form=FORM)
+    calls = []
+    film = list(painter.film(2, [3, 7], progress=lambda done, total: calls.append((done, total))))
+    np.testing.assert_array_equal(film[1], painter.picture(2, 7))
+    assert calls == [(0, 2), (1, 2)]
+
+
+def test_a_frame_that_is_not_there_is_an_error(city_files, city_log):
+    painter = ScenePainter(city_files, city_log, map_kind="box", form=FORM)
+    with pytest.raises(IndexOutOfRangeError, match="scene 0 has the frames 0 to 99"):
+        painter.picture(0, 100)
+    with pytest.raises(IndexOutOfRangeError, match="scene -1"):
+        painter.picture(-1, 0)
