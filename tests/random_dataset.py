@@ -17,7 +17,7 @@ _NS_PER_FRAME = 100_000_000
 
 
 def random_dataset(rng, num_scenes=3, *, max_frames=8, max_tracks=5, max_faces=3, min_frames=1):
-    """Return a dataset of scenes with ``min_frames`` to ``max_frames`` frames each; the same ``rng`` state gives the same."""
+    """Return a dataset of scenes with ``min_frames`` to ``max_frames`` frames; equal ``rng`` states give equal ones."""
     num_frames = rng.integers(min_frames, max_frames + 1, size=num_scenes)
     frames = np.concatenate(
         [_make_frames(rng, int(count), scene) for scene, count in enumerate(num_frames)] or [_empty(FRAME_DTYPE)]
@@ -40,7 +40,8 @@ def random_dataset(rng, num_scenes=3, *, max_frames=8, max_tracks=5, max_faces=3
 
 def without_traffic_lights(dataset):
     """Return the arrays of a dataset in the older layout: scenes, frames without face intervals, agents."""
-    fields = [field for field in FRAME_DTYPE if field[0] != "traffic_light_faces_index_interval"]
+    names = [name for name in dataset.frames.dtype.names if name != "traffic_light_faces_index_interval"]
+    fields = [(name, dataset.frames.dtype[name].base, dataset.frames.dtype[name].shape) for name in names]
     frames = np.zeros(len(dataset.frames), dtype=fields)
     for field in frames.dtype.names:
         frames[field] = dataset.frames[field]

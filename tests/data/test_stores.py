@@ -107,6 +107,7 @@ def test_memory_has_no_fingerprint(dataset, place):
     assert initialize(location, dataset).fingerprint() is None
 
 
+@pytest.mark.filterwarnings("ignore:dataset path .* does not exist:RuntimeWarning")
 def test_a_url_that_nothing_is_at(tmp_path):
     with pytest.raises(DatasetNotFoundError, match="initialize"):
         ChunkedDataset("memory://there-is-nothing.zarr").open()

@@ -109,7 +109,10 @@ def _find(kind: _Kind, override: str | os.PathLike[str] | None, folders: list[Pa
             raise FileNotFoundError(f"--{kind.option} {str(override)!r}: there is no such file; name the {kind.title}")
         return Path(override)
     places = [folder / name for folder in folders for name in kind.names if (folder / name).is_file()]
-    candidates = list({place.resolve(): place for place in places}.values())
+    by_file: dict[Path, Path] = {}
+    for place in places:
+        by_file.setdefault(place.resolve(), place)
+    candidates = list(by_file.values())
     if len(candidates) > 1:
         names = ", ".join(map(str, candidates))
         raise InvalidArgumentError(

@@ -23,7 +23,7 @@ def validate_path(
     """
     findings = FindingList()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # what they tell is among the findings
+        warnings.simplefilter("ignore")  # what they tell is among the findings
         dataset = ChunkedDataset(path)
         try:
             errors = dataset.open_readable()

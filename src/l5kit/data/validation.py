@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from zarr.core.sync import sync
 
 from l5kit._types import Int64Array, RecordArray
 from l5kit.data.block_source import BlockSource
@@ -253,7 +254,7 @@ def _check_attributes(dataset: Any, findings: FindingList) -> None:
         messages.append(f"format_version is {version!r}; this l5kit knows version {FORMAT_VERSION}")
     if labels is not None and labels != PERCEPTION_LABELS:
         messages.append(f"labels are not those that l5kit knows: {labels}")
-    if TL_FACE_ARRAY_KEY not in root:
+    if not sync(root.store.exists(f"{TL_FACE_ARRAY_KEY}/.zarray")):
         messages.append(
             f"there is no array {TL_FACE_ARRAY_KEY!r}: an older dataset, read as one without traffic lights"
         )

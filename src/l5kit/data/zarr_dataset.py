@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import zarr
 from zarr.abc.store import Store
+from zarr.errors import ContainsArrayError, ContainsGroupError
 
 from l5kit._types import RecordArray
 from l5kit.data import layout, stores
@@ -152,7 +153,16 @@ class ChunkedDataset:
             if length < 0:
                 raise InvalidArgumentError(f"the number of {key} must be 0 or more, got {length}")
         store = stores.create_store(self._location)
-        self.root = layout.create_group(store, mode)
+        try:
+            self.root = layout.create_group(store, mode)
+        except (ContainsGroupError, ContainsArrayError, FileExistsError) as error:
+            raise InvalidArgumentError(f"mode is 'w-', but there is a dataset at {self.path!r}: {error}") from error
+        present = sorted(key for key in lengths if key in self.root)
+        if present:
+            raise InvalidArgumentError(
+                f"mode is {mode!r}, but {self.path!r} exists and holds {present}; open('r+') it to add rows, "
+                "or pass mode='w' to replace it"
+            )
         cache = ChunkCache(int(1e9))
         for key, length in lengths.items():
             attribute = layout.ARRAYS[key][0]

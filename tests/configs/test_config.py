@@ -1,0 +1,121 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from l5kit.configs import load_config_data, save_config_data
+from l5kit.configs.config import load_matrix, load_metadata
+from l5kit.errors import ConfigError
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_load_gives_what_stands_in_the_file(tmp_path):
+    path = write(tmp_path / "c.yaml", "model_params:\n  step_time: 0.1\nraster_params:\n  raster_size: [224, 112]\n")
+    assert load_config_data(path) == {"model_params": {"step_time": 0.1}, "raster_params": {"raster_size": [224, 112]}}
+
+
+@pytest.mark.parametrize("load", [load_config_data, load_metadata])
+def test_a_missing_file_is_a_file_not_found_error(tmp_path, load):
+    with pytest.raises(FileNotFoundError):
+        load(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("load", "text"),
+    [
+        (load_config_data, "a: [1,"),
+        (load_config_data, "- 1\n- 2\n"),
+        (load_config_data, ""),
+        (load_metadata, "{"),
+        (load_metadata, "[]"),
+    ],
+)
+def test_what_is_no_mapping_is_a_config_error_that_names_the_file(tmp_path, load, text):
+    path = write(tmp_path / "bad.yaml", text)
+    with pytest.raises(ConfigError, match=r"bad\.yaml"):
+        load(path)
+
+
+def test_a_config_runs_no_code(tmp_path):
+    path = write(tmp_path / "evil.yaml", f"a: !!python/object/apply:os.mkdir ['{tmp_path / 'made'}']\n")
+    with pytest.raises(ConfigError):
+        load_config_data(path)
+    assert not (tmp_path / "made").exists()
+
+
+def test_j7_numpy_values_are_saved_as_plain_numbers_and_lists(tmp_path):
+    cfg = {
+        "raster_params": {
+            "raster_size": np.array([224, 112]),
+            "pixel_size": (np.float32(0.5), np.float64(0.25)),
+            "set_origin_to_bottom": np.bool_(True),
+            "semantic_map_key": Path("semantic_map") / "semantic_map.pb",
+            np.str_("map_type"): np.str_("py_semantic"),
+        },
+        "model_params": {"history_num_frames": np.int64(3), "matrix": np.eye(2), "nothing": None},
+    }
+    path = str(tmp_path / "saved.yaml")
+    save_config_data(cfg, path)
+    loaded = load_config_data(path)
+    assert loaded["raster_params"] == {
+        "raster_size": [224, 112],
+        "pixel_size": [0.5, 0.25],
+        "set_origin_to_bottom": True,
+        "semantic_map_key": "semantic_map/semantic_map.pb",
+        "map_type": "py_semantic",
+    }
+    assert loaded["model_params"] == {"history_num_frames": 3, "matrix": [[1.0, 0.0], [0.0, 1.0]], "nothing": None}
+    assert "!!python" not in Path(path).read_text()
+    assert isinstance(cfg["raster_params"]["raster_size"], np.ndarray)
+
+
+def test_j7_keys_are_sorted_and_the_file_is_replaced_whole(tmp_path):
+    path = tmp_path / "saved.yaml"
+    save_config_data({"b": 1, "a": {"d": 2, "c": 3}}, str(path))
+    assert path.read_text() == "a:\n  c: 3\n  d: 2\nb: 1\n"
+    with pytest.raises(yaml.YAMLError):
+        save_config_data({"b": object()}, str(path))
+    assert path.read_text() == "a:\n  c: 3\n  d: 2\nb: 1\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["saved.yaml"]
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(cfg=st.dictionaries(st.text(min_size=1, max_size=5), plain, max_size=4))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_saved_configs_load_back_equal(tmp_path_factory, cfg):
+    path = str(tmp_path_factory.mktemp("c") / "c.yaml")
+    save_config_data(cfg, path)
+    assert load_config_data(path) == cfg
+
+
+def test_load_metadata_and_its_matrices(tmp_path):
+    path = write(
+        tmp_path / "meta.json", json.dumps({"world_to_ecef": np.eye(4).tolist(), "short": [[1.0]], "text": "x"})
+    )
+    metadata = load_metadata(path)
+    assert load_matrix(metadata, "world_to_ecef", path=path).tolist() == np.eye(4).tolist()
+    for key, message in (("ecef_to_aerial", "has no key"), ("short", r"\(1, 1\)"), ("text", "4x4 list of numbers")):
+        with pytest.raises(ConfigError, match=message):
+            load_matrix(metadata, key, path=path)
+    with pytest.raises(ConfigError, match="finite"):
+        load_matrix({"m": np.full((4, 4), np.nan).tolist()}, "m", path=path)
+
+
+def test_the_real_metadata(shared_data):
+    metadata = load_metadata(str(shared_data / "meta.json"))
+    matrix = load_matrix(metadata, "world_to_ecef", path="meta.json")
+    np.testing.assert_allclose(matrix[:3, :3] @ matrix[:3, :3].T, np.eye(3), atol=1e-8)

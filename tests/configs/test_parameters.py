@@ -1,0 +1,182 @@
+import copy
+
+import numpy as np
+import pytest
+
+from l5kit.configs.parameters import (
+    MAP_TYPES,
+    MapKeys,
+    RasterGeometry,
+    RasterizerParams,
+    SamplingParams,
+    read_disable_traffic_light_faces,
+    read_filter_agents_threshold,
+)
+from l5kit.configs.reading import Section
+from l5kit.errors import ConfigError, UnsupportedValueError
+
+
+@pytest.fixture
+def cfg():
+    return {
+        "format_version": 4,
+        "model_params": {
+            "model_architecture": "resnet50",
+            "history_num_frames": 5,
+            "future_num_frames": 50,
+            "step_time": 0.1,
+            "render_ego_history": True,
+        },
+        "raster_params": {
+            "raster_size": [224, 112],
+            "pixel_size": [0.5, 0.25],
+            "ego_center": [0.25, 0.5],
+            "set_origin_to_bottom": True,
+            "map_type": "py_semantic",
+            "semantic_map_key": "semantic_map/semantic_map.pb",
+            "satellite_map_key": "aerial_map/aerial_map.png",
+            "dataset_meta_key": "meta.json",
+            "filter_agents_threshold": 0.5,
+            "disable_traffic_light_faces": False,
+        },
+    }
+
+
+def test_geometry(cfg):
+    assert RasterGeometry.from_cfg(cfg) == RasterGeometry((224, 112), (0.5, 0.25), (0.25, 0.5), True)
+
+
+def test_numpy_arrays_and_tuples_are_pairs(cfg):
+    expected = RasterGeometry.from_cfg(cfg)
+    cfg["raster_params"]["raster_size"] = np.array([224, 112])
+    cfg["raster_params"]["pixel_size"] = np.array([0.5, 0.25], dtype=np.float32)
+    cfg["raster_params"]["ego_center"] = (0.25, 0.5)
+    assert RasterGeometry.from_cfg(cfg) == expected
+
+
+def test_sampling(cfg):
+    assert SamplingParams.from_cfg(cfg) == SamplingParams(5, 50, 0.1, 1, 1, 0.5)
+    cfg["model_params"] |= {"history_step_size": 2, "future_step_size": 5}
+    params = SamplingParams.from_cfg(cfg)
+    assert (params.history_step_size, params.future_step_size) == (2, 5)
+
+
+def test_rasterizer_defaults_and_options(cfg):
+    params = RasterizerParams.from_cfg(cfg)
+    assert (params.solid_boxes, params.image_dtype, params.satellite_out_of_bounds) == (False, "float32", "error")
+    cfg["raster_params"] |= {"solid_boxes": True, "image_dtype": "uint8", "satellite_out_of_bounds": "pad"}
+    params = RasterizerParams.from_cfg(cfg)
+    assert (params.solid_boxes, params.image_dtype, params.satellite_out_of_bounds) == (True, "uint8", "pad")
+
+
+NEEDED = {
+    "py_semantic": ("semantic_map_key", "dataset_meta_key", "filter_agents_threshold"),
+    "semantic_debug": ("semantic_map_key", "dataset_meta_key"),
+    "py_satellite": ("satellite_map_key", "dataset_meta_key", "filter_agents_threshold"),
+    "satellite_debug": ("satellite_map_key", "dataset_meta_key"),
+    "box_debug": ("filter_agents_threshold",),
+    "stub_debug": (),
+}
+OPTIONAL = ("semantic_map_key", "satellite_map_key", "dataset_meta_key", "filter_agents_threshold")
+
+
+@pytest.mark.parametrize("map_type", MAP_TYPES)
+def test_each_map_type_needs_its_keys_only(cfg, map_type):
+    cfg["raster_params"]["map_type"] = map_type
+    for key in OPTIONAL:
+        without = copy.deepcopy(cfg)
+        del without["raster_params"][key]
+        if key in NEEDED[map_type]:
+            with pytest.raises(ConfigError, match=rf"raster_params\.{key}"):
+                RasterizerParams.from_cfg(without)
+        else:
+            assert getattr(RasterizerParams.from_cfg(without), key) is None
+
+
+def test_an_unknown_map_type_is_also_a_not_implemented_error(cfg):
+    cfg["raster_params"]["map_type"] = "py_lidar"
+    with pytest.raises(NotImplementedError, match="py_lidar"):
+        RasterizerParams.from_cfg(cfg)
+    with pytest.raises(UnsupportedValueError, match="box_debug"):
+        RasterizerParams.from_cfg(cfg)
+
+
+KEYS = [
+    ("raster_params", "raster_size", [None, 224, [224], [224, 0], [224, 112.5], "ab", [True, 1], [1, 2, 3]]),
+    ("raster_params", "pixel_size", [[0.5, 0], [0.5, -1.0], [0.5, float("nan")], [0.5, "x"]]),
+    ("raster_params", "ego_center", [[0.5, float("inf")], {}]),
+    ("raster_params", "set_origin_to_bottom", ["yes", 2, None]),
+    ("model_params", "history_num_frames", [-1, 1.5, "3", None]),
+    ("model_params", "render_ego_history", ["no"]),
+    ("raster_params", "filter_agents_threshold", ["0.5", None, float("nan"), True]),
+]
+
+
+@pytest.mark.parametrize(("section", "key", "values"), KEYS, ids=[key for _, key, _ in KEYS])
+def test_j8_missing_and_ill_typed_keys_name_the_path_and_what_is_expected(cfg, section, key, values):
+    for value in values:
+        wrong = copy.deepcopy(cfg)
+        wrong[section][key] = value
+        with pytest.raises(ConfigError, match=rf"{section}\.{key}: expected .*got"):
+            RasterizerParams.from_cfg(wrong)
+    del cfg[section][key]
+    for builtin in (KeyError, ValueError, ConfigError):
+        with pytest.raises(builtin) as error:
+            RasterizerParams.from_cfg(cfg)
+        assert str(error.value).startswith(f"{section}.{key}: this key is missing; expected ")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("future_num_frames", -1), ("step_time", 0), ("step_time", -0.1), ("history_step_size", 0)]
+)
+def test_j8_sampling_values_out_of_range(cfg, key, value):
+    cfg["model_params"][key] = value
+    with pytest.raises(ConfigError, match=rf"model_params\.{key}"):
+        SamplingParams.from_cfg(cfg)
+
+
+@pytest.mark.parametrize("bad", [None, [], "cfg", {}, {"raster_params": 3}, {"raster_params": None}])
+def test_j8_missing_sections(bad):
+    with pytest.raises(ConfigError, match=r"raster_params|mapping of sections"):
+        RasterGeometry.from_cfg(bad)
+
+
+def test_unknown_keys_are_ignored(cfg):
+    expected = RasterizerParams.from_cfg(cfg)
+    cfg["raster_params"]["my_own_key"] = object()
+    cfg["train_params"] = {"max_num_steps": 5}
+    assert RasterizerParams.from_cfg(cfg) == expected
+
+
+@pytest.mark.parametrize("value", [0, 0.0, 1, 0.5, -1, np.float32(0.5)])
+def test_the_threshold_keeps_its_type(cfg, value):
+    cfg["raster_params"]["filter_agents_threshold"] = value
+    found = read_filter_agents_threshold(cfg)
+    assert str(found) == str(value.item() if isinstance(value, np.generic) else value)
+
+
+@pytest.mark.parametrize(("value", "found"), [(True, True), (False, False), (0, False), (1, True), (np.True_, True)])
+def test_disable_traffic_light_faces(cfg, value, found):
+    cfg["raster_params"]["disable_traffic_light_faces"] = value
+    assert read_disable_traffic_light_faces(cfg) is found
+
+
+def test_disable_traffic_light_faces_is_needed(cfg):
+    cfg["raster_params"]["disable_traffic_light_faces"] = "maybe"
+    with pytest.raises(ConfigError, match="maybe"):
+        read_disable_traffic_light_faces(cfg)
+    del cfg["raster_params"]["disable_traffic_light_faces"]
+    with pytest.raises(KeyError):
+        read_disable_traffic_light_faces(cfg)
+
+
+def test_map_keys(cfg):
+    assert MapKeys.from_cfg(cfg) == MapKeys("semantic_map/semantic_map.pb", "meta.json")
+
+
+def test_sections_change_nothing(cfg):
+    before = copy.deepcopy(cfg)
+    RasterizerParams.from_cfg(cfg)
+    SamplingParams.from_cfg(cfg)
+    Section.of(cfg, "raster_params").text("map_type")
+    assert cfg == before
