@@ -57,7 +57,7 @@ def test_records_are_packed(key):
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_zarray_is_what_zarr_2_wrote(written, key):
+def test_a2_zarray_is_what_zarr_2_wrote(written, key):
     dataset, path = written
     metadata = json.loads((path / key / ".zarray").read_text())
     metadata.pop("dimension_separator", None)
@@ -105,7 +105,7 @@ def test_a_copy_of_the_real_scene_has_its_files(shared_data, tmp_path, key):
         assert numcodecs.Blosc().decode(written) == numcodecs.Blosc().decode(original)
 
 
-def test_plain_zarr_reads_it(written):
+def test_a2_plain_zarr_reads_it(written):
     dataset, path = written
     group = zarr.open_group(str(path), mode="r")
     assert group["agents"][:].tobytes() == dataset.agents.tobytes()

@@ -1,5 +1,7 @@
 import json
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -82,7 +84,7 @@ def test_b12_concat_skips_empty_inputs_and_takes_three_array_ones(inputs, tmp_pa
 def test_b12_concat_opens_each_input_once(inputs, tmp_path, monkeypatch):
     opened, open_dataset = [], ChunkedDataset.open
     monkeypatch.setattr(
-        ChunkedDataset, "open", lambda self, *args: (opened.append(self.path), open_dataset(self, *args))[1]
+        ChunkedDataset, "open", lambda self, **options: (opened.append(self.path), open_dataset(self, **options))[1]
     )
     zarr_concat(inputs, str(tmp_path / "joined.zarr"))
     assert opened == inputs
@@ -103,6 +105,18 @@ def test_concat_never_replaces(inputs, tmp_path):
     (tmp_path / "file.zarr").write_text("x")
     with pytest.raises(AssertionError):
         zarr_concat(inputs, str(tmp_path / "file.zarr"))
+
+
+def test_a5_checks_of_arguments_are_not_optimized_away(inputs):
+    script = (
+        "from l5kit.data import zarr_concat\n"
+        "try:\n"
+        f"    zarr_concat([], {inputs[0]!r})\n"
+        "except AssertionError as error:\n"
+        "    print(type(error).__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-O", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "InvalidArgumentError\n"
 
 
 def test_concat_of_damaged_files_writes_nothing(inputs, damaged, tmp_path):

@@ -71,7 +71,7 @@ class BlockSource:
     def _read(self, start: int, stop: int) -> RecordArray:
         source = self._array if self._chunked is None else self._chunked
         try:
-            return rows_of(source, slice(start, stop))
+            return rows_of(source, slice(start, stop), strict=True)
         except Exception as error:  # whatever a damaged file makes a codec raise is a finding
             self._add("error", "decode", str(error), row=start)
             return np.empty(0, dtype=self.dtype)
@@ -95,23 +95,23 @@ class BlockSource:
             self._add("error", "decode", f"the files of array {self.key!r} cannot be listed: {error}")
             return []
         numbers = (int(name) for name in names if name.isascii() and name.isdigit() and name == str(int(name)))
-        return sorted(number for number in numbers if number < array.num_chunks and array.has_chunk_file(number))
+        return sorted(number for number in numbers if number < array.num_chunks)
 
     def _report_missing(self, used_end: int) -> None:
         """Report missing chunk files without walking through all chunks, as a damaged length may be huge."""
         if self._chunked is None:
             return
         num_used = min(-(-used_end // self._step), self._chunked.num_chunks)
-        for severity, low, high in (("error", 0, num_used), ("warning", num_used, self._chunked.num_chunks)):
-            present = [index for index in self._present if low <= index < high]
-            num_missing = high - low - len(present)
-            if num_missing > 0:
-                first = next(
-                    index for index in range(low, high) if index - low >= len(present) or present[index - low] != index
-                )
-                self._report_first_missing(severity, first, num_missing)  # type: ignore[arg-type]
+        self._report_missing_in("error", 0, num_used)
+        self._report_missing_in("warning", num_used, self._chunked.num_chunks)
 
-    def _report_first_missing(self, severity: Severity, index: int, count: int) -> None:
+    def _report_missing_in(self, severity: Severity, low: int, high: int) -> None:
+        """Report the first of the missing chunks in [low, high), and how many there are."""
+        present = {index for index in self._present if low <= index < high}
+        count = high - low - len(present)
+        if count == 0:
+            return
+        index = next(index for index in range(low, high) if index not in present)
         more = f" (and {count - 1:,} more of {self.key})" if count > 1 else ""
         used = "rows of it are used" if severity == "error" else "its rows belong to nothing"
         message = f"chunk file {self.file_of(index * self._step)} is missing{more}; {used}, and they read as zeros"

@@ -1,6 +1,7 @@
 """Check a dataset for what would make samples wrong or impossible."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from l5kit.errors import InvalidArgumentError
 
 __all__ = ["Finding", "validate_dataset"]
 
+_NO_FRAME = np.uint64(2**64 - 1)
 _FACES_TITLE = "traffic light faces"
 
 
@@ -87,19 +89,19 @@ class _Validation:
         self._progress = progress
         self._scene_index = IntervalIndex.from_blocks([])
         self._frame_index = IntervalIndex.from_blocks([])
+        self._previous_frame = np.empty((0, 3), dtype=np.int64)  # row, scene, timestamp
+        self._previous_tracks = np.empty((0, 3), dtype=np.uint64)  # frame, track id, row
 
     def run(self) -> None:
         """Check scenes, frames, agents and faces, in this order: each tells which rows of the next are used."""
         (self._scene_index,) = self._walk(SCENE_ARRAY_KEY, self._check_scenes, ("frame_index_interval",))
         self._check_intervals(SCENE_ARRAY_KEY, self._scene_index, FRAME_ARRAY_KEY)
-        self._previous_frame: RecordArray | None = None
         agent_index, face_index = self._walk(
             FRAME_ARRAY_KEY, self._check_frames, ("agent_index_interval", FACE_INTERVAL), self._scene_index
         )
         self._check_intervals(FRAME_ARRAY_KEY, agent_index, AGENT_ARRAY_KEY)
         self._check_intervals(FRAME_ARRAY_KEY, face_index, TL_FACE_ARRAY_KEY)
         self._frame_index = agent_index
-        self._previous_tracks = np.empty((0, 2), dtype=np.uint64)
         self._walk(AGENT_ARRAY_KEY, self._check_agents, (), agent_index)
         self._frame_index = face_index
         self._walk(TL_FACE_ARRAY_KEY, self._check_faces, (), face_index)
@@ -129,72 +131,45 @@ class _Validation:
         return [IntervalIndex.from_blocks(blocks) for blocks in intervals]
 
     def _check_scenes(self, start: int, scenes: RecordArray) -> None:
-        self._report(SCENE_ARRAY_KEY, start, check_scene_records(scenes))
+        self._report(SCENE_ARRAY_KEY, _rows_from(start, scenes), check_scene_records(scenes))
 
     def _check_frames(self, start: int, frames: RecordArray) -> None:
-        self._report(FRAME_ARRAY_KEY, start, check_frame_records(frames))
-        rows = np.arange(start, start + len(frames), dtype=np.int64)
+        rows = _rows_from(start, frames)
+        self._report(FRAME_ARRAY_KEY, rows, check_frame_records(frames))
         timestamps_ns, scenes = frames["timestamp"].astype(np.int64), self._scene_index.owners(rows)
         current = np.stack([rows, scenes, timestamps_ns], axis=1)
-        if self._previous_frame is not None and self._previous_frame[0, 0] == start - 1:
-            current = np.concatenate([self._previous_frame, current])
+        joined = np.concatenate([self._previous_frame, current])
         self._previous_frame = current[-1:]
-        before, after = current[:-1], current[1:]
-        same_scene = (before[:, 1] == after[:, 1]) & (after[:, 1] >= 0)
-        late = same_scene & (after[:, 2] <= before[:, 2])
+        before, after = joined[:-1], joined[1:]
+        pairs = (after[:, 0] == before[:, 0] + 1) & (after[:, 1] == before[:, 1]) & (after[:, 1] >= 0)
+        late = pairs & (after[:, 2] <= before[:, 2])
         message = "the timestamp is not later than that of the frame before"
-        padded = np.concatenate([np.zeros(len(frames) - len(late), dtype=bool), late])
-        self._report(FRAME_ARRAY_KEY, start, [("error", "timestamp", message, padded)])
+        self._report(FRAME_ARRAY_KEY, after[:, 0], [("error", "timestamp", message, late)])
 
     def _check_agents(self, start: int, agents: RecordArray) -> None:
-        self._report(AGENT_ARRAY_KEY, start, check_agent_records(agents))
-        rows = np.arange(start, start + len(agents), dtype=np.int64)
-        frames = self._frame_index.owners(rows)
-        owned = frames >= 0
-        current = np.stack([frames[owned].astype(np.uint64), agents["track_id"][owned].astype(np.uint64)], axis=1)
-        num_before = len(self._previous_tracks)
-        tracks = np.concatenate([self._previous_tracks, current])
-        order = np.lexsort((np.arange(len(tracks)), tracks[:, 1], tracks[:, 0]))
-        ordered = tracks[order]
-        repeated = order[1:][(ordered[1:] == ordered[:-1]).all(axis=1)] - num_before
-        bad = np.zeros(len(agents), dtype=bool)
-        bad[np.flatnonzero(owned)[repeated[repeated >= 0]]] = True
-        self._report(AGENT_ARRAY_KEY, start, [("error", "track id", "the track id is twice in one frame", bad)])
-        if len(tracks):
-            self._previous_tracks = tracks[tracks[:, 0] == tracks[-1, 0]]
+        rows = _rows_from(start, agents)
+        self._report(AGENT_ARRAY_KEY, rows, check_agent_records(agents))
+        frames = self._frame_index.owners(rows).astype(np.uint64)
+        current = np.stack([frames, agents["track_id"].astype(np.uint64), rows.astype(np.uint64)], axis=1)
+        tracks = np.concatenate([self._previous_tracks, current[frames != _NO_FRAME]])
+        if len(tracks) == 0:
+            return
+        ordered = tracks[np.lexsort((tracks[:, 2], tracks[:, 1], tracks[:, 0]))]
+        before, after = ordered[:-1], ordered[1:]
+        repeated = (after[:, :2] == before[:, :2]).all(axis=1) & (after[:, 2] >= start)
+        message = "the track id is twice in one frame"
+        self._report(AGENT_ARRAY_KEY, after[:, 2].astype(np.int64), [("error", "track id", message, repeated)])
+        self._previous_tracks = tracks[tracks[:, 0] == tracks[-1, 0]]
 
     def _check_faces(self, start: int, faces: RecordArray) -> None:
-        self._report(TL_FACE_ARRAY_KEY, start, check_face_records(faces))
+        self._report(TL_FACE_ARRAY_KEY, _rows_from(start, faces), check_face_records(faces))
 
     def _check_intervals(self, key: str, index: IntervalIndex, target_key: str) -> None:
         """Check intervals of scenes or frames against the array whose rows they name."""
-        starts, stops = index.bounds[:, 0], index.bounds[:, 1]
-        title = _FACES_TITLE if target_key == TL_FACE_ARRAY_KEY else target_key
-        checks: list[RowCheck] = [
-            ("error", "interval", f"the interval of {title} ends before it starts", stops < starts)
-        ]
         target = self._sources.get(target_key)
-        if target is not None:
-            outside = (starts < 0) | (stops > target.length)
-            message = f"the interval of {title} is not within the {target.length} rows"
-            checks.append(("error", "interval", message, outside))
-        follows = np.zeros(len(starts), dtype=bool)
-        follows[1:] = index.parents[1:] == index.parents[:-1] + 1
-        gap = follows.copy()
-        gap[1:] &= starts[1:] != stops[:-1]
-        message = f"the interval of {title} does not start where the one before ends"
-        checks.append(("error", "interval", message, gap))
-        for severity, check, text, bad in checks:
-            self._findings.add_where(
-                bad,
-                lambda position, severity=severity, check=check, text=text: self._finding(  # type: ignore[misc]
-                    severity,
-                    key,
-                    check,
-                    f"{text}: [{starts[position]}, {stops[position]})",
-                    int(index.parents[position]),
-                ),
-            )
+        title = _FACES_TITLE if target_key == TL_FACE_ARRAY_KEY else target_key
+        checks = _interval_checks(index, title, None if target is None else target.length)
+        self._report(key, index.parents, checks, values=index.bounds)
         if target is not None:
             self._check_unused_rows(key, index, target)
 
@@ -207,17 +182,26 @@ class _Validation:
             message = f"{target.length:,} rows, but the intervals of {key} end at {used_end:,}"
             self._add("warning", target.key, "unused rows", message, row=used_end)
 
-    def _report(self, key: str, start: int, checks: Iterable[RowCheck]) -> None:
+    def _report(
+        self, key: str, rows: Int64Array, checks: Iterable[RowCheck], *, values: Int64Array | None = None
+    ) -> None:
+        """Add a finding for each of some rows of an array that fails a check, with its value if given."""
         for severity, check, message, bad in checks:
-            self._findings.add_where(
-                bad,
-                lambda position, severity=severity, check=check, message=message: self._finding(  # type: ignore[misc]
-                    severity, key, check, message, start + position
-                ),
-            )
+            self._findings.add_where(bad, partial(self._finding, key, (severity, check, message), rows, values))
 
-    def _finding(self, severity: Severity, key: str, check: str, message: str, row: int) -> Finding:
-        """Return a finding about one row, with the frame and scene it belongs to."""
+    def _finding(
+        self,
+        key: str,
+        check: tuple[Severity, str, str],
+        rows: Int64Array,
+        values: Int64Array | None,
+        position: int,
+    ) -> Finding:
+        """Return a finding about one of some rows, with the frame and scene it belongs to."""
+        severity, name, message = check
+        row = int(rows[position])
+        if values is not None:
+            message = f"{message}: {values[position].tolist()}"
         scene = frame = None
         if key == SCENE_ARRAY_KEY:
             scene = row
@@ -226,7 +210,7 @@ class _Validation:
             scene = None if frame is None else _owner(self._scene_index, frame)
         return Finding(
             severity=severity,
-            check=f"{key}: {check}",
+            check=f"{key}: {name}",
             message=message,
             file=self._sources[key].file_of(row),
             scene=scene,
@@ -236,6 +220,22 @@ class _Validation:
 
     def _add(self, severity: Severity, key: str, check: str, message: str, *, row: int | None = None) -> None:
         self._findings.add(Finding(severity=severity, check=f"{key}: {check}", message=message, row=row))
+
+
+def _rows_from(start: int, records: RecordArray) -> Int64Array:
+    return np.arange(start, start + len(records), dtype=np.int64)
+
+
+def _interval_checks(index: IntervalIndex, title: str, length: int | None) -> Iterator[RowCheck]:
+    """Yield the checks of intervals that name rows of an array of ``length`` rows (None: it is not known)."""
+    starts, stops = index.bounds[:, 0], index.bounds[:, 1]
+    yield "error", "interval", f"the interval of {title} ends before it starts", stops < starts
+    if length is not None:
+        outside = (starts < 0) | (stops > length)
+        yield "error", "interval", f"the interval of {title} is not within the {length} rows", outside
+    gap = np.zeros(len(starts), dtype=bool)
+    gap[1:] = (index.parents[1:] == index.parents[:-1] + 1) & (starts[1:] != stops[:-1])
+    yield "error", "interval", f"the interval of {title} does not start where the one before ends", gap
 
 
 def _owner(index: IntervalIndex, row: int) -> int | None:

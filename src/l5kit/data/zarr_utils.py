@@ -72,7 +72,7 @@ def zarr_split(
     targets = [os.path.join(output_path, info["name"]) for info in split_infos]
     if len(set(targets)) < len(targets) or os.path.abspath(input_zarr) in map(os.path.abspath, targets):
         raise InvalidArgumentError(f"split_infos must have names that differ and are not the input's, got {targets}")
-    dataset = ChunkedDataset(input_zarr).open()
+    dataset = ChunkedDataset(input_zarr).open(cached=False)
     sizes_gb = [info["split_size_GB"] for info in split_infos[:-1]]
     cuts = _cut_by_size(sizes_gb, num_scenes=len(dataset.scenes), total_gb=_num_bytes(dataset) / GIGABYTE)
     for target, (start, end) in zip(targets, cuts, strict=True):
@@ -95,7 +95,7 @@ def zarr_scenes_chop(input_zarr: str, output_zarr: str, num_frames_to_copy: int,
     """
     if num_frames_to_copy < 1:
         raise InvalidArgumentError(f"num_frames_to_copy must be at least 1, got {num_frames_to_copy}")
-    dataset = ChunkedDataset(input_zarr).open()
+    dataset = ChunkedDataset(input_zarr).open(cached=False)
     num_frames: Int64Array = np.diff(dataset.scenes["frame_index_interval"], axis=1)[:, 0]
     if (num_frames < num_frames_to_copy).any():
         scene = int(np.argmin(num_frames))
@@ -109,7 +109,7 @@ def zarr_scenes_chop(input_zarr: str, output_zarr: str, num_frames_to_copy: int,
 
 def _open_or_skip(path: str) -> ChunkedDataset | None:
     try:
-        return ChunkedDataset(path).open()
+        return ChunkedDataset(path).open(cached=False)
     except (ValueError, KeyError) as error:
         warnings.warn(f"input {path!r} is left out: {error}", RuntimeWarning, stacklevel=4)
         return None
