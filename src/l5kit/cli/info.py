@@ -11,6 +11,7 @@ from l5kit.cli.options import AerialOption, DatasetArgument, JsonOption, MapOpti
 from l5kit.cli.output import print_facts, print_json, remark
 from l5kit.data.checksums import compute_checksums
 from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.visualization.facts import map_counts, summary_facts
 
@@ -29,7 +30,8 @@ def info(
     files = find_dataset_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
     dataset = ChunkedDataset(files.dataset).open()
     if checksums is not None:
-        digests = compute_checksums(dataset)
+        with show_progress("Digests", visible=True):
+            digests = compute_checksums(dataset)
         checksums.write_text(json.dumps(digests, indent=2) + "\n", "utf-8")
         remark(f"digests of {len(digests)} files written to {checksums}")
     summary, on_map = dataset.summary(), map_counts(files)

@@ -10,14 +10,14 @@ __all__ = ["eventful_indices"]
 _CANDIDATES_PER_CHOICE = 24
 _MARGIN_OF_PART = 0.1
 """Left out at both ends of each part, so that the choices of neighbours differ."""
-_TURN_WEIGHT_PER_RAD = 2.0
+_TURN_WEIGHT_PER_RAD = 4.0
 
 
 def eventful_indices(dataset: EgoDataset, count: int) -> Int64Array:
     """Return one index out of each of ``count`` equal parts of a dataset, ascending.
 
     In each part a few evenly spread samples are compared, by the length of the target trajectory (metres) times one
-    plus twice its change of heading (radians). Fewer are returned for a dataset with fewer samples.
+    plus four times its change of heading (radians). Fewer are returned for a dataset with fewer samples.
 
     Args:
         dataset: Any raster dataset; one with ``rasterizer=None`` is fast here.
