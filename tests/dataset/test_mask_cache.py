@@ -79,12 +79,14 @@ def test_a_mask_is_computed_once_and_kept(path: Path, num_computed: Callable[[],
     assert {file.suffix for file in cached_files()} <= {".npy", ".lock"}
 
 
+@pytest.mark.filterwarnings("ignore:the agents mask of")
 def test_c1_the_dataset_folder_is_not_written_to(path: Path) -> None:
     before = {file: file.stat().st_mtime_ns for file in path.rglob("*")}
     AgentDataset(make_cfg(), ChunkedDataset(str(path)).open(), None)
     assert {file: file.stat().st_mtime_ns for file in path.rglob("*")} == before
 
 
+@pytest.mark.filterwarnings("ignore:the agents mask of")
 @pytest.mark.skipif(os.name == "nt" or not hasattr(os, "geteuid"), reason="needs permission bits")
 def test_c1_a_folder_that_cannot_be_written_to_has_a_mask(path: Path) -> None:
     for folder in (path, *(part for part in path.iterdir() if part.is_dir())):

@@ -56,6 +56,16 @@ def test_intervals_of_a_future_after_a_frame_without_agents() -> None:
     assert future_frames["agent_index_interval"].tolist() == [[0, 0], [0, 1]]
 
 
+def test_the_interval_of_a_frame_without_agents_may_lie_anywhere() -> None:
+    log = make_log([[[{"track_id": 1}, {"track_id": 2}], [{"track_id": 3}], [], [{"track_id": 4}]]])
+    for anywhere in ((0, 0), (4, 4), (900, 900)):
+        log.frames["agent_index_interval"][2] = anywhere
+        context = get_agent_context(1, log.frames, log.agents, log.tl_faces, 0, 2)
+        assert [rows["track_id"].tolist() for rows in context[3]] == [[], [4]]
+        empty, last = context[1]["agent_index_interval"].tolist()
+        assert (empty in ([0, 0], [1, 1]), last) == (True, [0, 1])
+
+
 def test_results_are_copies_and_arguments_stay_as_they_are() -> None:
     arrays = make_fixture_s_arrays()[1:]
     before = [array.copy() for array in arrays]
