@@ -6,13 +6,13 @@ from typing import Final
 import numpy as np
 
 from l5kit._types import UInt32Array
-from l5kit.dataset.select_agents.selection import _TABLE_STEPS, mask_table
+from l5kit.dataset.select_agents.selection import TABLE_STEPS, mask_table
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.visualization.tour import SamplingSpeed
 
 __all__ = ["MASK_COLUMNS", "SPEED_COLUMNS", "mask_facts", "mask_rows", "speed_rows"]
 
-MASK_COLUMNS: Final = ("Past frames", *(f"{step} future" for step in _TABLE_STEPS))
+MASK_COLUMNS: Final = ("Past frames", *(f"{step} future" for step in TABLE_STEPS))
 SPEED_COLUMNS: Final = ("Dataset", "Map", "Samples in it", "Image", "Made", "Samples per second")
 
 
@@ -27,7 +27,7 @@ def mask_rows(mask: UInt32Array) -> list[list[str]]:
     table = mask_table(mask).tolist()
     return [
         [f"at least {step}", *(f"{count:,}" for count in counts)]
-        for step, counts in zip(_TABLE_STEPS, table, strict=True)
+        for step, counts in zip(TABLE_STEPS, table, strict=True)
     ]
 
 

@@ -11,7 +11,8 @@ from l5kit.dataset.select_agents.stored_mask import require_place_for_mask, writ
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 
-_TABLE_STEPS = (0, 10, 30, 50)
+TABLE_STEPS = (0, 10, 30, 50)
+"""Least numbers of past and future frames that the report counts rows for."""
 
 
 def select_agents(
@@ -52,8 +53,8 @@ def mask_report(thresholds: MaskThresholds, report: Counter[str], mask: UInt32Ar
     lines = [f"{name}: {value}" for name, value in thresholds.as_attributes().items()]
     lines += [f"{name}: {count}" for name, count in sorted(report.items())]
     lines.append("rows by least number of past frames (down) and of future frames (across):")
-    lines.append("past" + "".join(f"{step:>12}" for step in _TABLE_STEPS))
-    for step, row in zip(_TABLE_STEPS, mask_table(mask), strict=True):
+    lines.append("past" + "".join(f"{step:>12}" for step in TABLE_STEPS))
+    for step, row in zip(TABLE_STEPS, mask_table(mask), strict=True):
         lines.append(f"{step:>4}" + "".join(f"{count:>12}" for count in row.tolist()))
     return "\n".join(lines)
 
@@ -63,8 +64,8 @@ def mask_table(mask: UInt32Array) -> Int64Array:
     past, future = mask[:, 0], mask[:, 1]
     return np.array(
         [
-            [np.count_nonzero((past >= step) & (future >= future_step)) for future_step in _TABLE_STEPS]
-            for step in _TABLE_STEPS
+            [np.count_nonzero((past >= step) & (future >= future_step)) for future_step in TABLE_STEPS]
+            for step in TABLE_STEPS
         ],
         dtype=np.int64,
     )
