@@ -130,3 +130,10 @@ def test_sizes_and_centers_need_two_entries(quadrants: np.ndarray, crop_size: ob
 def test_unknown_mode_is_refused(quadrants: np.ndarray) -> None:
     with pytest.raises(UnsupportedValueError, match="wrap"):
         get_sat_image_crop(quadrants, (10, 10), CENTER, out_of_bounds="wrap")
+
+
+def test_a_crop_smaller_than_one_aerial_pixel_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="less than one pixel"):
+        get_sat_image_crop_scaled(
+            np.zeros((50, 50, 3), np.uint8), (1, 1), (25, 25), yaw=0.1, sat_pixel_scale=2.0, pixel_size=0.5
+        )

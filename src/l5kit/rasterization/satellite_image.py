@@ -79,12 +79,18 @@ def get_sat_image_crop_scaled(
 
     Raises:
         IndexOutOfRangeError: As in :func:`get_sat_image_crop`.
-        InvalidArgumentError: ``crop_size`` or ``c`` has fewer than two entries.
+        InvalidArgumentError: ``crop_size`` or ``c`` has fewer than two entries, or the crop is smaller than one pixel
+            of ``sat_image``.
     """
     width, height = _as_crop_size(crop_size)[:2].tolist()
     side = max(width, height)
     side_m = np.array([side, side]) * np.asarray(pixel_size)
     sat_size = np.round(side_m / sat_pixel_scale).astype(np.int64)
+    if sat_size.min() < 1:
+        raise InvalidArgumentError(
+            f"the crop of {side} pixels of {pixel_size} m covers less than one pixel of the aerial picture"
+            f" ({sat_pixel_scale} m); use a larger raster_size or pixel_size"
+        )
     crop = get_sat_image_crop(sat_image, sat_size, c, yaw, out_of_bounds=out_of_bounds)
     return _crop_center(cv2.resize(crop, (side, side), interpolation=interpolation), np.array([height, width]))
 
