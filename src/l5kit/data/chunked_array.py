@@ -10,6 +10,7 @@ import pickle
 from typing import Any
 
 import numpy as np
+import zarr
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
@@ -42,8 +43,7 @@ class ChunkedArray(RecordSequence):
     def __init__(self, array: Any, cache: ChunkCache, *, dtype: Any = None) -> None:
         self.dtype = array.dtype if dtype is None else np.dtype(dtype)
         self.name = str(array.path)
-        # a row of zeros is a row like any other: its chunk is written, as zarr 2 did
-        self._array = array.with_config({"write_empty_chunks": True})
+        self._array = _with_empty_chunks_written(array)
         self._cache = cache
         self._last: tuple[int, NumericArray | None] = (-1, None)
         self._missing: set[int] = set()
@@ -257,3 +257,9 @@ class ChunkedArray(RecordSequence):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self._length} rows of {self.dtype.itemsize} bytes>"
+
+
+def _with_empty_chunks_written(array: Any) -> Any:
+    """Return a zarr array that writes chunks of zeros as zarr 2 did, so that a missing file means a lost one."""
+    config: Any = {"write_empty_chunks": True}
+    return zarr.Array(zarr.AsyncArray(metadata=array.metadata, store_path=array.store_path, config=config))
