@@ -157,7 +157,6 @@ BAD_METADATA = {
     "no shape": {"shape": None},
     "a negative shape": {"shape": [-5]},
     "two axes": {"shape": [30, 1], "chunks": [6, 1]},
-    "chunks of no rows": {"chunks": [0]},
     "an unknown compressor": {"compressor": {"id": "nonsense"}},
     "an unknown type": {"dtype": "nonsense"},
     "another type": {"dtype": "<f4"},

@@ -6,8 +6,7 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
-from zarr.core.dtype.common import DataTypeValidationError
-from zarr.dtype import data_type_registry
+from zarr.dtype import DataTypeValidationError, data_type_registry
 
 from data_cases import write_with_chunks
 from l5kit.data import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE, TL_FACE_DTYPE, ChunkedDataset, layout

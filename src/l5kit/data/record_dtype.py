@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-from zarr.core.dtype.common import DataTypeValidationError, HasItemSize
-from zarr.dtype import ZDType, data_type_registry
+from zarr.core.dtype.common import HasItemSize
+from zarr.dtype import DataTypeValidationError, ZDType, data_type_registry
 
 _JSON_NAME = "l5kit_record"
 
