@@ -6,11 +6,11 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
-from zarr.dtype import DataTypeValidationError, data_type_registry
+from zarr.dtype import data_type_registry
 
 from data_cases import write_with_chunks
 from l5kit.data import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE, TL_FACE_DTYPE, ChunkedDataset, layout
-from l5kit.data.record_dtype import RecordDType
+from l5kit.data.record_dtype import DataTypeValidationError, RecordDType
 from random_dataset import random_dataset
 
 KEYS = ("scenes", "frames", "agents", "traffic_light_faces")

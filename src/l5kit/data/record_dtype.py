@@ -12,7 +12,12 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from zarr.core.dtype.common import HasItemSize
-from zarr.dtype import DataTypeValidationError, ZDType, data_type_registry
+from zarr.dtype import ZDType, data_type_registry
+
+try:
+    from zarr.errors import DataTypeValidationError  # type: ignore[attr-defined, unused-ignore]
+except ImportError:  # zarr before 3.2
+    from zarr.dtype import DataTypeValidationError
 
 _JSON_NAME = "l5kit_record"
 
