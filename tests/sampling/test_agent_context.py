@@ -1,5 +1,6 @@
 """The frames around a frame, with their agents and traffic light faces."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from dataset_cases import make_fixture_s_log, make_log, rows_as_bytes
 from fixture_s import make_fixture_s_arrays
 from l5kit.data.records import FRAME_DTYPE
+from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, L5KitError
 from l5kit.sampling import get_agent_context
 
@@ -126,3 +128,17 @@ def test_an_interval_outside_the_agents_names_what_is_damaged(interval: tuple[in
     frames["agent_index_interval"][12] = interval
     with pytest.raises(CorruptedDataError, match=r"agent_index_interval .* of a frame does not lie within the 98 rows"):
         get_agent_context(10, frames, agents, tl_faces, 3, 5)
+
+
+def test_a_missing_chunk_of_faces_reads_as_zeros_one_of_agents_is_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "log.zarr"
+    make_fixture_s_log().save(folder)
+    (folder / "traffic_light_faces" / "0").unlink()
+    log = ChunkedDataset(str(folder)).open()
+    faces = get_agent_context(10, log.frames, log.agents, log.tl_faces, 2, 2)[4]
+    assert [len(rows) for rows in faces] == [2, 2, 2]
+    assert not any(rows["traffic_light_face_status"].any() for rows in faces)
+    (folder / "agents" / "0").unlink()
+    log = ChunkedDataset(str(folder)).open()
+    with pytest.raises(CorruptedDataError, match=r"agents.0 is missing"):
+        get_agent_context(10, log.frames, log.agents, log.tl_faces, 2, 2)

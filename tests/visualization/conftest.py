@@ -1,10 +1,15 @@
 """A made city for tests of pictures."""
 
+import importlib.util
+
 import pytest
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import find_dataset_files
 from synthetic_city import small_city
+
+# These sample from datasets, which are torch datasets; the other modules run on Pythons without torch too.
+collect_ignore = [] if importlib.util.find_spec("torch") else ["test_scene_pictures.py", "test_showcase.py"]
 
 
 @pytest.fixture(scope="session")

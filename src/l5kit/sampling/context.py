@@ -121,21 +121,22 @@ def _rows_of_frames(
     intervals = np.concatenate([history[field], future[field]])
     starts, stops = intervals[:, 0], intervals[:, 1]
     _check_bounds(starts, stops, len(array), field)
-    all_rows = _gather(array, starts, stops) if is_strided else _slice(array, starts, stops)
+    take = _gather if is_strided else _slice
+    all_rows = take(array, starts, stops, strict=field == _AGENT_INTERVAL)
     return all_rows.head(num_history), all_rows.tail(num_history)
 
 
-def _slice(array: Any, starts: Int64Array, stops: Int64Array) -> FrameRows:
-    """Return the rows of adjacent frames: one slice of the array."""
+def _slice(array: Any, starts: Int64Array, stops: Int64Array, *, strict: bool) -> FrameRows:
+    """Return the rows of adjacent frames: one slice of the array; ``strict`` as in ``rows_of``."""
     low, high = _filled_range(starts, stops)
-    rows = _read_only(rows_of(array, slice(low, high), strict=True))
+    rows = _read_only(rows_of(array, slice(low, high), strict=strict))
     return FrameRows(rows, _within(starts, low, high), _within(stops, low, high))
 
 
-def _gather(array: Any, starts: Int64Array, stops: Int64Array) -> FrameRows:
+def _gather(array: Any, starts: Int64Array, stops: Int64Array, *, strict: bool) -> FrameRows:
     """Return the rows of frames that may lie apart: a copy of each frame's own rows, in the order of time."""
     order = np.argsort(starts, kind="stable")
-    parts = [rows_of(array, slice(int(starts[i]), int(stops[i])), strict=True) for i in order]
+    parts = [rows_of(array, slice(int(starts[i]), int(stops[i])), strict=strict) for i in order]
     counts = np.array([len(part) for part in parts], dtype=np.int64)
     new_starts = np.empty(len(order), dtype=np.int64)
     new_starts[order] = np.cumsum(counts) - counts
