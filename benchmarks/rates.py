@@ -29,6 +29,7 @@ from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.dataset import AgentDataset, EgoDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
+from l5kit.errors import SampleError
 from l5kit.rasterization import build_rasterizer
 from l5kit.synthetic import make_city
 
@@ -70,8 +71,9 @@ def make_dataset(cfg: dict[str, Any], dataset: ChunkedDataset, manager: LocalDat
 
 
 def sampling(dataset: EgoDataset) -> Work:
-    """Return work that makes samples in shuffled order."""
-    indices = np.random.RandomState(0).permutation(len(dataset))[:NUM_SAMPLES].tolist()
+    """Return work that makes samples in shuffled order; those that cannot be made are left out."""
+    shuffled = np.random.RandomState(0).permutation(len(dataset))[:NUM_SAMPLES].tolist()
+    indices = [index for index in shuffled if can_be_made(dataset, index)]
 
     def work() -> int:
         for index in indices:
@@ -79,6 +81,15 @@ def sampling(dataset: EgoDataset) -> Work:
         return len(indices)
 
     return work
+
+
+def can_be_made(dataset: EgoDataset, index: int) -> bool:
+    """Return whether a sample can be made: some crops leave the aerial picture."""
+    try:
+        dataset[index]
+    except SampleError:
+        return False
+    return True
 
 
 def other_rows(shared: Path, dataset: ChunkedDataset, scratch: Path) -> dict[str, Work]:
