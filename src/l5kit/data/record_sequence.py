@@ -167,11 +167,11 @@ def rows_of(array: Any, rows: slice, *, strict: bool = False) -> NumericArray:
         rows: Rows with bounds within the array.
         strict: Raise a ``CorruptedDataError`` where bounds are not within the array, or files are missing.
     """
+    if isinstance(array, RecordSequence):
+        start, stop, _ = (int(rows.start), int(rows.stop), 1) if strict else rows.indices(len(array))
+        return array.rows(start, stop, strict=strict)
     if strict:
         require_within(array, rows)
-    if isinstance(array, RecordSequence):
-        start, stop, _ = rows.indices(len(array))
-        return array.rows(start, stop, strict=strict)
     selected: NumericArray = np.asarray(array[rows])
     return selected
 

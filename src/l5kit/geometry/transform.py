@@ -9,7 +9,7 @@ from pymap3d.ecef import ecef2geodetic, geodetic2ecef
 from l5kit._types import Float64Array, NumericArray
 from l5kit.errors import InvalidArgumentError
 
-_GIMBAL_LOCK_COSINE = 4.0 * np.finfo(np.float64).eps
+GIMBAL_LOCK_COSINE = 4.0 * np.finfo(np.float64).eps
 """Cosine of the pitch below which heading and roll cannot be told apart."""
 
 
@@ -53,7 +53,7 @@ def rotation33_as_yaw(rotation: ArrayLike) -> float:
     if matrix.shape != (3, 3):
         raise InvalidArgumentError(f"rotation has shape {matrix.shape}; pass one rotation matrix, shape (3, 3)")
     cos, sin = float(matrix[0, 0]), float(matrix[1, 0])
-    return math.atan2(sin, cos) if math.sqrt(cos * cos + sin * sin) > _GIMBAL_LOCK_COSINE else 0.0
+    return math.atan2(sin, cos) if math.sqrt(cos * cos + sin * sin) > GIMBAL_LOCK_COSINE else 0.0
 
 
 def rotations33_as_yaws(rotations: ArrayLike) -> Float64Array:
@@ -72,7 +72,7 @@ def rotations33_as_yaws(rotations: ArrayLike) -> Float64Array:
     if matrices.ndim != 3 or matrices.shape[1:] != (3, 3):
         raise InvalidArgumentError(f"rotations has shape {matrices.shape}; pass rotation matrices, shape (N, 3, 3)")
     cos, sin = matrices[:, 0, 0], matrices[:, 1, 0]
-    return np.where(np.sqrt(cos * cos + sin * sin) > _GIMBAL_LOCK_COSINE, np.arctan2(sin, cos), 0.0)
+    return np.where(np.sqrt(cos * cos + sin * sin) > GIMBAL_LOCK_COSINE, np.arctan2(sin, cos), 0.0)
 
 
 def yaw_as_rotation33(yaw: float) -> Float64Array:

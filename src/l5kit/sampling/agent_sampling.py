@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, NumericArray, RecordArray
-from l5kit.data.filter import filter_agents_by_labels
+from l5kit.data.filter import _get_label_filter, filter_agents_by_labels
 from l5kit.data.records import AGENT_DTYPE
 from l5kit.errors import InvalidArgumentError, TrackNotFoundError
 from l5kit.geometry.transform import compute_agent_pose, rotation33_as_yaw
@@ -278,6 +278,8 @@ def _row_of_track(agents: FrameRows, track_id: int, filter_agents_threshold: flo
     first = int(first_rows_of_track(agents.head(1), track_id)[0])
     if first < 0:
         raise TrackNotFoundError(f"track {track_id} is not among the agents of the current frame")
+    if _get_label_filter(agents.rows["label_probabilities"][first : first + 1], filter_agents_threshold)[0]:
+        return agents.rows[first]
     current = agents.rows[first : agents.stops[0]]
     kept = filter_agents_by_labels(current[current["track_id"] == track_id], filter_agents_threshold)
     if len(kept) == 0:

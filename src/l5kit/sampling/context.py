@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.data.record_sequence import rows_of
@@ -104,9 +105,8 @@ def rebase_intervals(frames: RecordArray, *, agents: FrameRows, tl_faces: FrameR
     """Make the intervals of ``frames`` point into the rows of :meth:`FrameRows.rows` of these same frames."""
     for field, rows in ((_AGENT_INTERVAL, agents), (_FACE_INTERVAL, tl_faces)):
         if field in (frames.dtype.names or ()):
-            low, high = _filled_range(rows.starts, rows.stops)
-            frames[field][:, 0] = _within(rows.starts, low, high)
-            frames[field][:, 1] = _within(rows.stops, low, high)
+            intervals = np.stack([rows.starts, rows.stops], axis=1)
+            frames[field] = np.stack(_count_from(intervals, *_filled_range(intervals)), axis=1)
 
 
 def _rows_of_frames(
@@ -119,50 +119,66 @@ def _rows_of_frames(
         all_rows = FrameRows(_read_only(np.asarray(array)[:0]), nothing, nothing)
         return all_rows.head(num_history), all_rows.tail(num_history)
     intervals = np.concatenate([history[field], future[field]])
-    starts, stops = intervals[:, 0], intervals[:, 1]
-    _check_bounds(starts, stops, len(array), field)
+    _check_bounds(intervals, len(array), field)
     take = _gather if is_strided else _slice
-    all_rows = take(array, starts, stops, strict=field == _AGENT_INTERVAL)
+    all_rows = take(array, intervals, strict=field == _AGENT_INTERVAL)
     return all_rows.head(num_history), all_rows.tail(num_history)
 
 
-def _slice(array: Any, starts: Int64Array, stops: Int64Array, *, strict: bool) -> FrameRows:
+def _slice(array: Any, intervals: Int64Array, *, strict: bool) -> FrameRows:
     """Return the rows of adjacent frames: one slice of the array; ``strict`` as in ``rows_of``."""
-    low, high = _filled_range(starts, stops)
+    low, high = _filled_range(intervals)
     rows = _read_only(rows_of(array, slice(low, high), strict=strict))
-    return FrameRows(rows, _within(starts, low, high), _within(stops, low, high))
+    return FrameRows(rows, *_count_from(intervals, low, high))
 
 
-def _gather(array: Any, starts: Int64Array, stops: Int64Array, *, strict: bool) -> FrameRows:
+def _gather(array: Any, intervals: Int64Array, *, strict: bool) -> FrameRows:
     """Return the rows of frames that may lie apart: a copy of each frame's own rows, in the order of time."""
-    order = np.argsort(starts, kind="stable")
-    parts = [rows_of(array, slice(int(starts[i]), int(stops[i])), strict=strict) for i in order]
+    order = np.argsort(intervals[:, 0], kind="stable")
+    parts = [rows_of(array, slice(*intervals[i].tolist()), strict=strict) for i in order]
     counts = np.array([len(part) for part in parts], dtype=np.int64)
-    new_starts = np.empty(len(order), dtype=np.int64)
-    new_starts[order] = np.cumsum(counts) - counts
-    return FrameRows(_read_only(np.concatenate(parts)), new_starts, new_starts + (stops - starts))
+    starts = np.empty(len(order), dtype=np.int64)
+    starts[order] = np.cumsum(counts) - counts
+    return FrameRows(_read_only(np.concatenate(parts)), starts, starts + (intervals[:, 1] - intervals[:, 0]))
 
 
-def _filled_range(starts: Int64Array, stops: Int64Array) -> tuple[int, int]:
-    """Return the first row and the end row of all intervals that are not empty; twice 0 if all are."""
-    filled = stops > starts
-    return (int(starts[filled].min()), int(stops[filled].max())) if filled.any() else (0, 0)
-
-
-def _within(rows: Int64Array, low: int, high: int) -> Int64Array:
-    """Return rows counted from ``low``; those of empty intervals, which may lie anywhere, stay below ``high``."""
-    counted: Int64Array = np.minimum(np.maximum(rows, low), high) - low
-    return counted
-
-
-def _check_bounds(starts: Int64Array, stops: Int64Array, length: int, field: str) -> None:
-    wrong = (starts < 0) | (stops < starts) | ((stops > length) & (stops > starts))
-    if wrong.any():
-        interval = [int(starts[wrong][0]), int(stops[wrong][0])]
+def _check_bounds(intervals: Int64Array, length: int, field: str) -> None:
+    wrong = _first_outside(intervals, length)
+    if wrong >= 0:
         raise CorruptedDataError(
-            f"{field} {interval} of a frame does not lie within the {length} rows of its array; "
+            f"{field} {intervals[wrong].tolist()} of a frame does not lie within the {length} rows of its array; "
             "run l5kit validate on the dataset and restore it from its source"
         )
+
+
+@njit(nogil=True, cache=True)
+def _first_outside(intervals: Int64Array, length: int) -> Any:
+    """Return the first of the intervals (F, 2) that does not lie within ``length`` rows, or -1; empty ones may."""
+    for i in range(len(intervals)):
+        start, stop = intervals[i, 0], intervals[i, 1]
+        if start < 0 or stop < start or (stop > length and stop > start):
+            return i
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def _filled_range(intervals: Int64Array) -> tuple[Any, Any]:
+    """Return the first row and the end row of all intervals that are not empty; twice 0 if all are."""
+    low, high = np.iinfo(np.int64).max, 0
+    for i in range(len(intervals)):
+        if intervals[i, 1] > intervals[i, 0]:
+            low, high = min(low, intervals[i, 0]), max(high, intervals[i, 1])
+    return (low, high) if high > 0 else (0, 0)
+
+
+@njit(nogil=True, cache=True)
+def _count_from(intervals: Int64Array, low: int, high: int) -> tuple[Int64Array, Int64Array]:
+    """Return starts and ends counted from ``low``; those of empty intervals, which may lie anywhere, stay within."""
+    starts, stops = np.empty(len(intervals), np.int64), np.empty(len(intervals), np.int64)
+    for i in range(len(intervals)):
+        starts[i] = min(max(intervals[i, 0], low), high) - low
+        stops[i] = min(max(intervals[i, 1], low), high) - low
+    return starts, stops
 
 
 def _read_only(rows: NumericArray) -> NumericArray:

@@ -1,17 +1,20 @@
 """Positions, headings and extents of one track over several frames, relative to a pose."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.errors import IndexOutOfRangeError
-from l5kit.geometry.angle import angular_distance
-from l5kit.geometry.transform import rotations33_as_yaws, transform_points
+from l5kit.geometry.transform import GIMBAL_LOCK_COSINE
 from l5kit.rasterization.rasterizer import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.sampling.context import FrameRows
+
+_PI = np.float32(np.pi)
+_TWO_PI = np.float32(2 * np.pi)
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,20 @@ class RelativePoses:
     extents_m: Float32Array
     availabilities: Float32Array
 
+    @classmethod
+    def unavailable(cls, num_frames: int) -> "RelativePoses":
+        """Return the poses of a track that is in none of ``num_frames`` frames."""
+        return cls(
+            np.zeros((num_frames, 2), dtype=np.float32),
+            np.zeros((num_frames, 1), dtype=np.float32),
+            np.zeros((num_frames, 2), dtype=np.float32),
+            np.zeros(num_frames, dtype=np.float32),
+        )
+
+    def as_arrays(self) -> tuple[Float32Array, Float32Array, Float32Array, Float32Array]:
+        """Return positions, yaws, extents and availabilities."""
+        return self.positions_m, self.yaws_rad, self.extents_m, self.availabilities
+
 
 @dataclass(frozen=True)
 class TrackSeenFrom:
@@ -44,6 +61,11 @@ class TrackSeenFrom:
     track_id: int | None
     agent_from_world: Float64Array
     yaw_rad: float
+
+    @property
+    def transform(self) -> tuple[Float64Array, np.float32]:
+        """The pose as the kernels take it: positions are transformed in float64, yaws subtracted in float32."""
+        return self.agent_from_world, np.float32(self.yaw_rad)
 
 
 def relative_poses(num_frames: int, frames: RecordArray, agents: FrameRows, track: TrackSeenFrom) -> RelativePoses:
@@ -60,44 +82,19 @@ def relative_poses(num_frames: int, frames: RecordArray, agents: FrameRows, trac
     """
     if len(frames) > num_frames:
         raise IndexOutOfRangeError(f"frames holds {len(frames)} frames, at most num_frames = {num_frames} are allowed")
-    positions_m = np.zeros((num_frames, 2), dtype=np.float32)
-    yaws_rad = np.zeros((num_frames, 1), dtype=np.float32)
-    extents_m = np.zeros((num_frames, 2), dtype=np.float32)
-    availabilities = np.zeros(num_frames, dtype=np.float32)
-    world = _ego_states(frames) if track.track_id is None else _track_states(agents, track.track_id)
-    found = np.flatnonzero(world.found)
-    if len(found):
-        positions_m[found] = transform_points(world.positions_m[found], track.agent_from_world)
-        yaws_rad[found, 0] = angular_distance(world.yaws_rad[found], track.yaw_rad)
-        extents_m[found] = world.extents_m[found]
-        availabilities[found] = 1
-    return RelativePoses(positions_m, yaws_rad, extents_m, availabilities)
-
-
-@dataclass(frozen=True)
-class _WorldStates:
-    """States of a track in the world: (F, 2) float64, (F,) float32, (F, 2) float32, (F,) bool."""
-
-    positions_m: Float64Array
-    yaws_rad: Float32Array
-    extents_m: Float32Array
-    found: BoolArray
-
-
-def _ego_states(frames: RecordArray) -> _WorldStates:
-    num_frames = len(frames)
-    return _WorldStates(
-        frames["ego_translation"][:, :2],
-        rotations33_as_yaws(frames["ego_rotation"]).astype(np.float32),
-        np.full((num_frames, 2), (EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH), dtype=np.float32),
-        np.ones(num_frames, dtype=np.bool_),
-    )
-
-
-def _track_states(agents: FrameRows, track_id: int) -> _WorldStates:
-    rows = first_rows_of_track(agents, track_id)
-    states = agents.rows[np.maximum(rows, 0)] if len(agents.rows) else np.zeros(len(rows), dtype=agents.rows.dtype)
-    return _WorldStates(states["centroid"], states["yaw"], states["extent"][:, :2], rows >= 0)
+    poses = RelativePoses.unavailable(num_frames)
+    if track.track_id is None:
+        _write_ego_poses(frames["ego_translation"], frames["ego_rotation"], *track.transform, *poses.as_arrays())
+    elif len(agents.rows):
+        _write_track_poses(
+            first_rows_of_track(agents, track.track_id),
+            agents.rows["centroid"],
+            agents.rows["yaw"],
+            agents.rows["extent"],
+            *track.transform,
+            *poses.as_arrays(),
+        )
+    return poses
 
 
 def first_rows_of_track(agents: FrameRows, track_id: int) -> Int64Array:
@@ -120,3 +117,61 @@ def _first_rows_with(values: NumericArray, value: Any, starts: Int64Array, stops
                 rows[i] = row
                 break
     return rows
+
+
+@njit(nogil=True, cache=True)
+def _write_ego_poses(
+    translations_m: Float64Array,
+    rotations: Float64Array,
+    agent_from_world: Float64Array,
+    yaw_rad: np.float32,
+    positions_m: Float32Array,
+    yaws_rad: Float32Array,
+    extents_m: Float32Array,
+    availabilities: Float32Array,
+) -> None:
+    """Write the AV's poses in F frames to the heads of the last four arrays."""
+    for i in range(len(translations_m)):
+        cos, sin = rotations[i, 0, 0], rotations[i, 1, 0]
+        world_yaw_rad = math.atan2(sin, cos) if math.sqrt(cos * cos + sin * sin) > GIMBAL_LOCK_COSINE else 0.0
+        _write_position(translations_m[i], agent_from_world, positions_m[i])
+        yaws_rad[i, 0] = _angular_distance(np.float32(world_yaw_rad), yaw_rad)
+        extents_m[i, 0], extents_m[i, 1] = EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
+        availabilities[i] = 1.0
+
+
+@njit(nogil=True, cache=True)
+def _write_track_poses(
+    rows: Int64Array,
+    centroids_m: Float64Array,
+    world_yaws_rad: Float32Array,
+    world_extents_m: Float32Array,
+    agent_from_world: Float64Array,
+    yaw_rad: np.float32,
+    positions_m: Float32Array,
+    yaws_rad: Float32Array,
+    extents_m: Float32Array,
+    availabilities: Float32Array,
+) -> None:
+    """Write a track's poses, which are ``rows`` (F,) of the agents or -1, to the heads of the last four arrays."""
+    for i in range(len(rows)):
+        row = rows[i]
+        if row < 0:
+            continue
+        _write_position(centroids_m[row], agent_from_world, positions_m[i])
+        yaws_rad[i, 0] = _angular_distance(world_yaws_rad[row], yaw_rad)
+        extents_m[i, 0], extents_m[i, 1] = world_extents_m[row, 0], world_extents_m[row, 1]
+        availabilities[i] = 1.0
+
+
+@njit(nogil=True, cache=True)
+def _write_position(world_m: Float64Array, agent_from_world: Float64Array, position_m: Float32Array) -> None:
+    for axis in range(2):
+        row = agent_from_world[axis]
+        position_m[axis] = world_m[0] * row[0] + world_m[1] * row[1] + row[2]
+
+
+@njit(nogil=True, cache=True)
+def _angular_distance(a: np.float32, b: np.float32) -> Any:
+    """Return :func:`l5kit.geometry.angle.angular_distance` of two float32 angles, computed in float32."""
+    return (a - b + _PI) % _TWO_PI - _PI
