@@ -94,15 +94,15 @@ def _draw_blocks(canvas: Canvas, plan: TownPlan, rng: np.random.Generator) -> No
     count = int(np.prod(high - low) / 450.0)
     places = rng.uniform(low, high, (count, 2))
     apart_m, nearest = tree.query(places)
-    for i in np.nonzero(apart_m > 34.0)[0]:
-        if rng.random() < 0.4 and apart_m[i] < 75.0:
-            _draw_house(canvas, places[i], yaws[nearest[i]], rng)
     for i in np.nonzero(apart_m > 17.5)[0]:
         around = np.linspace(0.0, 2 * np.pi, 12, endpoint=False)
         radius_m = rng.uniform(1.5, 3.5) * rng.uniform(0.85, 1.15, 12)
         outline = places[i] + radius_m[:, None] * np.stack([np.cos(around), np.sin(around)], axis=1)
         shade = float(rng.uniform(0.8, 1.25))
         canvas.fill(outline, _shaded(_TREE_BGR, shade))
+    for i in np.nonzero(apart_m > 34.0)[0]:
+        if rng.random() < 0.4 and apart_m[i] < 75.0:
+            _draw_house(canvas, places[i], yaws[nearest[i]], rng)
 
 
 def _shaded(color_bgr: tuple[int, int, int], factor: float) -> tuple[int, int, int]:
@@ -165,10 +165,10 @@ def _draw_markings(canvas: Canvas, road: Road) -> None:
 
 
 def _draw_crosswalk(canvas: Canvas, corners_m: Float64Array) -> None:
-    """Draw the bars of a crosswalk, which lie along the way of the vehicles."""
+    """Draw the bars of a crosswalk, which lie along the way of the vehicles; OpenCV widens them by half a pixel."""
     length_m = float(line_lengths(corners_m[:2])[-1])
-    for start_m in np.arange(0.4, length_m - 0.6, 1.2):
-        low, high = start_m / length_m, (start_m + 0.6) / length_m
+    for start_m in np.arange(0.5, length_m - 0.5, 1.8):
+        low, high = start_m / length_m, (start_m + 0.5) / length_m
         near = corners_m[0] + np.array([[low], [high]]) * (corners_m[1] - corners_m[0])
         far = corners_m[3] + np.array([[high], [low]]) * (corners_m[2] - corners_m[3])
         canvas.fill(np.concatenate([near, far]), _WHITE_BGR)

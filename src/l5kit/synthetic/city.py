@@ -89,11 +89,11 @@ def make_city(
         traffic_density: factor on the number of road users besides the AV; 1 gives about 80 agent rows a frame.
         num_frames: frames per scene, 10 a second.
         aerial_resolution_m: side of a pixel of the aerial picture, metres.
-        overwrite: whether a folder that is there is replaced.
+        overwrite: whether a dataset folder that is there is replaced.
         progress: called with (finished scenes, all scenes) after each scene.
 
     Raises:
-        InvalidArgumentError: if a parameter is out of range, or the folder is there and not empty.
+        InvalidArgumentError: if a parameter is out of range, or the folder holds files and may not be replaced.
     """
     params = CityParams(
         seed=seed,
@@ -133,9 +133,16 @@ def _folder(path: Path, splits: list[str]) -> CityFolder:
 def _require_free(target: Path, overwrite: bool) -> None:
     if target.exists() and not target.is_dir():
         raise InvalidArgumentError(f"path must be a folder to write, got the file {target}; choose another path")
-    if target.exists() and any(target.iterdir()) and not overwrite:
+    if not target.exists() or not any(target.iterdir()):
+        return
+    if not overwrite:
         raise InvalidArgumentError(
             f"path must be a new or empty folder, got {target}, which holds files; choose another or set overwrite=True"
+        )
+    if not (target / "meta.json").is_file() or not (target / "scenes").is_dir():
+        raise InvalidArgumentError(
+            f"overwrite replaces dataset folders only, and {target} holds files but not meta.json and scenes; "
+            "choose another path or empty it yourself"
         )
 
 

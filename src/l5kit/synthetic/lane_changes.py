@@ -17,19 +17,19 @@ from l5kit.synthetic.vehicles import (
 
 _URGE_PER_S = 0.12
 _URGE_WHEN_EAGER_PER_S = 0.6
-_URGE_AHEAD_OF_AV_PER_S = 4.0
+_URGE_TO_CUT_IN_PER_S = 4.0
 _MIN_GAP_M = 4.0
 _OWN_BRAKE_MPS2, _OTHERS_BRAKE_MPS2 = 2.0, 2.4
 _ACCEPTED_HEADWAY_S = 0.35
-_AV_BEHIND_M = 25.0
-_LANE_START_M, _LANE_END_M = 9.0, 8.0
+_CLOSE_BEHIND_M = 22.0
+_LANE_START_M, _LANE_END_M = 9.0, 6.0
 
 
 @njit(nogil=True, cache=True)
 def consider_change(net: RoadNetwork, veh: Records, i: int, rng: np.random.Generator) -> None:
     """Start a lane change when the driver feels like it and the gap in the other lane is safe.
 
-    Drivers are eager behind a slower car and just ahead of the AV, and the AV is eager, so that recordings hold
+    Drivers are eager behind a slower car, and most eager where the AV cuts in or is cut in on, so that recordings hold
     cut-ins.
     The gap is safe when neither the driver nor the one behind has to brake hard by the intelligent driver model, as in
     MOBIL (Kesting, Treiber, Helbing 2007).
@@ -42,8 +42,8 @@ def consider_change(net: RoadNetwork, veh: Records, i: int, rng: np.random.Gener
     if target < 0:
         target = net.lanes.right_lane[veh.lane[i]]
     urge_per_s = _URGE_WHEN_EAGER_PER_S if is_eager or i == AV_SLOT else _URGE_PER_S
-    if _av_is_close_behind(veh, i, target):
-        urge_per_s = _URGE_AHEAD_OF_AV_PER_S
+    if _would_be_cut_in(veh, i, target):
+        urge_per_s = _URGE_TO_CUT_IN_PER_S
     if rng.random() > 0.1 * urge_per_s:
         return
     if _gap_is_safe(net, veh, i, target):
@@ -51,9 +51,14 @@ def consider_change(net: RoadNetwork, veh: Records, i: int, rng: np.random.Gener
 
 
 @njit(nogil=True, cache=True)
-def _av_is_close_behind(veh: Records, i: int, lane: int) -> bool:
-    ahead_m = veh.s_m[i] - veh.s_m[AV_SLOT]
-    return bool(i != AV_SLOT and veh.lane[AV_SLOT] == lane and 0.0 < ahead_m < _AV_BEHIND_M)
+def _would_be_cut_in(veh: Records, i: int, lane: int) -> bool:
+    """Tell whether a change into a lane would cut in on the AV, or be a cut-in of the AV."""
+    for j in range(veh.active.shape[0]):
+        involves_av = (i == AV_SLOT) != (j == AV_SLOT)
+        is_behind = veh.lane[j] == lane and 0.0 < veh.s_m[i] - veh.s_m[j] < _CLOSE_BEHIND_M
+        if involves_av and is_behind and veh.active[j] == 1:
+            return True
+    return False
 
 
 @njit(nogil=True, cache=True)

@@ -15,6 +15,7 @@ WALKING, WAITING, CROSSING = 0, 1, 2
 PATH_SPACING_M = 0.5
 _PERSONAL_SPACE_M = 0.95
 _LOOK_AHEAD_M = 1.0
+_NEAR_M = 5.0
 
 
 MAX_CROSSINGS = 6
@@ -154,7 +155,7 @@ def _is_blocked(walk: Pedestrians, veh: Records, i: int, ahead_m: float) -> bool
     box = np.empty(5)
     place_pedestrian(walk, i, walk.state.s_m[i] + ahead_m, box)
     for j in range(walk.state.active.shape[0]):
-        if j == i or walk.state.active[j] == 0:
+        if j == i or walk.state.active[j] == 0 or abs(walk.state.box[j, 0] - box[0]) > _PERSONAL_SPACE_M:
             continue
         now = (walk.state.box[j, 0] - walk.state.box[i, 0]) ** 2 + (walk.state.box[j, 1] - walk.state.box[i, 1]) ** 2
         then = (walk.state.box[j, 0] - box[0]) ** 2 + (walk.state.box[j, 1] - box[1]) ** 2
@@ -163,5 +164,7 @@ def _is_blocked(walk: Pedestrians, veh: Records, i: int, ahead_m: float) -> bool
     box[3:] += 0.5
     blocked = False
     for j in range(veh.active.shape[0]):
-        blocked |= veh.active[j] == 1 and boxes_overlap(box, veh.box[j])
+        near = abs(veh.box[j, 0] - box[0]) < _NEAR_M and abs(veh.box[j, 1] - box[1]) < _NEAR_M
+        if near and veh.active[j] == 1:
+            blocked |= boxes_overlap(box, veh.box[j])
     return blocked

@@ -68,7 +68,7 @@ def update_right_of_way(
     state = GREEN if net.lanes.head[connector] < 0 else head_state[net.lanes.head[connector]]
     may_clear = state == YELLOW and line_m < 4.0 and veh.waited_s[i] > _WAITED_AT_GREEN_S
     if state != GREEN and not may_clear:
-        can_stop = line_m - 1.0 > speed * speed / (2.0 * _STOPPING_BRAKE_MPS2)
+        can_stop = line_m - 0.2 > speed * speed / (2.0 * _STOPPING_BRAKE_MPS2)
         if veh.held[i] == 1 and line_m > 0.3 and can_stop:
             veh.held[i] = 0
         return

@@ -20,11 +20,12 @@ from l5kit.synthetic.walkways import Way, choose_pedestrians, make_ways
 GROUND_Z_M = 271.0
 """World z of the ground, as high as the real AV drives."""
 
-_NUM_SLOTS = 112
-_NUM_WARMUP = 30
-_NUM_CARS, _NUM_BIKES = 64, 12
+_SPARE_SLOTS = 4
+_WARMUP_STEPS = (30, 120)
+_SHORTEST_WARMUP_SHARE = 0.6
+_NUM_CARS, _NUM_BIKES = 44, 10
 _WAYS_PER_ROAD = 14
-_ARTERIAL_WEIGHT = 2.0
+_ARTERIAL_WEIGHT, _EARLY_WEIGHT = 1.0, 8.0
 _PEDESTRIAN_SHARE, _PARKED_SHARE = 0.5, 0.3
 _SIGNAL_RANGE_M = 70.0
 _CAR = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
@@ -90,7 +91,8 @@ def simulate_scene(
 ) -> Simulation:
     """Let the AV drive through the town from a random place, in traffic, for a number of frames."""
     network = town.network
-    vehicles = empty_vehicles(_NUM_SLOTS)
+    demand = Demand(round(_NUM_CARS * traffic_density), round(_NUM_BIKES * traffic_density))
+    vehicles = empty_vehicles(demand.num_cars + demand.num_bikes + _SPARE_SLOTS)
     start_av(network, vehicles, _random_start(network, rng), rng)
     walkers = choose_pedestrians(
         town.ways,
@@ -99,10 +101,10 @@ def simulate_scene(
         first_uid=1,
         rng=rng,
     )
-    log = empty_log(num_frames, num_slots=_NUM_SLOTS, num_walkers=len(walkers.state), num_heads=len(network.heads))
-    demand = Demand(round(_NUM_CARS * traffic_density), round(_NUM_BIKES * traffic_density))
+    log = empty_log(num_frames, num_slots=len(vehicles), num_walkers=len(walkers.state), num_heads=len(network.heads))
     start_s = float(rng.uniform(0.0, 1000.0))
-    num_removed = simulate_traffic(network, vehicles, walkers, demand, log, start_s, _NUM_WARMUP, rng)
+    num_warmup = _draw_warmup(rng)
+    num_removed = simulate_traffic(network, vehicles, walkers, demand, log, start_s, num_warmup, rng)
     share = min(_PARKED_SHARE * traffic_density, 1.0)
     parked, parked_height_m = parked_cars(town.objects.bays, share=share, rng=rng)
     return Simulation(log, parked, parked_height_m, np.array(walkers.state.height_m), int(num_removed))
@@ -126,12 +128,21 @@ def record_scene(town: Town, simulation: Simulation, *, start_ns: int, rng: np.r
     return SceneArrays(frames, agents, tl_faces)
 
 
+def _draw_warmup(rng: np.random.Generator) -> int:
+    """Return for how many steps the traffic runs before the recording: often few, before the AV meets a queue."""
+    if rng.random() < _SHORTEST_WARMUP_SHARE:
+        return _WARMUP_STEPS[0]
+    return int(rng.integers(*_WARMUP_STEPS))
+
+
 def _random_start(network: RoadNetwork, rng: np.random.Generator) -> int:
-    """Return a point in the first half of a car lane, more often on a road with several lanes."""
+    """Return a point of a car lane, most often at the start of one among several, where lane changes are possible."""
     points = network.points
     lanes = network.lanes[points.lane]
-    fits = (lanes.kind == CAR_LANE) & (points.s_m > 15.0) & (points.s_m < 0.4 * lanes.length_m)
-    weight = fits * np.where((lanes.left_lane >= 0) | (lanes.right_lane >= 0), _ARTERIAL_WEIGHT, 1.0)
+    fits = (lanes.kind == CAR_LANE) & (points.s_m > 15.0) & (points.s_m < 0.75 * lanes.length_m)
+    has_neighbour = (lanes.left_lane >= 0) | (lanes.right_lane >= 0)
+    is_early = points.s_m < 0.3 * lanes.length_m
+    weight = fits * np.where(has_neighbour, np.where(is_early, _EARLY_WEIGHT, _ARTERIAL_WEIGHT), 1.0)
     return int(rng.choice(len(points), p=weight / weight.sum()))
 
 
@@ -218,7 +229,10 @@ def _probabilities(label: Int64Array, rng: np.random.Generator) -> Float64Array:
 
 
 def _face_rows(network: RoadNetwork, log: TrafficLog) -> tuple[RecordArray, Int64Array]:
-    """Return one row for each face of the lights near the AV, and their number per frame."""
+    """Return one row for each face of the lights near the AV, and their number per frame.
+
+    Faces that are off are marked as in the real recordings: not seen on, so unknown.
+    """
     av_m = log.vehicles.box[:, AV_SLOT, :2]
     apart_m = np.hypot(*(network.heads.position_m[None] - av_m[:, None]).transpose(2, 0, 1))
     frame, head = np.nonzero(apart_m < _SIGNAL_RANGE_M)
@@ -229,7 +243,7 @@ def _face_rows(network: RoadNetwork, log: TrafficLog) -> tuple[RecordArray, Int6
     rows["traffic_light_id"] = light_names[head][:, None]
     is_on = log.head_state[frame, head][:, None] == np.arange(len(FACE_COLORS))
     rows["traffic_light_face_status"][..., TL_FACE_LABEL_TO_INDEX["ACTIVE"]] = is_on
-    rows["traffic_light_face_status"][..., TL_FACE_LABEL_TO_INDEX["INACTIVE"]] = ~is_on
+    rows["traffic_light_face_status"][..., TL_FACE_LABEL_TO_INDEX["UNKNOWN"]] = ~is_on
     return rows.reshape(-1), len(FACE_COLORS) * np.bincount(frame, minlength=len(av_m))
 
 

@@ -39,7 +39,7 @@ def plan_signals(plan: TownPlan, rng: np.random.Generator) -> list[SignalHead]:
 
 
 def _node_heads(plan: TownPlan, node: int, rng: np.random.Generator) -> list[SignalHead]:
-    greens_s = rng.uniform(9.0, 14.0, size=2)
+    greens_s = rng.uniform(8.0, 12.0, size=2)
     phases: list[tuple[int, bool, float]] = []
     for axis in (0, 1):
         if plan.has_protected_left[node]:

@@ -10,7 +10,7 @@ from l5kit._types import Float64Array, Int64Array
 LANE_WIDTH_M = 3.5
 BIKE_STRIP_WIDTH_M = 1.8
 NUM_ARMS = 4
-_BLOCK_M = 190.0
+_BLOCK_M = 165.0
 _SETBACK_M = 6.5
 _ARTERIAL_LIMIT_MPS = 15.6
 _LOCAL_LIMIT_MPS = 11.2

@@ -31,8 +31,8 @@ STEP_S = 0.1
 BUBBLE_M = 175.0
 """Vehicles exist as far as this from the AV."""
 _OUT_OF_SIGHT_M = 95.0
-_NEARBY_M = 60.0
 _SPAWN_TRIES = 30
+_COMPANION_SPACE_M = 60.0
 _AV_LENGTH_M, _AV_WIDTH_M, _AV_HEIGHT_M = 4.87, 1.85, 1.8
 
 
@@ -119,9 +119,7 @@ def simulate_traffic(
     head_state = np.zeros(net.heads.node.shape[0], np.int64)
     claims = np.zeros(net.crosswalks.head.shape[0], np.int64)
     walkers_m = np.zeros((net.crosswalks.head.shape[0], 2))
-    nearby = Demand(demand.num_cars // 4, demand.num_bikes // 4)
-    next_uid = _fill_up(net, veh, nearby, (0.0, _NEARBY_M), 4000, next_uid, rng)
-    next_uid = _fill_up(net, veh, demand, (0.0, BUBBLE_M), 3000, next_uid, rng)
+    next_uid = _fill_up(net, veh, demand, (0.0, BUBBLE_M), 6000, next_uid, rng)
     for step in range(num_warmup + log.head_state.shape[0]):
         time_s = start_s + STEP_S * step
         for head in range(head_state.shape[0]):
@@ -261,13 +259,17 @@ def _add_companion(net: RoadNetwork, veh: Records, next_uid: int, rng: np.random
     """
     lane, slot = veh.lane[AV_SLOT], _free_slot(veh)
     other = max(net.lanes.left_lane[lane], net.lanes.right_lane[lane])
-    if other < 0 or slot < 0:
+    if other < 0 or slot < 0 or net.lanes.length_m[lane] - veh.s_m[AV_SLOT] < _COMPANION_SPACE_M:
         return next_uid
-    apart_m = 9.0 + 8.0 * rng.random()
+    apart_m = 9.0 + 5.0 * rng.random()
     if rng.random() < 0.5:
         apart_m = -apart_m
-    s_m = neighbour_s(net, lane, veh.s_m[AV_SLOT], other) + apart_m
-    if _can_put(net, veh, CAR, other, s_m):
+    beside_m = neighbour_s(net, lane, veh.s_m[AV_SLOT], other)
+    room_m = 8.0 + 0.5 * veh.speed_mps[AV_SLOT]
+    s_m = beside_m + apart_m
+    if not _has_room(net, veh, other, s_m, (room_m, 0.0)):
+        s_m = beside_m - apart_m
+    if _has_room(net, veh, other, s_m, (room_m, 0.0)):
         _put(net, veh, slot, CAR, other, s_m, next_uid, rng)
         veh.speed_mps[slot] = veh.speed_mps[AV_SLOT]
         veh.cooldown_s[slot] = 0.0
@@ -299,17 +301,23 @@ def _free_slot(veh: Records) -> int:
 
 @njit(nogil=True, cache=True)
 def _can_put(net: RoadNetwork, veh: Records, kind: int, lane: int, s_m: float) -> bool:
-    """Tell whether a road lane has room for a new vehicle at a place."""
-    if (
-        net.lanes.kind[lane] != (CAR_LANE if kind == CAR else BIKE_LANE)
-        or s_m < 14.0
-        or s_m > net.lanes.length_m[lane] - 30.0
-    ):
+    """Tell whether a lane is one for a kind of vehicle and has room for a new one at a place."""
+    right_kind = net.lanes.kind[lane] == (CAR_LANE if kind == CAR else BIKE_LANE)
+    return bool(right_kind and _has_room(net, veh, lane, s_m, (14.0, 1.6)))
+
+
+@njit(nogil=True, cache=True)
+def _has_room(net: RoadNetwork, veh: Records, lane: int, s_m: float, room: tuple[float, float]) -> bool:
+    """Tell whether nobody is near a place in a lane, which also keeps clear of the lane's ends.
+
+    ``room`` is a distance in metres and a time in seconds for which the others drive on.
+    """
+    if s_m < 14.0 or s_m > net.lanes.length_m[lane] - 30.0:
         return False
     for j in range(veh.active.shape[0]):
         if veh.active[j] == 0:
             continue
-        room_m = 14.0 + 1.6 * veh.speed_mps[j]
+        room_m = room[0] + room[1] * veh.speed_mps[j]
         if (veh.lane[j] == lane and abs(veh.s_m[j] - s_m) < room_m) or (
             veh.old_lane[j] == lane and abs(veh.old_s_m[j] - s_m) < room_m
         ):

@@ -18,7 +18,7 @@ _MAX_JERK_STEP_MPS2 = 0.35
 _MAX_BRAKE_STEP_MPS2 = 0.8
 _CALM_HEADWAY_S, _CALM_BRAKE_MPS2 = 0.3, 1.4
 _STOP_LINE_HEADWAY_S = 0.3
-_AV_THROUGH_WEIGHT, _THROUGH_WEIGHT = 1, 2
+_AV_THROUGH_WEIGHT, _THROUGH_WEIGHT = 0.5, 2.0
 _FAR_M = 1e6
 
 
@@ -264,22 +264,22 @@ def limit_accel(wanted: float, last: float, speed_mps: float) -> float:
 
 
 @njit(nogil=True, cache=True)
-def through_weight(i: int) -> int:
+def through_weight(i: int) -> float:
     """Return how much likelier a vehicle goes straight on than it turns; the AV turns more often than others."""
     return _AV_THROUGH_WEIGHT if i == AV_SLOT else _THROUGH_WEIGHT
 
 
 @njit(nogil=True, cache=True)
-def pick_connector(net: RoadNetwork, lane: int, through_weight: int, rng: np.random.Generator) -> int:
+def pick_connector(net: RoadNetwork, lane: int, through_weight: float, rng: np.random.Generator) -> int:
     """Choose one of the connectors behind a road lane; the way straight on has another weight than the turns."""
     first, end = net.lanes.next_first[lane], net.lanes.next_end[lane]
-    total = 0
+    total = 0.0
     for k in range(first, end):
-        total += through_weight if net.lanes.turn[net.next_lane[k]] == THROUGH else 1
-    draw = int(rng.random() * total)
+        total += through_weight if net.lanes.turn[net.next_lane[k]] == THROUGH else 1.0
+    draw = rng.random() * total
     for k in range(first, end):
-        draw -= through_weight if net.lanes.turn[net.next_lane[k]] == THROUGH else 1
-        if draw < 0:
+        draw -= through_weight if net.lanes.turn[net.next_lane[k]] == THROUGH else 1.0
+        if draw < 0.0:
             return int(net.next_lane[k])
     return int(net.next_lane[end - 1])
 
@@ -335,4 +335,4 @@ def start_change(net: RoadNetwork, veh: Records, i: int, target: int, rng: np.ra
 @njit(nogil=True, cache=True)
 def change_length(veh: Records, i: int) -> float:
     """Return the distance that a lane change takes at the present speed, metres."""
-    return float(max(3.6 * veh.speed_mps[i], 18.0))
+    return float(max(3.3 * veh.speed_mps[i], 18.0))

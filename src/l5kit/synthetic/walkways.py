@@ -17,7 +17,8 @@ _WAY_LENGTH_M = 100.0
 _WAY_POINTS = int(_WAY_LENGTH_M / PATH_SPACING_M) + 1
 _MIN_START_M = 14.0
 _SIDES = (-1, 1)
-_REACH_M = 280.0
+_REACH_M = 240.0
+_PASS_M = 1.7
 
 _Corner = tuple[int, int, int]
 """Intersection, arm and side of the arm: -1 right, 1 left, seen from the intersection."""
@@ -132,19 +133,30 @@ def _finish_way(
     padded = np.concatenate([path[:1], path[:1], path, path[-1:], path[-1:]])
     smooth = np.stack([np.convolve(padded[:, axis], window, mode="valid") for axis in (0, 1)], axis=1)
     path = _resample(offset_line(smooth, -offset_m))[:_WAY_POINTS]
-    crossings, after = [], 0
+    crossings: list[tuple[float, float, int, bool]] = []
+    after = 0
     for here, there, crosswalk, forward in crossed:
-        first = after + int(np.argmin(np.hypot(*(path[after:] - here).T)))
-        last = first + int(np.argmin(np.hypot(*(path[first:] - there).T)))
-        if np.hypot(*(path[last] - there)) > 1.5:
+        first = _first_pass(path, after, here)
+        if first is None:
+            break
+        last = _first_pass(path, first, there)
+        if last is None:
+            path = path[: max(first - 2, after + 2)]
             break
         crossings.append((first * PATH_SPACING_M, last * PATH_SPACING_M, crosswalk, forward))
         after = last
-    end = len(path)
-    if len(crossings) < len(crossed):
-        here = crossed[len(crossings)][0]
-        end = min(end, max(after + 8, after + int(np.argmin(np.hypot(*(path[after:] - here).T)))))
-    return Way(path[:end], tuple(crossings))
+    return Way(path, tuple(crossings))
+
+
+def _first_pass(path_m: Float64Array, after: int, place_m: Float64Array) -> int | None:
+    """Return the point at which a path first comes closest to a place after some point, None if it stays away."""
+    apart_m = np.hypot(*(path_m[after:] - place_m).T)
+    near = np.nonzero(apart_m < _PASS_M)[0]
+    if not len(near):
+        return None
+    gaps = np.nonzero(np.diff(near) > 1)[0]
+    run = near[: gaps[0] + 1] if len(gaps) else near
+    return after + int(run[np.argmin(apart_m[run])])
 
 
 def choose_pedestrians(
