@@ -9,6 +9,8 @@ import numpy as np
 from l5kit._types import NumericArray
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
 
+_ROWS_PER_BLOCK = 65_536
+
 
 class RecordSequence(ABC):
     """What all arrays of a dataset that are not in memory have in common: NumPy-like reading along one axis.
@@ -174,6 +176,21 @@ def rows_of(array: Any, rows: slice, *, strict: bool = False) -> NumericArray:
         require_within(array, rows)
     selected: NumericArray = np.asarray(array[rows])
     return selected
+
+
+def column_of(array: Any, field: str, *, strict: bool = False) -> NumericArray:
+    """Return one field of all rows of any array of a dataset, read block by block.
+
+    Args:
+        array: NumPy array, or array of an opened dataset.
+        field: Name of the field.
+        strict: Raise a ``CorruptedDataError`` where files are missing.
+    """
+    column = np.empty((len(array), *array.dtype[field].shape), dtype=array.dtype[field].base)
+    for start in range(0, len(array), _ROWS_PER_BLOCK):
+        stop = min(start + _ROWS_PER_BLOCK, len(array))
+        column[start:stop] = rows_of(array, slice(start, stop), strict=strict)[field]
+    return column
 
 
 def require_within(array: Any, rows: slice) -> None:

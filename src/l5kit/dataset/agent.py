@@ -1,5 +1,6 @@
 """The dataset that iterates over agents that can be trained on."""
 
+import operator
 import warnings
 import zlib
 from typing import Any, Self
@@ -9,7 +10,7 @@ import numpy as np
 from l5kit._types import BoolArray, Int64Array, UInt32Array
 from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.filter import _get_label_filter
-from l5kit.data.record_sequence import RecordSequence, rows_of
+from l5kit.data.record_sequence import RecordSequence, column_of, rows_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.ego import EgoDataset, _checked
 from l5kit.dataset.inclusion import AgentInclusion, InclusionRule
@@ -64,8 +65,8 @@ class AgentDataset(EgoDataset):
         if perturbation is not None:
             raise InvalidArgumentError(f"AgentDataset takes no perturbation, got {perturbation!r}; pass None")
         super().__init__(cfg, zarr_dataset, rasterizer, perturbation)
-        self.min_frame_history = min_frame_history
-        self.min_frame_future = min_frame_future
+        self.min_frame_history = operator.index(min_frame_history)
+        self.min_frame_future = operator.index(min_frame_future)
         self._rule = InclusionRule(
             MaskThresholds(read_filter_agents_threshold(cfg)),
             min_frame_history,
@@ -201,7 +202,7 @@ class AgentDataset(EgoDataset):
         self.agents_mask = mask
         self.agents_indices: Int64Array = np.flatnonzero(mask)
         self.cumulative_sizes_agents: Int64Array = np.ascontiguousarray(
-            self.dataset.frames["agent_index_interval"][:, 1]
+            column_of(self.dataset.frames, "agent_index_interval", strict=True)[:, 1]
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Datasets that iterate over the frames of a log."""
 
 import copy
+import operator
 import warnings
 from collections.abc import Callable
 from typing import Any, Self
@@ -11,7 +12,7 @@ from torch.utils.data import Dataset, get_worker_info
 from l5kit._types import Int64Array
 from l5kit.configs.parameters import RasterGeometry, SamplingParams, read_disable_traffic_light_faces
 from l5kit.data.filter import get_frames_slice_from_scenes
-from l5kit.data.record_sequence import RecordSequence, rows_of
+from l5kit.data.record_sequence import RecordSequence, column_of, rows_of
 from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.utils import encode_fixed_length
@@ -40,6 +41,10 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         cfg: The configuration.
         zarr_dataset: An opened dataset.
 
+    Raises:
+        ConfigError: A key of the configuration is missing or of the wrong type.
+        InvalidArgumentError: ``zarr_dataset`` is no dataset, or was not opened.
+
     Attributes:
         cfg: The configuration.
         dataset: The log.
@@ -48,6 +53,8 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
     """
 
     def __init__(self, cfg: dict[str, Any], zarr_dataset: ChunkedDataset) -> None:
+        _require_opened(zarr_dataset)
+        read_disable_traffic_light_faces(cfg)  # it is read for every sample; what is wrong with it is told now
         self.cfg = cfg
         self.dataset = zarr_dataset
         self.cumulative_sizes: Int64Array = _end_frames(zarr_dataset)
@@ -139,6 +146,9 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
     def __str__(self) -> str:
         return str(self.dataset)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self)} samples on {self.dataset.path or 'a log in memory'!r}>"
+
     def _over(self, dataset: ChunkedDataset) -> Self:
         """Return a copy of this object that reads another log."""
         other = copy.copy(self)
@@ -157,7 +167,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
 
     def _as_position(self, index: int) -> int:
         """Return an index counted from the start."""
-        length = len(self)
+        index, length = operator.index(index), len(self)
         if index >= length:
             raise IndexOutOfRangeError(f"index {index} is out of range for a dataset of {length} samples")
         if index < -length:
@@ -196,7 +206,8 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
             return
         worker = get_worker_info()
         if worker is not None and worker.seed != self._worker_seed:
-            perturbation.reseed(worker.seed)
+            if hasattr(perturbation, "reseed"):  # a user's own may have only perturb()
+                perturbation.reseed(worker.seed)
             self._worker_seed = worker.seed
 
     def __copy__(self) -> Self:
@@ -237,6 +248,8 @@ class EgoDataset(BaseEgoDataset):
         rasterizer: Rasterizer | None,
         perturbation: Perturbation | None = None,
     ) -> None:
+        _require_method("rasterizer", rasterizer, "rasterize")
+        _require_method("perturbation", perturbation, "perturb")
         self.perturbation = perturbation
         self.rasterizer = rasterizer
         super().__init__(cfg, zarr_dataset)
@@ -262,7 +275,22 @@ class EgoDataset(BaseEgoDataset):
 
 def _end_frames(dataset: ChunkedDataset) -> Int64Array:
     """Return the end frame of each scene, (S,)."""
-    return np.ascontiguousarray(dataset.scenes["frame_index_interval"][:, 1])
+    return np.ascontiguousarray(column_of(dataset.scenes, "frame_index_interval", strict=True)[:, 1])
+
+
+def _require_opened(dataset: Any) -> None:
+    """Refuse what is no log, and a log that has a path but was not opened."""
+    advice = "pass ChunkedDataset(path).open()"
+    if not all(hasattr(dataset, name) for name in ("scenes", "frames", "agents", "tl_faces")):
+        raise InvalidArgumentError(f"zarr_dataset must be a ChunkedDataset, got {dataset!r}; {advice}")
+    is_open = not getattr(dataset, "path", "") or hasattr(dataset, "root")
+    if not is_open and len(dataset.scenes) == len(dataset.frames) == 0:
+        raise InvalidArgumentError(f"zarr_dataset {dataset.path!r} is not open; {advice}")
+
+
+def _require_method(argument: str, value: object, method: str) -> None:
+    if value is not None and not callable(getattr(value, method, None)):
+        raise InvalidArgumentError(f"{argument} must have a method {method}(), or be None; got {value!r}")
 
 
 def _checked(argument: str, index: int, length: int) -> int:

@@ -1,5 +1,6 @@
 """Make one training sample: the past, the picture and the future of the AV or of an agent."""
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, NumericArray, RecordArray
 from l5kit.data.filter import _get_label_filter, filter_agents_by_labels
-from l5kit.data.records import AGENT_DTYPE
+from l5kit.data.records import AGENT_DTYPE, TL_FACE_DTYPE
 from l5kit.errors import InvalidArgumentError, TrackNotFoundError
 from l5kit.geometry.transform import compute_agent_pose, rotation33_as_yaw
 from l5kit.kinematic.perturbation import Perturbation
@@ -111,7 +112,7 @@ def compute_agent_velocity(
         Velocities in m/s of the history (H, 2) and of the future (F, 2), float32.
 
     Raises:
-        InvalidArgumentError: ``step_time`` is not positive.
+        InvalidArgumentError: ``step_time`` is not positive, or a number of frames is negative.
     """
     step_time_s = _checked_step_time(step_time)
     return _history_velocities(history_positions_m, step_time_s), _future_velocities(future_positions_m, step_time_s)
@@ -199,7 +200,7 @@ def generate_agent_sample(
         state_index: The current frame, counted in ``frames``.
         frames: Frames of one scene.
         agents: All agents that the intervals of ``frames`` point to.
-        tl_faces: All traffic light faces likewise; may be empty.
+        tl_faces: All traffic light faces likewise; may be empty, or None for none.
         selected_track_id: The agent of interest; None for the AV.
         render_context: Geometry of the raster, for the returned matrices.
         history_num_frames: Past steps h, the current frame not counted.
@@ -223,14 +224,16 @@ def generate_agent_sample(
     Raises:
         TrackNotFoundError: The agent is not in the current frame or does not pass the label filter.
         IndexError: ``state_index`` is not a frame of the scene.
-        InvalidArgumentError: ``step_time`` is not positive.
+        InvalidArgumentError: ``step_time`` is not positive, or a number of frames is negative.
     """
     step_time_s = _checked_step_time(step_time)
+    history_num_frames = _as_count("history_num_frames", history_num_frames)
+    future_num_frames = _as_count("future_num_frames", future_num_frames)
     context = cut_agent_context(
         state_index,
         frames,
         agents,
-        tl_faces,
+        np.empty(0, dtype=TL_FACE_DTYPE) if tl_faces is None else tl_faces,
         history_num_frames=history_num_frames,
         future_num_frames=future_num_frames,
         history_step_size=history_step_size,
@@ -290,6 +293,14 @@ def _row_of_track(agents: FrameRows, track_id: int, filter_agents_threshold: flo
     return kept[0]
 
 
+def _as_count(argument: str, value: int) -> int:
+    """Return a number of frames as a Python int: small NumPy integers would overflow in what follows."""
+    count = operator.index(value)
+    if count < 0:
+        raise InvalidArgumentError(f"{argument} must be 0 or more, got {value}")
+    return count
+
+
 def _perturb(
     context: AgentContext, perturbation: Perturbation | None, future_num_frames: int
 ) -> tuple[RecordArray, RecordArray]:
@@ -306,10 +317,10 @@ def _draw(
     """Return the picture, channels last (a view of channel-first memory)."""
     if rasterizer is None:
         return None
-    planes = rasterizer.rasterize_planar(
-        history_frames, context.history_agents.per_frame(), context.history_tl_faces.per_frame(), target.row
-    )
-    return planes.transpose(1, 2, 0)
+    window = history_frames, context.history_agents.per_frame(), context.history_tl_faces.per_frame(), target.row
+    if not hasattr(rasterizer, "rasterize_planar"):  # a user's own, not derived from Rasterizer
+        return rasterizer.rasterize(*window)
+    return rasterizer.rasterize_planar(*window).transpose(1, 2, 0)
 
 
 def _trajectories(

@@ -1,5 +1,6 @@
 """The part of a scene that a sample is made of: frames before and after the current one, with their rows."""
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +91,7 @@ def cut_agent_context(
         IndexOutOfRangeError: ``state_index`` is not a frame of the scene.
         CorruptedDataError: An interval reaches beyond the agents.
     """
+    state_index = operator.index(state_index)
     if not 0 <= state_index < len(frames):
         raise IndexOutOfRangeError(f"state_index {state_index} is out of range for a scene of {len(frames)} frames")
     scene_frames = np.asarray(frames)

@@ -31,10 +31,14 @@ def accept_call_of_1_0(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _is_call_of_1_0(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """The fourth argument tells: a track id (or None) in 1.0, the traffic light faces today."""
+    """The fourth argument tells: a track id or None in 1.0, today the faces, which are None before a track id only."""
     if not _KEYWORDS_OF_1_0.isdisjoint(kwargs):
         return True
-    return len(args) > 3 and (args[3] is None or isinstance(args[3], numbers.Integral))
+    return len(args) > 3 and _is_track_id(args[3]) and not (len(args) > 4 and _is_track_id(args[4]))
+
+
+def _is_track_id(value: object) -> bool:
+    return value is None or isinstance(value, numbers.Integral)
 
 
 def _call_of_1_0(

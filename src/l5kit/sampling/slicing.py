@@ -1,5 +1,7 @@
 """Slices of the frames before and after a frame."""
 
+import operator
+
 from l5kit.errors import L5KitError
 
 
@@ -21,7 +23,8 @@ def get_history_slice(
     Raises:
         IndexError: The step size is not positive.
     """
-    _require_positive("history_step_size", history_step_size)
+    frame_index, history_num_states = operator.index(frame_index), operator.index(history_num_states)
+    history_step_size = _as_step_size("history_step_size", history_step_size)
     latest = frame_index if include_current_state else frame_index - history_step_size
     if latest < 0:
         return slice(0, 0, -history_step_size)
@@ -42,11 +45,14 @@ def get_future_slice(frame_index: int, future_num_states: int, future_step_size:
     Raises:
         IndexError: The step size is not positive.
     """
-    _require_positive("future_step_size", future_step_size)
+    frame_index, future_num_states = operator.index(frame_index), operator.index(future_num_states)
+    future_step_size = _as_step_size("future_step_size", future_step_size)
     first = frame_index + future_step_size
     return slice(first, frame_index + future_num_states * future_step_size + 1, future_step_size)
 
 
-def _require_positive(argument: str, step_size: int) -> None:
+def _as_step_size(argument: str, step_size: int) -> int:
+    """Return a step size as a Python int: small NumPy integers would overflow in what follows."""
     if step_size <= 0:
         raise StepSizeError(f"{argument} must be 1 or more, got {step_size}")
+    return operator.index(step_size)

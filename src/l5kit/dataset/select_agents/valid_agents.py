@@ -11,7 +11,7 @@ from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, RecordArray, UInt8Array, UInt32Array
 from l5kit.data.filter import PERCEPTION_LABEL_INDICES_TO_KEEP
-from l5kit.data.record_sequence import rows_of
+from l5kit.data.record_sequence import column_of, rows_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.conditions import MIN_AREA_M2
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
@@ -127,7 +127,7 @@ def compute_agents_mask(
     """
     mask = np.zeros((len(dataset.agents), 2), dtype=np.uint32)
     report: Counter[str] = Counter()
-    intervals = dataset.scenes["frame_index_interval"]
+    intervals = column_of(dataset.scenes, "frame_index_interval", strict=True)
     for done, (first_frame, end_frame) in enumerate(intervals.tolist(), start=1):
         valid = find_valid_agents(dataset, first_frame, end_frame, thresholds=thresholds)
         mask[slice(*valid.rows)] = valid.counts
