@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+
 from synthetic_city import small_city
 
 FIRST_LOOK = """
