@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from raster_cases import save_fixture_s_map
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from raster_cases import HISTORY_NUM_FRAMES, THRESHOLD, WORLD_TO_ECEF, make_context, make_window
 
 from l5kit.errors import UnsupportedValueError
 from l5kit.rasterization import (
@@ -20,6 +19,7 @@ from l5kit.rasterization import (
     StubRasterizer,
 )
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, to_unit_range, write_planes
+from raster_cases import HISTORY_NUM_FRAMES, THRESHOLD, WORLD_TO_ECEF, make_context, make_window
 
 WORLD_TO_AERIAL = np.array([[2.5, 0.3, 0, 800], [-0.3, 2.5, 0, 150], [0, 0, 0, 0], [0, 0, 0, 1.0]])
 BOXES = (THRESHOLD, HISTORY_NUM_FRAMES)

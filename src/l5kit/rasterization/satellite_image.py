@@ -88,8 +88,8 @@ def get_sat_image_crop_scaled(
     sat_size = np.round(side_m / sat_pixel_scale).astype(np.int64)
     if sat_size.min() < 1:
         raise InvalidArgumentError(
-            f"the crop of {side} pixels of {np.asarray(pixel_size).tolist()} m covers less than one pixel of the aerial picture"
-            f" ({sat_pixel_scale} m); use a larger raster_size or pixel_size"
+            f"the crop of {side} pixels of {np.asarray(pixel_size).tolist()} m covers less than one pixel of the aerial"
+            f" picture ({sat_pixel_scale} m); use a larger raster_size or pixel_size"
         )
     crop = get_sat_image_crop(sat_image, sat_size, c, yaw, out_of_bounds=out_of_bounds)
     return _crop_center(cv2.resize(crop, (side, side), interpolation=interpolation), np.array([height, width]))
