@@ -3,7 +3,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,7 +80,7 @@ def test_j7_keys_are_sorted_and_the_file_is_replaced_whole(tmp_path):
     path = tmp_path / "saved.yaml"
     save_config_data({"b": 1, "a": {"d": 2, "c": 3}}, str(path))
     assert path.read_text() == "a:\n  c: 3\n  d: 2\nb: 1\n"
-    with pytest.raises(yaml.YAMLError):
+    with pytest.raises(ConfigError, match=r"^b: cannot write"):
         save_config_data({"b": object()}, str(path))
     assert path.read_text() == "a:\n  c: 3\n  d: 2\nb: 1\n"
     assert [file.name for file in tmp_path.iterdir()] == ["saved.yaml"]
@@ -119,3 +118,24 @@ def test_the_real_metadata(shared_data):
     metadata = load_metadata(str(shared_data / "meta.json"))
     matrix = load_matrix(metadata, "world_to_ecef", path="meta.json")
     np.testing.assert_allclose(matrix[:3, :3] @ matrix[:3, :3].T, np.eye(3), atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("cfg", "yaml_path"),
+    [
+        pytest.param({"model_params": {"x": object()}}, r"^model_params\.x: .*object", id="an object"),
+        pytest.param({"a": {"b": [1, {"c": {2, 3}}]}}, r"^a\.b\.1\.c: .*set", id="a set in a list"),
+        pytest.param({"a": {(1, 2): 3}}, r"^a\.\(1, 2\): .*tuple", id="a tuple as key"),
+        pytest.param({"a": np.array([1, object()])}, r"^a\.1: .*object", id="an array of objects"),
+        pytest.param({1, 2}, "^data: .*set", id="no mapping"),
+    ],
+)
+def test_what_is_no_yaml_is_named_by_its_path(tmp_path, cfg, yaml_path):
+    with pytest.raises(ConfigError, match=yaml_path):
+        save_config_data(cfg, str(tmp_path / "saved.yaml"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_folder_is_named_with_the_wanted_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"path '.*nowhere/c\.yaml'.*make it first"):
+        save_config_data({}, str(tmp_path / "nowhere" / "c.yaml"))

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "l5kit"
 
 LINES = (
-    ("errors", "_types"),
+    ("errors", "_types", "_files"),
     ("configs", "geometry", "random"),
     ("data", "kinematic"),
     ("rasterization", "vectorization"),

@@ -11,7 +11,6 @@ from PIL import Image, ImageSequence
 
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, UnsupportedValueError
 from l5kit.visualization import write_gif, write_png, write_video
-from l5kit.visualization.files import replaced_when_complete
 from l5kit.visualization.gif import frame_durations_ms
 from l5kit.visualization.images import as_rgb, resized
 
@@ -280,30 +279,6 @@ def test_png_is_lossless_and_the_same_each_time(tmp_path):
 
 
 # --- complete or not at all
-
-
-def test_a_file_appears_only_when_complete(tmp_path):
-    target = tmp_path / "file.bin"
-    with replaced_when_complete(target) as path:
-        path.write_bytes(b"half")
-        assert path.parent == tmp_path
-        assert path.suffix == ".bin"
-        assert not target.exists()
-    assert target.read_bytes() == b"half"
-
-
-def interrupted(path):
-    path.write_bytes(b"half")
-    raise KeyboardInterrupt
-
-
-def test_an_interruption_keeps_the_older_file(tmp_path):
-    target = tmp_path / "file.bin"
-    target.write_bytes(b"older")
-    with pytest.raises(KeyboardInterrupt), replaced_when_complete(target) as path:
-        interrupted(path)
-    assert target.read_bytes() == b"older"
-    assert list(tmp_path.iterdir()) == [target]
 
 
 @pytest.mark.parametrize(("write", "name"), FILM_WRITERS)

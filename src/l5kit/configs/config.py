@@ -2,15 +2,19 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
+from datetime import date, datetime
+from types import NoneType
 from typing import Any
 
 import numpy as np
 import yaml
 
+from l5kit._files import replaced_when_complete
 from l5kit.errors import ConfigError
+
+_SCALARS = (str, bytes, bool, int, float, NoneType, date, datetime)
+"""Types that YAML reads back as they were."""
 
 
 def load_config_data(path: str) -> dict[str, Any]:
@@ -33,17 +37,14 @@ def save_config_data(data: dict[str, Any], path: str) -> None:
 
     NumPy arrays and scalars, tuples and paths are written as plain lists, numbers and text, so that
     :func:`load_config_data` reads them back.
+
+    Raises:
+        ConfigError: A value cannot be written as YAML; the message names its path, such as ``model_params.x``.
+        FileNotFoundError: The folder of ``path`` does not exist.
     """
-    text = yaml.safe_dump(_as_plain(data), sort_keys=True)
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    text = yaml.safe_dump(_as_plain(data, ()), sort_keys=True)
+    with replaced_when_complete(path, argument="path") as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def load_metadata(metadata_path: str) -> dict[str, Any]:
@@ -89,16 +90,28 @@ def _require_mapping(content: object, path: str) -> dict[str, Any]:
     return content
 
 
-def _as_plain(value: object) -> object:
-    """Return ``value`` built of dicts, lists, text and numbers only."""
+def _as_plain(value: object, yaml_path: tuple[str, ...]) -> object:
+    """Return ``value`` built of dicts, lists and what :data:`_SCALARS` lists."""
     if isinstance(value, Mapping):
-        return {_as_plain(key): _as_plain(item) for key, item in value.items()}
+        return {
+            _as_scalar(key, (*yaml_path, str(key))): _as_plain(item, (*yaml_path, str(key)))
+            for key, item in value.items()
+        }
     if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
+        value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_as_plain(item) for item in value]
+        return [_as_plain(item, (*yaml_path, str(index))) for index, item in enumerate(value)]
+    return _as_scalar(value, yaml_path)
+
+
+def _as_scalar(value: object, yaml_path: tuple[str, ...]) -> object:
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        value = os.fspath(value)
+    if type(value) not in _SCALARS:
+        raise ConfigError(
+            f"{'.'.join(yaml_path) or 'data'}: cannot write {value!r} of type {type(value).__name__} here; "
+            "a configuration holds text, numbers, true and false, in lists and in dicts whose keys are such"
+        )
     return value

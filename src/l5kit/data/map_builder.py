@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pymap3d.ecef import ecef2geodetic, geodetic2ecef
 
+from l5kit._files import replaced_when_complete
 from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.data.proto.road_network_pb2 import (
     GeoFrame,
@@ -282,14 +282,12 @@ class MapBuilder:
         """Write the map to a file that :class:`~l5kit.data.map_api.MapAPI` opens, replacing it if there is one.
 
         The file is complete under its name at once: it is written beside it and renamed.
+
+        Raises:
+            FileNotFoundError: The folder of ``path`` does not exist.
         """
-        target = Path(path)
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            part.write_bytes(self._fragment.SerializeToString(deterministic=True))
-            os.replace(part, target)
-        finally:
-            part.unlink(missing_ok=True)
+        with replaced_when_complete(path, argument="path") as temporary:
+            temporary.write_bytes(self._fragment.SerializeToString(deterministic=True))
 
     def _add(self, element_id: str, **content: Any) -> None:
         """Add an element whose id is new."""

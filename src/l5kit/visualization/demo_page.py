@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from l5kit.visualization.files import replaced_when_complete
+from l5kit._files import replaced_when_complete
 
 __all__ = ["PageFigure", "PageTable", "write_page"]
 

@@ -7,9 +7,9 @@ import cv2
 import numpy as np
 from PIL import Image
 
+from l5kit._files import replaced_when_complete
 from l5kit._types import NumericArray
 from l5kit.errors import InvalidArgumentError
-from l5kit.visualization.files import replaced_when_complete
 from l5kit.visualization.images import checked_resolution, rgb_frames
 
 __all__ = ["write_gif"]

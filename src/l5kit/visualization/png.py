@@ -4,8 +4,8 @@ import os
 
 from PIL import Image
 
+from l5kit._files import replaced_when_complete
 from l5kit._types import NumericArray
-from l5kit.visualization.files import replaced_when_complete
 from l5kit.visualization.images import as_rgb
 
 __all__ = ["write_png"]

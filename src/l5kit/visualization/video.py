@@ -8,9 +8,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from l5kit._files import replaced_when_complete
 from l5kit._types import NumericArray, UInt8Array
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, UnsupportedValueError
-from l5kit.visualization.files import replaced_when_complete
 from l5kit.visualization.images import checked_resolution, rgb_frames
 
 __all__ = ["write_video"]
