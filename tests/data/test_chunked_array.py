@@ -260,3 +260,45 @@ def test_b9_filters_take_the_arrays_of_a_dataset(tmp_path):
         filter_agents_by_track_id(opened.agents, 1).tobytes() == filter_agents_by_track_id(dataset.agents, 1).tobytes()
     )
     assert filter_agents_by_labels(opened.agents).tobytes() == filter_agents_by_labels(dataset.agents).tobytes()
+
+
+OTHER_RECORDS = np.zeros(3, dtype=[("track_id", np.uint64), ("yaw", np.float32)])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(np.zeros(3), id="floats"),
+        pytest.param([0.0, 1.0], id="a list of floats"),
+        pytest.param([[0, 1], [2, 3]], id="a list of lists"),
+        pytest.param(7, id="a number"),
+        pytest.param(None, id="nothing"),
+        pytest.param([(1, 2)], id="tuples that are too short"),
+        pytest.param(OTHER_RECORDS, id="other records"),
+    ],
+)
+def test_rows_are_made_of_records_only(writable, agents, values):
+    for write in (writable.agents.append, lambda rows: writable.agents.__setitem__(slice(0, 3), rows)):
+        with pytest.raises(
+            InvalidArgumentError, match=r"rows of 'agents' must be records with the fields \['cent"
+        ):
+            write(values)
+    assert writable.agents[:].tobytes() == agents.tobytes()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda rows: rows.tolist(),
+        lambda rows: list(rows),
+        lambda rows: rows[[*reversed(rows.dtype.names)]],
+        lambda rows: ChunkedDataset.concatenate([ChunkedDataset.in_memory(agents=rows)]).agents,
+    ],
+    ids=["tuples", "a list of records", "other order of fields", "a view"],
+)
+def test_append_takes_every_form_of_records(writable, agents, values):
+    assert writable.agents.append(values(agents[:2])) == (25,)
+    assert writable.agents[23:].tobytes() == agents[:2].tobytes()
+    assert writable.agents.append(agents[2].item()) == (26,)
+    assert writable.agents[25].tobytes() == agents[2].tobytes()
+    assert writable.agents.append([]) == (26,)

@@ -124,7 +124,7 @@ def test_initialize_refuses_what_would_lose_data(tmp_path, dataset):
     ("call", "message"),
     [
         (lambda dataset: dataset.initialize("q"), "mode must be one of"),
-        (lambda dataset: dataset.initialize(num_agents=-1), "number of agents must be 0 or more, got -1"),
+        (lambda dataset: dataset.initialize(num_agents=-1), "num_agents must be a whole number of at least 0, got -1"),
         (lambda dataset: dataset.open("w"), "mode must be one of"),
         (lambda dataset: ChunkedDataset("").initialize(), "without a path"),
         (lambda dataset: ChunkedDataset.concatenate([]), "at least one"),
@@ -341,3 +341,55 @@ def test_deep_copies_are_independent_readers(tmp_path, dataset):
     twin = copy.deepcopy(opened)
     assert_same_records(twin, dataset)
     assert twin.agents is not opened.agents
+
+
+@pytest.mark.parametrize("argument", ["num_scenes", "num_frames", "num_agents", "num_tl_faces"])
+@pytest.mark.parametrize("value", [3.0, -1, "3", None], ids=repr)
+def test_initialize_checks_all_lengths_before_it_wipes(dataset, tmp_path, argument, value):
+    path = write_with_chunks(dataset, tmp_path / "full.zarr")
+    with pytest.raises(InvalidArgumentError, match=f"^{argument} must be a whole number of at least 0"):
+        ChunkedDataset(path).initialize(**{argument: value})
+    assert_same_records(ChunkedDataset(path).open(), dataset)
+
+
+def test_initialize_takes_integers_of_numpy(tmp_path):
+    created = ChunkedDataset(str(tmp_path / "new.zarr")).initialize(num_frames=np.int32(3))
+    assert [len(getattr(created, name)) for name in ARRAYS] == [0, 3, 0, 0]
+
+
+def test_concatenate_takes_any_iterable(dataset):
+    joined = ChunkedDataset.concatenate(part for part in (dataset, dataset))
+    assert_same_records(joined.get_scene_dataset(5), dataset.get_scene_dataset(0))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (ChunkedDataset.in_memory(), "datasets must be a list of opened datasets, got the single <ChunkedDataset"),
+        ("train.zarr", "datasets must be a list of opened datasets, got the single 'train.zarr'"),
+        (["train.zarr"], r"got 'train.zarr'; pass ChunkedDataset\(path\).open\(\)"),
+        ([ChunkedDataset.in_memory(), None], "must hold opened datasets, got None"),
+        (None, "got the single None"),
+        (iter([]), "at least one"),
+    ],
+)
+def test_concatenate_names_what_is_no_dataset(wrong, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        ChunkedDataset.concatenate(wrong)
+
+
+@pytest.mark.parametrize("path", [b"train.zarr", 3, None], ids=repr)
+def test_a_path_of_another_type_is_named(path):
+    with pytest.raises(InvalidArgumentError, match=f"^path must be text, .*got {path!r} of type {type(path).__name__}"):
+        ChunkedDataset(path)
+
+
+def test_a_scene_of_a_dataset_without_scenes():
+    with pytest.raises(InvalidArgumentError, match="the dataset has no scenes"):
+        ChunkedDataset.in_memory().get_scene_dataset(0)
+
+
+def test_repr_tells_path_and_counts(tmp_path):
+    created = ChunkedDataset(str(tmp_path / "new.zarr")).initialize(num_scenes=1, num_frames=2, num_agents=30)
+    assert repr(created) == f"<ChunkedDataset '{tmp_path / 'new.zarr'}': 1 scenes, 2 frames, 30 agents, 0 tl_faces>"
+    assert repr(ChunkedDataset.in_memory()).startswith("<ChunkedDataset 'in memory': 0 scenes")

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -230,3 +231,60 @@ def test_the_real_scene(shared_data, tmp_path):
     with pytest.raises(AssertionError):
         zarr_scenes_chop(str(tmp_path / "joined.zarr"), str(tmp_path / "short.zarr"), 500)
     assert_scenes_equal(open_at(tmp_path / "short.zarr"), [open_at(real)] * 3)
+
+
+def overlapping(path, where):
+    """A path that is the dataset, reaches it by a link, lies inside it or holds it."""
+    if where == "link":
+        link = path.with_name("link.zarr")
+        link.symlink_to(path, target_is_directory=True)
+        return link
+    return {"same": path, "dots": path / ".." / path.name, "inside": path / "part.zarr", "around": path.parent}[where]
+
+
+PLACES = pytest.mark.parametrize("where", ["same", "dots", "link", "inside", "around"])
+
+
+@PLACES
+def test_chop_never_destroys_its_input(tmp_path, where):
+    source = random_dataset(np.random.default_rng(21), 3, min_frames=3)
+    path = write_with_chunks(source, tmp_path / "data" / "whole.zarr")
+    with pytest.raises(InvalidArgumentError, match=r"output_zarr is .*outside the input"):
+        zarr_scenes_chop(path, str(overlapping(tmp_path / "data" / "whole.zarr", where)), 1)
+    assert_same_records(open_at(path), source)
+    assert not (tmp_path / "data" / "whole.zarr" / "part.zarr").exists()
+
+
+@PLACES
+def test_concat_never_writes_over_its_inputs(tmp_path, where):
+    source = random_dataset(np.random.default_rng(22), 3)
+    path = write_with_chunks(source, tmp_path / "data" / "whole.zarr")
+    with pytest.raises(InvalidArgumentError, match=r"output_zarr is .*outside the input"):
+        zarr_concat([path], str(overlapping(tmp_path / "data" / "whole.zarr", where)))
+    assert_same_records(open_at(path), source)
+
+
+def test_split_sees_its_input_through_a_link(inputs, tmp_path):
+    (tmp_path / "parts").symlink_to(tmp_path, target_is_directory=True)
+    infos = [{"name": os.path.basename(inputs[0]), "split_size_GB": -1}]
+    with pytest.raises(InvalidArgumentError, match="outside the input"):
+        zarr_split(inputs[0], str(tmp_path / "parts"), infos)
+
+
+@pytest.mark.parametrize("names", [("a.zarr", "a.zarr"), ("a.zarr", "a.zarr/b.zarr"), ("a.zarr", "./a.zarr")])
+def test_split_refuses_parts_inside_each_other(inputs, tmp_path, names):
+    infos = [{"name": names[0], "split_size_GB": 1e-6}, {"name": names[1], "split_size_GB": -1}]
+    with pytest.raises(InvalidArgumentError, match="differ and are not nested"):
+        zarr_split(inputs[0], str(tmp_path / "parts"), infos)
+
+
+@pytest.mark.parametrize("kind", [str, Path, os.fsencode, ChunkedDataset])
+def test_concat_of_a_single_path_is_refused(inputs, tmp_path, kind):
+    with pytest.raises(InvalidArgumentError, match="input_zarrs must be a list of paths"):
+        zarr_concat(kind(inputs[0]), str(tmp_path / "joined.zarr"))
+    assert not (tmp_path / "joined.zarr").exists()
+
+
+def test_concat_takes_any_iterable_of_paths(inputs, tmp_path):
+    zarr_concat((Path(path) for path in inputs), str(tmp_path / "joined.zarr"))
+    assert_scenes_equal(open_at(tmp_path / "joined.zarr"), [scene for path in inputs for scene in scenes_of(path)])

@@ -154,6 +154,7 @@ class ChunkedArray(RecordSequence):
 
         Raises:
             IndexOutOfRangeError: There is no such row, or the index is of another kind.
+            InvalidArgumentError: The values are no records of this array.
             ReadOnlyDatasetError: The dataset was opened for reading.
         """
         array = self._writable()
@@ -171,16 +172,20 @@ class ChunkedArray(RecordSequence):
         if not isinstance(index, slice) or (index.step or 1) < 1:
             raise IndexOutOfRangeError(f"rows are written by an integer, a forward slice or a field, got {index!r}")
         start, stop, step = index.indices(self._length)
-        array[start:stop:step] = self._as_stored(values, len(range(start, stop, step)))
+        array[start:stop:step] = np.broadcast_to(self._as_stored(values), len(range(start, stop, step)))
         self._forget(start, stop)
 
     def append(self, values: Any) -> tuple[int]:
         """Add rows at the end and return the new shape.
 
+        Args:
+            values: Records with at least the stored fields, or tuples with a value for every field.
+
         Raises:
+            InvalidArgumentError: The values are no such records.
             ReadOnlyDatasetError: The dataset was opened for reading.
         """
-        records = np.asarray(values, dtype=self.dtype).reshape(-1)
+        records = self._as_stored(values).reshape(-1)
         start = self._length
         self.resize(start + len(records))
         if len(records):
@@ -205,17 +210,32 @@ class ChunkedArray(RecordSequence):
         self._forget(min(self._length, new_length), max(self._length, new_length))
         self._length = new_length
 
-    def _as_stored(self, values: Any, count: int) -> NumericArray:
-        stored_dtype = self._array.dtype
-        records = np.asarray(values, dtype=None if hasattr(values, "dtype") else self.dtype)
-        if records.dtype != stored_dtype:
-            if records.dtype.names is None:
-                records = records.astype(self.dtype)
-            packed = np.empty(records.shape, dtype=stored_dtype)
-            for name in stored_dtype.names or ():
-                packed[name] = records[name]
-            records = packed
-        return np.broadcast_to(records, (count,))
+    def _as_stored(self, values: Any) -> NumericArray:
+        """Return records in the type of the store, field by field."""
+        records, stored_dtype = self._as_records(values), self._array.dtype
+        if records.dtype == stored_dtype:
+            return records
+        packed = np.empty(records.shape, dtype=stored_dtype)
+        for name in stored_dtype.names or ():
+            packed[name] = records[name]
+        return packed
+
+    def _as_records(self, values: Any) -> NumericArray:
+        """Return records that have all stored fields, made of tuples where need be."""
+        fields = list(self._array.dtype.names or ())
+        try:
+            records = np.asarray(values, dtype=self.dtype if _are_tuples(values) else None)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"rows of {self.name!r} must be records with the fields {list(self.dtype.names or ())}, or tuples "
+                f"with a value for each: {error}"
+            ) from error
+        if not set(fields) <= set(records.dtype.names or ()):
+            raise InvalidArgumentError(
+                f"rows of {self.name!r} must be records with the fields {fields}, got dtype {records.dtype}; "
+                "fill an array such as np.zeros(n, dtype=array.dtype)"
+            )
+        return records
 
     def _writable(self) -> Any:
         array = self.zarr_array
@@ -257,6 +277,11 @@ class ChunkedArray(RecordSequence):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self._length} rows of {self.dtype.itemsize} bytes>"
+
+
+def _are_tuples(values: Any) -> bool:
+    """Return whether values are a record as a tuple, or a list of such (also an empty one)."""
+    return isinstance(values, tuple) or (isinstance(values, list) and all(isinstance(row, tuple) for row in values))
 
 
 def _with_empty_chunks_written(array: Any) -> Any:

@@ -35,9 +35,17 @@ def path_of(location: StoreLocation) -> str:
     """Return the path or URL of a location; the empty text for a store without one.
 
     A ``file://`` URL gives the path of the file.
+
+    Raises:
+        InvalidArgumentError: The location is none of text, path object and store.
     """
     if not isinstance(location, Store):
-        path = os.fspath(location)
+        path = os.fspath(location) if isinstance(location, (str, os.PathLike)) else None
+        if not isinstance(path, str):
+            raise InvalidArgumentError(
+                f"path must be text, a path object or a zarr store, got {location!r} of type {type(location).__name__}"
+                + ("; os.fsdecode() turns bytes into text" if isinstance(location, bytes) else "")
+            )
         return url2pathname(path.removeprefix(_FILE_URL)) if path.startswith(_FILE_URL) else path
     if isinstance(location, LocalStore):
         return str(location.root)

@@ -1,9 +1,10 @@
 """The dataset: scenes, frames, agents and traffic light faces of a log, on disk or in memory."""
 
 import hashlib
+import operator
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -140,18 +141,16 @@ class ChunkedDataset:
             num_tl_faces: Rows of ``tl_faces``.
 
         Raises:
-            InvalidArgumentError: Bad mode or length, a zip file, or a folder whose content would be lost.
+            InvalidArgumentError: Bad mode or length, a zip file, or a folder whose content would be lost. Nothing is
+                changed then.
         """
         _require_one_of("mode", mode, _CREATE_MODES)
         lengths = {
-            SCENE_ARRAY_KEY: num_scenes,
-            FRAME_ARRAY_KEY: num_frames,
-            AGENT_ARRAY_KEY: num_agents,
-            TL_FACE_ARRAY_KEY: num_tl_faces,
+            SCENE_ARRAY_KEY: _as_length("num_scenes", num_scenes),
+            FRAME_ARRAY_KEY: _as_length("num_frames", num_frames),
+            AGENT_ARRAY_KEY: _as_length("num_agents", num_agents),
+            TL_FACE_ARRAY_KEY: _as_length("num_tl_faces", num_tl_faces),
         }
-        for key, length in lengths.items():
-            if length < 0:
-                raise InvalidArgumentError(f"the number of {key} must be 0 or more, got {length}")
         store = stores.create_store(self._location)
         try:
             self.root = layout.create_group(store, mode)
@@ -255,6 +254,11 @@ class ChunkedDataset:
         """Return a table of what is in the dataset."""
         return text_table(self.summary().as_columns())
 
+    def __repr__(self) -> str:
+        """Return path and counts."""
+        counts = ", ".join(f"{len(getattr(self, name))} {name}" for name, _, _ in layout.ARRAYS.values())
+        return f"<{type(self).__name__} {self.path or 'in memory'!r}: {counts}>"
+
     def summary(self) -> DatasetSummary:
         """Return the counts and times that describe the dataset."""
         return summarize_frames(self.scenes, self.frames, len(self.agents), len(self.tl_faces))
@@ -286,6 +290,10 @@ class ChunkedDataset:
             CorruptedDataError: A file of the scene is damaged or missing, or its intervals leave the arrays.
         """
         num_scenes = len(self.scenes)
+        if num_scenes == 0:
+            raise InvalidArgumentError(
+                f"scene_index is {scene_index}, but the dataset has no scenes; open() it first if it lies on disk"
+            )
         if not -num_scenes <= scene_index < num_scenes:
             raise InvalidArgumentError(
                 f"scene_index {scene_index} is out of range for a dataset of {num_scenes} scenes; "
@@ -305,14 +313,13 @@ class ChunkedDataset:
         return self.in_memory(scenes=scenes, frames=frames, agents=agents, tl_faces=faces)
 
     @staticmethod
-    def concatenate(datasets: Sequence["ChunkedDataset"]) -> "ChunkedDataset":
+    def concatenate(datasets: Iterable["ChunkedDataset"]) -> "ChunkedDataset":
         """Return a view over several opened datasets, one after the other, without copying them.
 
         Raises:
-            InvalidArgumentError: The list is empty.
+            InvalidArgumentError: There are none, or something else than datasets.
         """
-        if len(datasets) == 0:
-            raise InvalidArgumentError("datasets must hold at least one opened dataset, got an empty list")
+        datasets = _as_datasets(datasets)
         lengths = {
             name: np.array([len(getattr(dataset, name)) for dataset in datasets], dtype=np.int64)
             for name in ("scenes", "frames", "agents", "tl_faces")
@@ -362,6 +369,30 @@ def view_of(sources: Sequence[Any], segments: Segments, attribute: str) -> Recor
     standard = np.dtype(next(dtype for name, dtype, _ in layout.ARRAYS.values() if name == attribute))
     dtypes = {layout.with_face_interval(source.dtype) if attribute == "frames" else source.dtype for source in sources}
     return RecordView(sources, segments, dtype=dtypes.pop() if len(dtypes) == 1 else standard)
+
+
+def _as_datasets(datasets: Iterable[ChunkedDataset]) -> list[ChunkedDataset]:
+    if not isinstance(datasets, Iterable) or isinstance(datasets, (str, bytes)):
+        raise InvalidArgumentError(f"datasets must be a list of opened datasets, got the single {datasets!r}")
+    listed = list(datasets)
+    if not listed:
+        raise InvalidArgumentError("datasets must hold at least one opened dataset, got none")
+    for dataset in listed:
+        if not isinstance(dataset, ChunkedDataset):
+            raise InvalidArgumentError(
+                f"datasets must hold opened datasets, got {dataset!r}; pass ChunkedDataset(path).open() for a path"
+            )
+    return listed
+
+
+def _as_length(argument: str, value: int) -> int:
+    try:
+        length = operator.index(value)
+    except TypeError:
+        length = -1
+    if length < 0:
+        raise InvalidArgumentError(f"{argument} must be a whole number of at least 0, got {value!r}")
+    return length
 
 
 def _require_one_of(argument: str, value: str, allowed: tuple[str, ...]) -> None:

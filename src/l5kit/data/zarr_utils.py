@@ -7,6 +7,7 @@ import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from l5kit.data.progress import show_progress
 from l5kit.data.record_view import RecordView, Segments
 from l5kit.data.save import save_arrays
 from l5kit.data.scene_view import view_of_first_frames, view_of_scenes
+from l5kit.data.stores import is_url, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
@@ -37,9 +39,17 @@ def zarr_concat(input_zarrs: Sequence[str], output_zarr: str, *, verbose: bool =
         verbose: Show a progress bar on a terminal.
 
     Raises:
-        InvalidArgumentError: There is something at ``output_zarr``.
+        InvalidArgumentError: ``input_zarrs`` is a single path, or there is something at ``output_zarr``, or it lies
+            inside an input.
         CorruptedDataError: A file of an input is damaged; nothing is written.
     """
+    if isinstance(input_zarrs, (str, bytes, os.PathLike, ChunkedDataset)):
+        raise InvalidArgumentError(
+            f"input_zarrs must be a list of paths, got the single {input_zarrs!r}; put it into a list: [path]"
+        )
+    input_zarrs = list(input_zarrs)
+    for path in input_zarrs:
+        _require_apart(path, output_zarr, argument="output_zarr")
     if os.path.exists(output_zarr):
         raise InvalidArgumentError(f"output_zarr {output_zarr!r} exists; choose another path or remove it")
     opened = (_open_or_skip(path) for path in input_zarrs)
@@ -65,13 +75,16 @@ def zarr_split(
         First scene and end scene of each part.
 
     Raises:
-        InvalidArgumentError: The last size is not -1, or a part would have no scene.
+        InvalidArgumentError: The last size is not -1, a part would have no scene, or two parts or a part and the
+            input are at one place or one inside the other.
     """
     if len(split_infos) == 0 or split_infos[-1]["split_size_GB"] != -1:
         raise InvalidArgumentError(f"the last of split_infos must have split_size_GB -1 (the rest), got {split_infos}")
     targets = [os.path.join(output_path, info["name"]) for info in split_infos]
-    if len(set(targets)) < len(targets) or os.path.abspath(input_zarr) in map(os.path.abspath, targets):
-        raise InvalidArgumentError(f"split_infos must have names that differ and are not the input's, got {targets}")
+    for target in targets:
+        _require_apart(input_zarr, target, argument="output_path with one of the names of split_infos")
+    if any(_is_around(first, second) for first, second in permutations(targets, 2)):
+        raise InvalidArgumentError(f"split_infos must have names that differ and are not nested, got {targets}")
     dataset = ChunkedDataset(input_zarr).open(cached=False)
     sizes_gb = [info["split_size_GB"] for info in split_infos[:-1]]
     cuts = _cut_by_size(sizes_gb, num_scenes=len(dataset.scenes), total_gb=_num_bytes(dataset) / GIGABYTE)
@@ -91,10 +104,12 @@ def zarr_scenes_chop(input_zarr: str, output_zarr: str, num_frames_to_copy: int,
         verbose: Show a progress bar on a terminal.
 
     Raises:
-        InvalidArgumentError: A scene has fewer frames, or ``num_frames_to_copy`` is less than 1.
+        InvalidArgumentError: A scene has fewer frames, or ``num_frames_to_copy`` is less than 1, or the two paths are
+            one place or one lies inside the other.
     """
     if num_frames_to_copy < 1:
         raise InvalidArgumentError(f"num_frames_to_copy must be at least 1, got {num_frames_to_copy}")
+    _require_apart(input_zarr, output_zarr, argument="output_zarr")
     dataset = ChunkedDataset(input_zarr).open(cached=False)
     num_frames: Int64Array = np.diff(dataset.scenes["frame_index_interval"], axis=1)[:, 0]
     if (num_frames < num_frames_to_copy).any():
@@ -105,6 +120,22 @@ def zarr_scenes_chop(input_zarr: str, output_zarr: str, num_frames_to_copy: int,
         )
     chopped = view_of_first_frames(dataset, num_frames_to_copy)
     _save(chopped, output_zarr, title="Chopping", verbose=verbose)
+
+
+def _require_apart(input_zarr: str, output: str, *, argument: str) -> None:
+    """Refuse an output that is its input, lies inside it or holds it, also by way of links."""
+    if _is_around(input_zarr, output) or _is_around(output, input_zarr):
+        raise InvalidArgumentError(
+            f"{argument} is {output!r}, but the input is {input_zarr!r}: writing the one would destroy the other; "
+            "choose a path outside the input"
+        )
+
+
+def _is_around(outer: str, inner: str) -> bool:
+    """Return whether ``inner`` is the local path ``outer`` or lies inside it."""
+    if is_url(outer := path_of(outer)) or is_url(inner := path_of(inner)):
+        return False
+    return Path(os.path.realpath(inner)).is_relative_to(os.path.realpath(outer))
 
 
 def _open_or_skip(path: str) -> ChunkedDataset | None:
