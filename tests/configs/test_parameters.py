@@ -1,4 +1,6 @@
 import copy
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -180,3 +182,18 @@ def test_sections_change_nothing(cfg):
     SamplingParams.from_cfg(cfg)
     Section.of(cfg, "raster_params").text("map_type")
     assert cfg == before
+
+
+@pytest.mark.parametrize("key", ["semantic_map_key", "dataset_meta_key"])
+@pytest.mark.parametrize("value", ["", "  ", 3, None, b"map.pb"], ids=repr)
+def test_a_key_that_is_empty_or_no_path_is_named(cfg, key, value):
+    cfg["raster_params"][key] = value
+    for read in (MapKeys.from_cfg, RasterizerParams.from_cfg):
+        with pytest.raises(ConfigError, match=rf"raster_params\.{key}: expected a path that is not empty, got"):
+            read(cfg)
+
+
+def test_a_path_object_is_a_key(cfg):
+    cfg["raster_params"]["semantic_map_key"] = Path("maps") / "semantic_map.pb"
+    assert MapKeys.from_cfg(cfg).semantic_map_key == os.path.join("maps", "semantic_map.pb")
+    assert RasterizerParams.from_cfg(cfg).semantic_map_key == os.path.join("maps", "semantic_map.pb")

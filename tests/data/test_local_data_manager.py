@@ -49,3 +49,7 @@ def test_b16_the_empty_text_is_the_current_folder(folder, monkeypatch):
 def test_the_base_class_is_abstract():
     with pytest.raises(TypeError):
         DataManager()
+
+
+def test_repr_tells_the_folder(folder):
+    assert repr(LocalDataManager(folder)) == f"LocalDataManager({str(folder)!r})"

@@ -634,3 +634,21 @@ def test_street_map_interpolation_equals_the_definition(street_map: MapAPI) -> N
         for key, line in (("xyz_left", left), ("xyz_right", right), ("xyz_midlane", (left + right) / 2)):
             expected = slow_interpolate(line, 20, ENSURE_LEN) if key == "xyz_midlane" else line
             np.testing.assert_allclose(lines[key], expected, rtol=0, atol=1e-9)
+
+
+def test_repr_tells_path_and_counts_and_reads_no_file(map_s: MapAPI) -> None:
+    assert repr(map_s) == f"<MapAPI {map_s.protobuf_map_path!r}: 7 elements, 2 lanes>"
+    copied = pickle.loads(pickle.dumps(map_s))
+    Path(map_s.protobuf_map_path).unlink()
+    assert repr(copied) == f"<MapAPI {map_s.protobuf_map_path!r}: read when it is needed>"
+
+
+@pytest.mark.parametrize("wrong", ["folder", Path("folder"), {}, None], ids=repr)
+def test_from_cfg_names_what_is_no_data_manager(wrong: object) -> None:
+    with pytest.raises(TypeError, match=r"^data_manager must .*pass LocalDataManager\(folder\)"):
+        MapAPI.from_cfg(wrong, {})  # type: ignore[arg-type]
+
+
+def test_a_number_of_points_counts_by_its_whole_part() -> None:
+    line = np.array([[0.0, 0.0], [4.0, 0.0]])
+    assert MapAPI.interpolate(line, 3.7, ENSURE_LEN).tolist() == [[0, 0], [2, 0], [4, 0]]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from l5kit.errors import UnsupportedValueError
+from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization import (
     BoxRasterizer,
     Rasterizer,
@@ -197,3 +197,19 @@ def test_write_planes_copies_views(flip: int) -> None:
 def test_unknown_image_dtype_is_refused() -> None:
     with pytest.raises(UnsupportedValueError, match="float64"):
         StubRasterizer(make_context(), image_dtype="float64")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_to_rgb_names_what_is_no_raster(make: Make, kind: str) -> None:
+    rasterizer = make(kind)
+    planar = rasterizer.rasterize_planar(*make_window(15))
+    for wrong in (planar, np.zeros((112, 224, rasterizer.num_channels() + 1), np.float32), np.float32(0)):
+        with pytest.raises(InvalidArgumentError, match=r"^in_im must be a raster of .*transpose\(1, 2, 0\)"):
+            rasterizer.to_rgb(wrong)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_repr_tells_class_size_and_channels(make: Make, kind: str) -> None:
+    rasterizer = make(kind)
+    name, num_channels = type(rasterizer).__name__, rasterizer.num_channels()
+    assert repr(rasterizer) == f"<{name}: 224 x 112 pixels, {num_channels} channels, float32>"

@@ -167,3 +167,15 @@ def test_built_rasterizers_pickle_small(folder: Path, map_type: str) -> None:
     assert len(content) < 100_000
     window = make_window(15)
     assert_array_equal(pickle.loads(content).rasterize(*window), rasterizer.rasterize(*window))
+
+
+@pytest.mark.parametrize("map_type", ["py_semantic", "py_satellite"])
+@pytest.mark.parametrize("wrong", ["folder", Path("folder"), None], ids=repr)
+def test_what_is_no_data_manager_is_named(map_type: str, wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"^data_manager must .*pass LocalDataManager\(folder\)"):
+        build_rasterizer(make_cfg(map_type), wrong)
+
+
+@pytest.mark.parametrize("map_type", ["box_debug", "stub_debug"])
+def test_without_files_no_data_manager_is_needed(map_type: str) -> None:
+    assert type(build_rasterizer(make_cfg(map_type), None)) is CLASSES[map_type]  # type: ignore[arg-type]

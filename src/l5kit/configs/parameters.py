@@ -98,9 +98,9 @@ class RasterizerParams:
             filter_agents_threshold=raster.number("filter_agents_threshold") if has_boxes else None,
             history_num_frames=model.integer("history_num_frames", minimum=0) if model else None,
             render_ego_history=model.boolean("render_ego_history") if model else None,
-            semantic_map_key=raster.text("semantic_map_key") if is_semantic else None,
-            satellite_map_key=raster.text("satellite_map_key") if is_satellite else None,
-            dataset_meta_key=raster.text("dataset_meta_key") if is_semantic or is_satellite else None,
+            semantic_map_key=raster.path("semantic_map_key") if is_semantic else None,
+            satellite_map_key=raster.path("satellite_map_key") if is_satellite else None,
+            dataset_meta_key=raster.path("dataset_meta_key") if is_semantic or is_satellite else None,
             solid_boxes=raster.boolean("solid_boxes", default=False),
             image_dtype=raster.text("image_dtype", allowed=IMAGE_DTYPES, default="float32"),
             satellite_out_of_bounds=raster.text(
@@ -154,7 +154,7 @@ class MapKeys:
     def from_cfg(cls, cfg: Mapping[str, Any]) -> "MapKeys":
         """Read both keys of ``raster_params``."""
         section = Section.of(cfg, "raster_params")
-        return cls(section.text("semantic_map_key"), section.text("dataset_meta_key"))
+        return cls(section.path("semantic_map_key"), section.path("dataset_meta_key"))
 
 
 def read_filter_agents_threshold(cfg: Mapping[str, Any]) -> float:

@@ -1,5 +1,6 @@
 """Typed reads of one section of a configuration, with errors that name the YAML path."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -66,6 +67,15 @@ class Section:
         if not isinstance(value, str) or (allowed and value not in allowed):
             raise self._error(key, value, expected)
         return value
+
+    def path(self, key: str) -> str:
+        """Return a path, which may be a path object and must not be empty, as text."""
+        expected = "a path"
+        value = self._get(key, expected, None)
+        path = os.fspath(value) if isinstance(value, os.PathLike) else value
+        if not isinstance(path, str) or not path.strip():
+            raise self._error(key, value, f"{expected} that is not empty")
+        return path
 
     def integer_pair(self, key: str, *, minimum: int) -> tuple[int, int]:
         """Return two whole numbers of at least ``minimum``."""

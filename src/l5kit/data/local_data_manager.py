@@ -42,6 +42,10 @@ class LocalDataManager(DataManager):
             )
         self.root_folder = Path(local_data_folder)
 
+    def __repr__(self) -> str:
+        """Return the folder."""
+        return f"{type(self).__name__}({str(self.root_folder)!r})"
+
     def require(self, key: str) -> str:
         """Return the path of a file or folder inside the data folder.
 
@@ -58,3 +62,16 @@ class LocalDataManager(DataManager):
                 "check the key, and that the folder is the one that holds it"
             )
         return str(path)
+
+
+def require_data_manager(data_manager: object) -> None:
+    """Refuse what cannot find files, such as the path of the data folder itself.
+
+    Raises:
+        TypeError: ``data_manager`` has no method ``require``.
+    """
+    if not callable(getattr(data_manager, "require", None)):
+        raise TypeError(
+            f"data_manager must have a method require(key), got {type(data_manager).__name__} {data_manager!r:.80}; "
+            "pass LocalDataManager(folder) with the folder of the dataset"
+        )

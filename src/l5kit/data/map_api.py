@@ -17,6 +17,7 @@ from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.parameters import MapKeys
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
+from l5kit.data.local_data_manager import require_data_manager
 from l5kit.data.map_content import MapContent, read_map
 from l5kit.data.map_faces import TLFacesColors, face_colors
 from l5kit.data.map_geometry import resample_every, resample_into, resample_lanes, world_from_local
@@ -139,13 +140,21 @@ class MapAPI:
             cfg: The configuration.
 
         Raises:
+            TypeError: ``data_manager`` is something else, such as the path of a folder.
             ConfigError: A key or the matrix ``world_to_ecef`` is missing.
             FileNotFoundError: A file is missing.
         """
+        require_data_manager(data_manager)
         keys = MapKeys.from_cfg(cfg)
         map_path = data_manager.require(keys.semantic_map_key)
         meta_path = data_manager.require(keys.dataset_meta_key)
         return MapAPI(map_path, load_matrix(load_metadata(meta_path), "world_to_ecef", path=meta_path))
+
+    def __repr__(self) -> str:
+        """Return path and counts; the file of an unpickled map is not read for it."""
+        content = vars(self).get("_content")
+        counts = f"{len(content.ids)} elements, {len(content.lanes)} lanes" if content else "read when it is needed"
+        return f"<{type(self).__name__} {self.protobuf_map_path!r}: {counts}>"
 
     def __getstate__(self) -> dict[str, Any]:
         """Return path and matrix; a worker process reads the file again."""
@@ -297,7 +306,8 @@ class MapAPI:
 
         Args:
             xyz: Vertices, shape (n, d), n at least 1.
-            step: Number of points for INTER_ENSURE_LEN (its whole part counts), metres between them for INTER_METER.
+            step: Number of points for INTER_ENSURE_LEN (its whole part counts: 2.5 gives 2), metres between them for
+                INTER_METER.
             method: INTER_ENSURE_LEN gives equally spaced points, both ends included. INTER_METER gives points at 0,
                 step, 2 step, ... strictly below the length of the line, so the end point is normally dropped.
 

@@ -152,7 +152,11 @@ class BoxRasterizer(PlanarRasterizer):
 
         Returns:
             RGB, shape (height, width, 3).
+
+        Raises:
+            InvalidArgumentError: ``in_im`` has another number of channels.
         """
+        self._require_raster(in_im)
         num_steps = in_im.shape[-1] // 2
         picture = _fade_into_past(in_im[..., :num_steps], kwargs.get("agent_color", (0.0, 0.0, 1.0)))
         picture += _fade_into_past(in_im[..., num_steps:], kwargs.get("ego_color", (0.0, 1.0, 0.0)))

@@ -46,7 +46,11 @@ class CombinedRasterizer(PlanarRasterizer):
 
         Returns:
             RGB, shape (height, width, 3).
+
+        Raises:
+            InvalidArgumentError: ``in_im`` has another number of channels.
         """
+        self._require_raster(in_im)
         boxes = self.box_rast.to_rgb(in_im[..., :-3], **kwargs)
         background = self.background_rast.to_rgb(in_im[..., -3:], **kwargs)
         return np.where((boxes > 0).any(axis=-1, keepdims=True), boxes, background)

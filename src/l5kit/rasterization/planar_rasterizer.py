@@ -9,7 +9,7 @@ from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.configs.parameters import IMAGE_DTYPES
-from l5kit.errors import UnsupportedValueError
+from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization.log_window import LogWindow
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
@@ -37,6 +37,11 @@ class PlanarRasterizer(Rasterizer):
         self.pixel_size = render_context.pixel_size_m
         self.ego_center = render_context.center_in_raster_ratio
         self.image_dtype = image_dtype
+
+    def __repr__(self) -> str:
+        """Return class, size and channels."""
+        width, height = self.raster_size.tolist()
+        return f"<{type(self).__name__}: {width} x {height} pixels, {self.num_channels()} channels, {self.image_dtype}>"
 
     @property
     def draws_planes(self) -> bool:
@@ -91,6 +96,18 @@ class PlanarRasterizer(Rasterizer):
             raster_from_world: Pixels from world metres, shape (3, 3).
             planes: Drawn into, C-contiguous, shape (channels, height, width).
         """
+
+    def _require_raster(self, in_im: NumericArray) -> None:
+        """Refuse an array that is no raster of this rasterizer.
+
+        Raises:
+            InvalidArgumentError: The last axis is not one of :meth:`num_channels`.
+        """
+        if np.shape(in_im)[-1:] != (self.num_channels(),):
+            raise InvalidArgumentError(
+                f"in_im must be a raster of {self!r}, shape (height, width, {self.num_channels()}), got shape "
+                f"{np.shape(in_im)}; images of samples have the channels first: pass image.transpose(1, 2, 0)"
+            )
 
     def _paint(self, window: LogWindow) -> NumericArray:
         width, height = self.raster_size.tolist()

@@ -6,7 +6,7 @@ from typing import Any, TypedDict, TypeVar
 from l5kit._types import Float64Array, UInt8Array
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.parameters import SATELLITE_MAP_TYPES, SEMANTIC_MAP_TYPES, RasterizerParams
-from l5kit.data.local_data_manager import DataManager
+from l5kit.data.local_data_manager import DataManager, require_data_manager
 from l5kit.errors import ConfigError
 from l5kit.rasterization.aerial_image import AerialImage, read_aerial_pixels
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
@@ -43,6 +43,7 @@ def build_rasterizer(cfg: Mapping[str, Any], data_manager: DataManager) -> Raste
         UnsupportedValueError: There is no such map type.
         FileNotFoundError: A needed file is missing.
         CorruptedDataError: The aerial picture cannot be read.
+        TypeError: A file is needed, and ``data_manager`` is something else, such as the path of a folder.
     """
     params = RasterizerParams.from_cfg(cfg)
     context = RenderContext.from_geometry(params.geometry)
@@ -56,6 +57,7 @@ def build_rasterizer(cfg: Mapping[str, Any], data_manager: DataManager) -> Raste
 
 
 def _build_semantic(params: RasterizerParams, context: RenderContext, data_manager: DataManager) -> Rasterizer:
+    require_data_manager(data_manager)
     map_path = data_manager.require(_needed(params.semantic_map_key, "raster_params.semantic_map_key"))
     world_to_ecef = _load_matrices(params, data_manager, "world_to_ecef")[0]
     if params.map_type == "semantic_debug":
@@ -70,6 +72,7 @@ def _build_semantic(params: RasterizerParams, context: RenderContext, data_manag
 
 
 def _build_satellite(params: RasterizerParams, context: RenderContext, data_manager: DataManager) -> Rasterizer:
+    require_data_manager(data_manager)
     picture_path = data_manager.require(_needed(params.satellite_map_key, "raster_params.satellite_map_key"))
     world_to_ecef, ecef_to_aerial = _load_matrices(params, data_manager, "world_to_ecef", "ecef_to_aerial")
     aerial, world_to_aerial = AerialImage.from_file(picture_path), ecef_to_aerial @ world_to_ecef

@@ -82,7 +82,12 @@ class SatelliteRasterizer(PlanarRasterizer):
         write_planes(crop, planes)
 
     def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:  # noqa: ARG002
-        """Return a raster of this rasterizer, float32 or uint8, as the RGB bytes it was made of."""
+        """Return a raster of this rasterizer, float32 or uint8, as the RGB bytes it was made of.
+
+        Raises:
+            InvalidArgumentError: ``in_im`` has another number of channels.
+        """
+        self._require_raster(in_im)
         return to_uint8(in_im)
 
     def num_channels(self) -> int:

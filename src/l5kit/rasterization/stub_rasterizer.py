@@ -21,7 +21,12 @@ class StubRasterizer(PlanarRasterizer):
         return np.zeros((self.num_channels(), height, width), self.image_dtype)
 
     def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:  # noqa: ARG002
-        """Return a black picture, shape (height, width, 3), for any raster of this rasterizer."""
+        """Return a black picture, shape (height, width, 3), for any raster of this rasterizer.
+
+        Raises:
+            InvalidArgumentError: ``in_im`` has another number of channels.
+        """
+        self._require_raster(in_im)
         width, height = self.raster_size.tolist()
         return np.zeros((height, width, 3), np.uint8)
 
