@@ -107,3 +107,14 @@ def test_a_damaged_dataset_is_an_error_in_one_line(l5kit, city_copy, tmp_path):
     assert done.exit_code == 1
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out" / "index.html").exists()
+
+
+@pytest.mark.parametrize("name", ["x.png", "film.GIF", "page.html", "file"])
+def test_a_file_as_out_is_a_wrong_call(l5kit, city, tmp_path, name):
+    (tmp_path / "file").write_bytes(b"older")
+    done = l5kit("demo", "--data", city, "--out", tmp_path / name)
+    assert done.exit_code == 2
+    assert "--out" in done.stderr
+    assert "give a folder" in " ".join(done.stderr.replace("│", " ").split())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"older"

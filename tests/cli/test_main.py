@@ -142,6 +142,14 @@ def test_the_shell_completes_commands():
     assert "validate" in done.stdout.split()
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_for_completion_is_printed(shell):
+    """The shell is given by name, since typer would otherwise look for the one that runs the tests."""
+    done = installed("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "_L5KIT_COMPLETE=complete_" + shell in done.stdout
+
+
 def test_help_loads_no_torch():
     code = "import sys, l5kit.cli.main as main; main.make_app(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -16,13 +16,22 @@ from l5kit.visualization.facts import map_counts, summary_facts
 
 _CITY_FOLDER = "made-city"
 _PROBABILITY = 0.5
+_PICTURE_SUFFIXES = (".png", ".gif", ".jpg", ".jpeg", ".mp4", ".html")
+
+
+def _check_folder(out: Path) -> Path:
+    if out.is_file() or out.suffix.lower() in _PICTURE_SUFFIXES:
+        raise typer.BadParameter(f"{str(out)!r} is a file or the name of one; give a folder, which gets several files")
+    return out
 
 
 def demo(
     data: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Dataset folder or .zarr; by default a city is made.")
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where pictures and page go.")] = Path("demo-out"),
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", callback=_check_folder, help="Where pictures and page go.")
+    ] = Path("demo-out"),
     seed: Annotated[int, typer.Option(help="Decides the made city and the order of samples.")] = 0,
     scenes: Annotated[int, typer.Option(min=1, help="Scenes of the made city.")] = 4,
     samples: Annotated[int, typer.Option(min=1, help="Samples made of each kind, at most.")] = 300,
