@@ -14,15 +14,22 @@ def test_a_city_is_made_and_named(l5kit, tmp_path):
     assert (len(train.scenes), len(train.frames)) == (2, 24)
 
 
-def test_a_folder_that_is_there_is_replaced_only_on_request(l5kit, tmp_path):
-    (tmp_path / "city").mkdir()
-    (tmp_path / "city" / "mine.txt").write_text("precious")
-    refused = l5kit("synth", tmp_path / "city", *SMALL)
+def test_a_city_that_is_there_is_replaced_only_on_request(l5kit, city_copy):
+    (city_copy / "meta.json").write_text("older")
+    refused = l5kit("synth", city_copy, *SMALL)
     assert refused.exit_code == 1
     assert refused.stderr.startswith("error: ")
-    assert (tmp_path / "city" / "mine.txt").read_text() == "precious"
-    assert l5kit("synth", tmp_path / "city", *SMALL, "--overwrite").exit_code == 0
-    assert (tmp_path / "city" / "meta.json").is_file()
+    assert (city_copy / "meta.json").read_text() == "older"
+    assert l5kit("synth", city_copy, *SMALL, "--overwrite").exit_code == 0
+    assert (city_copy / "meta.json").read_text() != "older"
+
+
+def test_a_folder_of_other_files_is_never_replaced(l5kit, tmp_path):
+    (tmp_path / "city").mkdir()
+    (tmp_path / "city" / "mine.txt").write_text("precious")
+    for options in ((), ("--overwrite",)):
+        assert l5kit("synth", tmp_path / "city", *SMALL, *options).exit_code == 1
+        assert (tmp_path / "city" / "mine.txt").read_text() == "precious"
 
 
 def test_a_value_out_of_range_is_an_error_in_one_line(l5kit, tmp_path):

@@ -279,9 +279,7 @@ OTHER_RECORDS = np.zeros(3, dtype=[("track_id", np.uint64), ("yaw", np.float32)]
 )
 def test_rows_are_made_of_records_only(writable, agents, values):
     for write in (writable.agents.append, lambda rows: writable.agents.__setitem__(slice(0, 3), rows)):
-        with pytest.raises(
-            InvalidArgumentError, match=r"rows of 'agents' must be records with the fields \['cent"
-        ):
+        with pytest.raises(InvalidArgumentError, match=r"rows of 'agents' must be records with the fields \['cent"):
             write(values)
     assert writable.agents[:].tobytes() == agents.tobytes()
 
