@@ -248,7 +248,7 @@ def test_what_a_killed_process_left_is_removed(path: Path) -> None:
     load(path)
     file = only_cached_mask()
     file.unlink()
-    left = file.with_name(f"{file.stem}abc123.part")
+    left = file.with_name(f".abc123-{file.name}")
     left.write_bytes(b"half")
     load(path)
     assert not left.exists()
@@ -309,7 +309,7 @@ def test_a_full_disk_costs_no_second_computation(
     np.testing.assert_array_equal(mask, expected_mask())
     assert num_computed() == 1
     assert [str(error) in message for message in messages] == [False, True]
-    assert not list((cache_folder() / "agents_mask").glob("*.part"))
+    assert not list((cache_folder() / "agents_mask").glob(".*.npy"))
 
 
 @pytest.mark.parametrize("error", [OSError("no locks"), NotImplementedError("no flock")], ids=repr)
@@ -375,3 +375,14 @@ def test_c4_a_dataset_finds_the_mask_of_another_spelling(path: Path) -> None:
         warnings.simplefilter("error")
         dataset = AgentDataset(make_cfg(filter_agents_threshold=0.0), ChunkedDataset(str(path)).open(), None)
     assert len(dataset) > 35
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only POSIX has these permissions")
+def test_a_kept_mask_can_be_read_by_other_users(tmp_path: Path) -> None:
+    log = ChunkedDataset(save_fixture_s(tmp_path)).open()
+    with pytest.warns(RuntimeWarning, match="has to be computed"):
+        load_or_compute_mask(log, MaskThresholds(0.5))
+    (file,) = (cache_folder() / "agents_mask").glob("*.npy")
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert file.stat().st_mode == plain.stat().st_mode

@@ -54,4 +54,4 @@ def test_c2_nobody_hangs_or_reads_half_a_mask_when_a_process_is_killed(tmp_path:
             computed_scenes.append(int(found["computed_scenes"]))
     assert sorted(computed_scenes) == [0, 0, len(log.scenes)], "one computes all scenes, the others read its mask"
     assert len(list((cache_folder() / "agents_mask").glob("*.npy"))) == 1
-    assert not list((cache_folder() / "agents_mask").glob("*.part"))
+    assert not list((cache_folder() / "agents_mask").glob(".*.npy"))

@@ -1,7 +1,6 @@
 """The agents mask of a dataset: from the dataset itself, from the user's cache folder, or computed."""
 
 import os
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import numpy as np
 from filelock import FileLock
 from platformdirs import user_cache_dir
 
+from l5kit._files import replaced_when_complete
 from l5kit._types import UInt32Array
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.stored_mask import read_stored_mask
@@ -122,17 +122,11 @@ def _read_cached(file: Path, num_agents: int) -> UInt32Array | None:
 
 def _write_whole(file: Path, mask: UInt32Array) -> None:
     """Write a mask under a temporary name and rename it; the lock of the file must be held."""
-    for left_by_killed in file.parent.glob(f"{file.stem}*.part"):
+    for left_by_killed in file.parent.glob(f".*-{file.name}"):
         left_by_killed.unlink(missing_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.stem, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as opened:
-            opened.write(_npy_header(len(mask)))
-            opened.write(mask.astype("<u4", copy=False).data)
-        os.replace(temporary, file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
+        opened.write(_npy_header(len(mask)))
+        opened.write(mask.astype("<u4", copy=False).data)
 
 
 def _npy_header(num_agents: int) -> bytes:
