@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from l5kit.data.filter import _get_label_filter
 from l5kit.data.records import AGENT_DTYPE
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization import BoxRasterizer, RenderContext
@@ -247,6 +248,19 @@ def test_arguments_are_not_changed() -> None:
     assert_array_equal(window[0], untouched[0])
     for rows, expected in zip(window[1], untouched[1], strict=True):
         assert_array_equal(rows, expected)
+
+
+def test_e7_agents_of_all_frames_are_filtered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    filtered: list[int] = []
+
+    def counting(label_probabilities: np.ndarray, threshold: float) -> np.ndarray:
+        filtered.append(len(label_probabilities))
+        return _get_label_filter(label_probabilities, threshold)
+
+    monkeypatch.setattr("l5kit.rasterization.box_channels._get_label_filter", counting)
+    window = make_window(15)
+    make_rasterizer().rasterize(*window)
+    assert filtered == [sum(len(agents) for agents in window[1])]
 
 
 def test_to_rgb_fades_with_age_and_takes_colors() -> None:
