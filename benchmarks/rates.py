@@ -35,7 +35,7 @@ from l5kit.synthetic import make_city
 
 NUM_SAMPLES = 200
 NUM_FRAMES = 500
-NUM_SCENES = 4
+NUM_SCENES = 12
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 Work = Callable[[], int]
