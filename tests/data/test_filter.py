@@ -24,6 +24,7 @@ from l5kit.data.filter import (
     PERCEPTION_LABELS_TO_KEEP,
     _get_label_filter,
     get_other_agents_ids,
+    kept_probability,
 )
 from random_dataset import random_dataset
 
@@ -160,3 +161,10 @@ def test_other_agents(all_ids, priority, selected, max_agents, chosen):
         if track_id in chosen and len(order) < max_agents:
             order.add(np.uint64(track_id))
     assert found == list(order)
+
+
+def test_the_kernel_adds_probabilities_up_as_numpy_does() -> None:
+    rows = np.zeros(2000, AGENT_DTYPE)
+    rows["label_probabilities"] = np.random.default_rng(3).random((2000, 17), dtype=np.float32)
+    sums = [kept_probability(row) for row in rows["label_probabilities"]]
+    np.testing.assert_array_equal(np.float32(sums), rows["label_probabilities"][:, 3:16].sum(axis=1))

@@ -1,3 +1,5 @@
+from typing import Any
+
 import cv2
 import numpy as np
 import pytest
@@ -5,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from l5kit.data.filter import _get_label_filter
 from l5kit.data.records import AGENT_DTYPE
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization import BoxRasterizer, RenderContext
+from l5kit.rasterization.box_channels import _assign_agents
 from l5kit.rasterization.box_rasterizer import draw_boxes, get_box_world_coords, get_ego_as_agent
 from raster_cases import (
     HISTORY_NUM_FRAMES,
@@ -253,11 +255,11 @@ def test_arguments_are_not_changed() -> None:
 def test_e7_agents_of_all_frames_are_filtered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     filtered: list[int] = []
 
-    def counting(label_probabilities: np.ndarray, threshold: float) -> np.ndarray:
-        filtered.append(len(label_probabilities))
-        return _get_label_filter(label_probabilities, threshold)
+    def counting(ends: np.ndarray, probabilities: np.ndarray, *others: Any) -> None:
+        filtered.append(len(probabilities))
+        _assign_agents(ends, probabilities, *others)
 
-    monkeypatch.setattr("l5kit.rasterization.box_channels._get_label_filter", counting)
+    monkeypatch.setattr("l5kit.rasterization.box_channels._assign_agents", counting)
     window = make_window(15)
     make_rasterizer().rasterize(*window)
     assert filtered == [sum(len(agents) for agents in window[1])]

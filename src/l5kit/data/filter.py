@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from l5kit._types import BoolArray, Float32Array, FloatArray, RecordArray
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS, TL_FACE_LABEL_TO_INDEX
@@ -14,7 +15,7 @@ PERCEPTION_LABELS_TO_KEEP = PERCEPTION_LABELS[3:16]
 PERCEPTION_LABEL_INDICES_TO_KEEP = [PERCEPTION_LABEL_TO_INDEX[label] for label in PERCEPTION_LABELS_TO_KEEP]
 """Columns of :data:`PERCEPTION_LABELS_TO_KEEP`."""
 
-_KEPT_COLUMNS = slice(PERCEPTION_LABEL_INDICES_TO_KEEP[0], PERCEPTION_LABEL_INDICES_TO_KEEP[-1] + 1)
+_FIRST_KEPT, _END_KEPT = PERCEPTION_LABEL_INDICES_TO_KEEP[0], PERCEPTION_LABEL_INDICES_TO_KEEP[-1] + 1
 
 
 def _get_label_filter(label_probabilities: Float32Array, threshold: float) -> BoolArray:
@@ -22,8 +23,18 @@ def _get_label_filter(label_probabilities: Float32Array, threshold: float) -> Bo
 
     Sum and comparison are in float32.
     """
-    mask: BoolArray = np.sum(label_probabilities[:, _KEPT_COLUMNS], axis=1) > np.float32(threshold)
+    mask: BoolArray = np.sum(label_probabilities[:, _FIRST_KEPT:_END_KEPT], axis=1) > np.float32(threshold)
     return mask
+
+
+@njit(nogil=True, cache=True)
+def kept_probability(label_probabilities: Float32Array) -> Any:
+    """Return the summed probability of the kept classes of one row (17,), float32, to the bit as NumPy adds it up."""
+    p = label_probabilities[_FIRST_KEPT:_END_KEPT]
+    total = ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]))
+    for i in range(8, len(p)):
+        total += p[i]
+    return total
 
 
 def filter_agents_by_labels(agents: RecordArray, threshold: float = 0.5) -> RecordArray:

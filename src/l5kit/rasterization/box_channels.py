@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, RecordArray
-from l5kit.data.filter import _get_label_filter
+from l5kit._types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, RecordArray
+from l5kit.data.filter import kept_probability
 from l5kit.geometry.transform import rotations33_as_yaws
 from l5kit.rasterization.log_window import LogWindow
 from l5kit.rasterization.rasterizer import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
@@ -84,15 +84,36 @@ def _assign_channels(
     ego_channels = num_steps + frame_indices
     if not render_ego_history:
         ego_channels[1:] = _NOT_DRAWN
-    frame_of_row = np.repeat(frame_indices, [len(agents) for agents in window.agents])
-    channels = frame_of_row.copy()
-    channels_of_av = ego_channels
-    if window.agent is not None:
-        is_ego = rows["track_id"] == window.agent["track_id"]
-        channels[is_ego] = ego_channels[frame_of_row[is_ego]]
-        channels_of_av = frame_indices
-    channels[~_get_label_filter(rows["label_probabilities"], filter_agents_threshold)] = _NOT_DRAWN
-    return np.concatenate([channels, channels_of_av])
+    channels = np.empty(len(rows) + len(frame_indices), np.int64)
+    channels[len(rows) :] = ego_channels if window.agent is None else frame_indices
+    if len(rows):
+        ends = np.cumsum([len(agents) for agents in window.agents])
+        is_ego = np.zeros(len(rows), np.bool_)
+        if window.agent is not None:
+            np.equal(rows["track_id"], window.agent["track_id"], out=is_ego)
+        threshold = np.float32(filter_agents_threshold)
+        _assign_agents(ends, rows["label_probabilities"], threshold, is_ego, ego_channels, channels)
+    return channels
+
+
+@njit(nogil=True, cache=True)
+def _assign_agents(
+    ends: Int64Array,
+    probabilities: Float32Array,
+    threshold: np.float32,
+    is_ego: BoolArray,
+    ego_channels: Int64Array,
+    channels: Int64Array,
+) -> None:
+    """Write the channels of the agents to the head of ``channels``; the rows of frame i end at ``ends[i]``."""
+    row = 0
+    for frame in range(len(ends)):
+        while row < ends[frame]:
+            if not kept_probability(probabilities[row]) > threshold:
+                channels[row] = _NOT_DRAWN
+            else:
+                channels[row] = ego_channels[frame] if is_ego[row] else frame
+            row += 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -172,9 +172,9 @@ class SemanticRasterizer(PlanarRasterizer):
 
 def _fill_lanes(picture: UInt8Array, lanes: ProjectedOutlines) -> None:
     """Fill each lane by a call of its own, since one call for all would leave holes where lanes overlap."""
-    polygons = lanes.points.reshape(-1, 2 * INTERPOLATION_POINTS, 2)
+    polygons, color = lanes.points.reshape(-1, 2 * INTERPOLATION_POINTS, 2), COLORS[RasterEls.ROAD.name]
     for polygon in polygons[lanes.is_visible]:
-        cv2.fillPoly(picture, [polygon], COLORS[RasterEls.ROAD.name], **CV2_SUB_VALUES)
+        cv2.fillPoly(picture, [polygon], color, **CV2_SUB_VALUES)
 
 
 __all__ = [

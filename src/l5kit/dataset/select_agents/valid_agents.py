@@ -10,14 +10,13 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, RecordArray, UInt8Array, UInt32Array
-from l5kit.data.filter import PERCEPTION_LABEL_INDICES_TO_KEEP
+from l5kit.data.filter import kept_probability
 from l5kit.data.record_sequence import column_of, rows_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.conditions import MIN_AREA_M2
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.errors import CorruptedDataError
 
-_FIRST_KEPT, _END_KEPT = PERCEPTION_LABEL_INDICES_TO_KEEP[0], PERCEPTION_LABEL_INDICES_TO_KEEP[-1] + 1
 _DENSE_IDS_PER_ROW = 4
 
 
@@ -206,7 +205,7 @@ def _mark_rows_kernel(
     for frame in range(len(intervals)):
         for row in range(intervals[frame, 0], intervals[frame, 1]):
             slot = slots[row]
-            if not _kept_probability(probabilities[row]) > th_probability:
+            if not kept_probability(probabilities[row]) > th_probability:
                 verdicts[row], newest[slot] = RowVerdict.LABEL, -1
                 continue
             dx = ego_translations_m[frame, 0] - centroids_m[row, 0]
@@ -230,16 +229,6 @@ def _mark_rows_kernel(
         if previous[row] >= 0:
             counts[previous[row], 1] = counts[row, 1] + 1
     return counts, verdicts
-
-
-@njit(nogil=True, cache=True)
-def _kept_probability(probabilities: Float32Array) -> Any:
-    """Return the float32 sum over the kept classes, added up in the order in which NumPy adds 13 numbers."""
-    p = probabilities[_FIRST_KEPT:_END_KEPT]
-    total = ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]))
-    for i in range(8, len(p)):
-        total += p[i]
-    return total
 
 
 @njit(nogil=True, cache=True)
