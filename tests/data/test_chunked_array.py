@@ -1,4 +1,5 @@
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -135,6 +136,9 @@ def test_the_cache_keeps_the_least_recently_used_within_its_size():
     assert (cache.num_bytes, len(cache)) == (200, 2)
     cache.put(("agents", 9), np.zeros(251, dtype=np.uint8))
     assert cache.get(("agents", 9)) is None
+    whole = ChunkCache(max_bytes=250)
+    whole.put(("agents", 0), np.zeros(250, dtype=np.uint8))
+    assert (whole.num_bytes, len(whole)) == (250, 1)
     cache.put(("agents", 0), np.zeros(10, dtype=np.uint8))
     assert cache.num_bytes == 110
     cache.discard(("agents", 0))
@@ -225,10 +229,25 @@ def test_rows_cut_off_do_not_come_back(writable):
     assert not ChunkedDataset(writable.path).open().agents[9:]["track_id"].any()
 
 
+def test_rows_cut_off_are_not_iterated_over(writable, agents):
+    writable.agents[:]
+    writable.agents.resize(9)
+    assert [row["track_id"] for row in writable.agents] == agents["track_id"][:9].tolist()
+
+
 def test_rows_of_zeros_are_rows_like_any_other(writable, agents):
     writable.agents[:] = np.zeros(NUM_ROWS, dtype=AGENT_DTYPE)
     reopened = ChunkedDataset(writable.path).open().agents
     assert len(reopened.rows(0, NUM_ROWS, strict=True)) == NUM_ROWS
+
+
+def test_a_lost_chunk_that_is_written_anew_is_no_longer_missing(writable, agents):
+    (Path(writable.path) / "agents" / "1").unlink()
+    assert not writable.agents[7:14]["track_id"].any()
+    with pytest.raises(CorruptedDataError, match="missing"):
+        writable.agents.rows(7, 14, strict=True)
+    writable.agents[7:14] = agents[7:14]
+    assert writable.agents.rows(7, 14, strict=True).tobytes() == agents[7:14].tobytes()
 
 
 def test_a_dataset_opened_for_reading_refuses_writes(opened, agents):

@@ -1,6 +1,7 @@
 """Damaged files: an error that names the file and says what to do, and everything else stays readable."""
 
 import json
+from pathlib import Path
 
 import numcodecs
 import numpy as np
@@ -221,3 +222,12 @@ def test_a_file_that_is_restored_is_read_again(made, folder):
         opened.agents[7]
     chunk.write_bytes(content)
     assert opened.agents[7] == made.agents[7]
+
+
+def test_chunks_without_rows_are_refused_by_name(tmp_path: Path) -> None:
+    folder = tmp_path / "log.zarr"
+    ChunkedDataset(folder).initialize(num_frames=3)
+    metadata = folder / "frames" / ".zarray"
+    metadata.write_text(json.dumps(json.loads(metadata.read_text()) | {"chunks": [0]}))
+    with pytest.raises(DatasetFormatError, match=r"frames.\.zarray"):
+        ChunkedDataset(folder).open()

@@ -1,4 +1,5 @@
 import multiprocessing
+import os
 import pickle
 import warnings
 import zipfile
@@ -198,3 +199,12 @@ def test_a_spawned_process_refuses_memory(dataset):
     process = multiprocessing.get_context("spawn").Process(target=send_digest, args=(opened, None))
     with pytest.raises(UnpicklableStoreError, match=r"save\(\)"):
         process.start()
+
+
+def test_a_zip_file_that_is_written_again_has_another_fingerprint(dataset, tmp_path):
+    path = tmp_path / "log.zarr.zip"
+    dataset.save(path)
+    before = ChunkedDataset(str(path)).open().fingerprint()
+    assert ChunkedDataset(str(path)).open().fingerprint() == before
+    os.utime(path, ns=(1, 1))
+    assert ChunkedDataset(str(path)).open().fingerprint() != before

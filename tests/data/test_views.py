@@ -96,6 +96,17 @@ def test_views_of_files_pickle_small_and_have_a_fingerprint(tmp_path):
     assert ChunkedDataset.concatenate([ChunkedDataset("")]).fingerprint() is None
 
 
+def test_views_of_other_ends_have_other_fingerprints(tmp_path):
+    path = write_with_chunks(random_dataset(np.random.default_rng(0), 3), tmp_path / "a.zarr")
+    opened = ChunkedDataset(path).open()
+    one = np.zeros(1, dtype=np.int64)
+    signatures = {
+        str(RecordView([opened.agents], Segments(one, one + start, one + stop), dtype=opened.agents.dtype).signature())
+        for start, stop in ((0, 5), (0, 6), (1, 6))
+    }
+    assert len(signatures) == 3
+
+
 def test_mixed_record_types_become_those_of_the_format():
     new = random_dataset(np.random.default_rng(1), 2)
     old = random_dataset(np.random.default_rng(2), 2)
@@ -169,6 +180,7 @@ def test_a_view_of_damaged_intervals_is_an_error():
         ((0.3, 0.3), [3, 3]),
         ((0.25,) * 4, [3, 2, 3, 2]),
         ((0.7, 0.2, 0.1), [7, 2, 1]),
+        ((0.2, 0.4, 0.3, 0.1), [2, 4, 3, 1]),
     ],
     ids=str,
 )

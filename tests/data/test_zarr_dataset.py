@@ -322,18 +322,27 @@ def test_the_old_dataset_is_put_back_if_the_new_cannot_be_moved(tmp_path, datase
     dataset.save(tmp_path / "a.zarr")
     from l5kit.data import save
 
-    replace, calls = save.os.replace, []
+    replace, moved = save.os.replace, []
 
-    def fail_second(source, target):
-        calls.append(target)
-        if len(calls) == 2:
-            raise PermissionError("in use")
+    def fail_for_the_new(source, target):  # zarr renames files of the store in the same way; these go on
+        if target == tmp_path / "a.zarr":
+            moved.append(source.name)
+            if source.name == "a.zarr":
+                raise PermissionError("in use")
         replace(source, target)
 
-    monkeypatch.setattr(save.os, "replace", fail_second)
+    monkeypatch.setattr(save.os, "replace", fail_for_the_new)
     with pytest.raises(PermissionError):
         dataset.save(tmp_path / "a.zarr", overwrite=True)
+    assert moved == ["a.zarr", "replaced"]
     assert_same_records(ChunkedDataset(str(tmp_path / "a.zarr")).open(), dataset)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.zarr"]
+
+
+def test_save_fills_an_empty_folder(tmp_path, dataset):
+    (tmp_path / "empty.zarr").mkdir()
+    dataset.save(tmp_path / "empty.zarr", overwrite=True)
+    assert_same_records(ChunkedDataset(str(tmp_path / "empty.zarr")).open(), dataset)
 
 
 def test_deep_copies_are_independent_readers(tmp_path, dataset):

@@ -25,7 +25,9 @@ from dataset_cases import (
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoDataset
 from l5kit.dataset.agent import MIN_FRAME_FUTURE, MIN_FRAME_HISTORY
-from l5kit.dataset.inclusion import AgentInclusion
+from l5kit.dataset.inclusion import AgentInclusion, InclusionRule
+from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.dataset.select_agents.valid_agents import RowVerdict
 from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic import AckermanPerturbation
 from l5kit.random import ReplayRandomGenerator
@@ -331,3 +333,16 @@ def test_a_pickled_dataset_gives_the_same_samples(is_custom: bool, on_disk: bool
     np.testing.assert_array_equal(copied.cumulative_sizes, dataset.cumulative_sizes)
     if not is_custom:
         assert_samples_equal(copied[7], dataset[7])
+
+
+@pytest.mark.parametrize(("past", "future"), [(10, 1), (12, 1), (10, 5)])
+def test_a_row_with_just_enough_neighbours_is_explained_by_them(past: int, future: int) -> None:
+    rule = InclusionRule(MaskThresholds(0.5), min_frame_history=10, min_frame_future=1, has_custom_mask=False)
+    reason = rule.explain(RowVerdict.VALID, past, future, is_included=True)
+    assert reason == f"valid in {past} frames before and {future} after; 10 and 1 are needed"
+    assert "stored in the dataset leaves it out" in rule.explain(RowVerdict.VALID, past, future, is_included=False)
+
+
+def test_a_far_row_that_is_taken_is_not_explained_by_its_distance() -> None:
+    rule = InclusionRule(MaskThresholds(0.5), min_frame_history=0, min_frame_future=0, has_custom_mask=False)
+    assert "of the AV" not in rule.explain(RowVerdict.AV_DISTANCE, 0, 0, is_included=True)

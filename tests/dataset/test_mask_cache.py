@@ -237,8 +237,16 @@ def test_a_damaged_cache_file_is_computed_anew(path: Path, content: bytes) -> No
     np.testing.assert_array_equal(load(path)[0], expected_mask())
 
 
+def test_a_cache_file_with_more_behind_its_rows_is_computed_anew(path: Path, num_computed: Callable[[], int]) -> None:
+    load(path)
+    file = only_cached_mask()
+    file.write_bytes(file.read_bytes() + bytes(8))
+    np.testing.assert_array_equal(load(path)[0], expected_mask())
+    assert num_computed() == 2
+
+
 def test_a_cache_file_of_another_shape_or_type_is_computed_anew(path: Path) -> None:
-    for wrong in (np.zeros((97, 2), np.uint32), np.zeros((98, 2), np.int64)):
+    for wrong in (np.zeros((97, 2), np.uint32), np.zeros((98, 2), np.int64), np.zeros((98, 2), np.float32)):
         load(path)
         np.save(only_cached_mask(), wrong)
         np.testing.assert_array_equal(load(path)[0], expected_mask())

@@ -132,8 +132,14 @@ def test_unknown_mode_is_refused(quadrants: np.ndarray) -> None:
         get_sat_image_crop(quadrants, (10, 10), CENTER, out_of_bounds="wrap")
 
 
-def test_a_crop_smaller_than_one_aerial_pixel_is_refused() -> None:
+@pytest.mark.parametrize("pixel_size", [0.5, (0.5, 5.0), (5.0, 0.5)])
+def test_a_crop_smaller_than_one_aerial_pixel_is_refused(pixel_size: object) -> None:
     with pytest.raises(InvalidArgumentError, match="less than one pixel"):
         get_sat_image_crop_scaled(
-            np.zeros((50, 50, 3), np.uint8), (1, 1), (25, 25), yaw=0.1, sat_pixel_scale=2.0, pixel_size=0.5
+            np.zeros((50, 50, 3), np.uint8),
+            (1, 1),
+            (25, 25),
+            yaw=0.1,
+            sat_pixel_scale=2.0,
+            pixel_size=pixel_size,  # type: ignore[arg-type]
         )

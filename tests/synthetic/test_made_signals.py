@@ -6,14 +6,23 @@ import numpy as np
 import pytest
 
 from l5kit.synthetic.scene import Town
-from l5kit.synthetic.signals import GREEN, RED, YELLOW, YELLOW_S, red_time_left, signal_state
+from l5kit.synthetic.signals import GREEN, RED, YELLOW, YELLOW_S, plan_signals, red_time_left, signal_state
 
 TIMING = np.array([30.0, 5.0, 15.0, 0.0])
 
 
 @pytest.mark.parametrize(
     ("time_s", "state"),
-    [(0.0, RED), (5.0, GREEN), (14.9, GREEN), (15.0, YELLOW), (15.0 + YELLOW_S, RED), (35.0, GREEN), (-25.0, GREEN)],
+    [
+        (0.0, RED),
+        (5.0, GREEN),
+        (14.9, GREEN),
+        (15.0, YELLOW),
+        (14.9 + YELLOW_S, YELLOW),
+        (15.0 + YELLOW_S, RED),
+        (35.0, GREEN),
+        (-25.0, GREEN),
+    ],
 )
 def test_state_over_the_cycle(time_s: float, state: int) -> None:
     assert signal_state(TIMING, time_s) == state
@@ -46,3 +55,12 @@ def test_every_head_turns_green_yellow_and_red(town: Town) -> None:
         assert set(states) == {RED, YELLOW, GREEN}
         follows = {(a, b) for a, b in pairwise(states) if a != b}
         assert follows == {(RED, GREEN), (GREEN, YELLOW), (YELLOW, RED)}
+
+
+def test_every_approach_of_a_signalised_intersection_has_a_head(town: Town) -> None:
+    nodes = [node for node, control in enumerate(town.plan.controls) if control == "signal"]
+    assert nodes
+    heads = plan_signals(town.plan, np.random.default_rng(0))
+    for node in nodes:
+        found = sorted(head.arm for head in heads if head.node == node and not head.is_left)
+        assert found == sorted(town.plan.arms_of(node))

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -159,6 +160,34 @@ def test_failure_leaves_nothing_and_loses_nothing(tmp_path: Path) -> None:
         with pytest.raises(RuntimeError, match="stop"):
             make_city(tmp_path / name, **SMALL, overwrite=overwrite, progress=fail)
     assert _digests(tmp_path) == before
+
+
+def test_the_old_city_is_put_back_if_the_new_cannot_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_city(tmp_path / "c", **SMALL)
+    before, replace = _digests(tmp_path), os.replace
+
+    def fail_for_the_new(source: Path, target: Path) -> None:
+        if Path(target) == tmp_path / "c" and Path(source).suffix == ".part":
+            raise PermissionError("in use")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", fail_for_the_new)
+    with pytest.raises(PermissionError, match="in use"):
+        make_city(tmp_path / "c", **SMALL, overwrite=True)
+    assert _digests(tmp_path) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+@pytest.mark.parametrize("name", ["meta.json", "scenes"])
+def test_half_a_dataset_folder_is_not_replaced(tmp_path: Path, name: str) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    if name == "scenes":
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(InvalidArgumentError, match="overwrite replaces dataset folders only"):
+        make_city(tmp_path, **SMALL, overwrite=True)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
 def test_bad_parameters_are_refused_before_anything_is_written(tmp_path: Path) -> None:
