@@ -230,10 +230,16 @@ def test_chunks_without_rows_are_refused_by_name_or_mended(tmp_path: Path) -> No
     ChunkedDataset(folder).initialize(num_frames=3)
     metadata = folder / "frames" / ".zarray"
     metadata.write_text(json.dumps(json.loads(metadata.read_text()) | {"chunks": [0]}))
+    if _is_refused(folder, naming=metadata):
+        return
+    frames = ChunkedDataset(folder).open().frames
+    assert frames.chunks[0] > 0
+    assert len(frames[:]) == 3
+
+
+def _is_refused(folder: Path, *, naming: Path) -> bool:
     try:
-        frames = ChunkedDataset(folder).open().frames
+        ChunkedDataset(folder).open()
     except DatasetFormatError as error:
-        assert str(metadata) in str(error)
-    else:
-        assert frames.chunks[0] > 0
-        assert len(frames[:]) == 3
+        return str(naming) in str(error)
+    return False
