@@ -10,9 +10,8 @@ from l5kit._types import RecordArray
 from l5kit.data.chunk_cache import ChunkCache
 from l5kit.data.chunked_array import ChunkedArray
 from l5kit.data.finding import Finding, FindingList, Severity
-from l5kit.data.record_sequence import rows_of
+from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
 
-_BLOCK_LENGTH = 65_536
 _MAX_CHUNK_BYTES = 2**31
 
 
@@ -38,8 +37,8 @@ class BlockSource:
             self._step = self._chunked.chunks[0]
             self._present = self._list_chunks(self._chunked)
         else:
-            self._step = _BLOCK_LENGTH
-            self._present = list(range(-(-self.length // _BLOCK_LENGTH)))
+            self._step = ROWS_PER_BLOCK
+            self._present = list(range(-(-self.length // ROWS_PER_BLOCK)))
 
     @property
     def num_blocks(self) -> int:

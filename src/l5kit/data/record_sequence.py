@@ -9,7 +9,8 @@ import numpy as np
 from l5kit._types import NumericArray
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
 
-_ROWS_PER_BLOCK = 65_536
+ROWS_PER_BLOCK = 65_536
+"""Rows that are looked at together where all rows of an array are walked through."""
 
 
 class RecordSequence(ABC):
@@ -187,10 +188,16 @@ def column_of(array: Any, field: str, *, strict: bool = False) -> NumericArray:
         strict: Raise a ``CorruptedDataError`` where files are missing.
     """
     column = np.empty((len(array), *array.dtype[field].shape), dtype=array.dtype[field].base)
-    for start in range(0, len(array), _ROWS_PER_BLOCK):
-        stop = min(start + _ROWS_PER_BLOCK, len(array))
-        column[start:stop] = rows_of(array, slice(start, stop), strict=strict)[field]
+    for start, rows in blocks_of(array, strict=strict):
+        column[start : start + len(rows)] = rows[field]
     return column
+
+
+def blocks_of(array: Any, *, strict: bool = False) -> Iterator[tuple[int, NumericArray]]:
+    """Yield first row and rows of successive blocks of any array of a dataset; ``strict`` as in :func:`rows_of`."""
+    for start in range(0, len(array), ROWS_PER_BLOCK):
+        stop = min(start + ROWS_PER_BLOCK, len(array))
+        yield start, rows_of(array, slice(start, stop), strict=strict)
 
 
 def require_within(array: Any, rows: slice) -> None:

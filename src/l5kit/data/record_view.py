@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import Int64Array, NumericArray
-from l5kit.data.record_sequence import RecordSequence, require_within, rows_of
+from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, require_within, rows_of
 from l5kit.errors import InvalidArgumentError
-
-_BLOCK_LENGTH = 65_536
 
 
 @dataclass(frozen=True)
@@ -110,8 +108,8 @@ class RecordView(RecordSequence):
         segment = int(np.searchsorted(self._ends, row, side="right"))
         end = int(self._ends[segment])
         first = end - int(self._segments.stop[segment] - self._segments.start[segment])
-        start = max(first, row // _BLOCK_LENGTH * _BLOCK_LENGTH)
-        return start, self.rows(start, min(end, (row // _BLOCK_LENGTH + 1) * _BLOCK_LENGTH))
+        start = max(first, row // ROWS_PER_BLOCK * ROWS_PER_BLOCK)
+        return start, self.rows(start, min(end, (row // ROWS_PER_BLOCK + 1) * ROWS_PER_BLOCK))
 
     def signature(self) -> Any:
         """Return the signatures of the sources and the row ranges; None if a source has none."""

@@ -10,9 +10,9 @@ import numpy as np
 from l5kit._types import BoolArray, Int64Array, UInt32Array
 from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.filter import _get_label_filter
-from l5kit.data.record_sequence import RecordSequence, column_of, rows_of
+from l5kit.data.record_sequence import RecordSequence, blocks_of, column_of
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.ego import EgoDataset, _checked
+from l5kit.dataset.ego import EgoDataset, checked_index
 from l5kit.dataset.inclusion import AgentInclusion, InclusionRule
 from l5kit.dataset.mask_cache import load_or_compute_mask
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
@@ -27,8 +27,6 @@ MIN_FRAME_HISTORY = AGENT_MIN_FRAME_HISTORY
 
 MIN_FRAME_FUTURE = AGENT_MIN_FRAME_FUTURE
 """Name of ``AGENT_MIN_FRAME_FUTURE`` in releases before 1.5."""
-
-_ROWS_PER_BLOCK = 1_000_000
 
 
 class AgentDataset(EgoDataset):
@@ -138,7 +136,7 @@ class AgentDataset(EgoDataset):
         Raises:
             InvalidArgumentError: There is no such scene.
         """
-        scene_index = _checked("scene_idx", scene_idx, len(self.cumulative_sizes))
+        scene_index = checked_index("scene_idx", scene_idx, len(self.cumulative_sizes))
         return self._indices_of_frames(self._first_frame(scene_index), int(self.cumulative_sizes[scene_index]))
 
     def get_frame_indices(self, frame_idx: int) -> Int64Array:
@@ -147,7 +145,7 @@ class AgentDataset(EgoDataset):
         Raises:
             InvalidArgumentError: There is no such frame.
         """
-        frame_index = _checked("frame_idx", frame_idx, len(self.dataset.frames))
+        frame_index = checked_index("frame_idx", frame_idx, len(self.dataset.frames))
         return self._indices_of_frames(frame_index, frame_index + 1)
 
     def explain_frame(self, frame_idx: int) -> list[AgentInclusion]:
@@ -159,7 +157,7 @@ class AgentDataset(EgoDataset):
         Raises:
             InvalidArgumentError: There is no such frame.
         """
-        frame_index = _checked("frame_idx", frame_idx, len(self.dataset.frames))
+        frame_index = checked_index("frame_idx", frame_idx, len(self.dataset.frames))
         scene_index, _ = self._locate_frame(frame_index)
         frames = self._first_frame(scene_index), int(self.cumulative_sizes[scene_index])
         valid = find_valid_agents(self.dataset, *frames, thresholds=self._rule.thresholds)
@@ -191,8 +189,7 @@ class AgentDataset(EgoDataset):
         if self._rule.takes_isolated_rows:
             # (0, 0) stands for a rejected row as well as for a valid one without neighbours
             threshold = self._rule.thresholds.probability
-            for start in range(0, len(mask), _ROWS_PER_BLOCK):
-                rows = rows_of(self.dataset.agents, slice(start, min(start + _ROWS_PER_BLOCK, len(mask))))
+            for start, rows in blocks_of(self.dataset.agents):
                 mask[start : start + len(rows)] &= _get_label_filter(rows["label_probabilities"], threshold)
         return mask
 

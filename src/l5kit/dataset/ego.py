@@ -131,7 +131,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         Raises:
             InvalidArgumentError: There is no such scene.
         """
-        scene_index = _checked("scene_idx", scene_idx, len(self.cumulative_sizes))
+        scene_index = checked_index("scene_idx", scene_idx, len(self.cumulative_sizes))
         start = self.cumulative_sizes[scene_index - 1] if scene_index > 0 else 0
         return np.arange(start, self.cumulative_sizes[scene_index], dtype=np.int64)
 
@@ -141,7 +141,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         Raises:
             InvalidArgumentError: There is no such frame.
         """
-        return np.array([_checked("frame_idx", frame_idx, len(self.dataset.frames))], dtype=np.int64)
+        return np.array([checked_index("frame_idx", frame_idx, len(self.dataset.frames))], dtype=np.int64)
 
     def __str__(self) -> str:
         return str(self.dataset)
@@ -293,7 +293,7 @@ def _require_method(argument: str, value: object, method: str) -> None:
         raise InvalidArgumentError(f"{argument} must have a method {method}(), or be None; got {value!r}")
 
 
-def _checked(argument: str, index: int, length: int) -> int:
+def checked_index(argument: str, index: int, length: int) -> int:
     """Return an index counted from the start."""
     if not -length <= index < length:
         raise InvalidArgumentError(f"{argument} {index} is out of range; there are {length}")

@@ -51,10 +51,6 @@ def _num_pieces(network: RoadNetwork, lane: int) -> int:
     return max(1, round(num_points / _PIECE_LENGTH_M))
 
 
-def _last_piece(network: RoadNetwork, lane: int) -> str:
-    return lane_id(lane, _num_pieces(network, lane) - 1)
-
-
 def _boundaries(points_m: Float64Array, z_m: float) -> tuple[Float64Array, Float64Array]:
     """Return the left and right boundary of a lane, (n, 3) each."""
     left, right = (offset_line(points_m, side * LANE_WIDTH_M / 2) for side in (1, -1))
