@@ -12,6 +12,7 @@ import pytest
 import zarr
 
 from dataset_cases import THRESHOLDS, make_cfg, make_fixture_s_log, make_log, save_fixture_s
+from l5kit.data import user_cache
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, mask_cache, select_agents
 from l5kit.dataset.mask_cache import cache_folder, load_or_compute_mask
@@ -312,7 +313,7 @@ def test_a_full_disk_costs_no_second_computation(
     def fail(*args: Any) -> None:
         raise error
 
-    monkeypatch.setattr(mask_cache.os, "replace", fail)
+    monkeypatch.setattr(os, "replace", fail)
     mask, messages = load(path)
     np.testing.assert_array_equal(mask, expected_mask())
     assert num_computed() == 1
@@ -325,7 +326,7 @@ def test_a_file_system_without_locks_has_masks(path: Path, monkeypatch: pytest.M
     def fail(*args: Any, **kwargs: Any) -> None:
         raise error
 
-    monkeypatch.setattr(mask_cache.FileLock, "acquire", fail)
+    monkeypatch.setattr(user_cache.FileLock, "acquire", fail)
     mask, messages = load(path)
     np.testing.assert_array_equal(mask, expected_mask())
     assert len(messages) == 1

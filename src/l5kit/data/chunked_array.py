@@ -5,6 +5,7 @@ chunk as a whole when it first needs it and keeps it decoded, in a cache bounded
 """
 
 import copy
+import hashlib
 import os
 import pickle
 from typing import Any
@@ -17,7 +18,7 @@ from zarr.storage import LocalStore
 from l5kit._types import NumericArray
 from l5kit.data.chunk_cache import ChunkCache
 from l5kit.data.record_sequence import RecordSequence, require_within
-from l5kit.data.stores import describe_file, is_process_memory, store_signature
+from l5kit.data.stores import describe_file, is_process_memory, location_of, store_signature
 from l5kit.errors import (
     CorruptedDataError,
     IndexOutOfRangeError,
@@ -139,10 +140,12 @@ class ChunkedArray(RecordSequence):
         return bool(sync(array.store.exists(key)))
 
     def signature(self) -> Any:
-        """Return path, names, sizes and modification times of the files; None for process memory."""
+        """Return path and a digest of names, sizes and modification times of the files; None if nothing tells."""
         array = self.zarr_array
-        files = store_signature(array.store, (self.name,))
-        return None if files is None else (describe_file(array.store, self.name), files)
+        location, files = location_of(array.store), store_signature(array.store, (self.name,))
+        if location is None or files is None:
+            return None
+        return f"{location}/{self.name}", hashlib.sha256(repr(files).encode()).hexdigest()
 
     @property
     def num_chunks(self) -> int:

@@ -44,6 +44,11 @@ class RecordSequence(ABC):
         """Return a value that changes when the stored rows do; None if nothing tells (rows in process memory)."""
 
     @property
+    def whole(self) -> NumericArray | None:
+        """All rows as one read-only array, where they lie in one piece in memory; else None."""
+        return None
+
+    @property
     def shape(self) -> tuple[int]:
         """Number of rows, as a tuple."""
         return (len(self),)
@@ -160,6 +165,20 @@ class RecordSequence(ABC):
         if copy is False:
             raise ValueError("these rows cannot become a NumPy array without a copy; pass copy=None or True")
         return np.asarray(self[:], dtype=dtype)
+
+
+def whole_array(array: Any) -> NumericArray | None:
+    """Return all rows of any array of a dataset as a plain array without a copy; None if that cannot be.
+
+    It can for NumPy arrays, for arrays that are mapped into memory (``open(cached="mmap")``), and for views of one
+    range of such that shift no intervals. What is returned must not be written to, and is not to be pickled.
+
+    Args:
+        array: NumPy array, or array of an opened dataset.
+    """
+    if isinstance(array, RecordSequence):
+        return array.whole
+    return np.asarray(array) if isinstance(array, np.ndarray) else None
 
 
 def rows_of(array: Any, rows: slice, *, strict: bool = False) -> NumericArray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import Int64Array, NumericArray
-from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, require_within, rows_of
+from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, require_within, rows_of, whole_array
 from l5kit.errors import InvalidArgumentError
 
 
@@ -62,6 +62,21 @@ class RecordView(RecordSequence):
 
     def __len__(self) -> int:
         return self._length
+
+    @property
+    def whole(self) -> NumericArray | None:
+        """All rows, if they are one range of a source that lies in memory and no interval is shifted; else None."""
+        ranges = self._segments
+        if len(ranges.source) == 0 or any(shift.any() for shift in ranges.shifts.values()):
+            return None
+        if (ranges.source != ranges.source[0]).any() or (ranges.start[1:] != ranges.stop[:-1]).any():
+            return None
+        rows = whole_array(self._sources[ranges.source[0]])
+        if rows is None or rows.dtype != self.dtype or ranges.stop[-1] > len(rows):
+            return None
+        rows = rows[ranges.start[0] : ranges.stop[-1]]
+        rows.setflags(write=False)
+        return rows
 
     def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
         """Return rows [start, stop): a view where one range without shifts holds them; see the base class."""

@@ -114,6 +114,21 @@ def is_process_memory(store: Store) -> bool:
     return isinstance(store, MemoryStore)
 
 
+def location_of(store: Store) -> str | None:
+    """Return where a store lies, the same text however it was named; None for process memory and unknown stores.
+
+    Paths are absolute and free of links.
+    """
+    if isinstance(store, LocalStore):
+        return os.path.realpath(store.root)
+    if isinstance(store, ZipStore):
+        return os.path.realpath(store.path)
+    if isinstance(store, FsspecStore) and not is_process_memory(store):
+        file_system = getattr(store.fs, "sync_fs", store.fs)
+        return str(file_system.unstrip_protocol(store.path))
+    return None
+
+
 def describe_file(store: Store, key: str) -> str:
     """Return the path of a file inside a store, for messages."""
     if isinstance(store, LocalStore):
@@ -162,7 +177,9 @@ def _require_replaceable(folder: Path) -> None:
 
 
 def store_signature(store: Store, keys: tuple[str, ...]) -> list[tuple[Any, ...]] | None:
-    """Return name, size and modification time of every file of some arrays, sorted; None for process memory.
+    """Return name, size and modification time of every file of some arrays, sorted; None where nothing tells.
+
+    Nothing tells of process memory, and of services that give neither times nor checksums.
 
     Args:
         store: The store.
@@ -174,7 +191,7 @@ def store_signature(store: Store, keys: tuple[str, ...]) -> list[tuple[Any, ...]
         return _folder_signature(Path(store.root), keys)
     if isinstance(store, ZipStore):
         status = os.stat(store.path)
-        return [(str(store.path), status.st_size, status.st_mtime_ns)]
+        return [(store.path.name, status.st_size, status.st_mtime_ns)]
     if isinstance(store, FsspecStore):
         return _remote_signature(store, keys)
     return None
@@ -191,14 +208,16 @@ def _folder_signature(root: Path, keys: tuple[str, ...]) -> list[tuple[Any, ...]
     return sorted(entries)
 
 
-def _remote_signature(store: FsspecStore, keys: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    """Sizes and whatever the service tells about each file's version (time, ETag or checksum)."""
+def _remote_signature(store: FsspecStore, keys: tuple[str, ...]) -> list[tuple[Any, ...]] | None:
+    """Sizes and whatever the service tells about each file's version (time, ETag or checksum); None if nothing."""
     file_system = getattr(store.fs, "sync_fs", store.fs)
     if getattr(file_system, "async_impl", False):
         file_system = type(file_system)(**{**file_system.storage_options, "asynchronous": False})
     entries: list[tuple[Any, ...]] = []
     for key in keys:
         for name, info in file_system.find(f"{store.path}/{key}", detail=True).items():
-            version = [str(info[field]) for field in _VERSION_FIELDS if field in info]
+            version = [str(info[field]) for field in _VERSION_FIELDS if info.get(field)]
+            if not version:
+                return None
             entries.append((name, info.get("size"), *version))
     return sorted(entries)

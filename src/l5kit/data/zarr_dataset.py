@@ -1,12 +1,13 @@
 """The dataset: scenes, frames, agents and traffic light faces of a log, on disk or in memory."""
 
+import copy
 import hashlib
 import operator
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import zarr
@@ -18,6 +19,7 @@ from l5kit.data import layout, stores
 from l5kit.data.chunk_cache import ChunkCache
 from l5kit.data.chunked_array import ChunkedArray
 from l5kit.data.dataset_summary import DatasetSummary, summarize_frames, text_table
+from l5kit.data.decoded_store import DecodedSource, map_or_build
 from l5kit.data.filter import (
     get_agents_slice_from_frames,
     get_frames_slice_from_scenes,
@@ -26,6 +28,7 @@ from l5kit.data.filter import (
 from l5kit.data.finding import Finding
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.layout import FACE_INTERVAL
+from l5kit.data.mapped_array import MappedArray
 from l5kit.data.record_sequence import RecordSequence, rows_of
 from l5kit.data.record_view import RecordView, Segments
 from l5kit.data.records import (
@@ -168,30 +171,61 @@ class ChunkedDataset:
             setattr(self, attribute, ChunkedArray(layout.create_array(self.root, key, length), cache))
         return self
 
-    def open(self, mode: str = "r", cached: bool = True, cache_size_bytes: int = int(1e9)) -> Self:
+    def open(
+        self,
+        mode: str = "r",
+        cached: bool | Literal["mmap"] = True,
+        cache_size_bytes: int = int(1e9),
+        *,
+        cache_folder: str | os.PathLike[str] | None = None,
+        progress: bool = True,
+    ) -> Self:
         """Open the arrays of an existing dataset.
+
+        ``cached="mmap"`` reads from decoded files that are mapped into memory, the fastest way to read rows at random:
+        all processes of a machine share their pages. They are built in the cache folder when a dataset is first opened
+        this way, and again when its files have changed. Where they cannot be (a full disk, a damaged chunk, a dataset
+        in the memory of the process), a ``RuntimeWarning`` tells why, and decoded chunks are kept as with True.
 
         Args:
             mode: ``r`` to read, ``r+`` or ``a`` to change and append too.
-            cached: Keep decoded chunks of all arrays; else only the chunk in use of each array.
+            cached: True to keep decoded chunks of all arrays; False to keep only the chunk in use of each array;
+                ``"mmap"`` to map decoded files, for mode ``r``.
             cache_size_bytes: Upper bound of the decoded chunks that are kept.
+            cache_folder: Folder for decoded files; None for that of the user, or ``L5KIT_CACHE_DIR``.
+            progress: Show a bar on a terminal while decoded files are built.
 
         A dataset without traffic light faces (an older layout) opens with a ``RuntimeWarning``; its frames get an empty
         face interval.
 
         Raises:
             DatasetNotFoundError: There is no dataset at the path.
+            InvalidArgumentError: A mode that is none, or arguments that do not go together.
             MissingArrayError: ``scenes``, ``frames`` or ``agents`` is missing.
             DatasetFormatError: An array is not one of records with the right fields.
         """
         _require_one_of("mode", mode, _OPEN_MODES)
+        _check_caching(mode, cached, cache_folder)
         self.root = self._open_group(mode)
         self._check_attributes()
         cache = ChunkCache(cache_size_bytes if cached else 0)
-        opened = {attribute: self._open_array(key, cache) for key, (attribute, _, _) in layout.ARRAYS.items()}
-        for attribute, array in opened.items():
-            setattr(self, attribute, array)
+        opened = {key: self._open_array(key, cache) for key in layout.ARRAYS}
+        if cached == "mmap":
+            opened |= self._map_arrays(opened, cache_folder, progress)
+        for key, array in opened.items():
+            setattr(self, layout.ARRAYS[key][0], array)
         return self
+
+    def _map_arrays(
+        self, opened: Mapping[str, Any], cache_folder: str | os.PathLike[str] | None, progress: bool
+    ) -> Mapping[str, MappedArray]:
+        """Return the arrays on disk as mapped ones; none, after a warning, if that cannot be."""
+        chunked = {key: array for key, array in opened.items() if isinstance(array, ChunkedArray)}
+        try:
+            return map_or_build(DecodedSource.of(self.root, chunked), cache_folder, show_bar=progress)
+        except (L5KitError, OSError) as error:
+            _warn(f"dataset {self.path!r} is read from its chunks, not from decoded files: {error}")
+            return {}
 
     def open_readable(self) -> dict[str, L5KitError]:
         """Open those arrays that can be opened for reading, and return the error of each other one.
@@ -267,7 +301,15 @@ class ChunkedDataset:
         self, *, checksums: Mapping[str, str] | None = None, progress: Progress | None = None
     ) -> list[Finding]:
         """Check the whole dataset and return what is wrong; see :func:`l5kit.data.validation.validate_dataset`."""
-        return validate_dataset(self, checksums=checksums, progress=progress)
+        return validate_dataset(self._on_its_files(), checksums=checksums, progress=progress)
+
+    def _on_its_files(self) -> "ChunkedDataset":
+        """Return the dataset with arrays that read its own files where they are mapped ones."""
+        dataset = copy.copy(self)
+        for key, (attribute, _, _) in layout.ARRAYS.items():
+            if isinstance(getattr(self, attribute), MappedArray):
+                setattr(dataset, attribute, self._open_array(key, ChunkCache(0)))
+        return dataset
 
     def fingerprint(self) -> str | None:
         """Return a digest of path, names, sizes and modification times of the dataset's files; None if in memory."""
@@ -393,6 +435,18 @@ def _as_length(argument: str, value: int) -> int:
     if length < 0:
         raise InvalidArgumentError(f"{argument} must be a whole number of at least 0, got {value!r}")
     return length
+
+
+def _check_caching(mode: str, cached: object, cache_folder: object) -> None:
+    if isinstance(cached, str) and cached != "mmap":
+        raise InvalidArgumentError(f"cached must be True, False or 'mmap', got {cached!r}")
+    if cached == "mmap" and mode != "r":
+        raise InvalidArgumentError(
+            f"cached is 'mmap' and mode is {mode!r}, but decoded files are never changed; pass mode='r' to read, "
+            "or cached=True to write"
+        )
+    if cache_folder is not None and cached != "mmap":
+        raise InvalidArgumentError(f"cache_folder is {cache_folder!r}, but cached is {cached!r}; pass cached='mmap'")
 
 
 def _require_one_of(argument: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -1,36 +1,26 @@
 """The agents mask of a dataset: from the dataset itself, from the user's cache folder, or computed."""
 
-import os
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from hashlib import sha256
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock
-from platformdirs import user_cache_dir
 
 from l5kit._files import replaced_when_complete
 from l5kit._types import UInt32Array
+from l5kit.data.npy_files import map_npy, npy_header
+from l5kit.data.user_cache import CACHE_DIR_ENV_KEY, cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.stored_mask import read_stored_mask
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 
-CACHE_DIR_ENV_KEY = "L5KIT_CACHE_DIR"
-"""Environment variable that names the cache folder, in place of the usual one of the platform."""
+__all__ = ["CACHE_DIR_ENV_KEY", "cache_folder", "load_or_compute_mask"]
 
 _MASK_VERSION = 1
-_BYTES_PER_ROW = 8
 
 Progress = Callable[[int, int], None]
-
-
-def cache_folder() -> Path:
-    """Return the folder for what l5kit keeps between runs; it may not exist yet."""
-    return Path(os.environ.get(CACHE_DIR_ENV_KEY) or user_cache_dir("l5kit", appauthor=False))
 
 
 def load_or_compute_mask(
@@ -60,23 +50,8 @@ def load_or_compute_mask(
     mask = _read_cached(file, len(dataset.agents))
     if mask is not None:
         return mask
-    with _lock_of(file) as problem:
+    with hold_lock(file.with_suffix(".lock")) as problem:
         return _compute_unless_kept(file, problem, dataset, thresholds, progress)
-
-
-@contextmanager
-def _lock_of(file: Path) -> Iterator[str]:
-    """Hold the lock of a file of the cache; yield why nothing can be kept there, or an empty text."""
-    lock, problem = FileLock(file.with_suffix(".lock")), ""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except (OSError, NotImplementedError) as error:  # some network file systems know no locks
-        problem = str(error)
-    try:
-        yield problem
-    finally:
-        lock.release()
 
 
 def _compute_unless_kept(
@@ -109,13 +84,8 @@ def _warn(message: str) -> None:
 
 def _read_cached(file: Path, num_agents: int) -> UInt32Array | None:
     """Return a kept mask, mapped into memory; None if there is none that can be read and fits."""
-    header = _npy_header(num_agents)
     try:
-        with file.open("rb") as opened:
-            is_whole = os.fstat(opened.fileno()).st_size == len(header) + num_agents * _BYTES_PER_ROW
-            if not is_whole or opened.read(len(header)) != header:
-                return None
-            return np.memmap(opened, dtype="<u4", mode="r", offset=len(header), shape=(num_agents, 2))
+        return map_npy(file, dtype="<u4", shape=(num_agents, 2))
     except OSError:
         return None
 
@@ -125,15 +95,8 @@ def _write_whole(file: Path, mask: UInt32Array) -> None:
     for left_by_killed in file.parent.glob(f".*-{file.name}"):
         left_by_killed.unlink(missing_ok=True)
     with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
-        opened.write(_npy_header(len(mask)))
+        opened.write(npy_header("<u4", mask.shape))
         opened.write(mask.astype("<u4", copy=False).data)
-
-
-def _npy_header(num_agents: int) -> bytes:
-    """Return how the ``.npy`` file of a mask begins."""
-    header = BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<u4", "fortran_order": False, "shape": (num_agents, 2)})
-    return header.getvalue()
 
 
 def _digest(fingerprint: str, thresholds: MaskThresholds) -> str:

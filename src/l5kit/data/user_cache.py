@@ -1,0 +1,39 @@
+"""The folder for what l5kit keeps between runs, and the locks in it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock
+from platformdirs import user_cache_dir
+
+CACHE_DIR_ENV_KEY = "L5KIT_CACHE_DIR"
+"""Environment variable that names the cache folder, in place of the usual one of the platform."""
+
+
+def cache_folder() -> Path:
+    """Return the folder for what l5kit keeps between runs; it may not exist yet."""
+    return Path(os.environ.get(CACHE_DIR_ENV_KEY) or user_cache_dir("l5kit", appauthor=False))
+
+
+@contextmanager
+def hold_lock(file: Path) -> Iterator[str]:
+    """Hold the lock of a file of the cache, and make its folder; others wait for it, also those of other processes.
+
+    Args:
+        file: The lock file. A process that is killed gives the lock back; the file stays.
+
+    Yields:
+        Why nothing can be kept in the folder, or an empty text if the lock is held.
+    """
+    lock, problem = FileLock(file), ""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except (OSError, NotImplementedError) as error:  # some network file systems know no locks
+        problem = str(error)
+    try:
+        yield problem
+    finally:
+        lock.release()
