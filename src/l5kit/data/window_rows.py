@@ -27,9 +27,18 @@ class WindowRows:
         """Number of rows of each frame, (B, F)."""
         return self.stops - self.starts
 
+    @property
+    def dtype(self) -> np.dtype[np.void]:
+        """Type of the rows."""
+        return self.arrays[0].dtype
+
+    def frames(self, first: int, end: int) -> "WindowRows":
+        """Return the rows of some of the frames of each window."""
+        return WindowRows(self.arrays, self.starts[:, first:end], self.stops[:, first:end])
+
     def head(self, num_frames: int) -> "WindowRows":
         """Return the rows of the first frames of each window."""
-        return WindowRows(self.arrays, self.starts[:, :num_frames], self.stops[:, :num_frames])
+        return self.frames(0, num_frames)
 
     def parts(self) -> Iterator[tuple[RecordArray, slice]]:
         """Yield each array with the windows whose rows it holds."""
@@ -43,6 +52,16 @@ class WindowRows:
         """Return the rows of one frame, a view."""
         rows = self.arrays[0] if len(self.arrays) == 1 else self.arrays[window]
         return rows[self.starts[window, frame] : self.stops[window, frame]]
+
+    def frames_of(self, window: int, num_frames: int) -> list[RecordArray]:
+        """Return the rows of each of the first frames of a window, views."""
+        return [self.rows_of_frame(window, frame) for frame in range(num_frames)]
+
+    def take(self, rows: Int64Array) -> RecordArray:
+        """Return one row of each window, counted in its array, copies, (B,)."""
+        if len(self.arrays) == 1:
+            return self.arrays[0][rows]
+        return np.array([array[row] for array, row in zip(self.arrays, rows.tolist(), strict=True)])
 
     @classmethod
     def from_frames(cls, frames: Sequence[RecordArray], dtype: np.dtype[np.void]) -> "WindowRows":

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pymap3d.ecef import ecef2geodetic, geodetic2ecef
 
-from l5kit._types import Float64Array, NumericArray
+from l5kit._types import Float64Array, FloatArray, NumericArray
 from l5kit.errors import InvalidArgumentError
 
 GIMBAL_LOCK_COSINE = 4.0 * np.finfo(np.float64).eps
@@ -33,6 +33,25 @@ def compute_agent_pose(agent_centroid_m: ArrayLike, agent_yaw_rad: float) -> Flo
         raise InvalidArgumentError(f"agent_centroid_m has shape {centroid_m.shape}; pass x and y, shape (2,)")
     cos, sin = np.cos(agent_yaw_rad), np.sin(agent_yaw_rad)
     return np.array([[cos, -sin, centroid_m[0]], [sin, cos, centroid_m[1]], [0.0, 0.0, 1.0]], dtype=np.float64)
+
+
+def compute_agent_poses(centroids_m: FloatArray, yaws_rad: FloatArray) -> Float64Array:
+    """Return the poses of many agents, to the bit as :func:`compute_agent_pose` returns each.
+
+    Args:
+        centroids_m: World positions in metres, shape (N, 2).
+        yaws_rad: World headings in radians, shape (N,); sine and cosine are taken in their precision.
+
+    Returns:
+        Shape (N, 3, 3).
+    """
+    cos, sin = np.cos(yaws_rad), np.sin(yaws_rad)
+    poses = np.zeros((len(yaws_rad), 3, 3))
+    poses[:, 0, 0] = poses[:, 1, 1] = cos
+    poses[:, 0, 1], poses[:, 1, 0] = -sin, sin
+    poses[:, :2, 2] = centroids_m
+    poses[:, 2, 2] = 1.0
+    return poses
 
 
 def rotation33_as_yaw(rotation: ArrayLike) -> float:

@@ -1,46 +1,35 @@
 """Make one training sample: the past, the picture and the future of the AV or of an agent."""
 
 import operator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, NumericArray, RecordArray
-from l5kit.data.filter import _get_label_filter, filter_agents_by_labels
 from l5kit.data.records import AGENT_DTYPE, TL_FACE_DTYPE
-from l5kit.errors import InvalidArgumentError, TrackNotFoundError
-from l5kit.geometry.transform import compute_agent_pose, rotation33_as_yaw
+from l5kit.data.window_rows import WindowRows
+from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.kinematic.perturbation import Perturbation
-from l5kit.rasterization.rasterizer import (
-    EGO_EXTENT_HEIGHT,
-    EGO_EXTENT_LENGTH,
-    EGO_EXTENT_WIDTH,
-    Rasterizer,
-)
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
+from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
-from l5kit.sampling.context import AgentContext, FrameRows, cut_agent_context, rebase_intervals
+from l5kit.sampling.context import Contexts, ContextSteps, CurrentFrames, cut_contexts, rebase_intervals
 from l5kit.sampling.legacy_call import accept_call_of_1_0
-from l5kit.sampling.poses import RelativePoses, TrackSeenFrom, first_rows_of_track, relative_poses
+from l5kit.sampling.poses import Viewpoints, past_poses
+from l5kit.sampling.sample_columns import (
+    StepTimes,
+    Targets,
+    draw_images,
+    find_agents,
+    find_av,
+    perturb_contexts,
+    sample_columns,
+    sample_of,
+    track_not_found,
+)
+from l5kit.sampling.tracks import TrackStates, trace_av, trace_tracks
 
 _SHORTEST_STEP_TIME_S = float(np.finfo(np.float64).eps)
-
-
-@dataclass(frozen=True)
-class AgentOfInterest:
-    """Whom a sample is about, in the current frame.
-
-    Attributes:
-        centroid_m: World position, (2,) float64.
-        yaw_rad: World heading.
-        extent_m: Length, width, height, (3,): float64 for the AV, float32 for an agent.
-        row: Its row of the agents; None for the AV.
-    """
-
-    centroid_m: Float64Array
-    yaw_rad: float
-    extent_m: NumericArray
-    row: Any
 
 
 def get_agent_context(
@@ -76,24 +65,25 @@ def get_agent_context(
     Raises:
         IndexError: ``state_index`` is not a frame of the scene.
     """
-    context = cut_agent_context(
-        state_index,
-        frames,
-        agents,
-        tl_faces,
-        history_num_frames=history_num_frames,
-        future_num_frames=future_num_frames,
-    )
-    rebase_intervals(context.history_frames, agents=context.history_agents, tl_faces=context.history_tl_faces)
-    rebase_intervals(context.future_frames, agents=context.future_agents, tl_faces=context.future_tl_faces)
-    return (
-        context.history_frames,
-        context.future_frames,
-        [rows.copy() for rows in context.history_agents.per_frame()],
-        [rows.copy() for rows in context.future_agents.per_frame()],
-        [rows.copy() for rows in context.history_tl_faces.per_frame()],
-        [rows.copy() for rows in context.future_tl_faces.per_frame()],
-    )
+    steps = ContextSteps(operator.index(history_num_frames), operator.index(future_num_frames))
+    contexts = cut_contexts(CurrentFrames.of_scene(frames, state_index), agents, tl_faces, steps)
+    num_history, num_future = int(contexts.num_history[0]), int(contexts.num_future[0])
+    history = _frames_with_rows(contexts, contexts.history_frames[0, :num_history], 0)
+    future = _frames_with_rows(contexts, contexts.future_frames[0, :num_future], contexts.history_frames.shape[1])
+    return history[0], future[0], history[1], future[1], history[2], future[2]
+
+
+def _frames_with_rows(
+    contexts: Contexts, frames: RecordArray, first: int
+) -> tuple[RecordArray, list[RecordArray], list[RecordArray]]:
+    """Return frames of a batch of one context, and copies of their agents and faces, which stand at ``first``."""
+    agents, tl_faces = (rows.frames(first, first + len(frames)) for rows in (contexts.agents, contexts.tl_faces))
+    rebase_intervals(frames, agents=agents, tl_faces=tl_faces)
+    return frames, _copies(agents, len(frames)), _copies(tl_faces, len(frames))
+
+
+def _copies(rows: WindowRows, num_frames: int) -> list[RecordArray]:
+    return [part.copy() for part in rows.frames_of(0, num_frames)]
 
 
 def compute_agent_velocity(
@@ -159,18 +149,29 @@ def get_relative_poses(
     Raises:
         IndexError: There are more frames than ``num_frames``.
     """
-    # a Python float, beside which float32 arrays stay float32
-    track = TrackSeenFrom(selected_track_id, agent_from_world, float(current_agent_yaw))
-    poses = relative_poses(num_frames, frames, _as_frame_rows(agents), track)
-    return poses.positions_m, poses.yaws_rad, poses.extents_m, poses.availabilities
+    if len(frames) > num_frames:
+        raise IndexOutOfRangeError(f"frames holds {len(frames)} frames, at most num_frames = {num_frames} are allowed")
+    states = TrackStates.empty(1, num_frames)
+    if selected_track_id is None:
+        trace_av(frames[None], np.array([len(frames)], dtype=np.int64), states)
+    else:
+        rows = WindowRows.from_frames(agents, np.dtype(AGENT_DTYPE))
+        track_ids = as_track_ids(rows.dtype, selected_track_id)
+        if track_ids is not None:
+            trace_tracks(rows, track_ids, states)
+    viewpoints = Viewpoints(agent_from_world[None], np.array([current_agent_yaw], dtype=np.float64))
+    poses = past_poses(states, num_frames, viewpoints, step_s=1.0)
+    return poses.positions_m[0], poses.yaws_rad[0], poses.extents_m[0], poses.availabilities[0]
 
 
-def _as_frame_rows(agents: list[RecordArray]) -> FrameRows:
-    counts = np.array([len(rows) for rows in agents], dtype=np.int64)
-    stops = np.cumsum(counts)
-    rows = np.concatenate(agents) if agents else np.empty(0, dtype=AGENT_DTYPE)
-    rows.setflags(write=False)
-    return FrameRows(rows, stops - counts, stops)
+def as_track_ids(agents_dtype: np.dtype[Any], track_id: int) -> NumericArray | None:
+    """Return one track as an array (1,) of the type of the agents' field; None if no row can hold it."""
+    if "track_id" not in (agents_dtype.names or ()):
+        return None
+    try:
+        return np.array([int(track_id)], dtype=agents_dtype["track_id"])
+    except OverflowError:
+        return None
 
 
 @accept_call_of_1_0
@@ -229,68 +230,30 @@ def generate_agent_sample(
     step_time_s = _checked_step_time(step_time)
     history_num_frames = _as_count("history_num_frames", history_num_frames)
     future_num_frames = _as_count("future_num_frames", future_num_frames)
-    context = cut_agent_context(
-        state_index,
-        frames,
-        agents,
-        np.empty(0, dtype=TL_FACE_DTYPE) if tl_faces is None else tl_faces,
-        history_num_frames=history_num_frames,
-        future_num_frames=future_num_frames,
-        history_step_size=history_step_size,
-        future_step_size=future_step_size,
-    )
-    history_frames, future_frames = _perturb(context, perturbation, future_num_frames)
-    target = find_agent_of_interest(history_frames, context.history_agents, selected_track_id, filter_agents_threshold)
-    image = _draw(rasterizer, history_frames, context, target)
-    world_from_agent = compute_agent_pose(target.centroid_m, target.yaw_rad)
-    agent_from_world: Float64Array = np.linalg.inv(world_from_agent).astype(np.float64, copy=False)
-    track = TrackSeenFrom(selected_track_id, agent_from_world, target.yaw_rad)
-    history = relative_poses(history_num_frames + 1, history_frames, context.history_agents, track)
-    future = relative_poses(future_num_frames, future_frames, context.future_agents, track)
-    sample = {"frame_index": state_index} | ({} if image is None else {"image": image})
-    sample |= _trajectories(history, future, step_time_s * history_step_size, step_time_s * future_step_size)
-    return sample | _matrices(render_context, target, world_from_agent, agent_from_world) | _speed(sample)
+    steps = ContextSteps(history_num_frames, future_num_frames, history_step_size, future_step_size)
+    tl_faces = np.empty(0, dtype=TL_FACE_DTYPE) if tl_faces is None else tl_faces
+    contexts = cut_contexts(CurrentFrames.of_scene(frames, state_index), agents, tl_faces, steps)
+    perturb_contexts(contexts, perturbation)
+    targets = _find_target(contexts, selected_track_id, filter_agents_threshold)
+    image = _draw(rasterizer, contexts, targets)
+    times = StepTimes(step_time_s * history_step_size, step_time_s * future_step_size)
+    columns = sample_columns(contexts, targets, render_context=render_context, times=times)
+    picture = {} if image is None else {"image": image}
+    return {"frame_index": state_index} | picture | sample_of(columns, 0)
 
 
-def find_agent_of_interest(
-    history_frames: RecordArray, agents: FrameRows, track_id: int | None, filter_agents_threshold: float
-) -> AgentOfInterest:
-    """Return whom a sample is about: the AV if ``track_id`` is None, else the track in the current frame.
+def _find_target(contexts: Contexts, track_id: int | None, filter_agents_threshold: float) -> Targets:
+    """Return the target of one context: the AV if ``track_id`` is None, else the track.
 
     Raises:
         TrackNotFoundError: The track is not in the current frame or does not pass the label filter.
     """
     if track_id is None:
-        return AgentOfInterest(
-            centroid_m=history_frames[0]["ego_translation"][:2].astype(np.float64),
-            yaw_rad=rotation33_as_yaw(history_frames[0]["ego_rotation"]),
-            extent_m=np.array((EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH, EGO_EXTENT_HEIGHT)),
-            row=None,
-        )
-    row = _row_of_track(agents, track_id, filter_agents_threshold)
-    return AgentOfInterest(
-        centroid_m=row["centroid"].astype(np.float64),
-        yaw_rad=float(row["yaw"]),
-        extent_m=row["extent"].copy(),
-        row=row,
-    )
-
-
-def _row_of_track(agents: FrameRows, track_id: int, filter_agents_threshold: float) -> Any:
-    """Return a track's first row of the current frame that passes the label filter."""
-    first = int(first_rows_of_track(agents.head(1), track_id)[0])
-    if first < 0:
-        raise TrackNotFoundError(f"track {track_id} is not among the agents of the current frame")
-    if _get_label_filter(agents.rows["label_probabilities"][first : first + 1], filter_agents_threshold)[0]:
-        return agents.rows[first]
-    current = agents.rows[first : agents.stops[0]]
-    kept = filter_agents_by_labels(current[current["track_id"] == track_id], filter_agents_threshold)
-    if len(kept) == 0:
-        raise TrackNotFoundError(
-            f"track {track_id} does not pass the label filter in the current frame: the summed probability of its "
-            f"road user classes is not above filter_agents_threshold = {filter_agents_threshold}"
-        )
-    return kept[0]
+        return find_av(contexts)
+    track_ids = as_track_ids(contexts.agents.dtype, track_id)
+    if track_ids is None:
+        raise track_not_found(track_id, -1, filter_agents_threshold)
+    return find_agents(contexts, track_ids, filter_agents_threshold)
 
 
 def _as_count(argument: str, value: int) -> int:
@@ -301,64 +264,27 @@ def _as_count(argument: str, value: int) -> int:
     return count
 
 
-def _perturb(
-    context: AgentContext, perturbation: Perturbation | None, future_num_frames: int
-) -> tuple[RecordArray, RecordArray]:
-    """Return the frames with the AV moved, if there is a perturbation and the future is complete."""
-    frames = context.history_frames, context.future_frames
-    if perturbation is None or future_num_frames == 0 or len(context.future_frames) != future_num_frames:
-        return frames
-    return perturbation.perturb(*frames)
-
-
-def _draw(
-    rasterizer: Rasterizer | None, history_frames: RecordArray, context: AgentContext, target: AgentOfInterest
-) -> NumericArray | None:
-    """Return the picture, channels last (a view of channel-first memory)."""
+def _draw(rasterizer: Rasterizer | None, contexts: Contexts, targets: Targets) -> NumericArray | None:
+    """Return the picture of one context, channels last (a view of channel-first memory)."""
     if rasterizer is None:
         return None
-    window = history_frames, context.history_agents.per_frame(), context.history_tl_faces.per_frame(), target.row
+    if (
+        isinstance(rasterizer, PlanarRasterizer)
+        and rasterizer.draws_planes
+        and hasattr(rasterizer, "rasterize_windows")
+    ):
+        width, height = rasterizer.raster_size.tolist()
+        images = np.empty((1, rasterizer.num_channels(), height, width), rasterizer.image_dtype)
+        draw_images(rasterizer, contexts, targets, images)
+        picture: NumericArray = images[0].transpose(1, 2, 0)
+        return picture
+    num_frames = int(contexts.num_history[0])
+    window = (
+        contexts.history_frames[0, :num_frames],
+        contexts.agents.frames_of(0, num_frames),
+        contexts.tl_faces.frames_of(0, num_frames),
+        None if targets.rows is None else targets.rows[0],
+    )
     if not hasattr(rasterizer, "rasterize_planar"):  # a user's own, not derived from Rasterizer
         return rasterizer.rasterize(*window)
     return rasterizer.rasterize_planar(*window).transpose(1, 2, 0)
-
-
-def _trajectories(
-    history: RelativePoses, future: RelativePoses, history_step_s: float, future_step_s: float
-) -> dict[str, Any]:
-    return {
-        "target_positions": future.positions_m,
-        "target_yaws": future.yaws_rad,
-        "target_velocities": _future_velocities(future.positions_m, future_step_s),
-        "target_availabilities": future.availabilities,
-        "history_positions": history.positions_m,
-        "history_yaws": history.yaws_rad,
-        "history_velocities": _history_velocities(history.positions_m, history_step_s),
-        "history_availabilities": history.availabilities,
-        "history_extents": history.extents_m,
-        "future_extents": future.extents_m,
-    }
-
-
-def _matrices(
-    render_context: RenderContext,
-    target: AgentOfInterest,
-    world_from_agent: Float64Array,
-    agent_from_world: Float64Array,
-) -> dict[str, Any]:
-    raster_from_world = render_context.raster_from_local @ agent_from_world
-    return {
-        "world_to_image": raster_from_world,
-        "raster_from_world": raster_from_world,
-        "raster_from_agent": raster_from_world @ world_from_agent,
-        "agent_from_world": agent_from_world,
-        "world_from_agent": world_from_agent,
-        "centroid": target.centroid_m,
-        "yaw": target.yaw_rad,
-        "extent": target.extent_m,
-    }
-
-
-def _speed(sample: dict[str, Any]) -> dict[str, Any]:
-    velocities_mps = sample["history_velocities"]
-    return {"curr_speed": np.linalg.norm(velocities_mps[0])} if len(velocities_mps) else {}

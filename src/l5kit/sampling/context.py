@@ -1,4 +1,4 @@
-"""The part of a scene that a sample is made of: frames before and after the current one, with their rows."""
+"""The parts of scenes that samples are made of: frames before and after the current ones, with their rows."""
 
 import operator
 from dataclasses import dataclass
@@ -9,178 +9,267 @@ from numba import njit
 
 from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.data.record_sequence import rows_of
+from l5kit.data.window_rows import WindowRows, join_rows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
-from l5kit.sampling.slicing import get_future_slice, get_history_slice
+from l5kit.sampling.slicing import as_step_size
 
 _AGENT_INTERVAL = "agent_index_interval"
 _FACE_INTERVAL = "traffic_light_faces_index_interval"
 
 
 @dataclass(frozen=True)
-class FrameRows:
-    """Rows of several frames in one array.
+class ContextSteps:
+    """Which frames around the current one belong to a context.
 
     Attributes:
-        rows: Rows of all frames, read-only.
-        starts: First row of each frame, (F,).
-        stops: End row of each frame, not included, (F,).
-    """
-
-    rows: RecordArray
-    starts: Int64Array
-    stops: Int64Array
-
-    def per_frame(self) -> list[RecordArray]:
-        """Return one view per frame."""
-        return [self.rows[start:stop] for start, stop in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
-
-    def head(self, num_frames: int) -> "FrameRows":
-        """Return the rows of the first frames."""
-        return FrameRows(self.rows, self.starts[:num_frames], self.stops[:num_frames])
-
-    def tail(self, num_frames: int) -> "FrameRows":
-        """Return the rows of all but the first frames."""
-        return FrameRows(self.rows, self.starts[num_frames:], self.stops[num_frames:])
-
-
-@dataclass(frozen=True)
-class AgentContext:
-    """Past and future of a frame; attributes named history hold the newest first, the current frame included.
-
-    Attributes:
-        history_frames: Current and past frames, at least one.
-        future_frames: Future frames.
-        history_agents: Agents of the history frames.
-        future_agents: Agents of the future frames.
-        history_tl_faces: Traffic light faces of the history frames.
-        future_tl_faces: Traffic light faces of the future frames.
-    """
-
-    history_frames: RecordArray
-    future_frames: RecordArray
-    history_agents: FrameRows
-    future_agents: FrameRows
-    history_tl_faces: FrameRows
-    future_tl_faces: FrameRows
-
-
-def cut_agent_context(
-    state_index: int,
-    frames: Any,
-    agents: Any,
-    tl_faces: Any,
-    *,
-    history_num_frames: int,
-    future_num_frames: int,
-    history_step_size: int = 1,
-    future_step_size: int = 1,
-) -> AgentContext:
-    """Return the frames around ``state_index`` and their rows, without copying the rows where possible.
-
-    Args:
-        state_index: The current frame, counted in ``frames``.
-        frames: Frames of one scene, with intervals that are rows of ``agents`` and ``tl_faces``.
-        agents: All agents, a NumPy array or an array of a dataset.
-        tl_faces: All traffic light faces; may be empty, whatever the intervals say.
-        history_num_frames: Past steps, the current frame not counted; fewer near the start of the scene.
-        future_num_frames: Future steps; fewer near the end.
+        history_num_frames: Past steps, the current frame not counted.
+        future_num_frames: Future steps.
         history_step_size: Frames per past step.
         future_step_size: Frames per future step.
 
     Raises:
-        IndexOutOfRangeError: ``state_index`` is not a frame of the scene.
-        CorruptedDataError: An interval reaches beyond the agents.
+        StepSizeError: A step size is not positive.
     """
-    state_index = operator.index(state_index)
-    if not 0 <= state_index < len(frames):
-        raise IndexOutOfRangeError(f"state_index {state_index} is out of range for a scene of {len(frames)} frames")
-    scene_frames = np.asarray(frames)
-    history = scene_frames[get_history_slice(state_index, history_num_frames, history_step_size, True)].copy()
-    future = scene_frames[get_future_slice(state_index, future_num_frames, future_step_size)].copy()
-    is_strided = history_step_size > 1 or future_step_size > 1
-    agent_rows = _rows_of_frames(agents, history, future, _AGENT_INTERVAL, is_strided=is_strided)
-    face_rows = _rows_of_frames(tl_faces, history, future, _FACE_INTERVAL, is_strided=is_strided)
-    return AgentContext(history, future, *agent_rows, *face_rows)
+
+    history_num_frames: int
+    future_num_frames: int
+    history_step_size: int = 1
+    future_step_size: int = 1
+
+    def __post_init__(self) -> None:
+        as_step_size("history_step_size", self.history_step_size)
+        as_step_size("future_step_size", self.future_step_size)
+
+    @property
+    def skips_frames(self) -> bool:
+        """Whether frames of a context may lie apart."""
+        return self.history_step_size > 1 or self.future_step_size > 1
 
 
-def rebase_intervals(frames: RecordArray, *, agents: FrameRows, tl_faces: FrameRows) -> None:
-    """Make the intervals of ``frames`` point into the rows of :meth:`FrameRows.rows` of these same frames."""
+@dataclass(frozen=True)
+class CurrentFrames:
+    """The current frames of B contexts, and the scenes that they lie in.
+
+    Attributes:
+        frames: Frames of all scenes, with intervals that are rows of the agents and faces, FRAME_DTYPE, (N,).
+        rows: The current frame of each context, a row of ``frames``, (B,).
+        scene_starts: First frame of its scene, (B,).
+        scene_stops: End frame of its scene, not included, (B,).
+    """
+
+    frames: RecordArray
+    rows: Int64Array
+    scene_starts: Int64Array
+    scene_stops: Int64Array
+
+    @classmethod
+    def of_scene(cls, frames: Any, state_index: int) -> "CurrentFrames":
+        """Return one frame of one scene.
+
+        Raises:
+            IndexOutOfRangeError: ``state_index`` is not a frame of the scene.
+        """
+        state_index, num_frames = operator.index(state_index), len(frames)
+        if not 0 <= state_index < num_frames:
+            raise IndexOutOfRangeError(f"state_index {state_index} is out of range for a scene of {num_frames} frames")
+        bounds = np.array([[state_index], [0], [num_frames]], dtype=np.int64)
+        return cls(np.asarray(frames), *bounds)
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """Past and future of B current frames; history holds the newest frame first, the current one included.
+
+    Attributes:
+        history_frames: Current and past frames, copies, (B, H); what stands behind those of a context means nothing.
+        future_frames: Future frames, copies, (B, F); likewise.
+        num_history: History frames of each context, at least one, (B,).
+        num_future: Future frames of each context, (B,).
+        agents: Agents of the history frames and, behind them, of the future frames, (B, H + F).
+        tl_faces: Traffic light faces likewise.
+    """
+
+    history_frames: RecordArray
+    future_frames: RecordArray
+    num_history: Int64Array
+    num_future: Int64Array
+    agents: WindowRows
+    tl_faces: WindowRows
+
+    def __len__(self) -> int:
+        return len(self.history_frames)
+
+
+def cut_contexts(current: CurrentFrames, agents: Any, tl_faces: Any, steps: ContextSteps) -> Contexts:
+    """Return the frames around the current ones and their rows, without copying the rows where possible.
+
+    Args:
+        current: The current frames. More than one need agents and faces as NumPy arrays.
+        agents: All agents, a NumPy array or an array of a dataset.
+        tl_faces: All traffic light faces likewise; may be empty, whatever the intervals say.
+        steps: Which frames around them.
+
+    Raises:
+        CorruptedDataError: An interval reaches beyond its array.
+    """
+    num_contexts, frame_dtype = len(current.rows), current.frames.dtype
+    history = np.empty((num_contexts, steps.history_num_frames + 1), frame_dtype)
+    future = np.empty((num_contexts, steps.future_num_frames), frame_dtype)
+    num_history, num_future = _copy_frames(
+        _read_only(current.frames),
+        current.rows,
+        current.scene_starts,
+        current.scene_stops,
+        steps.history_step_size,
+        steps.future_step_size,
+        history,
+        future,
+    )
+    counts = num_history, num_future
+    agent_rows = _rows_of_frames(agents, _AGENT_INTERVAL, (history, future), counts, is_apart=steps.skips_frames)
+    face_rows = _rows_of_frames(tl_faces, _FACE_INTERVAL, (history, future), counts, is_apart=steps.skips_frames)
+    return Contexts(history, future, num_history, num_future, agent_rows, face_rows)
+
+
+def join_contexts(contexts: list[Contexts]) -> Contexts:
+    """Return contexts of the same steps as one batch, with the rows of each in an array of its own."""
+    return Contexts(
+        np.concatenate([part.history_frames for part in contexts]),
+        np.concatenate([part.future_frames for part in contexts]),
+        np.concatenate([part.num_history for part in contexts]),
+        np.concatenate([part.num_future for part in contexts]),
+        _join_rows([part.agents for part in contexts]),
+        _join_rows([part.tl_faces for part in contexts]),
+    )
+
+
+def rebase_intervals(frames: RecordArray, *, agents: WindowRows, tl_faces: WindowRows) -> None:
+    """Make the intervals of frames (F,) point into their rows, strung together in the order of time."""
     for field, rows in ((_AGENT_INTERVAL, agents), (_FACE_INTERVAL, tl_faces)):
         if field in (frames.dtype.names or ()):
-            intervals = np.stack([rows.starts, rows.stops], axis=1)
-            frames[field] = np.stack(_count_from(intervals, *_filled_range(intervals)), axis=1)
+            low, high = _filled_range(rows.starts, rows.stops)
+            frames[field] = np.stack([rows.starts[0], rows.stops[0]], axis=1).clip(low, high) - low
+
+
+def _join_rows(parts: list[WindowRows]) -> WindowRows:
+    arrays = [array for part in parts for array in part.arrays]
+    starts = np.concatenate([part.starts for part in parts])
+    stops = np.concatenate([part.stops for part in parts])
+    return WindowRows(arrays, starts, stops)
 
 
 def _rows_of_frames(
-    array: Any, history: RecordArray, future: RecordArray, field: str, *, is_strided: bool
-) -> tuple[FrameRows, FrameRows]:
+    array: Any,
+    field: str,
+    frames: tuple[RecordArray, RecordArray],
+    counts: tuple[Int64Array, Int64Array],
+    *,
+    is_apart: bool,
+) -> WindowRows:
     """Return the rows that the interval ``field`` of history and future frames names."""
-    num_history = len(history)
+    history, future = frames
+    shape = (len(history), history.shape[1] + future.shape[1])
+    starts, stops = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     if len(array) == 0 or field not in (history.dtype.names or ()):
-        nothing = np.zeros(num_history + len(future), dtype=np.int64)
-        all_rows = FrameRows(_read_only(np.asarray(array)[:0]), nothing, nothing)
-        return all_rows.head(num_history), all_rows.tail(num_history)
-    intervals = np.concatenate([history[field], future[field]])
-    _check_bounds(intervals, len(array), field)
-    take = _gather if is_strided else _slice
-    all_rows = take(array, intervals, strict=field == _AGENT_INTERVAL)
-    return all_rows.head(num_history), all_rows.tail(num_history)
-
-
-def _slice(array: Any, intervals: Int64Array, *, strict: bool) -> FrameRows:
-    """Return the rows of adjacent frames: one slice of the array; ``strict`` as in ``rows_of``."""
-    low, high = _filled_range(intervals)
-    rows = _read_only(rows_of(array, slice(low, high), strict=strict))
-    return FrameRows(rows, *_count_from(intervals, low, high))
-
-
-def _gather(array: Any, intervals: Int64Array, *, strict: bool) -> FrameRows:
-    """Return the rows of frames that may lie apart: a copy of each frame's own rows, in the order of time."""
-    order = np.argsort(intervals[:, 0], kind="stable")
-    parts = [rows_of(array, slice(*intervals[i].tolist()), strict=strict) for i in order]
-    counts = np.array([len(part) for part in parts], dtype=np.int64)
-    starts = np.empty(len(order), dtype=np.int64)
-    starts[order] = np.cumsum(counts) - counts
-    return FrameRows(_read_only(np.concatenate(parts)), starts, starts + (intervals[:, 1] - intervals[:, 0]))
-
-
-def _check_bounds(intervals: Int64Array, length: int, field: str) -> None:
-    wrong = _first_outside(intervals, length)
-    if wrong >= 0:
+        return WindowRows([_read_only(np.asarray(array)[:0])], starts, stops)
+    wrong = _collect_intervals(history[field], future[field], *counts, len(array), starts, stops)
+    if wrong[0] >= 0:
         raise CorruptedDataError(
-            f"{field} {intervals[wrong].tolist()} of a frame does not lie within the {length} rows of its array; "
-            "run l5kit validate on the dataset and restore it from its source"
+            f"{field} {[starts[wrong].item(), stops[wrong].item()]} of a frame does not lie within the {len(array)} "
+            "rows of its array; run l5kit validate on the dataset and restore it from its source"
         )
+    if isinstance(array, np.ndarray):
+        return WindowRows([_read_only(array)], starts, stops)
+    take = _gather if is_apart else _slice
+    return take(array, starts, stops, strict=field == _AGENT_INTERVAL)
+
+
+def _slice(array: Any, starts: Int64Array, stops: Int64Array, *, strict: bool) -> WindowRows:
+    """Return the rows of one window of adjacent frames: one slice of the array; ``strict`` as in ``rows_of``."""
+    low, high = _filled_range(starts, stops)
+    rows = _read_only(rows_of(array, slice(low, high), strict=strict))
+    return WindowRows([rows], starts.clip(low, high) - low, stops.clip(low, high) - low)
+
+
+def _gather(array: Any, starts: Int64Array, stops: Int64Array, *, strict: bool) -> WindowRows:
+    """Return the rows of one window of frames that may lie apart: a copy of their rows, in the order of time."""
+    order = np.argsort(starts[0], kind="stable").tolist()
+    parts = [rows_of(array, slice(int(starts[0, i]), int(stops[0, i])), strict=strict) for i in order]
+    end = 0
+    for i, part in zip(order, parts, strict=True):
+        starts[0, i], stops[0, i] = end, end + len(part)
+        end += len(part)
+    return WindowRows([_read_only(join_rows(parts))], starts, stops)
 
 
 @njit(nogil=True, cache=True)
-def _first_outside(intervals: Int64Array, length: int) -> Any:
-    """Return the first of the intervals (F, 2) that does not lie within ``length`` rows, or -1; empty ones may."""
-    for i in range(len(intervals)):
-        start, stop = intervals[i, 0], intervals[i, 1]
-        if start < 0 or stop < start or (stop > length and stop > start):
-            return i
-    return -1
+def _copy_frames(
+    frames: RecordArray,
+    rows: Int64Array,
+    scene_starts: Int64Array,
+    scene_stops: Int64Array,
+    history_step_size: int,
+    future_step_size: int,
+    history: RecordArray,
+    future: RecordArray,
+) -> tuple[Int64Array, Int64Array]:
+    """Copy the frames of B contexts to (B, H) and (B, F), as many as their scenes have; return their numbers (B,)."""
+    num_history, num_future = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    for context in range(len(rows)):
+        row = rows[context]
+        while num_history[context] < history.shape[1] and row >= scene_starts[context]:
+            history[context, num_history[context]] = frames[row]
+            num_history[context] += 1
+            row -= history_step_size
+        row = rows[context] + future_step_size
+        while num_future[context] < future.shape[1] and row < scene_stops[context]:
+            future[context, num_future[context]] = frames[row]
+            num_future[context] += 1
+            row += future_step_size
+    return num_history, num_future
 
 
 @njit(nogil=True, cache=True)
-def _filled_range(intervals: Int64Array) -> tuple[Any, Any]:
-    """Return the first row and the end row of all intervals that are not empty; twice 0 if all are."""
+def _collect_intervals(
+    history: Int64Array,
+    future: Int64Array,
+    num_history: Int64Array,
+    num_future: Int64Array,
+    length: int,
+    starts: Int64Array,
+    stops: Int64Array,
+) -> tuple[int, int]:
+    """Copy the intervals (B, H, 2) and (B, F, 2) to starts and stops (B, H + F).
+
+    Returns the context and the frame of the first that does not lie within ``length`` rows, or -1 twice; an empty one
+    may lie behind them.
+    """
+    for context in range(len(starts)):
+        for frame in range(starts.shape[1]):
+            future_frame = frame - history.shape[1]
+            if future_frame < 0:
+                if frame >= num_history[context]:
+                    continue
+                start, stop = history[context, frame, 0], history[context, frame, 1]
+            else:
+                if future_frame >= num_future[context]:
+                    break
+                start, stop = future[context, future_frame, 0], future[context, future_frame, 1]
+            starts[context, frame], stops[context, frame] = start, stop
+            if start < 0 or stop < start or (stop > length and stop > start):
+                return context, frame
+    return -1, -1
+
+
+@njit(nogil=True, cache=True)
+def _filled_range(starts: Int64Array, stops: Int64Array) -> tuple[Any, Any]:
+    """Return the first row and the end row of all intervals (B, F) that are not empty; twice 0 if all are."""
     low, high = np.iinfo(np.int64).max, 0
-    for i in range(len(intervals)):
-        if intervals[i, 1] > intervals[i, 0]:
-            low, high = min(low, intervals[i, 0]), max(high, intervals[i, 1])
+    for context in range(starts.shape[0]):
+        for frame in range(starts.shape[1]):
+            if stops[context, frame] > starts[context, frame]:
+                low, high = min(low, starts[context, frame]), max(high, stops[context, frame])
     return (low, high) if high > 0 else (0, 0)
-
-
-@njit(nogil=True, cache=True)
-def _count_from(intervals: Int64Array, low: int, high: int) -> tuple[Int64Array, Int64Array]:
-    """Return starts and ends counted from ``low``; those of empty intervals, which may lie anywhere, stay within."""
-    starts, stops = np.empty(len(intervals), np.int64), np.empty(len(intervals), np.int64)
-    for i in range(len(intervals)):
-        starts[i] = min(max(intervals[i, 0], low), high) - low
-        stops[i] = min(max(intervals[i, 1], low), high) - low
-    return starts, stops
 
 
 def _read_only(rows: NumericArray) -> NumericArray:

@@ -1,17 +1,13 @@
-"""Positions, headings and extents of one track over several frames, relative to a pose."""
+"""Positions, headings and extents of tracks over several frames, relative to poses."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, RecordArray
-from l5kit.errors import IndexOutOfRangeError
-from l5kit.geometry.transform import GIMBAL_LOCK_COSINE
-from l5kit.rasterization.rasterizer import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
-from l5kit.sampling.context import FrameRows
+from l5kit._types import BoolArray, Float32Array, Float64Array
+from l5kit.sampling.tracks import TrackStates
 
 _PI = np.float32(np.pi)
 _TWO_PI = np.float32(2 * np.pi)
@@ -19,156 +15,107 @@ _TWO_PI = np.float32(2 * np.pi)
 
 @dataclass(frozen=True)
 class RelativePoses:
-    """Where a track is in each of N frames, as seen from a pose; frames without it hold zeros.
+    """Where B tracks are in each of N frames, as seen from a pose each; frames without the track hold zeros.
 
     Attributes:
-        positions_m: (N, 2) float32, x forward, y left.
-        yaws_rad: (N, 1) float32, in [-pi, pi).
-        extents_m: (N, 2) float32, length and width.
-        availabilities: (N,) float32, 1 where the track is in the frame, else 0.
+        positions_m: (B, N, 2) float32, x forward, y left.
+        yaws_rad: (B, N, 1) float32, in [-pi, pi).
+        extents_m: (B, N, 2) float32, length and width.
+        availabilities: (B, N) float32, 1 where the track is in the frame, else 0.
+        velocities_mps: Differences of successive positions over time, float32. Of the past (B, N - 1, 2); of the future
+            (B, N, 2), the first from the pose itself.
     """
 
     positions_m: Float32Array
     yaws_rad: Float32Array
     extents_m: Float32Array
     availabilities: Float32Array
-
-    @classmethod
-    def unavailable(cls, num_frames: int) -> "RelativePoses":
-        """Return the poses of a track that is in none of ``num_frames`` frames."""
-        return cls(
-            np.zeros((num_frames, 2), dtype=np.float32),
-            np.zeros((num_frames, 1), dtype=np.float32),
-            np.zeros((num_frames, 2), dtype=np.float32),
-            np.zeros(num_frames, dtype=np.float32),
-        )
-
-    def as_arrays(self) -> tuple[Float32Array, Float32Array, Float32Array, Float32Array]:
-        """Return positions, yaws, extents and availabilities."""
-        return self.positions_m, self.yaws_rad, self.extents_m, self.availabilities
+    velocities_mps: Float32Array
 
 
 @dataclass(frozen=True)
-class TrackSeenFrom:
-    """A track, and the pose that its own poses are relative to.
+class Viewpoints:
+    """Poses that others are relative to.
 
     Attributes:
-        track_id: The track; None for the AV.
-        agent_from_world: The pose, (3, 3) float64.
-        yaw_rad: World heading of the pose.
+        agent_from_world: (B, 3, 3) float64; positions are transformed in float64.
+        yaws_rad: World headings, (B,); they are subtracted in float32.
     """
 
-    track_id: int | None
     agent_from_world: Float64Array
-    yaw_rad: float
-
-    @property
-    def transform(self) -> tuple[Float64Array, np.float32]:
-        """The pose as the kernels take it: positions are transformed in float64, yaws subtracted in float32."""
-        return self.agent_from_world, np.float32(self.yaw_rad)
+    yaws_rad: Float64Array
 
 
-def relative_poses(num_frames: int, frames: RecordArray, agents: FrameRows, track: TrackSeenFrom) -> RelativePoses:
-    """Return where a track is in each frame.
+def past_poses(states: TrackStates, num_frames: int, viewpoints: Viewpoints, step_s: float) -> RelativePoses:
+    """Return the first ``num_frames`` frames of tracks, newest first, ``step_s`` seconds apart."""
+    return _relative_poses(states, (0, num_frames), viewpoints, step_s, is_past=True)
 
-    Args:
-        num_frames: Length of the result; missing frames at its end hold zeros.
-        frames: At most ``num_frames`` frames.
-        agents: Agents of these frames.
-        track: The track, and where it is seen from.
 
-    Raises:
-        IndexOutOfRangeError: There are more frames than ``num_frames``.
-    """
-    if len(frames) > num_frames:
-        raise IndexOutOfRangeError(f"frames holds {len(frames)} frames, at most num_frames = {num_frames} are allowed")
-    poses = RelativePoses.unavailable(num_frames)
-    if track.track_id is None:
-        _write_ego_poses(frames["ego_translation"], frames["ego_rotation"], *track.transform, *poses.as_arrays())
-    elif len(agents.rows):
-        _write_track_poses(
-            first_rows_of_track(agents, track.track_id),
-            agents.rows["centroid"],
-            agents.rows["yaw"],
-            agents.rows["extent"],
-            *track.transform,
-            *poses.as_arrays(),
-        )
+def future_poses(states: TrackStates, first_frame: int, viewpoints: Viewpoints, step_s: float) -> RelativePoses:
+    """Return the frames of tracks from ``first_frame`` on, nearest first, ``step_s`` seconds apart."""
+    return _relative_poses(states, (first_frame, states.is_there.shape[1]), viewpoints, step_s, is_past=False)
+
+
+def _relative_poses(
+    states: TrackStates, frames: tuple[int, int], viewpoints: Viewpoints, step_s: float, *, is_past: bool
+) -> RelativePoses:
+    shape = len(states.is_there), frames[1] - frames[0]
+    poses = RelativePoses(
+        np.empty((*shape, 2), np.float32),
+        np.empty((*shape, 1), np.float32),
+        np.empty((*shape, 2), np.float32),
+        np.empty(shape, np.float32),
+        np.empty((shape[0], shape[1] - is_past, 2), np.float32),
+    )
+    yaws_rad = viewpoints.yaws_rad.astype(np.float32)
+    arrays = poses.positions_m, poses.yaws_rad, poses.extents_m, poses.availabilities
+    _write_poses(*states.as_arrays(), frames[0], viewpoints.agent_from_world, yaws_rad, *arrays)
+    _write_velocities(poses.positions_m, np.float32(step_s), is_past, poses.velocities_mps)
     return poses
 
 
-def first_rows_of_track(agents: FrameRows, track_id: int) -> Int64Array:
-    """Return, for each frame, the first row of ``agents.rows`` with a track; -1 in frames without it."""
-    track_ids = agents.rows["track_id"]
-    try:
-        value = track_ids.dtype.type(int(track_id))
-    except OverflowError:  # no row can hold it
-        return np.full(len(agents.starts), -1, dtype=np.int64)
-    return _first_rows_with(track_ids, value, agents.starts, agents.stops)
-
-
 @njit(nogil=True, cache=True)
-def _first_rows_with(values: NumericArray, value: Any, starts: Int64Array, stops: Int64Array) -> Int64Array:
-    """Return the first index in each [start, stop) at which ``values`` is ``value``, or -1."""
-    rows = np.full(len(starts), -1, dtype=np.int64)
-    for i in range(len(starts)):
-        for row in range(starts[i], stops[i]):
-            if values[row] == value:
-                rows[i] = row
-                break
-    return rows
-
-
-@njit(nogil=True, cache=True)
-def _write_ego_poses(
-    translations_m: Float64Array,
-    rotations: Float64Array,
-    agent_from_world: Float64Array,
-    yaw_rad: np.float32,
-    positions_m: Float32Array,
-    yaws_rad: Float32Array,
-    extents_m: Float32Array,
-    availabilities: Float32Array,
-) -> None:
-    """Write the AV's poses in F frames to the heads of the last four arrays."""
-    for i in range(len(translations_m)):
-        cos, sin = rotations[i, 0, 0], rotations[i, 1, 0]
-        world_yaw_rad = math.atan2(sin, cos) if math.sqrt(cos * cos + sin * sin) > GIMBAL_LOCK_COSINE else 0.0
-        _write_position(translations_m[i], agent_from_world, positions_m[i])
-        yaws_rad[i, 0] = _angular_distance(np.float32(world_yaw_rad), yaw_rad)
-        extents_m[i, 0], extents_m[i, 1] = EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
-        availabilities[i] = 1.0
-
-
-@njit(nogil=True, cache=True)
-def _write_track_poses(
-    rows: Int64Array,
-    centroids_m: Float64Array,
+def _write_poses(
+    is_there: BoolArray,
+    world_m: Float64Array,
     world_yaws_rad: Float32Array,
     world_extents_m: Float32Array,
+    first_frame: int,
     agent_from_world: Float64Array,
-    yaw_rad: np.float32,
+    pose_yaws_rad: Float32Array,
     positions_m: Float32Array,
     yaws_rad: Float32Array,
     extents_m: Float32Array,
     availabilities: Float32Array,
 ) -> None:
-    """Write a track's poses, which are ``rows`` (F,) of the agents or -1, to the heads of the last four arrays."""
-    for i in range(len(rows)):
-        row = rows[i]
-        if row < 0:
-            continue
-        _write_position(centroids_m[row], agent_from_world, positions_m[i])
-        yaws_rad[i, 0] = _angular_distance(world_yaws_rad[row], yaw_rad)
-        extents_m[i, 0], extents_m[i, 1] = world_extents_m[row, 0], world_extents_m[row, 1]
-        availabilities[i] = 1.0
+    """Write the states (B, F) from ``first_frame`` on, seen from poses (B, 3, 3), to arrays (B, N)."""
+    for i in range(positions_m.shape[0]):
+        for j in range(positions_m.shape[1]):
+            frame = first_frame + j
+            if not is_there[i, frame]:
+                positions_m[i, j] = extents_m[i, j] = yaws_rad[i, j] = availabilities[i, j] = np.float32(0.0)
+                continue
+            for axis in range(2):
+                row = agent_from_world[i, axis]
+                positions_m[i, j, axis] = world_m[i, frame, 0] * row[0] + world_m[i, frame, 1] * row[1] + row[2]
+                extents_m[i, j, axis] = world_extents_m[i, frame, axis]
+            yaws_rad[i, j, 0] = _angular_distance(world_yaws_rad[i, frame], pose_yaws_rad[i])
+            availabilities[i, j] = np.float32(1.0)
 
 
-@njit(nogil=True, cache=True)
-def _write_position(world_m: Float64Array, agent_from_world: Float64Array, position_m: Float32Array) -> None:
-    for axis in range(2):
-        row = agent_from_world[axis]
-        position_m[axis] = world_m[0] * row[0] + world_m[1] * row[1] + row[2]
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_velocities(
+    positions_m: Float32Array, step_s: np.float32, is_past: bool, velocities_mps: Float32Array
+) -> None:
+    """Write differences of positions (B, N, 2), of the past newest first, over the time of a step."""
+    for i in range(velocities_mps.shape[0]):
+        for j in range(velocities_mps.shape[1]):
+            for axis in range(2):
+                if is_past:
+                    step_m = positions_m[i, j, axis] - positions_m[i, j + 1, axis]
+                else:
+                    step_m = positions_m[i, j, axis] - (positions_m[i, j - 1, axis] if j else np.float32(0.0))
+                velocities_mps[i, j, axis] = step_m / step_s
 
 
 @njit(nogil=True, cache=True)

@@ -24,7 +24,7 @@ def get_history_slice(
         IndexError: The step size is not positive.
     """
     frame_index, history_num_states = operator.index(frame_index), operator.index(history_num_states)
-    history_step_size = _as_step_size("history_step_size", history_step_size)
+    history_step_size = as_step_size("history_step_size", history_step_size)
     latest = frame_index if include_current_state else frame_index - history_step_size
     if latest < 0:
         return slice(0, 0, -history_step_size)
@@ -46,12 +46,12 @@ def get_future_slice(frame_index: int, future_num_states: int, future_step_size:
         IndexError: The step size is not positive.
     """
     frame_index, future_num_states = operator.index(frame_index), operator.index(future_num_states)
-    future_step_size = _as_step_size("future_step_size", future_step_size)
+    future_step_size = as_step_size("future_step_size", future_step_size)
     first = frame_index + future_step_size
     return slice(first, frame_index + future_num_states * future_step_size + 1, future_step_size)
 
 
-def _as_step_size(argument: str, step_size: int) -> int:
+def as_step_size(argument: str, step_size: int) -> int:
     """Return a step size as a Python int: small NumPy integers would overflow in what follows."""
     if step_size <= 0:
         raise StepSizeError(f"{argument} must be 1 or more, got {step_size}")

@@ -1,0 +1,197 @@
+"""Everything of a batch of samples but where they come from, one array for each key."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import Float64Array, FloatArray, NumericArray, RecordArray
+from l5kit.errors import InvalidArgumentError, TrackNotFoundError
+from l5kit.geometry.transform import compute_agent_poses
+from l5kit.kinematic.perturbation import Perturbation
+from l5kit.rasterization.log_windows import LogWindows
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
+from l5kit.rasterization.rasterizer import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
+from l5kit.rasterization.render_context import RenderContext
+from l5kit.sampling.context import Contexts
+from l5kit.sampling.poses import Viewpoints, future_poses, past_poses
+from l5kit.sampling.tracks import TrackStates, av_yaws, find_rows, trace_av, trace_tracks
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Whom the samples of a batch are about, in the current frames.
+
+    Attributes:
+        track_ids: One track for each context, (B,), in the type of the agents' field; None for the AV.
+        rows: Their records of the agents, (B,); None for the AV.
+        centroids_m: World positions, (B, 2) float64.
+        yaws_rad: World headings, (B,) float64.
+        extents_m: Length, width, height, (B, 3): float64 for the AV, the type of the agents' field for agents.
+    """
+
+    track_ids: NumericArray | None
+    rows: RecordArray | None
+    centroids_m: Float64Array
+    yaws_rad: Float64Array
+    extents_m: FloatArray
+
+    @property
+    def drawn_yaws_rad(self) -> FloatArray:
+        """The headings as rasterizers take them: those of agents as they are stored, (B,)."""
+        return self.yaws_rad if self.rows is None else self.rows["yaw"]
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Seconds between two steps of the past, and of the future."""
+
+    past_s: float
+    future_s: float
+
+
+def perturb_contexts(contexts: Contexts, perturbation: Perturbation | None) -> None:
+    """Move the AV in the frames of those contexts that have their whole future.
+
+    Raises:
+        InvalidArgumentError: The perturbation returned other numbers of frames.
+    """
+    num_future = contexts.future_frames.shape[1]
+    if perturbation is None or num_future == 0:
+        return
+    for context in np.flatnonzero(contexts.num_future == num_future).tolist():
+        history, future = (
+            contexts.history_frames[context, : contexts.num_history[context]],
+            contexts.future_frames[context],
+        )
+        moved_history, moved_future = perturbation.perturb(history, future)
+        if len(moved_history) != len(history) or len(moved_future) != len(future):
+            raise InvalidArgumentError(
+                f"perturbation {perturbation!r} returned {len(moved_history)} history and {len(moved_future)} future "
+                f"frames; it must return as many as it gets, {len(history)} and {len(future)}"
+            )
+        history[:], future[:] = moved_history, moved_future
+
+
+def find_av(contexts: Contexts) -> Targets:
+    """Return the AV as the target of all contexts."""
+    current = contexts.history_frames[:, 0]
+    extent_m = (EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH, EGO_EXTENT_HEIGHT)
+    centroids_m = current["ego_translation"][:, :2].astype(np.float64)
+    return Targets(None, None, centroids_m, av_yaws(current), np.array([extent_m] * len(contexts)))
+
+
+def find_agents(contexts: Contexts, track_ids: NumericArray, filter_agents_threshold: float) -> Targets:
+    """Return agents as targets: each track's first row of the current frame that passes the label filter.
+
+    Args:
+        contexts: B contexts.
+        track_ids: One track for each, (B,), in the type of the agents' field.
+        filter_agents_threshold: Strict lower bound of the summed probability of the kept classes.
+
+    Raises:
+        TrackNotFoundError: A track is not in its current frame or does not pass the label filter.
+    """
+    rows = find_rows(contexts.agents, track_ids, filter_agents_threshold)
+    for missing in np.flatnonzero(rows < 0).tolist():
+        raise track_not_found(int(track_ids[missing]), int(rows[missing]), filter_agents_threshold)
+    records = contexts.agents.take(rows)
+    return Targets(
+        track_ids,
+        records,
+        records["centroid"].astype(np.float64),
+        records["yaw"].astype(np.float64),
+        records["extent"].copy(),
+    )
+
+
+def track_not_found(track_id: int, row: int, filter_agents_threshold: float) -> TrackNotFoundError:
+    """Return the error for a track for which :func:`find_rows` has a negative ``row``."""
+    if row == -1:
+        return TrackNotFoundError(f"track {track_id} is not among the agents of the current frame")
+    return TrackNotFoundError(
+        f"track {track_id} does not pass the label filter in the current frame: the summed probability of its "
+        f"road user classes is not above filter_agents_threshold = {filter_agents_threshold}"
+    )
+
+
+def draw_images(rasterizer: PlanarRasterizer, contexts: Contexts, targets: Targets, images: NumericArray) -> None:
+    """Draw the contexts into images (B, C, H, W)."""
+    num_history = contexts.history_frames.shape[1]
+    windows = LogWindows(
+        frames=contexts.history_frames,
+        num_frames=contexts.num_history,
+        agents=contexts.agents.head(num_history),
+        tl_faces=contexts.tl_faces.head(num_history),
+        track_ids=targets.track_ids,
+        positions_m=targets.centroids_m,
+        yaws_rad=targets.drawn_yaws_rad,
+    )
+    rasterizer.rasterize_windows(windows, images)
+
+
+def sample_columns(
+    contexts: Contexts, targets: Targets, *, render_context: RenderContext, times: StepTimes
+) -> dict[str, NumericArray]:
+    """Return the trajectories and transforms of B samples, in the order of the keys of a sample.
+
+    Args:
+        contexts: What the samples are made of.
+        targets: Whom they are about.
+        render_context: Geometry of the raster, for the matrices.
+        times: Times between steps.
+
+    Returns:
+        Arrays (B, ...); see :func:`l5kit.sampling.generate_agent_sample`.
+    """
+    world_from_agent = compute_agent_poses(targets.centroids_m, targets.yaws_rad)
+    agent_from_world: Float64Array = np.linalg.inv(world_from_agent).astype(np.float64, copy=False)
+    raster_from_world = render_context.raster_from_local @ agent_from_world
+    states = _trace(contexts, targets)
+    viewpoints = Viewpoints(agent_from_world, targets.yaws_rad)
+    num_history = contexts.history_frames.shape[1]
+    past = past_poses(states, num_history, viewpoints, times.past_s)
+    future = future_poses(states, num_history, viewpoints, times.future_s)
+    columns: dict[str, Any] = {
+        "target_positions": future.positions_m,
+        "target_yaws": future.yaws_rad,
+        "target_velocities": future.velocities_mps,
+        "target_availabilities": future.availabilities,
+        "history_positions": past.positions_m,
+        "history_yaws": past.yaws_rad,
+        "history_velocities": past.velocities_mps,
+        "history_availabilities": past.availabilities,
+        "history_extents": past.extents_m,
+        "future_extents": future.extents_m,
+        "world_to_image": raster_from_world,
+        "raster_from_world": raster_from_world,
+        "raster_from_agent": raster_from_world @ world_from_agent,
+        "agent_from_world": agent_from_world,
+        "world_from_agent": world_from_agent,
+        "centroid": targets.centroids_m,
+        "yaw": targets.yaws_rad,
+        "extent": targets.extents_m,
+    }
+    if num_history > 1:
+        columns["curr_speed"] = np.linalg.norm(past.velocities_mps[:, 0], axis=-1)
+    return columns
+
+
+def sample_of(columns: dict[str, Any], index: int) -> dict[str, Any]:
+    """Return one sample of a batch: views of its arrays, the heading as a float."""
+    sample = {key: column[index] for key, column in columns.items()}
+    sample["world_to_image"] = sample["raster_from_world"]
+    sample["yaw"] = float(sample["yaw"])
+    return sample
+
+
+def _trace(contexts: Contexts, targets: Targets) -> TrackStates:
+    """Return where the targets are in the frames of the past and, behind them, of the future."""
+    num_history = contexts.history_frames.shape[1]
+    states = TrackStates.empty(len(contexts), num_history + contexts.future_frames.shape[1])
+    if targets.track_ids is None:
+        trace_av(contexts.history_frames, contexts.num_history, states)
+        trace_av(contexts.future_frames, contexts.num_future, states, num_history)
+    else:
+        trace_tracks(contexts.agents, targets.track_ids, states)
+    return states

@@ -1,0 +1,170 @@
+"""Where tracks are in the frames of a batch of contexts, in the world."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit.data.filter import kept_probability
+from l5kit.data.window_rows import WindowRows
+from l5kit.geometry.transform import GIMBAL_LOCK_COSINE
+from l5kit.rasterization.rasterizer import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
+
+
+@dataclass(frozen=True)
+class TrackStates:
+    """One track of each of B contexts in F frames, in the world; frames without it hold anything.
+
+    Attributes:
+        is_there: Whether the track is in the frame, (B, F).
+        positions_m: (B, F, 2) float64.
+        yaws_rad: (B, F) float32.
+        extents_m: Length and width, (B, F, 2) float32.
+    """
+
+    is_there: BoolArray
+    positions_m: Float64Array
+    yaws_rad: Float32Array
+    extents_m: Float32Array
+
+    @classmethod
+    def empty(cls, num_contexts: int, num_frames: int) -> "TrackStates":
+        """Return states of tracks that are in no frame."""
+        shape = num_contexts, num_frames
+        return cls(
+            np.zeros(shape, np.bool_),
+            np.empty((*shape, 2)),
+            np.empty(shape, np.float32),
+            np.empty((*shape, 2), np.float32),
+        )
+
+    def as_arrays(self) -> tuple[BoolArray, Float64Array, Float32Array, Float32Array]:
+        """Return the four arrays."""
+        return self.is_there, self.positions_m, self.yaws_rad, self.extents_m
+
+
+def trace_tracks(agents: WindowRows, track_ids: NumericArray, states: TrackStates) -> None:
+    """Write where tracks are to states; of several rows of a track in one frame the first counts.
+
+    Args:
+        agents: Agents of the frames of B contexts.
+        track_ids: One track for each context, (B,), in the type of the agents' field.
+        states: Empty ones, of at least as many frames.
+    """
+    for rows, windows in agents.parts():
+        _trace_tracks(rows, windows.start, windows.stop, agents.starts, agents.stops, track_ids, *states.as_arrays())
+
+
+def trace_av(history_frames: RecordArray, num_history: Int64Array, states: TrackStates, first_frame: int = 0) -> None:
+    """Write where the AV is in the first ``num_history`` (B,) of frames (B, F) to states, from ``first_frame`` on."""
+    _trace_av(
+        history_frames["ego_translation"], history_frames["ego_rotation"], num_history, first_frame, *states.as_arrays()
+    )
+
+
+def find_rows(agents: WindowRows, track_ids: NumericArray, filter_agents_threshold: float) -> Int64Array:
+    """Return each track's first row of the first frame that passes the label filter, (B,).
+
+    -1 stands for a track that is not in the frame, -2 for one of which no row passes the filter.
+    """
+    found = np.empty(len(track_ids), np.int64)
+    threshold = np.float32(filter_agents_threshold)
+    for rows, windows in agents.parts():
+        _find_rows(rows, windows.start, windows.stop, agents.starts, agents.stops, track_ids, threshold, found)
+    return found
+
+
+def av_yaws(frames: RecordArray) -> Float64Array:
+    """Return the heading of the AV in frames (N,), to the bit as :func:`l5kit.geometry.rotation33_as_yaw`."""
+    yaws_rad = np.empty(len(frames))
+    _write_yaws(frames["ego_rotation"], yaws_rad)
+    return yaws_rad
+
+
+@njit(nogil=True, cache=True)
+def _trace_tracks(
+    rows: RecordArray,
+    first_context: int,
+    end_context: int,
+    starts: Int64Array,
+    stops: Int64Array,
+    track_ids: NumericArray,
+    is_there: BoolArray,
+    positions_m: Float64Array,
+    yaws_rad: Float32Array,
+    extents_m: Float32Array,
+) -> None:
+    """Write the states of the tracks of some contexts, whose agents are ``rows``."""
+    for context in range(first_context, end_context):
+        for frame in range(starts.shape[1]):
+            for row in range(starts[context, frame], stops[context, frame]):
+                if rows[row].track_id == track_ids[context]:
+                    agent = rows[row]
+                    is_there[context, frame] = True
+                    positions_m[context, frame, 0] = agent.centroid[0]
+                    positions_m[context, frame, 1] = agent.centroid[1]
+                    yaws_rad[context, frame] = agent.yaw
+                    extents_m[context, frame, 0] = agent.extent[0]
+                    extents_m[context, frame, 1] = agent.extent[1]
+                    break
+
+
+@njit(nogil=True, cache=True)
+def _find_rows(
+    rows: RecordArray,
+    first_context: int,
+    end_context: int,
+    starts: Int64Array,
+    stops: Int64Array,
+    track_ids: NumericArray,
+    threshold: np.float32,
+    found: Int64Array,
+) -> None:
+    """Write :func:`find_rows` of some contexts, whose agents are ``rows``."""
+    for context in range(first_context, end_context):
+        found[context] = -1
+        for row in range(starts[context, 0], stops[context, 0]):
+            if rows[row].track_id == track_ids[context]:
+                if kept_probability(rows[row].label_probabilities) > threshold:
+                    found[context] = row
+                    break
+                found[context] = -2
+
+
+@njit(nogil=True, cache=True)
+def _trace_av(
+    translations_m: Float64Array,
+    rotations: Float64Array,
+    num_frames: Int64Array,
+    first_frame: int,
+    is_there: BoolArray,
+    positions_m: Float64Array,
+    yaws_rad: Float32Array,
+    extents_m: Float32Array,
+) -> None:
+    """Write the states of the AV in frames (B, F) to the columns from ``first_frame`` on."""
+    for context in range(len(num_frames)):
+        for frame in range(num_frames[context]):
+            column = first_frame + frame
+            is_there[context, column] = True
+            positions_m[context, column, 0] = translations_m[context, frame, 0]
+            positions_m[context, column, 1] = translations_m[context, frame, 1]
+            yaws_rad[context, column] = _yaw(rotations[context, frame])
+            extents_m[context, column, 0] = EGO_EXTENT_LENGTH
+            extents_m[context, column, 1] = EGO_EXTENT_WIDTH
+
+
+@njit(nogil=True, cache=True)
+def _write_yaws(rotations: Float64Array, yaws_rad: Float64Array) -> None:
+    for i in range(len(rotations)):
+        yaws_rad[i] = _yaw(rotations[i])
+
+
+@njit(nogil=True, cache=True)
+def _yaw(rotation: Float64Array) -> Any:
+    """Return the heading of a rotation (3, 3), 0 where its x axis is vertical."""
+    cos, sin = rotation[0, 0], rotation[1, 0]
+    return math.atan2(sin, cos) if math.sqrt(cos * cos + sin * sin) > GIMBAL_LOCK_COSINE else 0.0
