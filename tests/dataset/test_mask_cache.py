@@ -276,6 +276,15 @@ def test_a_log_that_changes_has_another_mask(path: Path) -> None:
     assert len([file for file in cached_files() if file.suffix == ".npy"]) == 2
 
 
+def test_the_fast_store_shares_the_mask_of_the_chunks(path: Path, num_computed: Callable[[], int]) -> None:
+    load(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mask = load_or_compute_mask(ChunkedDataset(str(path)).open(cached="mmap"), USUAL)
+    np.testing.assert_array_equal(mask, expected_mask())
+    assert num_computed() == 1
+
+
 def test_thresholds_have_masks_of_their_own_whatever_their_spelling(
     path: Path, num_computed: Callable[[], int]
 ) -> None:

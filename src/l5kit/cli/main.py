@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from l5kit import __version__
+from l5kit.cli.cache import cache
 from l5kit.cli.demo import demo
 from l5kit.cli.info import info
 from l5kit.cli.mask import mask
@@ -59,6 +60,12 @@ def make_app() -> typer.Typer:
         info: ("l5kit info city", "l5kit info city --json", "l5kit info city --checksums digests.json"),
         validate: ("l5kit validate city", "l5kit validate city/scenes/sample.zarr --checksums digests.json"),
         mask: ("l5kit mask city", "l5kit mask city --json", "l5kit mask city/scenes/sample.zarr --store"),
+        cache: (
+            "l5kit cache city",
+            "l5kit cache city --folder /fast/disk",
+            "l5kit cache --list",
+            "l5kit cache --prune",
+        ),
         render: (
             "l5kit render city --scene 1 --frame 50 --out frame.png",
             "l5kit render city --scene 0 --frames 20:120:2 --out scene.gif --map-type satellite",

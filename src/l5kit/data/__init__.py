@@ -3,6 +3,7 @@
 from l5kit.data.checksums import compute_checksums
 from l5kit.data.combine import get_combined_scenes
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
+from l5kit.data.decoded_store_list import build_decoded_store
 from l5kit.data.filter import (
     filter_agents_by_distance,
     filter_agents_by_frames,
@@ -44,6 +45,7 @@ __all__ = [
     "Finding",
     "LocalDataManager",
     "MapAPI",
+    "build_decoded_store",
     "compute_checksums",
     "filter_agents_by_distance",
     "filter_agents_by_frames",

@@ -13,7 +13,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,6 +102,7 @@ class DecodedStore:
         digest: See :class:`DecodedSource`.
         num_bytes: Their size.
         build_seconds: How long it took to make them.
+        last_used: When a process opened them last, in seconds since 1970.
     """
 
     folder: Path
@@ -109,14 +110,7 @@ class DecodedStore:
     digest: str
     num_bytes: int
     build_seconds: float
-
-    @property
-    def last_used(self) -> float:
-        """When a process opened it last, in seconds since 1970; 0 if it is gone."""
-        try:
-            return (self.folder / MANIFEST_NAME).stat().st_mtime
-        except OSError:
-            return 0.0
+    last_used: float
 
 
 def store_folder(source_location: str, folder: str | os.PathLike[str] | None = None) -> Path:
@@ -139,11 +133,12 @@ def stores_folder(folder: str | os.PathLike[str] | None = None) -> Path:
 def read_store(folder: Path) -> DecodedStore | None:
     """Return the store that a folder holds, by its manifest; None if it holds none."""
     try:
-        manifest = json.loads((folder / MANIFEST_NAME).read_text("utf-8"))
+        file = folder / MANIFEST_NAME
+        manifest, last_used = json.loads(file.read_text("utf-8")), file.stat().st_mtime
         if manifest["version"] != _FORMAT_VERSION:
             return None
         facts = (str(manifest["source"]), str(manifest["digest"]), int(manifest["num_bytes"]))
-        return DecodedStore(folder, *facts, build_seconds=float(manifest["build_seconds"]))
+        return DecodedStore(folder, *facts, build_seconds=float(manifest["build_seconds"]), last_used=last_used)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -177,14 +172,14 @@ def map_or_build(
     if found is not None:
         return found[1]
     with show_progress(f"Decoding {os.path.basename(source.location)}", visible=show_bar) as progress:
-        store = build_store(source, folder, progress=progress)
+        store, _ = build_store(source, folder, progress=progress)
     return {key: _map_array(store, source, key) for key in source.arrays}
 
 
 def build_store(
     source: DecodedSource, folder: str | os.PathLike[str] | None = None, *, progress: Progress | None = None
-) -> DecodedStore:
-    """Return the store of a dataset, built if there is none; other processes that want it wait.
+) -> tuple[DecodedStore, bool]:
+    """Return the store of a dataset, built if there is none, and whether it was built; who else wants it waits.
 
     Files of older states of the dataset are removed, and what killed builders left.
 
@@ -200,15 +195,15 @@ def build_store(
     place = _folder_of(source, folder)
     found = map_store(source, folder)
     if found is not None:
-        return found[0]
+        return found[0], False
     with hold_lock(lock_of(place.parent)) as problem:
         if problem:
             raise OSError(_cannot(source, place, f"the folder cannot be written to: {problem}"))
         found = map_store(source, folder)
         if found is not None:
-            return found[0]
+            return found[0], False
         try:
-            return _build(source, place, progress)
+            return _build(source, place, progress), True
         except CorruptedDataError:
             raise
         except OSError as error:
@@ -221,30 +216,41 @@ def lock_of(place: Path) -> Path:
     return place.with_name(f"{place.name}.lock")
 
 
-def clear(place: Path) -> int:
-    """Remove the decoded files of a dataset in all its states; its lock must be held.
+def clear(place: Path, *, keep: Container[str] = ()) -> int:
+    """Remove decoded files of a dataset, and what killed builders left; its lock must be held.
 
     Files that a process has mapped stay until it ends: on Linux and macOS without their name, on Windows in their
     folder, which the next call removes.
+
+    Args:
+        place: Folder for the decoded files of the dataset, in all its states.
+        keep: Digests of the states that stay, as in the names of their folders.
 
     Returns:
         Bytes of the complete stores that were removed.
     """
     num_bytes = 0
     for folder in list(place.iterdir()) if place.is_dir() else []:
+        if folder.name in keep:
+            continue
         store = read_store(folder)
         try:
-            unfinished = folder
-            if not folder.name.startswith(_UNFINISHED_PREFIX):
-                unfinished = _new_folder(place)
-                os.replace(folder, unfinished)  # in one step, so that nobody finds half of it
-            num_bytes += store.num_bytes if store is not None else 0
-            shutil.rmtree(unfinished, ignore_errors=True)
+            _remove(folder)
         except OSError:  # in use, on Windows
             continue
+        num_bytes += 0 if store is None else store.num_bytes
     with suppress(OSError):
         place.rmdir()
     return num_bytes
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder under another name, so that nobody finds half of it."""
+    unfinished = folder
+    if not folder.name.startswith(_UNFINISHED_PREFIX):
+        unfinished = _new_folder(folder.parent)
+        os.replace(folder, unfinished)
+    shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _folder_of(source: DecodedSource, folder: str | os.PathLike[str] | None) -> Path:
@@ -258,7 +264,8 @@ def _new_folder(place: Path) -> Path:
 def _cannot(source: DecodedSource, place: Path, reason: str) -> str:
     return (
         f"the decoded files of {source.location!r} ({source.num_bytes / 1e6:,.0f} MB) cannot be kept in "
-        f"{place.parent} ({reason}); set {CACHE_DIR_ENV_KEY} to a folder with space, or name one as cache folder"
+        f"{place.parent} ({reason}); set {CACHE_DIR_ENV_KEY} to a folder with space, or name one "
+        "(cache_folder=, or --folder of l5kit cache)"
     )
 
 

@@ -18,19 +18,20 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def hold_lock(file: Path) -> Iterator[str]:
-    """Hold the lock of a file of the cache, and make its folder; others wait for it, also those of other processes.
+def hold_lock(file: Path, *, wait: bool = True) -> Iterator[str]:
+    """Hold a lock of the cache, which only one process holds at a time, and make its folder.
 
     Args:
         file: The lock file. A process that is killed gives the lock back; the file stays.
+        wait: Wait for whoever holds it.
 
     Yields:
-        Why nothing can be kept in the folder, or an empty text if the lock is held.
+        Why nothing can be kept in the folder (or that somebody holds the lock); an empty text if the lock is held.
     """
     lock, problem = FileLock(file), ""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
+        lock.acquire(timeout=-1 if wait else 0)
     except (OSError, NotImplementedError) as error:  # some network file systems know no locks
         problem = str(error)
     try:

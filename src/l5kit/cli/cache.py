@@ -1,0 +1,111 @@
+"""``l5kit cache``: decoded files of datasets, from which they are read fastest."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from l5kit.cli.options import JsonOption
+from l5kit.cli.output import print_facts, print_json, print_line, print_texts
+from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.decoded_store import stores_folder
+from l5kit.data.decoded_store_list import ListedStore, build_decoded_store, list_stores, prune_stores, remove_store
+from l5kit.data.progress import show_progress
+
+
+def cache(
+    path: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="PATH", help="Dataset folder, or one .zarr (folder or zip file) in it.", show_default=False
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Cache folder, in place of that of the user (or L5KIT_CACHE_DIR)."),
+    ] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="List what there is, of all datasets.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the decoded files of PATH.")] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove the decoded files of datasets that are gone or have changed.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Decode a dataset into files that are read fastest, and shared by all processes.
+
+    ChunkedDataset(PATH).open(cached="mmap") reads from them. They are made anew when the dataset has changed.
+    """
+    if show_list + remove + prune > 1:
+        raise typer.BadParameter("--list, --remove and --prune do not go together; give one of them")
+    if show_list or prune:
+        if path is not None:
+            raise typer.BadParameter("--list and --prune look at all datasets; leave PATH out")
+        _print_stores(list_stores(folder) if show_list else prune_stores(folder), folder, prune, as_json)
+        return
+    if path is None:
+        raise typer.BadParameter("PATH is missing: the dataset to decode; --list shows what is decoded already")
+    if remove:
+        _remove(path, folder, as_json)
+    else:
+        _build(find_dataset_files(path).dataset, folder, as_json)
+
+
+def _build(path: Path, folder: Path | None, as_json: bool) -> None:
+    with show_progress(f"Decoding {path.name}", visible=True) as progress:
+        store, is_new = build_decoded_store(path, cache_folder=folder, progress=progress)
+    rate = store.num_bytes / max(store.build_seconds, 1e-9)
+    facts: dict[str, Any] = {"folder": store.folder, "num_bytes": store.num_bytes, "is_new": is_new}
+    if as_json:
+        times = {"build_seconds": store.build_seconds, "bytes_per_second": rate}
+        print_json({"dataset": path, **facts, **times})
+        return
+    built = "Built now in" if is_new else "Built before in"
+    speed = f"{store.build_seconds:,.2f} s ({_megabytes(rate)}/s)"
+    print_facts(f"Decoded files of {path}", {"Folder": store.folder, "Size": _megabytes(store.num_bytes), built: speed})
+    print_line(
+        'To read from them: ChunkedDataset(path).open(cached="mmap"'
+        + ("" if folder is None else ", cache_folder=...")
+        + ")"
+    )
+
+
+def _remove(path: Path, folder: Path | None, as_json: bool) -> None:
+    dataset = find_dataset_files(path).dataset if path.exists() else path
+    stores = remove_store(dataset, cache_folder=folder)
+    num_bytes = sum(store.num_bytes for store in stores)
+    if as_json:
+        print_json({"dataset": dataset, "num_bytes": num_bytes, "removed": [store.folder for store in stores]})
+    else:
+        print_line(f"decoded files of {dataset} removed: {_megabytes(num_bytes)} in {stores[0].folder}")
+
+
+def _print_stores(listed: list[ListedStore], folder: Path | None, are_removed: bool, as_json: bool) -> None:
+    num_bytes, place = sum(item.store.num_bytes for item in listed), stores_folder(folder)
+    if as_json:
+        stores = [_as_json(item) for item in listed]
+        print_json({"folder": place, "num_bytes": num_bytes, "removed" if are_removed else "stores": stores})
+    elif not listed:
+        print_line(f"nothing to remove in {place}" if are_removed else f"no decoded files in {place}")
+    else:
+        title = f"{'Removed from' if are_removed else 'Decoded files in'} {place}: {_megabytes(num_bytes)}"
+        print_texts(title, ("Dataset", "Now", "Size", "Last use"), [_cells(item) for item in listed])
+
+
+def _cells(item: ListedStore) -> list[str]:
+    now = {"current": "as decoded", "changed": "changed since", "gone": "gone", "unknown": "out of reach"}[item.state]
+    return [item.store.source, now, _megabytes(item.store.num_bytes), _time_of(item)[:16].replace("T", " ")]
+
+
+def _as_json(item: ListedStore) -> dict[str, Any]:
+    store = item.store
+    facts = {"dataset": store.source, "state": item.state, "folder": store.folder, "num_bytes": store.num_bytes}
+    return facts | {"last_used": _time_of(item)}
+
+
+def _time_of(item: ListedStore) -> str:
+    return datetime.fromtimestamp(item.store.last_used).astimezone().isoformat(timespec="seconds")
+
+
+def _megabytes(num_bytes: float) -> str:
+    return f"{num_bytes / 1e6:,.1f} MB"
