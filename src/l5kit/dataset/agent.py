@@ -12,6 +12,7 @@ from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.filter import _get_label_filter
 from l5kit.data.record_sequence import RecordSequence, blocks_of, column_of
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.batching import SamplePlaces
 from l5kit.dataset.ego import EgoDataset, checked_index
 from l5kit.dataset.inclusion import AgentInclusion, InclusionRule
 from l5kit.dataset.mask_cache import load_or_compute_mask
@@ -116,6 +117,11 @@ class AgentDataset(EgoDataset):
         frame_index = int(np.searchsorted(self.cumulative_sizes_agents, row, side="right"))
         scene_index, state_index = self._locate_frame(frame_index)
         return self._make_item(index, scene_index, state_index, row)
+
+    def _locate(self, positions: Int64Array) -> SamplePlaces:
+        rows = self.agents_indices[positions]
+        frame_rows = np.searchsorted(self.cumulative_sizes_agents, rows, side="right")
+        return SamplePlaces.of_frames(frame_rows, self.cumulative_sizes, rows)
 
     def get_scene_dataset(self, scene_index: int) -> Self:
         """Return a dataset of the same class over a copy of one scene in memory, with the same agents of it.

@@ -3,18 +3,32 @@
 import copy
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
+import torch
+from numpy.typing import DTypeLike
 from torch.utils.data import Dataset, get_worker_info
 
-from l5kit._types import Int64Array
+from l5kit._types import Int64Array, NumericArray
 from l5kit.configs.parameters import RasterGeometry, SamplingParams, read_disable_traffic_light_faces
 from l5kit.data.filter import get_frames_slice_from_scenes
 from l5kit.data.record_sequence import RecordSequence, column_of, rows_of
 from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.batch_memory import Allocator, Memory, default_allocator
+from l5kit.dataset.batching import (
+    EGO_TRACK_ID,
+    BatchSampler,
+    LogArrays,
+    SamplePlaces,
+    cut_places,
+    describe_origin,
+    makes_its_samples_as_inherited,
+    take_rows,
+)
+from l5kit.dataset.sample_batch import SampleBatch
 from l5kit.dataset.utils import encode_fixed_length
 from l5kit.errors import (
     IndexOutOfRangeError,
@@ -27,8 +41,6 @@ from l5kit.kinematic.perturbation import Perturbation
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.agent_sampler import AgentSampler
-
-_EGO_TRACK_ID = -1
 
 
 class BaseEgoDataset(Dataset[dict[str, Any]]):
@@ -82,6 +94,36 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         """
         return self._make_item(index, *self._locate_frame(self._as_position(index)))
 
+    def __getitems__(self, indices: Sequence[int], *, out: SampleBatch | None = None) -> list[dict[str, Any]]:
+        """Return several samples at once, which is faster than one by one; torch's ``DataLoader`` calls this.
+
+        The samples are those that ``self[index]`` returns, as views of arrays that hold the whole batch. A subclass
+        with a ``__getitem__``, ``get_frame`` or sample function of its own makes them one by one.
+
+        Args:
+            indices: As for ``self[index]``.
+            out: A batch of this dataset that is not needed any more: its pictures are drawn over.
+
+        Raises:
+            IndexError: There is no such sample.
+            SampleError: A sample cannot be made; the cause is chained.
+        """
+        positions = np.array([self._as_position(index) for index in indices], dtype=np.int64)
+        sampler = self._batch_sampler()
+        if sampler is None or len(positions) == 0:
+            return [self[index] for index in indices]
+        try:
+            return self._make_batch(sampler, self._locate(positions), _allocator_of(out))
+        except Exception as error:
+            samples = [self[index] for index in indices]  # which says what is wrong with which sample
+            warnings.warn(
+                f"{self!r} made {len(samples)} samples one by one, since all at once failed "
+                f"({type(error).__name__}: {error})",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return samples
+
     def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> dict[str, Any]:
         """Return the sample of the AV or of an agent in a frame.
 
@@ -108,7 +150,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
             "scene_index": scene_index,
             "host_id": encode_fixed_length(str(scene["host"])),
             "timestamp": np.int64(frames[state_index]["timestamp"]),
-            "track_id": np.int64(_EGO_TRACK_ID if track_id is None else track_id),
+            "track_id": np.int64(EGO_TRACK_ID if track_id is None else track_id),
         }
 
     def _in_dataset_layout(self, sample: dict[str, Any]) -> dict[str, Any]:
@@ -148,6 +190,34 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self)} samples on {self.dataset.path or 'a log in memory'!r}>"
+
+    def _batch_sampler(self) -> BatchSampler | None:
+        """Return what makes batches of the samples that ``self[index]`` makes, if something does."""
+        sampler = self.sample_function
+        if not isinstance(sampler, BatchSampler) or not makes_its_samples_as_inherited(self):
+            return None
+        return sampler if sampler.makes_batches else None
+
+    def _locate(self, positions: Int64Array) -> SamplePlaces:
+        """Return where the samples at positions (B,) of this dataset lie in the log."""
+        return SamplePlaces.of_frames(positions, self.cumulative_sizes)
+
+    def _make_batch(self, sampler: BatchSampler, places: SamplePlaces, allocate: Allocator) -> SampleBatch:
+        self._seed_worker()
+        log = LogArrays.of(self.dataset, has_tl_faces=not read_disable_traffic_light_faces(self.cfg))
+        contexts = cut_places(log, places, sampler.steps)
+        track_ids = None if places.agent_rows is None else take_rows(log.agents, places.agent_rows)["track_id"]
+        origin = describe_origin(log, places, contexts, track_ids)
+        tensors: dict[str, torch.Tensor] = {}
+
+        def new_images(shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
+            memory = allocate(shape, dtype)
+            if memory.tensor is not None:
+                tensors["image"] = memory.tensor
+            return memory.array
+
+        columns = sampler.make_columns(contexts, track_ids, new_images)
+        return SampleBatch({"frame_index": places.state_indices} | columns | origin, tensors)
 
     def _over(self, dataset: ChunkedDataset) -> Self:
         """Return a copy of this object that reads another log."""
@@ -291,6 +361,24 @@ def _require_opened(dataset: Any) -> None:
 def _require_method(argument: str, value: object, method: str) -> None:
     if value is not None and not callable(getattr(value, method, None)):
         raise InvalidArgumentError(f"{argument} must have a method {method}(), or be None; got {value!r}")
+
+
+def _allocator_of(out: SampleBatch | None) -> Allocator:
+    """Return what gives the memory of pictures: that of ``out`` where it fits, if there is one."""
+    if out is None:
+        return default_allocator()
+
+    def allocate(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
+        images = out.columns["image"]
+        if images.shape[1:] != shape[1:] or len(images) < shape[0] or images.dtype != dtype:
+            raise InvalidArgumentError(
+                f"out holds pictures of shape {images.shape} and type {images.dtype}; this batch needs {shape} and "
+                f"{np.dtype(dtype)}: pass a batch of this dataset that is as large"
+            )
+        tensor = out.tensors.get("image")
+        return Memory(images[: shape[0]], None if tensor is None else tensor[: shape[0]])
+
+    return allocate
 
 
 def checked_index(argument: str, index: int, length: int) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Int64Array, NumericArray, RecordArray
-from l5kit.data.record_sequence import rows_of
+from l5kit.data.record_sequence import rows_of, whole_array
 from l5kit.data.window_rows import WindowRows, join_rows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
 from l5kit.sampling.slicing import as_step_size
@@ -178,8 +178,9 @@ def _rows_of_frames(
             f"{field} {[starts[wrong].item(), stops[wrong].item()]} of a frame does not lie within the {len(array)} "
             "rows of its array; run l5kit validate on the dataset and restore it from its source"
         )
-    if isinstance(array, np.ndarray):
-        return WindowRows([_read_only(array)], starts, stops)
+    whole = whole_array(array)
+    if whole is not None:
+        return WindowRows([_read_only(whole)], starts, stops)
     take = _gather if is_apart else _slice
     return take(array, starts, stops, strict=field == _AGENT_INTERVAL)
 
@@ -188,7 +189,8 @@ def _slice(array: Any, starts: Int64Array, stops: Int64Array, *, strict: bool) -
     """Return the rows of one window of adjacent frames: one slice of the array; ``strict`` as in ``rows_of``."""
     low, high = _filled_range(starts, stops)
     rows = _read_only(rows_of(array, slice(low, high), strict=strict))
-    return WindowRows([rows], starts.clip(low, high) - low, stops.clip(low, high) - low)
+    _count_from(low, high, starts, stops)
+    return WindowRows([rows], starts, stops)
 
 
 def _gather(array: Any, starts: Int64Array, stops: Int64Array, *, strict: bool) -> WindowRows:
@@ -270,6 +272,15 @@ def _filled_range(starts: Int64Array, stops: Int64Array) -> tuple[Any, Any]:
             if stops[context, frame] > starts[context, frame]:
                 low, high = min(low, starts[context, frame]), max(high, stops[context, frame])
     return (low, high) if high > 0 else (0, 0)
+
+
+@njit(nogil=True, cache=True)
+def _count_from(low: int, high: int, starts: Int64Array, stops: Int64Array) -> None:
+    """Count intervals (B, F) from ``low``; empty ones, which may lie anywhere, are brought within."""
+    for context in range(starts.shape[0]):
+        for frame in range(starts.shape[1]):
+            starts[context, frame] = min(max(starts[context, frame], low), high) - low
+            stops[context, frame] = min(max(stops[context, frame], low), high) - low
 
 
 def _read_only(rows: NumericArray) -> NumericArray:

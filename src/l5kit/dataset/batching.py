@@ -1,0 +1,148 @@
+"""From indices of a dataset to the contexts that a batch of samples is made of."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from l5kit._types import Int64Array, NumericArray, RecordArray, UInt8Array
+from l5kit.data.record_sequence import rows_of, whole_array
+from l5kit.data.records import TL_FACE_DTYPE
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.utils import encode_fixed_length
+from l5kit.errors import CorruptedDataError
+from l5kit.sampling.agent_sampler import NewImages
+from l5kit.sampling.context import Contexts, ContextSteps, CurrentFrames, cut_contexts, join_contexts
+
+EGO_TRACK_ID = -1
+"""Stands for the AV in ``track_id`` of a sample."""
+
+_OWN_PACKAGE = __name__.rpartition(".")[0]
+
+_MAKERS = ("__getitem__", "get_frame", "_make_item", "_in_dataset_layout", "_locate_frame", "_track_of_row", "_scene")
+"""Methods that decide what a sample is."""
+
+
+@runtime_checkable
+class BatchSampler(Protocol):
+    """A sample function that also makes batches."""
+
+    @property
+    def makes_batches(self) -> bool:
+        """Whether it does with its present parameters."""
+
+    @property
+    def steps(self) -> ContextSteps:
+        """Which frames belong to a sample."""
+
+    def make_columns(
+        self, contexts: Contexts, track_ids: NumericArray | None, new_images: NewImages
+    ) -> dict[str, NumericArray]:
+        """Return samples as one array for each key; see :meth:`l5kit.sampling.agent_sampler.AgentSampler`."""
+
+
+@dataclass(frozen=True)
+class SamplePlaces:
+    """Where B samples lie in a log.
+
+    Attributes:
+        scene_indices: Their scenes, (B,).
+        state_indices: Their frames, counted in the scenes, (B,).
+        agent_rows: Their agents, rows of the log's agents, (B,); None for the AV.
+    """
+
+    scene_indices: Int64Array
+    state_indices: Int64Array
+    agent_rows: Int64Array | None = None
+
+    @classmethod
+    def of_frames(
+        cls, frame_rows: Int64Array, end_frames: Int64Array, agent_rows: Int64Array | None = None
+    ) -> "SamplePlaces":
+        """Return the places of frames (B,) of a log whose scenes end at ``end_frames`` (S,)."""
+        scene_indices = np.searchsorted(end_frames, frame_rows, side="right")
+        first_frames = np.where(scene_indices > 0, end_frames[scene_indices - 1], 0)
+        return cls(scene_indices, frame_rows - first_frames, agent_rows)
+
+
+@dataclass(frozen=True)
+class LogArrays:
+    """The arrays of a log that samples are made of."""
+
+    scenes: Any
+    frames: Any
+    agents: Any
+    tl_faces: Any
+
+    @classmethod
+    def of(cls, dataset: ChunkedDataset, *, has_tl_faces: bool) -> "LogArrays":
+        """Return the arrays of a dataset, on demand without traffic light faces."""
+        tl_faces = dataset.tl_faces if has_tl_faces else np.empty(0, dtype=TL_FACE_DTYPE)
+        return cls(dataset.scenes, dataset.frames, dataset.agents, tl_faces)
+
+
+def makes_its_samples_as_inherited(dataset: object) -> bool:
+    """Return whether all methods that make samples are those of this package: no subclass or instance has its own."""
+    dataset_class: Any = type(dataset)
+    return not any(name in vars(dataset) or not _is_own(dataset_class, name) for name in _MAKERS)
+
+
+@functools.cache
+def _is_own(dataset_class: type[Any], method: str) -> bool:
+    owner = next(base for base in dataset_class.__mro__ if method in vars(base))
+    return owner.__module__.startswith(_OWN_PACKAGE)
+
+
+def cut_places(log: LogArrays, places: SamplePlaces, steps: ContextSteps) -> Contexts:
+    """Return the contexts of samples, without a copy of agents and faces where whole arrays lie in memory.
+
+    Raises:
+        CorruptedDataError: An interval of a scene or a frame reaches beyond its array.
+    """
+    bounds = take_rows(log.scenes, places.scene_indices)["frame_index_interval"]
+    starts, stops = np.ascontiguousarray(bounds[:, 0]), np.ascontiguousarray(bounds[:, 1])
+    rows = starts + places.state_indices
+    if (starts < 0).any() or (rows < starts).any() or (rows >= stops).any() or (stops > len(log.frames)).any():
+        raise CorruptedDataError("frame_index_interval of a scene does not fit its frames; run l5kit validate")
+    frames = whole_array(log.frames)
+    if frames is not None and whole_array(log.agents) is not None and whole_array(log.tl_faces) is not None:
+        return cut_contexts(CurrentFrames(frames, rows, starts, stops), log.agents, log.tl_faces, steps)
+    contexts = []
+    for start, stop, state_index in zip(starts.tolist(), stops.tolist(), places.state_indices.tolist(), strict=True):
+        current = CurrentFrames.of_scene(rows_of(log.frames, slice(start, stop), strict=True), state_index)
+        contexts.append(cut_contexts(current, log.agents, log.tl_faces, steps))
+    return join_contexts(contexts)
+
+
+def describe_origin(
+    log: LogArrays, places: SamplePlaces, contexts: Contexts, track_ids: NumericArray | None
+) -> dict[str, NumericArray]:
+    """Return what a dataset adds to samples: scene, host, time and track, one array for each key."""
+    hosts = take_rows(log.scenes, places.scene_indices)["host"]
+    tracks = np.full(len(places.scene_indices), EGO_TRACK_ID) if track_ids is None else track_ids
+    return {
+        "scene_index": places.scene_indices,
+        "host_id": np.array([_encoded_host(str(host)) for host in hosts]),
+        "timestamp": contexts.history_frames["timestamp"][:, 0].astype(np.int64),
+        "track_id": tracks.astype(np.int64),
+    }
+
+
+def take_rows(array: Any, rows: Int64Array) -> RecordArray:
+    """Return copies of rows (B,) of an array of a dataset.
+
+    Raises:
+        CorruptedDataError: A file is missing.
+    """
+    whole = whole_array(array)
+    if whole is not None:
+        return whole[rows]
+    return np.concatenate([rows_of(array, slice(row, row + 1), strict=True) for row in rows.tolist()])
+
+
+@functools.lru_cache(maxsize=1024)
+def _encoded_host(host: str) -> UInt8Array:
+    encoded = encode_fixed_length(host)
+    encoded.setflags(write=False)
+    return encoded

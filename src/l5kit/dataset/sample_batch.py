@@ -1,0 +1,71 @@
+"""Samples that lie side by side in the arrays of one batch."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils.data import default_collate
+
+from l5kit._types import NumericArray
+
+_PYTHON_SCALARS = frozenset({"frame_index", "scene_index", "yaw"})
+"""Keys whose values are Python numbers in a sample."""
+
+_ALIASES = {"world_to_image": "raster_from_world"}
+"""Keys whose values are those of another key."""
+
+
+class SampleBatch(list[dict[str, Any]]):
+    """The samples of a batch: dictionaries whose values are views of the arrays of the batch.
+
+    Args:
+        columns: One array for each key of a sample, (B, ...).
+        tensors: Tensors that own the memory of some of the arrays.
+
+    Attributes:
+        columns: As above.
+        tensors: As above.
+    """
+
+    def __init__(self, columns: dict[str, NumericArray], tensors: dict[str, torch.Tensor] | None = None) -> None:
+        keys = list(columns)
+        super().__init__(
+            dict(zip(keys, values, strict=True)) for values in zip(*map(_values, columns.items()), strict=True)
+        )
+        for alias, key in _ALIASES.items():
+            if alias in columns and key in columns:
+                for sample in self:
+                    sample[alias] = sample[key]
+        self.columns = columns
+        self.tensors = tensors or {}
+        self._handed_out = [tuple(sample.values()) for sample in self]
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether the samples still are what was handed out: the values of arrays may have changed, nothing else."""
+        return len(self) == len(self._handed_out) and all(
+            len(sample) == len(values) and all(map(operator.is_, sample.values(), values))
+            for sample, values in zip(self, self._handed_out, strict=True)
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+
+def _values(column: tuple[str, NumericArray]) -> list[Any]:
+    key, array = column
+    return array.tolist() if key in _PYTHON_SCALARS else list(array)
+
+
+def collate(samples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    """Return samples as one dictionary of tensors, (B, ...), as torch's ``default_collate`` does.
+
+    The samples of a batch that a dataset made at once are not copied: the tensors share their memory.
+
+    Args:
+        samples: Samples with the same keys.
+    """
+    if not isinstance(samples, SampleBatch) or not samples.is_untouched:
+        return dict(default_collate(list(samples)))
+    return {key: samples.tensors.get(key, torch.from_numpy(column)) for key, column in samples.columns.items()}
