@@ -200,3 +200,25 @@ def test_workers_read_the_same_rows(mapped, made, method):
     assert [worker.exitcode for worker in workers] == [0, 0]
     expected = {name: getattr(made, name).tobytes() for name in ARRAYS}
     assert received == [expected, expected]
+
+
+def anonymous_megabytes():
+    for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
+        if line.startswith("Anonymous:"):
+            return int(line.split()[1]) / 1024
+    raise LookupError("no figure for anonymous memory")
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="only Linux tells")
+def test_reading_all_rows_takes_no_memory_of_the_process(tmp_path):
+    agents = np.zeros(400_000, dtype=random_dataset(np.random.default_rng(0)).agents.dtype)
+    agents["track_id"] = np.arange(len(agents))
+    ChunkedDataset.in_memory(agents=agents).save(tmp_path / "large.zarr")
+    size_mb, total = agents.nbytes / 2**20, int(agents["track_id"].sum())
+    assert size_mb > 40
+    del agents
+    array = ChunkedDataset(tmp_path / "large.zarr").open(cached="mmap").agents
+    before = anonymous_megabytes()
+    views = [array.rows(start, start + 100, strict=True) for start in range(0, len(array), 100)]
+    assert sum(int(rows["track_id"].sum()) for rows in views) == total
+    assert anonymous_megabytes() - before < size_mb / 4
