@@ -14,9 +14,9 @@ from l5kit.errors import CorruptedDataError, ReadOnlyDatasetError
 class MappedArray(RecordSequence):
     """One array of a dataset in a decoded ``.npy`` file, mapped into memory and never changed.
 
-    Reading follows NumPy, as in the other arrays of a dataset: ``array[10:20]`` is a copy; :meth:`rows`,
-    :attr:`whole` and ``np.asarray(array)`` are read-only views of the file. Pages are read when they are touched, and all processes that map
-    the file share them. Pickled, it holds the path of the file, which is mapped anew where it is unpickled.
+    Reading follows NumPy, as in the other arrays of a dataset: ``array[10:20]`` is a copy; :meth:`rows`, :attr:`whole`
+    and ``np.asarray(array)`` are read-only views of the file. Pages are read when they are touched, and all processes
+    that map the file share them. Pickled, it holds the path of the file, which is mapped anew where it is unpickled.
 
     Args:
         file: The ``.npy`` file.
