@@ -1,3 +1,4 @@
+import shutil
 import threading
 from pathlib import Path
 
@@ -153,7 +154,57 @@ def test_all_arrays_of_a_dataset_share_one_bounded_cache(folder, num_chunks):
     dataset.agents[:]
     cache = dataset.agents._cache
     assert cache is dataset.frames._cache
-    assert cache.num_bytes == sum(chunk.nbytes for chunk in cache._chunks.values()) <= size
+    is_joined = num_chunks == 4
+    assert cache.num_bytes == (dataset.agents.nbytes if is_joined else sum(map(len_in_bytes, cache._chunks.values())))
+    assert cache.num_bytes <= size
+
+
+def len_in_bytes(chunk):
+    return chunk.nbytes
+
+
+def test_an_array_that_fits_into_the_cache_needs_no_copy_across_chunks(folder, agents):
+    array = ChunkedDataset(folder).open().agents
+    rows = array.rows(5, 16)
+    assert not rows.flags.owndata
+    assert not rows.flags.writeable
+    assert np.shares_memory(rows, array.rows(6, 7))
+    np.testing.assert_array_equal(rows, agents[5:16])
+
+
+def test_only_the_chunks_that_are_asked_for_are_decoded(folder, monkeypatch):
+    array = ChunkedDataset(folder).open().agents
+    read = []
+    monkeypatch.setattr(array, "_read_chunk", lambda index: read.append(index) or np.zeros(7, array.dtype))
+    array.rows(8, 13)
+    array.rows(0, 1)
+    array.rows(8, 13)
+    array.whole_with(np.array([6, 3]), np.array([8, 3]))
+    assert read == [1, 0]
+
+
+def test_whole_rows_hold_the_ranges_that_are_asked_for(folder, agents):
+    array = ChunkedDataset(folder).open().agents
+    whole = array.whole_with(np.array([2, 15, 20]), np.array([9, 16, 20]))
+    assert whole.shape == agents.shape
+    for rows in (slice(2, 9), slice(15, 16)):
+        np.testing.assert_array_equal(whole[rows], agents[rows])
+
+
+@pytest.mark.parametrize("options", [{"cached": False}, {"cache_size_bytes": 1000}, {"mode": "r+"}])
+def test_an_array_that_does_not_fit_or_may_change_is_kept_by_chunks(folder, options, tmp_path):
+    path = tmp_path / "copy.zarr"
+    shutil.copytree(folder, path)
+    array = ChunkedDataset(str(path)).open(**options).agents
+    assert array.whole_with(np.array([0]), np.array([9])) is None
+
+
+def test_room_that_was_set_apart_stays_so():
+    cache = ChunkCache(max_bytes=250)
+    assert cache.reserve(200)
+    assert not cache.reserve(51)
+    cache.put(("agents", 0), np.zeros(60, dtype=np.uint8))
+    assert (cache.num_bytes, len(cache)) == (200, 0)
 
 
 def test_threads_may_read_at_once(folder, agents):

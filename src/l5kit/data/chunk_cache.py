@@ -36,6 +36,15 @@ class ChunkCache:
                 self._chunks.move_to_end(key)
         return chunk
 
+    def reserve(self, num_bytes: int) -> bool:
+        """Set part of the size apart for good, for rows kept elsewhere; return whether there is room for it."""
+        if os.getpid() != self._process:
+            self._make_lock()
+        with self._lock:
+            has_room = self.num_bytes + num_bytes <= self.max_bytes
+            self.num_bytes += num_bytes if has_room else 0
+        return has_room
+
     def put(self, key: tuple[str, int], chunk: NumericArray) -> None:
         """Keep a chunk, unless it is larger than the whole cache."""
         if chunk.nbytes > self.max_bytes:
@@ -46,7 +55,7 @@ class ChunkCache:
             self._remove(key)
             self._chunks[key] = chunk
             self.num_bytes += chunk.nbytes
-            while self.num_bytes > self.max_bytes:
+            while self.num_bytes > self.max_bytes and self._chunks:
                 _, oldest = self._chunks.popitem(last=False)
                 self.num_bytes -= oldest.nbytes
 

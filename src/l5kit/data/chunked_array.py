@@ -1,13 +1,15 @@
 """Arrays of records that read whole chunks once and answer from the decoded ones.
 
 One access through zarr-python 3 costs about a millisecond, whatever its size. :class:`ChunkedArray` therefore reads a
-chunk as a whole when it first needs it and keeps it decoded, in a cache bounded in bytes.
+chunk as a whole when it first needs it and keeps it decoded, in a cache bounded in bytes. The chunks of an array that
+fits into the cache as a whole are decoded into one array, so that rows of several chunks need no copy.
 """
 
 import copy
 import hashlib
 import os
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import zarr
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
-from l5kit._types import NumericArray
+from l5kit._types import Int64Array, NumericArray
 from l5kit.data.chunk_cache import ChunkCache
 from l5kit.data.record_sequence import RecordSequence, require_within
 from l5kit.data.stores import describe_file, is_process_memory, location_of, store_signature
@@ -51,6 +53,9 @@ class ChunkedArray(RecordSequence):
         self._length = int(array.shape[0])
         self._chunk_length = int(array.chunks[0])
         self._process = os.getpid()
+        self._joined = (
+            _JoinedChunks(self._length, self.dtype, self._chunk_length) if _fits(array, self.dtype, cache) else None
+        )
 
     def __len__(self) -> int:
         return self._length
@@ -74,6 +79,10 @@ class ChunkedArray(RecordSequence):
         if stop <= start:
             return np.empty(0, dtype=self.dtype)
         first, last = start // self._chunk_length, (stop - 1) // self._chunk_length
+        if self._joined is not None:
+            for index in range(first, last + 1):
+                self._chunk(index, strict)
+            return self._joined.rows[start:stop]
         offset = first * self._chunk_length
         if first == last:
             view: NumericArray = self._chunk(first, strict)[start - offset : stop - offset]
@@ -86,12 +95,32 @@ class ChunkedArray(RecordSequence):
         rows.setflags(write=False)
         return rows
 
+    def whole_with(self, starts: Int64Array, stops: Int64Array, *, strict: bool = False) -> NumericArray | None:
+        """Return an array in which the given ranges of rows are decoded, if the whole array fits into the cache."""
+        if self._joined is None:
+            return None
+        if strict or not self._joined.is_complete:
+            for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+                for index in range(start // self._chunk_length, -(-stop // self._chunk_length) if stop > start else 0):
+                    self._chunk(index, strict)
+        return self._joined.rows
+
     def _block_of(self, row: int) -> tuple[int, NumericArray]:
         index = row // self._chunk_length
         return index * self._chunk_length, self._chunk(index, False)
 
     def _chunk(self, index: int, strict: bool) -> NumericArray:
         """Return the decoded rows of a chunk, read-only."""
+        joined = self._joined
+        chunk = self._cached_chunk(index) if joined is None else joined.chunk(index, self._read_chunk)
+        if strict and index in self._missing:
+            raise CorruptedDataError(
+                f"chunk file {self.chunk_file(index)} is missing, but rows of it are used; "
+                "restore it from the source of the dataset (l5kit validate lists all such files)"
+            )
+        return chunk
+
+    def _cached_chunk(self, index: int) -> NumericArray:
         last_index, chunk = self._last
         if chunk is None or index != last_index:
             chunk = self._cache.get((self.name, index))
@@ -99,11 +128,6 @@ class ChunkedArray(RecordSequence):
                 chunk = self._read_chunk(index)
                 self._cache.put((self.name, index), chunk)
             self._last = (index, chunk)
-        if strict and index in self._missing:
-            raise CorruptedDataError(
-                f"chunk file {self.chunk_file(index)} is missing, but rows of it are used; "
-                "restore it from the source of the dataset (l5kit validate lists all such files)"
-            )
         return chunk
 
     def _read_chunk(self, index: int) -> NumericArray:
@@ -282,9 +306,45 @@ class ChunkedArray(RecordSequence):
         return f"<{type(self).__name__} {self.name!r}: {self._length} rows of {self.dtype.itemsize} bytes>"
 
 
+class _JoinedChunks:
+    """The decoded chunks of an array, side by side; the memory of a chunk is taken when it is decoded.
+
+    Args:
+        length: Rows of the array.
+        dtype: Type of its records.
+        chunk_length: Rows of a chunk.
+
+    Attributes:
+        rows: All rows, read-only; those of chunks that were never asked for mean nothing.
+    """
+
+    def __init__(self, length: int, dtype: np.dtype[Any], chunk_length: int) -> None:
+        self._chunk_length = chunk_length
+        self._writable_rows = np.empty(length, dtype=dtype)
+        self._is_decoded = np.zeros(-(-length // chunk_length), np.bool_)
+        self.is_complete = False
+        self.rows = self._writable_rows.view()
+        self.rows.setflags(write=False)
+
+    def chunk(self, index: int, read: Callable[[int], NumericArray]) -> NumericArray:
+        """Return the rows of a chunk, read if they are not there yet; two threads may both read it, to the same end."""
+        start = index * self._chunk_length
+        if not self._is_decoded[index]:
+            decoded = read(index)
+            self._writable_rows[start : start + len(decoded)] = decoded
+            self._is_decoded[index] = True
+            self.is_complete = bool(self._is_decoded.all())
+        return self.rows[start : start + self._chunk_length]
+
+
 def _are_tuples(values: Any) -> bool:
     """Return whether values are a record as a tuple, or a list of such (also an empty one)."""
     return isinstance(values, tuple) or (isinstance(values, list) and all(isinstance(row, tuple) for row in values))
+
+
+def _fits(array: Any, dtype: np.dtype[Any], cache: ChunkCache) -> bool:
+    """Return whether all rows of an array that nobody changes have room in the cache, which is then set apart."""
+    return bool(array.read_only) and cache.reserve(int(array.shape[0]) * dtype.itemsize)
 
 
 def _with_empty_chunks_written(array: Any) -> Any:

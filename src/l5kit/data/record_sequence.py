@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from l5kit._types import NumericArray
+from l5kit._types import Int64Array, NumericArray
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
 
 ROWS_PER_BLOCK = 65_536
@@ -47,6 +47,16 @@ class RecordSequence(ABC):
     def whole(self) -> NumericArray | None:
         """All rows as one read-only array, where they lie in one piece in memory; else None."""
         return None
+
+    def whole_with(self, starts: Int64Array, stops: Int64Array, *, strict: bool = False) -> NumericArray | None:  # noqa: ARG002
+        """Return :attr:`whole`, or a read-only array of all rows in which only ranges of rows mean something.
+
+        Args:
+            starts: First row of each range, within the array.
+            stops: End row of each range.
+            strict: As in :meth:`rows`.
+        """
+        return self.whole
 
     @property
     def shape(self) -> tuple[int]:
@@ -179,6 +189,20 @@ def whole_array(array: Any) -> NumericArray | None:
     if isinstance(array, RecordSequence):
         return array.whole
     return np.asarray(array) if isinstance(array, np.ndarray) else None
+
+
+def whole_array_with(array: Any, starts: Int64Array, stops: Int64Array, *, strict: bool = False) -> NumericArray | None:
+    """Return :func:`whole_array`, or a read-only array of all rows in which only ranges of rows mean something.
+
+    Args:
+        array: NumPy array, or array of an opened dataset.
+        starts: First row of each range, (B,), within the array.
+        stops: End row of each range, (B,).
+        strict: Raise a ``CorruptedDataError`` where files are missing.
+    """
+    if isinstance(array, RecordSequence):
+        return array.whole_with(starts, stops, strict=strict)
+    return whole_array(array)
 
 
 def rows_of(array: Any, rows: slice, *, strict: bool = False) -> NumericArray:

@@ -57,7 +57,9 @@ class RecycledMemory:
         if num_bytes < _SMALLEST_RECYCLED_BYTES:
             return Memory(np.empty(shape, dtype))
         block = self._take(num_bytes)
-        lease: Any = (ctypes.c_char * num_bytes).from_buffer(block.data)  # an object that goes when the last view has gone
+        lease: Any = (ctypes.c_char * num_bytes).from_buffer(
+            block.data
+        )  # an object that goes when the last view has gone
         weakref.finalize(lease, self._put, block).atexit = False
         return Memory(np.frombuffer(lease, np.uint8).view(dtype).reshape(shape))
 

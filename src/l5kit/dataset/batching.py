@@ -7,13 +7,14 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from l5kit._types import Int64Array, NumericArray, RecordArray, UInt8Array
-from l5kit.data.record_sequence import rows_of, whole_array
+from l5kit.data.record_sequence import rows_of, whole_array_with
 from l5kit.data.records import TL_FACE_DTYPE
+from l5kit.data.window_rows import join_rows
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.utils import encode_fixed_length
 from l5kit.errors import CorruptedDataError
 from l5kit.sampling.agent_sampler import NewImages
-from l5kit.sampling.context import Contexts, ContextSteps, CurrentFrames, cut_contexts, join_contexts
+from l5kit.sampling.context import Contexts, ContextSteps, CurrentFrames, cut_contexts
 
 EGO_TRACK_ID = -1
 """Stands for the AV in ``track_id`` of a sample."""
@@ -105,14 +106,21 @@ def cut_places(log: LogArrays, places: SamplePlaces, steps: ContextSteps) -> Con
     rows = starts + places.state_indices
     if (starts < 0).any() or (rows < starts).any() or (rows >= stops).any() or (stops > len(log.frames)).any():
         raise CorruptedDataError("frame_index_interval of a scene does not fit its frames; run l5kit validate")
-    frames = whole_array(log.frames)
-    if frames is not None and whole_array(log.agents) is not None and whole_array(log.tl_faces) is not None:
-        return cut_contexts(CurrentFrames(frames, rows, starts, stops), log.agents, log.tl_faces, steps)
-    contexts = []
-    for start, stop, state_index in zip(starts.tolist(), stops.tolist(), places.state_indices.tolist(), strict=True):
-        current = CurrentFrames.of_scene(rows_of(log.frames, slice(start, stop), strict=True), state_index)
-        contexts.append(cut_contexts(current, log.agents, log.tl_faces, steps))
-    return join_contexts(contexts)
+    frames = whole_array_with(log.frames, starts, stops, strict=True)
+    current = (
+        CurrentFrames(frames, rows, starts, stops) if frames is not None else _copy_scenes(log, rows, starts, stops)
+    )
+    return cut_contexts(current, log.agents, log.tl_faces, steps)
+
+
+def _copy_scenes(log: LogArrays, rows: Int64Array, starts: Int64Array, stops: Int64Array) -> CurrentFrames:
+    """Return the current frames ``rows`` among copies of their scenes."""
+    scenes = [
+        rows_of(log.frames, slice(*bounds), strict=True) for bounds in zip(starts.tolist(), stops.tolist(), strict=True)
+    ]
+    ends = np.cumsum(stops - starts)
+    shift = ends - stops
+    return CurrentFrames(join_rows(scenes), rows + shift, starts + shift, ends)
 
 
 def describe_origin(
@@ -135,7 +143,7 @@ def take_rows(array: Any, rows: Int64Array) -> RecordArray:
     Raises:
         CorruptedDataError: A file is missing.
     """
-    whole = whole_array(array)
+    whole = whole_array_with(array, rows, rows + 1, strict=True)
     if whole is not None:
         return whole[rows]
     return np.concatenate([rows_of(array, slice(row, row + 1), strict=True) for row in rows.tolist()])

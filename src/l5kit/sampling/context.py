@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Int64Array, NumericArray, RecordArray
-from l5kit.data.record_sequence import rows_of, whole_array
+from l5kit.data.record_sequence import rows_of, whole_array_with
 from l5kit.data.window_rows import WindowRows, join_rows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
 from l5kit.sampling.slicing import as_step_size
@@ -104,7 +104,7 @@ def cut_contexts(current: CurrentFrames, agents: Any, tl_faces: Any, steps: Cont
     """Return the frames around the current ones and their rows, without copying the rows where possible.
 
     Args:
-        current: The current frames. More than one need agents and faces as NumPy arrays.
+        current: The current frames.
         agents: All agents, a NumPy array or an array of a dataset.
         tl_faces: All traffic light faces likewise; may be empty, whatever the intervals say.
         steps: Which frames around them.
@@ -131,31 +131,13 @@ def cut_contexts(current: CurrentFrames, agents: Any, tl_faces: Any, steps: Cont
     return Contexts(history, future, num_history, num_future, agent_rows, face_rows)
 
 
-def join_contexts(contexts: list[Contexts]) -> Contexts:
-    """Return contexts of the same steps as one batch, with the rows of each in an array of its own."""
-    return Contexts(
-        np.concatenate([part.history_frames for part in contexts]),
-        np.concatenate([part.future_frames for part in contexts]),
-        np.concatenate([part.num_history for part in contexts]),
-        np.concatenate([part.num_future for part in contexts]),
-        _join_rows([part.agents for part in contexts]),
-        _join_rows([part.tl_faces for part in contexts]),
-    )
-
-
 def rebase_intervals(frames: RecordArray, *, agents: WindowRows, tl_faces: WindowRows) -> None:
     """Make the intervals of frames (F,) point into their rows, strung together in the order of time."""
     for field, rows in ((_AGENT_INTERVAL, agents), (_FACE_INTERVAL, tl_faces)):
         if field in (frames.dtype.names or ()):
-            low, high = _filled_range(rows.starts, rows.stops)
-            frames[field] = np.stack([rows.starts[0], rows.stops[0]], axis=1).clip(low, high) - low
-
-
-def _join_rows(parts: list[WindowRows]) -> WindowRows:
-    arrays = [array for part in parts for array in part.arrays]
-    starts = np.concatenate([part.starts for part in parts])
-    stops = np.concatenate([part.stops for part in parts])
-    return WindowRows(arrays, starts, stops)
+            starts, stops = rows.starts.copy(), rows.stops.copy()
+            _count_from(*_filled_ranges(starts, stops), starts, stops)
+            frames[field] = np.stack([starts[0], stops[0]], axis=1)
 
 
 def _rows_of_frames(
@@ -178,30 +160,32 @@ def _rows_of_frames(
             f"{field} {[starts[wrong].item(), stops[wrong].item()]} of a frame does not lie within the {len(array)} "
             "rows of its array; run l5kit validate on the dataset and restore it from its source"
         )
-    whole = whole_array(array)
+    strict = field == _AGENT_INTERVAL
+    lows, highs = _filled_ranges(starts, stops)
+    whole = (
+        None if is_apart and not isinstance(array, np.ndarray) else whole_array_with(array, lows, highs, strict=strict)
+    )
     if whole is not None:
         return WindowRows([_read_only(whole)], starts, stops)
-    take = _gather if is_apart else _slice
-    return take(array, starts, stops, strict=field == _AGENT_INTERVAL)
+    if is_apart:
+        arrays = [_gather(array, *window, strict=strict) for window in zip(starts, stops, strict=True)]
+    else:
+        arrays = [
+            rows_of(array, slice(*bounds), strict=strict) for bounds in zip(lows.tolist(), highs.tolist(), strict=True)
+        ]
+        _count_from(lows, highs, starts, stops)
+    return WindowRows([_read_only(rows) for rows in arrays], starts, stops)
 
 
-def _slice(array: Any, starts: Int64Array, stops: Int64Array, *, strict: bool) -> WindowRows:
-    """Return the rows of one window of adjacent frames: one slice of the array; ``strict`` as in ``rows_of``."""
-    low, high = _filled_range(starts, stops)
-    rows = _read_only(rows_of(array, slice(low, high), strict=strict))
-    _count_from(low, high, starts, stops)
-    return WindowRows([rows], starts, stops)
-
-
-def _gather(array: Any, starts: Int64Array, stops: Int64Array, *, strict: bool) -> WindowRows:
-    """Return the rows of one window of frames that may lie apart: a copy of their rows, in the order of time."""
-    order = np.argsort(starts[0], kind="stable").tolist()
-    parts = [rows_of(array, slice(int(starts[0, i]), int(stops[0, i])), strict=strict) for i in order]
+def _gather(array: Any, starts: Int64Array, stops: Int64Array, *, strict: bool) -> RecordArray:
+    """Return copies of the rows of frames (F,) that may lie apart, in the order of time, and count in these."""
+    order = np.argsort(starts, kind="stable").tolist()
+    parts = [rows_of(array, slice(int(starts[i]), int(stops[i])), strict=strict) for i in order]
     end = 0
     for i, part in zip(order, parts, strict=True):
-        starts[0, i], stops[0, i] = end, end + len(part)
+        starts[i], stops[i] = end, end + len(part)
         end += len(part)
-    return WindowRows([_read_only(join_rows(parts))], starts, stops)
+    return join_rows(parts)
 
 
 @njit(nogil=True, cache=True)
@@ -264,20 +248,24 @@ def _collect_intervals(
 
 
 @njit(nogil=True, cache=True)
-def _filled_range(starts: Int64Array, stops: Int64Array) -> tuple[Any, Any]:
-    """Return the first row and the end row of all intervals (B, F) that are not empty; twice 0 if all are."""
-    low, high = np.iinfo(np.int64).max, 0
+def _filled_ranges(starts: Int64Array, stops: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return the first row and the end row of all intervals (B, F) of each context that are not empty, or twice 0."""
+    lows, highs = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
     for context in range(starts.shape[0]):
+        low, high = np.iinfo(np.int64).max, 0
         for frame in range(starts.shape[1]):
             if stops[context, frame] > starts[context, frame]:
                 low, high = min(low, starts[context, frame]), max(high, stops[context, frame])
-    return (low, high) if high > 0 else (0, 0)
+        if high > 0:
+            lows[context], highs[context] = low, high
+    return lows, highs
 
 
 @njit(nogil=True, cache=True)
-def _count_from(low: int, high: int, starts: Int64Array, stops: Int64Array) -> None:
-    """Count intervals (B, F) from ``low``; empty ones, which may lie anywhere, are brought within."""
+def _count_from(lows: Int64Array, highs: Int64Array, starts: Int64Array, stops: Int64Array) -> None:
+    """Count the intervals (B, F) of each context from its low; empty ones, which may lie anywhere, come within."""
     for context in range(starts.shape[0]):
+        low, high = lows[context], highs[context]
         for frame in range(starts.shape[1]):
             starts[context, frame] = min(max(starts[context, frame], low), high) - low
             stops[context, frame] = min(max(stops[context, frame], low), high) - low
