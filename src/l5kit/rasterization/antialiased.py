@@ -1,0 +1,481 @@
+"""Anti-aliased polygons and lines, bit for bit as OpenCV draws them, for kernels that draw without Python in between.
+
+The method is that of OpenCV's ``fillPoly`` and ``polylines`` with ``lineType=cv2.LINE_AA``, ``shift=9`` and 8-bit
+pictures (Apache-2.0, modules/imgproc/src/drawing.cpp): a line is clipped at the border of the picture and drawn three
+pixels wide with weights by the distance from its middle; a polygon gets such lines as outline, at whole rows, and then
+its rows are filled between the edges. Three things differ from OpenCV, none of them in the bits: pictures are planes,
+weighted means come from a table per colour, and the edges of a polygon are sorted row by row.
+
+Inside, positions are 65,536ths of a pixel. Along its longer extent a line has a position p, across it q.
+"""
+
+from typing import Final
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Int32Array, Int64Array, UInt8Array
+
+_SHIFT: Final = 16
+_ONE: Final = 1 << _SHIFT
+_POINT_SHIFT: Final = 9
+"""Fractional bits of the points that are handed in."""
+
+_SLOPE_WEIGHTS: Final = np.array(
+    [181, 181, 181, 182, 182, 183, 184, 185, 187, 188, 190, 192, 194, 196, 198, 201]
+    + [203, 206, 209, 211, 214, 218, 221, 224, 227, 231, 235, 238, 242, 246, 250, 254]
+    + [256] * 32,
+    dtype=np.int64,
+)
+"""Weight of a line in 256ths by its slope in 32nds: the steeper, the more of it lies in each step."""
+
+_DISTANCE_WEIGHTS: Final = np.array(
+    [168, 177, 185, 194, 202, 210, 218, 224, 231, 236, 241, 246, 249, 252, 254, 254]
+    + [254, 254, 252, 249, 246, 241, 236, 231, 224, 218, 210, 202, 194, 185, 177, 168]
+    + [158, 149, 140, 131, 122, 114, 105, 97, 89, 82, 75, 68, 62, 56, 50, 45]
+    + [40, 36, 32, 28, 25, 22, 19, 16, 14, 12, 11, 9, 8, 7, 5, 5],
+    dtype=np.int64,
+)
+"""Weight of a pixel in 256ths by its distance from a line in 32nds of a pixel; half of one at index 16."""
+
+_WEIGHT_TRIPLES: Final = (
+    _DISTANCE_WEIGHTS[32:] | _DISTANCE_WEIGHTS[:32] << 20 | _DISTANCE_WEIGHTS[:31:-1] << 40  # before, on, after
+)
+"""Weights of the three pixels across a line by its position in the middle one, 20 bits for each."""
+
+_FULL: Final = 255
+"""Index into a row of paint; on 0 it gives the colour itself."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def fill_polygons(planes: UInt8Array, points: Int32Array, starts: Int64Array, color: UInt8Array) -> None:
+    """Fill contours by the even-odd rule over all of them together, with anti-aliased outlines.
+
+    Mixing the paint costs more than a small polygon: for many polygons call :func:`fill_polygons_with`.
+
+    Args:
+        planes: Drawn into, C-contiguous, shape (channels, height, width).
+        points: Column and row in 512ths of a pixel, shape (P, 2).
+        starts: First point of each contour and the end of the last one, shape (N + 1,).
+        color: Shape (channels,).
+    """
+    if len(starts):
+        scratch = np.empty(scratch_size(starts[-1] - starts[0], planes.shape[1]), np.int64)
+        fill_polygons_with(planes, points, starts, mix_paint(color), scratch)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def draw_polyline(planes: UInt8Array, points: Int32Array, closed: bool, color: UInt8Array) -> None:
+    """Draw an anti-aliased line that is one pixel thick.
+
+    Mixing the paint costs more than a short line: for many lines call :func:`draw_polyline_with`.
+
+    Args:
+        planes: Drawn into, C-contiguous, shape (channels, height, width).
+        points: Column and row in 512ths of a pixel, shape (P, 2).
+        closed: Whether the last point is joined to the first one.
+        color: Shape (channels,).
+    """
+    draw_polyline_with(planes, points, closed, mix_paint(color))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def mix_paint(color: UInt8Array) -> UInt8Array:
+    """Return what becomes of a value under a colour for every weight.
+
+    Args:
+        color: Shape (channels,).
+
+    Returns:
+        Shape (channels, 256, 256), by the value before and the weight in 256ths. The weighted mean is taken twice.
+    """
+    paint = np.empty((len(color), 256, 256), np.uint8)
+    for channel in range(len(color)):
+        for value in range(256):
+            for weight in range(256):
+                share = np.int32(color[channel]) * np.int32(weight) + np.int32(127)
+                rest = np.int32(256) - np.int32(weight)
+                once = (np.int32(value) * rest + share) >> np.int32(8)
+                paint[channel, value, weight] = (once * rest + share) >> np.int32(8)
+    return paint
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def scratch_size(num_points: int, height: int) -> int:
+    """Return how many int64 :func:`fill_polygons_with` may need for so many points in planes of so many rows.
+
+    These are, one after the other: a number for each row, four numbers for each edge, a crossing of each edge with each
+    row. Only what a polygon uses is touched.
+    """
+    return num_points * (height + 4) + height
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def fill_polygons_with(
+    planes: UInt8Array, points: Int32Array, starts: Int64Array, paint: UInt8Array, scratch: Int64Array
+) -> None:
+    """Do what :func:`fill_polygons` does with ready paint and memory, so that a small polygon costs little.
+
+    Args:
+        planes: Drawn into, C-contiguous, shape (channels, height, width).
+        points: Column and row in 512ths of a pixel, shape (P, 2).
+        starts: First point of each contour and the end of the last one, shape (N + 1,); points before the first and
+            after the last one are not looked at.
+        paint: From :func:`mix_paint`, shape (channels, 256, 256).
+        scratch: Overwritten, at least :func:`scratch_size` of the points of these contours long.
+    """
+    if planes.size == 0:
+        return
+    pixels, flat_paint, height = _flatten(planes), _flatten(paint), planes.shape[1]
+    scratch[:height] = 0
+    num_edges, low, high = 0, height, 0
+    for contour in range(len(starts) - 1):
+        first, last = starts[contour], starts[contour + 1]
+        if last <= first:
+            continue
+        x0, row0 = _scale(points[last - 1, 0]), _round(points[last - 1, 1])
+        for point in range(first, last):
+            x1, row1 = _scale(points[point, 0]), _round(points[point, 1])
+            _draw_line(pixels, planes.shape, flat_paint, x0, row0 << _SHIFT, x1, row1 << _SHIFT)
+            top, bottom = max(min(row0, row1), 0), min(max(row0, row1), height)
+            if top < bottom:
+                _add_edge(scratch, height, num_edges, x0, row0, x1, row1)
+                num_edges += 1
+                low, high = min(low, top), max(high, bottom)
+            x0, row0 = x1, row1
+    _cross_rows(scratch, height, num_edges, low, high)
+    _fill_rows(pixels, planes.shape, flat_paint, scratch, height + 4 * num_edges, low, high)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def draw_polyline_with(planes: UInt8Array, points: Int32Array, closed: bool, paint: UInt8Array) -> None:
+    """Do what :func:`draw_polyline` does with ready paint.
+
+    Args:
+        planes: Drawn into, C-contiguous, shape (channels, height, width).
+        points: Column and row in 512ths of a pixel, shape (P, 2).
+        closed: Whether the last point is joined to the first one.
+        paint: From :func:`mix_paint`, shape (channels, 256, 256).
+    """
+    if planes.size == 0 or len(points) == 0:
+        return
+    pixels, flat_paint = _flatten(planes), _flatten(paint)
+    before = len(points) - 1 if closed else 0
+    x0, y0 = _scale(points[before, 0]), _scale(points[before, 1])
+    for point in range(0 if closed else 1, len(points)):
+        x1, y1 = _scale(points[point, 0]), _scale(points[point, 1])
+        _draw_line(pixels, planes.shape, flat_paint, x0, y0, x1, y1)
+        x0, y0 = x1, y1
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _flatten(array: UInt8Array) -> UInt8Array:
+    """Return a flat view; reshaping costs as much as drawing a short line."""
+    flat: UInt8Array = np.frombuffer(array, np.uint8)
+    return flat
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _scale(coordinate: int) -> int:
+    return int(np.int64(coordinate)) << (_SHIFT - _POINT_SHIFT)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _round(coordinate: int) -> int:
+    return (int(np.int64(coordinate)) + (1 << _POINT_SHIFT >> 1)) >> _POINT_SHIFT
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _divide(dividend: int, divisor: int) -> int:
+    """Return a quotient cut off toward zero; exact for dividends below 2**52, and faster than integer division."""
+    return int(np.float64(dividend) / np.float64(divisor))
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _add_edge(scratch: Int64Array, height: int, edge: int, x0: int, row0: int, x1: int, row1: int) -> None:
+    """Write an edge: x in its first visible row, change of x per row, first row, end of its rows; count it there."""
+    above = min(row0, row1)
+    top, bottom = max(above, 0), min(max(row0, row1), height)
+    x_per_row = _divide(x1 - x0, row1 - row0)
+    at = height + 4 * edge
+    scratch[np.uint64(at)] = (x0 if row0 < row1 else x1) + (top - above) * x_per_row
+    scratch[np.uint64(at + 1)] = x_per_row
+    scratch[np.uint64(at + 2)] = top
+    scratch[np.uint64(at + 3)] = bottom
+    scratch[np.uint64(top)] += 1
+    if bottom < height:
+        scratch[np.uint64(bottom)] -= 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _cross_rows(scratch: Int64Array, height: int, num_edges: int, low: int, high: int) -> None:
+    """Write the x of all edges of each row one after the other; leave where each row's end at the head of scratch."""
+    num_crossings, begin = 0, height + 4 * num_edges
+    for row in range(low, high):
+        num_crossings += scratch[np.uint64(row)]
+        scratch[np.uint64(row)] = begin
+        begin += num_crossings
+    for edge in range(num_edges):
+        at = height + 4 * edge
+        x, x_per_row = scratch[np.uint64(at)], scratch[np.uint64(at + 1)]
+        for row in range(scratch[np.uint64(at + 2)], scratch[np.uint64(at + 3)]):
+            slot = scratch[np.uint64(row)]
+            scratch[np.uint64(slot)] = x
+            scratch[np.uint64(row)] = slot + 1
+            x += x_per_row
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _fill_rows(
+    pixels: UInt8Array,
+    shape: tuple[int, int, int],
+    paint: UInt8Array,
+    scratch: Int64Array,
+    begin: int,
+    low: int,
+    high: int,
+) -> None:
+    """Fill between every first and second x of each row; ``begin`` is where those of the first row begin."""
+    for row in range(low, high):
+        end = scratch[np.uint64(row)]
+        if end - begin == 2:
+            x0, x1 = scratch[np.uint64(begin)], scratch[np.uint64(begin + 1)]
+            _fill_span(pixels, shape, paint, row, min(x0, x1), max(x0, x1))
+        else:
+            _sort(scratch, begin, end)
+            for i in range(begin, end - 1, 2):
+                _fill_span(pixels, shape, paint, row, scratch[np.uint64(i)], scratch[np.uint64(i + 1)])
+        begin = end
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _sort(values: Int64Array, begin: int, end: int) -> None:
+    for i in range(begin + 1, end):
+        value = values[np.uint64(i)]
+        j = i
+        while j > begin and values[np.uint64(j - 1)] > value:
+            values[np.uint64(j)] = values[np.uint64(j - 1)]
+            j -= 1
+        values[np.uint64(j)] = value
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _fill_span(pixels: UInt8Array, shape: tuple[int, int, int], paint: UInt8Array, row: int, x0: int, x1: int) -> None:
+    """Fill the pixels of a row whose position lies from x0 to x1, both included."""
+    channels, height, width = shape
+    left, right = max((x0 + _ONE - 1) >> _SHIFT, 0), min((x1 >> _SHIFT) + 1, width)
+    for channel in range(channels if left < right else 0):
+        at = (channel * height + row) * width
+        _fill_bytes(pixels, at + left, at + right, paint[np.uint64(channel << 16 | _FULL)])
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _fill_bytes(pixels: UInt8Array, begin: int, end: int, value: int) -> None:
+    """Fill one byte or more in overlapping runs of fixed length, which are single stores."""
+    if end - begin >= 16:
+        for i in range(begin, end - 16, 16):
+            _fill_run(pixels, i, 16, value)
+        _fill_run(pixels, end - 16, 16, value)
+    elif end - begin >= 8:
+        _fill_run(pixels, begin, 8, value)
+        _fill_run(pixels, end - 8, 8, value)
+    elif end - begin >= 4:
+        _fill_run(pixels, begin, 4, value)
+        _fill_run(pixels, end - 4, 4, value)
+    else:
+        pixels[np.uint64(begin)] = value
+        pixels[np.uint64((begin + end) >> 1)] = value
+        pixels[np.uint64(end - 1)] = value
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _fill_run(pixels: UInt8Array, begin: int, length: int, value: int) -> None:
+    for i in range(length):
+        pixels[np.uint64(begin + i)] = value
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _outside(x: int, y: int, width: int, height: int) -> int:
+    """Return bits for: left of, right of, above and below a picture, whose size is a position too."""
+    return (x < 0) | (x >= width) << 1 | (y < 0) << 2 | (y >= height) << 3
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _share(along: int, rise: int, run: int) -> int:
+    return int(np.float64(along) * np.float64(rise) / np.float64(run))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _clip(x0: int, y0: int, x1: int, y1: int, width: int, height: int) -> tuple[bool, int, int, int, int]:
+    """Return whether any of a line may be seen, and its ends moved to the border: rows first, the start first."""
+    side0, side1 = _outside(x0, y0, width, height), _outside(x1, y1, width, height)
+    if side0 & side1:
+        return False, x0, y0, x1, y1
+    if side0 & 12:
+        border = 0 if side0 < 8 else height - 1
+        x0 += _share(border - y0, x1 - x0, y1 - y0)
+        y0 = border
+    if side1 & 12:
+        border = 0 if side1 < 8 else height - 1
+        x1 += _share(border - y1, x1 - x0, y1 - y0)
+        y1 = border
+    side0, side1 = _outside(x0, y0, width, height), _outside(x1, y1, width, height)
+    if side0 & side1:
+        return False, x0, y0, x1, y1
+    if side0:
+        border = 0 if side0 == 1 else width - 1
+        y0 += _share(border - x0, y1 - y0, x1 - x0)
+        x0 = border
+    if side1:
+        border = 0 if side1 == 1 else width - 1
+        y1 += _share(border - x1, y1 - y0, x1 - x0)
+        x1 = border
+    return True, x0, y0, x1, y1
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _draw_line(
+    pixels: UInt8Array, shape: tuple[int, int, int], paint: UInt8Array, x0: int, y0: int, x1: int, y1: int
+) -> None:
+    channels, height, width = shape
+    side0 = _outside(x0, y0, width << _SHIFT, height << _SHIFT)
+    side1 = _outside(x1, y1, width << _SHIFT, height << _SHIFT)
+    if side0 & side1:
+        return
+    if side0 | side1:
+        is_seen, x0, y0, x1, y1 = _clip(x0, y0, x1, y1, width << _SHIFT, height << _SHIFT)
+        if not is_seen:
+            return
+    is_flat = abs(x1 - x0) > abs(y1 - y0)
+    p0 = x0 if is_flat else y0
+    p1 = x1 if is_flat else y1
+    q0 = y0 if is_flat else x0
+    q1 = y1 if is_flat else x1
+    is_back = p1 < p0
+    p_low = p1 if is_back else p0
+    p_high = p0 if is_back else p1
+    q_low = q1 if is_back else q0
+    q_high = q0 if is_back else q1
+    p_size = width if is_flat else height
+    q_size = height if is_flat else width
+    p_stride = 1 if is_flat else width
+    q_stride = width if is_flat else 1
+    _walk(pixels, paint, channels, height * width, p_low, q_low, p_high, q_high, p_size, q_size, p_stride, q_stride)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _end_weights(p0: int, p1: int, num_steps: int, weight: int) -> tuple[int, int, int, int]:
+    """Return the weights of a line in its first two and its last two steps, by 16ths of the pixels it begins in."""
+    i, j = (p0 >> 9) & 0x78, (p1 >> 9) & 0x78
+    begin, end = ((0x78 - i) | 4) * weight, (j | 4) * weight
+    of_two = (((j - i) & 0x78 | 4) * weight >> 8) & 0x1FF
+    of_three = (((j - i) + 0x80 | 4) * weight >> 8) & 0x1FF
+    first = of_two if num_steps == 1 else (begin >> 8) & 0x1FF
+    second = (begin + (weight << 7) >> 8) & 0x1FF
+    last_but_one = of_two if num_steps == 1 else of_three if num_steps == 2 else (end + (weight << 7) >> 8) & 0x1FF
+    last = of_two if num_steps == 1 else (end >> 8) & 0x1FF
+    return first, second, last_but_one, last
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _walk(
+    pixels: UInt8Array,
+    paint: UInt8Array,
+    channels: int,
+    plane_size: int,
+    p0: int,
+    q0: int,
+    p1: int,
+    q1: int,
+    p_size: int,
+    q_size: int,
+    p_stride: int,
+    q_stride: int,
+) -> None:
+    """Draw a clipped line pixel by pixel along p."""
+    q_per_step = _divide((q1 - q0) << _SHIFT, (p1 - p0) | 1)
+    slope = (q_per_step >> (_SHIFT - 5)) & 0x3F
+    usual = _SLOPE_WEIGHTS[np.uint64(slope ^ 0x3F if q_per_step < 0 else slope)]
+    p, p_end = p0 >> _SHIFT, (p1 + _ONE) >> _SHIFT
+    num_steps = p_end - p
+    weight, second, last_but_one, last = _end_weights(p0, p1 + _ONE, num_steps, usual)
+    q = q0 + (q_per_step * -(p0 & (_ONE - 1)) >> _SHIFT) + (_ONE >> 1)
+    q_low, q_high = min(q, q + num_steps * q_per_step), max(q, q + num_steps * q_per_step)
+    is_inside = q_low >= _ONE and q_high < (q_size - 1) << _SHIFT and p_end < p_size
+    at = p * p_stride
+    if is_inside and channels == 1:
+        for _ in range(num_steps - 1):
+            _dab_1(pixels, paint, at, q, q_stride, weight)
+            weight, second = second, usual
+            at += p_stride
+            q += q_per_step
+        _dab_1(pixels, paint, at, q, q_stride, last_but_one)
+        _dab_1(pixels, paint, at + p_stride, q + q_per_step, q_stride, last)
+    elif is_inside and channels == 3:
+        for _ in range(num_steps - 1):
+            _dab_3(pixels, paint, plane_size, at, q, q_stride, weight)
+            weight, second = second, usual
+            at += p_stride
+            q += q_per_step
+        _dab_3(pixels, paint, plane_size, at, q, q_stride, last_but_one)
+        _dab_3(pixels, paint, plane_size, at + p_stride, q + q_per_step, q_stride, last)
+    else:
+        for step in range(min(num_steps + 1, p_size - p)):
+            if step >= num_steps - 1:
+                weight = last if step == num_steps else last_but_one
+            _dab_checked(pixels, paint, channels, plane_size, at, q, (q_size, q_stride), weight)
+            weight, second = second, usual
+            at += p_stride
+            q += q_per_step
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _dab_1(pixels: UInt8Array, paint: UInt8Array, at: int, q: int, stride: int, weight: int) -> None:
+    weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (_SHIFT - 5)) & 31)]
+    at += (q >> _SHIFT) * stride
+    _blend(pixels, paint, at - stride, weights >> 8 & 0xFF)
+    _blend(pixels, paint, at, weights >> 28 & 0xFF)
+    _blend(pixels, paint, at + stride, weights >> 48 & 0xFF)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _dab_3(pixels: UInt8Array, paint: UInt8Array, plane_size: int, at: int, q: int, stride: int, weight: int) -> None:
+    weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (_SHIFT - 5)) & 31)]
+    at += (q >> _SHIFT) * stride
+    _blend_3(pixels, paint, plane_size, at - stride, weights >> 8 & 0xFF)
+    _blend_3(pixels, paint, plane_size, at, weights >> 28 & 0xFF)
+    _blend_3(pixels, paint, plane_size, at + stride, weights >> 48 & 0xFF)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _dab_checked(
+    pixels: UInt8Array,
+    paint: UInt8Array,
+    channels: int,
+    plane_size: int,
+    at: int,
+    q: int,
+    size_and_stride: tuple[int, int],
+    weight: int,
+) -> None:
+    """Do the same for any number of channels and for lines that reach over the border of the picture."""
+    weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (_SHIFT - 5)) & 31)] >> 8
+    size, stride = size_and_stride
+    for pixel in range((q >> _SHIFT) - 1, (q >> _SHIFT) + 2):
+        if 0 <= pixel < size:
+            for channel in range(channels):
+                _blend(pixels, paint, channel * plane_size + at + pixel * stride, channel << 16 | weights & 0xFF)
+        weights >>= 20
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _blend(pixels: UInt8Array, paint: UInt8Array, at: int, channel_and_weight: int) -> None:
+    i = np.uint64(at)
+    pixels[i] = paint[np.uint64(np.int64(pixels[i]) << 8 | channel_and_weight)]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _blend_3(pixels: UInt8Array, paint: UInt8Array, plane_size: int, at: int, weight: int) -> None:
+    _blend(pixels, paint, at, weight)
+    _blend(pixels, paint, at + plane_size, 1 << 16 | weight)
+    _blend(pixels, paint, at + 2 * plane_size, 2 << 16 | weight)

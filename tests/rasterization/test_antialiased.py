@@ -1,0 +1,247 @@
+import zlib
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from l5kit.rasterization.antialiased import (
+    draw_polyline,
+    draw_polyline_with,
+    fill_polygons,
+    fill_polygons_with,
+    mix_paint,
+    scratch_size,
+)
+from l5kit.rasterization.subpixel import CV2_SUB_VALUES
+
+HEIGHT, WIDTH = 61, 83
+COLORS = {1: (255,), 2: (40, 200), 3: (17, 17, 31)}
+NUM_SHAPES = 400
+
+Shape = list[np.ndarray]
+Maker = Callable[[np.random.Generator], Shape]
+
+
+def to_units(points_px: np.ndarray) -> np.ndarray:
+    return np.clip(points_px * 512.0, -(2.0**30), 2.0**30).astype(np.int32)
+
+
+def make_polygon(size_px: float) -> Maker:
+    def make(rng: np.random.Generator) -> Shape:
+        center_px = rng.uniform((0, 0), (WIDTH, HEIGHT))
+        return [
+            to_units(center_px + rng.uniform(-size_px, size_px, (rng.integers(1, 9), 2)))
+            for _ in range(rng.integers(1, 4))
+        ]
+
+    return make
+
+
+def make_boxes(rng: np.random.Generator) -> Shape:
+    corners = np.array([(-1, -1), (-1, 1), (1, 1), (1, -1)]) * rng.uniform((2, 1), (9, 4))
+    yaws = rng.uniform(-np.pi, np.pi, rng.integers(1, 8)) * (rng.random() < 0.8)
+    return [
+        to_units(corners @ [(np.cos(yaw), np.sin(yaw)), (-np.sin(yaw), np.cos(yaw))] + rng.uniform(-10, 95, 2))
+        for yaw in yaws
+    ]
+
+
+def make_lane(rng: np.random.Generator) -> Shape:
+    yaws = rng.uniform(-np.pi, np.pi) + np.linspace(0, rng.uniform(-1.5, 1.5), 20)
+    directions = np.stack([np.cos(yaws), np.sin(yaws)], -1)
+    middle_px = rng.uniform(-40, 120, 2) + np.cumsum(directions, axis=0) * rng.uniform(0.2, 6)
+    aside = directions[:, ::-1] * (1, -1) * rng.uniform(1, 5)
+    return [to_units(np.concatenate([middle_px + aside, (middle_px - aside)[::-1]]))]
+
+
+def make_on_grid(rng: np.random.Generator) -> Shape:
+    return [to_units(rng.integers(-4, 90, (rng.integers(1, 7), 2)).astype(float)) for _ in range(rng.integers(1, 3))]
+
+
+def make_upright(rng: np.random.Generator) -> Shape:
+    (left, right), (top, bottom) = rng.uniform(-20, 100, (2, 2))
+    return [to_units(np.array([(left, top), (right, top), (right, bottom), (left, bottom)]))]
+
+
+def make_degenerate(rng: np.random.Generator) -> Shape:
+    ends = rng.uniform(-10, 90, (2, 2))
+    return [to_units(np.repeat(ends, rng.integers(1, 4), axis=0)), to_units(np.repeat(ends[:1], 3, axis=0))]
+
+
+def make_outside(rng: np.random.Generator) -> Shape:
+    return [to_units(rng.uniform(0, 60, (5, 2)) + rng.choice([-70, -30, 60, 85], 2))]
+
+
+MAKERS: dict[str, Maker] = {
+    "tiny": make_polygon(0.8),
+    "small": make_polygon(6),
+    "large": make_polygon(60),
+    "larger than the picture": make_polygon(2000),
+    "boxes": make_boxes,
+    "lanes": make_lane,
+    "whole pixels": make_on_grid,
+    "upright": make_upright,
+    "degenerate": make_degenerate,
+    "outside": make_outside,
+}
+
+
+def join(contours: Shape) -> tuple[np.ndarray, np.ndarray]:
+    return np.concatenate(contours), np.cumsum([0, *map(len, contours)])
+
+
+def to_picture(planes: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(planes.transpose(1, 2, 0))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3])
+@pytest.mark.parametrize("name", MAKERS)
+def test_polygons_and_lines_drawn_one_over_another_have_the_bits_of_opencv(name: str, channels: int) -> None:
+    rng = np.random.default_rng(zlib.crc32(name.encode()) + channels)
+    planes = rng.integers(0, 256, (channels, HEIGHT, WIDTH), np.uint8)
+    for number in range(NUM_SHAPES):
+        if number % 50 == 0:
+            planes[:] = 0 if number % 100 else 255
+        color = np.array(COLORS[channels] if number % 2 else rng.integers(0, 256, channels), np.uint8)
+        contours = MAKERS[name](rng)
+        picture, before = to_picture(planes), planes.copy()
+        if number % 3:
+            fill_polygons(planes, *join(contours), color)
+            # OpenCV knows anti-aliasing for one, three and four channels only
+            for channel in range(channels):
+                plane = np.ascontiguousarray(picture[..., channel])
+                cv2.fillPoly(plane, contours, (int(color[channel]),), **CV2_SUB_VALUES)
+                picture[..., channel] = plane
+        else:
+            is_closed = bool(rng.integers(2))
+            draw_polyline(planes, contours[0], is_closed, color)
+            for channel in range(channels):
+                plane = np.ascontiguousarray(picture[..., channel])
+                cv2.polylines(plane, contours[:1], is_closed, (int(color[channel]),), **CV2_SUB_VALUES)
+                picture[..., channel] = plane
+        assert_array_equal(planes.transpose(1, 2, 0), picture, err_msg=f"{number}: {contours} on {before[:, 0, 0]}")
+
+
+@pytest.mark.parametrize("name", ["boxes", "lanes"])
+def test_three_channels_have_the_bits_of_one_call_of_opencv(name: str) -> None:
+    rng = np.random.default_rng(5)
+    planes = np.full((3, HEIGHT, WIDTH), 255, np.uint8)
+    picture = to_picture(planes)
+    for _ in range(NUM_SHAPES):
+        color, contours = rng.integers(0, 256, 3, np.uint8), MAKERS[name](rng)
+        fill_polygons(planes, *join(contours), color)
+        cv2.fillPoly(picture, contours, color.tolist(), **CV2_SUB_VALUES)
+        draw_polyline(planes, contours[0], True, color)
+        cv2.polylines(picture, contours[:1], True, color.tolist(), **CV2_SUB_VALUES)
+        assert_array_equal(planes, picture.transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (2, 3), (3, 200)], ids=str)
+def test_pictures_of_few_rows_or_columns(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(9)
+    for _ in range(NUM_SHAPES):
+        plane = np.zeros((1, *shape), np.uint8)
+        expected = plane[0].copy()
+        points = to_units(rng.uniform(-5, 45, (4, 2)))
+        fill_polygons(plane, *join([points]), np.array([255], np.uint8))
+        cv2.fillPoly(expected, [points], (255,), **CV2_SUB_VALUES)
+        draw_polyline(plane, points[::-1], False, np.array([90], np.uint8))
+        cv2.polylines(expected, [points[::-1]], False, (90,), **CV2_SUB_VALUES)
+        assert_array_equal(plane[0], expected)
+
+
+def test_a_level_line_spreads_over_three_rows() -> None:
+    plane = np.zeros((1, 7, 9), np.uint8)
+    draw_polyline(plane, np.array([(1, 3), (7, 3)], np.int32) * 512, False, np.array([255], np.uint8))
+    # weights 181 * 40, 181 * 254 and 181 * 45 over 256 are 28, 179 and 31; the mean with 255 is taken twice
+    twice = [((255 * a + 127 >> 8) * (256 - a) + 255 * a + 127) >> 8 for a in (28, 179, 31)]
+    assert_array_equal(plane[0, 2:5, 4], twice)
+    assert twice == [53, 232, 58]
+    assert not plane[0, :2].any()
+    assert not plane[0, 5:].any()
+
+
+def test_two_overlapping_squares_cancel() -> None:
+    square = np.array([(-10, -10), (10, -10), (10, 10), (-10, 10)])
+    plane = np.zeros((1, 100, 100), np.uint8)
+    points, starts = join([((square + 50) * 512).astype(np.int32), ((square + 60) * 512).astype(np.int32)])
+    fill_polygons(plane, points, starts, np.array([255], np.uint8))
+    assert [plane[0, i, i] for i in (45, 55, 65, 30, 80)] == [255, 0, 255, 0, 0]
+
+
+def test_recorded_picture() -> None:
+    """The bits of OpenCV 4.14 and 5.0, so that a later OpenCV does not change ours unseen."""
+    steps = np.arange(40)
+    planes = np.full((3, 48, 64), 255, np.uint8)
+    for number, color in enumerate([(17, 17, 31), (255, 217, 82), (0, 255, 0)]):
+        columns = (steps * 7919 * (number + 3)) % 40961 - 4000
+        rows = (steps * 104729 * (number + 5)) % 32771 - 4000
+        points = np.stack([columns, rows], -1).astype(np.int32)
+        fill_polygons(planes, points[:9], np.array([0, 4, 9]), np.array(color, np.uint8))
+        draw_polyline(planes, points[9:15], number == 1, np.array(color[::-1], np.uint8))
+    assert zlib.crc32(planes.tobytes()) == 0x6EC0A8E5
+
+
+def test_ready_paint_and_used_scratch_change_nothing() -> None:
+    rng = np.random.default_rng(1)
+    color = np.array(COLORS[3], np.uint8)
+    paint = mix_paint(color)
+    lanes = [make_lane(rng)[0] for _ in range(30)]
+    points, starts = join(lanes)
+    scratch = rng.integers(-(2**62), 2**62, scratch_size(40, HEIGHT))
+    planes, expected = np.full((2, 3, HEIGHT, WIDTH), 255, np.uint8)
+    for index, lane in enumerate(lanes):
+        fill_polygons_with(planes, points, starts[index : index + 2], paint, scratch)
+        fill_polygons(expected, lane, np.array([0, 40]), color)
+        draw_polyline_with(planes, lane[:20], False, paint)
+        draw_polyline(expected, lane[:20], False, color)
+    assert (expected != 255).any()
+    assert_array_equal(planes, expected)
+
+
+def test_paint_ends_in_the_colour_and_begins_in_the_value_before() -> None:
+    every = np.arange(256, dtype=np.uint8)
+    paint = mix_paint(every)
+    assert_array_equal(paint[:, :, 0], np.broadcast_to(every, (256, 256)))
+    assert_array_equal(paint[:, 0, 255], every)
+    assert_array_equal(paint[every, every], np.broadcast_to(every[:, None], (256, 256)))
+
+
+@pytest.mark.parametrize("scale_px", [1e3, 1e5, 2.0**21])
+def test_points_far_outside_change_nothing_around_the_picture(scale_px: float) -> None:
+    rng = np.random.default_rng(3)
+    memory = np.full((5, HEIGHT, WIDTH), 77, np.uint8)
+    color = np.array(COLORS[3], np.uint8)
+    for _ in range(200):
+        points = to_units(rng.uniform(-scale_px, scale_px, (6, 2)))
+        fill_polygons(memory[1:4], points, np.array([0, 3, 6]), color)
+        draw_polyline(memory[1:4], points, True, color)
+    assert (memory[[0, 4]] == 77).all()
+    assert (memory[1:4] != 77).any()
+
+
+@pytest.mark.parametrize("shape", [(1, 0, 5), (3, 5, 0), (1, 4, 6)], ids=str)
+def test_nothing_to_draw_or_nothing_to_draw_on(shape: tuple[int, int, int]) -> None:
+    planes = np.full(shape, 9, np.uint8)
+    color = np.zeros(shape[0], np.uint8)
+    no_points = np.empty((0, 2), np.int32)
+    for starts in ([], [0], [0, 0, 0]):
+        fill_polygons(planes, no_points, np.array(starts, np.int64), color)
+    draw_polyline(planes, no_points, True, color)
+    draw_polyline(planes, np.array([(900, 900)], np.int32), False, color)
+    assert (planes == 9).all()
+    fill_polygons(planes, np.array([(-9, -9), (4000, 0), (900, 4000)], np.int32), np.array([0, 3]), color)
+    assert planes.size == 0 or (planes != 9).any()
+
+
+def test_arguments_are_not_changed() -> None:
+    points, starts = join(make_boxes(np.random.default_rng(2)))
+    color = np.array([255], np.uint8)
+    for array in (points, starts, color):
+        array.setflags(write=False)
+    planes = np.zeros((1, HEIGHT, WIDTH), np.uint8)
+    fill_polygons(planes, points, starts, color)
+    draw_polyline(planes, points, True, color)
+    assert planes.any()
