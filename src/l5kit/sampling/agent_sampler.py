@@ -2,19 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpy.typing import DTypeLike
 
 from l5kit._types import NumericArray
 from l5kit.configs.parameters import SamplingParams
+from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.errors import UnsupportedValueError
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
-from l5kit.sampling.agent_sampling import generate_agent_sample
-from l5kit.sampling.context import Contexts, ContextSteps
+from l5kit.sampling.context import Contexts, ContextSteps, CurrentFrames, cut_contexts
 from l5kit.sampling.sample_columns import (
     StepTimes,
     Targets,
@@ -23,7 +25,10 @@ from l5kit.sampling.sample_columns import (
     find_av,
     perturb_contexts,
     sample_columns,
+    sample_of,
+    track_not_found,
 )
+from l5kit.sampling.tracks import as_track_ids
 
 NewImages = Callable[[tuple[int, ...], DTypeLike], NumericArray]
 
@@ -47,38 +52,41 @@ class AgentSampler:
     def __call__(
         self, state_index: int, frames: Any, agents: Any, tl_faces: Any, selected_track_id: int | None = None
     ) -> dict[str, Any]:
-        """Return a sample; see :func:`l5kit.sampling.agent_sampling.generate_agent_sample`."""
-        return generate_agent_sample(
-            state_index,
-            frames,
-            agents,
-            tl_faces,
-            selected_track_id,
-            self.render_context,
-            self.params.history_num_frames,
-            self.params.future_num_frames,
-            self.params.step_time_s,
-            self.params.filter_agents_threshold,
-            self.rasterizer,
-            self.perturbation,
-            self.params.history_step_size,
-            self.params.future_step_size,
-        )
+        """Return one sample; arguments, result and errors as in :func:`l5kit.sampling.generate_agent_sample`."""
+        tl_faces = np.empty(0, dtype=TL_FACE_DTYPE) if tl_faces is None else tl_faces
+        contexts = cut_contexts(CurrentFrames.of_scene(frames, state_index), agents, tl_faces, self.steps)
+        track_ids = self._as_track_ids(contexts, selected_track_id)
+        if self.makes_batches:
+            sample = sample_of(self.make_columns(contexts, track_ids, np.empty), 0)
+            if "image" in sample:
+                sample["image"] = sample["image"].transpose(1, 2, 0)
+        else:
+            targets = self._perturb_and_find(contexts, track_ids)
+            picture = {"image": self._draw_single(contexts, targets)}
+            sample = picture | sample_of(self._columns(contexts, targets), 0)
+        return {"frame_index": state_index} | sample
 
     @property
     def makes_batches(self) -> bool:
         """Whether :meth:`make_columns` can be used: it cannot with a rasterizer that draws only single windows."""
         return self.rasterizer is None or (
-            isinstance(self.rasterizer, PlanarRasterizer) and self.rasterizer.draws_planes
+            hasattr(self.rasterizer, "rasterize_windows")
+            and isinstance(self.rasterizer, PlanarRasterizer)
+            and self.rasterizer.draws_planes
         )
 
-    @property
+    @cached_property
     def steps(self) -> ContextSteps:
         """Which frames belong to a sample."""
         params = self.params
         return ContextSteps(
             params.history_num_frames, params.future_num_frames, params.history_step_size, params.future_step_size
         )
+
+    @cached_property
+    def _times(self) -> StepTimes:
+        step_time_s = self.params.step_time_s
+        return StepTimes(step_time_s * self.params.history_step_size, step_time_s * self.params.future_step_size)
 
     def make_columns(
         self, contexts: Contexts, track_ids: NumericArray | None, new_images: NewImages
@@ -96,21 +104,30 @@ class AgentSampler:
         Raises:
             TrackNotFoundError: An agent is not in its current frame or does not pass the label filter.
         """
-        perturb_contexts(contexts, self.perturbation)
-        targets = self._find_targets(contexts, track_ids)
+        targets = self._perturb_and_find(contexts, track_ids)
         images = {} if self.rasterizer is None else {"image": self._draw(contexts, targets, new_images)}
-        times = StepTimes(
-            self.params.step_time_s * self.params.history_step_size,
-            self.params.step_time_s * self.params.future_step_size,
-        )
-        return images | sample_columns(contexts, targets, render_context=self.render_context, times=times)
+        return images | self._columns(contexts, targets)
 
-    def _find_targets(self, contexts: Contexts, track_ids: NumericArray | None) -> Targets:
+    def _as_track_ids(self, contexts: Contexts, track_id: int | None) -> NumericArray | None:
+        """Return one track in the type of the agents' field; None for the AV."""
+        if track_id is None:
+            return None
+        track_ids = as_track_ids(contexts.agents.dtype, track_id)
+        if track_ids is None:
+            raise track_not_found(track_id, -1, self.params.filter_agents_threshold)
+        return track_ids
+
+    def _perturb_and_find(self, contexts: Contexts, track_ids: NumericArray | None) -> Targets:
+        perturb_contexts(contexts, self.perturbation)
         if track_ids is None:
             return find_av(contexts)
         return find_agents(contexts, track_ids, self.params.filter_agents_threshold)
 
+    def _columns(self, contexts: Contexts, targets: Targets) -> dict[str, NumericArray]:
+        return sample_columns(contexts, targets, render_context=self.render_context, times=self._times)
+
     def _draw(self, contexts: Contexts, targets: Targets, new_images: NewImages) -> NumericArray:
+        """Return the pictures (B, C, H, W)."""
         rasterizer = self.rasterizer
         if not isinstance(rasterizer, PlanarRasterizer):
             raise UnsupportedValueError(f"{rasterizer!r} draws no batches; make the samples one by one")
@@ -118,3 +135,18 @@ class AgentSampler:
         images = new_images((len(contexts), rasterizer.num_channels(), height, width), rasterizer.image_dtype)
         draw_images(rasterizer, contexts, targets, images)
         return images
+
+    def _draw_single(self, contexts: Contexts, targets: Targets) -> NumericArray:
+        """Return the picture of one context by a rasterizer of any kind, channels last."""
+        rasterizer: Any = self.rasterizer
+        num_frames = int(contexts.num_history[0])
+        window = (
+            contexts.history_frames[0, :num_frames],
+            contexts.agents.frames_of(0, num_frames),
+            contexts.tl_faces.frames_of(0, num_frames),
+            None if targets.rows is None else targets.rows[0],
+        )
+        if hasattr(rasterizer, "rasterize_planar"):
+            picture: NumericArray = rasterizer.rasterize_planar(*window).transpose(1, 2, 0)
+            return picture
+        return np.asarray(rasterizer.rasterize(*window))  # a user's own, not derived from Rasterizer

@@ -5,29 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from l5kit._types import Float32Array, Float64Array, NumericArray, RecordArray
-from l5kit.data.records import AGENT_DTYPE, TL_FACE_DTYPE
+from l5kit._types import Float32Array, Float64Array, RecordArray
+from l5kit.configs.parameters import SamplingParams
+from l5kit.data.records import AGENT_DTYPE
 from l5kit.data.window_rows import WindowRows
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.kinematic.perturbation import Perturbation
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
+from l5kit.sampling.agent_sampler import AgentSampler
 from l5kit.sampling.context import Contexts, ContextSteps, CurrentFrames, cut_contexts, rebase_intervals
 from l5kit.sampling.legacy_call import accept_call_of_1_0
 from l5kit.sampling.poses import Viewpoints, past_poses
-from l5kit.sampling.sample_columns import (
-    StepTimes,
-    Targets,
-    draw_images,
-    find_agents,
-    find_av,
-    perturb_contexts,
-    sample_columns,
-    sample_of,
-    track_not_found,
-)
-from l5kit.sampling.tracks import TrackStates, trace_av, trace_tracks
+from l5kit.sampling.tracks import TrackStates, as_track_ids, trace_av, trace_tracks
 
 _SHORTEST_STEP_TIME_S = float(np.finfo(np.float64).eps)
 
@@ -164,16 +154,6 @@ def get_relative_poses(
     return poses.positions_m[0], poses.yaws_rad[0], poses.extents_m[0], poses.availabilities[0]
 
 
-def as_track_ids(agents_dtype: np.dtype[Any], track_id: int) -> NumericArray | None:
-    """Return one track as an array (1,) of the type of the agents' field; None if no row can hold it."""
-    if "track_id" not in (agents_dtype.names or ()):
-        return None
-    try:
-        return np.array([int(track_id)], dtype=agents_dtype["track_id"])
-    except OverflowError:
-        return None
-
-
 @accept_call_of_1_0
 def generate_agent_sample(
     state_index: int,
@@ -227,33 +207,16 @@ def generate_agent_sample(
         IndexError: ``state_index`` is not a frame of the scene.
         InvalidArgumentError: ``step_time`` is not positive, or a number of frames is negative.
     """
-    step_time_s = _checked_step_time(step_time)
-    history_num_frames = _as_count("history_num_frames", history_num_frames)
-    future_num_frames = _as_count("future_num_frames", future_num_frames)
-    steps = ContextSteps(history_num_frames, future_num_frames, history_step_size, future_step_size)
-    tl_faces = np.empty(0, dtype=TL_FACE_DTYPE) if tl_faces is None else tl_faces
-    contexts = cut_contexts(CurrentFrames.of_scene(frames, state_index), agents, tl_faces, steps)
-    perturb_contexts(contexts, perturbation)
-    targets = _find_target(contexts, selected_track_id, filter_agents_threshold)
-    image = _draw(rasterizer, contexts, targets)
-    times = StepTimes(step_time_s * history_step_size, step_time_s * future_step_size)
-    columns = sample_columns(contexts, targets, render_context=render_context, times=times)
-    picture = {} if image is None else {"image": image}
-    return {"frame_index": state_index} | picture | sample_of(columns, 0)
-
-
-def _find_target(contexts: Contexts, track_id: int | None, filter_agents_threshold: float) -> Targets:
-    """Return the target of one context: the AV if ``track_id`` is None, else the track.
-
-    Raises:
-        TrackNotFoundError: The track is not in the current frame or does not pass the label filter.
-    """
-    if track_id is None:
-        return find_av(contexts)
-    track_ids = as_track_ids(contexts.agents.dtype, track_id)
-    if track_ids is None:
-        raise track_not_found(track_id, -1, filter_agents_threshold)
-    return find_agents(contexts, track_ids, filter_agents_threshold)
+    params = SamplingParams(
+        history_num_frames=_as_count("history_num_frames", history_num_frames),
+        future_num_frames=_as_count("future_num_frames", future_num_frames),
+        step_time_s=_checked_step_time(step_time),
+        history_step_size=history_step_size,
+        future_step_size=future_step_size,
+        filter_agents_threshold=filter_agents_threshold,
+    )
+    sampler = AgentSampler(params, render_context, rasterizer, perturbation)
+    return sampler(state_index, frames, agents, tl_faces, selected_track_id)
 
 
 def _as_count(argument: str, value: int) -> int:
@@ -262,29 +225,3 @@ def _as_count(argument: str, value: int) -> int:
     if count < 0:
         raise InvalidArgumentError(f"{argument} must be 0 or more, got {value}")
     return count
-
-
-def _draw(rasterizer: Rasterizer | None, contexts: Contexts, targets: Targets) -> NumericArray | None:
-    """Return the picture of one context, channels last (a view of channel-first memory)."""
-    if rasterizer is None:
-        return None
-    if (
-        isinstance(rasterizer, PlanarRasterizer)
-        and rasterizer.draws_planes
-        and hasattr(rasterizer, "rasterize_windows")
-    ):
-        width, height = rasterizer.raster_size.tolist()
-        images = np.empty((1, rasterizer.num_channels(), height, width), rasterizer.image_dtype)
-        draw_images(rasterizer, contexts, targets, images)
-        picture: NumericArray = images[0].transpose(1, 2, 0)
-        return picture
-    num_frames = int(contexts.num_history[0])
-    window = (
-        contexts.history_frames[0, :num_frames],
-        contexts.agents.frames_of(0, num_frames),
-        contexts.tl_faces.frames_of(0, num_frames),
-        None if targets.rows is None else targets.rows[0],
-    )
-    if not hasattr(rasterizer, "rasterize_planar"):  # a user's own, not derived from Rasterizer
-        return rasterizer.rasterize(*window)
-    return rasterizer.rasterize_planar(*window).transpose(1, 2, 0)

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Int64Array, NumericArray, RecordArray
-from l5kit.data.record_sequence import rows_of, whole_array_with
+from l5kit.data.record_sequence import rows_of, whole_array, whole_array_with
 from l5kit.data.window_rows import WindowRows, join_rows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
 from l5kit.sampling.slicing import as_step_size
@@ -162,9 +162,7 @@ def _rows_of_frames(
         )
     strict = field == _AGENT_INTERVAL
     lows, highs = _filled_ranges(starts, stops)
-    whole = (
-        None if is_apart and not isinstance(array, np.ndarray) else whole_array_with(array, lows, highs, strict=strict)
-    )
+    whole = whole_array(array) if is_apart else whole_array_with(array, lows, highs, strict=strict)
     if whole is not None:
         return WindowRows([_read_only(whole)], starts, stops)
     if is_apart:

@@ -46,6 +46,16 @@ class TrackStates:
         return self.is_there, self.positions_m, self.yaws_rad, self.extents_m
 
 
+def as_track_ids(agents_dtype: np.dtype[Any], track_id: int) -> NumericArray | None:
+    """Return one track as an array (1,) of the type of the agents' field; None if no row can hold it."""
+    if "track_id" not in (agents_dtype.names or ()):
+        return None
+    try:
+        return np.array([int(track_id)], dtype=agents_dtype["track_id"])
+    except OverflowError:
+        return None
+
+
 def trace_tracks(agents: WindowRows, track_ids: NumericArray, states: TrackStates) -> None:
     """Write where tracks are to states; of several rows of a track in one frame the first counts.
 
