@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from l5kit import __version__
+from l5kit.cli.bench import bench
 from l5kit.cli.cache import cache
 from l5kit.cli.demo import demo
 from l5kit.cli.info import info
@@ -70,6 +71,13 @@ def make_app() -> typer.Typer:
             "l5kit render city --scene 1 --frame 50 --out frame.png",
             "l5kit render city --scene 0 --frames 20:120:2 --out scene.gif --map-type satellite",
             "l5kit render city --agent 12 --out agent.gif",
+        ),
+        bench: (
+            "l5kit bench",
+            "l5kit bench --data city --only agent-semantic --only batches",
+            "l5kit bench --data data --reference reference.json --markdown rates.md",
+            "l5kit bench --memory",
+            "l5kit bench --startup",
         ),
     }
     for function, examples in commands.items():

@@ -40,7 +40,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     """Print a table whose first column is aligned to the left and whose other ones to the right."""
     table = Table()
     for place, column in enumerate(columns):
-        table.add_column(column, justify="right" if place else "left", overflow="fold")
+        table.add_column(column, justify="right" if place else "left", overflow="fold", no_wrap=place > 0)
     for row in rows:
         table.add_row(*row)
     _print_titled(title, table)

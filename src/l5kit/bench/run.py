@@ -1,0 +1,88 @@
+"""A run of the benchmark: its rows, prepared and measured, between two looks at the speed of the machine."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from l5kit.bench.fast_store import copies_row
+from l5kit.bench.log_rows import CityMaker, city_row, log_rows
+from l5kit.bench.machine import describe_machine, one_opencv_thread
+from l5kit.bench.report import BenchReport
+from l5kit.bench.row import PreparedRow, Row, RowLeftOutError, measure_rows
+from l5kit.bench.sample_rows import loader_rows, sample_rows
+from l5kit.bench.score import Clock, measure_score
+from l5kit.bench.workplace import Amounts, Workplace
+from l5kit.data.dataset_files import DatasetFiles
+from l5kit.data.save import Progress
+from l5kit.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchPlan:
+    """What is measured, and how.
+
+    Attributes:
+        rows: The rows.
+        amounts: How much a pass of them does.
+        num_passes: Passes that count.
+        reference: Recorded rates per 1,000 points of score, by name.
+        score: Returns the score of the machine.
+        clock: Tells the time.
+    """
+
+    rows: Sequence[Row]
+    amounts: Amounts = field(default_factory=Amounts)
+    num_passes: int = 5
+    reference: Mapping[str, float] = field(default_factory=dict)
+    score: Callable[[], float] = measure_score
+    clock: Clock = time.perf_counter
+
+    def __post_init__(self) -> None:
+        """Check the number of passes."""
+        if self.num_passes < 1:
+            raise InvalidArgumentError(f"num_passes must be at least 1, got {self.num_passes}")
+
+
+def all_rows(make_city: CityMaker | None = None) -> tuple[Row, ...]:
+    """Return all rows of the benchmark; that of making a city only where it is told how."""
+    rows = (*sample_rows(), *log_rows(), copies_row(), *loader_rows())
+    return rows if make_city is None else (*rows, city_row(make_city))
+
+
+def run_benchmark(
+    plan: BenchPlan, files: DatasetFiles, *, data: str | Path | None = None, progress: Progress | None = None
+) -> BenchReport:
+    """Measure rows on a dataset, OpenCV on one thread.
+
+    Args:
+        plan: What is measured.
+        files: The dataset and its maps.
+        data: What to call them; None for the path of the dataset.
+        progress: Called with the passes of single rows that are done, and their total.
+    """
+    with one_opencv_thread(), Workplace(files, plan.amounts) as place:
+        prepared, left_out = prepare_rows(plan.rows, place)
+        before = plan.score()
+        measured = measure_rows(prepared, num_passes=plan.num_passes, clock=plan.clock, progress=progress)
+        after = plan.score()
+    return BenchReport(
+        data=str(files.dataset if data is None else data),
+        machine=describe_machine(),
+        scores=(before, after),
+        num_passes=plan.num_passes,
+        measured=measured,
+        left_out=left_out,
+        reference=plan.reference,
+    )
+
+
+def prepare_rows(rows: Sequence[Row], place: Workplace) -> tuple[list[tuple[Row, PreparedRow]], dict[str, str]]:
+    """Return the rows that can be measured, ready, and for the titles of the others why they cannot be."""
+    prepared, left_out = [], {}
+    for row in rows:
+        try:
+            prepared.append((row, row.prepare(place)))
+        except RowLeftOutError as error:
+            left_out[row.title] = str(error)
+    return prepared, left_out

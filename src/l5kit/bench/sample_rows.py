@@ -1,0 +1,106 @@
+"""Rows that draw samples, item by item, in batches and through the loader."""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from torch.utils.data import Subset
+
+from l5kit.bench.row import PreparedRow, Row, RowLeftOutError
+from l5kit.bench.workloads import AGENT_BOX, AGENT_SATELLITE, AGENT_SEMANTIC, AGENT_STUB, EGO_SEMANTIC, Workload
+from l5kit.bench.workplace import Workplace
+
+UNIT = "samples"
+
+SINGLE_SCENE_KEY = "agent-semantic"
+_ONE_THREAD_KEY = "loader-1"
+_MIN_LOADED_BATCHES = 8
+
+
+def sample_rows() -> tuple[Row, ...]:
+    """Return the rows that draw samples item by item or in batches on one thread."""
+    rows = (
+        (SINGLE_SCENE_KEY, AGENT_SEMANTIC, 9),
+        ("ego-semantic", EGO_SEMANTIC, 8),
+        ("agent-satellite", AGENT_SATELLITE, 8),
+        ("agent-box", AGENT_BOX, 12),
+        ("agent-stub", AGENT_STUB, 40),
+    )
+    first, *others = (_item_row(*row) for row in rows)
+    return (first, _batch_row("batches", "", 10), _batch_row("batches-uint8", " uint8", 14), *others)
+
+
+def loader_rows() -> tuple[Row, ...]:
+    """Return the rows that draw batches through the loader, on one thread and on several."""
+    title = f"{AGENT_SEMANTIC.name}, loader, "
+    one = Row(key=_ONE_THREAD_KEY, title=f"{title}1 thread", unit=UNIT, prepare=partial(_prepare_loader, threads=1))
+    two = Row(
+        key="loader-2",
+        title=f"{title}2 threads",
+        unit=UNIT,
+        prepare=partial(_prepare_loader, threads=2),
+        floor=1.7,
+        base=_ONE_THREAD_KEY,
+        base_title="1 thread",
+    )
+    return one, two
+
+
+def draw_items(samples: Any, indices: Iterable[int]) -> int:
+    """Draw samples one by one, and return how many."""
+    count = 0
+    for index in indices:
+        samples[index]
+        count += 1
+    return count
+
+
+def draw_batches(samples: Any, batches: Sequence[Sequence[int]]) -> int:
+    """Draw samples in batches, and return how many."""
+    return sum(len(samples.__getitems__(batch)) for batch in batches)
+
+
+def in_batches(indices: Sequence[int], batch_size: int) -> list[list[int]]:
+    """Return indices cut into batches; the last may be shorter."""
+    return [list(indices[start : start + batch_size]) for start in range(0, len(indices), batch_size)]
+
+
+def _item_row(key: str, workload: Workload, floor: float) -> Row:
+    def prepare(place: Workplace) -> PreparedRow:
+        samples = place.samples_of(workload)
+        return PreparedRow(partial(draw_items, samples, place.indices_of(samples)))
+
+    return Row(key=key, title=workload.name, unit=UNIT, prepare=prepare, floor=floor, reference=workload.name)
+
+
+def _batch_row(key: str, dtype: str, floor: float) -> Row:
+    raster_params = {"image_dtype": dtype.strip()} if dtype else {}
+
+    def prepare(place: Workplace) -> PreparedRow:
+        samples = place.samples_of(AGENT_SEMANTIC, **raster_params)
+        if not hasattr(samples, "__getitems__"):  # INTERIM
+            raise RowLeftOutError("datasets have no __getitems__")
+        batches = in_batches(place.indices_of(samples), place.amounts.batch_size)
+        return PreparedRow(partial(draw_batches, samples, batches))
+
+    name = AGENT_SEMANTIC.name
+    return Row(key=key, title=f"{name}{dtype}, batches", unit=UNIT, prepare=prepare, floor=floor, reference=name)
+
+
+def _prepare_loader(place: Workplace, threads: int) -> PreparedRow:
+    import l5kit.dataset
+
+    loader = getattr(l5kit.dataset, "loader", None)  # INTERIM
+    if loader is None:
+        raise RowLeftOutError("l5kit.dataset.loader is missing")
+    samples, batch_size = place.samples_of(AGENT_SEMANTIC), place.amounts.batch_size
+    indices = place.indices_of(samples)
+    repeats = -(-_MIN_LOADED_BATCHES * batch_size // len(indices))
+    subset = Subset(samples, np.tile(indices, repeats).tolist())
+    batches = loader(subset, batch_size=batch_size, threads=threads)
+
+    def work() -> int:
+        return sum(len(batch["track_id"]) for batch in batches)
+
+    return PreparedRow(work)
