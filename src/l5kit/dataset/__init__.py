@@ -2,6 +2,18 @@
 
 from l5kit.dataset.agent import AgentDataset
 from l5kit.dataset.ego import BaseEgoDataset, EgoDataset
+from l5kit.dataset.loading import loader
+from l5kit.dataset.rank_sampler import RankSampler, rank_generator
+from l5kit.dataset.sample_batch import collate
 from l5kit.dataset.select_agents.selection import select_agents
 
-__all__ = ["AgentDataset", "BaseEgoDataset", "EgoDataset", "select_agents"]
+__all__ = [
+    "AgentDataset",
+    "BaseEgoDataset",
+    "EgoDataset",
+    "RankSampler",
+    "collate",
+    "loader",
+    "rank_generator",
+    "select_agents",
+]

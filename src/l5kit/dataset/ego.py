@@ -4,6 +4,7 @@ import copy
 import operator
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from l5kit.data.filter import get_frames_slice_from_scenes
 from l5kit.data.record_sequence import RecordSequence, column_of, rows_of
 from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.batch_memory import Allocator, Memory, default_allocator
+from l5kit.dataset.batch_memory import Allocator, default_allocator
 from l5kit.dataset.batching import (
     EGO_TRACK_ID,
     BatchSampler,
@@ -28,7 +29,7 @@ from l5kit.dataset.batching import (
     makes_its_samples_as_inherited,
     take_rows,
 )
-from l5kit.dataset.sample_batch import SampleBatch
+from l5kit.dataset.sample_batch import SampleBatch, reuse_images
 from l5kit.dataset.utils import encode_fixed_length
 from l5kit.errors import (
     IndexOutOfRangeError,
@@ -64,6 +65,8 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         sample_function: Makes a sample; later changes of ``cfg`` do not reach it.
     """
 
+    perturbation: Perturbation | None = None
+
     def __init__(self, cfg: dict[str, Any], zarr_dataset: ChunkedDataset) -> None:
         _require_opened(zarr_dataset)
         read_disable_traffic_light_faces(cfg)  # it is read for every sample; what is wrong with it is told now
@@ -72,6 +75,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         self.cumulative_sizes: Int64Array = _end_frames(zarr_dataset)
         self.sample_function = self._get_sample_function()
         self._worker_seed: int | None = None
+        self._new_memory: Allocator | None = None
 
     def _get_sample_function(self) -> Callable[..., dict[str, Any]]:
         raise UnsupportedValueError(
@@ -106,6 +110,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
 
         Raises:
             IndexError: There is no such sample.
+            InvalidArgumentError: ``out`` holds no pictures, or those of fewer samples or of another size or type.
             SampleError: A sample cannot be made; the cause is chained.
         """
         positions = np.array([self._as_position(index) for index in indices], dtype=np.int64)
@@ -113,9 +118,11 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         if sampler is None or len(positions) == 0:
             return [self[index] for index in indices]
         try:
-            return self._make_batch(sampler, self._locate(positions), _allocator_of(out))
+            return self._make_batch(sampler, self._locate(positions), self._allocator_of(out))
         except Exception as error:
             samples = [self[index] for index in indices]  # which says what is wrong with which sample
+            if out is not None:
+                raise
             warnings.warn(
                 f"{self!r} made {len(samples)} samples one by one, since all at once failed "
                 f"({type(error).__name__}: {error})",
@@ -185,6 +192,29 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         """
         return np.array([checked_index("frame_idx", frame_idx, len(self.dataset.frames))], dtype=np.int64)
 
+    @property
+    def hands_on_perturbation(self) -> bool:
+        """Whether all that draws random numbers for the perturbation takes it from where :meth:`with_draws` sets it."""
+        return isinstance(self.sample_function, AgentSampler)
+
+    def with_draws(self, perturbation: Perturbation | None, *, new_memory: Allocator | None = None) -> Self:
+        """Return a dataset that shares everything with this one but what it draws random numbers and pictures with.
+
+        In a worker of a ``DataLoader`` it is left to the caller to reseed the perturbation.
+
+        Args:
+            perturbation: Takes the place of this dataset's.
+            new_memory: Gives the memory of pictures; None for what suits the process.
+        """
+        other = copy.copy(self)
+        other._new_memory = new_memory
+        other._worker_seed = getattr(get_worker_info(), "seed", None)
+        if perturbation is not self.perturbation:
+            other.perturbation = perturbation
+            if isinstance(self.sample_function, AgentSampler):
+                other.sample_function = replace(self.sample_function, perturbation=perturbation)
+        return other
+
     def __str__(self) -> str:
         return str(self.dataset)
 
@@ -218,6 +248,12 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
 
         columns = sampler.make_columns(contexts, track_ids, new_images)
         return SampleBatch({"frame_index": places.state_indices} | columns | origin, tensors)
+
+    def _allocator_of(self, out: SampleBatch | None) -> Allocator:
+        """Return what gives the memory of pictures: that of ``out``, if there is one."""
+        if out is not None:
+            return reuse_images(out)
+        return default_allocator() if self._new_memory is None else self._new_memory
 
     def _over(self, dataset: ChunkedDataset) -> Self:
         """Return a copy of this object that reads another log."""
@@ -271,7 +307,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
 
     def _seed_worker(self) -> None:
         """In a DataLoader worker, give the perturbation random numbers of this worker and epoch."""
-        perturbation = getattr(self, "perturbation", None)
+        perturbation = self.perturbation
         if perturbation is None:
             return
         worker = get_worker_info()
@@ -361,24 +397,6 @@ def _require_opened(dataset: Any) -> None:
 def _require_method(argument: str, value: object, method: str) -> None:
     if value is not None and not callable(getattr(value, method, None)):
         raise InvalidArgumentError(f"{argument} must have a method {method}(), or be None; got {value!r}")
-
-
-def _allocator_of(out: SampleBatch | None) -> Allocator:
-    """Return what gives the memory of pictures: that of ``out`` where it fits, if there is one."""
-    if out is None:
-        return default_allocator()
-
-    def allocate(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
-        images = out.columns["image"]
-        if images.shape[1:] != shape[1:] or len(images) < shape[0] or images.dtype != dtype:
-            raise InvalidArgumentError(
-                f"out holds pictures of shape {images.shape} and type {images.dtype}; this batch needs {shape} and "
-                f"{np.dtype(dtype)}: pass a batch of this dataset that is as large"
-            )
-        tensor = out.tensors.get("image")
-        return Memory(images[: shape[0]], None if tensor is None else tensor[: shape[0]])
-
-    return allocate
 
 
 def checked_index(argument: str, index: int, length: int) -> int:

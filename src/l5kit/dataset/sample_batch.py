@@ -4,10 +4,14 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import DTypeLike
 from torch.utils.data import default_collate
 
 from l5kit._types import NumericArray
+from l5kit.dataset.batch_memory import Allocator, Memory
+from l5kit.errors import InvalidArgumentError
 
 _PYTHON_SCALARS = frozenset({"frame_index", "scene_index", "yaw"})
 """Keys whose values are Python numbers in a sample."""
@@ -51,6 +55,30 @@ class SampleBatch(list[dict[str, Any]]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
+
+
+def reuse_images(out: SampleBatch) -> Allocator:
+    """Return what gives the memory of the pictures of a batch to another one of at most its size.
+
+    Raises:
+        InvalidArgumentError: ``out`` is no batch with pictures.
+    """
+    if not isinstance(out, SampleBatch) or "image" not in out.columns:
+        raise InvalidArgumentError(
+            f"out must be a batch with pictures that __getitems__ returned, got {type(out).__name__}"
+        )
+
+    def allocate(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
+        images = out.columns["image"]
+        if images.shape[1:] != shape[1:] or len(images) < shape[0] or images.dtype != dtype:
+            raise InvalidArgumentError(
+                f"out holds pictures of shape {images.shape} and type {images.dtype}; this batch needs {shape} and "
+                f"{np.dtype(dtype)}: pass a batch of this dataset that is as large"
+            )
+        tensor = out.tensors.get("image")
+        return Memory(images[: shape[0]], None if tensor is None else tensor[: shape[0]])
+
+    return allocate
 
 
 def _values(column: tuple[str, NumericArray]) -> list[Any]:

@@ -39,6 +39,27 @@ def split_seed(seed: int, num_seeds: int) -> list[int]:
     return [int(part) for part in np.random.SeedSequence(int(seed)).generate_state(num_seeds, np.uint64)]
 
 
+def mix_seeds(*seeds: int) -> int:
+    """Return one seed that depends on several, also on their order, and is independent of that of other values.
+
+    Args:
+        *seeds: Each at least 0.
+
+    Returns:
+        At least 0 and below 2 to the power of 63.
+
+    Raises:
+        InvalidArgumentError: A seed is negative.
+    """
+    for seed in seeds:
+        _check_seed("a seed", seed)
+    entropy = [len(seeds)]  # and each value with its length in words, so that (1, 2**32) is not (1, 0, 1)
+    for seed in map(int, seeds):
+        words = [seed >> shift & 0xFFFFFFFF for shift in range(0, max(seed.bit_length(), 1), 32)]
+        entropy += [len(words), *words]
+    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]) >> 1
+
+
 def _check_seed(name: str, seed: int) -> None:
     if seed < 0:
         raise InvalidArgumentError(f"{name} is {seed}; seeds are integers of at least 0")

@@ -1,0 +1,415 @@
+"""The loader: batches made ahead of use by threads of this process, or by other processes."""
+
+import itertools
+import queue
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from l5kit.dataset.batch_maker import BatchMaker, BatchOrder
+from l5kit.dataset.batch_memory import allocate_pinned
+from l5kit.dataset.rank_sampler import RankSampler, process_place
+from l5kit.dataset.sample_batch import collate
+from l5kit.errors import InvalidArgumentError
+from l5kit.random.seeding import mix_seeds
+
+CollateFn = Callable[[list[Any]], Any]
+
+_BYTES_SENT_AS_THEY_ARE = 1 << 20
+"""Smaller tensors are sent between processes by value: shared memory for each would take longer than copying them."""
+
+
+def loader(
+    dataset: Any,
+    batch_size: int,
+    *,
+    num_workers: int = 0,
+    threads: int = 1,
+    shuffle: bool = False,
+    seed: int = 0,
+    drop_last: bool = False,
+    sampler: Iterable[int] | None = None,
+    collate_fn: CollateFn = collate,
+    pin_memory: bool | None = None,
+    prefetch: int = 2,
+    rank: int | None = None,
+    world_size: int | None = None,
+    multiprocessing_context: Any = None,
+) -> "BatchLoader":
+    """Return batches of a dataset, made ahead of use, as an object to be iterated over once per epoch.
+
+    Batches come in the order of the samples, and are the same bits whatever the numbers of threads and workers are:
+    the random numbers of a perturbation depend on ``seed``, epoch, rank and the number of the batch only. Each
+    iteration is a new epoch. In a distributed training each process gets samples and random numbers of its own::
+
+        for batch in loader(AgentDataset(cfg, log, rasterizer), 32, threads=2, shuffle=True, drop_last=True):
+            loss = model(batch["image"])
+
+    Args:
+        dataset: A dataset of this package, one of torch's around it (``Subset``, ``ConcatDataset``), or any other with
+            a length and samples by index.
+        batch_size: Samples in a batch.
+        num_workers: Processes that make batches; 0 for threads of this process.
+        threads: Threads that make batches; 0 to make each when it is asked for. Not together with ``num_workers``.
+        shuffle: Whether every epoch has another order.
+        seed: Decides the orders and the random numbers of perturbations; the same in all processes.
+        drop_last: Whether all batches have ``batch_size`` samples, and all processes of a distributed training the same
+            number of batches, which their synchronisation needs. Otherwise every sample is given exactly once.
+        sampler: Gives the indices of this process in place of ``shuffle``. Its ``set_epoch``, if any, is called.
+        collate_fn: Makes a batch of a list of samples.
+        pin_memory: Whether tensors lie in memory that CUDA copies from by itself; None: where there is CUDA.
+        prefetch: Batches that each thread or worker makes ahead of use, which bounds the memory taken.
+        rank: This process of a distributed training; None for that of torch.distributed, or of ``RANK`` in the
+            environment.
+        world_size: Number of processes; None likewise, with ``WORLD_SIZE``.
+        multiprocessing_context: How workers are started, such as ``"spawn"``; None for Python's default.
+
+    Raises:
+        InvalidArgumentError: A value is out of its range, or two of them exclude each other.
+    """
+    _require_at_least(batch_size=(batch_size, 1), num_workers=(num_workers, 0), threads=(threads, 0))
+    _require_at_least(prefetch=(prefetch, 1), seed=(seed, 0))
+    rank, world_size = process_place(rank, world_size)
+    if sampler is None:
+        sampler = RankSampler(
+            _length_of(dataset), shuffle=shuffle, seed=seed, drop_last=drop_last, rank=rank, world_size=world_size
+        )
+    elif shuffle:
+        raise InvalidArgumentError("shuffle is True and a sampler is given, which decides the order; pass one of them")
+    if pin_memory is None:
+        pin_memory = torch.cuda.is_available()
+    plan = BatchPlan(sampler, batch_size, drop_last=drop_last, seed=seed, rank=rank)
+    source = BatchSource(dataset, collate_fn, pin_memory=pin_memory, prefetch=prefetch)
+    if num_workers == 0:
+        return ThreadLoader(plan, source, num_threads=threads)
+    if threads > 1:
+        raise InvalidArgumentError(f"threads is {threads} and num_workers is {num_workers}; pass only one of them")
+    return WorkerLoader(plan, source, num_workers=num_workers, multiprocessing_context=multiprocessing_context)
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """Which samples and random numbers the batches of each epoch have.
+
+    Attributes:
+        sampler: Gives the indices of an epoch.
+        batch_size: Samples in a batch.
+        drop_last: Whether a last batch of fewer samples is left out.
+        seed: Decides the random numbers, with the epoch, the rank and the number of a batch.
+        rank: This process.
+    """
+
+    sampler: Iterable[int]
+    batch_size: int
+    drop_last: bool
+    seed: int
+    rank: int
+
+    def __len__(self) -> int:
+        """Return the number of batches of an epoch.
+
+        Raises:
+            TypeError: The sampler has no length.
+        """
+        num_samples = _length_of(self.sampler)
+        return num_samples // self.batch_size if self.drop_last else -(-num_samples // self.batch_size)
+
+    def orders(self, epoch: int) -> Iterator[BatchOrder]:
+        """Yield what the batches of an epoch are to be made of."""
+        if hasattr(self.sampler, "set_epoch"):
+            self.sampler.set_epoch(epoch)
+        indices = iter(self.sampler)
+        for number in itertools.count():
+            chosen = list(itertools.islice(indices, self.batch_size))
+            if not chosen or (self.drop_last and len(chosen) < self.batch_size):
+                return
+            yield BatchOrder(chosen, mix_seeds(self.seed, epoch, self.rank, number))
+
+
+@dataclass(frozen=True)
+class BatchSource:
+    """What batches are made of, and how.
+
+    Attributes:
+        dataset: Gives the samples.
+        collate_fn: Makes a batch of a list of samples.
+        pin_memory: Whether tensors are handed out in pinned memory.
+        prefetch: Batches that each thread or worker makes ahead of use.
+    """
+
+    dataset: Any
+    collate_fn: CollateFn
+    pin_memory: bool
+    prefetch: int
+
+
+class BatchLoader(ABC):
+    """Batches of a dataset, once per epoch; :func:`loader` makes one.
+
+    Several iterations may go on at once.
+
+    Args:
+        plan: Which batches.
+        source: What they are made of.
+    """
+
+    def __init__(self, plan: BatchPlan, source: BatchSource) -> None:
+        self._plan = plan
+        self._source = source
+        self._epoch = 0
+
+    @property
+    def dataset(self) -> Any:
+        """The dataset."""
+        return self._source.dataset
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in a batch."""
+        return self._plan.batch_size
+
+    @property
+    def sampler(self) -> Iterable[int]:
+        """What gives the indices of an epoch."""
+        return self._plan.sampler
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next iteration that of an epoch; those after it go on from there.
+
+        Args:
+            epoch: At least 0.
+
+        Raises:
+            InvalidArgumentError: ``epoch`` is negative.
+        """
+        _require_at_least(epoch=(epoch, 0))
+        self._epoch = epoch
+
+    def __len__(self) -> int:
+        """Return the number of batches of an epoch."""
+        return len(self._plan)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return the batches of the next epoch.
+
+        Raises:
+            IndexError: The sampler gave an index outside the dataset.
+            SampleError: A sample of the batch at hand cannot be made.
+        """
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        return self._make_batches(self._plan.orders(epoch))
+
+    @abstractmethod
+    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[Any]:
+        """Yield the batches of orders, in their order."""
+
+
+class ThreadLoader(BatchLoader):
+    """Batches made by threads of this process.
+
+    Args:
+        plan: Which batches.
+        source: What they are made of.
+        num_threads: How many threads; with 0 each batch is made when it is asked for.
+
+    Raises:
+        InvalidArgumentError: Several threads would draw from one perturbation.
+    """
+
+    def __init__(self, plan: BatchPlan, source: BatchSource, *, num_threads: int) -> None:
+        super().__init__(plan, source)
+        self.num_threads = num_threads
+        if num_threads > 1 and self._new_maker().reseeds_shared:
+            raise InvalidArgumentError(
+                f"threads is {num_threads}, but {source.dataset!r} makes samples by a function of its own with a "
+                "perturbation, which threads would share; pass threads=1, or num_workers"
+            )
+
+    def _new_maker(self) -> BatchMaker:
+        new_memory = allocate_pinned if self._source.pin_memory else None
+        return BatchMaker(self._source.dataset, self._source.collate_fn, new_memory=new_memory)
+
+    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[Any]:
+        finish = _pinned if self._source.pin_memory else _as_it_is
+        if self.num_threads == 0:
+            maker = self._new_maker()
+            return (finish(maker(order)) for order in orders)
+        makers: queue.SimpleQueue[BatchMaker] = queue.SimpleQueue()
+        for _ in range(self.num_threads):
+            makers.put(self._new_maker())
+
+        def make(order: BatchOrder) -> Any:
+            maker = makers.get()
+            try:
+                return finish(maker(order))
+            finally:
+                makers.put(maker)
+
+        return _run_ahead(
+            make, orders, num_threads=self.num_threads, num_ahead=self.num_threads * self._source.prefetch
+        )
+
+
+def _run_ahead(
+    make: Callable[[BatchOrder], Any], orders: Iterator[BatchOrder], *, num_threads: int, num_ahead: int
+) -> Iterator[Any]:
+    """Yield what threads make of orders, in their order; leaving the generator ends the threads."""
+    pending: deque[Future[Any]] = deque()
+    pool = ThreadPoolExecutor(num_threads, thread_name_prefix="l5kit-loader")
+    try:
+        for order in orders:
+            pending.append(pool.submit(make, order))
+            if len(pending) > num_ahead:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+class WorkerLoader(BatchLoader):
+    """Batches made by other processes, which live as long as this object.
+
+    Args:
+        plan: Which batches.
+        source: What they are made of.
+        num_workers: How many processes.
+        multiprocessing_context: How they are started; None for Python's default.
+    """
+
+    def __init__(self, plan: BatchPlan, source: BatchSource, *, num_workers: int, multiprocessing_context: Any) -> None:
+        super().__init__(plan, source)
+        self.num_workers = num_workers
+        self._multiprocessing_context = multiprocessing_context
+        self._idle: list[_Workers] = []
+
+    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[Any]:
+        workers = self._idle.pop() if self._idle else self._start_workers()
+        is_usable = False
+        try:
+            for sent in workers.run(orders):
+                yield _received(sent, self._source.pin_memory)
+            is_usable = True
+        except GeneratorExit:  # left early: the workers forget what they were asked for
+            is_usable = True
+            raise
+        finally:
+            if is_usable and not self._idle:
+                self._idle.append(workers)
+
+    def _start_workers(self) -> "_Workers":
+        return _Workers(
+            self._source, num_workers=self.num_workers, multiprocessing_context=self._multiprocessing_context
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_idle": []}
+
+
+class _Workers:
+    """Processes that make batches of one epoch after the other."""
+
+    def __init__(self, source: BatchSource, *, num_workers: int, multiprocessing_context: Any) -> None:
+        self._orders = _Orders()
+        self._batches: DataLoader[Any] = DataLoader(
+            _BatchesInWorker(source.dataset, source.collate_fn),
+            batch_size=None,
+            sampler=self._orders,
+            collate_fn=_as_it_is,
+            num_workers=num_workers,
+            prefetch_factor=source.prefetch,
+            persistent_workers=True,
+            pin_memory=source.pin_memory,
+            multiprocessing_context=multiprocessing_context,
+        )
+
+    def run(self, orders: Iterator[BatchOrder]) -> Iterator[Any]:
+        """Return what the workers send for orders, in their order."""
+        self._orders.current = orders
+        return iter(self._batches)
+
+
+class _Orders(Sampler[Any]):
+    """Hands the orders of the current epoch to the workers."""
+
+    def __init__(self) -> None:
+        self.current: Iterator[BatchOrder] = iter(())
+
+    def __iter__(self) -> Iterator[BatchOrder]:
+        return self.current
+
+
+class _BatchesInWorker(Dataset[Any]):
+    """What a worker process makes, by order."""
+
+    def __init__(self, dataset: Any, collate_fn: CollateFn) -> None:
+        self._dataset = dataset
+        self._collate_fn = collate_fn
+        self._maker: BatchMaker | None = None
+
+    def __getitem__(self, order: BatchOrder) -> Any:
+        if self._maker is None:
+            self._maker = BatchMaker(self._dataset, self._collate_fn)
+        return _sendable(self._maker(order))
+
+
+@dataclass(frozen=True)
+class _SentBatch:
+    """A batch on its way: large tensors in shared memory, small ones as arrays."""
+
+    parts: dict[str, Any]
+
+    def pin_memory(self) -> "_SentBatch":
+        """Return the batch with its tensors in pinned memory; torch's loader calls this in a thread."""
+        return _SentBatch({key: _pinned(part) for key, part in self.parts.items()})
+
+
+def _sendable(batch: Any) -> Any:
+    """Return a batch in the form that is sent fastest."""
+    if type(batch) is not dict or not all(isinstance(value, torch.Tensor) for value in batch.values()):
+        return batch
+    return _SentBatch(
+        {key: value if value.nbytes > _BYTES_SENT_AS_THEY_ARE else value.numpy() for key, value in batch.items()}
+    )
+
+
+def _received(sent: Any, pin_memory: bool) -> Any:
+    """Return the batch that :func:`_sendable` got."""
+    if not isinstance(sent, _SentBatch):
+        return sent
+    batch = {key: torch.from_numpy(part) if isinstance(part, np.ndarray) else part for key, part in sent.parts.items()}
+    return _pinned(batch) if pin_memory else batch
+
+
+def _pinned(batch: Any) -> Any:
+    """Return a batch with its tensors in pinned memory; those that lie there are not copied."""
+    if isinstance(batch, torch.Tensor):
+        return batch.pin_memory()
+    if isinstance(batch, dict):
+        return {key: _pinned(value) for key, value in batch.items()}
+    if isinstance(batch, list | tuple) and type(batch) in (list, tuple):
+        return type(batch)(_pinned(value) for value in batch)
+    return batch
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
+
+
+def _length_of(sized: Any) -> int:
+    if not isinstance(sized, Sized):
+        raise InvalidArgumentError(f"{sized!r} has no length; pass a dataset or a sampler that has one")
+    return len(sized)
+
+
+def _require_at_least(**values: tuple[int, int]) -> None:
+    for name, (value, least) in values.items():
+        if value < least:
+            raise InvalidArgumentError(f"{name} is {value}; it must be at least {least}")

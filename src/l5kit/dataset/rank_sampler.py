@@ -1,0 +1,121 @@
+"""Which samples each process of a distributed training gets, and its random numbers."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Sampler
+
+from l5kit._types import NumericArray
+from l5kit.errors import InvalidArgumentError
+from l5kit.random.seeding import mix_seeds
+
+_INDICES_AT_ONCE = 65_536
+
+
+class RankSampler(Sampler[int]):
+    """The samples of one of several processes, in the order of an epoch; no other process gets them.
+
+    Unlike torch's ``DistributedSampler`` it gives no sample twice: without ``drop_last`` all samples are given once, so
+    that metrics over all processes are right, and some processes may have one sample more than others. With
+    ``drop_last`` all have the same number, and up to ``world_size - 1`` samples of an epoch are left out.
+
+    Args:
+        num_samples: How many samples there are.
+        shuffle: Whether every epoch has another order; all processes must say the same.
+        seed: Decides the order, with the epoch; the same for all processes.
+        drop_last: Whether all processes get the same number of samples.
+        rank: This process; None for that of torch.distributed, or of ``RANK`` in the environment.
+        world_size: Number of processes; None for that of torch.distributed, or of ``WORLD_SIZE`` in the environment.
+
+    Raises:
+        InvalidArgumentError: ``rank`` is not in [0, world_size), or only one of the two is given.
+    """
+
+    def __init__(
+        self,
+        num_samples: int,
+        *,
+        shuffle: bool = False,
+        seed: int = 0,
+        drop_last: bool = False,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        self.num_samples = num_samples
+        self.shuffle = shuffle
+        self.seed = seed
+        self.drop_last = drop_last
+        self.rank, self.world_size = process_place(rank, world_size)
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Take the order of an epoch from now on."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        """Return the number of samples of this process."""
+        if self.drop_last:
+            return self.num_samples // self.world_size
+        return len(range(self.rank, self.num_samples, self.world_size))
+
+    def __iter__(self) -> Iterator[int]:
+        order = self._order_of_epoch()[self.rank :: self.world_size][: len(self)]
+        for start in range(0, len(order), _INDICES_AT_ONCE):
+            yield from order[start : start + _INDICES_AT_ONCE].tolist()
+
+    def _order_of_epoch(self) -> NumericArray:
+        """Return all indices in the order of the epoch, in as few bytes as hold them."""
+        order = np.arange(self.num_samples, dtype=np.min_scalar_type(max(self.num_samples - 1, 0)))
+        if self.shuffle:
+            np.random.default_rng(mix_seeds(self.seed, self.epoch)).shuffle(order)
+        return order
+
+
+def rank_generator(seed: int, *, rank: int | None = None, world_size: int | None = None) -> torch.Generator:
+    """Return a generator for torch's ``DataLoader`` that lets each process draw other random numbers, reproducibly.
+
+    Each worker of a ``DataLoader`` seeds Python's, NumPy's and torch's generators, and the perturbation of a dataset of
+    this package, with numbers that come from the loader's generator. Where all processes seed torch alike, as they
+    must for equal weights, their perturbations would be alike, too; with this generator they are not. It needs
+    ``num_workers`` of at least 1, and a sampler such as :class:`RankSampler` with a seed of its own::
+
+        DataLoader(dataset, batch_size, num_workers=4, sampler=RankSampler(len(dataset)), generator=rank_generator(1))
+
+    Args:
+        seed: The same for all processes.
+        rank: This process; None as in :class:`RankSampler`.
+        world_size: Number of processes; None likewise.
+
+    Raises:
+        InvalidArgumentError: ``rank`` is not in [0, world_size), or only one of the two is given.
+    """
+    generator = torch.Generator()
+    generator.manual_seed(mix_seeds(seed, process_place(rank, world_size)[0]))
+    return generator
+
+
+def process_place(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """Return this process's number and the number of processes; None asks torch.distributed and the environment.
+
+    Raises:
+        InvalidArgumentError: ``rank`` is not in [0, world_size), or only one of the two is given.
+    """
+    if (rank is None) != (world_size is None):
+        raise InvalidArgumentError(f"rank is {rank} and world_size is {world_size}; pass both of them, or none")
+    if rank is None or world_size is None:
+        rank, world_size = _found_place()
+    if not 0 <= rank < world_size:
+        raise InvalidArgumentError(f"rank is {rank}; among {world_size} processes it must be from 0 to world_size - 1")
+    return rank, world_size
+
+
+def _found_place() -> tuple[int, int]:
+    distributed: Any = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # set by torchrun
+        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    return 0, 1
