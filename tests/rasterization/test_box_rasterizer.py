@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from l5kit.data.records import AGENT_DTYPE
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization import BoxRasterizer, RenderContext
-from l5kit.rasterization.box_channels import _assign_agents
+from l5kit.rasterization.box_channels import _gather_rows
 from l5kit.rasterization.box_rasterizer import draw_boxes, get_box_world_coords, get_ego_as_agent
 from raster_cases import (
     HISTORY_NUM_FRAMES,
@@ -255,11 +255,12 @@ def test_arguments_are_not_changed() -> None:
 def test_e7_agents_of_all_frames_are_filtered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     filtered: list[int] = []
 
-    def counting(ends: np.ndarray, probabilities: np.ndarray, *others: Any) -> None:
-        filtered.append(len(probabilities))
-        _assign_agents(ends, probabilities, *others)
+    def counting(*arguments: Any) -> Any:
+        starts, stops = arguments[3:5]
+        filtered.append(int((stops - starts).sum()))
+        return _gather_rows(*arguments)
 
-    monkeypatch.setattr("l5kit.rasterization.box_channels._assign_agents", counting)
+    monkeypatch.setattr("l5kit.rasterization.box_channels._gather_rows", counting)
     window = make_window(15)
     make_rasterizer().rasterize(*window)
     assert filtered == [sum(len(agents) for agents in window[1])]

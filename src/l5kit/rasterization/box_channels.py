@@ -1,17 +1,17 @@
-"""The boxes of a window of a log, sorted into the channels that they are drawn in."""
+"""The boxes of windows of a log, sorted into the channels that they are drawn in."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, RecordArray
+from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray
 from l5kit.data.filter import kept_probability
 from l5kit.geometry.transform import rotations33_as_yaws
-from l5kit.rasterization.log_window import LogWindow
+from l5kit.rasterization.culling import CULLING_MARGIN_PX, touches_picture
+from l5kit.rasterization.log_windows import LogWindows
 from l5kit.rasterization.rasterizer import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
-from l5kit.rasterization.subpixel import CULLING_MARGIN_PX, CV2_SHIFT_VALUE
+from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE
 
 _NOT_DRAWN = -1
 """Channel of a box that is in no channel."""
@@ -19,168 +19,246 @@ _NOT_DRAWN = -1
 
 @dataclass(frozen=True)
 class ChannelBoxes:
-    """Corners of boxes in 512ths of a pixel, ordered by channel.
+    """Corners of the boxes of B windows in 512ths of a pixel, ordered by window and channel.
 
     Attributes:
         corners: Columns and rows, int32, shape (N, 4, 2).
-        starts: First box of each channel and the end of the last one, shape (C + 1,).
+        starts: First box of each channel and the end of the last one, shape (B, C + 1).
     """
 
     corners: Int32Array
     starts: Int64Array
 
 
+@dataclass(frozen=True)
+class _Boxes:
+    """Boxes in the world, in the order in which a channel draws them.
+
+    Attributes:
+        channels: Channel, counted through the windows, (N,).
+        centroids_m: (N, 2).
+        extents_m: Length and width, (N, 2).
+        yaws_rad: (N,) float32.
+    """
+
+    channels: Int64Array
+    centroids_m: Float64Array
+    extents_m: Float64Array
+    yaws_rad: Float32Array
+
+    @classmethod
+    def empty(cls, size: int) -> "_Boxes":
+        return cls(np.empty(size, np.int64), np.empty((size, 2)), np.empty((size, 2)), np.empty(size, np.float32))
+
+
 def collect_channel_boxes(
-    window: LogWindow,
+    windows: LogWindows,
     raster_from_world: Float64Array,
     *,
     planes_shape: tuple[int, int, int],
     filter_agents_threshold: float,
     render_ego_history: bool,
 ) -> ChannelBoxes:
-    """Return the boxes of a window that can touch the picture, by channel.
+    """Return the boxes of windows that can touch the picture, by channel.
 
     Channel i of the first half holds the agents of frame i, channel i of the second half the agent of interest in
     frame i. With an agent of interest the AV is among the agents and the track of the agent of interest is not.
 
     Args:
-        window: What to draw.
-        raster_from_world: Pixels from world metres, shape (3, 3).
-        planes_shape: (channels, height, width).
+        windows: What to draw, B windows.
+        raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
+        planes_shape: (channels, height, width) of each window.
         filter_agents_threshold: Agents are kept when the summed probability of the kept classes is above it.
         render_ego_history: Whether the agent of interest is drawn in the frames before the newest.
     """
-    rows = _join_rows(window.agents)
-    channels = _assign_channels(window, rows, planes_shape[0] // 2, filter_agents_threshold, render_ego_history)
-    num_frames = len(window.frames)
-    yaws_rad = np.concatenate([rows["yaw"], rotations33_as_yaws(window.frames["ego_rotation"])], dtype=np.float32)
-    ego_extents = np.full((num_frames, 2), (EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH), np.float32)
+    is_av_drawn = np.arange(windows.frames.shape[1]) < windows.num_frames[:, None]
+    is_av_drawn[:, 1:] &= render_ego_history or windows.track_ids is not None
+    av_windows, av_frames = np.nonzero(is_av_drawn)
+    boxes = _Boxes.empty(int(windows.agents.counts.sum()) + len(av_windows))
+    num_agents = _gather_agents(
+        windows,
+        raster_from_world,
+        boxes,
+        planes_shape=planes_shape,
+        threshold=np.float32(filter_agents_threshold),
+        render_ego_history=render_ego_history,
+    )
+    num_boxes = num_agents + len(av_windows)
+    first_av_channel = planes_shape[0] // 2 if windows.track_ids is None else 0
+    boxes.channels[num_agents:num_boxes] = av_windows * planes_shape[0] + first_av_channel + av_frames
+    frames = windows.frames[av_windows, av_frames]
+    boxes.centroids_m[num_agents:num_boxes] = frames["ego_translation"][:, :2]
+    boxes.extents_m[num_agents:num_boxes] = np.array((EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH), np.float32)
+    boxes.yaws_rad[num_agents:num_boxes] = rotations33_as_yaws(frames["ego_rotation"])
+    yaws_rad = boxes.yaws_rad[:num_boxes]
     corners, starts = _project_boxes(
-        np.concatenate([rows["centroid"], window.frames["ego_translation"][:, :2]]),
-        np.concatenate([rows["extent"][:, :2], ego_extents]),
+        boxes.channels[:num_boxes],
+        boxes.centroids_m,
+        boxes.extents_m,
         np.cos(yaws_rad),
         np.sin(yaws_rad),
-        channels,
         raster_from_world,
         planes_shape,
     )
     return ChannelBoxes(corners, starts)
 
 
-def _join_rows(arrays: Sequence[RecordArray]) -> RecordArray:
-    """Return arrays of records one after the other; of one type as plain bytes, which NumPy joins ten times faster."""
-    dtype = arrays[0].dtype
-    if any(array.dtype is not dtype for array in arrays):
-        return np.concatenate(arrays)
-    as_bytes = np.dtype((np.void, dtype.itemsize))
-    return np.concatenate([array.view(as_bytes) for array in arrays]).view(dtype)
-
-
-def _assign_channels(
-    window: LogWindow, rows: RecordArray, num_steps: int, filter_agents_threshold: float, render_ego_history: bool
-) -> Int64Array:
-    """Return the channel of every agent row of the window and, behind them, of the AV in every frame."""
-    frame_indices = np.arange(len(window.frames))
-    ego_channels = num_steps + frame_indices
-    if not render_ego_history:
-        ego_channels[1:] = _NOT_DRAWN
-    channels = np.empty(len(rows) + len(frame_indices), np.int64)
-    channels[len(rows) :] = ego_channels if window.agent is None else frame_indices
-    if len(rows):
-        ends = np.cumsum([len(agents) for agents in window.agents])
-        is_ego = np.zeros(len(rows), np.bool_)
-        if window.agent is not None:
-            np.equal(rows["track_id"], window.agent["track_id"], out=is_ego)
-        threshold = np.float32(filter_agents_threshold)
-        _assign_agents(ends, rows["label_probabilities"], threshold, is_ego, ego_channels, channels)
-    return channels
-
-
-@njit(nogil=True, cache=True)
-def _assign_agents(
-    ends: Int64Array,
-    probabilities: Float32Array,
+def _gather_agents(
+    windows: LogWindows,
+    raster_from_world: Float64Array,
+    boxes: _Boxes,
+    *,
+    planes_shape: tuple[int, int, int],
     threshold: np.float32,
-    is_ego: BoolArray,
-    ego_channels: Int64Array,
-    channels: Int64Array,
-) -> None:
-    """Write the channels of the agents to the head of ``channels``; the rows of frame i end at ``ends[i]``."""
-    row = 0
-    for frame in range(len(ends)):
-        while row < ends[frame]:
-            if not kept_probability(probabilities[row]) > threshold:
-                channels[row] = _NOT_DRAWN
-            else:
-                channels[row] = ego_channels[frame] if is_ego[row] else frame
-            row += 1
+    render_ego_history: bool,
+) -> int:
+    """Write the agents that are drawn and may touch the picture to the head of ``boxes``; return how many."""
+    num_boxes = 0
+    agents = windows.agents
+    for rows, part in agents.parts():
+        track_ids = _read_only(rows["track_id"])
+        targets = np.empty(0, track_ids.dtype) if windows.track_ids is None else windows.track_ids[part]
+        num_boxes = _gather_rows(
+            (_read_only(rows["centroid"]), _read_only(rows["extent"]), _read_only(rows["yaw"])),
+            track_ids,
+            _read_only(rows["label_probabilities"]),
+            agents.starts[part],
+            agents.stops[part],
+            windows.num_frames[part],
+            targets.astype(track_ids.dtype, copy=False),
+            raster_from_world[part],
+            (part.start, *planes_shape),
+            threshold,
+            render_ego_history,
+            (boxes.channels, boxes.centroids_m, boxes.extents_m, boxes.yaws_rad),
+            num_boxes,
+        )
+    return num_boxes
+
+
+def _read_only(field: NumericArray) -> NumericArray:
+    """Return a fresh view of a field, made read-only, so that kernels are compiled for one kind of arrays."""
+    field.setflags(write=False)
+    return field
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _gather_rows(
+    poses: tuple[Float64Array, Float32Array, Float32Array],
+    track_ids: NumericArray,
+    probabilities: Float32Array,
+    starts: Int64Array,
+    stops: Int64Array,
+    num_frames: Int64Array,
+    targets: NumericArray,
+    raster_from_world: Float64Array,
+    window_and_shape: tuple[int, int, int, int],
+    threshold: np.float32,
+    render_ego_history: bool,
+    boxes: tuple[Int64Array, Float64Array, Float64Array, Float32Array],
+    num_boxes: int,
+) -> int:
+    """Append agents of windows to the fields of :class:`_Boxes`, of which ``num_boxes`` are there; return their number.
+
+    ``poses`` are centroids (N, 2), extents (N, 3) and yaws (N,); ``targets`` is empty when the AV is of interest.
+    """
+    centroids_m, extents_m, yaws_rad = poses
+    first_window, num_channels, height, width = window_and_shape
+    for window in range(len(starts)):
+        for frame in range(num_frames[window]):
+            for row in range(starts[window, frame], stops[window, frame]):
+                if not _may_touch_picture(centroids_m[row], extents_m[row], raster_from_world[window], (width, height)):
+                    continue
+                if not kept_probability(probabilities[row]) > threshold:
+                    continue
+                channel = frame
+                if len(targets) > 0 and track_ids[row] == targets[window]:
+                    if frame > 0 and not render_ego_history:
+                        continue
+                    channel += num_channels // 2
+                boxes[0][num_boxes] = (first_window + window) * num_channels + channel
+                boxes[1][num_boxes] = centroids_m[row]
+                boxes[2][num_boxes] = extents_m[row, :2]
+                boxes[3][num_boxes] = yaws_rad[row]
+                num_boxes += 1
+    return num_boxes
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _may_touch_picture(
+    centroid_m: Float64Array, extent_m: Float32Array, raster_from_world: Float64Array, raster_size: tuple[int, int]
+) -> bool:
+    """Return False for most boxes out of the picture, for none in it: whatever their heading, with a pixel to spare.
+
+    A box that is not a number is left to the exact test.
+    """
+    pixels_per_metre = abs(raster_from_world[0, 0]) + abs(raster_from_world[0, 1])  # an upper bound
+    half_size = 0.5 * (abs(np.float64(extent_m[0])) + abs(np.float64(extent_m[1])))  # of the diagonal, likewise
+    reach = half_size * pixels_per_metre + CULLING_MARGIN_PX + 1.0
+    column, row = _project(centroid_m[0], centroid_m[1], raster_from_world)
+    return not (column < -reach or column > raster_size[0] + reach or row < -reach or row > raster_size[1] + reach)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _project(x: float, y: float, raster_from_world: Float64Array) -> tuple[float, float]:
+    return (
+        x * raster_from_world[0, 0] + y * raster_from_world[0, 1] + raster_from_world[0, 2],
+        x * raster_from_world[1, 0] + y * raster_from_world[1, 1] + raster_from_world[1, 2],
+    )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _project_boxes(
+    channels: Int64Array,
     centroids_m: Float64Array,
-    extents_m: Float32Array,
+    extents_m: Float64Array,
     cos: Float32Array,
     sin: Float32Array,
-    channels: Int64Array,
     raster_from_world: Float64Array,
     planes_shape: tuple[int, int, int],
 ) -> tuple[Int32Array, Int64Array]:
-    """Return the corners (N, 4, 2) in 512ths of a pixel of the visible boxes, by channel and else in their order.
+    """Return the fields of :class:`ChannelBoxes`: the visible boxes, inside a channel in their order.
 
-    Also returns the first box of each channel (C + 1,). Corners as :func:`l5kit.geometry.box.compute_box_corners`.
+    Corners as :func:`l5kit.geometry.box.compute_box_corners`.
     """
     num_channels, height, width = planes_shape
     corners_px = np.empty((len(channels), 4, 2), np.float64)
     visible_channels = np.full(len(channels), _NOT_DRAWN, np.int64)
     for box in range(len(channels)):
-        if channels[box] == _NOT_DRAWN:
-            continue
+        matrix = raster_from_world[channels[box] // num_channels]
+        low, high = (np.inf, np.inf), (-np.inf, -np.inf)
         for corner in range(4):
-            along = np.float64(extents_m[box, 0]) * (-0.5 if corner < 2 else 0.5)
-            across = np.float64(extents_m[box, 1]) * (0.5 if corner in (1, 2) else -0.5)
+            along = extents_m[box, 0] * (-0.5 if corner < 2 else 0.5)
+            across = extents_m[box, 1] * (0.5 if corner in (1, 2) else -0.5)
             x = np.float64(cos[box]) * along - np.float64(sin[box]) * across + centroids_m[box, 0]
             y = np.float64(sin[box]) * along + np.float64(cos[box]) * across + centroids_m[box, 1]
-            for axis in range(2):
-                row = raster_from_world[axis]
-                corners_px[box, corner, axis] = x * row[0] + y * row[1] + row[2]
-        if _touches_picture(corners_px[box], width, height):
+            pixel = _project(x, y, matrix)
+            corners_px[box, corner, 0], corners_px[box, corner, 1] = pixel
+            low = (min(low[0], pixel[0]), min(low[1], pixel[1]))
+            high = (max(high[0], pixel[0]), max(high[1], pixel[1]))
+        if touches_picture(low, high, (width, height)):
             visible_channels[box] = channels[box]
-    return _sort_by_channel(corners_px, visible_channels, num_channels)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _touches_picture(corners_px: Float64Array, width: int, height: int) -> bool:
-    """Return whether a box (4, 2) comes near the picture; written out, as reductions cost more than the rest."""
-    column_low = row_low = np.inf
-    column_high = row_high = -np.inf
-    for column, row in corners_px:
-        column_low, column_high = min(column_low, column), max(column_high, column)
-        row_low, row_high = min(row_low, row), max(row_high, row)
-    return bool(
-        column_high > -CULLING_MARGIN_PX
-        and column_low < width + CULLING_MARGIN_PX
-        and row_high > -CULLING_MARGIN_PX
-        and row_low < height + CULLING_MARGIN_PX
-    )
+    return _sort_by_channel(corners_px, visible_channels, len(raster_from_world), num_channels)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _sort_by_channel(
-    corners_px: Float64Array, channels: Int64Array, num_channels: int
+    corners_px: Float64Array, channels: Int64Array, num_windows: int, num_channels: int
 ) -> tuple[Int32Array, Int64Array]:
     """Return boxes (N, 4, 2) that have a channel in 512ths of a pixel, by channel, and the first box of each."""
-    starts = np.zeros(num_channels + 1, np.int64)
+    ends = np.zeros(num_windows * num_channels + 1, np.int64)
     for channel in channels:
         if channel != _NOT_DRAWN:
-            starts[channel + 1] += 1
-    starts = np.cumsum(starts)
-    corners = np.empty((starts[num_channels], 4, 2), np.int32)
-    next_slot = starts.copy()
+            ends[channel + 1] += 1
+    ends = np.cumsum(ends)
+    starts = np.empty((num_windows, num_channels + 1), np.int64)
+    for window in range(num_windows):
+        starts[window] = ends[window * num_channels : (window + 1) * num_channels + 1]
+    corners = np.empty((ends[-1], 4, 2), np.int32)
     for box in range(len(channels)):
         if channels[box] != _NOT_DRAWN:
-            slot = next_slot[channels[box]]
-            next_slot[channels[box]] += 1
+            slot = ends[channels[box]]
+            ends[channels[box]] += 1
             for corner in range(4):
                 for axis in range(2):
                     corners[slot, corner, axis] = np.int32(np.int64(corners_px[box, corner, axis] * CV2_SHIFT_VALUE))

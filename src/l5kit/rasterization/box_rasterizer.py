@@ -12,8 +12,8 @@ from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.geometry.box import compute_box_corners
 from l5kit.geometry.transform import rotation33_as_yaw, transform_points
 from l5kit.rasterization.box_channels import collect_channel_boxes
-from l5kit.rasterization.log_window import LogWindow
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
+from l5kit.rasterization.log_windows import LogWindows
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter
 from l5kit.rasterization.rasterizer import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.subpixel import CV2_SUB_VALUES, cv2_subpixel
@@ -113,33 +113,39 @@ class BoxRasterizer(PlanarRasterizer):
         self.render_ego_history = render_ego_history
         self.solid_boxes = solid_boxes
 
-    def draw(self, window: LogWindow, raster_from_world: Float64Array, planes: UInt8Array) -> None:
-        """Draw the boxes of a window with 255 into planes of 0.
+    def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:
+        """Collect the boxes of a batch of windows, and return what fills those of each with 255 on 0.
 
         Args:
-            window: What to draw.
-            raster_from_world: Pixels from world metres, shape (3, 3).
-            planes: Drawn into, C-contiguous, shape (channels, height, width).
+            windows: What to draw, B windows.
+            raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
 
         Raises:
-            IndexOutOfRangeError: The window has more frames than there are channels for.
+            IndexOutOfRangeError: A window has more frames than there are channels for.
         """
-        if len(window.frames) > self.history_num_frames + 1:
+        num_frames = int(windows.num_frames.max(initial=0))
+        if num_frames > self.history_num_frames + 1:
             raise IndexOutOfRangeError(
-                f"history_frames holds {len(window.frames)} frames, but history_num_frames is"
-                f" {self.history_num_frames}; pass at most {self.history_num_frames + 1}, the current one included"
+                f"history_frames holds {num_frames} frames, but history_num_frames is {self.history_num_frames}; pass"
+                f" at most {self.history_num_frames + 1}, the current one included"
             )
+        width, height = self.raster_size.tolist()
         boxes = collect_channel_boxes(
-            window,
+            windows,
             raster_from_world,
-            planes_shape=(planes.shape[0], planes.shape[1], planes.shape[2]),
+            planes_shape=(self.num_channels(), height, width),
             filter_agents_threshold=self.filter_agents_threshold,
             render_ego_history=self.render_ego_history,
         )
-        starts = boxes.starts.tolist()
-        for plane, start, end in zip(planes, starts, starts[1:], strict=False):
-            if end > start:
-                self._fill(plane, boxes.corners[start:end])
+
+        def paint(index: int, planes: UInt8Array) -> None:
+            planes.fill(0)
+            starts = boxes.starts[index].tolist()
+            for plane, start, end in zip(planes, starts, starts[1:], strict=False):
+                if end > start:
+                    self._fill(plane, boxes.corners[start:end])
+
+        return paint
 
     def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:
         """Return agents in blue and the agent of interest in green, fading from frame to frame into the past.

@@ -8,7 +8,8 @@ import numpy as np
 from l5kit._types import Float64Array, NumericArray, UInt8Array
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
 from l5kit.rasterization.log_window import LogWindow
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
+from l5kit.rasterization.log_windows import LogWindows
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter
 
 
 class CombinedRasterizer(PlanarRasterizer):
@@ -25,17 +26,27 @@ class CombinedRasterizer(PlanarRasterizer):
     def background_rast(self) -> PlanarRasterizer:
         """The rasterizer of the last three channels."""
 
-    def draw(self, window: LogWindow, raster_from_world: Float64Array, planes: UInt8Array) -> None:
-        """Draw boxes and background into their planes, which are all 0.
+    @property
+    def draws_planes(self) -> bool:
+        """Whether neither this class nor a part has a ``rasterize`` of its own; else the parts' rasters are joined."""
+        return super().draws_planes and self.box_rast.draws_planes and self.background_rast.draws_planes
+
+    def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:
+        """Prepare boxes and background, and return what draws both into their planes.
 
         Args:
-            window: What to draw.
-            raster_from_world: Pixels from world metres, shape (3, 3).
-            planes: Drawn into, C-contiguous, shape (channels, height, width).
+            windows: What to draw, B windows.
+            raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
         num_box_channels = self.box_rast.num_channels()
-        self.box_rast.draw(window, raster_from_world, planes[:num_box_channels])
-        self.background_rast.draw(window, raster_from_world, planes[num_box_channels:])
+        paint_boxes = self.box_rast.prepare(windows, raster_from_world)
+        paint_background = self.background_rast.prepare(windows, raster_from_world)
+
+        def paint(index: int, planes: UInt8Array) -> None:
+            paint_boxes(index, planes[:num_box_channels])
+            paint_background(index, planes[num_box_channels:])
+
+        return paint
 
     def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:
         """Return the background with the boxes over it.
@@ -59,10 +70,10 @@ class CombinedRasterizer(PlanarRasterizer):
         """Return the channels of the boxes plus three."""
         return self.box_rast.num_channels() + self.background_rast.num_channels()
 
-    def _paint(self, window: LogWindow) -> NumericArray:
+    def _rasterize_window(self, window: LogWindow) -> NumericArray:
         """Draw in one go, or, when a part has a ``rasterize`` of its own, join what the parts return."""
         parts = (self.box_rast, self.background_rast)
         if all(part.draws_planes for part in parts):
-            return super()._paint(window)
+            return super()._rasterize_window(window)
         arguments = (window.frames, window.agents, window.tl_faces, window.agent)
         return np.concatenate([part.rasterize_planar(*arguments) for part in parts])

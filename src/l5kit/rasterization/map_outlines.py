@@ -8,7 +8,8 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, FloatArray, Int32Array, Int64Array
 from l5kit.errors import InvalidArgumentError
-from l5kit.rasterization.subpixel import CULLING_MARGIN_PX, CV2_SHIFT_VALUE
+from l5kit.rasterization.culling import touches_picture
+from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE
 
 
 @dataclass(frozen=True)
@@ -142,10 +143,10 @@ def _project_outlines(
             first, last = line_starts[source], line_starts[source + 1]
             starts[line + 1] = starts[line] + last - first
             low, high = _project_line(vertices_m[first:last], raster_from_world, points[starts[line] :])
-            is_line_visible[line] = _touches_picture(low, high, raster_size)
+            is_line_visible[line] = touches_picture(low, high, raster_size)
             element_low = (min(element_low[0], low[0]), min(element_low[1], low[1]))
             element_high = (max(element_high[0], high[0]), max(element_high[1], high[1]))
-        is_visible[index] = _touches_picture(element_low, element_high, raster_size)
+        is_visible[index] = touches_picture(element_low, element_high, raster_size)
     return rows, points, starts, is_visible, is_line_visible
 
 
@@ -165,14 +166,3 @@ def _project_line(
         column_low, column_high = min(column_low, column), max(column_high, column)
         row_low, row_high = min(row_low, row), max(row_high, row)
     return (column_low, row_low), (column_high, row_high)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _touches_picture(low: tuple[float, float], high: tuple[float, float], raster_size: tuple[int, int]) -> bool:
-    """Return whether the box from the lowest to the highest pixel comes near the picture."""
-    return (
-        high[0] > -CULLING_MARGIN_PX
-        and low[0] < raster_size[0] + CULLING_MARGIN_PX
-        and high[1] > -CULLING_MARGIN_PX
-        and low[1] < raster_size[1] + CULLING_MARGIN_PX
-    )

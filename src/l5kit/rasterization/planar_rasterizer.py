@@ -1,7 +1,7 @@
 """Base of the rasterizers that draw each channel as a plane of bytes."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import cv2
 import numpy as np
@@ -11,14 +11,20 @@ from l5kit._types import Float32Array, Float64Array, NumericArray, RecordArray, 
 from l5kit.configs.parameters import IMAGE_DTYPES
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization.log_window import LogWindow
+from l5kit.rasterization.log_windows import LogWindows
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
+
+PlanePainter = Callable[[int, UInt8Array], None]
+"""Draws window i of a batch into C-contiguous planes (channels, height, width), whatever they held; for one thread."""
 
 
 class PlanarRasterizer(Rasterizer):
     """A rasterizer that draws bytes channel first and divides them by 255 once, at the end.
 
-    A subclass that overrides :meth:`rasterize` is honoured: :meth:`rasterize_planar` then transposes what it returns.
+    It draws batches of windows; a single window is a batch of one. Several threads may use it at once, as all that it
+    writes to while drawing belongs to a call. A subclass that overrides :meth:`rasterize` is honoured:
+    :meth:`rasterize_planar` then transposes what it returns.
 
     Attributes:
         render_context: Size, scale and orientation of the raster.
@@ -45,8 +51,12 @@ class PlanarRasterizer(Rasterizer):
 
     @property
     def draws_planes(self) -> bool:
-        """Whether :meth:`rasterize` is the one of this class, so that its planes can be drawn in place."""
-        return type(self).rasterize is PlanarRasterizer.rasterize
+        """Whether :meth:`rasterize_windows` draws what :meth:`rasterize` and :meth:`rasterize_planar` return.
+
+        It does unless a subclass overrides one of these two.
+        """
+        cls = type(self)
+        return cls.rasterize is PlanarRasterizer.rasterize and cls.rasterize_planar is PlanarRasterizer.rasterize_planar
 
     def rasterize(
         self,
@@ -67,7 +77,8 @@ class PlanarRasterizer(Rasterizer):
             Shape (height, width, channels), a view of channel-first memory. Float32 from 0 to 1, or uint8 when
             ``image_dtype`` says so.
         """
-        return self._paint(LogWindow(history_frames, history_agents, history_tl_faces, agent)).transpose(1, 2, 0)
+        window = LogWindow(history_frames, history_agents, history_tl_faces, agent)
+        return self._rasterize_window(window).transpose(1, 2, 0)
 
     def rasterize_planar(
         self,
@@ -85,16 +96,37 @@ class PlanarRasterizer(Rasterizer):
         """
         if not self.draws_planes:
             return super().rasterize_planar(history_frames, history_agents, history_tl_faces, agent)
-        return self._paint(LogWindow(history_frames, history_agents, history_tl_faces, agent))
+        return self._rasterize_window(LogWindow(history_frames, history_agents, history_tl_faces, agent))
 
-    @abstractmethod
-    def draw(self, window: LogWindow, raster_from_world: Float64Array, planes: UInt8Array) -> None:
-        """Draw a window into planes that are all 0.
+    def rasterize_windows(self, windows: LogWindows, images: NumericArray) -> None:
+        """Draw a batch of windows; only for rasterizers that say so by :attr:`draws_planes`.
 
         Args:
-            window: What to draw.
-            raster_from_world: Pixels from world metres, shape (3, 3).
-            planes: Drawn into, C-contiguous, shape (channels, height, width).
+            windows: What to draw, B windows.
+            images: Overwritten, C-contiguous, shape (B, channels, height, width) of ``image_dtype``.
+
+        Raises:
+            InvalidArgumentError: ``images`` has another shape, dtype or order.
+        """
+        self._require_images(len(windows), images)
+        matrices = self.render_context.raster_from_world_many(windows.positions_m, windows.yaws_rad)
+        paint = self.prepare(windows, matrices)
+        if self.image_dtype == "uint8":
+            for index, planes in enumerate(images):
+                paint(index, planes)
+            return
+        planes = np.empty(images.shape[1:], np.uint8)  # of one window, so that it stays in the caches
+        for index, image in enumerate(images):
+            paint(index, planes)
+            _divide_by_255(planes.reshape(-1), image.reshape(-1))
+
+    @abstractmethod
+    def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:
+        """Do what can be done for a batch of windows at once, and return what draws each of them.
+
+        Args:
+            windows: What to draw, B windows.
+            raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
 
     def _require_raster(self, in_im: NumericArray) -> None:
@@ -109,11 +141,23 @@ class PlanarRasterizer(Rasterizer):
                 f"{np.shape(in_im)}; images of samples have the channels first: pass image.transpose(1, 2, 0)"
             )
 
-    def _paint(self, window: LogWindow) -> NumericArray:
+    def _require_images(self, num_windows: int, images: NumericArray) -> None:
+        """Refuse an array that a batch of windows cannot be drawn into."""
         width, height = self.raster_size.tolist()
-        planes = np.zeros((self.num_channels(), height, width), np.uint8)
-        self.draw(window, self.render_context.raster_from_world(window.position_m, window.yaw_rad), planes)
-        return planes if self.image_dtype == "uint8" else to_unit_range(planes)
+        shape = (num_windows, self.num_channels(), height, width)
+        if images.shape != shape or images.dtype != self.image_dtype or not images.flags.c_contiguous:
+            raise InvalidArgumentError(
+                f"images has shape {images.shape} and dtype {images.dtype}; {num_windows} windows of {self!r} need a"
+                f" C-contiguous array of shape {shape} and dtype {self.image_dtype}"
+            )
+
+    def _rasterize_window(self, window: LogWindow) -> NumericArray:
+        """Return the raster of one window, shape (channels, height, width)."""
+        width, height = self.raster_size.tolist()
+        images: NumericArray = np.empty((1, self.num_channels(), height, width), self.image_dtype)
+        self.rasterize_windows(LogWindows.from_window(window), images)
+        image: NumericArray = images[0]
+        return image
 
 
 def to_unit_range(planes: UInt8Array) -> Float32Array:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import Float64Array, NumericArray
+from l5kit._types import Float64Array, FloatArray, NumericArray
 from l5kit.configs.parameters import RasterGeometry
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
-from l5kit.geometry.transform import compute_agent_pose, vertical_flip
+from l5kit.geometry.transform import compute_agent_pose, compute_agent_poses, vertical_flip
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +73,20 @@ class RenderContext:
             Shape (3, 3).
         """
         world_from_local = compute_agent_pose(np.asarray(position_m)[:2], angle_rad)
+        raster_from_world: Float64Array = self.raster_from_local @ np.linalg.inv(world_from_local)
+        return raster_from_world
+
+    def raster_from_world_many(self, positions_m: FloatArray, yaws_rad: FloatArray) -> Float64Array:
+        """Return the transforms for many poses, to the bit as :meth:`raster_from_world` returns each.
+
+        Args:
+            positions_m: World positions, shape (B, 2).
+            yaws_rad: World headings, shape (B,); sine and cosine are taken in their precision.
+
+        Returns:
+            Shape (B, 3, 3).
+        """
+        world_from_local = compute_agent_poses(positions_m, np.ascontiguousarray(yaws_rad))
         raster_from_world: Float64Array = self.raster_from_local @ np.linalg.inv(world_from_local)
         return raster_from_world
 

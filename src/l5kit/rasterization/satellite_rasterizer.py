@@ -8,10 +8,10 @@ import numpy as np
 from l5kit._types import Float64Array, NumericArray, UInt8Array
 from l5kit.configs.parameters import OUT_OF_BOUNDS_MODES
 from l5kit.errors import UnsupportedValueError
-from l5kit.geometry.transform import transform_point
+from l5kit.geometry.transform import transform_points
 from l5kit.rasterization.aerial_image import AerialImage
-from l5kit.rasterization.log_window import LogWindow
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, to_uint8, write_planes
+from l5kit.rasterization.log_windows import LogWindows
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter, to_uint8, write_planes
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.satellite_image import get_sat_image_crop_scaled
 
@@ -54,32 +54,43 @@ class SatelliteRasterizer(PlanarRasterizer):
     def map_im(self, pixels: UInt8Array) -> None:
         self._aerial = AerialImage(pixels)
 
-    def draw(self, window: LogWindow, raster_from_world: Float64Array, planes: UInt8Array) -> None:
-        """Draw the aerial picture around the agent of interest of a window.
+    def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:
+        """Find the middles of the rasters in the aerial picture, and return what draws it around each.
+
+        The painter raises IndexOutOfRangeError when the picture ends inside the crop and ``out_of_bounds`` is
+        ``error``.
 
         Args:
-            window: What to draw. The height of the centre is that of the AV.
-            raster_from_world: Pixels from world metres, shape (3, 3).
-            planes: Drawn into, shape (3, height, width).
-
-        Raises:
-            IndexOutOfRangeError: The picture ends inside the crop and ``out_of_bounds`` is ``error``.
+            windows: What to draw, B windows. The height of the middle is that of the AV.
+            raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
-        center_xy_m = transform_point(0.5 * self.raster_size, np.linalg.inv(raster_from_world))
-        center_m = np.append(center_xy_m, window.frames[0]["ego_translation"][2])
-        crop = get_sat_image_crop_scaled(
-            self.map_im,
-            self.raster_size,
-            transform_point(center_m, self.world_to_aerial),
-            yaw=-window.yaw_rad,
-            sat_pixel_scale=self.map_pixel_scale,
-            pixel_size=self.pixel_size,
-            interpolation=self.interpolation,
-            out_of_bounds=self.out_of_bounds,
-        )
-        if not self.render_context.set_origin_to_bottom:
-            crop = crop[::-1]
-        write_planes(crop, planes)
+        centers = self._find_centers(windows, raster_from_world)
+
+        def paint(index: int, planes: UInt8Array) -> None:
+            crop = get_sat_image_crop_scaled(
+                self.map_im,
+                self.raster_size,
+                centers[index],
+                yaw=-windows.yaws_rad[index],
+                sat_pixel_scale=self.map_pixel_scale,
+                pixel_size=self.pixel_size,
+                interpolation=self.interpolation,
+                out_of_bounds=self.out_of_bounds,
+            )
+            if not self.render_context.set_origin_to_bottom:
+                crop = crop[::-1]
+            write_planes(crop, planes)
+
+        return paint
+
+    def _find_centers(self, windows: LogWindows, raster_from_world: Float64Array) -> NumericArray:
+        """Return the middle of the raster of each window in the aerial picture, one product each, (B, 3)."""
+        num_windows = len(windows)
+        centers_px = np.broadcast_to(0.5 * self.raster_size, (num_windows, 1, 2))
+        centers_xy_m = transform_points(centers_px, np.linalg.inv(raster_from_world))
+        centers_m = np.concatenate([centers_xy_m, windows.frames[:, :1]["ego_translation"][..., 2:]], axis=-1)
+        world_to_aerial = np.broadcast_to(self.world_to_aerial, (num_windows, 4, 4))
+        return transform_points(centers_m, world_to_aerial)[:, 0]
 
     def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:  # noqa: ARG002
         """Return a raster of this rasterizer, float32 or uint8, as the RGB bytes it was made of.

@@ -10,10 +10,10 @@ import numpy as np
 from l5kit._types import Float64Array, FloatArray, Int32Array, Int64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.data.filter import filter_tl_faces_by_status
 from l5kit.data.map_api import MapAPI
-from l5kit.geometry.transform import transform_point
-from l5kit.rasterization.log_window import LogWindow
+from l5kit.geometry.transform import transform_points
+from l5kit.rasterization.log_windows import LogWindows
 from l5kit.rasterization.map_outlines import MapOutlines, ProjectedOutlines
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, to_uint8, write_planes
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter, to_uint8, write_planes
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE, CV2_SUB_VALUES, cv2_subpixel
 
@@ -90,18 +90,22 @@ class SemanticRasterizer(PlanarRasterizer):
         vars(self).update(state)
         self._stack_outlines()
 
-    def draw(self, window: LogWindow, raster_from_world: Float64Array, planes: UInt8Array) -> None:
-        """Draw the map around the middle of the raster with the lights of the newest frame.
+    def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:
+        """Return what draws the map around the middle of the raster with the lights of the newest frame.
 
         Args:
-            window: What to draw; without any frame of faces the lights are off.
-            raster_from_world: Pixels from world metres, shape (3, 3).
-            planes: Drawn into, C-contiguous, shape (3, height, width).
+            windows: What to draw, B windows; without any frame of faces the lights are off.
+            raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
-        center_in_world_m = transform_point(0.5 * self.raster_size, np.linalg.inv(raster_from_world))
-        tl_faces = window.tl_faces[0] if len(window.tl_faces) else None
-        picture = self.render_semantic_map(center_in_world_m, raster_from_world, tl_faces)
-        write_planes(picture, planes)
+        centers_px = np.broadcast_to(0.5 * self.raster_size, (len(windows), 1, 2))
+        centers_m = transform_points(centers_px, np.linalg.inv(raster_from_world))[:, 0]
+
+        def paint(index: int, planes: UInt8Array) -> None:
+            faces = windows.tl_faces.rows_of_frame(index, 0) if windows.tl_faces.starts.shape[1] else None
+            picture = self.render_semantic_map(centers_m[index], raster_from_world[index], faces)
+            write_planes(picture, planes)
+
+        return paint
 
     def render_semantic_map(
         self, center_in_world: FloatArray, raster_from_world: Float64Array, tl_faces: RecordArray | None = None

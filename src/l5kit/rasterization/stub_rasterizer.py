@@ -6,16 +6,23 @@ import numpy as np
 
 from l5kit._types import Float64Array, NumericArray, UInt8Array
 from l5kit.rasterization.log_window import LogWindow
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
+from l5kit.rasterization.log_windows import LogWindows
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter
 
 
 class StubRasterizer(PlanarRasterizer):
     """A rasterizer whose three channels are 0."""
 
-    def draw(self, window: LogWindow, raster_from_world: Float64Array, planes: UInt8Array) -> None:
-        """Leave the planes as they are."""
+    def rasterize_windows(self, windows: LogWindows, images: NumericArray) -> None:
+        """Write zeros; arguments as in :meth:`PlanarRasterizer.rasterize_windows`."""
+        self._require_images(len(windows), images)
+        images.fill(0)
 
-    def _paint(self, window: LogWindow) -> NumericArray:  # noqa: ARG002
+    def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:  # noqa: ARG002
+        """Return what writes zeros."""
+        return lambda _, planes: planes.fill(0)
+
+    def _rasterize_window(self, window: LogWindow) -> NumericArray:  # noqa: ARG002
         """Return zeros that the operating system hands out without writing them."""
         width, height = self.raster_size.tolist()
         return np.zeros((self.num_channels(), height, width), self.image_dtype)

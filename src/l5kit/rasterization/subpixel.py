@@ -22,9 +22,6 @@ CV2_SUB_VALUES: Final[SubpixelArguments] = {"shift": 9, "lineType": cv2.LINE_AA}
 CV2_SHIFT_VALUE: Final = 2**9
 """Sub-pixel units per pixel."""
 
-CULLING_MARGIN_PX: Final = 2.0
-"""A shape that lies this far outside one edge of the picture touches no pixel; half a pixel is what was seen."""
-
 
 def cv2_subpixel(coords: ArrayLike) -> Int64Array:
     """Return pixel coordinates in 512ths of a pixel, cut off toward zero.
