@@ -71,9 +71,9 @@ class BenchReport:
         for measured in self.measured:
             ratio, floor = self.ratio(measured), measured.row.floor
             if ratio is not None and floor is not None and ratio < floor:
-                missed.append(f"{measured.row.title}: {_short(ratio)} of {floor:g}")
+                missed.append(f"{measured.row.title}: {_short(ratio)}, asked {floor:g}")
             missed += [
-                f"{measured.row.title}: {fact.title}, {fact.value_mb:,.0f} MB of {fact.limit_mb:g} MB"
+                f"{measured.row.title}: {fact.title}, {fact.value_mb:,.0f} MB, asked below {fact.limit_mb:g} MB"
                 for fact in measured.facts
                 if fact.limit_mb is not None and fact.value_mb >= fact.limit_mb
             ]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import Subset
 
-from l5kit.bench.row import PreparedRow, Row, RowLeftOutError
+from l5kit.bench.row import PreparedRow, Row
 from l5kit.bench.workloads import AGENT_BOX, AGENT_SATELLITE, AGENT_SEMANTIC, AGENT_STUB, EGO_SEMANTIC, Workload
 from l5kit.bench.workplace import Workplace
 
@@ -79,8 +79,6 @@ def _batch_row(key: str, dtype: str, floor: float) -> Row:
 
     def prepare(place: Workplace) -> PreparedRow:
         samples = place.samples_of(AGENT_SEMANTIC, **raster_params)
-        if not hasattr(samples, "__getitems__"):  # INTERIM
-            raise RowLeftOutError("datasets have no __getitems__")
         batches = in_batches(place.indices_of(samples), place.amounts.batch_size)
         return PreparedRow(partial(draw_batches, samples, batches))
 
@@ -89,11 +87,8 @@ def _batch_row(key: str, dtype: str, floor: float) -> Row:
 
 
 def _prepare_loader(place: Workplace, threads: int) -> PreparedRow:
-    import l5kit.dataset
+    from l5kit.dataset.loading import loader  # here, so that commits without it can be compared in all other rows
 
-    loader = getattr(l5kit.dataset, "loader", None)  # INTERIM
-    if loader is None:
-        raise RowLeftOutError("l5kit.dataset.loader is missing")
     samples, batch_size = place.samples_of(AGENT_SEMANTIC), place.amounts.batch_size
     indices = place.indices_of(samples)
     repeats = -(-_MIN_LOADED_BATCHES * batch_size // len(indices))

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""Compare the rates of two commits, and print a table.
+
+Usage: python benchmarks/compare.py OLD [NEW] [--data FOLDER] [--row ROW ...] [--passes N]
+
+Both commits are checked out into temporary folders; the working tree stays as it is. What is measured is described in
+`src/l5kit/bench` of the working tree, for both of them, so that they do the same work. Each runs in a process of its
+own, with compiled kernels of its own, and their passes alternate (old, new, new, old, ...), so that the drift of the
+machine cancels. A row that one of the commits cannot do is left out.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+BENCH_FOLDER = Path("src", "l5kit", "bench")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The rates of one row, pass by pass."""
+
+    title: str
+    unit: str
+    old: tuple[float, ...]
+    new: tuple[float, ...]
+
+    def cells(self) -> tuple[str, ...]:
+        """Title, medians, ratio of the medians, smallest and largest ratio of a pair of passes."""
+        old, new = statistics.median(self.old), statistics.median(self.new)
+        ratios = [after / before for before, after in zip(self.old, self.new, strict=True)]
+        rates = [f"{rate:,.4g}" for rate in (old, new)]
+        return (f"{self.title}, {self.unit}/s", *rates, f"{new / old:.3f}", f"{min(ratios):.2f} to {max(ratios):.2f}")
+
+
+class Side:
+    """A process that measures rows with the code of one commit."""
+
+    def __init__(self, source: Path, scratch: Path, task: dict[str, Any]) -> None:
+        environment = os.environ | {
+            "PYTHONPATH": str(source),
+            "NUMBA_CACHE_DIR": str(scratch / "numba"),
+            "L5KIT_CACHE_DIR": str(scratch / "cache"),
+        }
+        command = [sys.executable, __file__, "--serve", json.dumps(task | {"source": str(source)})]
+        self._process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=scratch
+        )
+        prepared = self._answer()
+        self.rows: dict[str, dict[str, str]] = prepared["rows"]
+        self.left_out: dict[str, str] = prepared["left_out"]
+
+    def measure(self, key: str) -> float:
+        """Do one pass of a row, and return its rate."""
+        self._process.stdin.write(f"{key}\n")
+        self._process.stdin.flush()
+        return float(self._answer()["rate"])
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def _answer(self) -> dict[str, Any]:
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"a process that measures ended with exit code {self._process.wait()}")
+        return json.loads(line)
+
+
+def alternate(old: Any, new: Any, keys: Sequence[str], num_passes: int) -> dict[str, tuple[list[float], list[float]]]:
+    """Return the rates of rows on both sides, after a pass that is not counted; the order of the sides alternates."""
+    rates: dict[str, tuple[list[float], list[float]]] = {key: ([], []) for key in keys}
+    for number in range(num_passes + 1):
+        for key in keys:
+            sides = [(0, old), (1, new)]
+            for place, side in sides if number % 2 == 0 else reversed(sides):
+                rate = side.measure(key)
+                if number:
+                    rates[key][place].append(rate)
+    return rates
+
+
+@contextmanager
+def checked_out(repository: Path, commit: str, folder: Path) -> Iterator[Path]:
+    """Give the source folder of a commit, with what the working tree measures in it."""
+    git(repository, "worktree", "add", "--quiet", "--detach", str(folder), commit)
+    try:
+        shutil.rmtree(folder / BENCH_FOLDER, ignore_errors=True)
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(repository / BENCH_FOLDER, folder / BENCH_FOLDER, ignore=ignored)
+        yield folder / "src"
+    finally:
+        git(repository, "worktree", "remove", "--force", str(folder))
+
+
+def git(repository: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(repository), *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"git {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def compare(options: argparse.Namespace) -> tuple[list[Comparison], dict[str, str]]:
+    """Return the rows that both commits can do, and why the others are left out."""
+    with ExitStack() as at_end:
+        scratch = Path(at_end.enter_context(tempfile.TemporaryDirectory(prefix="l5kit-compare-")))
+        task = {"data": str(options.data.resolve()), "rows": options.row, "quick": options.quick}
+        sides = []
+        for name, commit in (("old", options.old), ("new", options.new)):
+            folder = scratch / name
+            folder.mkdir()
+            source = at_end.enter_context(checked_out(options.repository, commit, folder / "tree"))
+            sides.append(Side(source, folder, task))
+            at_end.callback(sides[-1].close)
+        old, new = sides
+        keys = [key for key in old.rows if key in new.rows]
+        rates = alternate(old, new, keys, options.passes)
+    compared = [Comparison(old.rows[key]["title"], old.rows[key]["unit"], *map(tuple, rates[key])) for key in keys]
+    left_out = {f"{title} ({name})": why for name, side in zip(("old", "new"), sides, strict=True)
+                for title, why in side.left_out.items()}  # fmt: skip
+    return compared, left_out
+
+
+def serve(task: dict[str, Any]) -> None:
+    """Prepare rows, and measure a pass of the one named on each line of standard input."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    import l5kit
+
+    if not Path(l5kit.__file__).is_relative_to(task["source"]):
+        raise SystemExit(f"l5kit was imported from {l5kit.__file__} in place of {task['source']}")
+    from l5kit.bench.machine import one_opencv_thread
+    from l5kit.bench.row import choose_rows, measure_pass
+    from l5kit.bench.run import all_rows
+    from l5kit.bench.workplace import QUICK, Amounts, Workplace, find_bench_files
+
+    files = find_bench_files(Path(task["data"]))
+    with one_opencv_thread(), Workplace(files, QUICK if task["quick"] else Amounts()) as place:
+        works, rows, left_out = {}, {}, {}
+        for row in choose_rows(all_rows(), task["rows"]):
+            try:
+                works[row.key] = row.prepare(place).work
+                works[row.key]()
+            except Exception as error:  # whatever an old commit lacks
+                left_out[row.title] = f"{type(error).__name__}: {error}"
+            else:
+                rows[row.key] = {"title": row.title, "unit": row.unit}
+        print(json.dumps({"rows": rows, "left_out": left_out}), file=answers, flush=True)
+        for line in sys.stdin:
+            print(json.dumps({"rate": measure_pass(works[line.strip()])}), file=answers, flush=True)
+
+
+def markdown(compared: Sequence[Comparison], options: argparse.Namespace) -> str:
+    """Return a table, with the hashes of the commits as titles."""
+    old, new = (git(options.repository, "rev-parse", "--short", commit) for commit in (options.old, options.new))
+    titles = ("workload", f"{old} (old)", f"{new} (new)", "new / old", "in single passes")
+    rows = [titles, ("---",) * len(titles), *(row.cells() for row in compared)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--serve"]:
+        serve(json.loads(sys.argv[2]))
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old", help="commit to compare with")
+    parser.add_argument("new", nargs="?", default="HEAD", help="commit to compare (HEAD)")
+    parser.add_argument("--data", type=Path, help="dataset folder or .zarr; by default a city is made")
+    parser.add_argument("--row", action="append", default=[], help="row of l5kit bench; may be given several times")
+    parser.add_argument("--passes", type=int, default=7, help="passes that are counted (7)")
+    parser.add_argument("--quick", action="store_true", help="little work, to see that everything runs")
+    parser.add_argument("--repository", type=Path, default=REPOSITORY, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="l5kit-compare-city-") as city:
+        if options.data is None:
+            from l5kit.synthetic import make_city
+
+            options.data = make_city(Path(city) / "city", num_scenes=1).path
+        compared, left_out = compare(options)
+    print(markdown(compared, options))
+    for title, reason in left_out.items():
+        print(f"left out: {title}: {reason}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""A small made city, rows that do nothing, and a clock that is told what time it is."""
+
+import pytest
+
+from l5kit.bench.row import PreparedRow, Row
+from l5kit.synthetic import make_city
+
+
+class ToldClock:
+    """Stands still but when ``now`` is set."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return ToldClock()
+
+
+@pytest.fixture
+def make_row():
+    """Return a row that does nothing."""
+
+    def make(key, **values):
+        ready = PreparedRow(lambda: 1)
+        return Row(**{"key": key, "title": key.title(), "unit": "things", "prepare": lambda _: ready} | values)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def city(tmp_path_factory):
+    """Folder of a city with one short scene, never written to."""
+    return make_city(tmp_path_factory.mktemp("bench") / "city", num_scenes=1, num_frames=40, town_size=300.0).path
