@@ -70,9 +70,7 @@ class AgentSampler:
     def makes_batches(self) -> bool:
         """Whether :meth:`make_columns` can be used: it cannot with a rasterizer that draws only single windows."""
         return self.rasterizer is None or (
-            hasattr(self.rasterizer, "rasterize_windows")
-            and isinstance(self.rasterizer, PlanarRasterizer)
-            and self.rasterizer.draws_planes
+            isinstance(self.rasterizer, PlanarRasterizer) and self.rasterizer.draws_planes
         )
 
     @cached_property
