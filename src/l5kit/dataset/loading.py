@@ -303,6 +303,8 @@ class WorkerLoader(BatchLoader):
         finally:
             if is_usable and not self._idle:
                 self._idle.append(workers)
+            else:
+                workers.stop()
 
     def _start_workers(self) -> "_Workers":
         return _Workers(
@@ -318,6 +320,7 @@ class _Workers:
 
     def __init__(self, source: BatchSource, *, num_workers: int, multiprocessing_context: Any) -> None:
         self._orders = _Orders()
+        self._running: Iterator[Any] | None = None
         self._batches: DataLoader[Any] = DataLoader(
             _BatchesInWorker(source.dataset, source.collate_fn),
             batch_size=None,
@@ -333,7 +336,14 @@ class _Workers:
     def run(self, orders: Iterator[BatchOrder]) -> Iterator[Any]:
         """Return what the workers send for orders, in their order."""
         self._orders.current = orders
-        return iter(self._batches)
+        self._running = iter(self._batches)
+        return self._running
+
+    def stop(self) -> None:
+        """End the processes now: the garbage collector, which an error's traceback leaves them to, is slow at it."""
+        shut_down = getattr(self._running, "_shutdown_workers", None)
+        if shut_down is not None:
+            shut_down()
 
 
 class _Orders(Sampler[Any]):

@@ -86,14 +86,14 @@ def _values(column: tuple[str, NumericArray]) -> list[Any]:
     return array.tolist() if key in _PYTHON_SCALARS else list(array)
 
 
-def collate(samples: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+def collate(samples: Sequence[Any]) -> Any:
     """Return samples as one dictionary of tensors, (B, ...), as torch's ``default_collate`` does.
 
     The samples of a batch that a dataset made at once are not copied: the tensors share their memory.
 
     Args:
-        samples: Samples with the same keys.
+        samples: Samples with the same keys, or whatever ``default_collate`` takes.
     """
     if not isinstance(samples, SampleBatch) or not samples.is_untouched:
-        return dict(default_collate(list(samples)))
+        return default_collate(list(samples))
     return {key: samples.tensors.get(key, torch.from_numpy(column)) for key, column in samples.columns.items()}
