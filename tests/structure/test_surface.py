@@ -19,7 +19,6 @@ SIGNATURES = json.loads((HERE / "signatures.json").read_text("utf-8"))["signatur
 PENDING_MODULES = (
     "l5kit.cle",
     "l5kit.environment",
-    "l5kit.evaluation",
     "l5kit.planning",
     "l5kit.prediction",
     "l5kit.sampling.agent_sampling_vectorized",

@@ -8,6 +8,7 @@ import typer
 from l5kit import __version__
 from l5kit.cli.bench import bench
 from l5kit.cli.cache import cache
+from l5kit.cli.chop import chop
 from l5kit.cli.demo import demo
 from l5kit.cli.info import info
 from l5kit.cli.mask import mask
@@ -66,6 +67,11 @@ def make_app() -> typer.Typer:
             "l5kit cache city --folder /fast/disk",
             "l5kit cache --list",
             "l5kit cache --prune",
+        ),
+        chop: (
+            "l5kit chop city --frames 50 --future 40",
+            "l5kit chop scenes/validate.zarr scenes/sample.zarr --json",
+            "l5kit chop scenes/validate.zarr --future 30 --out test-set --overwrite",
         ),
         render: (
             "l5kit render city --scene 1 --frame 50 --out frame.png",

@@ -1,0 +1,51 @@
+"""``l5kit chop``: make test sets."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from l5kit.cli.options import JsonOption
+from l5kit.cli.output import print_json, print_texts
+from l5kit.data.dataset_files import find_dataset_files
+
+
+def chop(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="Dataset folders, or .zarr (folders or zip files) in them.")
+    ],
+    frames: Annotated[int, typer.Option(help="Frames to keep of each scene.")] = 100,
+    future: Annotated[int, typer.Option(help="Steps of the true positions.")] = 50,
+    min_future: Annotated[int, typer.Option(help="Frames that a test agent must stay valid for.")] = 10,
+    probability: Annotated[
+        float, typer.Option(help="Least summed probability of the classes that are road users.")
+    ] = 0.5,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder to write, for one PATH. Default: NAME_chopped_FRAMES beside it."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a test set that is there.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make test sets as the competition did: the start of every scene, and where the agents of its last frame go.
+
+    A test set is a folder with a shorter dataset, mask.npz (arr_0 tells which agent rows to predict) and gt.csv (the
+    true positions). A warning tells how many of its agents a usual training never sees the like of.
+    """
+    from l5kit.evaluation.chop_dataset.chopping import create_chopped_dataset
+    from l5kit.evaluation.selection_parity import describe_test_set
+
+    if out is not None and len(paths) > 1:
+        raise typer.BadParameter("--out names one folder, so there must be one PATH")
+    datasets = [find_dataset_files(path).dataset for path in paths]
+    made = []
+    for dataset in datasets:
+        folder = create_chopped_dataset(
+            dataset, probability, frames, future, min_future, output_folder=out, overwrite=overwrite
+        )
+        made.append({"dataset": str(dataset), "folder": folder, **describe_test_set(folder)})
+    if as_json:
+        print_json(made)
+        return
+    rows = [[str(facts["folder"]), f"{facts['test_agents']:,}", f"{facts['agent_rows']:,}"] for facts in made]
+    print_texts("Test sets", ("folder", "test agents", "agent rows"), rows)

@@ -1,0 +1,5 @@
+"""Make test sets as the competition did."""
+
+from l5kit.evaluation.chop_dataset.chopping import MIN_FUTURE_STEPS, create_chopped_dataset
+
+__all__ = ["MIN_FUTURE_STEPS", "create_chopped_dataset"]

@@ -1,0 +1,212 @@
+"""Cut a dataset short and keep the futures of the agents in its last frames apart."""
+
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from l5kit._types import BoolArray, Int64Array, UInt32Array
+from l5kit.data.filter import _get_label_filter
+from l5kit.data.progress import show_progress
+from l5kit.data.record_sequence import column_of, rows_of
+from l5kit.data.save import _put_in_place
+from l5kit.data.stores import is_url, path_of
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.data.zarr_utils import zarr_scenes_chop
+from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
+from l5kit.evaluation.csv_rows import listed
+from l5kit.evaluation.extract_ground_truth import export_zarr_to_csv
+from l5kit.evaluation.selection_parity import (
+    GROUND_TRUTH_FILE,
+    MASK_FILE,
+    Selection,
+    compare_selections,
+    load_agent_counts,
+    mask_arrays,
+)
+
+MIN_FUTURE_STEPS = 10
+"""Frames that an agent of the competition's test set has after the last one that is kept."""
+
+
+def create_chopped_dataset(
+    zarr_path: str | os.PathLike[str],
+    th_agent_prob: float,
+    num_frames_to_copy: int,
+    num_frames_gt: int,
+    min_frame_future: int,
+    *,
+    output_folder: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    verbose: bool = True,
+) -> str:
+    """Make a test set: the first frames of every scene, and where the agents of the last of them go.
+
+    The folder holds a dataset of the same name with the first frames; ``mask.npz``, whose ``arr_0`` (bool) tells which
+    of its agent rows are test agents; and ``gt.csv``, their true positions. Test agents are those of the last frame of
+    each scene that stay valid for enough frames, however short their past: a ``RuntimeWarning`` tells how many of them
+    a training with the usual selection would never see the like of. The source is only read; its agents mask is the
+    one stored in it, or in the user's cache folder.
+
+    Args:
+        zarr_path: The dataset.
+        th_agent_prob: Least summed probability of the classes that are road users.
+        num_frames_to_copy: Frames of each scene to keep; every scene must have more.
+        num_frames_gt: Steps of the true positions.
+        min_frame_future: Valid frames that an agent must have after.
+        output_folder: The folder; None for ``{name}_chopped_{num_frames_to_copy}`` beside the dataset.
+        overwrite: Replace the folder if it is a test set.
+        verbose: Show progress bars on a terminal.
+
+    Returns:
+        The folder.
+
+    Raises:
+        DatasetNotFoundError: There is no dataset.
+        FileExistsError: There is something at the place of the folder, and ``overwrite`` is False.
+        InvalidArgumentError: A scene has too few frames, a number is not allowed, or what is to be replaced is no test
+            set.
+    """
+    name = Path(path_of(zarr_path)).name
+    folder = _folder_for(path_of(zarr_path), num_frames_to_copy) if output_folder is None else Path(output_folder)
+    _require_free(folder, name, overwrite=overwrite)
+    _require_numbers(num_frames_to_copy, num_frames_gt, min_frame_future)
+    dataset = ChunkedDataset(path_of(zarr_path)).open()
+    ends = _last_kept_frames(dataset, num_frames_to_copy)
+    thresholds = MaskThresholds(th_agent_prob)
+    with show_progress("Agents mask", visible=verbose) as progress:
+        counts = load_agent_counts(dataset, thresholds, progress=progress)
+    mask = _mark_test_agents(dataset, counts, ends, thresholds=thresholds, min_frame_future=min_frame_future)
+    chopped_mask = _keep_rows(dataset, mask, ends, num_frames=num_frames_to_copy)
+    with _complete_or_not_at_all(folder) as scratch:
+        zarr_scenes_chop(path_of(zarr_path), str(scratch / name), num_frames_to_copy, verbose=verbose)
+        _require_as_many_rows(scratch / name, chopped_mask)
+        np.savez_compressed(scratch / MASK_FILE, **mask_arrays(chopped_mask, Selection(0, min_frame_future)))
+        with show_progress("True positions", visible=verbose) as progress:
+            export_zarr_to_csv(
+                dataset, scratch / GROUND_TRUTH_FILE, num_frames_gt, th_agent_prob, agents_mask=mask, progress=progress
+            )
+    _tell_about_selection(folder, counts[mask], min_frame_future)
+    return str(folder)
+
+
+def _folder_for(path: str, num_frames: int) -> Path:
+    """Return the usual folder for a dataset."""
+    if is_url(path):
+        raise InvalidArgumentError(f"zarr_path {path!r} is a URL, beside which nothing is written; pass output_folder")
+    source = Path(os.path.abspath(path))
+    stem = source.name.removesuffix(".zip")
+    return source.with_name(f"{Path(stem).stem}_chopped_{num_frames}")
+
+
+def _require_free(folder: Path, name: str, *, overwrite: bool) -> None:
+    """Refuse a place where something is; with ``overwrite``, where something else than a test set is."""
+    if not os.path.lexists(folder):
+        return
+    if not overwrite:
+        raise FileExistsError(
+            f"{folder} exists; use it, remove it, choose another output_folder, or pass overwrite=True (--overwrite)"
+        )
+    known = {name, MASK_FILE, GROUND_TRUTH_FILE}
+    others = sorted({entry.name for entry in folder.iterdir()} - known) if folder.is_dir() else []
+    if others or folder.is_symlink() or not folder.is_dir():
+        raise InvalidArgumentError(
+            f"{folder} is not replaced, because it is more than a test set of {name}: it "
+            + (f"holds {listed(others)}" if others else "is no folder")
+            + "; remove it yourself or choose another output_folder"
+        )
+
+
+def _require_numbers(num_frames_to_copy: int, num_frames_gt: int, min_frame_future: int) -> None:
+    for name, value, least in (
+        ("num_frames_to_copy", num_frames_to_copy, 1),
+        ("num_frames_gt", num_frames_gt, 1),
+        ("min_frame_future", min_frame_future, 0),
+    ):
+        if value < least:
+            raise InvalidArgumentError(f"{name} must be at least {least}, got {value}")
+
+
+def _last_kept_frames(dataset: ChunkedDataset, num_frames: int) -> Int64Array:
+    """Return the last frame to keep of each scene, (S,)."""
+    intervals = column_of(dataset.scenes, "frame_index_interval", strict=True)
+    lengths = intervals[:, 1] - intervals[:, 0]
+    short = np.flatnonzero(lengths <= num_frames)
+    if len(short):
+        raise InvalidArgumentError(
+            f"num_frames_to_copy is {num_frames}, but {len(short)} scenes of {dataset.path!r} have no frame after: "
+            + listed([f"scene {scene} has {lengths[scene]}" for scene in short.tolist()])
+            + "; keep fewer frames"
+        )
+    ends: Int64Array = intervals[:, 0] + num_frames - 1
+    return ends
+
+
+def _mark_test_agents(
+    dataset: ChunkedDataset,
+    counts: UInt32Array,
+    last_frames: Int64Array,
+    *,
+    thresholds: MaskThresholds,
+    min_frame_future: int,
+) -> BoolArray:
+    """Return which agent rows (N,) lie in the last frames and stay valid for long enough."""
+    mask = np.zeros(len(dataset.agents), dtype=np.bool_)
+    intervals = column_of(dataset.frames, "agent_index_interval", strict=True)
+    for start, stop in intervals[last_frames].tolist():
+        mask[start:stop] = counts[start:stop, 1] >= min_frame_future
+        if min_frame_future == 0:  # a count of 0 stands for a rejected row as well
+            labels = rows_of(dataset.agents, slice(start, stop), strict=True)["label_probabilities"]
+            mask[start:stop] &= _get_label_filter(labels, thresholds.probability)
+    return mask
+
+
+def _keep_rows(dataset: ChunkedDataset, mask: BoolArray, last_frames: Int64Array, *, num_frames: int) -> BoolArray:
+    """Return the mask of the agent rows of the frames that are kept."""
+    intervals = column_of(dataset.frames, "agent_index_interval", strict=True)
+    starts, stops = intervals[last_frames - num_frames + 1, 0], intervals[last_frames, 1]
+    parts = [mask[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+    return np.concatenate([np.zeros(0, np.bool_), *parts])
+
+
+def _require_as_many_rows(path: Path, mask: BoolArray) -> None:
+    num_agents = len(ChunkedDataset(str(path)).open(cached=False).agents)
+    if num_agents != len(mask):
+        raise CorruptedDataError(
+            f"the frames that are kept have {num_agents} agent rows, but lie in a range of {len(mask)}: the agents of "
+            "the source do not lie one after the other; run l5kit validate on it"
+        )
+
+
+@contextmanager
+def _complete_or_not_at_all(folder: Path) -> Iterator[Path]:
+    """Give a folder beside a place that takes this place when the block ends without an error."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
+    try:
+        complete = scratch / folder.name
+        complete.mkdir()
+        yield complete
+        _put_in_place(complete, folder, scratch / "replaced")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _tell_about_selection(folder: Path, counts: UInt32Array, min_frame_future: int) -> None:
+    """Warn of a test set without agents, or with agents that a usual training does not have."""
+    if len(counts) == 0:
+        warnings.warn(
+            f"{folder} has no test agents: none of the last frames stays valid for {min_frame_future} frames",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return
+    compare_selections(counts, Selection(), test=Selection(0, min_frame_future)).warn(
+        "the agents of a training with AgentDataset's usual minima", stacklevel=4
+    )

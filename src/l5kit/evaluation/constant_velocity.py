@@ -1,0 +1,87 @@
+"""The baseline that every model has to beat: everything goes on as fast, and in the same direction, as it does now."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
+
+__all__ = ["constant_velocities", "constant_velocity_positions", "score_constant_velocity"]
+
+
+def constant_velocities(batch: Mapping[str, torch.Tensor], *, step_time_s: float) -> torch.Tensor:
+    """Return the current velocities of the agents of a batch of samples, raster or vector, (B, 2) in m/s.
+
+    A velocity is the way from the nearest earlier position that is known to the current one, over the time between. It
+    is 0 where no earlier position is known.
+
+    Args:
+        batch: Samples with ``history_positions`` (B, H + 1, 2), the current one first, and ``history_availabilities``
+            (B, H + 1), H >= 1.
+        step_time_s: Seconds between two steps.
+
+    Raises:
+        InvalidArgumentError: A key is missing, or H is 0.
+    """
+    positions, is_known = _take(batch, "history_positions"), _take(batch, "history_availabilities") > 0
+    if positions.shape[1] < 2:
+        raise InvalidArgumentError(
+            f"history_positions has shape {tuple(positions.shape)}, without any earlier position; make the samples "
+            "with history_num_frames of at least 1"
+        )
+    earlier = is_known[:, 1:]
+    steps_back = earlier.to(torch.int64).argmax(dim=1) + 1  # the first that is known
+    index = steps_back[:, None, None].expand(-1, 1, positions.shape[-1])
+    way_m = positions[:, 0] - positions.gather(1, index)[:, 0]
+    velocities_mps = way_m / (steps_back[:, None] * step_time_s)
+    return torch.where((earlier.any(dim=1) & is_known[:, 0])[:, None], velocities_mps, 0.0)
+
+
+def constant_velocity_positions(
+    batch: Mapping[str, torch.Tensor], *, num_steps: int, step_time_s: float
+) -> torch.Tensor:
+    """Return where the agents of a batch get to if they keep their velocities, (B, num_steps, 2).
+
+    Args:
+        batch: Samples, as for :func:`constant_velocities`.
+        num_steps: Steps ahead; the first is one step from now.
+        step_time_s: Seconds between two steps.
+
+    Returns:
+        Metres, in the frame of ``history_positions``, which is that of ``target_positions``.
+
+    Raises:
+        InvalidArgumentError: A key is missing, or the samples have no history.
+    """
+    velocities_mps = constant_velocities(batch, step_time_s=step_time_s)
+    times_s = step_time_s * torch.arange(1, num_steps + 1, device=velocities_mps.device, dtype=velocities_mps.dtype)
+    return batch["history_positions"][:, None, 0] + velocities_mps[:, None] * times_s[:, None]
+
+
+def score_constant_velocity(
+    batches: Iterable[Mapping[str, torch.Tensor]], *, horizons_s: Sequence[float], step_time_s: float
+) -> tuple[HorizonScore, ...]:
+    """Return the mean errors of the baseline over batches of samples, such as a ``DataLoader`` gives.
+
+    Args:
+        batches: Samples, as for :func:`constant_velocities`, with ``target_positions`` and ``target_availabilities``.
+        horizons_s: Times ahead in seconds, multiples of the step.
+        step_time_s: Seconds between two steps.
+
+    Raises:
+        InvalidArgumentError: A key is missing, the samples have no history, or a horizon is not a multiple of the step
+            or beyond the targets.
+    """
+    scores = HorizonScores(horizons_s, step_time_s=step_time_s)
+    for batch in batches:
+        truth = _take(batch, "target_positions")
+        predicted = constant_velocity_positions(batch, num_steps=truth.shape[1], step_time_s=step_time_s)
+        scores.add(truth, predicted, _take(batch, "target_availabilities"))
+    return scores.scores()
+
+
+def _take(batch: Mapping[str, torch.Tensor], key: str) -> torch.Tensor:
+    if key not in batch:
+        raise InvalidArgumentError(f"batch has no {key!r}; pass samples of a dataset, it has {sorted(batch)}")
+    return batch[key]

@@ -1,0 +1,278 @@
+"""Files of true and predicted positions, as the competition defined them.
+
+A row is one agent at one time. Its coordinates are metres from where the agent is at that time, along the axes of the
+world, with 5 decimals. Files are written whole or not at all.
+"""
+
+import csv
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from l5kit._files import replaced_when_complete
+from l5kit._types import FloatArray, NumericArray
+from l5kit.data.progress import show_progress
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.csv_rows import KEY_COLUMNS, listed, read_rows
+
+MAX_MODES = 3
+"""Modes of a prediction in the competition."""
+
+_MODES_WITH_PLAIN_NAMES = 10
+"""With more, ``coord_x110`` would be step 10 of mode 1 as well as step 0 of mode 11."""
+
+
+def write_gt_csv(
+    csv_path: str | os.PathLike[str], timestamps: ArrayLike, track_ids: ArrayLike, coords: ArrayLike, avails: ArrayLike
+) -> None:
+    """Write true positions.
+
+    Columns: ``timestamp``, ``track_id``, ``avail_0`` to ``avail_{T-1}``, then ``coord_x0{t}``, ``coord_y0{t}`` for each
+    step t.
+
+    Args:
+        csv_path: The file, replaced if it is there.
+        timestamps: Times in ns, (n,).
+        track_ids: Tracks, (n,).
+        coords: Displacements in metres along world axes, (n, T, 2).
+        avails: 1 where the position is known, else 0, (n, T).
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit, or a coordinate is not finite.
+    """
+    times, tracks, positions_m = np.asarray(timestamps), np.asarray(track_ids), np.asarray(coords)
+    known = _without_bools(avails)
+    _require_shape("coords", positions_m, (None, None, 2))
+    _require_shape("avails", known, positions_m.shape[:2])
+    _require_rows(times, tracks, positions_m)
+    num_steps = positions_m.shape[1]
+    header = [*KEY_COLUMNS, *_generate_avails_keys(num_steps), *_generate_coords_keys(num_steps)]
+    _write(csv_path, header, _keyed_rows(times, tracks, known, positions_m), num_rows=len(times))
+
+
+def read_gt_csv(csv_path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file of true positions.
+
+    Args:
+        csv_path: The file.
+
+    Yields:
+        ``track_id`` and ``timestamp`` (text), ``coord`` (T, 2) in metres and ``avail`` (T,), both float64.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        InvalidArgumentError: The columns are others, or rows cannot be read; all are listed, up to a limit.
+    """
+    for row in read_rows(csv_path, _gt_headers):
+        num_steps = len(row.numbers) // 3
+        yield {
+            "track_id": row.track_id,
+            "timestamp": row.timestamp,
+            "coord": row.numbers[num_steps:].reshape(num_steps, 2),
+            "avail": row.numbers[:num_steps],
+        }
+
+
+def write_pred_csv(
+    csv_path: str | os.PathLike[str],
+    timestamps: ArrayLike,
+    track_ids: ArrayLike,
+    coords: ArrayLike,
+    confs: ArrayLike | None = None,
+    max_modes: int = MAX_MODES,
+) -> None:
+    """Write predicted positions, with a progress bar.
+
+    Columns: ``timestamp``, ``track_id``, ``conf_0`` to ``conf_{max_modes-1}``, then for each mode m and each step t
+    ``coord_x{m}{t}``, ``coord_y{m}{t}``; with more than 10 modes ``coord_x{m}_{t}``, ``coord_y{m}_{t}``, because the
+    names would not differ. Modes that are not there are filled with zeros.
+
+    Args:
+        csv_path: The file, replaced if it is there.
+        timestamps: Times in ns, (n,).
+        track_ids: Tracks, (n,).
+        coords: Displacements in metres along world axes, (n, M, T, 2), or (n, T, 2) for one mode.
+        confs: Probabilities of the modes, (n, M); None for one mode.
+        max_modes: Modes in the file, at least M.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit, probabilities do not sum to 1, or a number is not finite.
+    """
+    _require_max_modes(max_modes)
+    times, tracks = np.asarray(timestamps), np.asarray(track_ids)
+    positions_m, probabilities = _as_modes(np.asarray(coords), confs)
+    _require_rows(times, tracks, positions_m)
+    _require_probabilities(probabilities)
+    num_rows, num_modes, num_steps, _ = positions_m.shape
+    if num_modes > max_modes:
+        raise InvalidArgumentError(
+            f"coords has {num_modes} modes, more than max_modes, which is {max_modes}; raise max_modes, here and where "
+            "the file is read"
+        )
+    missing = max_modes - num_modes
+    padded_m = np.pad(positions_m, ((0, 0), (0, missing), (0, 0), (0, 0)))
+    padded = np.pad(probabilities, ((0, 0), (0, missing)))
+    rows = _keyed_rows(times, tracks, padded, padded_m)
+    _write(csv_path, _pred_header(num_steps, max_modes, _coords_keys_of(max_modes)), rows, num_rows=num_rows)
+
+
+def read_pred_csv(csv_path: str | os.PathLike[str], max_modes: int = MAX_MODES) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file of predicted positions.
+
+    Files with more than 10 modes that L5Kit 1.x wrote, whose names are not all different, are read by position.
+
+    Args:
+        csv_path: The file.
+        max_modes: Modes in the file.
+
+    Yields:
+        ``track_id`` and ``timestamp`` (text), ``coords`` (max_modes, T, 2) in metres and ``conf`` (max_modes,), both
+        float64.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        InvalidArgumentError: The columns are others, or rows cannot be read; all are listed, up to a limit.
+    """
+    _require_max_modes(max_modes)
+    for row in read_rows(csv_path, lambda header: _pred_headers(header, max_modes)):
+        yield {
+            "track_id": row.track_id,
+            "timestamp": row.timestamp,
+            "coords": row.numbers[max_modes:].reshape(max_modes, -1, 2),
+            "conf": row.numbers[:max_modes],
+        }
+
+
+def _generate_coords_keys(future_len: int, mode_index: int = 0) -> list[str]:
+    """Return the names of the coordinates of a mode: x and y of each step."""
+    return [f"coord_{axis}{mode_index}{step}" for step in range(future_len) for axis in "xy"]
+
+
+def _generate_avails_keys(future_len: int) -> list[str]:
+    """Return the names of the availabilities."""
+    return [f"avail_{step}" for step in range(future_len)]
+
+
+def _generate_confs_keys(modes_count: int) -> list[str]:
+    """Return the names of the probabilities of modes."""
+    return [f"conf_{mode}" for mode in range(modes_count)]
+
+
+def _generate_distinct_coords_keys(future_len: int, mode_index: int) -> list[str]:
+    """Return names of the coordinates of a mode that no other mode shares."""
+    return [f"coord_{axis}{mode_index}_{step}" for step in range(future_len) for axis in "xy"]
+
+
+def _coords_keys_of(max_modes: int) -> Callable[[int, int], list[str]]:
+    return _generate_coords_keys if max_modes <= _MODES_WITH_PLAIN_NAMES else _generate_distinct_coords_keys
+
+
+def _gt_headers(header: Sequence[str]) -> list[list[str]]:
+    num_steps, rest = divmod(len(header) - len(KEY_COLUMNS), 3)
+    if rest or num_steps < 0:
+        raise InvalidArgumentError(
+            f"{len(header)} columns are not those of true positions, which have 2 and 3 for each step"
+        )
+    return [[*KEY_COLUMNS, *_generate_avails_keys(num_steps), *_generate_coords_keys(num_steps)]]
+
+
+def _pred_headers(header: Sequence[str], max_modes: int) -> list[list[str]]:
+    """Return the header that is written now, and the one that L5Kit 1.x wrote."""
+    num_steps, rest = divmod(len(header) - len(KEY_COLUMNS) - max_modes, 2 * max_modes)
+    if rest or num_steps < 0:
+        num_confs = sum(name.startswith("conf_") for name in header)
+        raise InvalidArgumentError(
+            f"{len(header)} columns are not those of predictions with max_modes {max_modes}, which have 2 and for each "
+            f"mode 1 and 2 for each step; the file has {num_confs} columns conf_*, so pass max_modes={num_confs}"
+        )
+    return [_pred_header(num_steps, max_modes, keys) for keys in (_coords_keys_of(max_modes), _generate_coords_keys)]
+
+
+def _pred_header(num_steps: int, max_modes: int, coords_keys: Callable[[int, int], list[str]]) -> list[str]:
+    coords = itertools.chain.from_iterable(coords_keys(num_steps, mode) for mode in range(max_modes))
+    return [*KEY_COLUMNS, *_generate_confs_keys(max_modes), *coords]
+
+
+def _as_modes(coords: NumericArray, confs: ArrayLike | None) -> tuple[NumericArray, FloatArray]:
+    """Return coordinates (n, M, T, 2) and probabilities (n, M)."""
+    if coords.ndim == 3:
+        if confs is not None:
+            raise InvalidArgumentError(
+                f"coords of shape {coords.shape} is one mode, for which confs must be None; for several modes coords "
+                "is (n, M, T, 2)"
+            )
+        coords, confs = coords[:, None], np.ones((len(coords), 1))
+    if confs is None:
+        raise InvalidArgumentError(f"coords of shape {coords.shape} needs confs of shape {coords.shape[:2]}")
+    probabilities = np.asarray(confs)
+    _require_shape("coords", coords, (None, None, None, 2))
+    _require_shape("confs", probabilities, coords.shape[:2])
+    return coords, probabilities
+
+
+def _without_bools(values: ArrayLike) -> NumericArray:
+    """Return an array that is written as numbers."""
+    array = np.asarray(values)
+    return array.astype(np.float64) if array.dtype == np.bool_ else array
+
+
+def _require_max_modes(max_modes: int) -> None:
+    if max_modes < 1:
+        raise InvalidArgumentError(f"max_modes must be at least 1, got {max_modes}")
+
+
+def _require_shape(name: str, array: NumericArray, shape: tuple[int | None, ...]) -> None:
+    fits = array.ndim == len(shape) and all(
+        size in (None, found) for size, found in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join("any" if size is None else str(size) for size in shape)
+        raise InvalidArgumentError(f"{name} has shape {array.shape}; it must be ({wanted})")
+
+
+def _require_rows(timestamps: NumericArray, track_ids: NumericArray, coords: NumericArray) -> None:
+    """Check that all arrays have the same number of rows and that the coordinates (n, ..., T, 2) are numbers."""
+    _require_shape("timestamps", timestamps, coords.shape[:1])
+    _require_shape("track_ids", track_ids, coords.shape[:1])
+    bad = np.flatnonzero(~np.isfinite(coords).all(axis=tuple(range(1, coords.ndim))))
+    if len(bad):
+        raise InvalidArgumentError(
+            f"coords is NaN or infinite in {len(bad)} rows: {listed(bad.tolist())}; steps without truth need avails 0 "
+            "and any number"
+        )
+
+
+def _require_probabilities(confs: FloatArray) -> None:
+    sums = confs.sum(axis=-1, dtype=np.float64)
+    bad = np.flatnonzero(~np.isclose(sums, 1) | (confs < 0).any(axis=-1))
+    if len(bad):
+        raise InvalidArgumentError(
+            f"confs must be at least 0 and sum to 1 in each row, but do not in {len(bad)}: "
+            + listed([f"row {row} is {confs[row].tolist()}" for row in bad.tolist()])
+        )
+
+
+def _keyed_rows(
+    timestamps: NumericArray, track_ids: NumericArray, values: NumericArray, coords: NumericArray
+) -> Iterable[list[str]]:
+    """Yield rows as text: time, track, values (n, V) as they print, coordinates (n, ...) with 5 decimals."""
+    for timestamp, track_id, row_values, row_coords in zip(timestamps, track_ids, values, coords, strict=True):
+        numbers = map("{:.5f}".format, row_coords.ravel().tolist())
+        yield [str(timestamp), str(track_id), *map(str, row_values), *numbers]
+
+
+def _write(csv_path: str | os.PathLike[str], header: list[str], rows: Iterable[list[str]], *, num_rows: int) -> None:
+    with (
+        replaced_when_complete(csv_path, argument="csv_path") as temporary,
+        temporary.open("w", encoding="utf-8", newline="") as file,
+        show_progress("Writing rows", visible=True) as progress,
+    ):
+        writer = csv.writer(file)
+        writer.writerow(header)
+        for done, row in enumerate(rows, start=1):
+            writer.writerow(row)
+            progress(done, num_rows)

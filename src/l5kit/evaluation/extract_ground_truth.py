@@ -1,0 +1,122 @@
+"""Write the true positions of agents to a csv file."""
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, NumericArray
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.agent import AgentDataset
+from l5kit.evaluation.csv_utils import write_gt_csv
+from l5kit.geometry.transform import transform_points
+
+_BATCH_SIZE = 1024
+
+
+def export_zarr_to_csv(
+    zarr_dataset: ChunkedDataset,
+    csv_file_path: str | os.PathLike[str],
+    future_num_frames: int,
+    filter_agents_threshold: float,
+    step_time: float = 0.1,
+    agents_mask: BoolArray | None = None,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write where agents go: metres from where they are, along the axes of the world.
+
+    Args:
+        zarr_dataset: An opened dataset.
+        csv_file_path: The file, see :func:`l5kit.evaluation.csv_utils.write_gt_csv`; replaced if it is there.
+        future_num_frames: Steps ahead.
+        filter_agents_threshold: Least summed probability of the classes that are road users.
+        step_time: Seconds between two frames.
+        agents_mask: The agent rows to take, bool (N,); None for those that :class:`AgentDataset` takes.
+        progress: Called with the number of agents done and of all agents.
+
+    Raises:
+        InvalidArgumentError: ``agents_mask`` has another type or shape.
+        SampleError: The future of an agent cannot be read; the cause is chained.
+    """
+    dataset = _dataset_without_pictures(
+        zarr_dataset, _make_cfg(future_num_frames, filter_agents_threshold, step_time), agents_mask
+    )
+    parts = list(_futures(dataset, progress))
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else _empty(future_num_frames)
+    write_gt_csv(csv_file_path, *columns)
+
+
+def world_displacements(
+    positions: NumericArray, world_from_agents: Float64Array, centroids: Float64Array
+) -> Float64Array:
+    """Return positions as the files of positions want them: metres from the centroid, along the axes of the world.
+
+    Args:
+        positions: Positions in the frames of their agents, (n, T, 2) or (n, M, T, 2), metres.
+        world_from_agents: Poses of the agents, (n, 3, 3), key ``world_from_agent`` of samples.
+        centroids: World positions of the agents in metres, (n, 2), key ``centroid`` of samples.
+
+    Returns:
+        float64, shaped like ``positions``.
+    """
+    flat = positions.reshape(len(positions), int(np.prod(positions.shape[1:-1])), 2)
+    displacements = transform_points(flat, world_from_agents) - centroids[:, None]
+    return np.asarray(displacements, np.float64).reshape(positions.shape)
+
+
+def _futures(dataset: AgentDataset, progress: Callable[[int, int], None] | None) -> Iterator[tuple[NumericArray, ...]]:
+    """Yield times, tracks, displacements and availabilities of batches of agents."""
+    for start in range(0, len(dataset), _BATCH_SIZE):
+        indices = range(start, min(start + _BATCH_SIZE, len(dataset)))
+        samples = dataset.__getitems__(indices)
+        positions, poses, centroids = (
+            _stack(samples, key) for key in ("target_positions", "world_from_agent", "centroid")
+        )
+        yield (
+            _stack(samples, "timestamp"),
+            _stack(samples, "track_id"),
+            world_displacements(positions, poses, centroids),
+            _stack(samples, "target_availabilities"),
+        )
+        if progress is not None:
+            progress(indices.stop, len(dataset))
+
+
+def _stack(samples: list[dict[str, Any]], key: str) -> NumericArray:
+    return np.stack([sample[key] for sample in samples])
+
+
+def _empty(num_steps: int) -> list[NumericArray]:
+    return [np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, num_steps, 2)), np.zeros((0, num_steps))]
+
+
+def _dataset_without_pictures(
+    zarr_dataset: ChunkedDataset, cfg: dict[str, Any], agents_mask: BoolArray | None
+) -> AgentDataset:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="a custom agents_mask is used", category=RuntimeWarning)
+        return AgentDataset(cfg, zarr_dataset, None, agents_mask=agents_mask)
+
+
+def _make_cfg(future_num_frames: int, filter_agents_threshold: float, step_time: float) -> dict[str, Any]:
+    """Return a configuration; its raster is there because datasets ask for one."""
+    return {
+        "raster_params": {
+            "raster_size": [100, 100],
+            "pixel_size": [0.25, 0.25],
+            "ego_center": [0.5, 0.5],
+            "set_origin_to_bottom": True,
+            "map_type": "stub_debug",
+            "filter_agents_threshold": filter_agents_threshold,
+            "disable_traffic_light_faces": True,
+        },
+        "model_params": {
+            "history_num_frames": 0,
+            "future_num_frames": future_num_frames,
+            "step_time": step_time,
+            "render_ego_history": True,
+        },
+    }

@@ -1,0 +1,177 @@
+"""Metrics of a file of predictions against a file of true positions."""
+
+import functools
+import os
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from l5kit.dataset.agent import AgentDataset
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.csv_rows import listed
+from l5kit.evaluation.csv_utils import MAX_MODES, read_gt_csv, read_pred_csv
+from l5kit.evaluation.metrics import metric_signature
+from l5kit.evaluation.selection_parity import MASK_FILE, Selection, check_selection_parity
+
+RowKey = tuple[str, str]
+"""Track and time of a row, as they stand in the file."""
+
+_HINT = (
+    "there must be one prediction for each row of the truth: predict with AgentDataset(..., agents_mask=mask), where "
+    "mask is array arr_0 of the mask.npz beside the chopped dataset"
+)
+
+
+def compute_metrics_csv(
+    ground_truth_path: str | os.PathLike[str],
+    inference_output_path: str | os.PathLike[str],
+    metrics: Sequence[metric_signature],
+    max_modes: int = MAX_MODES,
+    *,
+    trained_on: AgentDataset | Selection | None = None,
+) -> dict[str, Any]:
+    """Return the mean of each metric over the rows of a file of predictions.
+
+    Args:
+        ground_truth_path: File of true positions.
+        inference_output_path: File of predictions, with a row for each of the true ones and no other.
+        metrics: Functions such as those of :mod:`l5kit.evaluation.metrics`; ``functools.partial`` gives them options.
+        max_modes: Modes in the file of predictions.
+        trained_on: What the model was trained on. If it was selected in another way than the test set that the file
+            of true positions lies in, a ``RuntimeWarning`` tells how.
+
+    Returns:
+        The means by name of the metric (and options of a ``partial``): a number, or an array for metrics that return
+        one. A metric that is not finite in some rows gives a ``RuntimeWarning`` that names them.
+
+    Raises:
+        FileNotFoundError: A file is not there.
+        InvalidArgumentError: No metric is given or two have the same name, a file cannot be read or has two rows for
+            one track and time, rows are missing in one of the files, or a metric does not take a row. Rows are all
+            listed, up to a limit.
+    """
+    names = _names_of(metrics)
+    truth = _by_key(ground_truth_path, read_gt_csv(ground_truth_path))
+    predictions = _by_key(inference_output_path, read_pred_csv(inference_output_path, max_modes))
+    problem = _describe_difference(truth, predictions)
+    if problem:
+        raise InvalidArgumentError(
+            f"the rows of {os.fspath(inference_output_path)!r} are not those of {os.fspath(ground_truth_path)!r}: "
+            f"{problem}; {_HINT}"
+        )
+    if not truth:
+        raise InvalidArgumentError(f"{os.fspath(ground_truth_path)!r} has no rows, so that there is nothing to average")
+    if trained_on is not None:
+        _check_parity(Path(ground_truth_path), trained_on)
+    return {name: _mean(name, metric, truth, predictions) for name, metric in zip(names, metrics, strict=True)}
+
+
+def validate_dicts(ground_truth: Mapping[Any, Any], predicted: Mapping[Any, Any]) -> bool:
+    """Return whether two dictionaries have the same keys; if not, print how they differ.
+
+    Args:
+        ground_truth: By key, true positions.
+        predicted: By key, predicted ones.
+    """
+    problem = _describe_difference(ground_truth, predicted)
+    if problem:
+        print(problem)  # noqa: T201 - 1.x prints this
+    return not problem
+
+
+def _describe_difference(ground_truth: Collection[Any], predicted: Collection[Any]) -> str:
+    """Return how two collections of keys differ; an empty text if they do not."""
+    missing = [_describe_key(key) for key in ground_truth if key not in predicted]
+    unknown = [_describe_key(key) for key in predicted if key not in ground_truth]
+    parts = []
+    if len(ground_truth) != len(predicted):
+        parts.append(f"{len(ground_truth)} rows of truth, {len(predicted)} predicted")
+    if missing:
+        parts.append(f"{len(missing)} missing in the predictions: {listed(missing)}")
+    if unknown:
+        parts.append(f"{len(unknown)} predicted that are not known: {listed(unknown)}")
+    return ". ".join(parts)
+
+
+def _describe_key(key: Any) -> str:
+    return f"track {key[0]} at {key[1]}" if isinstance(key, tuple) and len(key) == 2 else str(key)
+
+
+def _by_key(path: str | os.PathLike[str], rows: Iterable[dict[str, Any]]) -> dict[RowKey, dict[str, Any]]:
+    """Return rows by track and time."""
+    by_key: dict[RowKey, dict[str, Any]] = {}
+    twice = []
+    for row in rows:
+        key = (row["track_id"], row["timestamp"])
+        if key in by_key:
+            twice.append(_describe_key(key))
+        by_key[key] = row
+    if twice:
+        raise InvalidArgumentError(
+            f"{os.fspath(path)!r} has {len(twice)} rows for a track and time that another row has: {listed(twice)}; "
+            "leave one of each"
+        )
+    return by_key
+
+
+def _names_of(metrics: Sequence[metric_signature]) -> list[str]:
+    if len(metrics) == 0:
+        raise InvalidArgumentError("metrics is empty; pass at least one function")
+    names = [_name_of(metric) for metric in metrics]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidArgumentError(f"metrics has {', '.join(twice)} more than once; pass each metric once")
+    return names
+
+
+def _name_of(metric: Callable[..., Any]) -> str:
+    if not isinstance(metric, functools.partial):
+        return getattr(metric, "__name__", type(metric).__name__)
+    options = [*map(repr, metric.args), *(f"{name}={value!r}" for name, value in metric.keywords.items())]
+    return f"{_name_of(metric.func)}({', '.join(options)})"
+
+
+def _mean(
+    name: str,
+    metric: metric_signature,
+    truth: Mapping[RowKey, Mapping[str, Any]],
+    predictions: Mapping[RowKey, Mapping[str, Any]],
+) -> Any:
+    """Return the mean of a metric over rows with the same keys."""
+    values, problems = [], []
+    for key, row in truth.items():
+        predicted = predictions[key]
+        try:
+            values.append(metric(row["coord"], predicted["coords"], predicted["conf"], row["avail"]))
+        except InvalidArgumentError as error:
+            problems.append(f"{_describe_key(key)}: {error}")
+    if problems:
+        raise InvalidArgumentError(f"{name} cannot be computed for {len(problems)} rows: {listed(problems)}")
+    _warn_where_not_finite(name, list(truth), np.array(values))
+    return np.mean(values, axis=0)
+
+
+def _warn_where_not_finite(name: str, keys: list[RowKey], values: Any) -> None:
+    is_finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+    if not is_finite.all():
+        rows = [_describe_key(keys[row]) for row in np.flatnonzero(~is_finite).tolist()]
+        warnings.warn(
+            f"{name} is not finite in {len(rows)} rows, and so is its mean: {listed(rows)}",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+def _check_parity(ground_truth_path: Path, trained_on: AgentDataset | Selection) -> None:
+    if (ground_truth_path.parent / MASK_FILE).is_file():
+        check_selection_parity(ground_truth_path.parent, trained_on)
+        return
+    warnings.warn(
+        f"whether the model was trained on agents like those of {str(ground_truth_path)!r} cannot be checked: there is "
+        f"no {MASK_FILE} beside it",
+        RuntimeWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,328 @@
+"""Open-loop metrics of one prediction with several modes, and what closed-loop metrics are made of.
+
+All prediction metrics take the same four arrays: ``ground_truth`` (T, C), ``pred`` (M, T, C), ``confidences`` (M,) that
+sum to 1, and ``avails`` (T,), 1 where the truth is known and 0 elsewhere. Distances are in the unit of the coordinates,
+metres throughout l5kit. A step that is not available counts as an error of 0 and stays in means, as in the metrics of
+the competition that the dataset was published with; ``only_available=True`` leaves such steps out.
+
+Notation: e[m, t] is the squared distance of mode m at step t (0 where not available), and ell[m] is
+ln confidence[m] - 0.5 * sum over t of e[m, t], the log-likelihood of mode m, up to a constant, when each coordinate is
+normally distributed with variance 1.
+
+:mod:`l5kit.evaluation.batched_metrics` has the same metrics for batches of tensors.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from l5kit._types import Float64Array, FloatArray, NumericArray
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.collision import CollisionType, detect_collision
+
+__all__ = [
+    "MISS_THRESHOLD_M",
+    "CollisionType",
+    "average_displacement_error_mean",
+    "average_displacement_error_oracle",
+    "detect_collision",
+    "distance_to_reference_trajectory",
+    "final_displacement_error_mean",
+    "final_displacement_error_oracle",
+    "metric_signature",
+    "miss_rate",
+    "neg_multi_log_likelihood",
+    "prob_true_mode",
+    "rmse",
+    "time_displace",
+]
+
+metric_signature = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], Any]
+"""Takes ``ground_truth``, ``pred``, ``confidences`` and ``avails`` and returns a number or an array."""
+
+MISS_THRESHOLD_M = 2.0
+"""Distance of the last position beyond which a prediction is a miss."""
+
+
+def neg_multi_log_likelihood(
+    ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
+) -> np.float64:
+    """Return -ln of the sum over modes of exp(ell), up to the constant of the normal distribution.
+
+    The largest ell is factored out, so that no distance is too large.
+
+    Args:
+        ground_truth: True positions, (T, C).
+        pred: Predicted positions, (M, T, C).
+        confidences: Probabilities of the modes, (M,).
+        avails: 1 where the truth is known, else 0, (T,).
+
+    Raises:
+        InvalidArgumentError: Shapes do not fit, a number is not finite, or the confidences are no probabilities.
+    """
+    _assert_shapes(ground_truth, pred, confidences, avails)
+    likelihoods = _log_likelihoods(ground_truth, pred, confidences, avails)
+    largest = likelihoods.max()
+    if not np.isfinite(largest):
+        return np.float64(np.inf)  # distances whose squares are beyond float64
+    return np.float64(-largest - np.log(np.exp(likelihoods - largest).sum()))
+
+
+def rmse(ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray) -> np.float64:
+    """Return sqrt(2 * :func:`neg_multi_log_likelihood` / T), with a likelihood rounded to below 0 taken as 0.
+
+    Of a single mode it is the root mean squared distance over the steps. Arguments and errors as there.
+    """
+    likelihood = neg_multi_log_likelihood(ground_truth, pred, confidences, avails)
+    return np.float64(np.sqrt(max(2 * likelihood / np.shape(ground_truth)[0], 0.0)))
+
+
+def prob_true_mode(
+    ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
+) -> Float64Array:
+    """Return the probability of each mode given the truth, the softmax of ell, (M,).
+
+    Arguments and errors as for :func:`neg_multi_log_likelihood`.
+    """
+    _assert_shapes(ground_truth, pred, confidences, avails)
+    likelihoods = _log_likelihoods(ground_truth, pred, confidences, avails)
+    largest = likelihoods.max()
+    # where all squares are beyond float64, nothing tells the modes apart
+    weights = np.exp(likelihoods - largest) if np.isfinite(largest) else np.ones_like(likelihoods)
+    probabilities: Float64Array = weights / weights.sum()
+    return probabilities
+
+
+def time_displace(
+    ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
+) -> Float64Array:
+    """Return for each step the distances of the modes weighted with :func:`prob_true_mode`, (T,).
+
+    Arguments and errors as for :func:`neg_multi_log_likelihood`.
+    """
+    probabilities = prob_true_mode(ground_truth, pred, confidences, avails)
+    displacements: Float64Array = probabilities @ _displacements(ground_truth, pred, avails)
+    return displacements
+
+
+def average_displacement_error_oracle(
+    ground_truth: FloatArray,
+    pred: FloatArray,
+    confidences: FloatArray,
+    avails: FloatArray,
+    *,
+    only_available: bool = False,
+) -> np.float64:
+    """Return the distance averaged over the steps, of the mode for which it is smallest.
+
+    Args:
+        ground_truth: True positions, (T, C).
+        pred: Predicted positions, (M, T, C).
+        confidences: Probabilities of the modes, (M,).
+        avails: 1 where the truth is known, else 0, (T,).
+        only_available: Average over the available steps, NaN without any, instead of over all T.
+
+    Raises:
+        InvalidArgumentError: Shapes do not fit, a number is not finite, or the confidences are no probabilities.
+    """
+    return _average_displacement_error(ground_truth, pred, confidences, avails, "oracle", only_available=only_available)
+
+
+def average_displacement_error_mean(
+    ground_truth: FloatArray,
+    pred: FloatArray,
+    confidences: FloatArray,
+    avails: FloatArray,
+    *,
+    only_available: bool = False,
+) -> np.float64:
+    """Return the distance averaged over the steps and over the modes, whatever their confidences.
+
+    Arguments and errors as for :func:`average_displacement_error_oracle`.
+    """
+    return _average_displacement_error(ground_truth, pred, confidences, avails, "mean", only_available=only_available)
+
+
+def final_displacement_error_oracle(
+    ground_truth: FloatArray,
+    pred: FloatArray,
+    confidences: FloatArray,
+    avails: FloatArray,
+    *,
+    only_available: bool = False,
+) -> np.float64:
+    """Return the distance at the last step, of the mode for which it is smallest.
+
+    Arguments and errors as for :func:`average_displacement_error_oracle`, but ``only_available`` takes the last step
+    that is available, where otherwise a last step that is not available makes the error 0.
+    """
+    return _final_displacement_error(ground_truth, pred, confidences, avails, "oracle", only_available=only_available)
+
+
+def final_displacement_error_mean(
+    ground_truth: FloatArray,
+    pred: FloatArray,
+    confidences: FloatArray,
+    avails: FloatArray,
+    *,
+    only_available: bool = False,
+) -> np.float64:
+    """Return the distance at the last step averaged over the modes, whatever their confidences.
+
+    Arguments and errors as for :func:`final_displacement_error_oracle`.
+    """
+    return _final_displacement_error(ground_truth, pred, confidences, avails, "mean", only_available=only_available)
+
+
+def miss_rate(
+    ground_truth: FloatArray,
+    pred: FloatArray,
+    confidences: FloatArray,
+    avails: FloatArray,
+    *,
+    threshold_m: float = MISS_THRESHOLD_M,
+) -> np.float64:
+    """Return 1 if every mode is further than a distance from the truth at the last available step, else 0.
+
+    The mean over predictions is the miss rate. Without any available step it is NaN.
+
+    Args:
+        ground_truth: True positions, (T, C).
+        pred: Predicted positions, (M, T, C).
+        confidences: Probabilities of the modes, (M,).
+        avails: 1 where the truth is known, else 0, (T,).
+        threshold_m: The distance.
+
+    Raises:
+        InvalidArgumentError: Shapes do not fit, a number is not finite, or the confidences are no probabilities.
+    """
+    error = final_displacement_error_oracle(ground_truth, pred, confidences, avails, only_available=True)
+    return np.float64(np.nan if np.isnan(error) else error > threshold_m)
+
+
+def distance_to_reference_trajectory(pred_centroid: torch.Tensor, ref_traj: torch.Tensor) -> torch.Tensor:
+    """Return the distance of positions to the nearest point of a reference trajectory.
+
+    Args:
+        pred_centroid: Positions in metres, (B, 2).
+        ref_traj: Points of the trajectories in metres, (B, N, 2), or (1, N, 2) for one that all share.
+
+    Returns:
+        Distances in metres, (B,).
+
+    Raises:
+        InvalidArgumentError: A shape is not as above.
+    """
+    if pred_centroid.dim() != 2 or pred_centroid.shape[-1] != 2:
+        raise InvalidArgumentError(f"pred_centroid has shape {tuple(pred_centroid.shape)}; pass positions, (B, 2)")
+    size = len(pred_centroid)
+    if ref_traj.dim() != 3 or ref_traj.shape[-1] != 2 or len(ref_traj) not in (1, size) or ref_traj.shape[1] == 0:
+        raise InvalidArgumentError(
+            f"ref_traj has shape {tuple(ref_traj.shape)}; pass points of shape ({size}, N, 2) or (1, N, 2), N > 0"
+        )
+    distances: torch.Tensor = torch.linalg.vector_norm(pred_centroid.unsqueeze(1) - ref_traj, dim=-1)
+    return distances.amin(dim=-1)
+
+
+def _assert_shapes(ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray) -> None:
+    """Check what all prediction metrics need.
+
+    Raises:
+        InvalidArgumentError: Shapes do not fit, a number is not finite, or the confidences are no probabilities.
+    """
+    if np.ndim(pred) != 3:
+        raise InvalidArgumentError(f"pred has shape {np.shape(pred)}; pass modes, steps and coordinates, (M, T, C)")
+    num_modes, num_steps, num_coords = np.shape(pred)
+    arrays = {"ground_truth": ground_truth, "pred": pred, "confidences": confidences, "avails": avails}
+    wanted = {"ground_truth": (num_steps, num_coords), "confidences": (num_modes,), "avails": (num_steps,)}
+    for name, shape in wanted.items():
+        if np.shape(arrays[name]) != shape:
+            raise InvalidArgumentError(
+                f"{name} has shape {np.shape(arrays[name])}, but pred of shape {np.shape(pred)} needs {shape}"
+            )
+    if num_modes == 0 or num_steps == 0:
+        raise InvalidArgumentError(f"pred has shape {np.shape(pred)}; at least one mode and one step are needed")
+    for name, values in arrays.items():
+        if not np.isfinite(values).all():
+            raise InvalidArgumentError(
+                f"{name} holds NaN or infinity; steps without truth need avails 0 and any number"
+            )
+    _require_probabilities(confidences)
+
+
+def _require_probabilities(confidences: FloatArray) -> None:
+    total = float(np.sum(confidences))
+    if not np.allclose(total, 1) or (np.asarray(confidences) < 0).any():
+        raise InvalidArgumentError(
+            f"confidences must be at least 0 and sum to 1, got {np.asarray(confidences).tolist()}, which sum to {total}"
+        )
+
+
+def _differences(ground_truth: FloatArray, pred: FloatArray, avails: FloatArray) -> Float64Array:
+    """Return the errors of the coordinates, (M, T, C), 0 where not available."""
+    truth, predicted = np.asarray(ground_truth, np.float64), np.asarray(pred, np.float64)
+    differences: Float64Array = (truth[None] - predicted) * np.asarray(avails, np.float64)[None, :, None]
+    return differences
+
+
+def _displacements(ground_truth: FloatArray, pred: FloatArray, avails: FloatArray) -> Float64Array:
+    """Return the distances, (M, T)."""
+    distances: Float64Array = np.sqrt(np.square(_differences(ground_truth, pred, avails)).sum(axis=-1))
+    return distances
+
+
+def _log_likelihoods(
+    ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
+) -> Float64Array:
+    """Return ell, (M,); -inf for a mode of confidence 0."""
+    with np.errstate(divide="ignore", over="ignore"):
+        squares = np.square(_differences(ground_truth, pred, avails)).sum(axis=(1, 2))
+        likelihoods: Float64Array = np.log(np.asarray(confidences, np.float64)) - 0.5 * squares
+    return likelihoods
+
+
+def _average_displacement_error(
+    ground_truth: FloatArray,
+    pred: FloatArray,
+    confidences: FloatArray,
+    avails: FloatArray,
+    mode: str,
+    *,
+    only_available: bool = False,
+) -> np.float64:
+    """Return the displacement averaged over steps, and reduced over modes by ``mode``, "oracle" or "mean"."""
+    _assert_shapes(ground_truth, pred, confidences, avails)
+    displacements = _wanted_steps(_displacements(ground_truth, pred, avails), avails, only_available=only_available)
+    has_steps = displacements.shape[1] > 0
+    return _reduce_modes(displacements.mean(axis=1), mode) if has_steps else np.float64(np.nan)
+
+
+def _final_displacement_error(
+    ground_truth: FloatArray,
+    pred: FloatArray,
+    confidences: FloatArray,
+    avails: FloatArray,
+    mode: str,
+    *,
+    only_available: bool = False,
+) -> np.float64:
+    """Return the displacement at the last step, reduced over modes by ``mode``, "oracle" or "mean"."""
+    _assert_shapes(ground_truth, pred, confidences, avails)
+    displacements = _wanted_steps(_displacements(ground_truth, pred, avails), avails, only_available=only_available)
+    has_steps = displacements.shape[1] > 0
+    return _reduce_modes(displacements[:, -1], mode) if has_steps else np.float64(np.nan)
+
+
+def _wanted_steps(displacements: Float64Array, avails: FloatArray, *, only_available: bool) -> Float64Array:
+    """Return the columns of displacements (M, T) that a metric looks at."""
+    return displacements[:, np.asarray(avails) > 0] if only_available else displacements
+
+
+def _reduce_modes(errors: NumericArray, mode: str) -> np.float64:
+    if mode == "oracle":
+        return np.float64(errors.min())
+    if mode == "mean":
+        return np.float64(errors.mean())
+    raise InvalidArgumentError(f"mode must be 'oracle' or 'mean', got {mode!r}")

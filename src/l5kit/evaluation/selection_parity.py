@@ -1,0 +1,257 @@
+"""Whether a model is trained on agents that were selected like those of the test set.
+
+The test set of the competition holds the agents of frame 99 of each scene that stay valid for at least 10 more frames,
+however short their past. :class:`~l5kit.dataset.agent.AgentDataset` takes, unless told otherwise, agents with at least
+10 past frames and 1 future frame. Models that were trained so have never seen the agents with a short past.
+"""
+
+import os
+import warnings
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import NumericArray, UInt32Array
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.agent import AgentDataset
+from l5kit.dataset.mask_cache import load_or_compute_mask
+from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
+from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
+from l5kit.evaluation.csv_utils import read_gt_csv
+
+MASK_FILE = "mask.npz"
+"""In the folder of a chopped dataset: which agent rows are its test agents."""
+
+GROUND_TRUTH_FILE = "gt.csv"
+"""In the folder of a chopped dataset: where its test agents go."""
+
+MASK_KEY = "arr_0"
+"""Array of the mask file that holds the mask, bool (N,)."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How many valid frames an agent must have to be taken.
+
+    Attributes:
+        min_frame_history: Least number before the current frame.
+        min_frame_future: Least number after it.
+    """
+
+    min_frame_history: int = AGENT_MIN_FRAME_HISTORY
+    min_frame_future: int = AGENT_MIN_FRAME_FUTURE
+
+    @classmethod
+    def of_dataset(cls, dataset: AgentDataset) -> "Selection":
+        """Return the least numbers of frames that the agents of a dataset have.
+
+        That is what a dataset was made with, and also tells of datasets with a custom mask.
+
+        Raises:
+            InvalidArgumentError: The dataset has no agents.
+        """
+        if len(dataset) == 0:
+            raise InvalidArgumentError(f"{dataset!r} has no agents, so that it does not tell how they were selected")
+        history, future = dataset.load_agents_mask()[dataset.agents_indices].min(axis=0).tolist()
+        return cls(history, future)
+
+
+@dataclass(frozen=True)
+class SelectionParity:
+    """How the agents of a test set and those of a training were selected.
+
+    Attributes:
+        test: Of the test set.
+        training: Of the training.
+        num_test_agents: Agents of the test set.
+        num_short_history: Those with fewer frames before than the training asks for.
+        num_short_future: Those with fewer frames after than the training asks for.
+    """
+
+    test: Selection
+    training: Selection
+    num_test_agents: int
+    num_short_history: int
+    num_short_future: int
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """What differs, a clause each; empty where nothing does."""
+        found = []
+        if self.num_short_history:
+            found.append(
+                f"{self._share(self.num_short_history)} have fewer than {self.training.min_frame_history} past frames, "
+                "and the training has no such agents: make its AgentDataset with "
+                f"min_frame_history={self.test.min_frame_history}"
+            )
+        if self.num_short_future:
+            found.append(
+                f"{self._share(self.num_short_future)} have fewer than {self.training.min_frame_future} future frames, "
+                "and the training has no such agents: make its AgentDataset with "
+                f"min_frame_future={self.test.min_frame_future}"
+            )
+        if self.test.min_frame_future > self.training.min_frame_future:
+            found.append(
+                f"the training also has agents with as few as {self.training.min_frame_future} future frames, the test "
+                f"set none below {self.test.min_frame_future}: make its AgentDataset with "
+                f"min_frame_future={self.test.min_frame_future}"
+            )
+        return tuple(found)
+
+    def warn(self, training_agents: str = "those of the training", *, stacklevel: int = 2) -> None:
+        """Give a ``RuntimeWarning`` if something differs.
+
+        Args:
+            training_agents: What the agents of the training are called in it.
+            stacklevel: As for ``warnings.warn``.
+        """
+        if self.differences:
+            warnings.warn(
+                f"the agents of the test set were selected in another way than {training_agents}: "
+                + "; ".join(self.differences),
+                RuntimeWarning,
+                stacklevel=stacklevel,
+            )
+
+    def _share(self, count: int) -> str:
+        return f"{count} of {self.num_test_agents} test agents ({100 * count / self.num_test_agents:.0f} %)"
+
+
+def compare_selections(
+    test_counts: NumericArray, training: Selection, *, test: Selection | None = None
+) -> SelectionParity:
+    """Return how the agents of a test set and those of a training were selected.
+
+    Args:
+        test_counts: Valid frames before and after each test agent, (n, 2).
+        training: How the agents of the training are selected.
+        test: How those of the test set were; None for the least numbers of ``test_counts``.
+
+    Raises:
+        InvalidArgumentError: ``test_counts`` has another shape, or no row.
+    """
+    counts = np.asarray(test_counts)
+    if counts.ndim != 2 or counts.shape[1] != 2 or len(counts) == 0:
+        raise InvalidArgumentError(f"test_counts has shape {counts.shape}; pass (n, 2) with n > 0")
+    return SelectionParity(
+        test=test or Selection(*counts.min(axis=0).tolist()),
+        training=training,
+        num_test_agents=len(counts),
+        num_short_history=int(np.count_nonzero(counts[:, 0] < training.min_frame_history)),
+        num_short_future=int(np.count_nonzero(counts[:, 1] < training.min_frame_future)),
+    )
+
+
+def check_selection_parity(
+    test_folder: str | os.PathLike[str],
+    training: AgentDataset | Selection,
+    *,
+    th_agent_prob: float = 0.5,
+) -> SelectionParity:
+    """Compare a chopped dataset with what a model is trained on, and warn if their agents were selected differently.
+
+    Works on folders of ``l5kit chop`` and on those of L5Kit 1.5 and of the competition, where the futures are counted
+    in the file of true positions.
+
+    Args:
+        test_folder: Folder with a ``.zarr``, ``mask.npz`` and ``gt.csv``.
+        training: The dataset that is trained on, or how its agents are selected.
+        th_agent_prob: Least summed probability of road users, that the mask was made with.
+
+    Raises:
+        DatasetNotFoundError: The folder lacks one of the three.
+        InvalidArgumentError: Mask and dataset do not belong together, or the test set has no agents.
+    """
+    selection = training if isinstance(training, Selection) else Selection.of_dataset(training)
+    past, avails, test = _read_test_agents(Path(test_folder), th_agent_prob)
+    future = np.count_nonzero(avails, axis=1)
+    # what is known to the last step may go on for as long as the training asks for
+    future[avails.all(axis=1)] = max(avails.shape[1], selection.min_frame_future)
+    parity = compare_selections(np.stack([past, future], axis=1), selection, test=test)
+    parity.warn(stacklevel=3)
+    return parity
+
+
+def describe_test_set(test_folder: str | os.PathLike[str]) -> dict[str, int]:
+    """Return how many ``agent_rows`` a chopped dataset has and how many of them are ``test_agents``.
+
+    Raises:
+        InvalidArgumentError: The mask cannot be read.
+    """
+    mask, _ = _load_mask(Path(test_folder) / MASK_FILE)
+    return {"agent_rows": len(mask), "test_agents": int(np.count_nonzero(mask))}
+
+
+def load_agent_counts(
+    dataset: ChunkedDataset, thresholds: MaskThresholds, *, progress: Callable[[int, int], None] | None = None
+) -> UInt32Array:
+    """Return the agents mask of a dataset, (N, 2); see :func:`~l5kit.dataset.mask_cache.load_or_compute_mask`.
+
+    That it has to be computed is no news to whoever makes or reads a test set, so nothing is said about it.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="the agents mask of .* has to be computed", category=RuntimeWarning)
+        return load_or_compute_mask(dataset, thresholds, progress=progress)
+
+
+def mask_arrays(mask: NumericArray, selection: Selection) -> dict[str, Any]:
+    """Return what the mask file of a chopped dataset holds: the mask as in L5Kit 1.5, and how it was made.
+
+    Args:
+        mask: The test agents, bool (N,).
+        selection: How they were selected.
+    """
+    return {
+        MASK_KEY: mask,
+        "min_frame_history": np.int64(selection.min_frame_history),
+        "min_frame_future": np.int64(selection.min_frame_future),
+    }
+
+
+def _read_test_agents(folder: Path, th_agent_prob: float) -> tuple[NumericArray, NumericArray, Selection | None]:
+    """Return the past frames (n,) and availabilities (n, T) of test agents, and the selection if the folder tells."""
+    zarrs = sorted(folder.glob("*.zarr"))
+    missing = [name for name in (MASK_FILE, GROUND_TRUTH_FILE) if not (folder / name).is_file()]
+    if len(zarrs) != 1 or missing:
+        raise DatasetNotFoundError(
+            f"test_folder {str(folder)!r} must hold one .zarr, {MASK_FILE} and {GROUND_TRUTH_FILE}; it has "
+            f"{len(zarrs)} .zarr and lacks {' and '.join(missing) or 'no file'}; make it with l5kit chop"
+        )
+    dataset = ChunkedDataset(str(zarrs[0])).open()
+    mask, selection = _read_mask(folder / MASK_FILE, len(dataset.agents))
+    past = load_agent_counts(dataset, MaskThresholds(th_agent_prob))[mask, 0].astype(np.int64)
+    avails = [row["avail"] for row in read_gt_csv(folder / GROUND_TRUTH_FILE)]
+    if len(past) != len(avails) or len(avails) == 0:
+        raise InvalidArgumentError(
+            f"{MASK_FILE} of {str(folder)!r} takes {len(past)} agents, {GROUND_TRUTH_FILE} has {len(avails)} rows: "
+            "they must be as many, and not none; make the folder anew with l5kit chop"
+        )
+    return past, np.array(avails), selection
+
+
+def _read_mask(file: Path, num_agents: int) -> tuple[NumericArray, Selection | None]:
+    mask, selection = _load_mask(file)
+    if mask.shape != (num_agents,):
+        raise InvalidArgumentError(
+            f"{str(file)!r} holds a mask of shape {mask.shape}, but the dataset beside it needs ({num_agents},)"
+        )
+    return mask, selection
+
+
+def _load_mask(file: Path) -> tuple[NumericArray, Selection | None]:
+    """Return the mask of a file, and how its agents were selected if the file tells."""
+    try:
+        with np.load(file) as arrays:
+            mask, others = arrays[MASK_KEY], set(arrays.files)
+            tells = {"min_frame_history", "min_frame_future"} <= others
+            minima = [int(arrays[name]) for name in ("min_frame_history", "min_frame_future") if tells]
+    except (AttributeError, EOFError, KeyError, OSError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise InvalidArgumentError(f"{str(file)!r} cannot be read as a mask ({error})") from error
+    if mask.dtype != np.bool_ or mask.ndim != 1:
+        raise InvalidArgumentError(f"{str(file)!r} holds {mask.dtype} of shape {mask.shape}; a mask is bool, (N,)")
+    return mask, Selection(*minima) if tells else None
