@@ -17,8 +17,8 @@ from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.context import Contexts, ContextSteps, CurrentFrames, cut_contexts
+from l5kit.sampling.poses import StepTimes
 from l5kit.sampling.sample_columns import (
-    StepTimes,
     Targets,
     draw_images,
     find_agents,

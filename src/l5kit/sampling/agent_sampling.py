@@ -16,7 +16,7 @@ from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.agent_sampler import AgentSampler
 from l5kit.sampling.context import Contexts, ContextSteps, CurrentFrames, cut_contexts, rebase_intervals
 from l5kit.sampling.legacy_call import accept_call_of_1_0
-from l5kit.sampling.poses import Viewpoints, past_poses
+from l5kit.sampling.poses import Viewpoints, relative_poses
 from l5kit.sampling.tracks import TrackStates, as_track_ids, trace_av, trace_tracks
 
 _SHORTEST_STEP_TIME_S = float(np.finfo(np.float64).eps)
@@ -150,7 +150,7 @@ def get_relative_poses(
         if track_ids is not None:
             trace_tracks(rows, track_ids, states)
     viewpoints = Viewpoints(agent_from_world[None], np.array([current_agent_yaw], dtype=np.float64))
-    poses = past_poses(states, num_frames, viewpoints, step_s=1.0)
+    poses = relative_poses(states, viewpoints)
     return poses.positions_m[0], poses.yaws_rad[0], poses.extents_m[0], poses.availabilities[0]
 
 

@@ -136,7 +136,9 @@ def rebase_intervals(frames: RecordArray, *, agents: WindowRows, tl_faces: Windo
     for field, rows in ((_AGENT_INTERVAL, agents), (_FACE_INTERVAL, tl_faces)):
         if field in (frames.dtype.names or ()):
             starts, stops = rows.starts.copy(), rows.stops.copy()
-            _count_from(*_filled_ranges(starts, stops), starts, stops)
+            lows, highs = np.zeros(1, np.int64), np.zeros(1, np.int64)
+            _write_filled_ranges(starts, stops, lows, highs)
+            _count_from(lows, highs, starts, stops)
             frames[field] = np.stack([starts[0], stops[0]], axis=1)
 
 
@@ -154,14 +156,14 @@ def _rows_of_frames(
     starts, stops = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     if len(array) == 0 or field not in (history.dtype.names or ()):
         return WindowRows([_read_only(np.asarray(array)[:0])], starts, stops)
-    wrong = _collect_intervals(history[field], future[field], *counts, len(array), starts, stops)
+    lows, highs = np.zeros(shape[0], np.int64), np.zeros(shape[0], np.int64)
+    wrong = _collect_intervals(history[field], future[field], *counts, len(array), starts, stops, lows, highs)
     if wrong[0] >= 0:
         raise CorruptedDataError(
             f"{field} {[starts[wrong].item(), stops[wrong].item()]} of a frame does not lie within the {len(array)} "
             "rows of its array; run l5kit validate on the dataset and restore it from its source"
         )
     strict = field == _AGENT_INTERVAL
-    lows, highs = _filled_ranges(starts, stops)
     whole = whole_array(array) if is_apart else whole_array_with(array, lows, highs, strict=strict)
     if whole is not None:
         return WindowRows([_read_only(whole)], starts, stops)
@@ -214,6 +216,17 @@ def _copy_frames(
 
 
 @njit(nogil=True, cache=True)
+def _write_filled_ranges(starts: Int64Array, stops: Int64Array, lows: Int64Array, highs: Int64Array) -> None:
+    """Write the first row and the end row of all intervals (B, F) of each context that are not empty, or twice 0."""
+    for context in range(starts.shape[0]):
+        low, high = np.iinfo(np.int64).max, 0
+        for frame in range(starts.shape[1]):
+            if stops[context, frame] > starts[context, frame]:
+                low, high = min(low, starts[context, frame]), max(high, stops[context, frame])
+        lows[context], highs[context] = (low, high) if high > 0 else (0, 0)
+
+
+@njit(nogil=True, cache=True)
 def _collect_intervals(
     history: Int64Array,
     future: Int64Array,
@@ -222,8 +235,10 @@ def _collect_intervals(
     length: int,
     starts: Int64Array,
     stops: Int64Array,
+    lows: Int64Array,
+    highs: Int64Array,
 ) -> tuple[int, int]:
-    """Copy the intervals (B, H, 2) and (B, F, 2) to starts and stops (B, H + F).
+    """Copy the intervals (B, H, 2) and (B, F, 2) to starts and stops (B, H + F), their ranges to lows and highs (B,).
 
     Returns the context and the frame of the first that does not lie within ``length`` rows, or -1 twice; an empty one
     may lie behind them.
@@ -242,21 +257,8 @@ def _collect_intervals(
             starts[context, frame], stops[context, frame] = start, stop
             if start < 0 or stop < start or (stop > length and stop > start):
                 return context, frame
+    _write_filled_ranges(starts, stops, lows, highs)
     return -1, -1
-
-
-@njit(nogil=True, cache=True)
-def _filled_ranges(starts: Int64Array, stops: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return the first row and the end row of all intervals (B, F) of each context that are not empty, or twice 0."""
-    lows, highs = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
-    for context in range(starts.shape[0]):
-        low, high = np.iinfo(np.int64).max, 0
-        for frame in range(starts.shape[1]):
-            if stops[context, frame] > starts[context, frame]:
-                low, high = min(low, starts[context, frame]), max(high, stops[context, frame])
-        if high > 0:
-            lows[context], highs[context] = low, high
-    return lows, highs
 
 
 @njit(nogil=True, cache=True)
@@ -270,6 +272,8 @@ def _count_from(lows: Int64Array, highs: Int64Array, starts: Int64Array, stops: 
 
 
 def _read_only(rows: NumericArray) -> NumericArray:
+    if not rows.flags.writeable:
+        return rows
     view = rows.view()
     view.setflags(write=False)
     return view

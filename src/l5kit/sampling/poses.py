@@ -22,15 +22,27 @@ class RelativePoses:
         yaws_rad: (B, N, 1) float32, in [-pi, pi).
         extents_m: (B, N, 2) float32, length and width.
         availabilities: (B, N) float32, 1 where the track is in the frame, else 0.
-        velocities_mps: Differences of successive positions over time, float32. Of the past (B, N - 1, 2); of the future
-            (B, N, 2), the first from the pose itself.
     """
 
     positions_m: Float32Array
     yaws_rad: Float32Array
     extents_m: Float32Array
     availabilities: Float32Array
-    velocities_mps: Float32Array
+
+    @classmethod
+    def empty(cls, num_contexts: int, num_frames: int) -> "RelativePoses":
+        """Return poses to be written."""
+        shape = num_contexts, num_frames
+        return cls(
+            np.empty((*shape, 2), np.float32),
+            np.empty((*shape, 1), np.float32),
+            np.empty((*shape, 2), np.float32),
+            np.empty(shape, np.float32),
+        )
+
+    def as_arrays(self) -> tuple[Float32Array, Float32Array, Float32Array, Float32Array]:
+        """Return the four arrays."""
+        return self.positions_m, self.yaws_rad, self.extents_m, self.availabilities
 
 
 @dataclass(frozen=True)
@@ -46,32 +58,71 @@ class Viewpoints:
     yaws_rad: Float64Array
 
 
-def past_poses(states: TrackStates, num_frames: int, viewpoints: Viewpoints, step_s: float) -> RelativePoses:
-    """Return the first ``num_frames`` frames of tracks, newest first, ``step_s`` seconds apart."""
-    return _relative_poses(states, (0, num_frames), viewpoints, step_s, is_past=True)
+@dataclass(frozen=True)
+class StepTimes:
+    """Seconds between two steps of the past, and of the future."""
+
+    past_s: float
+    future_s: float
 
 
-def future_poses(states: TrackStates, first_frame: int, viewpoints: Viewpoints, step_s: float) -> RelativePoses:
-    """Return the frames of tracks from ``first_frame`` on, nearest first, ``step_s`` seconds apart."""
-    return _relative_poses(states, (first_frame, states.is_there.shape[1]), viewpoints, step_s, is_past=False)
+@dataclass(frozen=True)
+class Trajectories:
+    """Past and future of B tracks.
+
+    Attributes:
+        past: Newest frame first.
+        future: Nearest frame first.
+        past_velocities_mps: Differences of successive past positions over time, (B, H - 1, 2) float32.
+        future_velocities_mps: Of the future, the first one from the viewpoint itself, (B, F, 2) float32.
+        speeds_mps: Lengths of the first past velocities, (B,) float32; anything where there is none.
+    """
+
+    past: RelativePoses
+    future: RelativePoses
+    past_velocities_mps: Float32Array
+    future_velocities_mps: Float32Array
+    speeds_mps: Float32Array
 
 
-def _relative_poses(
-    states: TrackStates, frames: tuple[int, int], viewpoints: Viewpoints, step_s: float, *, is_past: bool
-) -> RelativePoses:
-    shape = len(states.is_there), frames[1] - frames[0]
-    poses = RelativePoses(
-        np.empty((*shape, 2), np.float32),
-        np.empty((*shape, 1), np.float32),
-        np.empty((*shape, 2), np.float32),
-        np.empty(shape, np.float32),
-        np.empty((shape[0], shape[1] - is_past, 2), np.float32),
-    )
+def relative_poses(states: TrackStates, viewpoints: Viewpoints) -> RelativePoses:
+    """Return tracks in all frames of their states."""
+    poses = RelativePoses.empty(*states.is_there.shape)
     yaws_rad = viewpoints.yaws_rad.astype(np.float32)
-    arrays = poses.positions_m, poses.yaws_rad, poses.extents_m, poses.availabilities
-    _write_poses(*states.as_arrays(), frames[0], viewpoints.agent_from_world, yaws_rad, *arrays)
-    _write_velocities(poses.positions_m, np.float32(step_s), is_past, poses.velocities_mps)
+    _write_poses(*states.as_arrays(), 0, viewpoints.agent_from_world, yaws_rad, *poses.as_arrays())
     return poses
+
+
+def trajectories(states: TrackStates, num_history: int, viewpoints: Viewpoints, times: StepTimes) -> Trajectories:
+    """Return past and future of tracks.
+
+    Args:
+        states: Where they are in ``num_history`` frames, newest first, and behind them in the future ones.
+        num_history: Frames of the past, the current one included.
+        viewpoints: From where they are seen.
+        times: Times between the frames.
+    """
+    num_contexts, num_frames = states.is_there.shape
+    num_future = num_frames - num_history
+    found = Trajectories(
+        RelativePoses.empty(num_contexts, num_history),
+        RelativePoses.empty(num_contexts, num_future),
+        np.empty((num_contexts, num_history - 1, 2), np.float32),
+        np.empty((num_contexts, num_future, 2), np.float32),
+        np.empty(num_contexts, np.float32),
+    )
+    _write_trajectories(
+        *states.as_arrays(),
+        viewpoints.agent_from_world,
+        viewpoints.yaws_rad.astype(np.float32),
+        (np.float32(times.past_s), np.float32(times.future_s)),
+        *found.past.as_arrays(),
+        *found.future.as_arrays(),
+        found.past_velocities_mps,
+        found.future_velocities_mps,
+        found.speeds_mps,
+    )
+    return found
 
 
 @njit(nogil=True, cache=True)
@@ -104,18 +155,65 @@ def _write_poses(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_velocities(
-    positions_m: Float32Array, step_s: np.float32, is_past: bool, velocities_mps: Float32Array
+def _write_trajectories(
+    is_there: BoolArray,
+    world_m: Float64Array,
+    world_yaws_rad: Float32Array,
+    world_extents_m: Float32Array,
+    agent_from_world: Float64Array,
+    pose_yaws_rad: Float32Array,
+    steps_s: tuple[np.float32, np.float32],
+    past_positions_m: Float32Array,
+    past_yaws_rad: Float32Array,
+    past_extents_m: Float32Array,
+    past_availabilities: Float32Array,
+    future_positions_m: Float32Array,
+    future_yaws_rad: Float32Array,
+    future_extents_m: Float32Array,
+    future_availabilities: Float32Array,
+    past_velocities_mps: Float32Array,
+    future_velocities_mps: Float32Array,
+    speeds_mps: Float32Array,
 ) -> None:
-    """Write differences of positions (B, N, 2), of the past newest first, over the time of a step."""
-    for i in range(velocities_mps.shape[0]):
-        for j in range(velocities_mps.shape[1]):
+    """Write the fields of :class:`Trajectories`."""
+    _write_poses(
+        is_there,
+        world_m,
+        world_yaws_rad,
+        world_extents_m,
+        0,
+        agent_from_world,
+        pose_yaws_rad,
+        past_positions_m,
+        past_yaws_rad,
+        past_extents_m,
+        past_availabilities,
+    )
+    _write_poses(
+        is_there,
+        world_m,
+        world_yaws_rad,
+        world_extents_m,
+        past_positions_m.shape[1],
+        agent_from_world,
+        pose_yaws_rad,
+        future_positions_m,
+        future_yaws_rad,
+        future_extents_m,
+        future_availabilities,
+    )
+    for i in range(len(speeds_mps)):
+        for j in range(past_velocities_mps.shape[1]):
             for axis in range(2):
-                if is_past:
-                    step_m = positions_m[i, j, axis] - positions_m[i, j + 1, axis]
-                else:
-                    step_m = positions_m[i, j, axis] - (positions_m[i, j - 1, axis] if j else np.float32(0.0))
-                velocities_mps[i, j, axis] = step_m / step_s
+                step_m = past_positions_m[i, j, axis] - past_positions_m[i, j + 1, axis]
+                past_velocities_mps[i, j, axis] = step_m / steps_s[0]
+        for j in range(future_velocities_mps.shape[1]):
+            for axis in range(2):
+                before_m = future_positions_m[i, j - 1, axis] if j else np.float32(0.0)
+                future_velocities_mps[i, j, axis] = (future_positions_m[i, j, axis] - before_m) / steps_s[1]
+        if past_velocities_mps.shape[1]:
+            x, y = past_velocities_mps[i, 0]
+            speeds_mps[i] = np.sqrt(x * x + y * y)
 
 
 @njit(nogil=True, cache=True)

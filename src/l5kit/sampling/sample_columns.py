@@ -14,7 +14,7 @@ from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from l5kit.rasterization.rasterizer import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.context import Contexts
-from l5kit.sampling.poses import Viewpoints, future_poses, past_poses
+from l5kit.sampling.poses import StepTimes, Viewpoints, trajectories
 from l5kit.sampling.tracks import TrackStates, av_yaws, find_rows, trace_av, trace_tracks
 
 
@@ -40,14 +40,6 @@ class Targets:
     def drawn_yaws_rad(self) -> FloatArray:
         """The headings as rasterizers take them: those of agents as they are stored, (B,)."""
         return self.yaws_rad if self.rows is None else self.rows["yaw"]
-
-
-@dataclass(frozen=True)
-class StepTimes:
-    """Seconds between two steps of the past, and of the future."""
-
-    past_s: float
-    future_s: float
 
 
 def perturb_contexts(contexts: Contexts, perturbation: Perturbation | None) -> None:
@@ -150,16 +142,16 @@ def sample_columns(
     states = _trace(contexts, targets)
     viewpoints = Viewpoints(agent_from_world, targets.yaws_rad)
     num_history = contexts.history_frames.shape[1]
-    past = past_poses(states, num_history, viewpoints, times.past_s)
-    future = future_poses(states, num_history, viewpoints, times.future_s)
+    found = trajectories(states, num_history, viewpoints, times)
+    past, future = found.past, found.future
     columns: dict[str, Any] = {
         "target_positions": future.positions_m,
         "target_yaws": future.yaws_rad,
-        "target_velocities": future.velocities_mps,
+        "target_velocities": found.future_velocities_mps,
         "target_availabilities": future.availabilities,
         "history_positions": past.positions_m,
         "history_yaws": past.yaws_rad,
-        "history_velocities": past.velocities_mps,
+        "history_velocities": found.past_velocities_mps,
         "history_availabilities": past.availabilities,
         "history_extents": past.extents_m,
         "future_extents": future.extents_m,
@@ -173,7 +165,7 @@ def sample_columns(
         "extent": targets.extents_m,
     }
     if num_history > 1:
-        columns["curr_speed"] = np.linalg.norm(past.velocities_mps[:, 0], axis=-1)
+        columns["curr_speed"] = found.speeds_mps
     return columns
 
 
