@@ -11,7 +11,10 @@ from fixture_s import make_fixture_s_arrays
 from fixture_s_map import FIXTURE_S_MAP
 from l5kit.data.filter import filter_agents_by_labels
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE
+from l5kit.data.window_rows import WindowRows
 from l5kit.rasterization.box_rasterizer import draw_boxes, get_ego_as_agent
+from l5kit.rasterization.log_window import LogWindow
+from l5kit.rasterization.log_windows import LogWindows
 from l5kit.rasterization.render_context import RenderContext
 
 WORLD_TO_ECEF = np.array(
@@ -110,3 +113,35 @@ def make_random_window(seed: int, *, num_frames: int, num_agents: int, spread_m:
         history_agents.append(agents)
     agent = history_agents[0][0] if num_agents and seed % 2 else None
     return frames, history_agents, [], agent
+
+
+def join_windows(windows: list[Window], *, one_array: bool) -> LogWindows:
+    """Return windows as a batch, frames they do not have filled with what is no frame.
+
+    ``one_array`` puts the rows of all windows into one array, else each window has an array of its own.
+    """
+    most_frames = max(len(frames) for frames, _, _, _ in windows)
+    padded = np.full((len(windows), most_frames, np.dtype(FRAME_DTYPE).itemsize), 255, np.uint8)
+    joined_frames = padded.view(FRAME_DTYPE)[..., 0]
+    for target, (frames, _, _, _) in zip(joined_frames, windows, strict=True):
+        target[: len(frames)] = frames
+    singles = [LogWindows.from_window(LogWindow(*window)) for window in windows]
+    return LogWindows(
+        frames=joined_frames,
+        num_frames=np.array([len(frames) for frames, _, _, _ in windows]),
+        agents=_join_rows([single.agents for single in singles], most_frames, one_array=one_array),
+        tl_faces=_join_rows([single.tl_faces for single in singles], most_frames, one_array=one_array),
+        track_ids=None if windows[0][3] is None else np.concatenate([single.track_ids for single in singles]),
+        positions_m=np.concatenate([single.positions_m for single in singles]),
+        yaws_rad=np.concatenate([single.yaws_rad for single in singles]),
+    )
+
+
+def _join_rows(parts: list[WindowRows], num_frames: int, *, one_array: bool) -> WindowRows:
+    arrays = [part.arrays[0] for part in parts]
+    offsets = np.cumsum([0, *(len(array) for array in arrays)])[:-1] if one_array else np.zeros(len(parts), np.int64)
+    starts, stops = np.zeros((2, len(parts), num_frames), np.int64)
+    for window, (part, offset) in enumerate(zip(parts, offsets, strict=True)):
+        starts[window, : part.starts.shape[1]] = part.starts + offset
+        stops[window, : part.stops.shape[1]] = part.stops + offset
+    return WindowRows([np.concatenate(arrays)] if one_array else arrays, starts, stops)

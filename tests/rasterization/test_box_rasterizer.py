@@ -7,16 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from l5kit.data.filter import filter_agents_by_labels
 from l5kit.data.records import AGENT_DTYPE
 from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.transform import transform_points
 from l5kit.rasterization import BoxRasterizer, RenderContext
 from l5kit.rasterization.box_channels import _gather_rows
 from l5kit.rasterization.box_rasterizer import draw_boxes, get_box_world_coords, get_ego_as_agent
+from l5kit.rasterization.subpixel import CV2_SUB_VALUES, cv2_subpixel
 from raster_cases import (
     HISTORY_NUM_FRAMES,
     THRESHOLD,
     crc,
     draw_boxes_slowly,
+    join_windows,
     make_context,
     make_random_window,
     make_window,
@@ -87,6 +91,62 @@ def test_random_boxes_equal_a_slow_drawing_of_all_boxes(
         window, context, threshold=threshold, num_history=3, render_ego_history=render_ego_history
     )
     assert_array_equal(rasterizer.rasterize_planar(*window), expected)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    num_windows=st.integers(1, 4),
+    have_agents_of_interest=st.booleans(),
+    one_array=st.booleans(),
+    raster_size=st.sampled_from([(64, 40), (33, 71), (1, 1)]),
+    solid_boxes=st.booleans(),
+    render_ego_history=st.booleans(),
+)
+def test_a_batch_of_random_boxes_equals_its_windows_one_by_one(
+    seed: int,
+    num_windows: int,
+    have_agents_of_interest: bool,
+    one_array: bool,
+    raster_size: tuple[int, int],
+    solid_boxes: bool,
+    render_ego_history: bool,
+) -> None:
+    rng = np.random.default_rng(seed)
+    windows = [
+        make_random_window(
+            int(rng.integers(2**31)) * 2 + have_agents_of_interest,  # odd seeds have an agent of interest
+            num_frames=int(rng.integers(1, 5)),
+            num_agents=int(rng.integers(1, 30)),
+            spread_m=float(rng.choice([12.0, 40.0, 400.0])),
+        )
+        for _ in range(num_windows)
+    ]
+    rasterizer = BoxRasterizer(
+        make_context(raster_size=raster_size),
+        THRESHOLD,
+        4,
+        render_ego_history,
+        solid_boxes=solid_boxes,
+        image_dtype="uint8",
+    )
+    images = np.full((num_windows, 10, raster_size[1], raster_size[0]), 77, np.uint8)
+    rasterizer.rasterize_windows(join_windows(windows, one_array=one_array), images)
+    assert_array_equal(images, [rasterizer.rasterize_planar(*window) for window in windows])
+
+
+def test_solid_boxes_equal_one_call_of_opencv_for_each_box() -> None:
+    window, context = make_random_window(3, num_frames=1, num_agents=25, spread_m=14.0), make_context()
+    frames, history_agents, _, agent = window
+    matrix = context.raster_from_world(agent["centroid"], agent["yaw"])  # type: ignore[index]
+    rows = filter_agents_by_labels(history_agents[0], THRESHOLD)
+    others = np.concatenate([rows[rows["track_id"] != agent["track_id"]], get_ego_as_agent(frames[0])])  # type: ignore[index]
+    expected = np.zeros((112, 224), np.uint8)
+    for corners_m in get_box_world_coords(others):
+        corners = cv2_subpixel(transform_points(corners_m, matrix)).astype(np.int32)
+        cv2.fillPoly(expected, [corners], (255,), **CV2_SUB_VALUES)
+    solid = BoxRasterizer(context, THRESHOLD, 0, solid_boxes=True, image_dtype="uint8").rasterize_planar(*window)
+    assert_array_equal(solid[0], expected)
 
 
 @pytest.mark.parametrize("side", ["left", "right", "top", "bottom"])

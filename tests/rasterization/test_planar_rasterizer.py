@@ -1,13 +1,16 @@
 """What all rasterizers have in common: planes, dtypes, overrides, and user classes."""
 
+import dataclasses
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from l5kit.data.window_rows import WindowRows
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization import (
     BoxRasterizer,
@@ -19,7 +22,7 @@ from l5kit.rasterization import (
     StubRasterizer,
 )
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, to_unit_range, write_planes
-from raster_cases import HISTORY_NUM_FRAMES, THRESHOLD, WORLD_TO_ECEF, make_context, make_window
+from raster_cases import HISTORY_NUM_FRAMES, THRESHOLD, WORLD_TO_ECEF, Window, join_windows, make_context, make_window
 
 WORLD_TO_AERIAL = np.array([[2.5, 0.3, 0, 800], [-0.3, 2.5, 0, 150], [0, 0, 0, 0], [0, 0, 0, 1.0]])
 BOXES = (THRESHOLD, HISTORY_NUM_FRAMES)
@@ -41,9 +44,9 @@ def make(fixture_s_map: str) -> Make:
         "stub": (StubRasterizer, ()),
     }
 
-    def make_one(kind: str, *, cls: Any = None, **options: Any) -> PlanarRasterizer:
+    def make_one(kind: str, *, cls: Any = None, context: Any = None, **options: Any) -> PlanarRasterizer:
         own_class, arguments = classes[kind]
-        rasterizer: PlanarRasterizer = (cls or own_class)(make_context(), *arguments, **options)
+        rasterizer: PlanarRasterizer = (cls or own_class)(context or make_context(), *arguments, **options)
         return rasterizer
 
     return make_one
@@ -143,6 +146,130 @@ def test_a_part_that_overrides_rasterize_is_honoured(make: Make) -> None:
     for planes in (combined.rasterize_planar(*window), combined.rasterize(*window).transpose(2, 0, 1)):
         assert_array_equal(planes[:8], 1 - plain[:8])
         assert_array_equal(planes[8:], plain[8:])
+
+
+def make_windows(track_id: int | None) -> list[Window]:
+    """Return windows with all frames, with fewer, without lights, and without agents other than that of interest."""
+    of_two_frames = make_window(1, None if track_id is None else 1)
+    windows = [make_window(15, track_id), of_two_frames, make_window(20, track_id, with_lights=False)]
+    frames, agents, faces, agent = make_window(18, track_id)
+    windows.append((frames, [rows[rows["track_id"] == track_id] for rows in agents], faces, agent))
+    windows.append((frames, agents, [], agent))
+    windows.append(make_window(16, track_id, num_history=0))
+    return windows
+
+
+def rasterize_one_by_one(rasterizer: PlanarRasterizer, windows: list[Window]) -> Any:
+    return np.stack([rasterizer.rasterize_planar(*window) for window in windows])
+
+
+def rasterize_together(rasterizer: PlanarRasterizer, windows: list[Window], *, one_array: bool = True) -> Any:
+    width, height = rasterizer.raster_size
+    images = np.full((len(windows), rasterizer.num_channels(), height, width), 77, rasterizer.image_dtype)
+    rasterizer.rasterize_windows(join_windows(windows, one_array=one_array), images)
+    return images
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("track_id", [None, 2], ids=["AV", "agent"])
+@pytest.mark.parametrize("one_array", [True, False], ids=["one array", "an array for each"])
+@pytest.mark.parametrize("image_dtype", ["float32", "uint8"])
+@pytest.mark.parametrize("set_origin_to_bottom", [True, False], ids=["bottom", "top"])
+def test_a_batch_equals_its_windows_one_by_one(
+    make: Make, kind: str, track_id: int | None, one_array: bool, image_dtype: str, set_origin_to_bottom: bool
+) -> None:
+    rasterizer = make(kind, context=make_context(set_origin_to_bottom), image_dtype=image_dtype)
+    windows = make_windows(track_id)
+    together = rasterize_together(rasterizer, windows, one_array=one_array)
+    assert_array_equal(together, rasterize_one_by_one(rasterizer, windows))
+    assert kind == "stub" or len({image.tobytes() for image in together}) > 3
+
+
+@pytest.mark.parametrize("options", [{"solid_boxes": True}, {"render_ego_history": False}], ids=str)
+@pytest.mark.parametrize("kind", ["box", "sem_box"])
+def test_a_batch_with_options_equals_its_windows_one_by_one(make: Make, kind: str, options: dict[str, bool]) -> None:
+    rasterizer, windows = make(kind, **options), make_windows(2)
+    assert_array_equal(rasterize_together(rasterizer, windows), rasterize_one_by_one(rasterizer, windows))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_window_is_an_empty_batch(make: Make, kind: str) -> None:
+    rasterizer = make(kind)
+    windows = join_windows(make_windows(None), one_array=True)
+    nothing = dataclasses.replace(
+        windows,
+        frames=windows.frames[:0],
+        num_frames=windows.num_frames[:0],
+        agents=WindowRows(windows.agents.arrays, windows.agents.starts[:0], windows.agents.stops[:0]),
+        tl_faces=WindowRows(windows.tl_faces.arrays, windows.tl_faces.starts[:0], windows.tl_faces.stops[:0]),
+        positions_m=windows.positions_m[:0],
+        yaws_rad=windows.yaws_rad[:0],
+    )
+    rasterizer.rasterize_windows(nothing, np.empty((0, rasterizer.num_channels(), 112, 224), np.float32))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_painters_write_every_byte_whatever_was_there(make: Make, kind: str) -> None:
+    rasterizer, windows = make(kind, image_dtype="uint8"), make_windows(2)
+    batch = join_windows(windows, one_array=True)
+    paint = rasterizer.prepare(
+        batch, rasterizer.render_context.raster_from_world_many(batch.positions_m, batch.yaws_rad)
+    )
+    expected = rasterize_one_by_one(rasterizer, windows)
+    for garbage in (0, 1, 254, 255):
+        planes = np.full(expected.shape[1:], garbage, np.uint8)
+        for index in (3, 0, 1, 0, 5):  # in any order, and again
+            paint(index, planes)
+            assert_array_equal(planes, expected[index])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_may_share_a_rasterizer(make: Make, kind: str) -> None:
+    rasterizer = make(kind)
+    batches = [make_windows(2), make_windows(None)] * 4
+    expected = [rasterize_one_by_one(rasterizer, windows) for windows in batches]
+    with ThreadPoolExecutor(4) as threads:
+        drawn = list(threads.map(lambda windows: rasterize_together(rasterizer, windows), batches))
+    for images, images_of_one_thread in zip(drawn, expected, strict=True):
+        assert_array_equal(images, images_of_one_thread)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_images_that_do_not_fit_a_batch_are_refused(make: Make, kind: str) -> None:
+    rasterizer, windows = make(kind), join_windows(make_windows(None), one_array=True)
+    shape = (len(windows), rasterizer.num_channels(), 112, 224)
+    for images in (
+        np.empty((shape[0] - 1, *shape[1:]), np.float32),
+        np.empty((*shape[:2], 224, 112), np.float32),
+        np.empty(shape, np.uint8),
+        np.empty((*shape[:3], 448), np.float32)[..., ::2],
+    ):
+        with pytest.raises(InvalidArgumentError, match=r"images has shape .* C-contiguous .* float32"):
+            rasterizer.rasterize_windows(windows, images)
+
+
+class PlanarInverted(BoxRasterizer):
+    """Overrides ``rasterize_planar`` of a built-in class."""
+
+    def rasterize_planar(self, *arguments: Any) -> Any:
+        return 1 - super().rasterize_planar(*arguments)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_built_in_rasterizers_draw_planes(make: Make, kind: str) -> None:
+    assert make(kind).draws_planes
+
+
+@pytest.mark.parametrize("cls", [Inverted, PlanarInverted])
+def test_rasterizers_with_a_drawing_of_their_own_draw_no_planes(make: Make, cls: Any) -> None:
+    window = make_window(15, 2)
+    own, plain = make("box", cls=cls), make("box").rasterize_planar(*window)
+    assert not own.draws_planes
+    assert_array_equal(own.rasterize_planar(*window), 1 - plain)
+    combined = make("sem_box")
+    combined.box_rast = own  # type: ignore[attr-defined]
+    assert not combined.draws_planes
+    assert_array_equal(combined.rasterize_planar(*window)[:8], 1 - plain)
 
 
 class RowNumbers(Rasterizer):

@@ -117,3 +117,23 @@ def test_contexts_compare_by_value_and_pickle() -> None:
 def test_from_geometry_takes_the_pairs_of_a_configuration() -> None:
     geometry = RasterGeometry((200, 200), (1.0, 1.0), (0.5, 0.5), set_origin_to_bottom=True)
     assert RenderContext.from_geometry(geometry) == make_context(True)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("set_origin_to_bottom", [False, True])
+def test_many_transforms_equal_those_of_each_pose_to_the_bit(dtype: type, set_origin_to_bottom: bool) -> None:
+    rng = np.random.default_rng(3)
+    context = RenderContext(np.array([224, 112]), np.array([0.3, 0.3]), np.array([0.25, 0.5]), set_origin_to_bottom)
+    positions_m = rng.uniform(-4000, 4000, (3000, 2))
+    yaws_rad = rng.uniform(-7, 7, (3000, 2)).astype(dtype)[:, 0]  # a strided column, as of records
+    yaws_rad[:4] = [0.0, -0.0, np.pi / 2, -np.pi]
+    many = context.raster_from_world_many(positions_m, yaws_rad)
+    assert many.shape == (3000, 3, 3)
+    assert many.dtype == np.float64
+    one_by_one = [context.raster_from_world(*pose) for pose in zip(positions_m, yaws_rad, strict=True)]
+    assert_array_equal(many, one_by_one)
+
+
+def test_many_transforms_of_no_pose() -> None:
+    context = RenderContext(np.array([3, 2]), np.array([1.0, 1.0]), np.array([0.5, 0.5]), True)
+    assert context.raster_from_world_many(np.empty((0, 2)), np.empty(0)).shape == (0, 3, 3)

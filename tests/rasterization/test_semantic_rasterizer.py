@@ -13,10 +13,8 @@ from fixture_s_map import FIXTURE_S_MAP
 from l5kit.data.map_api import InterpolationMethod, MapAPI
 from l5kit.data.proto.road_network_pb2 import GlobalId, MapFragment
 from l5kit.data.records import TL_FACE_DTYPE
-from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import transform_point, transform_points
 from l5kit.rasterization import SemanticRasterizer, SemBoxRasterizer
-from l5kit.rasterization.map_outlines import MapOutlines
 from l5kit.rasterization.semantic_rasterizer import (
     COLORS,
     CV2_SHIFT_VALUE,
@@ -277,37 +275,6 @@ def test_indices_in_bounds_are_strict(center: tuple[float, float], expected: lis
 
 def test_indices_in_bounds_of_no_bounds() -> None:
     assert indices_in_bounds(np.zeros(2), np.empty((0, 2, 2)), 1.0).tolist() == []
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("side", [-1, 1])
-def test_outlines_exactly_the_radius_away_are_too_far(axis: int, side: int) -> None:
-    square = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
-    outlines = MapOutlines.from_polygons([square], np.array([[[-1.0, -1.0], [1.0, 1.0]]]))
-    center = np.zeros(2)
-    for distance_m, expected in ((3.0, []), (2.999, [0])):
-        center[axis] = side * distance_m
-        assert outlines.project(center, 2.0, np.eye(3), (8, 6)).rows.tolist() == expected
-
-
-@pytest.mark.parametrize(
-    "line", [[(-0.5, 1), (-0.5, 5)], [(8.2, 1), (8.2, 5)], [(1, -0.5), (7, -0.5)], [(1, 6), (7, 6)]]
-)
-def test_outlines_half_a_pixel_outside_the_picture_are_visible(line: list[tuple[float, float]]) -> None:
-    outlines = MapOutlines.from_polygons([np.array(line, dtype=float)], np.array([[[-1.0, -1.0], [9.0, 7.0]]]))
-    projected = outlines.project(np.array([4.0, 3.0]), 5.0, np.eye(3), (8, 6))
-    assert projected.is_visible.tolist() == projected.is_line_visible.tolist() == [True]
-
-
-def test_outlines_are_read_only_and_check_their_shapes() -> None:
-    bounds, starts = np.zeros((1, 2, 2)), np.array([0, 3])
-    outlines = MapOutlines(np.zeros((3, 2)), starts, bounds)
-    for array in (outlines.vertices_m, outlines.line_starts, outlines.bounds_m):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 1
-    for vertices, lines in ((np.zeros((4, 2)), 1), (np.zeros((3, 2)), 2)):
-        with pytest.raises(InvalidArgumentError, match="do not fit"):
-            MapOutlines(vertices, starts, bounds, lines)
 
 
 @pytest.mark.parametrize(("coord", "expected"), [(-0.001, 0), (-1.5, -768), (1.9999, 1023), (2.0, 1024)])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import Int64Array, RecordArray
+from l5kit._types import Int64Array, NumericArray, RecordArray
 
 
 @dataclass(frozen=True)
@@ -84,3 +84,10 @@ def join_rows(arrays: Sequence[RecordArray]) -> RecordArray:
         return np.concatenate(arrays)
     as_bytes = np.dtype((np.void, dtype.itemsize))
     return np.concatenate([array.view(as_bytes) for array in arrays]).view(dtype)
+
+
+def read_only_field(rows: RecordArray, name: str) -> NumericArray:
+    """Return a field of records as a read-only view, so that kernels are compiled for one kind of arrays."""
+    field: NumericArray = rows[name]
+    field.setflags(write=False)
+    return field

@@ -7,6 +7,7 @@ from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray
 from l5kit.data.filter import kept_probability
+from l5kit.data.window_rows import read_only_field
 from l5kit.geometry.transform import rotations33_as_yaws
 from l5kit.rasterization.culling import CULLING_MARGIN_PX, touches_picture
 from l5kit.rasterization.log_windows import LogWindows
@@ -116,12 +117,12 @@ def _gather_agents(
     num_boxes = 0
     agents = windows.agents
     for rows, part in agents.parts():
-        track_ids = _read_only(rows["track_id"])
+        track_ids = read_only_field(rows, "track_id")
         targets = np.empty(0, track_ids.dtype) if windows.track_ids is None else windows.track_ids[part]
         num_boxes = _gather_rows(
-            (_read_only(rows["centroid"]), _read_only(rows["extent"]), _read_only(rows["yaw"])),
+            (read_only_field(rows, "centroid"), read_only_field(rows, "extent"), read_only_field(rows, "yaw")),
             track_ids,
-            _read_only(rows["label_probabilities"]),
+            read_only_field(rows, "label_probabilities"),
             agents.starts[part],
             agents.stops[part],
             windows.num_frames[part],
@@ -134,12 +135,6 @@ def _gather_agents(
             num_boxes,
         )
     return num_boxes
-
-
-def _read_only(field: NumericArray) -> NumericArray:
-    """Return a fresh view of a field, made read-only, so that kernels are compiled for one kind of arrays."""
-    field.setflags(write=False)
-    return field
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -165,11 +160,18 @@ def _gather_rows(
     centroids_m, extents_m, yaws_rad = poses
     first_window, num_channels, height, width = window_and_shape
     for window in range(len(starts)):
+        matrix = raster_from_world[window]
+        pixels_per_metre = abs(matrix[0, 0]) + abs(matrix[0, 1])  # an upper bound
         for frame in range(num_frames[window]):
             for row in range(starts[window, frame], stops[window, frame]):
-                if not _may_touch_picture(centroids_m[row], extents_m[row], raster_from_world[window], (width, height)):
-                    continue
-                if not kept_probability(probabilities[row]) > threshold:
+                length, width_m = np.float64(extents_m[row, 0]), np.float64(extents_m[row, 1])
+                column_px, row_px = _project(centroids_m[row, 0], centroids_m[row, 1], matrix)
+                reach_px = _find_reach(length, width_m, pixels_per_metre)
+                if (
+                    abs(column_px - 0.5 * width) > 0.5 * width + reach_px
+                    or abs(row_px - 0.5 * height) > 0.5 * height + reach_px
+                    or not kept_probability(probabilities[row]) > threshold
+                ):
                     continue
                 channel = frame
                 if len(targets) > 0 and track_ids[row] == targets[window]:
@@ -177,26 +179,22 @@ def _gather_rows(
                         continue
                     channel += num_channels // 2
                 boxes[0][num_boxes] = (first_window + window) * num_channels + channel
-                boxes[1][num_boxes] = centroids_m[row]
-                boxes[2][num_boxes] = extents_m[row, :2]
+                boxes[1][num_boxes, 0], boxes[1][num_boxes, 1] = centroids_m[row, 0], centroids_m[row, 1]
+                boxes[2][num_boxes, 0], boxes[2][num_boxes, 1] = length, width_m
                 boxes[3][num_boxes] = yaws_rad[row]
                 num_boxes += 1
     return num_boxes
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _may_touch_picture(
-    centroid_m: Float64Array, extent_m: Float32Array, raster_from_world: Float64Array, raster_size: tuple[int, int]
-) -> bool:
-    """Return False for most boxes out of the picture, for none in it: whatever their heading, with a pixel to spare.
+def _find_reach(length_m: float, width_m: float, pixels_per_metre: float) -> float:
+    """Return a distance in pixels that no corner of a box has from its centroid, whatever its heading.
 
-    A box that is not a number is left to the exact test.
+    It holds the margin of the exact test and a pixel to spare. A box that is not a number is left to the exact test,
+    as it is never farther away than a distance that is not a number.
     """
-    pixels_per_metre = abs(raster_from_world[0, 0]) + abs(raster_from_world[0, 1])  # an upper bound
-    half_size = 0.5 * (abs(np.float64(extent_m[0])) + abs(np.float64(extent_m[1])))  # of the diagonal, likewise
-    reach = half_size * pixels_per_metre + CULLING_MARGIN_PX + 1.0
-    column, row = _project(centroid_m[0], centroid_m[1], raster_from_world)
-    return not (column < -reach or column > raster_size[0] + reach or row < -reach or row > raster_size[1] + reach)
+    half_diagonal_m = 0.5 * (abs(length_m) + abs(width_m))  # an upper bound
+    return half_diagonal_m * pixels_per_metre + CULLING_MARGIN_PX + 1.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

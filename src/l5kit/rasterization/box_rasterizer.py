@@ -1,16 +1,19 @@
 """Agents and the agent of interest as boxes, one pair of channels per frame."""
 
+from functools import cache
 from typing import Any
 
 import cv2
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike
 
-from l5kit._types import Float32Array, Float64Array, NumericArray, RecordArray, UInt8Array
+from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.data.records import AGENT_DTYPE
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.geometry.box import compute_box_corners
 from l5kit.geometry.transform import rotation33_as_yaw, transform_points
+from l5kit.rasterization.antialiased import fill_polygons_with, mix_paint, scratch_size
 from l5kit.rasterization.box_channels import collect_channel_boxes
 from l5kit.rasterization.log_windows import LogWindows
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter
@@ -18,7 +21,7 @@ from l5kit.rasterization.rasterizer import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH,
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.subpixel import CV2_SUB_VALUES, cv2_subpixel
 
-_BOX_COLOR = (255,)
+_BOX_COLOR = 255
 
 _FADE_PER_FRAME = np.float32(0.85)
 """Brightness that :meth:`BoxRasterizer.to_rgb` keeps from one frame to the next."""
@@ -138,12 +141,12 @@ class BoxRasterizer(PlanarRasterizer):
             render_ego_history=self.render_ego_history,
         )
 
+        contours = np.arange(len(boxes.corners) + 1, dtype=np.int64) * 4
+        most_points = 4 * int(np.diff(boxes.starts).max(initial=0))
+        points, scratch = boxes.corners.reshape(-1, 2), np.empty(scratch_size(most_points, height), np.int64)
+
         def paint(index: int, planes: UInt8Array) -> None:
-            planes.fill(0)
-            starts = boxes.starts[index].tolist()
-            for plane, start, end in zip(planes, starts, starts[1:], strict=False):
-                if end > start:
-                    self._fill(plane, boxes.corners[start:end])
+            _paint_boxes(planes, points, contours, boxes.starts[index], self.solid_boxes, _box_paint(), scratch)
 
         return paint
 
@@ -172,13 +175,38 @@ class BoxRasterizer(PlanarRasterizer):
         """Return 2 (h + 1)."""
         return (self.history_num_frames + 1) * 2
 
-    def _fill(self, plane: UInt8Array, corners: NumericArray) -> None:
-        """Fill boxes (N, 4, 2) in 512ths of a pixel; one call fills all by the even-odd rule."""
-        if not self.solid_boxes:
-            cv2.fillPoly(plane, list(corners), _BOX_COLOR, **CV2_SUB_VALUES)
-            return
-        for box in corners:
-            cv2.fillPoly(plane, [box], _BOX_COLOR, **CV2_SUB_VALUES)
+
+@cache
+def _box_paint() -> UInt8Array:
+    """Return the paint of boxes, shape (1, 256, 256)."""
+    paint: UInt8Array = mix_paint(np.array([_BOX_COLOR], dtype=np.uint8))
+    paint.setflags(write=False)
+    return paint
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _paint_boxes(
+    planes: UInt8Array,
+    points: Int32Array,
+    contours: Int64Array,
+    starts: Int64Array,
+    are_solid: bool,
+    paint: UInt8Array,
+    scratch: Int64Array,
+) -> None:
+    """Fill the boxes from ``starts[c]`` to ``starts[c + 1]`` in channel c, all at once by the even-odd rule or one by one.
+
+    The points of box n in 512ths of a pixel start at ``contours[n]``.
+    """
+    planes.reshape(-1)[:] = 0
+    for channel in range(len(planes)):
+        first, last = starts[channel], starts[channel + 1]
+        plane = planes[channel : channel + 1]
+        if are_solid:
+            for box in range(first, last):
+                fill_polygons_with(plane, points, contours[box : box + 2], paint, scratch)
+        elif last > first:
+            fill_polygons_with(plane, points, contours[first : last + 1], paint, scratch)
 
 
 def _fade_into_past(channels: NumericArray, color: ArrayLike) -> Float32Array:

@@ -1,18 +1,22 @@
 """Lanes, crosswalks and traffic lights of the semantic map."""
 
-from collections.abc import Iterator
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
-import cv2
 import numpy as np
+from numba import njit
 
 from l5kit._types import Float64Array, FloatArray, Int32Array, Int64Array, NumericArray, RecordArray, UInt8Array
-from l5kit.data.filter import filter_tl_faces_by_status
 from l5kit.data.map_api import MapAPI
+from l5kit.data.records import TL_FACE_DTYPE
+from l5kit.data.window_rows import WindowRows
 from l5kit.geometry.transform import transform_points
+from l5kit.rasterization.antialiased import draw_polyline_with, fill_polygons_with, mix_paint, scratch_size
+from l5kit.rasterization.bounds_grid import BoundsGrid
+from l5kit.rasterization.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.rasterization.log_windows import LogWindows
-from l5kit.rasterization.map_outlines import MapOutlines, ProjectedOutlines
+from l5kit.rasterization.map_outlines import CLOSED_LINE, FILLED, MapOutlines
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter, to_uint8, write_planes
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE, CV2_SUB_VALUES, cv2_subpixel
@@ -38,9 +42,6 @@ COLORS = {
 
 INTERPOLATION_POINTS = 20
 """Points that a lane boundary is drawn with."""
-
-_LANE_COLORS = (RasterEls.LANE_NOTL.name, "GREEN", "YELLOW", "RED")
-"""Names of the colours of lane boundaries; of several active faces the one furthest back wins."""
 
 _BACKGROUND = 255
 
@@ -84,7 +85,7 @@ class SemanticRasterizer(PlanarRasterizer):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the outlines out, which the receiving process can stack again from the map."""
-        return {name: value for name, value in vars(self).items() if name not in ("_lanes", "_crosswalks")}
+        return {name: value for name, value in vars(self).items() if name not in ("_grid", "_outlines", "_lights")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -93,17 +94,20 @@ class SemanticRasterizer(PlanarRasterizer):
     def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:
         """Return what draws the map around the middle of the raster with the lights of the newest frame.
 
+        A :meth:`render_semantic_map` of a subclass is used.
+
         Args:
             windows: What to draw, B windows; without any frame of faces the lights are off.
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
         centers_px = np.broadcast_to(0.5 * self.raster_size, (len(windows), 1, 2))
         centers_m = transform_points(centers_px, np.linalg.inv(raster_from_world))[:, 0]
+        if type(self).render_semantic_map is SemanticRasterizer.render_semantic_map:
+            return self._prepare_map(centers_m, raster_from_world, windows.tl_faces)
 
         def paint(index: int, planes: UInt8Array) -> None:
             faces = windows.tl_faces.rows_of_frame(index, 0) if windows.tl_faces.starts.shape[1] else None
-            picture = self.render_semantic_map(centers_m[index], raster_from_world[index], faces)
-            write_planes(picture, planes)
+            write_planes(self.render_semantic_map(centers_m[index], raster_from_world[index], faces), planes)
 
         return paint
 
@@ -115,7 +119,7 @@ class SemanticRasterizer(PlanarRasterizer):
         Lanes are filled first, then come the boundaries of all lanes and the outlines of crosswalks.
 
         Args:
-            center_in_world: World x and y of the middle of the picture, shape (2,).
+            center_in_world: World x and y of the middle of the picture, shape (>= 2,).
             raster_from_world: Pixels from world metres, shape (3, 3).
             tl_faces: Faces of one frame, TL_FACE_DTYPE. The boundaries of a lane have the colour of its active face;
                 of several, red comes before yellow before green. None for no faces.
@@ -124,15 +128,12 @@ class SemanticRasterizer(PlanarRasterizer):
             Shape (height, width, 3).
         """
         width, height = self.raster_size.tolist()
-        picture = np.full((height, width, 3), _BACKGROUND, np.uint8)
-        radius_m = 0.5 * float(np.linalg.norm(self.raster_size * self.pixel_size))
-        lanes = self._lanes.project(center_in_world, radius_m, raster_from_world, (width, height))
-        _fill_lanes(picture, lanes)
-        for color, lines in self._group_lane_lines(lanes, tl_faces):
-            cv2.polylines(picture, lines, False, COLORS[color], **CV2_SUB_VALUES)
-        crosswalks = self._crosswalks.project(center_in_world, radius_m, raster_from_world, (width, height))
-        cv2.polylines(picture, crosswalks.visible_lines(), True, COLORS[RasterEls.CROSSWALK.name], **CV2_SUB_VALUES)
-        return picture
+        planes = np.empty((3, height, width), np.uint8)
+        centers_m = np.array(center_in_world, dtype=np.float64)[None, :2]
+        matrices = np.array(raster_from_world, dtype=np.float64)[None]
+        faces = WindowRows.from_frames([] if tl_faces is None else [tl_faces], np.dtype(TL_FACE_DTYPE))
+        self._prepare_map(centers_m, matrices, faces)(0, planes)
+        return np.ascontiguousarray(planes.transpose(1, 2, 0))
 
     def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:  # noqa: ARG002
         """Return a raster of this rasterizer, float32 or uint8, as the RGB bytes it was made of.
@@ -149,36 +150,63 @@ class SemanticRasterizer(PlanarRasterizer):
 
     def _stack_outlines(self) -> None:
         lines, bounds = self.mapAPI.lane_lines(INTERPOLATION_POINTS), self.mapAPI.bounds_info
-        self._lanes = MapOutlines.from_lane_lines(lines.xyz_left, lines.xyz_right, bounds["lanes"]["bounds"])
-        self._crosswalks = MapOutlines.from_polygons(self.mapAPI.crosswalk_polygons, bounds["crosswalks"]["bounds"])
+        bounds_m = np.concatenate([bounds["lanes"]["bounds"], bounds["crosswalks"]["bounds"]])
+        radius_m = 0.5 * float(np.linalg.norm(self.raster_size * self.pixel_size))
+        self._grid = BoundsGrid.build(bounds_m, radius_m)
+        self._outlines = MapOutlines.stack(lines.xyz_left, lines.xyz_right, self.mapAPI.crosswalk_polygons)
+        self._lights = LaneLights.from_map(self.mapAPI)
 
-    def _group_lane_lines(
-        self, lanes: ProjectedOutlines, tl_faces: RecordArray | None
-    ) -> Iterator[tuple[str, list[Int32Array]]]:
-        """Yield the lines that may touch the picture by colour, the colours in the order of the lanes."""
-        lines = lanes.points.reshape(-1, INTERPOLATION_POINTS, 2)
-        colors = self._rank_lane_colors(tl_faces)[lanes.rows]
-        for color in dict.fromkeys(colors.tolist()):
-            is_drawn = lanes.is_line_visible & np.repeat(colors == color, 2)
-            yield _LANE_COLORS[color], list(lines[is_drawn])
+    def _prepare_map(
+        self, centers_m: Float64Array, raster_from_world: Float64Array, tl_faces: WindowRows
+    ) -> PlanePainter:
+        """Return what draws the map around world positions (B, 2) with the lights of the newest frames."""
+        width, height = self.raster_size.tolist()
+        shapes = self._outlines.list_shapes(
+            *self._grid.find_near(centers_m),
+            raster_from_world,
+            (width, height),
+            lights=self._lights,
+            active=self._lights.find_active(tl_faces),
+        )
+        scratch = np.empty(scratch_size(2 * INTERPOLATION_POINTS, height), np.int64)
+        drawn = (shapes.points, shapes.spans, shapes.kinds, shapes.colors)
 
-    def _rank_lane_colors(self, tl_faces: RecordArray | None) -> Int64Array:
-        """Return for every lane of the map which of :data:`_LANE_COLORS` its boundaries have."""
-        ranks = np.zeros(len(self._lanes.bounds_m), np.int64)
-        if tl_faces is None or len(tl_faces) == 0:
-            return ranks
-        for face_id in filter_tl_faces_by_status(tl_faces, "ACTIVE")["face_id"].tolist():
-            color, rows = self.mapAPI.get_face_color_or_none(face_id), self.mapAPI.lanes_by_control.get(face_id)
-            if color is not None and rows is not None:
-                ranks[rows] = np.maximum(ranks[rows], _LANE_COLORS.index(color))
-        return ranks
+        def paint(index: int, planes: UInt8Array) -> None:
+            _paint_map(planes, shapes.starts[index], shapes.starts[index + 1], *drawn, _map_paints(), scratch)
+
+        return paint
 
 
-def _fill_lanes(picture: UInt8Array, lanes: ProjectedOutlines) -> None:
-    """Fill each lane by a call of its own, since one call for all would leave holes where lanes overlap."""
-    polygons, color = lanes.points.reshape(-1, 2 * INTERPOLATION_POINTS, 2), COLORS[RasterEls.ROAD.name]
-    for polygon in polygons[lanes.is_visible]:
-        cv2.fillPoly(picture, [polygon], color, **CV2_SUB_VALUES)
+@cache
+def _map_paints() -> UInt8Array:
+    """Return the paints of the map, shape (colours, 3, 256, 256), numbered as in :mod:`.map_outlines`."""
+    names = (RasterEls.LANE_NOTL.name, *LIGHT_COLORS, RasterEls.ROAD.name, RasterEls.CROSSWALK.name)
+    paints: UInt8Array = np.stack([mix_paint(np.array(COLORS[name], dtype=np.uint8)) for name in names])
+    paints.setflags(write=False)
+    return paints
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _paint_map(
+    planes: UInt8Array,
+    first: int,
+    end: int,
+    points: Int32Array,
+    spans: Int64Array,
+    kinds: Int64Array,
+    colors: Int64Array,
+    paints: UInt8Array,
+    scratch: Int64Array,
+) -> None:
+    """Draw the shapes from ``first`` to ``end``, fields of :class:`MapShapes`, on the background."""
+    planes.reshape(-1)[:] = _BACKGROUND
+    for shape in range(first, end):
+        paint = paints[colors[shape]]
+        if kinds[shape] == FILLED:
+            fill_polygons_with(planes, points, spans[shape], paint, scratch)
+        else:
+            line = points[spans[shape, 0] : spans[shape, 1]]
+            draw_polyline_with(planes, line, kinds[shape] == CLOSED_LINE, paint)
 
 
 __all__ = [

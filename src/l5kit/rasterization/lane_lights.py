@@ -1,0 +1,133 @@
+"""Which traffic lights of a map are on in windows of a log, and the lanes that they control."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float32Array, Int64Array, NumericArray, UInt32Array
+from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
+from l5kit.data.map_api import MapAPI
+from l5kit.data.window_rows import WindowRows, read_only_field
+
+LIGHT_COLORS: Final = ("GREEN", "YELLOW", "RED")
+"""Colours of faces; of several active faces of a lane the colour furthest back counts."""
+
+_ACTIVE = TL_FACE_LABEL_TO_INDEX["ACTIVE"]
+
+
+@dataclass(frozen=True)
+class LaneLights:
+    """The M faces of a map that have a colour and control lanes.
+
+    Attributes:
+        face_ids: Their ids as code points, filled up with 0, ascending, shape (M, length).
+        ranks: Their colours, 1 for the first of :data:`LIGHT_COLORS` and so on, shape (M,).
+        lane_starts: First of the ``lane_rows`` of each face and the end of the last one, shape (M + 1,).
+        lane_rows: The lanes that each face controls, rows of ``bounds_info["lanes"]``.
+    """
+
+    face_ids: UInt32Array
+    ranks: Int64Array
+    lane_starts: Int64Array
+    lane_rows: Int64Array
+
+    def __post_init__(self) -> None:
+        for array in (self.face_ids, self.ranks, self.lane_starts, self.lane_rows):
+            array.setflags(write=False)
+
+    @classmethod
+    def from_map(cls, map_api: MapAPI) -> "LaneLights":
+        """Return the faces of a map."""
+        colors = {face: map_api.get_face_color_or_none(face) for face in map_api.lanes_by_control}
+        colored = [(face, color) for face, color in sorted(colors.items()) if color is not None]
+        lanes = [map_api.lanes_by_control[face] for face, _ in colored]
+        return cls(
+            _code_points(np.array([face for face, _ in colored], dtype=np.str_)).copy(),
+            np.array([LIGHT_COLORS.index(color) + 1 for _, color in colored], dtype=np.int64),
+            np.cumsum([0, *(len(rows) for rows in lanes)], dtype=np.int64),
+            np.concatenate([np.empty(0, np.int64), *lanes]),
+        )
+
+    def find_active(self, tl_faces: WindowRows) -> tuple[Int64Array, Int64Array]:
+        """Return the faces that are active in the newest frame of windows.
+
+        Args:
+            tl_faces: The traffic light faces of B windows; without any frame no face is active.
+
+        Returns:
+            The faces of each window, one window after the other, and where those of each start, shape (B + 1,).
+        """
+        newest = tl_faces.head(1)
+        num_windows = len(newest.starts)
+        active, starts = np.empty(int(newest.counts.sum()), np.int64), np.zeros(num_windows + 1, np.int64)
+        if len(active):
+            for rows, part in newest.parts():
+                _find_active(
+                    _code_points(read_only_field(rows, "face_id")),
+                    read_only_field(rows, "traffic_light_face_status"),
+                    newest.starts[part],
+                    newest.stops[part],
+                    self.face_ids,
+                    active,
+                    starts[part.start : part.stop + 1],
+                )
+        return active[: starts[-1]], starts
+
+
+def _code_points(ids: NumericArray) -> UInt32Array:
+    """Return strings (N,) as code points, filled up with 0, shape (N, length); a view where it can be."""
+    if ids.dtype.kind != "U":
+        ids = ids.astype(np.str_)
+    code_points: UInt32Array = ids[:, None].view(np.uint32)
+    return code_points
+
+
+@njit(nogil=True, cache=True)
+def _find_active(
+    ids: UInt32Array,
+    statuses: Float32Array,
+    starts: Int64Array,
+    stops: Int64Array,
+    face_ids: UInt32Array,
+    active: Int64Array,
+    active_starts: Int64Array,
+) -> None:
+    """Write the active faces among the rows of each window to ``active``, from ``active_starts[0]`` on."""
+    num_active = active_starts[0]
+    for window in range(len(starts)):
+        for row in range(starts[window, 0], stops[window, 0]):
+            if statuses[row, _ACTIVE] > 0:
+                face = _find_face(ids[row], face_ids)
+                if face >= 0:
+                    active[num_active] = face
+                    num_active += 1
+        active_starts[window + 1] = num_active
+
+
+@njit(nogil=True, cache=True)
+def _find_face(face_id: UInt32Array, face_ids: UInt32Array) -> int:
+    """Return the row of an id in ascending ids, or -1."""
+    low, high = 0, len(face_ids)
+    while low < high:
+        middle = (low + high) // 2
+        order = _compare(face_ids[middle], face_id)
+        if order == 0:
+            return middle
+        if order < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def _compare(one: UInt32Array, other: UInt32Array) -> int:
+    """Return below, at or above 0 as one string comes before, equals or comes after the other."""
+    for i in range(max(len(one), len(other))):
+        a = np.int64(one[i]) if i < len(one) else 0
+        b = np.int64(other[i]) if i < len(other) else 0
+        if a != b:
+            return int(a - b)
+    return 0
