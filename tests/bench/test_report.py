@@ -47,7 +47,7 @@ def test_lines_hold_medians_score_and_ratios(report):
 
 def test_the_verdict_names_what_is_missed(report):
     assert report.misses() == ["Twin: 1.6, asked 1.7", "Twin: memory, 310 MB, asked below 300 MB"]
-    assert report.verdict() == f"Not what is asked: {'; '.join(report.misses())}."
+    assert report.verdict().splitlines() == ["Not what is asked:", *(f"  {missed}" for missed in report.misses())]
 
 
 def test_the_verdict_without_misses(report):

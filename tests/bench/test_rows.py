@@ -31,13 +31,6 @@ def test_passes_alternate_and_the_first_is_not_counted(make_row, clock):
     assert (b.rates, b.rate) == ((2, 2, 0.5), 2)
 
 
-def test_progress_counts_every_pass(make_row, clock):
-    seen = []
-    rows = [timed_row(make_row, clock, key, seconds=[1, 1, 1], count=1, log=[]) for key in "ab"]
-    measure_rows(rows, num_passes=2, clock=clock, progress=lambda *counts: seen.append(counts))
-    assert seen == [(done, 6) for done in range(1, 7)]
-
-
 def test_facts_are_asked_for_when_all_passes_are_done(make_row, clock):
     log = []
 

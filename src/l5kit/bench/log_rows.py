@@ -27,7 +27,7 @@ def log_rows() -> tuple[Row, ...]:
     mask = Row(
         key="mask",
         title="agents mask of a scene",
-        unit="agent rows",
+        unit="rows",
         prepare=_prepare_mask,
         floor=50,
         reference="agents mask of a scene",

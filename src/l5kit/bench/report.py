@@ -80,13 +80,12 @@ class BenchReport:
         return missed
 
     def verdict(self) -> str:
-        """Return in a sentence whether all figures are what is asked for."""
+        """Return whether all figures are what is asked for, with a line for each that is not."""
         if all(self.ratio(measured) is None for measured in self.measured):
             return "There is nothing to compare with; --reference names recorded rates."
-        missed = self.misses()
-        return (
-            f"Not what is asked: {'; '.join(missed)}." if missed else "All that is compared is what is asked or better."
-        )
+        if missed := self.misses():
+            return "\n  ".join(("Not what is asked:", *missed))
+        return "All that is compared is what is asked or better."
 
     def facts(self) -> dict[str, str]:
         """Return the machine and its score in a few lines."""

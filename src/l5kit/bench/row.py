@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from l5kit.bench.score import Clock
-from l5kit.data.save import Progress
 from l5kit.errors import InvalidArgumentError, L5KitError
 
 Work = Callable[[], int]
@@ -120,7 +119,6 @@ def measure_rows(
     *,
     num_passes: int,
     clock: Clock = time.perf_counter,
-    progress: Progress | None = None,
 ) -> list[MeasuredRow]:
     """Measure rows in alternating passes: each pass of all rows before the next, after one that is not counted.
 
@@ -128,18 +126,13 @@ def measure_rows(
         prepared: The rows.
         num_passes: Passes that count.
         clock: Tells the time.
-        progress: Called with the passes of single rows that are done, and their total.
     """
     rates: list[list[float]] = [[] for _ in prepared]
-    total, done = len(prepared) * (num_passes + 1), 0
     for number in range(num_passes + 1):
         for (_, ready), values in zip(prepared, rates, strict=True):
             rate = measure_pass(ready.work, clock)
             if number:
                 values.append(rate)
-            done += 1
-            if progress is not None:
-                progress(done, total)
     return [
         MeasuredRow(row, tuple(values), tuple(ready.facts()))
         for (row, ready), values in zip(prepared, rates, strict=True)

@@ -14,7 +14,6 @@ from l5kit.bench.sample_rows import loader_rows, sample_rows
 from l5kit.bench.score import Clock, measure_score
 from l5kit.bench.workplace import Amounts, Workplace
 from l5kit.data.dataset_files import DatasetFiles
-from l5kit.data.save import Progress
 from l5kit.errors import InvalidArgumentError
 
 
@@ -50,21 +49,18 @@ def all_rows(make_city: CityMaker | None = None) -> tuple[Row, ...]:
     return rows if make_city is None else (*rows, city_row(make_city))
 
 
-def run_benchmark(
-    plan: BenchPlan, files: DatasetFiles, *, data: str | Path | None = None, progress: Progress | None = None
-) -> BenchReport:
+def run_benchmark(plan: BenchPlan, files: DatasetFiles, *, data: str | Path | None = None) -> BenchReport:
     """Measure rows on a dataset, OpenCV on one thread.
 
     Args:
         plan: What is measured.
         files: The dataset and its maps.
         data: What to call them; None for the path of the dataset.
-        progress: Called with the passes of single rows that are done, and their total.
     """
     with one_opencv_thread(), Workplace(files, plan.amounts) as place:
         prepared, left_out = prepare_rows(plan.rows, place)
         before = plan.score()
-        measured = measure_rows(prepared, num_passes=plan.num_passes, clock=plan.clock, progress=progress)
+        measured = measure_rows(prepared, num_passes=plan.num_passes, clock=plan.clock)
         after = plan.score()
     return BenchReport(
         data=str(files.dataset if data is None else data),

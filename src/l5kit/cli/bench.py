@@ -1,6 +1,7 @@
 """``l5kit bench``: how fast data is loaded here, and what memory and time it takes."""
 
 import json
+import sys
 import tempfile
 from dataclasses import asdict, replace
 from functools import partial
@@ -128,11 +129,13 @@ def _show_rates(plan: "BenchPlan", files: DatasetFiles, title: str) -> "BenchRep
     from l5kit.bench.report import COLUMNS
     from l5kit.bench.run import run_benchmark
 
-    with show_progress("Measuring", visible=True) as progress:
-        report = run_benchmark(plan, files, data=title, progress=progress)
+    if sys.stderr.isatty():  # no bar, whose thread would take part in what is measured
+        remark(f"measuring {len(plan.rows)} rows in {plan.num_passes} passes")
+    report = run_benchmark(plan, files, data=title)
     print_facts(f"Rates on {title}", report.facts())
-    amount = "" if plan.amounts.is_for_figures else ", with too little work for the figures to mean much"
-    print_table(f"Medians of {plan.num_passes} passes on one thread{amount}", COLUMNS, report.lines())
+    passes = "One pass" if plan.num_passes == 1 else f"Medians of {plan.num_passes} passes"
+    amount = "" if plan.amounts.is_for_figures else ", of too little work to mean much"
+    print_table(f"{passes} on one thread{amount}", COLUMNS, report.lines())
     print_line(report.verdict())
     for row, reason in report.left_out.items():
         remark(f"left out: {row}: {reason}")
