@@ -34,7 +34,9 @@ class WindowRows:
 
     def frames(self, first: int, end: int) -> "WindowRows":
         """Return the rows of some of the frames of each window."""
-        return WindowRows(self.arrays, self.starts[:, first:end], self.stops[:, first:end])
+        starts, stops = self.starts[:, first:end], self.stops[:, first:end]
+        # contiguous for any number of windows, lest kernels be compiled for one of them and again for several
+        return WindowRows(self.arrays, np.ascontiguousarray(starts), np.ascontiguousarray(stops))
 
     def head(self, num_frames: int) -> "WindowRows":
         """Return the rows of the first frames of each window."""

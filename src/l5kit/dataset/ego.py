@@ -236,7 +236,9 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         self._seed_worker()
         log = LogArrays.of(self.dataset, has_tl_faces=not read_disable_traffic_light_faces(self.cfg))
         contexts = cut_places(log, places, sampler.steps)
-        track_ids = None if places.agent_rows is None else take_rows(log.agents, places.agent_rows)["track_id"]
+        track_ids = None
+        if places.agent_rows is not None:
+            track_ids = np.ascontiguousarray(take_rows(log.agents, places.agent_rows)["track_id"])
         origin = describe_origin(log, places, contexts, track_ids)
         tensors: dict[str, torch.Tensor] = {}
 

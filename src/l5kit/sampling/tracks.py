@@ -90,7 +90,7 @@ def find_rows(agents: WindowRows, track_ids: NumericArray, filter_agents_thresho
 def av_yaws(frames: RecordArray) -> Float64Array:
     """Return the heading of the AV in frames (N,), to the bit as :func:`l5kit.geometry.rotation33_as_yaw`."""
     yaws_rad = np.empty(len(frames))
-    _write_yaws(frames["ego_rotation"], yaws_rad)
+    _write_yaws(np.ascontiguousarray(frames["ego_rotation"]), yaws_rad)
     return yaws_rad
 
 
