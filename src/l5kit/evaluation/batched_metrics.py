@@ -159,7 +159,7 @@ def miss_rate(
 ) -> torch.Tensor:
     """Return 1 where every mode is further than a distance from the truth at the last available step, else 0, (B,).
 
-    NaN where no step is available.
+    NaN where no step is available. Modes of confidence 0 do not count.
 
     Args:
         ground_truth: True positions, (B, T, C).
@@ -171,7 +171,10 @@ def miss_rate(
     Raises:
         InvalidArgumentError: The shapes do not fit.
     """
-    errors = final_displacement_error_oracle(ground_truth, pred, confidences, avails, only_available=True).detach()
+    _check_shapes(ground_truth, pred, confidences, avails)
+    errors_of_modes = _last_of_modes(ground_truth, pred.detach(), avails, only_available=True)
+    errors = torch.where(confidences > 0, errors_of_modes, torch.inf).amin(dim=-1)
+    errors = torch.where((avails > 0).any(dim=-1), errors, torch.nan)
     return torch.where(errors.isnan(), errors, (errors > threshold_m).to(errors.dtype))
 
 

@@ -39,7 +39,8 @@ def compute_metrics_csv(
         ground_truth_path: File of true positions.
         inference_output_path: File of predictions, with a row for each of the true ones and no other.
         metrics: Functions such as those of :mod:`l5kit.evaluation.metrics`; ``functools.partial`` gives them options.
-        max_modes: Modes in the file of predictions.
+        max_modes: Modes in the file of predictions. Those that were filled with zeros count in metrics that do not
+            look at confidences (ADE and FDE): write and read such files with no more modes than the model has.
         trained_on: What the model was trained on. If it was selected in another way than the test set that the file
             of true positions lies in, a ``RuntimeWarning`` tells how.
 

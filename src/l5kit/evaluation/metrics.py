@@ -186,7 +186,8 @@ def miss_rate(
 ) -> np.float64:
     """Return 1 if every mode is further than a distance from the truth at the last available step, else 0.
 
-    The mean over predictions is the miss rate. Without any available step it is NaN.
+    The mean over predictions is the miss rate. Without any available step it is NaN. Modes of confidence 0 do not
+    count: files are filled up with such.
 
     Args:
         ground_truth: True positions, (T, C).
@@ -198,7 +199,10 @@ def miss_rate(
     Raises:
         InvalidArgumentError: Shapes do not fit, a number is not finite, or the confidences are no probabilities.
     """
-    error = final_displacement_error_oracle(ground_truth, pred, confidences, avails, only_available=True)
+    _assert_shapes(ground_truth, pred, confidences, avails)
+    is_meant = np.asarray(confidences) > 0
+    arguments = ground_truth, np.asarray(pred)[is_meant], np.asarray(confidences)[is_meant], avails
+    error = final_displacement_error_oracle(*arguments, only_available=True)
     return np.float64(np.nan if np.isnan(error) else error > threshold_m)
 
 
