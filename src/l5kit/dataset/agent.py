@@ -114,7 +114,7 @@ class AgentDataset(EgoDataset):
             SampleError: The sample cannot be made; the cause is chained.
         """
         row = int(self.agents_indices[self._as_position(index)])
-        frame_index = int(np.searchsorted(self.cumulative_sizes_agents, row, side="right"))
+        frame_index = int(self.cumulative_sizes_agents.searchsorted(row, side="right"))
         scene_index, state_index = self._locate_frame(frame_index)
         return self._make_item(index, scene_index, state_index, row)
 

@@ -131,7 +131,7 @@ def describe_origin(
     tracks = np.full(len(places.scene_indices), EGO_TRACK_ID) if track_ids is None else track_ids
     return {
         "scene_index": places.scene_indices,
-        "host_id": np.array([_encoded_host(str(host)) for host in hosts]),
+        "host_id": np.array([encoded_host(str(host)) for host in hosts]),
         "timestamp": contexts.history_frames["timestamp"][:, 0].astype(np.int64),
         "track_id": tracks.astype(np.int64),
     }
@@ -150,7 +150,8 @@ def take_rows(array: Any, rows: Int64Array) -> RecordArray:
 
 
 @functools.lru_cache(maxsize=1024)
-def _encoded_host(host: str) -> UInt8Array:
+def encoded_host(host: str) -> UInt8Array:
+    """Return the name of a host as it stands in samples, read-only; errors as in :func:`encode_fixed_length`."""
     encoded = encode_fixed_length(host)
     encoded.setflags(write=False)
     return encoded

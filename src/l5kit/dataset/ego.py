@@ -26,11 +26,11 @@ from l5kit.dataset.batching import (
     SamplePlaces,
     cut_places,
     describe_origin,
+    encoded_host,
     makes_its_samples_as_inherited,
     take_rows,
 )
 from l5kit.dataset.sample_batch import SampleBatch, reuse_images
-from l5kit.dataset.utils import encode_fixed_length
 from l5kit.errors import (
     IndexOutOfRangeError,
     InvalidArgumentError,
@@ -155,7 +155,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         sample = self.sample_function(state_index, frames, self.dataset.agents, tl_faces, track_id)
         return self._in_dataset_layout(sample) | {
             "scene_index": scene_index,
-            "host_id": encode_fixed_length(str(scene["host"])),
+            "host_id": encoded_host(str(scene["host"])).copy(),
             "timestamp": np.int64(frames[state_index]["timestamp"]),
             "track_id": np.int64(EGO_TRACK_ID if track_id is None else track_id),
         }
@@ -284,7 +284,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
 
     def _locate_frame(self, frame_index: int) -> tuple[int, int]:
         """Return the scene that holds a frame, and the frame counted in the scene."""
-        scene_index = int(np.searchsorted(self.cumulative_sizes, frame_index, side="right"))
+        scene_index = int(self.cumulative_sizes.searchsorted(frame_index, side="right"))
         first_frame = int(self.cumulative_sizes[scene_index - 1]) if scene_index > 0 else 0
         return scene_index, frame_index - first_frame
 
