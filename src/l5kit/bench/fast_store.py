@@ -95,7 +95,7 @@ class StoreReader:
     def _answer(self) -> Any:
         try:
             is_good, answer = self._connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             self._process.join(_PATIENCE_S)
             raise RowLeftOutError(f"its process ended with exit code {self._process.exitcode}") from None
         if not is_good:
