@@ -21,7 +21,7 @@ from l5kit.rasterization import (
     SemBoxRasterizer,
     StubRasterizer,
 )
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, to_unit_range, write_planes
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, write_planes
 from raster_cases import HISTORY_NUM_FRAMES, THRESHOLD, WORLD_TO_ECEF, Window, join_windows, make_context, make_window
 
 WORLD_TO_AERIAL = np.array([[2.5, 0.3, 0, 800], [-0.3, 2.5, 0, 150], [0, 0, 0, 0], [0, 0, 0, 1.0]])
@@ -299,17 +299,12 @@ def test_i4_stub_has_rows_first(make: Make) -> None:
     assert stub.to_rgb(raster).shape == (112, 224, 3)
 
 
-def test_every_byte_is_divided_in_float32() -> None:
-    pixels = np.arange(256 * 3, dtype=np.int64).astype(np.uint8).reshape(3, 8, 32)
-    image = to_unit_range(pixels)
-    assert image.dtype == np.float32
-    assert_array_equal(image, pixels.astype(np.float32) / np.float32(255))
-
-
-@pytest.mark.parametrize("shape", [(0, 4, 4), (1, 1, 1), (3, 5, 7)])
-def test_division_of_any_shape(shape: tuple[int, ...]) -> None:
-    pixels = np.random.default_rng(1).integers(0, 256, shape, np.uint8)
-    assert_array_equal(to_unit_range(pixels), pixels.astype(np.float32) / np.float32(255))
+@pytest.mark.parametrize("limit", [0, 2**60], ids=["streamed", "not streamed"])
+def test_large_and_small_batches_hold_the_same_values(make: Make, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    rasterizer, windows = make("sem_box"), make_windows(2)
+    expected = np.stack([make("sem_box", image_dtype="uint8").rasterize_planar(*window) for window in windows])
+    monkeypatch.setattr("l5kit.rasterization.planar_rasterizer.STREAMED_NUM_BYTES", limit)
+    assert_array_equal(rasterize_together(rasterizer, windows), expected / np.float32(255))
 
 
 @pytest.mark.parametrize("flip", [1, -1])

@@ -56,7 +56,7 @@ class BoundsGrid:
             points_m: World x and y, float64, shape (B, 2).
 
         Returns:
-            The bounds of each point, ascending, one point after the other, and where those of each point start, (B + 1,).
+            The bounds of each point, ascending, one point after the other, and where those of each start, (B + 1,).
         """
         return _find_near(
             points_m,

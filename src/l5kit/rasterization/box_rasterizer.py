@@ -194,7 +194,7 @@ def _paint_boxes(
     paint: UInt8Array,
     scratch: Int64Array,
 ) -> None:
-    """Fill the boxes from ``starts[c]`` to ``starts[c + 1]`` in channel c, all at once by the even-odd rule or one by one.
+    """Fill the boxes from ``starts[c]`` to ``starts[c + 1]`` in channel c, together by the even-odd rule or one by one.
 
     The points of box n in 512ths of a pixel start at ``contours[n]``.
     """

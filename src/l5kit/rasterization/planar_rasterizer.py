@@ -5,15 +5,15 @@ from collections.abc import Callable, Sequence
 
 import cv2
 import numpy as np
-from numba import njit
 
-from l5kit._types import Float32Array, Float64Array, NumericArray, RecordArray, UInt8Array
+from l5kit._types import Float64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.configs.parameters import IMAGE_DTYPES
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization.log_window import LogWindow
 from l5kit.rasterization.log_windows import LogWindows
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
+from l5kit.rasterization.unit_range import STREAMED_NUM_BYTES, divide_by_255, stream_divided_by_255
 
 PlanePainter = Callable[[int, UInt8Array], None]
 """Draws window i of a batch into C-contiguous planes (channels, height, width), whatever they held; for one thread."""
@@ -116,9 +116,10 @@ class PlanarRasterizer(Rasterizer):
                 paint(index, planes)
             return
         planes = np.empty(images.shape[1:], np.uint8)  # of one window, so that it stays in the caches
+        divide = stream_divided_by_255 if images.nbytes >= STREAMED_NUM_BYTES else divide_by_255
         for index, image in enumerate(images):
             paint(index, planes)
-            _divide_by_255(planes.reshape(-1), image.reshape(-1))
+            divide(planes.reshape(-1), image.reshape(-1))
 
     @abstractmethod
     def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:
@@ -160,20 +161,6 @@ class PlanarRasterizer(Rasterizer):
         return image
 
 
-def to_unit_range(planes: UInt8Array) -> Float32Array:
-    """Return bytes divided by 255 in float32.
-
-    Args:
-        planes: C-contiguous, any shape.
-
-    Returns:
-        The shape of ``planes``, values from 0 to 1.
-    """
-    image = np.empty(planes.shape, np.float32)
-    _divide_by_255(planes.reshape(-1), image.reshape(-1))
-    return image
-
-
 def write_planes(picture: UInt8Array, planes: UInt8Array) -> None:
     """Copy a picture (height, width, channels) into C-contiguous planes (channels, height, width)."""
     cv2.split(np.ascontiguousarray(picture), list(planes))
@@ -182,10 +169,3 @@ def write_planes(picture: UInt8Array, planes: UInt8Array) -> None:
 def to_uint8(image: NumericArray) -> UInt8Array:
     """Return the bytes that an image was made of: a copy of bytes, and float values from 0 to 1 times 255, cut off."""
     return image.copy() if image.dtype == np.uint8 else (image * 255).astype(np.uint8)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _divide_by_255(pixels: UInt8Array, values: Float32Array) -> None:
-    """Write ``pixels / 255`` to ``values``, both (N,); three times as fast as NumPy's division of mixed types."""
-    for i in range(pixels.size):
-        values[i] = np.float32(pixels[i]) / np.float32(255.0)
