@@ -285,8 +285,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
     def _locate_frame(self, frame_index: int) -> tuple[int, int]:
         """Return the scene that holds a frame, and the frame counted in the scene."""
         scene_index = int(self.cumulative_sizes.searchsorted(frame_index, side="right"))
-        first_frame = int(self.cumulative_sizes[scene_index - 1]) if scene_index > 0 else 0
-        return scene_index, frame_index - first_frame
+        return scene_index, frame_index if scene_index == 0 else frame_index - self.cumulative_sizes[scene_index - 1]
 
     def _make_item(
         self, index: int, scene_index: int, state_index: int, agent_row: int | None = None

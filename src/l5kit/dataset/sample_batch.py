@@ -13,7 +13,7 @@ from l5kit._types import NumericArray
 from l5kit.dataset.batch_memory import Allocator, Memory
 from l5kit.errors import InvalidArgumentError
 
-_PYTHON_SCALARS = frozenset({"frame_index", "scene_index", "yaw"})
+_PYTHON_SCALARS = frozenset({"scene_index", "yaw"})
 """Keys whose values are Python numbers in a sample."""
 
 _ALIASES = {"world_to_image": "raster_from_world"}
@@ -33,10 +33,10 @@ class SampleBatch(list[dict[str, Any]]):
     """
 
     def __init__(self, columns: dict[str, NumericArray], tensors: dict[str, torch.Tensor] | None = None) -> None:
-        keys = list(columns)
-        super().__init__(
-            dict(zip(keys, values, strict=True)) for values in zip(*map(_values, columns.items()), strict=True)
-        )
+        values = {key: array.tolist() if key in _PYTHON_SCALARS else list(array) for key, array in columns.items()}
+        if "frame_index" in values and "scene_index" in values:
+            values["frame_index"] = _frame_indices(values["frame_index"], values["scene_index"])
+        super().__init__(dict(zip(values, sample, strict=True)) for sample in zip(*values.values(), strict=True))
         for alias, key in _ALIASES.items():
             if alias in columns and key in columns:
                 for sample in self:
@@ -81,9 +81,9 @@ def reuse_images(out: SampleBatch) -> Allocator:
     return allocate
 
 
-def _values(column: tuple[str, NumericArray]) -> list[Any]:
-    key, array = column
-    return array.tolist() if key in _PYTHON_SCALARS else list(array)
+def _frame_indices(frame_indices: list[Any], scene_indices: list[int]) -> list[Any]:
+    """Return frame indices in the types of single items: Python's in the first scene, NumPy's in the others."""
+    return [int(frame) if scene == 0 else frame for frame, scene in zip(frame_indices, scene_indices, strict=True)]
 
 
 def collate(samples: Sequence[Any]) -> Any:
