@@ -397,6 +397,27 @@ def saved_log(tmp_path: Path) -> ChunkedDataset:
     return ChunkedDataset(save_fixture_s(tmp_path)).open()
 
 
+@pytest.mark.parametrize(
+    "opening",
+    [
+        pytest.param({}, id="whole arrays"),
+        pytest.param({"cache_size_bytes": 2000}, id="small cache"),
+        pytest.param({"cached": False}, id="no cache"),
+        pytest.param({"cached": "mmap"}, id="mapped"),
+    ],
+)
+def test_threads_that_read_one_log_at_once(opening: Any, tmp_path: Path) -> None:
+    scenes = [make_several_scenes_log(), make_fixture_s_log()] * 2
+    path = str(tmp_path / "log.zarr")
+    ChunkedDataset.concatenate(scenes).save(path)
+    cfg = make_cfg(map_type="box_debug", raster_size=[32, 16])
+    rasterizer = build_rasterizer(cfg, None)
+    expected = list(loader(EgoDataset(cfg, ChunkedDataset.concatenate(scenes), rasterizer), 3, shuffle=True, threads=0))
+    for _ in range(3):  # each time with caches that are empty
+        dataset = EgoDataset(cfg, ChunkedDataset(path).open(**opening), rasterizer)
+        assert_equal_batches(loader(dataset, 3, shuffle=True, threads=4), expected)
+
+
 def test_spawned_workers_make_the_same_bits(saved_log: ChunkedDataset) -> None:
     dataset = make_ego(make_perturbation(), saved_log)
     expected = loader(dataset, 4, shuffle=True, threads=2)

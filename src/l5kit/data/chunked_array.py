@@ -333,7 +333,8 @@ class _JoinedChunks:
             decoded = read(index)
             self._writable_rows[start : start + len(decoded)] = decoded
             self._is_decoded[index] = True
-            self.is_complete = bool(self._is_decoded.all())
+            if self._is_decoded.all():  # of two threads that decode the last chunks, one sees all of them
+                self.is_complete = True
         return self.rows[start : start + self._chunk_length]
 
 

@@ -1,0 +1,100 @@
+"""Kernels are compiled once: not again in workers, nor for batches after single samples, nor for other stores."""
+
+import multiprocessing
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numba.core.registry import CPUDispatcher
+
+from dataset_cases import make_cfg, make_several_scenes_log, make_stub
+from fixture_s_map import FIXTURE_S_MAP, WORLD_TO_ECEF
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset import AgentDataset, EgoDataset
+from l5kit.rasterization.sem_box_rasterizer import SemBoxRasterizer
+
+OPENINGS: list[dict[str, Any]] = [{}, {"cached": False}, {"cached": "mmap"}]
+
+
+def kernels() -> dict[str, Any]:
+    """Return the kernels of all modules of the package that are imported."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("l5kit.")]
+    return {
+        f"{kernel.__module__}.{kernel.__name__}": kernel
+        for module in modules
+        for kernel in vars(module).values()
+        if isinstance(kernel, CPUDispatcher)
+    }
+
+
+def datasets(folder: Path) -> Iterator[Any]:
+    cfg = make_cfg(raster_size=[32, 16])
+    context = make_stub(cfg).render_context
+    for opening in OPENINGS:
+        log = ChunkedDataset(str(folder / "log.zarr")).open(**opening)
+        rasterizer = SemBoxRasterizer(context, 0.5, 3, str(folder / "map.pb"), WORLD_TO_ECEF)
+        yield EgoDataset(cfg, log, rasterizer)
+        yield AgentDataset(cfg, log, rasterizer, min_frame_history=0, min_frame_future=0)
+
+
+def draw(folder: Path) -> tuple[dict[str, int], dict[str, int]]:
+    """Return how many types each kernel has been compiled or loaded for: after single samples, after batches."""
+    made = list(datasets(folder))
+    for dataset in made:
+        for index in (0, 5, len(dataset) - 1):
+            dataset[index]
+    single = {name: len(kernel.signatures) for name, kernel in kernels().items()}
+    for dataset in made:
+        for indices in ([0], [3, 9, 2], [len(dataset) - 1, 0]):
+            dataset.__getitems__(indices)
+    return single, {name: len(kernel.signatures) for name, kernel in kernels().items()}
+
+
+def draw_in_process(folder: Path, found: Any) -> None:
+    warnings.simplefilter("ignore")
+    single, batches = draw(folder)
+    missed = {name: sum(kernel.stats.cache_misses.values()) for name, kernel in kernels().items()}
+    found.put((single, batches, missed))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What a spawned process says of its kernels, after this one has drawn the same."""
+    folder = tmp_path_factory.mktemp("kernels")
+    make_several_scenes_log().save(folder / "log.zarr")
+    (folder / "map.pb").write_bytes(FIXTURE_S_MAP)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        draw(folder)
+    context = multiprocessing.get_context("spawn")
+    answers = context.SimpleQueue()
+    process = context.Process(target=draw_in_process, args=(folder, answers))
+    process.start()
+    process.join()
+    return answers.get()
+
+
+def test_a_worker_compiles_nothing_that_its_parent_has_compiled(found: Any) -> None:
+    _, _, missed = found
+    assert len(missed) > 20
+    assert {name: count for name, count in missed.items() if count} == {}
+
+
+def test_batches_need_no_types_that_single_samples_do_not(found: Any) -> None:
+    single, batches, _ = found
+    assert sum(single.values()) > 20
+    assert {name: count for name, count in batches.items() if count > single.get(name, 0)} == {}
+
+
+def test_arrays_of_the_log_have_one_type_in_all_stores(tmp_path: Path) -> None:
+    make_several_scenes_log().save(tmp_path / "log.zarr")
+    types = set()
+    for opening in OPENINGS:
+        agents = ChunkedDataset(str(tmp_path / "log.zarr")).open(**opening).agents
+        rows = agents.rows(3, 9)
+        types.add((rows.dtype, rows.flags.writeable, rows.flags.c_contiguous, type(rows) is np.ndarray))
+    assert len(types) == 1
