@@ -19,7 +19,9 @@ from torch.utils.data import get_worker_info
 
 from l5kit._types import NumericArray, UInt8Array
 
-_MAX_FREE_BYTES = 1 << 29
+_MAX_FREE_BYTES = 1 << 30
+"""Enough for the batches that two threads have in flight, lest each epoch begins with fresh pages."""
+
 _SMALLEST_RECYCLED_BYTES = 1 << 20
 
 
@@ -44,6 +46,8 @@ class RecycledMemory:
     Args:
         max_free_bytes: Memory that is kept for later; more than that goes back to the operating system.
     """
+
+    _free: list[UInt8Array]
 
     def __init__(self, max_free_bytes: int = _MAX_FREE_BYTES) -> None:
         self.max_free_bytes = max_free_bytes
@@ -70,9 +74,11 @@ class RecycledMemory:
 
     def _take(self, num_bytes: int) -> UInt8Array:
         with self._lock:
-            for i, block in enumerate(self._free):
+            for block in list(self._free):
                 if block.nbytes == num_bytes:
-                    return self._free.pop(i)
+                    # by identity: the garbage collector may bring blocks back, and so move this one, at any time
+                    self._free = [other for other in self._free if other is not block]
+                    return block
         return np.empty(num_bytes, np.uint8)
 
     def _put(self, block: UInt8Array) -> None:
@@ -84,7 +90,7 @@ class RecycledMemory:
 
     def _forget(self) -> None:
         self._lock = threading.RLock()  # a block may come back while this thread holds it
-        self._free: list[UInt8Array] = []
+        self._free = []
 
 
 def allocate_shared(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
