@@ -1,0 +1,1 @@
+"""Models that plan for the AV, from rasters and from vectors, and their checkpoints."""

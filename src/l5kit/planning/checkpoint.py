@@ -1,0 +1,283 @@
+"""Weights on disk: saved as safetensors with their configuration, loaded from these and from the files of L5Kit 1.5."""
+
+import copy
+import difflib
+import json
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from l5kit._files import replaced_when_complete
+from l5kit.errors import InvalidArgumentError, L5KitError
+from l5kit.planning.checkpoint_files import (
+    CONFIG_KEY,
+    MODEL_KEY,
+    config_of,
+    is_safetensors,
+    is_torchscript,
+    read_pickle,
+    read_safetensors,
+    read_torchscript,
+)
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointMismatchError",
+    "WeightMismatch",
+    "export_torchscript",
+    "load_checkpoint",
+    "read_checkpoint",
+    "save_checkpoint",
+]
+
+_WRAPPER_PREFIXES = ("_orig_mod.", "module.", "model.")
+"""What ``torch.compile``, ``DistributedDataParallel`` and Lightning put before the names of a model's weights."""
+
+_MAX_LISTED = 10
+"""Names of one kind that a message lists."""
+
+
+class CheckpointMismatchError(L5KitError, RuntimeError):
+    """Weights do not fit a model; the message lists what is missing, unexpected or of another shape."""
+
+
+@dataclass(frozen=True)
+class WeightMismatch:
+    """What does not fit between the weights of a file and those of a model; false when everything fits.
+
+    Attributes:
+        missing: Names that the model has and the file lacks.
+        unexpected: Names that the file has and the model lacks.
+        reshaped: Name, shape in the file and shape in the model of weights whose shapes differ.
+        nearest: For a missing name the most similar unexpected one, and the other way round.
+    """
+
+    missing: tuple[str, ...] = ()
+    unexpected: tuple[str, ...] = ()
+    reshaped: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = ()
+    nearest: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.unexpected or self.reshaped)
+
+    def __str__(self) -> str:
+        """Return the lists as text, the first names of each."""
+        shapes = [f"{name}: {theirs} in the file, {ours} in the model" for name, theirs, ours in self.reshaped]
+        parts = (
+            _listing("other shape", shapes),
+            _listing("missing in the file", map(self._with_nearest, self.missing)),
+            _listing("not in the model", map(self._with_nearest, self.unexpected)),
+        )
+        return "\n".join(part for part in parts if part)
+
+    def _with_nearest(self, name: str) -> str:
+        return f"{name} (nearest: {self.nearest[name]})" if name in self.nearest else name
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Weights that were read from a file.
+
+    Attributes:
+        path: The file.
+        kind: In which form the weights were stored.
+        state_dict: The weights on the CPU.
+        config: The configuration that was saved with them; empty for files of L5Kit 1.5.
+        model_class: Module and name of the class of the model, if the file says so.
+    """
+
+    path: Path
+    kind: Literal["safetensors", "TorchScript", "module", "state dict"]
+    state_dict: Mapping[str, torch.Tensor] = field(repr=False)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    model_class: str | None = None
+
+    def load_into(self, model: nn.Module, *, strict: bool = True) -> WeightMismatch:
+        """Load the weights into a model, in place.
+
+        Args:
+            model: The model; it keeps its device. One wrapped by ``torch.compile`` or for several devices is unwrapped.
+            strict: Raise when anything does not fit. Otherwise what fits is loaded.
+
+        Returns:
+            What did not fit.
+
+        Raises:
+            CheckpointMismatchError: ``strict``, and something does not fit; the model is as it was.
+        """
+        inner = _unwrapped(model)
+        wanted = inner.state_dict()
+        weights = _without_prefixes(self.state_dict, wanted)
+        mismatch = _compare(weights, wanted)
+        if mismatch and strict:
+            raise CheckpointMismatchError(
+                f"the {self.kind} {self.path} does not fit {type(inner).__name__}.\n{mismatch}\n"
+                "Make the model with the settings that it was trained with (channels, frames, architecture), or pass"
+                " strict=False to load only what fits"
+            )
+        reshaped = {name for name, _, _ in mismatch.reshaped}
+        fitting = {name: value for name, value in weights.items() if name in wanted and name not in reshaped}
+        inner.load_state_dict(fitting, strict=False)
+        return mismatch
+
+
+def save_checkpoint(path: str | os.PathLike[str], model: nn.Module, *, config: Mapping[str, Any] | None = None) -> None:
+    """Save the weights of a model as a safetensors file, with a configuration in its metadata.
+
+    The file appears complete or not at all; an older one is replaced.
+
+    Args:
+        path: The file to write, such as ``planner.safetensors``.
+        model: The model, on any device.
+        config: What JSON can hold, such as the configuration of the training.
+
+    Raises:
+        InvalidArgumentError: ``config`` holds something that JSON cannot.
+        FileNotFoundError: The folder of ``path`` does not exist.
+    """
+    inner = _unwrapped(model)
+    metadata = {
+        "format": "pt",
+        MODEL_KEY: f"{type(inner).__module__}.{type(inner).__qualname__}",
+        CONFIG_KEY: _as_json(config or {}),
+    }
+    weights = {name: value.detach().cpu() for name, value in inner.state_dict().items()}
+    with replaced_when_complete(path, argument="path") as temporary:
+        # copies, because safetensors takes neither strided tensors nor two names of one memory
+        copies = {name: value.clone(memory_format=torch.contiguous_format) for name, value in weights.items()}
+        save_file(copies, temporary, metadata)
+
+
+def read_checkpoint(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Checkpoint:
+    """Read weights from a safetensors file, a TorchScript archive, or a file of ``torch.save``.
+
+    A file of ``torch.save`` may hold a state dict, a dict that has one under ``state_dict``, ``model_state_dict`` or
+    ``model``, or a whole module of L5Kit 1.5 or later.
+
+    Args:
+        path: The file.
+        allow_pickle: Also read whole modules and other pickled objects, which can run any code that is in the file.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"path {str(file)!r} is not a file; name a checkpoint")
+    if is_safetensors(file):
+        tensors, metadata = read_safetensors(file)
+        return Checkpoint(file, "safetensors", tensors, config_of(metadata, file), metadata.get(MODEL_KEY))
+    if is_torchscript(file):
+        return Checkpoint(file, "TorchScript", read_torchscript(file))
+    weights, module = read_pickle(file, allow_pickle=allow_pickle)
+    if module is None:
+        return Checkpoint(file, "state dict", weights)
+    return Checkpoint(file, "module", weights, model_class=f"{module.__module__}.{module.__qualname__}")
+
+
+def load_checkpoint(
+    model: nn.Module, path: str | os.PathLike[str], *, strict: bool = True, allow_pickle: bool = False
+) -> WeightMismatch:
+    """Load weights of any kind that :func:`read_checkpoint` reads into a model, in place.
+
+    Args:
+        model: The model; it keeps its device.
+        path: The file.
+        strict: Raise when anything does not fit. Otherwise what fits is loaded.
+        allow_pickle: Also read whole modules and other pickled objects, which can run any code that is in the file.
+
+    Returns:
+        What did not fit; false when everything did.
+
+    Raises:
+        CheckpointMismatchError: ``strict``, and something does not fit; the message lists it with the nearest names.
+        FileNotFoundError: There is no such file.
+        CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
+    """
+    return read_checkpoint(path, allow_pickle=allow_pickle).load_into(model, strict=strict)
+
+
+def export_torchscript(path: str | os.PathLike[str], model: nn.Module) -> None:
+    """Save a model as a TorchScript archive that ``torch.jit.load`` opens without l5kit.
+
+    The archive is on the CPU and in the mode (train or eval) of the model, which stays as it is. The file appears
+    complete or not at all.
+
+    Args:
+        path: The file to write.
+        model: One of the models of l5kit, on any device.
+
+    Raises:
+        FileNotFoundError: The folder of ``path`` does not exist.
+    """
+    with replaced_when_complete(path, argument="path") as temporary, warnings.catch_warnings():
+        # Who asks for TorchScript by name need not be told to ask for something else.
+        warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated", category=DeprecationWarning)
+        torch.jit.save(torch.jit.script(copy.deepcopy(_unwrapped(model)).cpu()), temporary)
+
+
+def _unwrapped(model: nn.Module) -> nn.Module:
+    """Return the model inside the wrappers of ``torch.compile`` and of training on several devices."""
+    while True:
+        if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+            model = model.module
+        elif isinstance(getattr(model, "_orig_mod", None), nn.Module):
+            model = model._orig_mod  # type: ignore[assignment]
+        else:
+            return model
+
+
+def _as_json(config: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(config)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"config cannot be saved as JSON: {error}; give dicts, lists, texts, numbers, True, False and None only"
+        ) from error
+
+
+def _without_prefixes(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Return the weights without prefixes of wrappers, where names without them fit better."""
+    named = dict(weights)
+    while True:
+        for prefix in _WRAPPER_PREFIXES:
+            if named and all(name.startswith(prefix) for name in named):
+                shorter = {name.removeprefix(prefix): value for name, value in named.items()}
+                if len(shorter.keys() & wanted.keys()) >= max(1, len(named.keys() & wanted.keys())):
+                    named = shorter
+                    break
+        else:
+            return named
+
+
+def _compare(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]) -> WeightMismatch:
+    missing = [name for name in wanted if name not in weights]
+    unexpected = [name for name in weights if name not in wanted]
+    reshaped = tuple(
+        (name, tuple(weights[name].shape), tuple(value.shape))
+        for name, value in wanted.items()
+        if name in weights and weights[name].shape != value.shape
+    )
+    nearest = _nearest(missing[:_MAX_LISTED], unexpected) | _nearest(unexpected[:_MAX_LISTED], missing)
+    return WeightMismatch(tuple(missing), tuple(unexpected), reshaped, nearest)
+
+
+def _nearest(names: list[str], others: list[str]) -> dict[str, str]:
+    found = {name: difflib.get_close_matches(name, others, n=1, cutoff=0.6) for name in names}
+    return {name: matches[0] for name, matches in found.items() if matches}
+
+
+def _listing(title: str, lines: Iterable[str]) -> str:
+    listed = list(lines)
+    if not listed:
+        return ""
+    more = [f"... and {len(listed) - _MAX_LISTED} more"] if len(listed) > _MAX_LISTED else []
+    return f"{title} ({len(listed)}):" + "".join(f"\n  {line}" for line in [*listed[:_MAX_LISTED], *more])

@@ -1,0 +1,247 @@
+"""Convolutional networks from a raster to a vector: ResNets and a small network.
+
+The ResNets are those of He et al., "Deep Residual Learning for Image Recognition" (2015), with the stride of a
+bottleneck in its 3x3 convolution. Their parameters have the names, shapes and order of torchvision's, whose weights can
+be loaded.
+"""
+
+import os
+import warnings
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.planning.checkpoint import load_checkpoint
+
+_IMAGENET_FILES = {
+    "resnet18": "resnet18-f37072fd.pth",
+    "resnet34": "resnet34-b627a593.pth",
+    "resnet50": "resnet50-0676ba61.pth",
+}
+"""Names of torchvision's files with the first ImageNet weights."""
+
+_NUM_IMAGENET_CLASSES = 1000
+
+_CNN_FEATURE_SIZE = 7
+"""Rows and columns that the small network has left before its last layer."""
+
+
+class SmallCNN(nn.Sequential):
+    """Two convolutions with group normalisation and one linear layer, for rasters of about 112 x 112 pixels."""
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        """Return the features of rasters.
+
+        Args:
+            image: Rasters, float32, shape (B, C, H, W) with H and W from 107 to 122.
+
+        Returns:
+            Shape (B, features_dim).
+
+        Raises:
+            InvalidArgumentError: The height or width is another.
+        """
+        if _cnn_feature_size(image.shape[-2]) != 7 or _cnn_feature_size(image.shape[-1]) != 7:
+            raise InvalidArgumentError(
+                f"image is {image.shape[-2]} x {image.shape[-1]} pixels; simple_cnn takes 107 to 122 rows and columns."
+                " Set raster_params.raster_size to [112, 112], or use a resnet, which takes any size"
+            )
+        for module in self:
+            image = module(image)
+        return image
+
+
+def _cnn_feature_size(size: int) -> int:
+    """Return how many rows the convolutions and poolings of the small network make of ``size`` rows."""
+    pooled = ((size - 1) // 2 + 1) // 2
+    return ((pooled - 1) // 2 + 1) // 2
+
+
+def SimpleCNN_GN(num_input_channels: int, features_dim: int) -> nn.Sequential:  # noqa: N802 - a name of L5Kit 1.x
+    """Return a small network with group normalisation, for rasters of about 112 x 112 pixels.
+
+    Args:
+        num_input_channels: Channels of the raster.
+        features_dim: Values that it gives.
+    """
+    return SmallCNN(
+        nn.Conv2d(num_input_channels, 64, kernel_size=7, stride=2, padding=3, bias=False),
+        nn.GroupNorm(4, 64),
+        nn.ReLU(),
+        nn.MaxPool2d(kernel_size=2, stride=2),
+        nn.Conv2d(64, 32, kernel_size=7, stride=2, padding=3, bias=False),
+        nn.GroupNorm(2, 32),
+        nn.ReLU(),
+        nn.MaxPool2d(kernel_size=2, stride=2),
+        nn.Flatten(),
+        nn.Linear(32 * _CNN_FEATURE_SIZE**2, features_dim),
+    )
+
+
+def _conv3x3(in_channels: int, out_channels: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(in_channels, out_channels, kernel_size=3, stride=stride, padding=1, bias=False)
+
+
+def _conv1x1(in_channels: int, out_channels: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(in_channels, out_channels, kernel_size=1, stride=stride, bias=False)
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions beside a shortcut, as in ResNet-18 and -34."""
+
+    expansion = 1
+
+    def __init__(self, in_channels: int, channels: int, *, stride: int, downsample: nn.Module | None) -> None:
+        super().__init__()
+        self.conv1 = _conv3x3(in_channels, channels, stride)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = _conv3x3(channels, channels)
+        self.bn2 = nn.BatchNorm2d(channels)
+        self.downsample = downsample
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return features of shape (B, channels, H / stride, W / stride) for (B, in_channels, H, W)."""
+        shortcut = x if self.downsample is None else self.downsample(x)
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out))
+        summed: torch.Tensor = self.relu(out + shortcut)
+        return summed
+
+
+class Bottleneck(nn.Module):
+    """A 3x3 convolution between two of 1x1, beside a shortcut, as in ResNet-50."""
+
+    expansion = 4
+
+    def __init__(self, in_channels: int, channels: int, *, stride: int, downsample: nn.Module | None) -> None:
+        super().__init__()
+        self.conv1 = _conv1x1(in_channels, channels)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.conv2 = _conv3x3(channels, channels, stride)
+        self.bn2 = nn.BatchNorm2d(channels)
+        self.conv3 = _conv1x1(channels, channels * self.expansion)
+        self.bn3 = nn.BatchNorm2d(channels * self.expansion)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = downsample
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return features of shape (B, 4 channels, H / stride, W / stride) for (B, in_channels, H, W)."""
+        shortcut = x if self.downsample is None else self.downsample(x)
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.relu(self.bn2(self.conv2(out)))
+        out = self.bn3(self.conv3(out))
+        summed: torch.Tensor = self.relu(out + shortcut)
+        return summed
+
+
+Block = type[BasicBlock] | type[Bottleneck]
+
+_ARCHITECTURES: dict[str, tuple[Block, tuple[int, int, int, int]]] = {
+    "resnet18": (BasicBlock, (2, 2, 2, 2)),
+    "resnet34": (BasicBlock, (3, 4, 6, 3)),
+    "resnet50": (Bottleneck, (3, 4, 6, 3)),
+}
+
+
+class ResNet(nn.Module):
+    """A residual network: a 7x7 convolution, four layers of blocks, the mean over the picture, a linear layer."""
+
+    def __init__(self, block: Block, num_blocks: tuple[int, int, int, int], num_classes: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, kernel_size=7, stride=2, padding=3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(kernel_size=3, stride=2, padding=1)
+        expansion = block.expansion
+        self.layer1 = _layer(block, (64, 64), num_blocks[0], stride=1)
+        self.layer2 = _layer(block, (64 * expansion, 128), num_blocks[1], stride=2)
+        self.layer3 = _layer(block, (128 * expansion, 256), num_blocks[2], stride=2)
+        self.layer4 = _layer(block, (256 * expansion, 512), num_blocks[3], stride=2)
+        self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
+        self.fc = nn.Linear(512 * expansion, num_classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return (B, num_classes) for pictures of shape (B, C, H, W)."""
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        logits: torch.Tensor = self.fc(torch.flatten(self.avgpool(x), 1))
+        return logits
+
+
+def _layer(block: Block, channels: tuple[int, int], num_blocks: int, *, stride: int) -> nn.Sequential:
+    """Return the blocks of one layer; ``channels`` are those that come in and those inside a block."""
+    in_channels, inner_channels = channels
+    out_channels = inner_channels * block.expansion
+    downsample = None
+    if stride != 1 or in_channels != out_channels:
+        downsample = nn.Sequential(_conv1x1(in_channels, out_channels, stride), nn.BatchNorm2d(out_channels))
+    first = block(in_channels, inner_channels, stride=stride, downsample=downsample)
+    rest = [block(out_channels, inner_channels, stride=1, downsample=None) for _ in range(num_blocks - 1)]
+    return nn.Sequential(first, *rest)
+
+
+def build_backbone(
+    model_arch: str,
+    num_input_channels: int,
+    num_outputs: int,
+    *,
+    pretrained: bool = False,
+    weights_file: str | os.PathLike[str] | None = None,
+) -> nn.Module:
+    """Return a network from rasters of shape (B, C, H, W) to shape (B, num_outputs).
+
+    Args:
+        model_arch: ``resnet18``, ``resnet34``, ``resnet50`` or ``simple_cnn``.
+        num_input_channels: Channels C. A ResNet for other than 3 gets a new first convolution.
+        num_outputs: Values that the last layer gives.
+        pretrained: Start a ResNet from ImageNet weights; the small network has none.
+        weights_file: File with ImageNet weights under torchvision's names. By default that of torchvision's first
+            weights in the cache folder of torch hub. Nothing is downloaded.
+
+    Raises:
+        UnsupportedValueError: There is no such ``model_arch``.
+        FileNotFoundError: ``pretrained``, and the file is not there.
+        CheckpointMismatchError: The file holds other weights.
+    """
+    if model_arch == "simple_cnn":
+        return SimpleCNN_GN(num_input_channels, num_outputs)
+    if model_arch not in _ARCHITECTURES:
+        raise UnsupportedValueError(
+            f"model_arch {model_arch!r} does not exist; allowed are {', '.join([*_ARCHITECTURES, 'simple_cnn'])}"
+        )
+    network = ResNet(*_ARCHITECTURES[model_arch], _NUM_IMAGENET_CLASSES)
+    if pretrained:
+        _warn_of_new_first_layer(num_input_channels)
+        load_checkpoint(network, _imagenet_file(model_arch, weights_file))
+    network.fc = nn.Linear(network.fc.in_features, num_outputs)
+    if num_input_channels != network.conv1.in_channels:
+        network.conv1 = nn.Conv2d(num_input_channels, 64, kernel_size=7, stride=2, padding=3, bias=False)
+    return network
+
+
+def _warn_of_new_first_layer(num_input_channels: int) -> None:
+    if num_input_channels != 3:
+        warnings.warn(
+            f"pretrained weights are for 3 channels, the raster has {num_input_channels}: the first layer starts anew",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _imagenet_file(model_arch: str, weights_file: str | os.PathLike[str] | None) -> Path:
+    if weights_file is not None:
+        return Path(weights_file)
+    path = Path(torch.hub.get_dir()) / "checkpoints" / _IMAGENET_FILES[model_arch]
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"pretrained=True needs ImageNet weights, and {path} does not exist. Put torchvision's {path.name} there"
+            f" (from https://download.pytorch.org/models/{path.name}), name another file with weights_file=..., or pass"
+            " pretrained=False to start from random weights"
+        )
+    return path

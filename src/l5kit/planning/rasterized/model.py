@@ -1,0 +1,103 @@
+"""The planning model that looks at rasters."""
+
+import os
+
+import torch
+from torch import nn
+
+from l5kit.errors import InvalidArgumentError
+from l5kit.planning.losses import mean_over_steps, missing_criterion
+from l5kit.planning.rasterized.backbones import build_backbone
+
+_VALUES_PER_STEP = 3
+"""x, y and yaw."""
+
+
+class RasterizedPlanningModel(nn.Module):
+    """Predicts one trajectory of the agent of interest from its raster.
+
+    In train mode ``forward`` gives the loss, in eval mode the trajectory.
+
+    Args:
+        model_arch: ``resnet18``, ``resnet34``, ``resnet50`` or ``simple_cnn``.
+        num_input_channels: Channels of the raster.
+        num_targets: Values to predict, 3 (x, y, yaw) for each future step.
+        weights_scaling: Weights of the errors of x, y and yaw in the loss.
+        criterion: Element-wise loss, such as ``torch.nn.MSELoss(reduction="none")``; None for a model that only
+            predicts.
+        pretrained: Start a ResNet from ImageNet weights; see :func:`build_backbone`.
+        weights_file: File with these weights, in place of that in the cache folder of torch hub.
+        average_available_only: Average the loss over available steps, instead of over all as L5Kit 1.5 does.
+
+    Raises:
+        UnsupportedValueError: There is no such ``model_arch``.
+        InvalidArgumentError: ``num_targets`` or ``weights_scaling`` do not fit three values a step.
+        FileNotFoundError: ``pretrained``, and there is no file with ImageNet weights.
+    """
+
+    weights_scaling: torch.Tensor
+
+    def __init__(
+        self,
+        model_arch: str,
+        num_input_channels: int,
+        num_targets: int,
+        weights_scaling: list[float],
+        criterion: nn.Module | None,
+        pretrained: bool = True,
+        *,
+        weights_file: str | os.PathLike[str] | None = None,
+        average_available_only: bool = False,
+    ) -> None:
+        super().__init__()
+        self._check_targets(num_targets)
+        if len(weights_scaling) != _VALUES_PER_STEP:
+            raise InvalidArgumentError(f"weights_scaling is {weights_scaling}; give three weights, for x, y and yaw")
+        self.model_arch = model_arch
+        self.num_input_channels = num_input_channels
+        self.num_targets = num_targets
+        self.register_buffer("weights_scaling", torch.tensor(weights_scaling, dtype=torch.float32))
+        self.pretrained = pretrained
+        self.criterion = criterion
+        self.average_available_only = average_available_only
+        self.model = build_backbone(
+            model_arch, num_input_channels, num_targets, pretrained=pretrained, weights_file=weights_file
+        )
+
+    def forward(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the loss in train mode, the trajectory in eval mode.
+
+        Args:
+            data_batch: ``image``, shape (B, C, H, W), float32 from 0 to 1 or uint8. In train mode also
+                ``target_positions`` (B, T, 2) in metres and ``target_yaws`` (B, T, 1) in radians, both in the agent
+                frame, and ``target_availabilities`` (B, T).
+
+        Returns:
+            In train mode ``loss``, a scalar. In eval mode ``positions`` (B, T, 2) and ``yaws`` (B, T, 1), in the agent
+            frame.
+
+        Raises:
+            NotImplementedError: In train mode without a criterion.
+        """
+        outputs = self.model(_as_float(data_batch["image"])).view(data_batch["image"].shape[0], -1, 3)
+        if not self.training:
+            return {"positions": outputs[..., :2], "yaws": outputs[..., 2:3]}
+        if self.criterion is None:
+            raise NotImplementedError(missing_criterion("RasterizedPlanningModel"))
+        targets = torch.cat((data_batch["target_positions"], data_batch["target_yaws"]), dim=-1)
+        available = data_batch["target_availabilities"]
+        errors = self.criterion(outputs, targets) * (available.unsqueeze(-1) * self.weights_scaling)
+        return {"loss": mean_over_steps(errors, available, self.average_available_only)}
+
+    def _check_targets(self, num_targets: int) -> None:
+        if num_targets < _VALUES_PER_STEP or num_targets % _VALUES_PER_STEP:
+            raise InvalidArgumentError(
+                f"num_targets is {num_targets}; give three times the future steps, because a step has x, y and yaw"
+            )
+
+
+def _as_float(image: torch.Tensor) -> torch.Tensor:
+    """Return rasters as floats from 0 to 1, also those that are made with ``raster_params.image_dtype: uint8``."""
+    if image.dtype == torch.uint8:
+        return image.float() / 255.0
+    return image

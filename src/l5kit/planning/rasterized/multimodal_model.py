@@ -1,0 +1,126 @@
+"""The planning model that looks at rasters and gives several trajectories."""
+
+import os
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from l5kit.errors import InvalidArgumentError
+from l5kit.planning.losses import missing_criterion
+from l5kit.planning.rasterized.model import RasterizedPlanningModel, _as_float
+
+
+class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
+    """Predicts several trajectories of the agent of interest from its raster, and how likely each is.
+
+    The loss trains the trajectory that is nearest to the target, and a classifier that is to pick it.
+
+    Args:
+        model_arch: ``resnet18``, ``resnet34``, ``resnet50`` or ``simple_cnn``.
+        num_input_channels: Channels of the raster.
+        future_num_frames: Steps T to predict.
+        num_outputs: Values per step: 3, for x, y and yaw.
+        num_modes: Trajectories M.
+        weights_scaling: Weights of the errors of x, y and yaw in the loss.
+        criterion: Element-wise loss, such as ``torch.nn.MSELoss(reduction="none")``; None for a model that only
+            predicts.
+        pretrained: Start a ResNet from ImageNet weights; see :func:`build_backbone`.
+        coef_alpha: Weight of the classifier's cross entropy in the loss.
+        weights_file: File with ImageNet weights, in place of that in the cache folder of torch hub.
+        average_available_only: Average errors over available steps, instead of over all as L5Kit 1.5 does.
+
+    Raises:
+        UnsupportedValueError: There is no such ``model_arch``.
+        InvalidArgumentError: A count is below 1, or ``num_outputs`` or ``weights_scaling`` do not fit three values a
+            step.
+        FileNotFoundError: ``pretrained``, and there is no file with ImageNet weights.
+    """
+
+    def __init__(
+        self,
+        model_arch: str,
+        num_input_channels: int,
+        future_num_frames: int,
+        num_outputs: int,
+        num_modes: int,
+        weights_scaling: list[float],
+        criterion: nn.Module | None,
+        pretrained: bool = True,
+        coef_alpha: float = 0.5,
+        *,
+        weights_file: str | os.PathLike[str] | None = None,
+        average_available_only: bool = False,
+    ) -> None:
+        if future_num_frames < 1 or num_modes < 1 or num_outputs != 3:
+            raise InvalidArgumentError(
+                f"future_num_frames is {future_num_frames}, num_modes {num_modes} and num_outputs {num_outputs}; give"
+                " at least one step and one mode, and 3 outputs (x, y and yaw)"
+            )
+        super().__init__(
+            model_arch,
+            num_input_channels,
+            (future_num_frames * num_outputs + 1) * num_modes,
+            weights_scaling,
+            criterion,
+            pretrained,
+            weights_file=weights_file,
+            average_available_only=average_available_only,
+        )
+        self.num_modes = num_modes
+        self.num_timestamps = future_num_frames
+        self.num_outputs = num_outputs
+        self.coef_alpha = coef_alpha
+
+    def forward(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the loss in train mode, the trajectories in eval mode.
+
+        Args:
+            data_batch: As for :meth:`RasterizedPlanningModel.forward`.
+
+        Returns:
+            In train mode ``loss``, a scalar. In eval mode ``positions`` (B, T, 2) and ``yaws`` (B, T, 1) of the
+            likeliest mode, ``positions_all`` (B, M, T, 2), ``yaws_all`` (B, M, T, 1) and ``mode_logits`` (B, M), whose
+            softmax is the probability of each mode. Everything is in the agent frame.
+
+        Raises:
+            NotImplementedError: In train mode without a criterion.
+        """
+        outputs = self.model(_as_float(data_batch["image"]))
+        logits = outputs[:, -self.num_modes :]
+        shape = (-1, self.num_modes, self.num_timestamps, self.num_outputs)
+        trajectories = outputs[:, : -self.num_modes].reshape(shape)
+        if not self.training:
+            return _predictions(trajectories, logits)
+        costs = self._costs(data_batch, trajectories)
+        nearest = costs.argmin(dim=-1)
+        regression = costs.gather(1, nearest.unsqueeze(1)).mean()
+        return {"loss": regression + self.coef_alpha * F.cross_entropy(logits, nearest)}
+
+    def _costs(self, data_batch: dict[str, torch.Tensor], trajectories: torch.Tensor) -> torch.Tensor:
+        """Return the mean error of each mode, shape (B, M)."""
+        if self.criterion is None:
+            raise NotImplementedError(missing_criterion("RasterizedMultiModalPlanningModel"))
+        targets = torch.cat((data_batch["target_positions"], data_batch["target_yaws"]), dim=-1)
+        available = (data_batch["target_availabilities"] > 0.5).to(targets.dtype)
+        weights = (available.unsqueeze(-1) * self.weights_scaling).unsqueeze(1)  # (B, 1, T, O)
+        errors: torch.Tensor = self.criterion(trajectories, targets.unsqueeze(1).expand_as(trajectories)) * weights
+        if not self.average_available_only:
+            return errors.mean(dim=(2, 3))
+        num_values = available.sum(dim=1, keepdim=True).clamp(min=1.0) * self.num_outputs
+        return errors.sum(dim=(2, 3)) / num_values
+
+    def _check_targets(self, num_targets: int) -> None:
+        """Accept any number: it follows from the arguments that were checked."""
+
+
+def _predictions(trajectories: torch.Tensor, logits: torch.Tensor) -> dict[str, torch.Tensor]:
+    likeliest = logits.argmax(dim=-1).view(-1, 1, 1, 1).expand(-1, 1, trajectories.shape[2], trajectories.shape[3])
+    chosen = trajectories.gather(1, likeliest).squeeze(1)
+    return {
+        "positions": chosen[..., :2],
+        "yaws": chosen[..., 2:3],
+        "positions_all": trajectories[..., :2],
+        "yaws_all": trajectories[..., 2:3],
+        "mode_logits": logits,
+    }
