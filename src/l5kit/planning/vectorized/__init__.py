@@ -1,0 +1,1 @@
+"""Models that plan from vectors."""

@@ -1,0 +1,325 @@
+"""The planning model that looks at vectors and is trained by driving: Scheel et al., "Urban Driver" (2021)."""
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from l5kit.errors import InvalidArgumentError
+from l5kit.planning.losses import mean_over_steps, missing_criterion
+from l5kit.planning.vectorized.common import build_matrix, compose, transform_points, transform_xy
+from l5kit.planning.vectorized.elements import SceneElements, collect_elements
+from l5kit.planning.vectorized.open_loop_model import VectorizedModel
+
+_MAX_YAW_STEP_RAD = 0.3
+"""Largest turn in one step when the predicted yaw is limited."""
+
+
+class _EgoState(NamedTuple):
+    """Where the agent of interest has driven: from the frame of the data (t0) to that of the current step (ts)."""
+
+    t0_from_ts: torch.Tensor  # (B, 3, 3)
+    ts_from_t0: torch.Tensor  # (B, 3, 3)
+    yaw_t0_from_ts: torch.Tensor  # (B, 1), radians
+    yaw_ts_from_t0: torch.Tensor  # (B, 1), radians
+    polyline: torch.Tensor  # (B, Hn, 3): its last points in t0, newest first
+    available: torch.Tensor  # bool, (B, Hn)
+
+
+class _Unroll(NamedTuple):
+    """What an unroll gives for each of F steps."""
+
+    outputs: torch.Tensor  # (B, F, 3): scaled x, y and yaw in the frame of the step
+    matrices: torch.Tensor  # (B, F, 3, 3): frame of the step from t0
+    yaws: torch.Tensor  # (B, F, 1): what to add to a yaw in t0 for the frame of the step
+    positions: torch.Tensor  # (B, F, 2): metres, t0
+    headings: torch.Tensor  # (B, F, 1): radians, t0
+    attention: torch.Tensor  # (B, F, N)
+
+
+class VectorizedUnrollModel(VectorizedModel):
+    """Predicts one step of the agent of interest, takes it, looks again, and so on.
+
+    Its past follows its own steps, the other agents follow the log. The loss compares each step with the log in the
+    frame that the agent has got to, and flows back through the steps taken, unless it is cut there.
+
+    Args:
+        history_num_frames_ego: Past frames of the agent of interest that it sees.
+        history_num_frames_agents: Past frames of the other agents that it sees.
+        num_targets: Ignored, as in L5Kit 1.5: the targets of a batch say how many steps are taken.
+        weights_scaling: Weights of the errors of x, y and yaw in the loss.
+        criterion: Element-wise loss, such as ``torch.nn.L1Loss(reduction="none")``; None for a model that only
+            predicts.
+        global_head_dropout: Probability with which attention to an element is dropped in training.
+        disable_other_agents: Leave the other agents out.
+        disable_map: Leave lanes, crosswalks and boundaries out.
+        disable_lane_boundaries: Leave the boundaries of lanes out.
+        detach_unroll: Cut the gradient after each step.
+        warmup_num_frames: First steps that are taken without gradient and do not count in the loss.
+        discount_factor: What the loss of a step after the warm-up is worth, relative to the step before.
+        limit_predicted_yaw: Turn at most 0.3 rad in a step.
+        use_agent_labels: Embed cars, cyclists and pedestrians apart, for new trainings; L5Kit 1.5 does not.
+        average_available_only: Average the loss over the steps that count, instead of over all as L5Kit 1.5 does.
+        num_unroll_steps: Steps to take in eval mode, whatever the batch holds; the futures of other agents that it
+            lacks are not seen. None takes as many as the batch has targets.
+
+    Raises:
+        InvalidArgumentError: A count is negative, or ``weights_scaling`` does not fit three values a step.
+    """
+
+    def __init__(
+        self,
+        history_num_frames_ego: int,
+        history_num_frames_agents: int,
+        num_targets: int,  # noqa: ARG002 - a parameter of L5Kit 1.x
+        weights_scaling: list[float],
+        criterion: nn.Module | None,
+        global_head_dropout: float,
+        disable_other_agents: bool,
+        disable_map: bool,
+        disable_lane_boundaries: bool,
+        detach_unroll: bool,
+        warmup_num_frames: int,
+        discount_factor: float,
+        limit_predicted_yaw: bool = True,
+        *,
+        use_agent_labels: bool = False,
+        average_available_only: bool = False,
+        num_unroll_steps: int | None = None,
+    ) -> None:
+        if warmup_num_frames < 0:
+            raise InvalidArgumentError(f"warmup_num_frames is {warmup_num_frames}; give 0 or more")
+        if num_unroll_steps is not None and num_unroll_steps < 1:
+            raise InvalidArgumentError(f"num_unroll_steps is {num_unroll_steps}; give at least 1, or None")
+        super().__init__(
+            history_num_frames_ego,
+            history_num_frames_agents,
+            len(weights_scaling),
+            weights_scaling,
+            criterion,
+            global_head_dropout,
+            disable_other_agents,
+            disable_map,
+            disable_lane_boundaries,
+            use_agent_labels=use_agent_labels,
+            average_available_only=average_available_only,
+        )
+        self.detach_unroll = detach_unroll
+        self.warmup_num_frames = warmup_num_frames
+        self.discount_factor = discount_factor
+        self.limit_predicted_yaw = limit_predicted_yaw
+        self.num_unroll_steps = num_unroll_steps
+        self.max_yaw_step_rad = _MAX_YAW_STEP_RAD
+
+    def forward(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the loss in train mode, the driven trajectory in eval mode; the batch is not changed.
+
+        Args:
+            data_batch: As for :meth:`VectorizedModel.forward`, and ``all_other_agents_future_positions`` (B, A, F, 2),
+                ``all_other_agents_future_yaws`` (B, A, F, 1) and ``all_other_agents_future_availability`` (B, A, F) in
+                the agent frame. The targets are needed in eval mode too, for their number F, unless
+                ``num_unroll_steps`` is set; then the futures may be missing as well.
+
+        Returns:
+            In train mode ``loss``, a scalar. In eval mode ``positions`` (B, F, 2) and ``yaws`` (B, F, 1), in the agent
+            frame at the start, and ``attention_weights`` (B, F, N) over the elements.
+
+        Raises:
+            NotImplementedError: In train mode without a criterion.
+            InvalidArgumentError: In eval mode, when nothing says how many steps to take.
+        """
+        unroll = self._unroll(data_batch, self._num_steps(data_batch))
+        if not self.training:
+            return {"positions": unroll.positions, "yaws": unroll.headings, "attention_weights": unroll.attention}
+        if self.criterion is None:
+            raise NotImplementedError(missing_criterion("VectorizedUnrollModel"))
+        xy = transform_xy(data_batch["target_positions"], unroll.matrices) / self.xy_scale[0]
+        targets = torch.cat((xy, data_batch["target_yaws"] + unroll.yaws), dim=-1)
+        available = data_batch["target_availabilities"]
+        step = torch.arange(available.shape[1], device=available.device) - self.warmup_num_frames
+        counted = (available > 0) & (step >= 0)
+        discount = torch.pow(self.discount_factor, step.clamp(min=0).to(targets.dtype))
+        weights = (available * (step >= 0) * discount).unsqueeze(-1) * self.weights_scaling
+        errors = self.criterion(unroll.outputs, targets) * weights
+        return {"loss": mean_over_steps(errors, counted, self.average_available_only)}
+
+    def update_transformation_matrices(
+        self,
+        pred_xy_step_unnorm: torch.Tensor,
+        pred_yaw_step: torch.Tensor,
+        t0_from_ts: torch.Tensor,
+        ts_from_t0: torch.Tensor,
+        yaw_t0_from_ts: torch.Tensor,
+        yaw_ts_from_t0: torch.Tensor,
+        zero: torch.Tensor,  # noqa: ARG002 - a parameter of L5Kit 1.x
+        one: torch.Tensor,  # noqa: ARG002
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return where the agent of interest is after one more step.
+
+        Args:
+            pred_xy_step_unnorm: The step in metres, in the current frame, shape (B, 2).
+            pred_yaw_step: Its turn in radians, shape (B, 1).
+            t0_from_ts: From the current frame to that of the data, shape (B, 3, 3).
+            ts_from_t0: From the frame of the data to the current one, shape (B, 3, 3).
+            yaw_t0_from_ts: Heading of the current frame in that of the data in radians, shape (B, 1).
+            yaw_ts_from_t0: The same the other way round, shape (B, 1).
+            zero: Not used; in L5Kit 1.5 zeros of shape (B, 1) to build matrices of.
+            one: Not used; likewise ones.
+
+        Returns:
+            The four transforms, with the next frame in place of the current one.
+        """
+        ts_from_next, next_from_ts = build_matrix(pred_xy_step_unnorm, pred_yaw_step[:, 0])
+        return (
+            compose(t0_from_ts, ts_from_next),
+            compose(next_from_ts, ts_from_t0),
+            yaw_t0_from_ts + pred_yaw_step,
+            yaw_ts_from_t0 - pred_yaw_step,
+        )
+
+    def _num_steps(self, data_batch: dict[str, torch.Tensor]) -> int:
+        """Return how many steps to take."""
+        num_steps = self.num_unroll_steps
+        if num_steps is not None and not self.training:
+            return num_steps
+        if "target_availabilities" not in data_batch:
+            raise InvalidArgumentError(
+                "the batch has no target_availabilities to tell how many steps to take; make the model with"
+                " num_unroll_steps=..., or use samples with targets"
+            )
+        return data_batch["target_availabilities"].shape[1]
+
+    def _unroll(self, data_batch: dict[str, torch.Tensor], num_steps: int) -> _Unroll:
+        """Take the steps."""
+        elements = collect_elements(data_batch, not self.disable_lane_boundaries)
+        timeline, timeline_available = _timeline_of_others(data_batch, elements, num_steps)
+        types = self.type_embedding(data_batch).transpose(0, 1)
+        num_boundaries = data_batch["lanes"].shape[1]
+        state = _start(elements)
+        outputs: list[torch.Tensor] = []
+        matrices: list[torch.Tensor] = []
+        yaws: list[torch.Tensor] = []
+        positions: list[torch.Tensor] = []
+        headings: list[torch.Tensor] = []
+        attentions: list[torch.Tensor] = []
+        num_points = elements.agents.shape[2]
+        for step in range(num_steps):
+            window = timeline[:, :, step : step + num_points].flip(2)
+            window_available = timeline_available[:, :, step : step + num_points].flip(2)
+            output, attention = self._look(elements, state, window, window_available, types, num_boundaries)
+            matrices.append(state.ts_from_t0)
+            yaws.append(state.yaw_ts_from_t0)
+            state = self._drive(state, output[:, :2] * self.xy_scale[0], output[:, 2:3])
+            outputs.append(output)
+            positions.append(state.polyline[:, 0, :2])
+            headings.append(state.polyline[:, 0, 2:3])
+            attentions.append(attention)
+            if self.detach_unroll or step < self.warmup_num_frames:
+                state = _detached(state)
+        return _Unroll(
+            torch.stack(outputs, dim=1),
+            torch.stack(matrices, dim=1),
+            torch.stack(yaws, dim=1),
+            torch.stack(positions, dim=1),
+            torch.stack(headings, dim=1),
+            torch.cat(attentions, dim=1),
+        )
+
+    def _look(
+        self,
+        elements: SceneElements,
+        state: _EgoState,
+        others: torch.Tensor,
+        others_available: torch.Tensor,
+        types: torch.Tensor,
+        num_boundaries: int,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the next step, scaled and in the frame of the current one, (B, 3), and the attention (B, 1, N)."""
+        agents = torch.cat((state.polyline.unsqueeze(1), others), dim=1)
+        available = torch.cat(
+            (
+                _latest(state.available, self.history_num_frames_ego).unsqueeze(1),
+                _latest(others_available, self.history_num_frames_agents),
+            ),
+            dim=1,
+        )
+        outputs, attention = self.model_call(
+            transform_points(agents, state.ts_from_t0, available, state.yaw_ts_from_t0),
+            transform_points(elements.static, state.ts_from_t0, elements.static_available),
+            available,
+            elements.static_available,
+            types,
+            num_boundaries,
+        )
+        output = outputs[:, 0].to(self.xy_scale.dtype)  # poses are not composed in half precision under autocast
+        if self.limit_predicted_yaw:
+            output = torch.cat((output[:, :2], self.max_yaw_step_rad * torch.tanh(output[:, 2:3])), dim=1)
+        return output, attention
+
+    def _drive(self, state: _EgoState, xy_m: torch.Tensor, yaw_rad: torch.Tensor) -> _EgoState:
+        """Return the state after a step (B, 2) and a turn (B, 1) in the current frame."""
+        position = transform_xy(xy_m, state.t0_from_ts)
+        point = torch.cat((position, yaw_rad + state.yaw_t0_from_ts), dim=-1).unsqueeze(1)
+        unused = torch.zeros_like(yaw_rad)
+        t0_from_ts, ts_from_t0, yaw_t0_from_ts, yaw_ts_from_t0 = self.update_transformation_matrices(
+            xy_m,
+            yaw_rad,
+            state.t0_from_ts,
+            state.ts_from_t0,
+            state.yaw_t0_from_ts,
+            state.yaw_ts_from_t0,
+            unused,
+            unused,
+        )
+        return _EgoState(
+            t0_from_ts,
+            ts_from_t0,
+            yaw_t0_from_ts,
+            yaw_ts_from_t0,
+            torch.cat((point, state.polyline[:, :-1]), dim=1),
+            torch.cat((torch.ones_like(state.available[:, :1]), state.available[:, :-1]), dim=1),
+        )
+
+
+def _start(elements: SceneElements) -> _EgoState:
+    polyline = elements.agents[:, 0]
+    identity = torch.eye(3, dtype=polyline.dtype, device=polyline.device).expand(polyline.shape[0], 3, 3)
+    no_turn = torch.zeros_like(polyline[:, 0, :1])
+    return _EgoState(identity, identity, no_turn, no_turn, polyline, elements.agents_available[:, 0])
+
+
+def _detached(state: _EgoState) -> _EgoState:
+    return _EgoState(
+        state.t0_from_ts.detach(),
+        state.ts_from_t0.detach(),
+        state.yaw_t0_from_ts.detach(),
+        state.yaw_ts_from_t0.detach(),
+        state.polyline.detach(),
+        state.available,
+    )
+
+
+def _latest(available: torch.Tensor, num_past: int) -> torch.Tensor:
+    """Return availabilities (..., Hn), newest first, without what lies more than ``num_past`` frames back."""
+    return available & (torch.arange(available.shape[-1], device=available.device) <= num_past)
+
+
+def _timeline_of_others(
+    data_batch: dict[str, torch.Tensor], elements: SceneElements, num_steps: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the log of the other agents, oldest first: their past and as much of their future as the steps need.
+
+    Returns:
+        Polylines (B, A, Hn + num_steps, 3), and whether each point is available.
+    """
+    past, past_available = elements.agents[:, 1:].flip(2), elements.agents_available[:, 1:].flip(2)
+    num_future = num_steps
+    if "all_other_agents_future_availability" in data_batch:
+        positions = data_batch["all_other_agents_future_positions"][:, :, :num_steps]
+        yaws = data_batch["all_other_agents_future_yaws"][:, :, :num_steps]
+        available = data_batch["all_other_agents_future_availability"][:, :, :num_steps].to(torch.bool)
+        past = torch.cat((past, torch.cat((positions, yaws), dim=-1)), dim=2)
+        past_available = torch.cat((past_available, available), dim=2)
+        num_future = num_steps - available.shape[2]
+    return F.pad(past, [0, 0, 0, num_future]), F.pad(past_available, [0, num_future])

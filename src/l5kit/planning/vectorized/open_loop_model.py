@@ -1,0 +1,145 @@
+"""The planning model that looks at vectors and is trained open loop."""
+
+import torch
+from torch import nn
+
+from l5kit.errors import InvalidArgumentError
+from l5kit.planning.losses import mean_over_steps, missing_criterion
+from l5kit.planning.vectorized.elements import collect_elements
+from l5kit.planning.vectorized.global_graph import MultiheadAttentionGlobalHead
+from l5kit.planning.vectorized.polyline_model import PolylineModel
+
+_DIM = 256
+_NUM_LOCAL_LAYERS = 3
+
+
+class VectorizedModel(PolylineModel):
+    """Predicts one trajectory of the agent of interest from the polylines around it.
+
+    In train mode ``forward`` gives the loss, in eval mode the trajectory.
+
+    Args:
+        history_num_frames_ego: Past frames of the agent of interest; the samples already have as many as they may.
+        history_num_frames_agents: Past frames of the other agents, likewise.
+        num_targets: Values to predict, 3 (x, y, yaw) for each future step.
+        weights_scaling: Weights of the errors of x, y and yaw in the loss.
+        criterion: Element-wise loss, such as ``torch.nn.L1Loss(reduction="none")``; None for a model that only
+            predicts.
+        global_head_dropout: Probability with which attention to an element is dropped in training.
+        disable_other_agents: Leave the other agents out.
+        disable_map: Leave lanes, crosswalks and boundaries out.
+        disable_lane_boundaries: Leave the boundaries of lanes out.
+        use_agent_labels: Embed cars, cyclists and pedestrians apart, for new trainings; L5Kit 1.5 does not.
+        average_available_only: Average the loss over available steps, instead of over all as L5Kit 1.5 does.
+
+    Raises:
+        InvalidArgumentError: ``num_targets`` or ``weights_scaling`` do not fit three values a step.
+    """
+
+    def __init__(
+        self,
+        history_num_frames_ego: int,
+        history_num_frames_agents: int,
+        num_targets: int,
+        weights_scaling: list[float],
+        criterion: nn.Module | None,
+        global_head_dropout: float,
+        disable_other_agents: bool,
+        disable_map: bool,
+        disable_lane_boundaries: bool,
+        *,
+        use_agent_labels: bool = False,
+        average_available_only: bool = False,
+    ) -> None:
+        num_outputs = max(len(weights_scaling), 1)
+        if num_targets % num_outputs:
+            raise InvalidArgumentError(
+                f"num_targets is {num_targets}; give three times the future steps, because a step has x, y and yaw"
+            )
+        super().__init__(
+            num_steps=num_targets // num_outputs,
+            weights_scaling=weights_scaling,
+            criterion=criterion,
+            dim_local=_DIM,
+            dim_global=_DIM,
+            num_local_layers=_NUM_LOCAL_LAYERS,
+            normalize_targets=True,
+            use_agent_labels=use_agent_labels,
+            disable_other_agents=disable_other_agents,
+            disable_map=disable_map,
+            disable_lane_boundaries=disable_lane_boundaries,
+        )
+        self.history_num_frames_ego = history_num_frames_ego
+        self.history_num_frames_agents = history_num_frames_agents
+        self.average_available_only = average_available_only
+        self.global_head = MultiheadAttentionGlobalHead(
+            _DIM, num_targets // num_outputs, num_outputs, dropout=global_head_dropout
+        )
+
+    def model_call(
+        self,
+        agents_polys: torch.Tensor,
+        static_polys: torch.Tensor,
+        agents_avail: torch.Tensor,
+        static_avail: torch.Tensor,
+        type_embedding: torch.Tensor,
+        lane_bdry_len: int,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what the network makes of polylines.
+
+        Args:
+            agents_polys: The agent of interest and the others, shape (B, 1 + A, P, 3).
+            static_polys: The map, shape (B, S, P', 3).
+            agents_avail: True for points that are available, shape (B, 1 + A, P).
+            static_avail: Likewise, shape (B, S, P').
+            type_embedding: What each element is, also the boundaries when these are disabled, shape (N, B, 256).
+            lane_bdry_len: Boundaries Lb among the types.
+
+        Returns:
+            Scaled outputs (B, T, O), and the attention to each element, (B, 1, 1 + A + S).
+        """
+        if self.disable_other_agents:
+            of_others = torch.zeros_like(agents_avail[:, 1:])
+            agents_avail = torch.cat((agents_avail[:, :1], of_others), dim=1)
+        if self.disable_map:
+            static_avail = torch.zeros_like(static_avail)
+        if self.disable_lane_boundaries:
+            type_embedding = type_embedding[: type_embedding.shape[0] - lane_bdry_len]
+        embeddings, invalid = self.embed_elements(agents_polys, static_polys, agents_avail, static_avail)
+        outputs, attention = self.global_head(embeddings.transpose(0, 1), type_embedding, invalid)
+        return outputs, attention
+
+    def forward(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the loss in train mode, the trajectory in eval mode; the batch is not changed.
+
+        Args:
+            data_batch: A batch of samples of a vectorised dataset; see :func:`collect_elements` and
+                :class:`VectorizedEmbedding`. In train mode also ``target_positions`` (B, T, 2) in metres,
+                ``target_yaws`` (B, T, 1) in radians and ``target_availabilities`` (B, T).
+
+        Returns:
+            In train mode ``loss``, a scalar. In eval mode ``positions`` (B, T, 2) and ``yaws`` (B, T, 1), in the agent
+            frame, and ``attention_weights`` (B, 1, N) over the elements.
+
+        Raises:
+            NotImplementedError: In train mode without a criterion.
+        """
+        elements = collect_elements(data_batch, not self.disable_lane_boundaries)
+        types = self.type_embedding(data_batch).transpose(0, 1)
+        outputs, attention = self.model_call(
+            elements.agents,
+            elements.static,
+            elements.agents_available,
+            elements.static_available,
+            types,
+            data_batch["lanes"].shape[1],
+        )
+        if not self.training:
+            positions = outputs[..., :2] * self.xy_scale
+            return {"positions": positions, "yaws": outputs[..., 2:3], "attention_weights": attention}
+        if self.criterion is None:
+            raise NotImplementedError(missing_criterion("VectorizedModel"))
+        targets = torch.cat((data_batch["target_positions"] / self.xy_scale, data_batch["target_yaws"]), dim=-1)
+        available = data_batch["target_availabilities"]
+        errors = self.criterion(outputs, targets) * (available.unsqueeze(-1) * self.weights_scaling)
+        return {"loss": mean_over_steps(errors, available, self.average_available_only)}

@@ -1,0 +1,122 @@
+"""The part that all vector models share: from polylines to one embedding of each element of the scene."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from l5kit.errors import InvalidArgumentError
+from l5kit.planning.vectorized.common import build_target_normalization
+from l5kit.planning.vectorized.global_graph import VectorizedEmbedding
+from l5kit.planning.vectorized.local_graph import LocalSubGraph, SinusoidalPositionalEmbedding
+
+_NUM_FEATURES = 3
+"""x, y and yaw of a point."""
+
+_AGENT_STD = (1.6919, 0.0365, 0.0218)
+_OTHER_AGENT_STD = (33.2631, 21.3976, 1.5490)
+"""Standard deviations of the features in metres, metres and radians, as L5Kit 1.5 has them."""
+
+
+class PolylineModel(nn.Module):
+    """Embeds the elements of a scene. A subclass adds what it makes of them as ``global_head``.
+
+    Args:
+        num_steps: Steps to predict.
+        weights_scaling: Weight of each value of a step in the loss.
+        criterion: Element-wise loss; None for a model that only predicts.
+        dim_local: Features of a point and of a polyline.
+        dim_global: Features of the type of an element, to which the length of the embeddings is scaled.
+        num_local_layers: Layers of the graph within a polyline.
+        normalize_targets: Divide target positions by how far a car usually gets.
+        use_agent_labels: Embed cars, cyclists and pedestrians apart; see :class:`VectorizedEmbedding`.
+        disable_other_agents: Leave the other agents out.
+        disable_map: Leave lanes, crosswalks and boundaries out.
+        disable_lane_boundaries: Leave the boundaries of lanes out.
+
+    Raises:
+        InvalidArgumentError: ``weights_scaling`` or ``num_steps`` do not fit steps of x, y and yaw.
+    """
+
+    weights_scaling: torch.Tensor
+    xy_scale: torch.Tensor
+    agent_std: torch.Tensor
+    other_agent_std: torch.Tensor
+
+    def __init__(
+        self,
+        *,
+        num_steps: int,
+        weights_scaling: list[float],
+        criterion: nn.Module | None,
+        dim_local: int,
+        dim_global: int,
+        num_local_layers: int,
+        normalize_targets: bool,
+        use_agent_labels: bool,
+        disable_other_agents: bool,
+        disable_map: bool,
+        disable_lane_boundaries: bool,
+    ) -> None:
+        super().__init__()
+        if len(weights_scaling) != _NUM_FEATURES:
+            raise InvalidArgumentError(f"weights_scaling is {weights_scaling}; give three weights, for x, y and yaw")
+        if num_steps < 1:
+            raise InvalidArgumentError(f"there are {num_steps} steps to predict; give at least one")
+        self.disable_other_agents = disable_other_agents
+        self.disable_map = disable_map
+        self.disable_lane_boundaries = disable_lane_boundaries
+        self.normalize_targets = normalize_targets
+        self.criterion = criterion
+        self.embedding_length = math.sqrt(dim_global)
+        scale = build_target_normalization(num_steps) if normalize_targets else torch.ones(num_steps, 2)
+        self.register_buffer("weights_scaling", torch.tensor(weights_scaling, dtype=torch.float32))
+        self.register_buffer("xy_scale", scale)
+        self.register_buffer("agent_std", torch.tensor(_AGENT_STD))
+        self.register_buffer("other_agent_std", torch.tensor(_OTHER_AGENT_STD))
+        self.input_embed = nn.Linear(_NUM_FEATURES, dim_local)
+        self.positional_embedding = SinusoidalPositionalEmbedding(dim_local)
+        self.type_embedding = VectorizedEmbedding(dim_global, use_agent_labels=use_agent_labels)
+        self.local_subgraph = LocalSubGraph(num_local_layers, dim_local)
+
+    def embed_polyline(self, features: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return one embedding for each polyline.
+
+        Args:
+            features: Scaled features of the points, shape (B, N, P, 3).
+            mask: True for points that are available, shape (B, N, P).
+
+        Returns:
+            Embeddings (B, N, D), zeros for polylines without a point, and True for these polylines, bool (B, N).
+        """
+        invalid = ~mask.to(torch.bool)
+        codes = self.positional_embedding(features).transpose(0, 1)  # (1, P, D)
+        embeddings = self.local_subgraph(self.input_embed(features), invalid, codes)
+        return embeddings, invalid.all(dim=-1)
+
+    def embed_elements(
+        self,
+        agents_polys: torch.Tensor,
+        static_polys: torch.Tensor,
+        agents_avail: torch.Tensor,
+        static_avail: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return embeddings of one length for the agents, the first of which is the agent of interest, and the map.
+
+        Args:
+            agents_polys: Shape (B, 1 + A, P, 3).
+            static_polys: Shape (B, S, P', 3); P' may be another number of points.
+            agents_avail: True for points that are available, shape (B, 1 + A, P).
+            static_avail: Likewise, shape (B, S, P').
+
+        Returns:
+            Embeddings (B, 1 + A + S, D), and True for elements to ignore, bool (B, 1 + A + S). The first element is
+            never ignored.
+        """
+        agents = torch.cat((agents_polys[:, :1] / self.agent_std, agents_polys[:, 1:] / self.other_agent_std), dim=1)
+        of_agents, invalid_agents = self.embed_polyline(agents, agents_avail)
+        of_static, invalid_static = self.embed_polyline(static_polys / self.other_agent_std, static_avail)
+        embeddings = F.normalize(torch.cat((of_agents, of_static), dim=1), dim=-1) * self.embedding_length
+        first = torch.zeros_like(invalid_agents[:, :1])
+        return embeddings, torch.cat((first, invalid_agents[:, 1:], invalid_static), dim=1)

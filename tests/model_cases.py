@@ -1,0 +1,116 @@
+"""Numbers, weights and batches that every implementation of the models makes alike, and what L5Kit 1.5 makes of them."""
+
+import math
+
+import numpy as np
+import torch
+
+_MASK = 0xFFFFFFFF
+
+
+def noise(count, key):
+    """``count`` values in [-1, 1) from a hash of their index and ``key``."""
+    h = (np.arange(count, dtype=np.uint64) + 1000003 * key + 1) & _MASK
+    h = (h * 2654435761) & _MASK
+    h ^= h >> np.uint64(15)
+    h = (h * 2246822519) & _MASK
+    h ^= h >> np.uint64(13)
+    h = (h * 3266489917) & _MASK
+    h ^= h >> np.uint64(16)
+    return h.astype(np.float64) / 2**31 - 1
+
+
+def signal(shape, key, scale=1.0):
+    """A float32 tensor of noise."""
+    return torch.from_numpy(noise(math.prod(shape), key) * scale).float().reshape(shape)
+
+
+def set_weights(model):
+    """Give each parameter noise of a size that keeps activations near 1; returns the model."""
+    with torch.no_grad():
+        for key, (name, parameter) in enumerate(sorted(model.named_parameters())):
+            if parameter.dim() > 1:
+                scale = math.sqrt(3 * parameter.shape[0] / parameter.numel())
+            else:
+                scale = 0.1
+            value = signal(tuple(parameter.shape), key, scale)
+            if parameter.dim() == 1 and name.endswith(".weight"):
+                value += 1
+            parameter.copy_(value)
+    return model
+
+
+def no_dropout(model):
+    """Set all dropout probabilities to 0; returns the model."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        if isinstance(module, torch.nn.MultiheadAttention):
+            module.dropout = 0.0
+    return model
+
+
+def vector_batch():
+    """Two samples of a vectorised dataset: 4 points of history, 3 other agents, 2 lanes, 2 crosswalks, 4 steps."""
+    agents = signal((2, 3, 4, 3), 1, 20)
+    agents[..., 2] *= 0.02
+    agents_available = torch.ones(2, 3, 4, dtype=torch.bool)
+    agents_available[0, 2] = False
+    agents_available[1, 1, 2:] = False
+    lanes_mid = signal((2, 2, 5, 3), 2, 20)
+    lanes_mid[:, 0, :, 2], lanes_mid[:, 1, :, 2] = 4, 1
+    crosswalks = signal((2, 2, 5, 3), 3, 20)
+    crosswalks[..., 2] = 0
+    crosswalks_available = torch.ones(2, 2, 5, dtype=torch.bool)
+    crosswalks_available[:, 1] = False
+    lanes = signal((2, 4, 5, 3), 4, 20)
+    lanes[..., 2] = 0
+    target_available = torch.ones(2, 4, dtype=torch.bool)
+    target_available[1, 3] = False
+    future_available = torch.ones(2, 3, 4, dtype=torch.bool)
+    future_available[0, 2] = False
+    future_available[1, 0, 2:] = False
+    return {
+        "agent_trajectory_polyline": signal((2, 4, 3), 0),
+        "agent_polyline_availability": torch.ones(2, 4, dtype=torch.bool),
+        "other_agents_polyline": agents,
+        "other_agents_polyline_availability": agents_available,
+        "lanes_mid": lanes_mid,
+        "lanes_mid_availabilities": torch.ones(2, 2, 5, dtype=torch.bool),
+        "crosswalks": crosswalks,
+        "crosswalks_availabilities": crosswalks_available,
+        "lanes": lanes,
+        "lanes_availabilities": torch.ones(2, 4, 5, dtype=torch.bool),
+        "target_positions": signal((2, 4, 2), 5, 2),
+        "target_yaws": signal((2, 4, 1), 6, 0.2),
+        "target_availabilities": target_available,
+        "all_other_agents_future_positions": signal((2, 3, 4, 2), 7, 20),
+        "all_other_agents_future_yaws": signal((2, 3, 4, 1), 8, 0.5),
+        "all_other_agents_future_availability": future_available,
+        "all_other_agents_history_positions": agents[..., :2].clone(),
+        "all_other_agents_history_yaws": agents[..., 2:].clone(),
+        "all_other_agents_history_availability": agents_available.clone(),
+        "all_other_agents_types": torch.tensor([[3, 14, 0], [12, 3, 10]]),
+        "type": torch.tensor([3, 3]),
+    }
+
+
+def raster_batch():
+    """Two samples of a raster dataset: 5 channels of 112 x 112 pixels, 4 steps."""
+    available = torch.ones(2, 4)
+    available[1, 3] = 0
+    return {
+        "image": 0.5 + signal((2, 5, 112, 112), 0, 0.5),
+        "target_positions": signal((2, 4, 2), 5, 2),
+        "target_yaws": signal((2, 4, 1), 6, 0.2),
+        "target_availabilities": available,
+    }
+
+
+def copied(batch):
+    return {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+
+
+def rows(batch, selection):
+    """The samples of a batch that ``selection`` (an index, a slice or a list) names."""
+    return {key: value[selection] for key, value in batch.items()}
