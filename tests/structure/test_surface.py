@@ -19,8 +19,6 @@ SIGNATURES = json.loads((HERE / "signatures.json").read_text("utf-8"))["signatur
 PENDING_MODULES = (
     "l5kit.cle",
     "l5kit.environment",
-    "l5kit.planning",
-    "l5kit.prediction",
     "l5kit.sampling.agent_sampling_vectorized",
     "l5kit.simulation",
     "l5kit.vectorization",

@@ -1,0 +1,1 @@
+"""Models that predict the motion of all agents."""

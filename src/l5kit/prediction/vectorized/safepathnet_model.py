@@ -1,0 +1,269 @@
+"""SafePathNet: several trajectories for each agent of a scene, from vectors."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from l5kit.errors import UnsupportedValueError
+from l5kit.planning.losses import missing_criterion
+from l5kit.planning.vectorized.common import build_matrix, transform_xy
+from l5kit.planning.vectorized.elements import collect_elements
+from l5kit.planning.vectorized.polyline_model import PolylineModel
+from l5kit.prediction.vectorized.safepathnet import MultimodalDecoder, TrajectoryMatcher
+
+_NUM_EGO_TRAJECTORIES = 10
+_POSITION_SCALE_M = 125.0
+_YAW_SCALE_RAD = math.pi
+_YAW_RESIDUALS = ("doubled", "single")
+
+
+class _AgentPoses(NamedTuple):
+    """Where the agents are at the current frame."""
+
+    positions: torch.Tensor  # (B, A, 2), metres, ego frame
+    yaws: torch.Tensor  # (B, A, 1), radians, ego frame
+    available: torch.Tensor  # bool, (B, A)
+
+
+class SafePathNetModel(PolylineModel):
+    """Predicts several trajectories of each agent, and how likely each is.
+
+    The samples must hold the ego twice, as the centre of the scene and as the first of the other agents: use
+    ``EgoAgentDatasetVectorized``. In train mode ``forward`` gives the losses, in eval mode the trajectories.
+
+    Args:
+        history_num_frames_ego: Past frames of the ego; the samples already have as many as they may.
+        history_num_frames_agents: Past frames of the agents, likewise.
+        num_timesteps: Steps T to predict.
+        weights_scaling: Weights of the errors of x, y and yaw, used with ``apply_weights_scaling`` only.
+        criterion: Element-wise loss, such as ``torch.nn.L1Loss(reduction="none")``; None for a model that only
+            predicts.
+        disable_other_agents: Let no agent be looked at; each still gets its own trajectories.
+        disable_map: Leave lanes, crosswalks and boundaries out.
+        disable_lane_boundaries: Leave the boundaries of lanes out.
+        agent_num_trajectories: Trajectories K of each agent.
+        max_num_agents: Most agents that get trajectories, ``data_generation_params.other_agents_num``.
+        cost_prob_coeff: Weight of the probabilities in the loss.
+        yaw_residual: ``doubled`` treats yaws as L5Kit 1.5 does and as its weights need it: twice the yaw in the ego
+            frame is learned, and doubled again. ``single``, for new trainings, learns the yaw relative to that at the
+            current frame.
+        apply_weights_scaling: Weigh the errors by ``weights_scaling``; L5Kit 1.5 does not.
+        use_agent_labels: Embed cars, cyclists and pedestrians apart, for new trainings; L5Kit 1.5 does not.
+        normalize_targets: Divide targets by how far a car usually gets, for new trainings; L5Kit 1.5 does not.
+        dropout: Probability with which values are dropped in training.
+        dim_local: Features of a point and of a polyline.
+        dim_global: Features inside the transformer.
+        dim_feedforward: Features inside its feed-forward networks.
+        nhead: Attention heads.
+        num_local_layers: Layers of the graph within a polyline.
+        num_encoder_layers: Layers of the encoder.
+        num_decoder_layers: Layers of the decoder.
+
+    Raises:
+        InvalidArgumentError: A count is below 1, or ``weights_scaling`` does not fit three values a step.
+        UnsupportedValueError: There is no such ``yaw_residual``.
+    """
+
+    def __init__(
+        self,
+        history_num_frames_ego: int,
+        history_num_frames_agents: int,
+        num_timesteps: int,
+        weights_scaling: list[float],
+        criterion: nn.Module | None,
+        disable_other_agents: bool,
+        disable_map: bool,
+        disable_lane_boundaries: bool,
+        agent_num_trajectories: int,
+        max_num_agents: int = 30,
+        cost_prob_coeff: float = 0.01,
+        *,
+        yaw_residual: str = "doubled",
+        apply_weights_scaling: bool = False,
+        use_agent_labels: bool = False,
+        normalize_targets: bool = False,
+        dropout: float = 0.1,
+        dim_local: int = 128,
+        dim_global: int = 256,
+        dim_feedforward: int = 1024,
+        nhead: int = 8,
+        num_local_layers: int = 3,
+        num_encoder_layers: int = 3,
+        num_decoder_layers: int = 3,
+    ) -> None:
+        if yaw_residual not in _YAW_RESIDUALS:
+            raise UnsupportedValueError(
+                f"yaw_residual is {yaw_residual!r}; allowed are 'doubled' for weights of L5Kit 1.5 and 'single'"
+            )
+        super().__init__(
+            num_steps=num_timesteps,
+            weights_scaling=weights_scaling,
+            criterion=criterion,
+            dim_local=dim_local,
+            dim_global=dim_global,
+            num_local_layers=num_local_layers,
+            normalize_targets=normalize_targets,
+            use_agent_labels=use_agent_labels,
+            disable_other_agents=disable_other_agents,
+            disable_map=disable_map,
+            disable_lane_boundaries=disable_lane_boundaries,
+        )
+        self.history_num_frames_ego = history_num_frames_ego
+        self.history_num_frames_agents = history_num_frames_agents
+        self.cost_prob_coeff = float(cost_prob_coeff)
+        self.yaw_is_doubled = yaw_residual == "doubled"
+        self.apply_weights_scaling = apply_weights_scaling
+        self.position_scale_m = _POSITION_SCALE_M
+        self.yaw_scale_rad = _YAW_SCALE_RAD
+        self.eps = float(torch.finfo(torch.float32).eps)
+        self.trajectory_matcher = TrajectoryMatcher(cost_prob_coeff)
+        self.global_head = MultimodalDecoder(
+            dim_in=dim_local,
+            projection_dim=dim_global,
+            nhead=nhead,
+            dim_feedforward=dim_feedforward,
+            num_layers=num_encoder_layers,
+            num_decode_layers=num_decoder_layers,
+            dropout=dropout,
+            future_num_frames=num_timesteps,
+            agent_future_num_frames=num_timesteps,
+            num_trajectories=_NUM_EGO_TRAJECTORIES,
+            agent_num_trajectories=agent_num_trajectories,
+            max_num_agents=max_num_agents,
+        )
+
+    def model_call(
+        self,
+        agents_polys: torch.Tensor,
+        static_polys: torch.Tensor,
+        agents_avail: torch.Tensor,
+        static_avail: torch.Tensor,
+        type_embedding: torch.Tensor,
+        lane_bdry_len: int,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what the network makes of polylines.
+
+        Args:
+            agents_polys: The ego and the agents, shape (B, 1 + A, P, 3).
+            static_polys: The map, shape (B, S, P', 3).
+            agents_avail: True for points that are available, shape (B, 1 + A, P).
+            static_avail: Likewise, shape (B, S, P').
+            type_embedding: What each element is, also the boundaries when these are disabled, shape (B, N, dim_global).
+            lane_bdry_len: Boundaries Lb among the types.
+
+        Returns:
+            Scaled trajectories (B, A, K, T, 3) and their logits (B, A, K).
+        """
+        if self.disable_map:
+            static_avail = torch.zeros_like(static_avail)
+        if self.disable_lane_boundaries:
+            type_embedding = type_embedding[:, : type_embedding.shape[1] - lane_bdry_len]
+        embeddings, unavailable = self.embed_elements(agents_polys, static_polys, agents_avail, static_avail)
+        ignored = unavailable
+        if self.disable_other_agents:
+            element = torch.arange(unavailable.shape[1], device=unavailable.device)
+            ignored = unavailable | ((element > 0) & (element < agents_polys.shape[1]))
+        trajectories, logits = self.global_head(embeddings, type_embedding, ignored, unavailable)
+        return trajectories, logits
+
+    def forward(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the losses in train mode, the trajectories in eval mode; the batch is not changed.
+
+        Args:
+            data_batch: A batch of samples of ``EgoAgentDatasetVectorized``; see :func:`collect_elements` and
+                :class:`VectorizedEmbedding`. Also ``all_other_agents_history_positions`` (B, A, Hn, 2) in metres,
+                ``all_other_agents_history_yaws`` (B, A, Hn, 1) in radians and ``all_other_agents_history_availability``
+                (B, A, Hn), newest first and in the ego frame. In train mode ``all_other_agents_future_positions``
+                (B, A, T, 2), ``all_other_agents_future_yaws`` (B, A, T, 1) and ``all_other_agents_future_availability``
+                (B, A, T) too.
+
+        Returns:
+            In train mode the scalars ``loss``, ``loss/agents_traj`` and ``loss/agents_traj_prob``. In eval mode
+            ``agent_positions`` (B, A, T, 2) and ``agent_yaws`` (B, A, T, 1) of the likeliest trajectories,
+            ``all_agent_positions`` (B, A, K, T, 2), ``all_agent_yaws`` (B, A, K, T, 1) and ``agent_traj_logits``
+            (B, A, K), positions and yaws in the ego frame.
+
+        Raises:
+            NotImplementedError: In train mode without a criterion.
+        """
+        elements = collect_elements(data_batch, not self.disable_lane_boundaries)
+        trajectories, logits = self.model_call(
+            elements.agents,
+            elements.static,
+            elements.agents_available,
+            elements.static_available,
+            self.type_embedding(data_batch),
+            data_batch["lanes"].shape[1],
+        )
+        poses = _poses(data_batch, logits.shape[1])
+        if not self.training:
+            return self._predictions(trajectories.to(self.xy_scale.dtype), logits, poses)
+        return self._losses(data_batch, trajectories, logits, poses)
+
+    def _losses(
+        self, data_batch: dict[str, torch.Tensor], trajectories: torch.Tensor, logits: torch.Tensor, poses: _AgentPoses
+    ) -> dict[str, torch.Tensor]:
+        if self.criterion is None:
+            raise NotImplementedError(missing_criterion("SafePathNetModel"))
+        num_agents = logits.shape[1]
+        available = data_batch["all_other_agents_future_availability"][:, :num_agents].to(trajectories.dtype)
+        targets = self._targets(data_batch, poses).unsqueeze(2).expand_as(trajectories)
+        errors = self.criterion(trajectories, targets) * available[:, :, None, :, None]
+        if self.apply_weights_scaling:
+            errors = errors * self.weights_scaling
+        cost = errors.sum(dim=(3, 4))  # (B, A, K)
+        num_available = available.sum(dim=2)  # (B, A)
+        is_any = num_available > 0
+        mean_cost = is_any.unsqueeze(-1) * cost / (num_available.unsqueeze(-1) + self.eps)
+        best = self.trajectory_matcher(mean_cost, logits)
+        best_cost = cost.gather(2, best.unsqueeze(-1)).squeeze(-1)
+        of_trajectories = (is_any * best_cost).sum() / (num_available.sum() + self.eps)
+        surprise = F.cross_entropy(logits.flatten(0, 1), best.flatten(), reduction="none")
+        of_probabilities = (surprise * is_any.flatten()).sum() / is_any.sum().clamp(min=1)
+        return {
+            "loss": of_trajectories + self.cost_prob_coeff * of_probabilities,
+            "loss/agents_traj": of_trajectories,
+            "loss/agents_traj_prob": of_probabilities,
+        }
+
+    def _targets(self, data_batch: dict[str, torch.Tensor], poses: _AgentPoses) -> torch.Tensor:
+        """Return the scaled targets of the agents, each in its own frame, shape (B, A, T, 3)."""
+        num_agents = poses.positions.shape[1]
+        _, agent_from_ego = build_matrix(poses.positions, poses.yaws.squeeze(-1))
+        xy = transform_xy(data_batch["all_other_agents_future_positions"][:, :num_agents], agent_from_ego.unsqueeze(2))
+        yaws = data_batch["all_other_agents_future_yaws"][:, :num_agents]
+        if self.yaw_is_doubled:
+            relative_yaws = yaws + yaws
+        else:
+            difference = yaws - poses.yaws.unsqueeze(2)
+            relative_yaws = torch.atan2(torch.sin(difference), torch.cos(difference))
+        return torch.cat((xy / (self.position_scale_m * self.xy_scale), relative_yaws / self.yaw_scale_rad), dim=-1)
+
+    def _predictions(
+        self, trajectories: torch.Tensor, logits: torch.Tensor, poses: _AgentPoses
+    ) -> dict[str, torch.Tensor]:
+        xy = trajectories[..., :2] * (self.position_scale_m * self.xy_scale)
+        present = poses.available[:, :, None, None, None]
+        relative_yaws = trajectories[..., 2:3] * self.yaw_scale_rad * present
+        ego_from_agent, _ = build_matrix(poses.positions, poses.yaws.squeeze(-1))
+        positions = transform_xy(xy * present, ego_from_agent[:, :, None, None])
+        yaws = relative_yaws + (relative_yaws if self.yaw_is_doubled else poses.yaws[:, :, None, None])
+        likeliest = logits.argmax(dim=-1)[:, :, None, None, None].expand(-1, -1, 1, xy.shape[3], 2)
+        return {
+            "agent_positions": positions.gather(2, likeliest).squeeze(2),
+            "agent_yaws": yaws.gather(2, likeliest[..., :1]).squeeze(2),
+            "all_agent_positions": positions,
+            "all_agent_yaws": yaws,
+            "agent_traj_logits": logits,
+        }
+
+
+def _poses(data_batch: dict[str, torch.Tensor], num_agents: int) -> _AgentPoses:
+    return _AgentPoses(
+        data_batch["all_other_agents_history_positions"][:, :num_agents, 0],
+        data_batch["all_other_agents_history_yaws"][:, :num_agents, 0],
+        data_batch["all_other_agents_history_availability"][:, :num_agents, 0].to(torch.bool),
+    )

@@ -1,0 +1,402 @@
+"""A transformer whose positional codes enter at every layer, as in Carion et al., "DETR" (2020).
+
+All tensors are sequence first, (N, B, d_model).
+"""
+
+import copy
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from l5kit.errors import InvalidArgumentError
+
+_ACTIVATIONS = ("relu", "gelu")
+
+
+def _check_activation(activation: str) -> str:
+    if activation is None:
+        raise InvalidArgumentError(f"activation is None; allowed are {' and '.join(_ACTIVATIONS)}")
+    if activation not in _ACTIVATIONS:
+        raise RuntimeError(f"activation is {activation!r}; allowed are {' and '.join(_ACTIVATIONS)}")
+    return activation
+
+
+def _activate(x: torch.Tensor, gelu: bool) -> torch.Tensor:
+    return F.gelu(x) if gelu else F.relu(x)
+
+
+def _add_codes(tensor: torch.Tensor, pos: torch.Tensor | None) -> torch.Tensor:
+    return tensor if pos is None else tensor + pos
+
+
+class TransformerEncoderLayer(nn.Module):
+    """Self-attention and a feed-forward network, each beside a shortcut and with a layer norm.
+
+    Args:
+        d_model: Features of an element.
+        nhead: Attention heads.
+        dim_feedforward: Features inside the feed-forward network.
+        dropout: Probability with which values are dropped in training.
+        activation: ``relu`` or ``gelu``.
+        normalize_before: Normalise what goes into each part, instead of what comes out of it with the shortcut.
+
+    Raises:
+        RuntimeError: There is no such activation.
+        InvalidArgumentError: ``activation`` is None.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str = "relu",
+        normalize_before: bool = False,
+    ) -> None:
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, nhead, dropout=dropout)
+        self.linear1 = nn.Linear(d_model, dim_feedforward)
+        self.dropout = nn.Dropout(dropout)
+        self.linear2 = nn.Linear(dim_feedforward, d_model)
+        self.norm1 = nn.LayerNorm(d_model)
+        self.norm2 = nn.LayerNorm(d_model)
+        self.dropout1 = nn.Dropout(dropout)
+        self.dropout2 = nn.Dropout(dropout)
+        self.gelu = _check_activation(activation) == "gelu"
+        self.normalize_before = normalize_before
+
+    def with_pos_embed(self, tensor: torch.Tensor, pos: torch.Tensor | None) -> torch.Tensor:
+        """Return ``tensor`` with the positional codes added, if there are any."""
+        return _add_codes(tensor, pos)
+
+    def forward(
+        self,
+        src: torch.Tensor,
+        src_mask: torch.Tensor | None = None,
+        src_key_padding_mask: torch.Tensor | None = None,
+        pos: torch.Tensor | None = None,
+        need_attention: bool = True,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return new elements, and what each attended to.
+
+        Args:
+            src: Elements, shape (N, B, d_model).
+            src_mask: Attention from element to element that is forbidden (bool) or added (float), shape (N, N).
+            src_key_padding_mask: True for elements to ignore, shape (B, N).
+            pos: Positional codes, of a shape that broadcasts with ``src``.
+            need_attention: Without, the second result is None and the first faster.
+
+        Returns:
+            Shape (N, B, d_model), and the attention averaged over the heads, (B, N, N).
+        """
+        if self.normalize_before:
+            return self.forward_pre(src, src_mask, src_key_padding_mask, pos, need_attention)
+        return self.forward_post(src, src_mask, src_key_padding_mask, pos, need_attention)
+
+    def forward_post(
+        self,
+        src: torch.Tensor,
+        src_mask: torch.Tensor | None = None,
+        src_key_padding_mask: torch.Tensor | None = None,
+        pos: torch.Tensor | None = None,
+        need_attention: bool = True,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Do as :meth:`forward`, with the norm behind each part."""
+        attended, attention = self._attend(src, src_mask, src_key_padding_mask, pos, need_attention)
+        src = self.norm1(src + self.dropout1(attended))
+        return self.norm2(src + self.dropout2(self._feed_forward(src))), attention
+
+    def forward_pre(
+        self,
+        src: torch.Tensor,
+        src_mask: torch.Tensor | None = None,
+        src_key_padding_mask: torch.Tensor | None = None,
+        pos: torch.Tensor | None = None,
+        need_attention: bool = True,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Do as :meth:`forward`, with the norm before each part."""
+        attended, attention = self._attend(self.norm1(src), src_mask, src_key_padding_mask, pos, need_attention)
+        src = src + self.dropout1(attended)
+        return src + self.dropout2(self._feed_forward(self.norm2(src))), attention
+
+    def _attend(
+        self,
+        x: torch.Tensor,
+        mask: torch.Tensor | None,
+        key_padding_mask: torch.Tensor | None,
+        pos: torch.Tensor | None,
+        need_attention: bool,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        coded = _add_codes(x, pos)
+        attended: tuple[torch.Tensor, torch.Tensor | None] = self.self_attn(
+            coded, coded, x, attn_mask=mask, key_padding_mask=key_padding_mask, need_weights=need_attention
+        )
+        return attended
+
+    def _feed_forward(self, x: torch.Tensor) -> torch.Tensor:
+        fed: torch.Tensor = self.linear2(self.dropout(_activate(self.linear1(x), self.gelu)))
+        return fed
+
+
+class TransformerDecoderLayer(nn.Module):
+    """Self-attention, attention to a memory and a feed-forward network, each beside a shortcut and with a layer norm.
+
+    Args:
+        d_model: Features of an element.
+        nhead: Attention heads.
+        dim_feedforward: Features inside the feed-forward network.
+        dropout: Probability with which values are dropped in training.
+        activation: ``relu`` or ``gelu``.
+        normalize_before: Normalise what goes into each part, instead of what comes out of it with the shortcut.
+
+    Raises:
+        RuntimeError: There is no such activation.
+        InvalidArgumentError: ``activation`` is None.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str = "relu",
+        normalize_before: bool = False,
+    ) -> None:
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, nhead, dropout=dropout)
+        self.multihead_attn = nn.MultiheadAttention(d_model, nhead, dropout=dropout)
+        self.linear1 = nn.Linear(d_model, dim_feedforward)
+        self.dropout = nn.Dropout(dropout)
+        self.linear2 = nn.Linear(dim_feedforward, d_model)
+        self.norm1 = nn.LayerNorm(d_model)
+        self.norm2 = nn.LayerNorm(d_model)
+        self.norm3 = nn.LayerNorm(d_model)
+        self.dropout1 = nn.Dropout(dropout)
+        self.dropout2 = nn.Dropout(dropout)
+        self.dropout3 = nn.Dropout(dropout)
+        self.gelu = _check_activation(activation) == "gelu"
+        self.normalize_before = normalize_before
+
+    def with_pos_embed(self, tensor: torch.Tensor, pos: torch.Tensor | None) -> torch.Tensor:
+        """Return ``tensor`` with the positional codes added, if there are any."""
+        return _add_codes(tensor, pos)
+
+    def forward(
+        self,
+        tgt: torch.Tensor,
+        memory: torch.Tensor,
+        tgt_mask: torch.Tensor | None = None,
+        memory_mask: torch.Tensor | None = None,
+        tgt_key_padding_mask: torch.Tensor | None = None,
+        memory_key_padding_mask: torch.Tensor | None = None,
+        pos: torch.Tensor | None = None,
+        query_pos: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return new queries.
+
+        Args:
+            tgt: Queries, shape (Q, B, d_model).
+            memory: What they attend to, shape (N, B, d_model).
+            tgt_mask: Attention from query to query that is forbidden (bool) or added (float), shape (Q, Q).
+            memory_mask: Attention from query to memory, likewise, shape (Q, N).
+            tgt_key_padding_mask: True for queries to ignore, shape (B, Q).
+            memory_key_padding_mask: True for elements of the memory to ignore, shape (B, N).
+            pos: Positional codes of the memory.
+            query_pos: Positional codes of the queries.
+
+        Returns:
+            Shape (Q, B, d_model).
+        """
+        if self.normalize_before:
+            return self.forward_pre(
+                tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, pos, query_pos
+            )
+        return self.forward_post(
+            tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, pos, query_pos
+        )
+
+    def forward_post(
+        self,
+        tgt: torch.Tensor,
+        memory: torch.Tensor,
+        tgt_mask: torch.Tensor | None = None,
+        memory_mask: torch.Tensor | None = None,
+        tgt_key_padding_mask: torch.Tensor | None = None,
+        memory_key_padding_mask: torch.Tensor | None = None,
+        pos: torch.Tensor | None = None,
+        query_pos: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Do as :meth:`forward`, with the norm behind each part."""
+        attended = self._attend(tgt, tgt_mask, tgt_key_padding_mask, query_pos)
+        tgt = self.norm1(tgt + self.dropout1(attended))
+        seen = self._look_up(tgt, memory, memory_mask, memory_key_padding_mask, pos, query_pos)
+        tgt = self.norm2(tgt + self.dropout2(seen))
+        queries: torch.Tensor = self.norm3(tgt + self.dropout3(self._feed_forward(tgt)))
+        return queries
+
+    def forward_pre(
+        self,
+        tgt: torch.Tensor,
+        memory: torch.Tensor,
+        tgt_mask: torch.Tensor | None = None,
+        memory_mask: torch.Tensor | None = None,
+        tgt_key_padding_mask: torch.Tensor | None = None,
+        memory_key_padding_mask: torch.Tensor | None = None,
+        pos: torch.Tensor | None = None,
+        query_pos: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Do as :meth:`forward`, with the norm before each part."""
+        attended = self._attend(self.norm1(tgt), tgt_mask, tgt_key_padding_mask, query_pos)
+        tgt = tgt + self.dropout1(attended)
+        seen = self._look_up(self.norm2(tgt), memory, memory_mask, memory_key_padding_mask, pos, query_pos)
+        tgt = tgt + self.dropout2(seen)
+        queries: torch.Tensor = tgt + self.dropout3(self._feed_forward(self.norm3(tgt)))
+        return queries
+
+    def _attend(
+        self,
+        x: torch.Tensor,
+        mask: torch.Tensor | None,
+        key_padding_mask: torch.Tensor | None,
+        query_pos: torch.Tensor | None,
+    ) -> torch.Tensor:
+        coded = _add_codes(x, query_pos)
+        attended: torch.Tensor = self.self_attn(
+            coded, coded, x, attn_mask=mask, key_padding_mask=key_padding_mask, need_weights=False
+        )[0]
+        return attended
+
+    def _look_up(
+        self,
+        x: torch.Tensor,
+        memory: torch.Tensor,
+        mask: torch.Tensor | None,
+        key_padding_mask: torch.Tensor | None,
+        pos: torch.Tensor | None,
+        query_pos: torch.Tensor | None,
+    ) -> torch.Tensor:
+        seen: torch.Tensor = self.multihead_attn(
+            _add_codes(x, query_pos),
+            _add_codes(memory, pos),
+            memory,
+            attn_mask=mask,
+            key_padding_mask=key_padding_mask,
+            need_weights=False,
+        )[0]
+        return seen
+
+    def _feed_forward(self, x: torch.Tensor) -> torch.Tensor:
+        fed: torch.Tensor = self.linear2(self.dropout(_activate(self.linear1(x), self.gelu)))
+        return fed
+
+
+class TransformerEncoder(nn.Module):
+    """Encoder layers, one after the other.
+
+    Args:
+        encoder_layer: The layer to copy.
+        num_layers: How many copies.
+        norm: Norm of the output, if any.
+    """
+
+    def __init__(self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: nn.Module | None = None) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def reset_parameters(self) -> None:
+        """Draw new weights: normal ones of standard deviation 0.02, Xavier's for the inputs of attention, no biases."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, std=0.02)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=0.02)
+            elif isinstance(module, nn.MultiheadAttention):
+                nn.init.xavier_uniform_(module.in_proj_weight)
+                nn.init.zeros_(module.in_proj_bias)
+
+    def forward(
+        self,
+        src: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        src_key_padding_mask: torch.Tensor | None = None,
+        pos: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return new elements (N, B, d_model); the arguments are those of :meth:`TransformerEncoderLayer.forward`."""
+        output = src
+        for layer in self.layers:
+            output, _ = layer(output, mask, src_key_padding_mask, pos, False)
+        return output if self.norm is None else self.norm(output)
+
+
+class TransformerDecoder(nn.Module):
+    """Decoder layers, one after the other.
+
+    Args:
+        decoder_layer: The layer to copy.
+        num_layers: How many copies.
+        norm: Norm of the output, if any.
+        return_intermediate: Give the normed output of every layer.
+    """
+
+    def __init__(
+        self,
+        decoder_layer: TransformerDecoderLayer,
+        num_layers: int,
+        norm: nn.Module | None = None,
+        return_intermediate: bool = False,
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(copy.deepcopy(decoder_layer) for _ in range(num_layers))
+        self.num_layers = num_layers
+        self.norm = norm
+        self.return_intermediate = return_intermediate
+
+    def reset_parameters(self) -> None:
+        """Draw new weights: Xavier's for everything with more than one axis."""
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter)
+
+    def forward(
+        self,
+        tgt: torch.Tensor,
+        memory: torch.Tensor,
+        tgt_mask: torch.Tensor | None = None,
+        memory_mask: torch.Tensor | None = None,
+        tgt_key_padding_mask: torch.Tensor | None = None,
+        memory_key_padding_mask: torch.Tensor | None = None,
+        pos: torch.Tensor | None = None,
+        query_pos: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return new queries; the arguments are those of :meth:`TransformerDecoderLayer.forward`.
+
+        Returns:
+            Shape (Q, B, d_model), or (layers, Q, B, d_model) with ``return_intermediate``.
+
+        Raises:
+            InvalidArgumentError: ``return_intermediate`` without a norm.
+        """
+        output = tgt
+        intermediate: list[torch.Tensor] = []
+        for layer in self.layers:
+            output = layer(
+                output, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, pos, query_pos
+            )
+            if self.return_intermediate:
+                intermediate.append(self._normed(output))
+        if self.return_intermediate:
+            return torch.stack(intermediate)
+        return output if self.norm is None else self.norm(output)
+
+    def _normed(self, output: torch.Tensor) -> torch.Tensor:
+        if self.norm is None:
+            raise InvalidArgumentError("norm is None; with return_intermediate=True give a norm for the outputs")
+        normed: torch.Tensor = self.norm(output)
+        return normed
