@@ -98,28 +98,39 @@ class PlanarRasterizer(Rasterizer):
             return super().rasterize_planar(history_frames, history_agents, history_tl_faces, agent)
         return self._rasterize_window(LogWindow(history_frames, history_agents, history_tl_faces, agent))
 
-    def rasterize_windows(self, windows: LogWindows, images: NumericArray) -> None:
-        """Draw a batch of windows; only for rasterizers that say so by :attr:`draws_planes`.
+    def rasterize_windows(self, windows: LogWindows, images: NumericArray | None = None) -> NumericArray:
+        """Return the rasters of a batch of windows; only for rasterizers that say so by :attr:`draws_planes`.
 
         Args:
             windows: What to draw, B windows.
-            images: Overwritten, C-contiguous, shape (B, channels, height, width) of ``image_dtype``.
+            images: Memory for the result, which is overwritten; None for new memory.
+
+        Returns:
+            C-contiguous, shape (B, channels, height, width) of ``image_dtype``.
 
         Raises:
             InvalidArgumentError: ``images`` has another shape, dtype or order.
         """
+        if images is None:
+            images = np.empty(self.images_shape(len(windows)), self.image_dtype)
         self._require_images(len(windows), images)
         matrices = self.render_context.raster_from_world_many(windows.positions_m, windows.yaws_rad)
         paint = self.prepare(windows, matrices)
         if self.image_dtype == "uint8":
             for index, planes in enumerate(images):
                 paint(index, planes)
-            return
+            return images
         planes = np.empty(images.shape[1:], np.uint8)  # of one window, so that it stays in the caches
         divide = stream_divided_by_255 if images.nbytes >= STREAMED_NUM_BYTES else divide_by_255
         for index, image in enumerate(images):
             paint(index, planes)
             divide(planes.reshape(-1), image.reshape(-1))
+        return images
+
+    def images_shape(self, num_windows: int) -> tuple[int, int, int, int]:
+        """Return the shape of the rasters of a batch of windows: (B, channels, height, width)."""
+        width, height = self.raster_size.tolist()
+        return num_windows, self.num_channels(), height, width
 
     @abstractmethod
     def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:
@@ -144,8 +155,7 @@ class PlanarRasterizer(Rasterizer):
 
     def _require_images(self, num_windows: int, images: NumericArray) -> None:
         """Refuse an array that a batch of windows cannot be drawn into."""
-        width, height = self.raster_size.tolist()
-        shape = (num_windows, self.num_channels(), height, width)
+        shape = self.images_shape(num_windows)
         if images.shape != shape or images.dtype != self.image_dtype or not images.flags.c_contiguous:
             raise InvalidArgumentError(
                 f"images has shape {images.shape} and dtype {images.dtype}; {num_windows} windows of {self!r} need a"
@@ -154,10 +164,7 @@ class PlanarRasterizer(Rasterizer):
 
     def _rasterize_window(self, window: LogWindow) -> NumericArray:
         """Return the raster of one window, shape (channels, height, width)."""
-        width, height = self.raster_size.tolist()
-        images: NumericArray = np.empty((1, self.num_channels(), height, width), self.image_dtype)
-        self.rasterize_windows(LogWindows.from_window(window), images)
-        image: NumericArray = images[0]
+        image: NumericArray = self.rasterize_windows(LogWindows.from_window(window))[0]
         return image
 
 

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import Float64Array, NumericArray, UInt8Array
-from l5kit.rasterization.log_window import LogWindow
 from l5kit.rasterization.log_windows import LogWindows
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter
 
@@ -13,19 +12,20 @@ from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter
 class StubRasterizer(PlanarRasterizer):
     """A rasterizer whose three channels are 0."""
 
-    def rasterize_windows(self, windows: LogWindows, images: NumericArray) -> None:
-        """Write zeros; arguments as in :meth:`PlanarRasterizer.rasterize_windows`."""
+    def rasterize_windows(self, windows: LogWindows, images: NumericArray | None = None) -> NumericArray:
+        """Return zeros; arguments as in :meth:`PlanarRasterizer.rasterize_windows`.
+
+        New memory comes from the operating system as zeros, without being written.
+        """
+        if images is None:
+            return np.zeros(self.images_shape(len(windows)), self.image_dtype)
         self._require_images(len(windows), images)
         images.fill(0)
+        return images
 
     def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:  # noqa: ARG002
         """Return what writes zeros."""
         return lambda _, planes: planes.fill(0)
-
-    def _rasterize_window(self, window: LogWindow) -> NumericArray:  # noqa: ARG002
-        """Return zeros that the operating system hands out without writing them."""
-        width, height = self.raster_size.tolist()
-        return np.zeros((self.num_channels(), height, width), self.image_dtype)
 
     def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:  # noqa: ARG002
         """Return a black picture, shape (height, width, 3), for any raster of this rasterizer.

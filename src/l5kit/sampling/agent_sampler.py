@@ -20,9 +20,9 @@ from l5kit.sampling.context import Contexts, ContextSteps, CurrentFrames, cut_co
 from l5kit.sampling.poses import StepTimes
 from l5kit.sampling.sample_columns import (
     Targets,
-    draw_images,
     find_agents,
     find_av,
+    log_windows,
     perturb_contexts,
     sample_columns,
     sample_of,
@@ -57,7 +57,7 @@ class AgentSampler:
         contexts = cut_contexts(CurrentFrames.of_scene(frames, state_index), agents, tl_faces, self.steps)
         track_ids = self._as_track_ids(contexts, selected_track_id)
         if self.makes_batches:
-            sample = sample_of(self.make_columns(contexts, track_ids, np.empty), 0)
+            sample = sample_of(self.make_columns(contexts, track_ids), 0)
             if "image" in sample:
                 sample["image"] = sample["image"].transpose(1, 2, 0)
         else:
@@ -87,14 +87,14 @@ class AgentSampler:
         return StepTimes(step_time_s * self.params.history_step_size, step_time_s * self.params.future_step_size)
 
     def make_columns(
-        self, contexts: Contexts, track_ids: NumericArray | None, new_images: NewImages
+        self, contexts: Contexts, track_ids: NumericArray | None, new_images: NewImages | None = None
     ) -> dict[str, NumericArray]:
         """Return what :meth:`__call__` returns for each of B contexts, without ``frame_index``.
 
         Args:
             contexts: Cut with :attr:`steps`; the perturbation changes them.
             track_ids: The agents of interest, (B,), in the type of the agents' field; None for the AV.
-            new_images: Gives memory for the pictures, of a shape and a type.
+            new_images: Gives memory for the pictures, of a shape and a type; None for new memory.
 
         Returns:
             One array (B, ...) for each key; the pictures with channels first.
@@ -124,15 +124,13 @@ class AgentSampler:
     def _columns(self, contexts: Contexts, targets: Targets) -> dict[str, NumericArray]:
         return sample_columns(contexts, targets, render_context=self.render_context, times=self._times)
 
-    def _draw(self, contexts: Contexts, targets: Targets, new_images: NewImages) -> NumericArray:
+    def _draw(self, contexts: Contexts, targets: Targets, new_images: NewImages | None) -> NumericArray:
         """Return the pictures (B, C, H, W)."""
         rasterizer = self.rasterizer
         if not isinstance(rasterizer, PlanarRasterizer):
             raise UnsupportedValueError(f"{rasterizer!r} draws no batches; make the samples one by one")
-        width, height = rasterizer.raster_size.tolist()
-        images = new_images((len(contexts), rasterizer.num_channels(), height, width), rasterizer.image_dtype)
-        draw_images(rasterizer, contexts, targets, images)
-        return images
+        images = new_images and new_images(rasterizer.images_shape(len(contexts)), rasterizer.image_dtype)
+        return rasterizer.rasterize_windows(log_windows(contexts, targets), images)
 
     def _draw_single(self, contexts: Contexts, targets: Targets) -> NumericArray:
         """Return the picture of one context by a rasterizer of any kind, channels last."""

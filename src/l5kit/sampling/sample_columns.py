@@ -10,7 +10,6 @@ from l5kit.errors import InvalidArgumentError, TrackNotFoundError
 from l5kit.geometry.transform import compute_agent_poses
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.rasterization.log_windows import LogWindows
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from l5kit.rasterization.rasterizer import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.context import Contexts
@@ -107,10 +106,10 @@ def track_not_found(track_id: int, row: int, filter_agents_threshold: float) -> 
     )
 
 
-def draw_images(rasterizer: PlanarRasterizer, contexts: Contexts, targets: Targets, images: NumericArray) -> None:
-    """Draw the contexts into images (B, C, H, W)."""
+def log_windows(contexts: Contexts, targets: Targets) -> LogWindows:
+    """Return what rasters of the contexts show."""
     num_history = contexts.history_frames.shape[1]
-    windows = LogWindows(
+    return LogWindows(
         frames=contexts.history_frames,
         num_frames=contexts.num_history,
         agents=contexts.agents.head(num_history),
@@ -119,7 +118,6 @@ def draw_images(rasterizer: PlanarRasterizer, contexts: Contexts, targets: Targe
         positions_m=targets.centroids_m,
         yaws_rad=targets.drawn_yaws_rad,
     )
-    rasterizer.rasterize_windows(windows, images)
 
 
 def sample_columns(
