@@ -10,7 +10,7 @@ import pytest
 
 import l5kit as package
 
-COMMANDS = ("demo", "synth", "info", "validate", "mask", "render", "bench")
+COMMANDS = ("demo", "synth", "info", "validate", "mask", "chop", "render", "bench")
 SCRIPT = Path(sys.executable).with_name("l5kit")
 
 

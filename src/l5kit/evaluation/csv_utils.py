@@ -25,6 +25,8 @@ MAX_MODES = 3
 _MODES_WITH_PLAIN_NAMES = 10
 """With more, ``coord_x110`` would be step 10 of mode 1 as well as step 0 of mode 11."""
 
+_ROWS_PER_PROGRESS = 100
+
 
 def write_gt_csv(
     csv_path: str | os.PathLike[str], timestamps: ArrayLike, track_ids: ArrayLike, coords: ArrayLike, avails: ArrayLike
@@ -51,7 +53,7 @@ def write_gt_csv(
     _require_rows(times, tracks, positions_m)
     num_steps = positions_m.shape[1]
     header = [*KEY_COLUMNS, *_generate_avails_keys(num_steps), *_generate_coords_keys(num_steps)]
-    _write(csv_path, header, _keyed_rows(times, tracks, known, positions_m), num_rows=len(times))
+    _write(csv_path, header, _keyed_rows(times, tracks, known, positions_m), num_rows=len(times), visible=False)
 
 
 def read_gt_csv(csv_path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
@@ -117,7 +119,9 @@ def write_pred_csv(
     padded_m = np.pad(positions_m, ((0, 0), (0, missing), (0, 0), (0, 0)))
     padded = np.pad(probabilities, ((0, 0), (0, missing)))
     rows = _keyed_rows(times, tracks, padded, padded_m)
-    _write(csv_path, _pred_header(num_steps, max_modes, _coords_keys_of(max_modes)), rows, num_rows=num_rows)
+    _write(
+        csv_path, _pred_header(num_steps, max_modes, _coords_keys_of(max_modes)), rows, num_rows=num_rows, visible=True
+    )
 
 
 def read_pred_csv(csv_path: str | os.PathLike[str], max_modes: int = MAX_MODES) -> Iterator[dict[str, Any]]:
@@ -265,14 +269,17 @@ def _keyed_rows(
         yield [str(timestamp), str(track_id), *map(str, row_values), *numbers]
 
 
-def _write(csv_path: str | os.PathLike[str], header: list[str], rows: Iterable[list[str]], *, num_rows: int) -> None:
+def _write(
+    csv_path: str | os.PathLike[str], header: list[str], rows: Iterable[list[str]], *, num_rows: int, visible: bool
+) -> None:
     with (
         replaced_when_complete(csv_path, argument="csv_path") as temporary,
         temporary.open("w", encoding="utf-8", newline="") as file,
-        show_progress("Writing rows", visible=True) as progress,
+        show_progress("Writing rows", visible=visible) as progress,
     ):
         writer = csv.writer(file)
         writer.writerow(header)
         for done, row in enumerate(rows, start=1):
             writer.writerow(row)
-            progress(done, num_rows)
+            if done % _ROWS_PER_PROGRESS == 0:
+                progress(done, num_rows)

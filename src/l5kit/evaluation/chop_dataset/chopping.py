@@ -17,7 +17,7 @@ from l5kit.data.record_sequence import column_of, rows_of
 from l5kit.data.save import _put_in_place
 from l5kit.data.stores import is_url, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.data.zarr_utils import zarr_scenes_chop
+from l5kit.data.zarr_utils import _require_apart, zarr_scenes_chop
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.evaluation.csv_rows import listed
@@ -71,10 +71,11 @@ def create_chopped_dataset(
         DatasetNotFoundError: There is no dataset.
         FileExistsError: There is something at the place of the folder, and ``overwrite`` is False.
         InvalidArgumentError: A scene has too few frames, a number is not allowed, or what is to be replaced is no test
-            set.
+            set or holds the dataset.
     """
     name = Path(path_of(zarr_path)).name
     folder = _folder_for(path_of(zarr_path), num_frames_to_copy) if output_folder is None else Path(output_folder)
+    _require_apart(path_of(zarr_path), str(folder), argument="output_folder")
     _require_free(folder, name, overwrite=overwrite)
     _require_numbers(num_frames_to_copy, num_frames_gt, min_frame_future)
     dataset = ChunkedDataset(path_of(zarr_path)).open()
