@@ -15,7 +15,7 @@ from l5kit.random import (
     ReplayRandomGenerator,
     UniformRandomGenerator,
 )
-from l5kit.random.seeding import derive_rng, split_seed
+from l5kit.random.seeding import derive_rng, mix_seeds, split_seed
 
 MEAN, STD = np.array([0.0, 5.0]), np.array([1.0, 2.0])
 
@@ -168,6 +168,7 @@ def test_split_seeds_are_distinct_and_reproducible(seed):
     [
         pytest.param(lambda: GaussianRandomGenerator(0.0, -1.0), "std is -1.0", id="negative deviation"),
         pytest.param(lambda: GaussianRandomGenerator(0.0, 1.0).reseed(-1), "seed is -1", id="negative seed"),
+        pytest.param(lambda: mix_seeds(3, -1), "a seed is -1", id="negative seed to mix"),
         pytest.param(lambda: split_seed(-1, 2), "seed is -1", id="negative seed to split"),
         pytest.param(
             lambda: UniformRandomGenerator(0, 1, random_seed=1, rng=np.random.default_rng()),
@@ -179,3 +180,10 @@ def test_split_seeds_are_distinct_and_reproducible(seed):
 def test_bad_arguments_are_named(call, message):
     with pytest.raises(InvalidArgumentError, match=message):
         call()
+
+
+def test_mixed_seeds_depend_on_every_seed_and_its_place():
+    mixed = [mix_seeds(*seeds) for seeds in ((), (0,), (1,), (0, 0), (0, 1), (1, 0), (2**32,), (0, 1, 0), (2**64, 1))]
+    assert len(set(mixed)) == len(mixed)
+    assert mix_seeds(3, 1, 4) == mix_seeds(3, 1, 4)
+    assert all(0 <= seed < 2**63 for seed in mixed)
