@@ -74,15 +74,18 @@ class ChunkedArray(RecordSequence):
 
     def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
         """Return rows [start, stop) as a read-only array: a view where one chunk holds them; see the base class."""
-        if strict:
+        if strict and not 0 <= start <= stop <= self._length:
             require_within(self, slice(start, stop))
+        joined = self._joined
+        if joined is not None and joined.is_complete and not self._missing:
+            return joined.rows[start : max(start, stop)]
         if stop <= start:
             return np.empty(0, dtype=self.dtype)
         first, last = start // self._chunk_length, (stop - 1) // self._chunk_length
-        if self._joined is not None:
+        if joined is not None:
             for index in range(first, last + 1):
                 self._chunk(index, strict)
-            return self._joined.rows[start:stop]
+            return joined.rows[start:stop]
         offset = first * self._chunk_length
         if first == last:
             view: NumericArray = self._chunk(first, strict)[start - offset : stop - offset]
@@ -97,13 +100,14 @@ class ChunkedArray(RecordSequence):
 
     def whole_with(self, starts: Int64Array, stops: Int64Array, *, strict: bool = False) -> NumericArray | None:
         """Return an array in which the given ranges of rows are decoded, if the whole array fits into the cache."""
-        if self._joined is None:
+        joined = self._joined
+        if joined is None:
             return None
-        if strict or not self._joined.is_complete:
+        if not joined.is_complete or (strict and self._missing):
             for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
                 for index in range(start // self._chunk_length, -(-stop // self._chunk_length) if stop > start else 0):
                     self._chunk(index, strict)
-        return self._joined.rows
+        return joined.rows
 
     def _block_of(self, row: int) -> tuple[int, NumericArray]:
         index = row // self._chunk_length

@@ -214,8 +214,10 @@ def rows_of(array: Any, rows: slice, *, strict: bool = False) -> NumericArray:
         strict: Raise a ``CorruptedDataError`` where bounds are not within the array, or files are missing.
     """
     if isinstance(array, RecordSequence):
-        start, stop, _ = (int(rows.start), int(rows.stop), 1) if strict else rows.indices(len(array))
-        return array.rows(start, stop, strict=strict)
+        if strict:
+            return array.rows(int(rows.start), int(rows.stop), strict=True)
+        start, stop, _ = rows.indices(len(array))
+        return array.rows(start, stop)
     if strict:
         require_within(array, rows)
     selected: NumericArray = np.asarray(array[rows])

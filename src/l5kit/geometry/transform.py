@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike
 from pymap3d.ecef import ecef2geodetic, geodetic2ecef
 
@@ -45,13 +46,18 @@ def compute_agent_poses(centroids_m: FloatArray, yaws_rad: FloatArray) -> Float6
     Returns:
         Shape (N, 3, 3).
     """
-    cos, sin = np.cos(yaws_rad), np.sin(yaws_rad)
-    poses = np.zeros((len(yaws_rad), 3, 3))
-    poses[:, 0, 0] = poses[:, 1, 1] = cos
-    poses[:, 0, 1], poses[:, 1, 0] = -sin, sin
-    poses[:, :2, 2] = centroids_m
-    poses[:, 2, 2] = 1.0
+    poses = np.empty((len(yaws_rad), 3, 3))
+    _write_poses(np.cos(yaws_rad), np.sin(yaws_rad), np.asarray(centroids_m), poses)
     return poses
+
+
+@njit(nogil=True, cache=True)
+def _write_poses(cos: FloatArray, sin: FloatArray, centroids_m: FloatArray, poses: Float64Array) -> None:
+    """Write poses (N, 3, 3) from cosines and sines (N,) of headings and from positions (N, 2)."""
+    for i in range(len(poses)):
+        poses[i, 0, 0], poses[i, 0, 1], poses[i, 0, 2] = cos[i], -sin[i], centroids_m[i, 0]
+        poses[i, 1, 0], poses[i, 1, 1], poses[i, 1, 2] = sin[i], cos[i], centroids_m[i, 1]
+        poses[i, 2, 0], poses[i, 2, 1], poses[i, 2, 2] = 0.0, 0.0, 1.0
 
 
 def rotation33_as_yaw(rotation: ArrayLike) -> float:

@@ -16,6 +16,11 @@ from l5kit.sampling.slicing import as_step_size
 _AGENT_INTERVAL = "agent_index_interval"
 _FACE_INTERVAL = "traffic_light_faces_index_interval"
 
+_NO_INTERVALS: Int64Array = np.zeros((2, 4), np.int64)[:, :2]
+"""Stands for the intervals of frames that have none; strided, so that kernels see the type that they see else."""
+
+_NO_INTERVALS.setflags(write=False)
+
 
 @dataclass(frozen=True)
 class ContextSteps:
@@ -112,23 +117,37 @@ def cut_contexts(current: CurrentFrames, agents: Any, tl_faces: Any, steps: Cont
     Raises:
         CorruptedDataError: An interval reaches beyond its array.
     """
-    num_contexts, frame_dtype = len(current.rows), current.frames.dtype
-    history = np.empty((num_contexts, steps.history_num_frames + 1), frame_dtype)
-    future = np.empty((num_contexts, steps.future_num_frames), frame_dtype)
-    num_history, num_future = _copy_frames(
-        _read_only(current.frames),
+    frames, num_contexts = current.frames, len(current.rows)
+    history = np.empty((num_contexts, steps.history_num_frames + 1), frames.dtype)
+    future = np.empty((num_contexts, steps.future_num_frames), frames.dtype)
+    num_frames = np.empty((2, num_contexts), np.int64)
+    intervals = np.zeros((2, 2, num_contexts, history.shape[1] + future.shape[1]), np.int64)
+    ranges = np.zeros((2, 2, num_contexts), np.int64)
+    names = frames.dtype.names or ()
+    lengths = (len(agents) if _AGENT_INTERVAL in names else 0, len(tl_faces) if _FACE_INTERVAL in names else 0)
+    wrong = _cut_contexts(
+        _read_only(frames),
+        (_intervals_of(frames, _AGENT_INTERVAL, lengths[0]), _intervals_of(frames, _FACE_INTERVAL, lengths[1])),
         current.rows,
-        current.scene_starts,
-        current.scene_stops,
-        steps.history_step_size,
-        steps.future_step_size,
+        (current.scene_starts, current.scene_stops),
+        (steps.history_step_size, steps.future_step_size),
+        lengths,
         history,
         future,
+        num_frames,
+        intervals,
+        ranges,
     )
-    counts = num_history, num_future
-    agent_rows = _rows_of_frames(agents, _AGENT_INTERVAL, (history, future), counts, is_apart=steps.skips_frames)
-    face_rows = _rows_of_frames(tl_faces, _FACE_INTERVAL, (history, future), counts, is_apart=steps.skips_frames)
-    return Contexts(history, future, num_history, num_future, agent_rows, face_rows)
+    if wrong[0] >= 0:
+        which, context, frame = wrong
+        raise CorruptedDataError(
+            f"{(_AGENT_INTERVAL, _FACE_INTERVAL)[which]} {intervals[which, :, context, frame].tolist()} of a frame "
+            f"does not lie within the {lengths[which]} rows of its array; run l5kit validate on the dataset and "
+            "restore it from its source"
+        )
+    agent_rows = _place_rows(agents, intervals[0], ranges[0], is_apart=steps.skips_frames, strict=True)
+    face_rows = _place_rows(tl_faces, intervals[1], ranges[1], is_apart=steps.skips_frames, strict=False)
+    return Contexts(history, future, num_frames[0], num_frames[1], agent_rows, face_rows)
 
 
 def rebase_intervals(frames: RecordArray, *, agents: WindowRows, tl_faces: WindowRows) -> None:
@@ -142,37 +161,24 @@ def rebase_intervals(frames: RecordArray, *, agents: WindowRows, tl_faces: Windo
             frames[field] = np.stack([starts[0], stops[0]], axis=1)
 
 
-def _rows_of_frames(
-    array: Any,
-    field: str,
-    frames: tuple[RecordArray, RecordArray],
-    counts: tuple[Int64Array, Int64Array],
-    *,
-    is_apart: bool,
-) -> WindowRows:
-    """Return the rows that the interval ``field`` of history and future frames names."""
-    history, future = frames
-    shape = (len(history), history.shape[1] + future.shape[1])
-    starts, stops = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    if len(array) == 0 or field not in (history.dtype.names or ()):
+def _intervals_of(frames: RecordArray, field: str, length: int) -> Int64Array:
+    """Return an interval of all frames (N, 2), read-only; something where the array has no rows."""
+    return _NO_INTERVALS if length == 0 else _read_only(frames[field])
+
+
+def _place_rows(array: Any, intervals: Int64Array, ranges: Int64Array, *, is_apart: bool, strict: bool) -> WindowRows:
+    """Return the rows that intervals (2, B, F) name, which span ranges (2, B); ``strict`` as in ``rows_of``."""
+    (starts, stops), (lows, highs) = intervals, ranges
+    if len(array) == 0:
         return WindowRows([_read_only(np.asarray(array)[:0])], starts, stops)
-    lows, highs = np.zeros(shape[0], np.int64), np.zeros(shape[0], np.int64)
-    wrong = _collect_intervals(history[field], future[field], *counts, len(array), starts, stops, lows, highs)
-    if wrong[0] >= 0:
-        raise CorruptedDataError(
-            f"{field} {[starts[wrong].item(), stops[wrong].item()]} of a frame does not lie within the {len(array)} "
-            "rows of its array; run l5kit validate on the dataset and restore it from its source"
-        )
-    strict = field == _AGENT_INTERVAL
     whole = whole_array(array) if is_apart else whole_array_with(array, lows, highs, strict=strict)
     if whole is not None:
         return WindowRows([_read_only(whole)], starts, stops)
     if is_apart:
         arrays = [_gather(array, *window, strict=strict) for window in zip(starts, stops, strict=True)]
     else:
-        arrays = [
-            rows_of(array, slice(*bounds), strict=strict) for bounds in zip(lows.tolist(), highs.tolist(), strict=True)
-        ]
+        bounds = zip(lows.tolist(), highs.tolist(), strict=True)
+        arrays = [rows_of(array, slice(low, high), strict=strict) for low, high in bounds]
         _count_from(lows, highs, starts, stops)
     return WindowRows([_read_only(rows) for rows in arrays], starts, stops)
 
@@ -189,30 +195,65 @@ def _gather(array: Any, starts: Int64Array, stops: Int64Array, *, strict: bool) 
 
 
 @njit(nogil=True, cache=True)
-def _copy_frames(
+def _cut_contexts(
     frames: RecordArray,
+    intervals_of_frames: tuple[Int64Array, Int64Array],
     rows: Int64Array,
-    scene_starts: Int64Array,
-    scene_stops: Int64Array,
-    history_step_size: int,
-    future_step_size: int,
+    scene_bounds: tuple[Int64Array, Int64Array],
+    step_sizes: tuple[int, int],
+    lengths: tuple[int, int],
     history: RecordArray,
     future: RecordArray,
-) -> tuple[Int64Array, Int64Array]:
-    """Copy the frames of B contexts to (B, H) and (B, F), as many as their scenes have; return their numbers (B,)."""
-    num_history, num_future = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    num_frames: Int64Array,
+    intervals: Int64Array,
+    ranges: Int64Array,
+) -> tuple[int, int, int]:
+    """Write the frames of B contexts (B, H), (B, F), their numbers (2, B), and the rows of agents and faces.
+
+    The rows are intervals (2 arrays, start and stop, B, H + F), and the ranges (2, 2, B) that they span. Returns array,
+    context and frame of the first interval that does not lie within the length of its array, or -1 three times; an
+    empty one may lie behind it.
+    """
     for context in range(len(rows)):
+        num_history = num_future = 0
         row = rows[context]
-        while num_history[context] < history.shape[1] and row >= scene_starts[context]:
-            history[context, num_history[context]] = frames[row]
-            num_history[context] += 1
-            row -= history_step_size
-        row = rows[context] + future_step_size
-        while num_future[context] < future.shape[1] and row < scene_stops[context]:
-            future[context, num_future[context]] = frames[row]
-            num_future[context] += 1
-            row += future_step_size
-    return num_history, num_future
+        while num_history < history.shape[1] and row >= scene_bounds[0][context]:
+            history[context, num_history] = frames[row]
+            for which in range(2):
+                if not _copy_interval(
+                    intervals_of_frames[which], row, lengths[which], intervals[which, :, context], num_history
+                ):
+                    return which, context, num_history
+            num_history += 1
+            row -= step_sizes[0]
+        row = rows[context] + step_sizes[1]
+        while num_future < future.shape[1] and row < scene_bounds[1][context]:
+            future[context, num_future] = frames[row]
+            column = history.shape[1] + num_future
+            for which in range(2):
+                if not _copy_interval(
+                    intervals_of_frames[which], row, lengths[which], intervals[which, :, context], column
+                ):
+                    return which, context, column
+            num_future += 1
+            row += step_sizes[1]
+        num_frames[0, context], num_frames[1, context] = num_history, num_future
+    for which in range(2):
+        _write_filled_ranges(intervals[which, 0], intervals[which, 1], ranges[which, 0], ranges[which, 1])
+    return -1, -1, -1
+
+
+@njit(nogil=True, cache=True)
+def _copy_interval(source: Int64Array, row: int, length: int, bounds: Int64Array, column: int) -> bool:
+    """Copy interval ``row`` of (N, 2) to a column of (2, F); return whether it is empty or within ``length`` rows.
+
+    Of an array without rows all intervals are 0 to 0.
+    """
+    if length == 0:
+        return True
+    start, stop = source[row, 0], source[row, 1]
+    bounds[0, column], bounds[1, column] = start, stop
+    return not (start < 0 or stop < start or (stop > length and stop > start))
 
 
 @njit(nogil=True, cache=True)
@@ -224,41 +265,6 @@ def _write_filled_ranges(starts: Int64Array, stops: Int64Array, lows: Int64Array
             if stops[context, frame] > starts[context, frame]:
                 low, high = min(low, starts[context, frame]), max(high, stops[context, frame])
         lows[context], highs[context] = (low, high) if high > 0 else (0, 0)
-
-
-@njit(nogil=True, cache=True)
-def _collect_intervals(
-    history: Int64Array,
-    future: Int64Array,
-    num_history: Int64Array,
-    num_future: Int64Array,
-    length: int,
-    starts: Int64Array,
-    stops: Int64Array,
-    lows: Int64Array,
-    highs: Int64Array,
-) -> tuple[int, int]:
-    """Copy the intervals (B, H, 2) and (B, F, 2) to starts and stops (B, H + F), their ranges to lows and highs (B,).
-
-    Returns the context and the frame of the first that does not lie within ``length`` rows, or -1 twice; an empty one
-    may lie behind them.
-    """
-    for context in range(len(starts)):
-        for frame in range(starts.shape[1]):
-            future_frame = frame - history.shape[1]
-            if future_frame < 0:
-                if frame >= num_history[context]:
-                    continue
-                start, stop = history[context, frame, 0], history[context, frame, 1]
-            else:
-                if future_frame >= num_future[context]:
-                    break
-                start, stop = future[context, future_frame, 0], future[context, future_frame, 1]
-            starts[context, frame], stops[context, frame] = start, stop
-            if start < 0 or stop < start or (stop > length and stop > start):
-                return context, frame
-    _write_filled_ranges(starts, stops, lows, highs)
-    return -1, -1
 
 
 @njit(nogil=True, cache=True)
