@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from fixture_s_map import FIXTURE_S_MAP
+
 settings.register_profile("l5kit", deadline=None, derandomize=True)
 settings.load_profile("l5kit")
 
@@ -33,3 +35,11 @@ def shared_data() -> Path:
 def shared_golden() -> Path:
     """Folder with samples recorded from L5Kit 1.5."""
     return _require(SHARED / "golden")
+
+
+@pytest.fixture(scope="session")
+def fixture_s_map(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Path of the semantic map of fixture S."""
+    path = Path(tmp_path_factory.mktemp("map")) / "semantic_map.pb"
+    path.write_bytes(FIXTURE_S_MAP)
+    return str(path)

@@ -1,14 +1,12 @@
 """Windows, contexts and slow reference drawings that the raster tests share."""
 
 import zlib
-from pathlib import Path
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
 from fixture_s import make_fixture_s_arrays
-from fixture_s_map import FIXTURE_S_MAP
 from l5kit.data.filter import filter_agents_by_labels
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE
 from l5kit.data.window_rows import WindowRows
@@ -49,12 +47,6 @@ def make_window(
         faces = [face[:0] for face in faces]
     agent = None if track_id is None else history_agents[0][history_agents[0]["track_id"] == track_id][0]
     return history, history_agents, faces, agent
-
-
-def save_fixture_s_map(folder: Path) -> str:
-    path = folder / "semantic_map.pb"
-    path.write_bytes(FIXTURE_S_MAP)
-    return str(path)
 
 
 def to_bytes(image: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:

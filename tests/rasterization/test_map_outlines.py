@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from l5kit.data.lane_lights import LaneLights
 from l5kit.errors import InvalidArgumentError
-from l5kit.rasterization.lane_lights import LaneLights
 from l5kit.rasterization.map_outlines import (
     CLOSED_LINE,
     CROSSWALK_COLOR,

@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array
+from l5kit.data.lane_lights import LaneLights
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.culling import touches_picture
-from l5kit.rasterization.lane_lights import LaneLights
 from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE
 
 FILLED: Final = 0
@@ -19,7 +19,7 @@ CLOSED_LINE: Final = 2
 """Kinds of shapes."""
 
 LINE_COLORS: Final = 4
-"""Colours of lane boundaries: that of lanes without a light, then those of :data:`.lane_lights.LIGHT_COLORS`."""
+"""Colours of lane boundaries: that of lanes without a light, then :data:`l5kit.data.lane_lights.LIGHT_COLORS`."""
 
 ROAD_COLOR: Final = 4
 CROSSWALK_COLOR: Final = 5

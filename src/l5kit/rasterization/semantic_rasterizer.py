@@ -8,13 +8,13 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, FloatArray, Int32Array, Int64Array, NumericArray, RecordArray, UInt8Array
+from l5kit.data.bounds_grid import BoundsGrid
+from l5kit.data.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.map_api import MapAPI
 from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.data.window_rows import WindowRows
 from l5kit.geometry.transform import transform_points
 from l5kit.rasterization.antialiased import draw_polyline_with, fill_polygons_with, mix_paint, scratch_size
-from l5kit.rasterization.bounds_grid import BoundsGrid
-from l5kit.rasterization.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.rasterization.log_windows import LogWindows
 from l5kit.rasterization.map_outlines import CLOSED_LINE, FILLED, MapOutlines
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter, to_uint8, write_planes

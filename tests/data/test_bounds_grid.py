@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from l5kit.rasterization.bounds_grid import BoundsGrid
+from l5kit.data.bounds_grid import BoundsGrid
 from l5kit.rasterization.semantic_rasterizer import indices_in_bounds
 
 

@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
+from fixture_s_map import WORLD_TO_ECEF
+from l5kit.data.lane_lights import LaneLights
 from l5kit.data.map_api import MapAPI
 from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.data.window_rows import WindowRows
-from l5kit.rasterization.lane_lights import LaneLights
-from raster_cases import WORLD_TO_ECEF
 
 
 def make_faces(*faces: tuple[str, float], dtype: object = TL_FACE_DTYPE) -> np.ndarray:
