@@ -39,6 +39,11 @@ def type_of(*boxes, centroid=(0.0, 0.0), yaw=0.0):
         pytest.param([(0, 0, 10, 5, 0)], SIDE, id="covered by the agent"),
         pytest.param([(0, 0, 1, 1, 0)], FRONT, id="agent inside"),
         pytest.param([(4.435, 0, 4, 1.8, 0)], FRONT, id="touching"),
+        pytest.param([(-4.5, 0, 4, 1.8, 0)], None, id="just behind"),
+        pytest.param([(0, 1.86, 4, 1.8, 0)], None, id="just left"),
+        pytest.param([(0, -1.86, 4, 1.8, 0)], None, id="just right"),
+        pytest.param([(1.9, 1.6, 4, 0, 3 * math.pi / 4)], None, id="a line past a corner"),
+        pytest.param([(1.9, 1.3, 4, 0, 3 * math.pi / 4)], FRONT, id="a line over a corner"),
         pytest.param([(0, 0, 6, 1, math.pi / 2)], SIDE, id="crossing"),
         pytest.param([(-4.3, 0, 4, 1.8, 0), (4.3, 0, 4, 1.8, 0)], REAR, id="the first decides"),
         pytest.param([(100, 0, 4, 1.8, 0), (4.3, 0, 4, 1.8, 0)], FRONT, id="far ones are passed over"),
@@ -50,6 +55,13 @@ def type_of(*boxes, centroid=(0.0, 0.0), yaw=0.0):
 )
 def test_known_collisions(boxes, expected):
     assert type_of(*boxes) == expected
+
+
+@pytest.mark.parametrize(("x", "y", "expected"), [(4, 0, FRONT), (-4, 0, REAR), (0, 2, SIDE), (0, -2, SIDE)])
+def test_a_side_that_lies_on_that_of_an_agent_is_touched_all_along(x, y, expected):
+    found = detect_collision(np.zeros(2), 0.0, np.array([4.0, 2.0]), make_agents((x, y, 4, 2, 0)))
+    assert found is not None
+    assert found[0] == expected
 
 
 def test_track_ids_keep_their_type_and_the_first_agent_in_range_decides():

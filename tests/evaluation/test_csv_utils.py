@@ -142,6 +142,14 @@ def test_e1_files_of_1_5_with_names_twice_are_read_by_position(path):
     np.testing.assert_array_equal(row["coords"], positions(12, 11, 2))
 
 
+def test_e1_names_twice_in_another_order_cannot_be_told_apart(path):
+    names = [f"coord_{axis}{mode}{step}" for mode in range(12) for step in range(11) for axis in "xy"]
+    header = ["track_id", "timestamp", *(f"conf_{mode}" for mode in range(12)), *names]
+    write_text(path, ",".join(header) + "\n")
+    with pytest.raises(InvalidArgumentError, match="names twice"):
+        read(read_pred_csv, path, max_modes=12)
+
+
 def test_e1_up_to_ten_modes_the_names_are_those_of_1_5(path):
     write_pred_csv(path, TIMES[:1], TRACKS[:1], positions(1, 10, 12, 2), np.full((1, 10), 0.1), 10)
     header = path.read_text().splitlines()[0].split(",")
@@ -282,6 +290,15 @@ def test_all_rows_that_cannot_be_read_are_listed_up_to_a_limit(path):
     write_text(path, "\n".join([header, *["1,2"] * (MAX_LISTED + 5)]))
     with pytest.raises(InvalidArgumentError, match=r"15 rows .*line 11: .*; and 5 more"):
         read(read_gt_csv, path)
+
+
+def test_no_row_is_handed_out_after_one_that_cannot_be_read(path):
+    header, first, second = GT_GOLDEN.split()
+    write_text(path, "\n".join([header, first, "1,2", second]))
+    rows = read_gt_csv(path)
+    assert next(rows)["track_id"] == "5"
+    with pytest.raises(InvalidArgumentError, match="line 3"):
+        next(rows)
 
 
 def test_another_number_of_modes_is_told(path):

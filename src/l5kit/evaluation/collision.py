@@ -127,6 +127,6 @@ def _lengths_inside(segments_m: Float64Array, agent: NumericArray) -> Float64Arr
         is_along = step[:, axis] == 0  # parallel to this pair of sides: all of it is between them, or nothing
         is_between = np.abs(start[:, axis]) <= half[axis]
         enters = np.where(is_along, np.where(is_between, enters, 1.0), np.maximum(enters, np.min(cuts, axis=1)))
-        leaves = np.where(is_along, np.where(is_between, leaves, 0.0), np.minimum(leaves, np.max(cuts, axis=1)))
+        leaves = np.where(is_along, leaves, np.minimum(leaves, np.max(cuts, axis=1)))
     lengths: Float64Array = np.clip(leaves - enters, 0.0, None) * np.linalg.norm(step, axis=1)
     return lengths

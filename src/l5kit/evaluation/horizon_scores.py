@@ -114,7 +114,7 @@ def _sums_up_to(num_steps: int, errors_m: torch.Tensor, is_known: torch.Tensor) 
     known = is_known[:, :num_steps]
     counts = known.sum(dim=1)
     averages_m = (errors_m[:, :, :num_steps].sum(dim=-1) / counts.clamp(min=1)[:, None]).amin(dim=1)
-    finals_m = errors_m[:, :, num_steps - 1].amin(dim=1)[known[:, -1]]
+    finals_m = errors_m[:, :, num_steps - 1].amin(dim=1)  # 0 where not known
     sums = (
         averages_m.sum(),
         (counts > 0).sum(),

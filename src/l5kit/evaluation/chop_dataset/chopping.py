@@ -19,7 +19,7 @@ from l5kit.data.stores import is_url, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.data.zarr_utils import _require_apart, zarr_scenes_chop
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
-from l5kit.errors import CorruptedDataError, InvalidArgumentError
+from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.csv_rows import listed
 from l5kit.evaluation.extract_ground_truth import export_zarr_to_csv
 from l5kit.evaluation.selection_parity import (
@@ -72,6 +72,7 @@ def create_chopped_dataset(
         FileExistsError: There is something at the place of the folder, and ``overwrite`` is False.
         InvalidArgumentError: A scene has too few frames, a number is not allowed, or what is to be replaced is no test
             set or holds the dataset.
+        CorruptedDataError: The records of the dataset do not belong together.
     """
     name = Path(path_of(zarr_path)).name
     folder = _folder_for(path_of(zarr_path), num_frames_to_copy) if output_folder is None else Path(output_folder)
@@ -87,7 +88,6 @@ def create_chopped_dataset(
     chopped_mask = _keep_rows(dataset, mask, ends, num_frames=num_frames_to_copy)
     with _complete_or_not_at_all(folder) as scratch:
         zarr_scenes_chop(path_of(zarr_path), str(scratch / name), num_frames_to_copy, verbose=verbose)
-        _require_as_many_rows(scratch / name, chopped_mask)
         np.savez_compressed(scratch / MASK_FILE, **mask_arrays(chopped_mask, Selection(0, min_frame_future)))
         with show_progress("True positions", visible=verbose) as progress:
             export_zarr_to_csv(
@@ -161,10 +161,11 @@ def _mark_test_agents(
     mask = np.zeros(len(dataset.agents), dtype=np.bool_)
     intervals = column_of(dataset.frames, "agent_index_interval", strict=True)
     for start, stop in intervals[last_frames].tolist():
-        mask[start:stop] = counts[start:stop, 1] >= min_frame_future
-        if min_frame_future == 0:  # a count of 0 stands for a rejected row as well
+        if min_frame_future > 0:
+            mask[start:stop] = counts[start:stop, 1] >= min_frame_future
+        else:  # a count of 0 stands for a rejected row as well
             labels = rows_of(dataset.agents, slice(start, stop), strict=True)["label_probabilities"]
-            mask[start:stop] &= _get_label_filter(labels, thresholds.probability)
+            mask[start:stop] = _get_label_filter(labels, thresholds.probability)
     return mask
 
 
@@ -174,15 +175,6 @@ def _keep_rows(dataset: ChunkedDataset, mask: BoolArray, last_frames: Int64Array
     starts, stops = intervals[last_frames - num_frames + 1, 0], intervals[last_frames, 1]
     parts = [mask[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
     return np.concatenate([np.zeros(0, np.bool_), *parts])
-
-
-def _require_as_many_rows(path: Path, mask: BoolArray) -> None:
-    num_agents = len(ChunkedDataset(str(path)).open(cached=False).agents)
-    if num_agents != len(mask):
-        raise CorruptedDataError(
-            f"the frames that are kept have {num_agents} agent rows, but lie in a range of {len(mask)}: the agents of "
-            "the source do not lie one after the other; run l5kit validate on it"
-        )
 
 
 @contextmanager
