@@ -144,6 +144,130 @@ class SamplingParams:
 
 
 @dataclass(frozen=True)
+class VectorSamplingParams:
+    """How a vector sample is cut out of a scene.
+
+    Attributes:
+        history_num_frames_ego: Past steps of the target that are kept, the current frame not counted.
+        history_num_frames_agents: Past steps of other agents that are kept.
+        future_num_frames: Future steps.
+        step_time_s: Time between two recorded frames.
+        history_step_size: Recorded frames per past step.
+        future_step_size: Recorded frames per future step.
+        filter_agents_threshold: Strict lower bound of the summed probability of the kept classes, for the target.
+        speed_from_history: Whether ``speed`` is that of the past step; else that of the future one, as in L5Kit 1.x.
+    """
+
+    history_num_frames_ego: int
+    history_num_frames_agents: int
+    future_num_frames: int
+    step_time_s: float
+    history_step_size: int
+    future_step_size: int
+    filter_agents_threshold: float
+    speed_from_history: bool = False
+
+    @property
+    def history_num_frames(self) -> int:
+        """Past steps in all arrays; what is not kept is zero."""
+        return max(self.history_num_frames_ego, self.history_num_frames_agents)
+
+    @classmethod
+    def from_cfg(cls, cfg: Mapping[str, Any]) -> "VectorSamplingParams":
+        """Read the keys of ``model_params`` and ``raster_params`` that the vector datasets need."""
+        model = Section.of(cfg, "model_params")
+        return cls(
+            history_num_frames_ego=model.integer("history_num_frames_ego", minimum=0),
+            history_num_frames_agents=model.integer("history_num_frames_agents", minimum=0),
+            future_num_frames=model.integer("future_num_frames", minimum=0),
+            step_time_s=model.number("step_time", above=0.0),
+            history_step_size=model.integer("history_step_size", minimum=1, default=1),
+            future_step_size=model.integer("future_step_size", minimum=1, default=1),
+            filter_agents_threshold=read_filter_agents_threshold(cfg),
+            speed_from_history=model.boolean("speed_from_history", default=False),
+        )
+
+
+@dataclass(frozen=True)
+class LaneParams:
+    """How much of the map is in a vector sample.
+
+    Attributes:
+        max_num_lanes: Lanes, closest first.
+        max_points_per_lane: Points of each boundary and midline, at least 2.
+        max_points_per_crosswalk: Vertices of each crosswalk.
+        max_retrieval_distance_m: How far around the target elements are looked for, and points are available.
+        max_num_crosswalks: Crosswalks, in the order of the map file.
+    """
+
+    max_num_lanes: int
+    max_points_per_lane: int
+    max_points_per_crosswalk: int
+    max_retrieval_distance_m: float
+    max_num_crosswalks: int
+
+    @classmethod
+    def from_section(cls, section: Section) -> "LaneParams":
+        """Read ``data_generation_params.lane_params``."""
+        return cls(
+            max_num_lanes=section.integer("max_num_lanes", minimum=0),
+            max_points_per_lane=section.integer("max_points_per_lane", minimum=2),
+            max_points_per_crosswalk=section.integer("max_points_per_crosswalk", minimum=0),
+            max_retrieval_distance_m=section.number("max_retrieval_distance_m", above=0.0),
+            max_num_crosswalks=section.integer("max_num_crosswalks", minimum=0),
+        )
+
+
+@dataclass(frozen=True)
+class VectorizerParams:
+    """What a vectorizer puts into a sample.
+
+    Attributes:
+        history_num_frames_ego: Past steps of the target, the current frame not counted.
+        history_num_frames_agents: Past steps of other agents that are kept.
+        future_num_frames: Future steps.
+        other_agents_num: Rows for other agents.
+        max_agents_distance_m: Strict upper bound of their distance from the target.
+        order_agents_by_distance: Whether they come closest first; else in the order of L5Kit 1.x.
+        filter_agents_threshold: Strict lower bound of the summed probability of the kept classes.
+        lanes: How much of the map.
+    """
+
+    history_num_frames_ego: int
+    history_num_frames_agents: int
+    future_num_frames: int
+    other_agents_num: int
+    max_agents_distance_m: float
+    order_agents_by_distance: bool
+    filter_agents_threshold: float
+    lanes: LaneParams
+
+    @property
+    def history_num_frames(self) -> int:
+        """Past steps in all arrays; what is not kept is zero."""
+        return max(self.history_num_frames_ego, self.history_num_frames_agents)
+
+    @classmethod
+    def from_cfg(cls, cfg: Mapping[str, Any]) -> "VectorizerParams":
+        """Read ``model_params``, ``data_generation_params`` and ``raster_params.filter_agents_threshold``.
+
+        The last one may be missing, as L5Kit 1.x did not read it here: it is 0.5 then.
+        """
+        model, generation = Section.of(cfg, "model_params"), Section.of(cfg, "data_generation_params")
+        raster = Section.of(cfg, "raster_params") if "raster_params" in cfg else Section("raster_params", {})
+        return cls(
+            history_num_frames_ego=model.integer("history_num_frames_ego", minimum=0),
+            history_num_frames_agents=model.integer("history_num_frames_agents", minimum=0),
+            future_num_frames=model.integer("future_num_frames", minimum=0),
+            other_agents_num=generation.integer("other_agents_num", minimum=0),
+            max_agents_distance_m=generation.number("max_agents_distance"),
+            order_agents_by_distance=generation.boolean("order_agents_by_distance", default=False),
+            filter_agents_threshold=raster.number("filter_agents_threshold", default=0.5),
+            lanes=LaneParams.from_section(generation.section("lane_params")),
+        )
+
+
+@dataclass(frozen=True)
 class MapKeys:
     """Where the semantic map and meta.json lie, relative to the data folder."""
 
@@ -180,10 +304,13 @@ __all__ = [
     "OUT_OF_BOUNDS_MODES",
     "SATELLITE_MAP_TYPES",
     "SEMANTIC_MAP_TYPES",
+    "LaneParams",
     "MapKeys",
     "RasterGeometry",
     "RasterizerParams",
     "SamplingParams",
+    "VectorSamplingParams",
+    "VectorizerParams",
     "read_disable_traffic_light_faces",
     "read_filter_agents_threshold",
 ]

@@ -34,6 +34,17 @@ class Section:
             raise ConfigError(f"{name}: expected a mapping of keys, got {cfg[name]!r}")
         return cls(name, cfg[name])
 
+    def section(self, key: str) -> "Section":
+        """Return a section within this one.
+
+        Raises:
+            ConfigError: There is no such section, or it is not a mapping.
+        """
+        values = self._get(key, "a mapping of keys", None)
+        if not isinstance(values, Mapping):
+            raise self._error(key, values, "a mapping of keys")
+        return Section(f"{self.name}.{key}", values)
+
     def integer(self, key: str, *, minimum: int, default: int | None = None) -> int:
         """Return a whole number of at least ``minimum``."""
         value = self._get(key, "a whole number", default)
@@ -42,12 +53,12 @@ class Section:
             raise self._error(key, value, f"a whole number of at least {minimum}")
         return number
 
-    def number(self, key: str, *, above: float | None = None) -> float:
+    def number(self, key: str, *, above: float | None = None, default: float | None = None) -> float:
         """Return a finite number, greater than ``above`` where that is given.
 
         The Python type is kept (an int stays an int): it is part of the name of a stored agents mask.
         """
-        value = self._get(key, "a number", None)
+        value = self._get(key, "a number", default)
         number = _as_number(value)
         if number is None or (above is not None and number <= above):
             raise self._error(key, value, "a finite number" + ("" if above is None else f" greater than {above:g}"))

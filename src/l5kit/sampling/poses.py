@@ -1,16 +1,13 @@
 """Positions, headings and extents of tracks over several frames, relative to poses."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float32Array, Float64Array
+from l5kit.geometry.relative_pose import angular_distance_float32, transform_xy
 from l5kit.sampling.tracks import TrackStates
-
-_PI = np.float32(np.pi)
-_TWO_PI = np.float32(2 * np.pi)
 
 
 @dataclass(frozen=True)
@@ -146,11 +143,11 @@ def _write_poses(
             if not is_there[i, frame]:
                 positions_m[i, j] = extents_m[i, j] = yaws_rad[i, j] = availabilities[i, j] = np.float32(0.0)
                 continue
+            x, y = transform_xy(agent_from_world[i], world_m[i, frame, 0], world_m[i, frame, 1])
+            positions_m[i, j, 0], positions_m[i, j, 1] = x, y
             for axis in range(2):
-                row = agent_from_world[i, axis]
-                positions_m[i, j, axis] = world_m[i, frame, 0] * row[0] + world_m[i, frame, 1] * row[1] + row[2]
                 extents_m[i, j, axis] = world_extents_m[i, frame, axis]
-            yaws_rad[i, j, 0] = _angular_distance(world_yaws_rad[i, frame], pose_yaws_rad[i])
+            yaws_rad[i, j, 0] = angular_distance_float32(world_yaws_rad[i, frame], pose_yaws_rad[i])
             availabilities[i, j] = np.float32(1.0)
 
 
@@ -214,9 +211,3 @@ def _write_trajectories(
         if past_velocities_mps.shape[1]:
             x, y = past_velocities_mps[i, 0]
             speeds_mps[i] = np.sqrt(x * x + y * y)
-
-
-@njit(nogil=True, cache=True)
-def _angular_distance(a: np.float32, b: np.float32) -> Any:
-    """Return :func:`l5kit.geometry.angle.angular_distance` of two float32 angles, computed in float32."""
-    return (a - b + _PI) % _TWO_PI - _PI

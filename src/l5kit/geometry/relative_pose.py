@@ -1,0 +1,26 @@
+"""Kernels for points and headings as seen from a pose."""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array
+
+_PI = np.float32(np.pi)
+_TWO_PI = np.float32(2 * np.pi)
+
+
+@njit(nogil=True, cache=True)
+def transform_xy(matrix: Float64Array, x: float, y: float) -> tuple[float, float]:
+    """Return a point of the plane transformed by a matrix (3, 3)."""
+    return (
+        x * matrix[0, 0] + y * matrix[0, 1] + matrix[0, 2],
+        x * matrix[1, 0] + y * matrix[1, 1] + matrix[1, 2],
+    )
+
+
+@njit(nogil=True, cache=True)
+def angular_distance_float32(a: np.float32, b: np.float32) -> Any:
+    """Return :func:`l5kit.geometry.angle.angular_distance` of two float32 angles, computed in float32."""
+    return (a - b + _PI) % _TWO_PI - _PI
