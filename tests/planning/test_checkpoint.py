@@ -1,0 +1,374 @@
+"""Weights on disk: round trips, the files of 1.5, and explanations of what does not fit."""
+
+import io
+import json
+import os
+import pickle
+import sys
+import types
+import warnings
+import zipfile
+
+import pytest
+import torch
+from torch import nn
+
+from l5kit.errors import InvalidArgumentError
+from l5kit.planning import checkpoint_files
+from l5kit.planning.checkpoint import (
+    CheckpointMismatchError,
+    export_torchscript,
+    load_checkpoint,
+    read_checkpoint,
+    save_checkpoint,
+)
+from l5kit.planning.checkpoint_files import CheckpointError
+from l5kit.planning.rasterized import backbones
+from l5kit.planning.rasterized.model import RasterizedPlanningModel
+from l5kit.planning.vectorized.open_loop_model import VectorizedModel
+from model_cases import vector_batch
+
+CONFIG = {"format_version": 4, "model_params": {"future_num_frames": 4, "name": "grün"}, "list": [1.5, None, True]}
+
+
+def small(num_channels=2, num_targets=6):
+    torch.manual_seed(num_channels)
+    return RasterizedPlanningModel("simple_cnn", num_channels, num_targets, [1.0, 1.0, 1.0], None, False)
+
+
+def other():
+    """A small model with other weights than those of :func:`small`."""
+    model = small()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(0.5)
+    return model
+
+
+def assert_equal_weights(ours, theirs):
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    for name, value in theirs.state_dict().items():
+        assert torch.equal(ours.state_dict()[name], value), name
+
+
+def script(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.jit.script(model)
+
+
+def save_script(model, path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        script(model).save(str(path))
+
+
+class Unwritable:
+    """Runs code when it is unpickled."""
+
+    def __reduce__(self):
+        return os.mkdir, ("made-by-a-pickle",)
+
+
+WRITERS = {
+    "safetensors": lambda model, path: save_checkpoint(path, model),
+    "state dict": lambda model, path: torch.save(model.state_dict(), path),
+    "legacy state dict": lambda model, path: torch.save(model.state_dict(), path, _use_new_zipfile_serialization=False),
+    "module": lambda model, path: torch.save(model, path),
+    "legacy module": lambda model, path: torch.save(model, path, _use_new_zipfile_serialization=False),
+    "TorchScript": save_script,
+    "training": lambda model, path: torch.save({"epoch": 3, "state_dict": model.state_dict()}, path),
+    "DataParallel": lambda model, path: torch.save(nn.DataParallel(model).state_dict(), path),
+    "Lightning": lambda model, path: torch.save(
+        {"state_dict": {f"model.{name}": value for name, value in model.state_dict().items()}}, path
+    ),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_weights_of_every_kind_of_file_are_loaded(writer, tmp_path):
+    theirs, ours = small(), other()
+    WRITERS[writer](theirs, tmp_path / "weights.pt")
+    mismatch = load_checkpoint(ours, tmp_path / "weights.pt", allow_pickle="module" in writer)
+    assert not mismatch
+    assert_equal_weights(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("writer", "kind"),
+    [
+        ("safetensors", "safetensors"),
+        ("state dict", "state dict"),
+        ("TorchScript", "TorchScript"),
+        ("module", "module"),
+    ],
+)
+def test_the_kind_of_a_file_is_known(writer, kind, tmp_path):
+    WRITERS[writer](small(), tmp_path / "weights")
+    found = read_checkpoint(tmp_path / "weights", allow_pickle=True)
+    assert found.kind == kind
+    names = {"safetensors", "module"}
+    wanted = "l5kit.planning.rasterized.model.RasterizedPlanningModel" if kind in names else None
+    assert found.model_class == wanted
+
+
+def test_the_configuration_comes_back(tmp_path):
+    save_checkpoint(tmp_path / "a.safetensors", small(), config=CONFIG)
+    found = read_checkpoint(tmp_path / "a.safetensors")
+    assert found.config == CONFIG
+    assert not found.load_into(other())
+
+
+def test_a_vector_model_predicts_the_same_after_a_round_trip(tmp_path):
+    arguments = (1, 3, 12, [1.0] * 3, None, 0.0, False, False, False)
+    theirs, ours = VectorizedModel(*arguments).eval(), VectorizedModel(*arguments).eval()
+    save_checkpoint(tmp_path / "a.safetensors", theirs)
+    load_checkpoint(ours, tmp_path / "a.safetensors")
+    assert torch.equal(ours(vector_batch())["positions"], theirs(vector_batch())["positions"])
+
+
+def test_a_configuration_that_json_cannot_hold_leaves_no_file(tmp_path):
+    with pytest.raises(InvalidArgumentError, match="JSON"):
+        save_checkpoint(tmp_path / "a.safetensors", small(), config={"model": small})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "a.safetensors"
+    save_checkpoint(path, small(), config={"run": 1})
+
+    def fail(tensors, filename, metadata):
+        filename.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr("l5kit.planning.checkpoint.save_file", fail)
+    with pytest.raises(OSError, match="disk full"):
+        save_checkpoint(path, other(), config={"run": 2})
+    assert list(tmp_path.iterdir()) == [path]
+    assert read_checkpoint(path).config == {"run": 1}
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        save_checkpoint(tmp_path / "no" / "a.safetensors", small())
+    with pytest.raises(FileNotFoundError, match="not a file"):
+        read_checkpoint(tmp_path / "no.pt")
+
+
+def test_weights_that_share_memory_or_are_strided_are_saved(tmp_path):
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    model[0].bias.data = torch.arange(6.0)[::2]
+    save_checkpoint(tmp_path / "a.safetensors", model)
+    weights = read_checkpoint(tmp_path / "a.safetensors").state_dict
+    assert torch.equal(weights["0.weight"], weights["1.weight"])
+    assert weights["0.bias"].tolist() == [0.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("wrap", [nn.DataParallel, torch.compile], ids=["DataParallel", "compiled"])
+def test_wrapped_models_are_saved_and_loaded_as_what_they_wrap(wrap, tmp_path):
+    theirs, ours = small(), other()
+    save_checkpoint(tmp_path / "a.safetensors", wrap(theirs))
+    assert set(read_checkpoint(tmp_path / "a.safetensors").state_dict) == set(theirs.state_dict())
+    load_checkpoint(wrap(ours), tmp_path / "a.safetensors")
+    assert_equal_weights(ours, theirs)
+
+
+def test_weights_of_a_compiled_model_are_loaded_by_their_own_names(tmp_path):
+    theirs, ours = small(), other()
+    torch.save(torch.compile(theirs).state_dict(), tmp_path / "a.pt")
+    load_checkpoint(ours, tmp_path / "a.pt")
+    assert_equal_weights(ours, theirs)
+
+
+# --- what does not fit ---
+
+
+def test_other_shapes_are_listed_and_nothing_is_loaded(tmp_path):
+    save_checkpoint(tmp_path / "a.safetensors", small(num_channels=5))
+    ours = other()
+    before = {name: value.clone() for name, value in ours.state_dict().items()}
+    with pytest.raises(CheckpointMismatchError) as found:
+        load_checkpoint(ours, tmp_path / "a.safetensors")
+    assert "other shape (1):\n  model.0.weight: (64, 5, 7, 7) in the file, (64, 2, 7, 7) in the model" in str(
+        found.value
+    )
+    assert "strict=False" in str(found.value)
+    assert all(torch.equal(before[name], value) for name, value in ours.state_dict().items())
+
+
+def test_a_mismatch_is_a_runtime_error_like_that_of_torch(tmp_path):
+    save_checkpoint(tmp_path / "a.safetensors", nn.Linear(2, 2))
+    with pytest.raises(RuntimeError, match="does not fit RasterizedPlanningModel"):
+        load_checkpoint(small(), tmp_path / "a.safetensors")
+
+
+def test_missing_and_unexpected_names_come_with_the_nearest(tmp_path):
+    weights = small().state_dict()
+    weights["model.9.weights"] = weights.pop("model.9.weight")
+    weights["zzzz"] = torch.zeros(1)
+    torch.save(weights, tmp_path / "a.pt")
+    with pytest.raises(CheckpointMismatchError) as found:
+        load_checkpoint(small(), tmp_path / "a.pt")
+    assert "missing in the file (1):\n  model.9.weight (nearest: model.9.weights)" in str(found.value)
+    assert "not in the model (2):\n  model.9.weights (nearest: model.9.weight)\n  zzzz\n" in str(found.value)
+
+
+def test_what_fits_is_loaded_when_not_strict(tmp_path):
+    theirs, ours = small(num_channels=5), other()
+    save_checkpoint(tmp_path / "a.safetensors", theirs)
+    mismatch = load_checkpoint(ours, tmp_path / "a.safetensors", strict=False)
+    assert bool(mismatch)
+    assert mismatch.reshaped == (("model.0.weight", (64, 5, 7, 7), (64, 2, 7, 7)),)
+    assert (mismatch.missing, mismatch.unexpected) == ((), ())
+    assert torch.equal(ours.model[9].weight, theirs.model[9].weight)
+    assert (ours.model[0].weight == 0.5).all()
+
+
+def test_long_lists_are_cut(tmp_path):
+    torch.save({f"weight{number}": torch.zeros(1) for number in range(25)}, tmp_path / "a.pt")
+    with pytest.raises(CheckpointMismatchError, match=r"not in the model \(25\):(\n  .*){10}\n  \.\.\. and 15 more"):
+        load_checkpoint(nn.Linear(1, 1), tmp_path / "a.pt")
+
+
+# --- files that are no checkpoints, and pickles ---
+
+
+def test_pickled_code_does_not_run_unless_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save({"state_dict": small().state_dict(), "hook": Unwritable()}, "a.pt")
+    with pytest.raises(CheckpointError, match=r"pass allow_pickle=True"):
+        read_checkpoint("a.pt")
+    assert not (tmp_path / "made-by-a-pickle").exists()
+    assert set(read_checkpoint("a.pt", allow_pickle=True).state_dict) == set(small().state_dict())
+    assert (tmp_path / "made-by-a-pickle").exists()
+
+
+def test_a_whole_module_needs_permission(tmp_path):
+    torch.save(small(), tmp_path / "a.pt")
+    with pytest.raises(CheckpointError, match=r"run any code.*allow_pickle=True"):
+        load_checkpoint(small(), tmp_path / "a.pt")
+
+
+def as_class_of(module, name, **contents):
+    return type(name, (nn.Module,), {"__module__": module, **contents})
+
+
+def test_modules_of_1_5_with_a_backbone_of_torchvision_are_read(tmp_path, monkeypatch):
+    """A pickle of 1.5 names classes of torchvision, which need not be installed, and may name others that are gone."""
+    torch.manual_seed(0)
+    theirs = RasterizedPlanningModel("resnet18", 3, 6, [1.0] * 3, nn.MSELoss(reduction="none"), False)
+    old = types.ModuleType("torchvision.models.resnet")
+    gone = types.ModuleType("l5kit.gone")
+    for name in ("ResNet", "BasicBlock"):
+        setattr(old, name, as_class_of(old.__name__, name))
+    gone.Part = as_class_of(gone.__name__, "Part")
+    for name, module in (
+        ("torchvision", types.ModuleType("torchvision")),
+        ("torchvision.models", types.ModuleType("torchvision.models")),
+        (old.__name__, old),
+        (gone.__name__, gone),
+    ):
+        monkeypatch.setitem(sys.modules, name, module)
+    stored = RasterizedPlanningModel("resnet18", 3, 6, [1.0] * 3, nn.MSELoss(reduction="none"), False)
+    stored.load_state_dict(theirs.state_dict())
+    stored.part = gone.Part()
+    stored.part.extra = nn.Parameter(torch.ones(2))
+    for module in stored.modules():
+        if isinstance(module, backbones.ResNet | backbones.BasicBlock):
+            module.__class__ = getattr(old, type(module).__name__)
+    torch.save(stored, tmp_path / "old.pt")
+    for name in ("torchvision", "torchvision.models", old.__name__, gone.__name__):
+        monkeypatch.setitem(sys.modules, name, None)
+    ours = RasterizedPlanningModel("resnet18", 3, 6, [1.0] * 3, None, False)
+    mismatch = load_checkpoint(ours, tmp_path / "old.pt", strict=False, allow_pickle=True)
+    assert mismatch.unexpected == ("part.extra",)
+    assert_equal_weights(ours, theirs)
+
+
+def test_classes_that_are_missing_elsewhere_are_an_error(tmp_path, monkeypatch):
+    gone = types.ModuleType("someones_code")
+    gone.Part = as_class_of("someones_code", "Part")
+    monkeypatch.setitem(sys.modules, "someones_code", gone)
+    torch.save(gone.Part(), tmp_path / "a.pt")
+    monkeypatch.setitem(sys.modules, "someones_code", None)
+    with pytest.raises(ImportError, match="someones_code"):
+        read_checkpoint(tmp_path / "a.pt", allow_pickle=True)
+
+
+def zip_without_weights():
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a/constants.pkl", b"")
+    return file.getvalue()
+
+
+def header(text):
+    return len(text).to_bytes(8, "little") + text.encode()
+
+
+BROKEN = {
+    "empty": (b"", "cannot be read as a checkpoint"),
+    "text": (b"weights: none", "no plain state dict|cannot be read"),
+    "cut safetensors": (header('{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'), "starts like a safetensors"),
+    "broken archive": (zip_without_weights(), "broken TorchScript archive"),
+    "number": (pickle.dumps(3), "no plain state dict|holds a int|cannot be read"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_is_no_checkpoint_is_a_clear_error(case, tmp_path):
+    content, message = BROKEN[case]
+    (tmp_path / "a.pt").write_bytes(content)
+    with pytest.raises(CheckpointError, match=message) as found:
+        read_checkpoint(tmp_path / "a.pt")
+    assert "a.pt" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param({"epoch": 3, "loss": 0.1}, "holds a dict without weights; it has epoch, loss", id="no weights"),
+        pytest.param(torch.zeros(3), "holds a Tensor", id="a tensor"),
+        pytest.param({"state_dict": {}}, "without weights; it has nothing", id="empty"),
+    ],
+)
+def test_files_of_torch_that_hold_no_weights(content, message, tmp_path):
+    torch.save(content, tmp_path / "a.pt")
+    with pytest.raises(CheckpointError, match=message):
+        read_checkpoint(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize(("config", "message"), [("{", "no JSON"), ("[1]", "a list, not")])
+def test_a_configuration_that_is_none(config, message, tmp_path):
+    with pytest.raises(CheckpointError, match=message):
+        checkpoint_files.config_of({checkpoint_files.CONFIG_KEY: config}, tmp_path / "a")
+
+
+def test_safetensors_of_others_have_an_empty_configuration(tmp_path):
+    text = json.dumps({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}})
+    (tmp_path / "a").write_bytes(header(text) + b"\0\0\x80?")
+    found = read_checkpoint(tmp_path / "a")
+    assert (found.config, found.model_class, found.state_dict["a"].tolist()) == ({}, None, [1.0])
+
+
+# --- TorchScript ---
+
+
+def test_n6_torchscript_is_written_and_read_without_warnings(tmp_path):
+    theirs, ours = small().eval(), other()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        export_torchscript(tmp_path / "a.pt", theirs)
+        load_checkpoint(ours, tmp_path / "a.pt")
+    assert_equal_weights(ours, theirs)
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.pt"]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated:DeprecationWarning")
+def test_an_exported_model_runs_without_its_class(tmp_path):
+    model, batch = VectorizedModel(1, 3, 12, [1.0] * 3, None, 0.0, False, False, True).eval(), vector_batch()
+    export_torchscript(tmp_path / "a.pt", model)
+    loaded = torch.jit.load(tmp_path / "a.pt")
+    torch.testing.assert_close(loaded(batch)["positions"], model(batch)["positions"])
+    assert not loaded.training
