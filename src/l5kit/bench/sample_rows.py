@@ -15,7 +15,6 @@ UNIT = "samples"
 
 SINGLE_SCENE_KEY = "agent-semantic"
 _ONE_THREAD_KEY = "loader-1"
-_MIN_LOADED_BATCHES = 8
 
 
 def sample_rows() -> tuple[Row, ...]:
@@ -91,7 +90,7 @@ def _prepare_loader(place: Workplace, threads: int) -> PreparedRow:
 
     samples, batch_size = place.samples_of(AGENT_SEMANTIC), place.amounts.batch_size
     indices = place.indices_of(samples)
-    repeats = -(-_MIN_LOADED_BATCHES * batch_size // len(indices))
+    repeats = -(-place.amounts.num_loaded_batches * batch_size // len(indices))
     subset = Subset(samples, np.tile(indices, repeats).tolist())
     batches = loader(subset, batch_size=batch_size, threads=threads)
 

@@ -34,6 +34,7 @@ class Amounts:
     Attributes:
         num_samples: Samples drawn, at most.
         batch_size: Samples of a batch.
+        num_loaded_batches: Batches that a loader makes, at least; filling and emptying its threads must not count.
         num_frames: Frames read at random.
         num_mask_repeats: Times that the agents mask is computed.
         num_copies: Copies of the dataset that are joined to a large one, at most.
@@ -44,6 +45,7 @@ class Amounts:
 
     num_samples: int = 200
     batch_size: int = 32
+    num_loaded_batches: int = 96
     num_frames: int = 500
     num_mask_repeats: int = 10
     num_copies: int = 200
@@ -55,6 +57,7 @@ class Amounts:
 QUICK = Amounts(
     num_samples=8,
     batch_size=4,
+    num_loaded_batches=4,
     num_frames=20,
     num_mask_repeats=1,
     num_copies=3,

@@ -10,7 +10,6 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import least_squares
 
 from l5kit._types import Float64Array
 from l5kit.errors import InvalidArgumentError
@@ -75,6 +74,8 @@ def fit_ackerman_model_exact(
     Raises:
         InvalidArgumentError: An array does not fit N, N is 0, a value is not finite, or bounds do not enclose 0.
     """
+    from scipy.optimize import least_squares  # here, as it takes longer to load than everything else that samples need
+
     _check_bounds("acc", min_acc, max_acc)
     _check_bounds("steer", min_steer, max_steer)
     num_steps = _count_steps(gx)
