@@ -67,6 +67,7 @@ def test_s4_queries_that_are_all_invalid_stay_finite():
     seen = model(polylines, queries, invalid, tgt_invalid, types)
     seen.sum().backward()
     assert torch.isfinite(seen).all()
+    torch.testing.assert_close(seen[0], model(polylines, queries, invalid, None, types)[0])
     assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
 
 
