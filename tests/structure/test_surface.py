@@ -19,9 +19,7 @@ SIGNATURES = json.loads((HERE / "signatures.json").read_text("utf-8"))["signatur
 PENDING_MODULES = (
     "l5kit.cle",
     "l5kit.environment",
-    "l5kit.sampling.agent_sampling_vectorized",
     "l5kit.simulation",
-    "l5kit.vectorization",
     "l5kit.visualization.visualizer",
 )
 PENDING_NAMES = {

@@ -28,9 +28,9 @@ def order_in_set(ids: NumericArray) -> Int64Array:
             table = _grown(table, ids, num_used * 2 if num_used > _MANY else num_used * 4)
     order = np.empty(len(ids), np.int64)
     end = 0
-    for row in table:
-        if row >= 0:
-            order[end] = row
+    for entry in table:
+        if entry >= 0:
+            order[end] = entry
             end += 1
     return order
 
@@ -42,9 +42,9 @@ def _grown(table: Int64Array, ids: NumericArray, num_wanted: int) -> Int64Array:
     while size <= num_wanted:
         size *= 2
     larger = np.full(size, -1, np.int64)
-    for row in table:
-        if row >= 0:
-            _insert(larger, ids, row)
+    for entry in table:
+        if entry >= 0:
+            _insert(larger, ids, entry)
     return larger
 
 

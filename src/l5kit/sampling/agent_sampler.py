@@ -20,15 +20,13 @@ from l5kit.sampling.context import Contexts, ContextSteps, CurrentFrames, cut_co
 from l5kit.sampling.poses import StepTimes
 from l5kit.sampling.sample_columns import (
     Targets,
-    find_agents,
-    find_av,
+    find_targets,
+    ids_of_one_track,
     log_windows,
     perturb_contexts,
     sample_columns,
     sample_of,
-    track_not_found,
 )
-from l5kit.sampling.tracks import as_track_ids
 
 NewImages = Callable[[tuple[int, ...], DTypeLike], NumericArray]
 
@@ -55,7 +53,7 @@ class AgentSampler:
         """Return one sample; arguments, result and errors as in :func:`l5kit.sampling.generate_agent_sample`."""
         tl_faces = np.empty(0, dtype=TL_FACE_DTYPE) if tl_faces is None else tl_faces
         contexts = cut_contexts(CurrentFrames.of_scene(frames, state_index), agents, tl_faces, self.steps)
-        track_ids = self._as_track_ids(contexts, selected_track_id)
+        track_ids = ids_of_one_track(contexts, selected_track_id, self.params.filter_agents_threshold)
         if self.makes_batches:
             sample = sample_of(self.make_columns(contexts, track_ids), 0)
             if "image" in sample:
@@ -83,8 +81,8 @@ class AgentSampler:
 
     @cached_property
     def _times(self) -> StepTimes:
-        step_time_s = self.params.step_time_s
-        return StepTimes(step_time_s * self.params.history_step_size, step_time_s * self.params.future_step_size)
+        params = self.params
+        return StepTimes.of_steps(params.step_time_s, params.history_step_size, params.future_step_size)
 
     def make_columns(
         self, contexts: Contexts, track_ids: NumericArray | None, new_images: NewImages | None = None
@@ -106,20 +104,9 @@ class AgentSampler:
         images = {} if self.rasterizer is None else {"image": self._draw(contexts, targets, new_images)}
         return images | self._columns(contexts, targets)
 
-    def _as_track_ids(self, contexts: Contexts, track_id: int | None) -> NumericArray | None:
-        """Return one track in the type of the agents' field; None for the AV."""
-        if track_id is None:
-            return None
-        track_ids = as_track_ids(contexts.agents.dtype, track_id)
-        if track_ids is None:
-            raise track_not_found(track_id, -1, self.params.filter_agents_threshold)
-        return track_ids
-
     def _perturb_and_find(self, contexts: Contexts, track_ids: NumericArray | None) -> Targets:
         perturb_contexts(contexts, self.perturbation)
-        if track_ids is None:
-            return find_av(contexts)
-        return find_agents(contexts, track_ids, self.params.filter_agents_threshold)
+        return find_targets(contexts, track_ids, self.params.filter_agents_threshold)
 
     def _columns(self, contexts: Contexts, targets: Targets) -> dict[str, NumericArray]:
         return sample_columns(contexts, targets, render_context=self.render_context, times=self._times)

@@ -94,11 +94,11 @@ def compute_agent_velocity(
     Raises:
         InvalidArgumentError: ``step_time`` is not positive, or a number of frames is negative.
     """
-    step_time_s = _checked_step_time(step_time)
+    step_time_s = checked_step_time(step_time)
     return _history_velocities(history_positions_m, step_time_s), _future_velocities(future_positions_m, step_time_s)
 
 
-def _checked_step_time(step_time: float) -> float:
+def checked_step_time(step_time: float) -> float:
     """Return a positive time as a Python float, beside which float32 arrays stay float32."""
     if not step_time > _SHORTEST_STEP_TIME_S:
         raise InvalidArgumentError(f"step_time must be a positive number of seconds, got {step_time}")
@@ -208,9 +208,9 @@ def generate_agent_sample(
         InvalidArgumentError: ``step_time`` is not positive, or a number of frames is negative.
     """
     params = SamplingParams(
-        history_num_frames=_as_count("history_num_frames", history_num_frames),
-        future_num_frames=_as_count("future_num_frames", future_num_frames),
-        step_time_s=_checked_step_time(step_time),
+        history_num_frames=as_count("history_num_frames", history_num_frames),
+        future_num_frames=as_count("future_num_frames", future_num_frames),
+        step_time_s=checked_step_time(step_time),
         history_step_size=history_step_size,
         future_step_size=future_step_size,
         filter_agents_threshold=filter_agents_threshold,
@@ -219,7 +219,7 @@ def generate_agent_sample(
     return sampler(state_index, frames, agents, tl_faces, selected_track_id)
 
 
-def _as_count(argument: str, value: int) -> int:
+def as_count(argument: str, value: int) -> int:
     """Return a number of frames as a Python int: small NumPy integers would overflow in what follows."""
     count = operator.index(value)
     if count < 0:

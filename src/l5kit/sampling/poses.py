@@ -62,6 +62,11 @@ class StepTimes:
     past_s: float
     future_s: float
 
+    @classmethod
+    def of_steps(cls, step_time_s: float, history_step_size: int, future_step_size: int) -> "StepTimes":
+        """Return the times between frames that lie so many recorded frames apart."""
+        return cls(step_time_s * history_step_size, step_time_s * future_step_size)
+
 
 @dataclass(frozen=True)
 class Trajectories:

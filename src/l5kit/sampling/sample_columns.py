@@ -1,6 +1,7 @@
 """Everything of a batch of samples but where they come from, one array for each key."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from l5kit.rasterization.log_windows import LogWindows
 from l5kit.rasterization.rasterizer import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.context import Contexts
-from l5kit.sampling.poses import StepTimes, Viewpoints, trajectories
-from l5kit.sampling.tracks import TrackStates, av_yaws, find_rows, trace_av, trace_tracks
+from l5kit.sampling.poses import StepTimes, Trajectories, Viewpoints, trajectories
+from l5kit.sampling.tracks import TrackStates, as_track_ids, av_yaws, find_rows, trace_av, trace_tracks
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,16 @@ class Targets:
     centroids_m: Float64Array
     yaws_rad: Float64Array
     extents_m: FloatArray
+
+    @cached_property
+    def world_from_agent(self) -> Float64Array:
+        """Their poses, (B, 3, 3)."""
+        return compute_agent_poses(self.centroids_m, self.yaws_rad)
+
+    @cached_property
+    def viewpoints(self) -> Viewpoints:
+        """Their frames, which all that is in a sample is relative to."""
+        return Viewpoints(np.linalg.inv(self.world_from_agent).astype(np.float64, copy=False), self.yaws_rad)
 
     @property
     def drawn_yaws_rad(self) -> FloatArray:
@@ -62,6 +73,11 @@ def perturb_contexts(contexts: Contexts, perturbation: Perturbation | None) -> N
                 f"frames; it must return as many as it gets, {len(history)} and {len(future)}"
             )
         history[:], future[:] = moved_history, moved_future
+
+
+def find_targets(contexts: Contexts, track_ids: NumericArray | None, filter_agents_threshold: float) -> Targets:
+    """Return the AV, or one agent of each context, as targets; see :func:`find_agents`."""
+    return find_av(contexts) if track_ids is None else find_agents(contexts, track_ids, filter_agents_threshold)
 
 
 def find_av(contexts: Contexts) -> Targets:
@@ -94,6 +110,20 @@ def find_agents(contexts: Contexts, track_ids: NumericArray, filter_agents_thres
         records["yaw"].astype(np.float64),
         records["extent"].copy(),
     )
+
+
+def ids_of_one_track(contexts: Contexts, track_id: int | None, filter_agents_threshold: float) -> NumericArray | None:
+    """Return one track in the type of the agents' field, (1,); None for the AV.
+
+    Raises:
+        TrackNotFoundError: No row can hold it.
+    """
+    if track_id is None:
+        return None
+    track_ids = as_track_ids(contexts.agents.dtype, track_id)
+    if track_ids is None:
+        raise track_not_found(track_id, -1, filter_agents_threshold)
+    return track_ids
 
 
 def track_not_found(track_id: int, row: int, filter_agents_threshold: float) -> TrackNotFoundError:
@@ -134,13 +164,9 @@ def sample_columns(
     Returns:
         Arrays (B, ...); see :func:`l5kit.sampling.generate_agent_sample`.
     """
-    world_from_agent = compute_agent_poses(targets.centroids_m, targets.yaws_rad)
-    agent_from_world: Float64Array = np.linalg.inv(world_from_agent).astype(np.float64, copy=False)
-    raster_from_world = render_context.raster_from_local @ agent_from_world
-    states = _trace(contexts, targets)
-    viewpoints = Viewpoints(agent_from_world, targets.yaws_rad)
-    num_history = contexts.history_frames.shape[1]
-    found = trajectories(states, num_history, viewpoints, times)
+    world_from_agent, viewpoints = targets.world_from_agent, targets.viewpoints
+    raster_from_world = render_context.raster_from_local @ viewpoints.agent_from_world
+    found = trace_targets(contexts, targets, times)
     past, future = found.past, found.future
     columns: dict[str, Any] = {
         "target_positions": future.positions_m,
@@ -156,13 +182,13 @@ def sample_columns(
         "world_to_image": raster_from_world,
         "raster_from_world": raster_from_world,
         "raster_from_agent": raster_from_world @ world_from_agent,
-        "agent_from_world": agent_from_world,
+        "agent_from_world": viewpoints.agent_from_world,
         "world_from_agent": world_from_agent,
         "centroid": targets.centroids_m,
         "yaw": targets.yaws_rad,
         "extent": targets.extents_m,
     }
-    if num_history > 1:
+    if contexts.history_frames.shape[1] > 1:
         columns["curr_speed"] = found.speeds_mps
     return columns
 
@@ -170,13 +196,14 @@ def sample_columns(
 def sample_of(columns: dict[str, Any], index: int) -> dict[str, Any]:
     """Return one sample of a batch: views of its arrays, the heading as a float."""
     sample = {key: column[index] for key, column in columns.items()}
-    sample["world_to_image"] = sample["raster_from_world"]
+    if "raster_from_world" in sample:
+        sample["world_to_image"] = sample["raster_from_world"]
     sample["yaw"] = float(sample["yaw"])
     return sample
 
 
-def _trace(contexts: Contexts, targets: Targets) -> TrackStates:
-    """Return where the targets are in the frames of the past and, behind them, of the future."""
+def trace_targets(contexts: Contexts, targets: Targets, times: StepTimes) -> Trajectories:
+    """Return where the targets were and will be, as seen from where they are."""
     num_history = contexts.history_frames.shape[1]
     states = TrackStates.empty(len(contexts), num_history + contexts.future_frames.shape[1])
     if targets.track_ids is None:
@@ -184,4 +211,4 @@ def _trace(contexts: Contexts, targets: Targets) -> TrackStates:
         trace_av(contexts.future_frames, contexts.num_future, states, num_history)
     else:
         trace_tracks(contexts.agents, targets.track_ids, states)
-    return states
+    return trajectories(states, num_history, targets.viewpoints, times)

@@ -1,0 +1,261 @@
+"""The lanes and crosswalks around targets as polylines with a fixed number of points."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray
+from l5kit.configs.parameters import LaneParams
+from l5kit.data.bounds_grid import BoundsGrid
+from l5kit.data.lane_lights import LaneLights
+from l5kit.data.map_api import MapAPI
+from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.relative_pose import transform_xy
+from l5kit.vectorization.vector_windows import VectorWindows
+
+_NO_LIGHT = 4
+"""State of a lane without a traffic light; 0 stands for a light without an active face, then come their colours."""
+
+
+@dataclass(frozen=True)
+class VectorMap:
+    """The N lanes and M crosswalks of a map, resampled once, and where they are found.
+
+    Attributes:
+        params: How much of the map is in a sample.
+        grid: Finds lanes, rows below N, and crosswalks, the rows behind them.
+        lights: Finds the lanes that active faces control.
+        has_light: Whether a traffic light controls the lane, (N,).
+        midlines_m: World x and y, (N, P, 2).
+        boundaries_m: Left and right boundary, (N, 2, P, 2).
+        crosswalks_m: Vertices of all crosswalks, (V, 2).
+        crosswalk_starts: First vertex of each crosswalk and the end of the last one, (M + 1,).
+    """
+
+    params: LaneParams
+    grid: BoundsGrid
+    lights: LaneLights
+    has_light: BoolArray
+    midlines_m: Float64Array
+    boundaries_m: Float64Array
+    crosswalks_m: Float64Array
+    crosswalk_starts: Int64Array
+
+    def __post_init__(self) -> None:
+        num_lanes, num_points = self.midlines_m.shape[:2]
+        if self.has_light.shape != (num_lanes,) or self.boundaries_m.shape != (num_lanes, 2, num_points, 2):
+            raise InvalidArgumentError(
+                f"shapes do not fit: has_light {self.has_light.shape}, midlines_m {self.midlines_m.shape}, "
+                f"boundaries_m {self.boundaries_m.shape}"
+            )
+        for array in (self.has_light, self.midlines_m, self.boundaries_m, self.crosswalks_m, self.crosswalk_starts):
+            array.setflags(write=False)
+
+    @classmethod
+    def build(cls, map_api: MapAPI, params: LaneParams) -> "VectorMap":
+        """Return the polylines of a map."""
+        lines, bounds = map_api.lane_lines(params.max_points_per_lane), map_api.bounds_info
+        polygons = map_api.crosswalk_polygons
+        bounds_m = np.concatenate([bounds["lanes"]["bounds"], bounds["crosswalks"]["bounds"]])
+        return cls(
+            params,
+            BoundsGrid.build(bounds_m, params.max_retrieval_distance_m),
+            LaneLights.from_map(map_api),
+            _lanes_with_light(map_api),
+            np.ascontiguousarray(lines.xyz_midlane[..., :2]),
+            np.stack([lines.xyz_left[..., :2], lines.xyz_right[..., :2]], axis=1),
+            np.concatenate([np.empty((0, 2)), *(polygon[:, :2] for polygon in polygons)]),
+            np.cumsum([0, *map(len, polygons)], dtype=np.int64),
+        )
+
+    def columns(self, windows: VectorWindows) -> dict[str, NumericArray]:
+        """Return the map around the targets of B windows, one array (B, ...) for each key of a sample."""
+        rows, row_starts = self.grid.find_near(windows.centroids_m)
+        return self._lane_columns(windows, rows, row_starts) | self._crosswalk_columns(windows, rows, row_starts)
+
+    def _lane_columns(
+        self, windows: VectorWindows, rows: Int64Array, row_starts: Int64Array
+    ) -> dict[str, NumericArray]:
+        num_windows, num_lanes, num_points = len(windows), self.params.max_num_lanes, self.midlines_m.shape[1]
+        boundaries_m = np.zeros((num_windows, num_lanes, 2, num_points, 3), np.float32)
+        midlines_m = np.zeros((num_windows, num_lanes, num_points, 3), np.float32)
+        boundary_availabilities = np.zeros(boundaries_m.shape[:-1], np.bool_)
+        midline_availabilities = np.zeros(midlines_m.shape[:-1], np.bool_)
+        _write_lanes(
+            rows,
+            row_starts,
+            windows.centroids_m,
+            windows.agent_from_world,
+            np.float32(self.params.max_retrieval_distance_m),
+            (self.midlines_m, self.boundaries_m, self.has_light),
+            self.lights.find_active(windows.tl_faces),
+            (self.lights.ranks, self.lights.lane_starts, self.lights.lane_rows),
+            (boundaries_m, midlines_m),
+            (boundary_availabilities, midline_availabilities),
+        )
+        return {
+            "lanes": boundaries_m.reshape(num_windows, 2 * num_lanes, num_points, 3),
+            "lanes_availabilities": boundary_availabilities.reshape(num_windows, 2 * num_lanes, num_points),
+            "lanes_mid": midlines_m,
+            "lanes_mid_availabilities": midline_availabilities,
+        }
+
+    def _crosswalk_columns(
+        self, windows: VectorWindows, rows: Int64Array, row_starts: Int64Array
+    ) -> dict[str, NumericArray]:
+        shape = len(windows), self.params.max_num_crosswalks, self.params.max_points_per_crosswalk
+        crosswalks_m, availabilities = np.zeros((*shape, 3), np.float32), np.zeros(shape, np.bool_)
+        _write_crosswalks(
+            rows,
+            row_starts,
+            len(self.midlines_m),
+            windows.agent_from_world,
+            self.crosswalks_m,
+            self.crosswalk_starts,
+            crosswalks_m,
+            availabilities,
+        )
+        return {"crosswalks": crosswalks_m, "crosswalks_availabilities": availabilities}
+
+
+def _lanes_with_light(map_api: MapAPI) -> BoolArray:
+    """Return which lanes list a traffic light, (N,); a face alone is none."""
+    has_light = np.zeros(len(map_api.bounds_info["lanes"]["ids"]), np.bool_)
+    for control_id, lanes in map_api.lanes_by_control.items():
+        if control_id in map_api.ids_to_el and map_api.is_traffic_light(control_id):
+            has_light[lanes] = True
+    return has_light
+
+
+@njit(nogil=True, cache=True)
+def _write_lanes(
+    rows: Int64Array,
+    row_starts: Int64Array,
+    centroids_m: Float64Array,
+    agent_from_world: Float64Array,
+    radius_m: np.float32,
+    lanes: tuple[Float64Array, Float64Array, BoolArray],
+    active: tuple[Int64Array, Int64Array],
+    lights: tuple[Int64Array, Int64Array, Int64Array],
+    polylines_m: tuple[Float32Array, Float32Array],
+    availabilities: tuple[BoolArray, BoolArray],
+) -> None:
+    """Write the lanes nearest to each target with the states of their lights.
+
+    The tuples hold fields of :class:`VectorMap`, what :meth:`LaneLights.find_active` returns, fields of
+    :class:`LaneLights`, and the arrays for boundaries and midlines.
+    """
+    midlines_m, boundaries_m, has_light = lanes
+    faces, face_starts = active
+    states = np.zeros(len(midlines_m), np.int64)
+    nearest = np.empty(polylines_m[1].shape[1], np.int64)
+    distances_m = np.empty(len(nearest), np.float64)
+    for window in range(len(centroids_m)):
+        found = rows[row_starts[window] : row_starts[window + 1]]
+        num_lanes = _find_nearest(found, midlines_m, centroids_m[window], nearest, distances_m)
+        window_faces = faces[face_starts[window] : face_starts[window + 1]]
+        _set_states(window_faces, lights, states, is_on=True)
+        for i in range(num_lanes):
+            lane = nearest[i]
+            state = states[lane] if has_light[lane] else _NO_LIGHT
+            for side in range(2):
+                _write_line(
+                    boundaries_m[lane, side],
+                    agent_from_world[window],
+                    (radius_m, np.float32(0)),
+                    polylines_m[0][window, i, side],
+                    availabilities[0][window, i, side],
+                )
+            _write_line(
+                midlines_m[lane],
+                agent_from_world[window],
+                (radius_m, np.float32(state)),
+                polylines_m[1][window, i],
+                availabilities[1][window, i],
+            )
+        _set_states(window_faces, lights, states, is_on=False)
+
+
+@njit(nogil=True, cache=True)
+def _find_nearest(
+    rows: Int64Array, midlines_m: Float64Array, centroid_m: Float64Array, nearest: Int64Array, distances_m: Float64Array
+) -> int:
+    """Write the lanes among ``rows`` whose midlines come closest to a point, closest first; return their number.
+
+    Those at the same distance keep their order.
+    """
+    num_nearest = 0
+    for row in rows:
+        if row >= len(midlines_m) or len(nearest) == 0:
+            break
+        squared_m = np.inf
+        for i in range(midlines_m.shape[1]):
+            x, y = midlines_m[row, i, 0] - centroid_m[0], midlines_m[row, i, 1] - centroid_m[1]
+            squared_m = min(squared_m, x * x + y * y)
+        distance_m = math.sqrt(squared_m)
+        if num_nearest == len(nearest):
+            if not distance_m < distances_m[num_nearest - 1]:
+                continue
+            num_nearest -= 1
+        i = num_nearest
+        while i > 0 and distance_m < distances_m[i - 1]:
+            nearest[i], distances_m[i] = nearest[i - 1], distances_m[i - 1]
+            i -= 1
+        nearest[i], distances_m[i] = row, distance_m
+        num_nearest += 1
+    return num_nearest
+
+
+@njit(nogil=True, cache=True)
+def _set_states(
+    faces: Int64Array, lights: tuple[Int64Array, Int64Array, Int64Array], states: Int64Array, is_on: bool
+) -> None:
+    """Write the highest rank of the faces to the states of their lanes, or take it away."""
+    ranks, lane_starts, lane_rows = lights
+    for face in faces:
+        for lane in lane_rows[lane_starts[face] : lane_starts[face + 1]]:
+            states[lane] = max(states[lane], ranks[face]) if is_on else 0
+
+
+@njit(nogil=True, cache=True)
+def _write_line(
+    line_m: Float64Array,
+    agent_from_world: Float64Array,
+    radius_and_value: tuple[np.float32, np.float32],
+    polyline_m: Float32Array,
+    availabilities: BoolArray,
+) -> None:
+    """Write a line (P, 2) with a third value in the target's frame; points beyond the radius are not available."""
+    radius_m, value = radius_and_value
+    for i in range(len(line_m)):
+        x, y = transform_xy(agent_from_world, line_m[i, 0], line_m[i, 1])
+        polyline_m[i, 0], polyline_m[i, 1], polyline_m[i, 2] = x, y, value
+        squared_m = polyline_m[i, 0] * polyline_m[i, 0] + polyline_m[i, 1] * polyline_m[i, 1]
+        availabilities[i] = np.sqrt(squared_m) < radius_m
+
+
+@njit(nogil=True, cache=True)
+def _write_crosswalks(
+    rows: Int64Array,
+    row_starts: Int64Array,
+    first_row: int,
+    agent_from_world: Float64Array,
+    vertices_m: Float64Array,
+    starts: Int64Array,
+    crosswalks_m: Float32Array,
+    availabilities: BoolArray,
+) -> None:
+    """Write the first crosswalks near each target, and the first vertices of each."""
+    for window in range(len(row_starts) - 1):
+        slot = 0
+        for row in rows[row_starts[window] : row_starts[window + 1]]:
+            if row < first_row or slot == crosswalks_m.shape[1]:
+                continue
+            first, end = starts[row - first_row], starts[row - first_row + 1]
+            for i in range(min(end - first, crosswalks_m.shape[2])):
+                x, y = transform_xy(agent_from_world[window], vertices_m[first + i, 0], vertices_m[first + i, 1])
+                crosswalks_m[window, slot, i, 0], crosswalks_m[window, slot, i, 1] = x, y
+                availabilities[window, slot, i] = True
+            slot += 1

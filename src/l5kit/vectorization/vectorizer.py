@@ -1,0 +1,218 @@
+"""Turns windows of a log and the map around them into polylines."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float32Array, FloatArray, NumericArray, RecordArray
+from l5kit.configs.parameters import VectorizerParams
+from l5kit.data.map_api import MapAPI
+from l5kit.data.records import AGENT_DTYPE, TL_FACE_DTYPE
+from l5kit.data.window_rows import WindowRows
+from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
+from l5kit.vectorization.other_agents import AgentChoice, AgentTracks, OtherAgents, write_other_agents
+from l5kit.vectorization.vector_map import VectorMap
+from l5kit.vectorization.vector_windows import VectorWindows
+
+
+class Vectorizer:
+    """Gives the agents, lanes and crosswalks around a target as arrays of fixed shapes, in the target's frame.
+
+    It makes batches; a single window is a batch of one. Several threads may use it at once.
+
+    Args:
+        cfg: Configuration with ``model_params`` and ``data_generation_params``.
+        mapAPI: The map.
+
+    Raises:
+        ConfigError: A key of the configuration is missing or of the wrong type.
+
+    Attributes:
+        mapAPI: The map.
+        other_agents_num: Rows for other agents, M; read at every call, as are the next four.
+        max_agents_distance: Strict upper bound of the distance of other agents, metres.
+        history_num_frames_agents: Past steps of other agents that are kept.
+        history_num_frames_max: Past steps h in all arrays.
+        future_num_frames: Future steps F.
+        filter_agents_threshold: Strict lower bound of the summed probability of the kept classes of other agents.
+        order_agents_by_distance: Whether other agents come closest first: those of the current frame, then those of
+            the past. Else in the order of L5Kit 1.5, that of a Python set of their ids.
+    """
+
+    def __init__(self, cfg: Mapping[str, Any], mapAPI: MapAPI) -> None:  # noqa: N803
+        params = VectorizerParams.from_cfg(cfg)
+        self.mapAPI = mapAPI
+        self.other_agents_num = params.other_agents_num
+        self.max_agents_distance = params.max_agents_distance_m
+        self.history_num_frames_agents = params.history_num_frames_agents
+        self.history_num_frames_max = params.history_num_frames
+        self.future_num_frames = params.future_num_frames
+        self.filter_agents_threshold = params.filter_agents_threshold
+        self.order_agents_by_distance = params.order_agents_by_distance
+        self._lane_params = params.lanes
+        self._map = VectorMap.build(mapAPI, params.lanes)
+
+    @cached_property
+    def _map(self) -> VectorMap:
+        """The polylines of the map; set by the constructor, built again after unpickling."""
+        return VectorMap.build(self.mapAPI, self._lane_params)
+
+    @property
+    def lane_cfg_params(self) -> Mapping[str, Any]:
+        """The keys of ``data_generation_params.lane_params``, read-only: a vectorizer keeps those it was built with."""
+        return MappingProxyType(asdict(self._lane_params))
+
+    @property
+    def vectorizes_windows(self) -> bool:
+        """Whether :meth:`vectorize_windows` gives what :meth:`vectorize` gives: a subclass overrides neither."""
+        own, cls = type(self), Vectorizer
+        return own.vectorize is cls.vectorize and own.vectorize_windows is cls.vectorize_windows
+
+    def vectorize(
+        self,
+        selected_track_id: int | None,
+        agent_centroid_m: FloatArray,
+        agent_yaw_rad: float,
+        agent_from_world: NumericArray,
+        history_frames: RecordArray,
+        history_agents: Sequence[RecordArray],
+        history_tl_faces: Sequence[RecordArray],
+        history_position_m: Float32Array,
+        history_yaws_rad: Float32Array,
+        history_availability: BoolArray,
+        future_frames: RecordArray,
+        future_agents: Sequence[RecordArray],
+    ) -> dict[str, NumericArray]:
+        """Return what is around the target of one window.
+
+        Args:
+            selected_track_id: The target; None for the AV.
+            agent_centroid_m: Its world position in the current frame, (2,).
+            agent_yaw_rad: Its world heading.
+            agent_from_world: Its frame, (3, 3).
+            history_frames: Frames, newest first, at most h + 1.
+            history_agents: The agents of each.
+            history_tl_faces: The traffic light faces of each; only those of the first are looked at.
+            history_position_m: The past of the target in its frame, (h + 1, 2).
+            history_yaws_rad: Its headings, (h + 1, 1).
+            history_availability: Where its past is known, (h + 1,).
+            future_frames: Frames, nearest first, at most F.
+            future_agents: The agents of each.
+
+        Returns:
+            One array for each key, as in :meth:`vectorize_windows` without the first axis.
+
+        Raises:
+            IndexError: There are more than h + 1 history frames or F future frames.
+        """
+        self._require_frames(len(history_frames), len(future_frames))
+        no_rows = np.empty(0, AGENT_DTYPE)
+        missing = [no_rows] * (self.history_num_frames_max + 1 - len(history_agents))
+        agents = WindowRows.from_frames([*history_agents, *missing, *future_agents], no_rows.dtype)
+        windows = VectorWindows(
+            agents=_read_only(agents),
+            num_history=self.history_num_frames_max + 1,
+            tl_faces=_read_only(WindowRows.from_frames(history_tl_faces[:1], np.dtype(TL_FACE_DTYPE))),
+            track_ids=None if selected_track_id is None else np.array([selected_track_id], dtype=np.uint64),
+            centroids_m=np.array([agent_centroid_m], dtype=np.float64),
+            yaws_rad=np.array([agent_yaw_rad], dtype=np.float64),
+            agent_from_world=np.array([agent_from_world], dtype=np.float64),
+            history_positions_m=np.asarray(history_position_m)[None],
+            history_yaws_rad=np.asarray(history_yaws_rad)[None],
+            history_availabilities=np.asarray(history_availability)[None],
+        )
+        return {key: column[0] for key, column in self.vectorize_windows(windows).items()}
+
+    def vectorize_windows(self, windows: VectorWindows) -> dict[str, NumericArray]:
+        """Return what is around the targets of B windows.
+
+        Returns:
+            ``all_other_agents_history_positions`` (B, M, h + 1, 2), ``..._yaws`` (B, M, h + 1, 1), ``..._extents``
+            (B, M, h + 1, 2), float32, and ``..._availability`` (B, M, h + 1), bool; ``all_other_agents_future_...``
+            likewise with F in place of h + 1; ``all_other_agents_types`` (label) and ``all_other_agents_track_ids``
+            (B, M) int64; ``agent_trajectory_polyline`` (B, h + 1, 3) float32, x, y and heading of the target, and
+            ``other_agents_polyline`` (B, M, h + 1, 3); ``lanes`` (B, 2 L, P, 3), left and right boundaries in turn,
+            ``lanes_mid`` (B, L, P, 3), whose third value is the state of the light (0 unknown, 1 green, 2 yellow, 3
+            red, 4 no light), and ``crosswalks`` (B, X, Q, 3), float32. Those that end in ``_polyline`` have
+            ``..._polyline_availability``, the last three ``..._availabilities``, bool. All is in metres and radians
+            in the frame of the target, and zero where nothing is.
+
+        Raises:
+            IndexError: There are more than h + 1 history frames or F future frames.
+        """
+        self._require_frames(windows.num_history, windows.num_future)
+        agents = self._find_agents(windows)
+        past, future = agents.past, agents.future
+        return {
+            **_track_columns("all_other_agents_history", past),
+            **_track_columns("all_other_agents_future", future),
+            "all_other_agents_types": agents.types,
+            "all_other_agents_track_ids": agents.track_ids,
+            "agent_trajectory_polyline": _polylines(windows.history_positions_m, windows.history_yaws_rad),
+            "agent_polyline_availability": windows.history_availabilities.astype(np.bool_),
+            "other_agents_polyline": _polylines(past.positions_m, past.yaws_rad),
+            "other_agents_polyline_availability": past.availabilities.copy(),
+            **self._map.columns(windows),
+        }
+
+    def _find_agents(self, windows: VectorWindows) -> OtherAgents:
+        if self.other_agents_num < 0:
+            raise InvalidArgumentError(f"other_agents_num must be 0 or more, got {self.other_agents_num}")
+        agents = OtherAgents.empty(
+            len(windows),
+            self.other_agents_num,
+            num_history=self.history_num_frames_max + 1,
+            num_future=self.future_num_frames,
+        )
+        choice = AgentChoice(
+            max_agents=self.other_agents_num,
+            max_distance_m=self.max_agents_distance,
+            threshold=self.filter_agents_threshold,
+            is_by_distance=self.order_agents_by_distance,
+        )
+        num_kept = min(self.history_num_frames_agents + 1, windows.num_history)
+        write_other_agents(windows, choice, agents, num_kept=num_kept)
+        return agents
+
+    def _require_frames(self, num_history: int, num_future: int) -> None:
+        if num_history > self.history_num_frames_max + 1 or num_future > self.future_num_frames:
+            raise IndexOutOfRangeError(
+                f"{num_history} history and {num_future} future frames do not fit into samples of "
+                f"{self.history_num_frames_max + 1} and {self.future_num_frames} frames; build the vectorizer from the "
+                "configuration of the samples"
+            )
+
+    def __copy__(self) -> Self:
+        """Return a vectorizer that shares the map."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the polylines out, which the receiving process can resample from the map."""
+        return {name: value for name, value in vars(self).items() if name != "_map"}
+
+
+def _track_columns(prefix: str, tracks: AgentTracks) -> dict[str, NumericArray]:
+    return {
+        f"{prefix}_positions": tracks.positions_m,
+        f"{prefix}_yaws": tracks.yaws_rad,
+        f"{prefix}_extents": tracks.extents_m,
+        f"{prefix}_availability": tracks.availabilities,
+    }
+
+
+def _polylines(positions_m: Float32Array, yaws_rad: Float32Array) -> Float32Array:
+    """Return x, y and heading, (..., 3)."""
+    return np.concatenate([positions_m, yaws_rad], axis=-1, dtype=np.float32)
+
+
+def _read_only(rows: WindowRows) -> WindowRows:
+    """Return rows in arrays of the kind that kernels are compiled for."""
+    for array in rows.arrays:
+        array.setflags(write=False)
+    return rows

@@ -1,0 +1,23 @@
+"""The vectorizer that a configuration describes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from l5kit.data.local_data_manager import DataManager
+from l5kit.data.map_api import MapAPI
+from l5kit.vectorization.vectorizer import Vectorizer
+
+
+def build_vectorizer(cfg: Mapping[str, Any], data_manager: DataManager) -> Vectorizer:
+    """Return a vectorizer over the map of a configuration.
+
+    Args:
+        cfg: Sections ``raster_params``, ``model_params`` and ``data_generation_params``.
+        data_manager: Finds the map and meta.json.
+
+    Raises:
+        ConfigError: A needed key, or a matrix of meta.json, is missing or of the wrong type.
+        FileNotFoundError: A file is missing.
+        TypeError: ``data_manager`` is something else, such as the path of a folder.
+    """
+    return Vectorizer(cfg, MapAPI.from_cfg(data_manager, cfg))
