@@ -75,7 +75,7 @@ def test_a_block_without_change_passes_its_input_on():
 
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path / "hub"))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     (tmp_path / "hub" / "checkpoints").mkdir(parents=True)
     return tmp_path / "hub" / "checkpoints"
 

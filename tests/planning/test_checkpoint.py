@@ -16,13 +16,13 @@ from torch import nn
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning import checkpoint_files
 from l5kit.planning.checkpoint import (
+    CheckpointError,
     CheckpointMismatchError,
     export_torchscript,
     load_checkpoint,
     read_checkpoint,
     save_checkpoint,
 )
-from l5kit.planning.checkpoint_files import CheckpointError
 from l5kit.planning.rasterized import backbones
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel

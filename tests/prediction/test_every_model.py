@@ -103,7 +103,7 @@ def test_eval_mode_gives_predictions(name):
 def test_a_few_steps_of_training_lower_the_loss(name):
     torch.manual_seed(0)
     model, batch = MAKERS[name](nn.L1Loss(reduction="none")), batch_for(name)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
     losses = []
     for _ in range(5):
         optimizer.zero_grad()
@@ -111,7 +111,7 @@ def test_a_few_steps_of_training_lower_the_loss(name):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    assert losses[-1] < losses[0]
+    assert min(losses[1:]) < 0.9 * losses[0]
 
 
 def test_p1_p2_the_batch_is_not_changed(name):

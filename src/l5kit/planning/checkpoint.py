@@ -19,6 +19,7 @@ from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.planning.checkpoint_files import (
     CONFIG_KEY,
     MODEL_KEY,
+    CheckpointError,
     config_of,
     is_safetensors,
     is_torchscript,
@@ -29,6 +30,7 @@ from l5kit.planning.checkpoint_files import (
 
 __all__ = [
     "Checkpoint",
+    "CheckpointError",
     "CheckpointMismatchError",
     "WeightMismatch",
     "export_torchscript",

@@ -64,32 +64,18 @@ def build_matrix(translation: torch.Tensor, angle: torch.Tensor) -> tuple[torch.
         raise InvalidArgumentError(
             f"translation has shape {translation.shape} and angle {angle.shape}; pass (..., 2) and (...)"
         )
-    x, y = translation[..., 0], translation[..., 1]
     cos, sin = torch.cos(angle), torch.sin(angle)
-    zero, one = torch.zeros_like(x), torch.ones_like(x)
-    matrix = _stack_rows(cos, -sin, x, sin, cos, y, zero, zero, one)
-    inverse = _stack_rows(cos, sin, -(cos * x + sin * y), -sin, cos, sin * x - cos * y, zero, zero, one)
-    return matrix.to(translation.dtype), inverse.to(translation.dtype)
+    rotation = torch.stack((torch.stack((cos, -sin), dim=-1), torch.stack((sin, cos), dim=-1)), dim=-2)
+    rotation = rotation.to(translation.dtype)
+    turned_back = (rotation * translation.unsqueeze(-1)).sum(dim=-2)  # the inverse rotation of the shift
+    return _homogeneous(rotation, translation), _homogeneous(rotation.transpose(-1, -2), -turned_back)
 
 
-def _stack_rows(
-    m00: torch.Tensor,
-    m01: torch.Tensor,
-    m02: torch.Tensor,
-    m10: torch.Tensor,
-    m11: torch.Tensor,
-    m12: torch.Tensor,
-    m20: torch.Tensor,
-    m21: torch.Tensor,
-    m22: torch.Tensor,
-) -> torch.Tensor:
-    """Return nine values of shape (...) as matrices of shape (..., 3, 3)."""
-    rows = (
-        torch.stack((m00, m01, m02), dim=-1),
-        torch.stack((m10, m11, m12), dim=-1),
-        torch.stack((m20, m21, m22), dim=-1),
-    )
-    return torch.stack(rows, dim=-2)
+def _homogeneous(rotation: torch.Tensor, translation: torch.Tensor) -> torch.Tensor:
+    """Return matrices (..., 3, 3) of rotations (..., 2, 2) and shifts (..., 2)."""
+    top = torch.cat((rotation, translation.unsqueeze(-1)), dim=-1)
+    last_row = torch.cat((torch.zeros_like(top[..., :1, :2]), torch.ones_like(top[..., :1, 2:])), dim=-1)
+    return torch.cat((top, last_row), dim=-2)
 
 
 def compose(outer: torch.Tensor, inner: torch.Tensor) -> torch.Tensor:
