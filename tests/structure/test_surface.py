@@ -22,12 +22,6 @@ PENDING_MODULES = (
     "l5kit.simulation",
     "l5kit.visualization.visualizer",
 )
-PENDING_NAMES = {
-    ("l5kit.dataset", "EgoAgentDatasetVectorized"),
-    ("l5kit.dataset", "EgoDatasetVectorized"),
-    ("l5kit.dataset.ego", "EgoAgentDatasetVectorized"),
-    ("l5kit.dataset.ego", "EgoDatasetVectorized"),
-}
 
 
 def is_pending(module):
@@ -40,8 +34,7 @@ BUILT = sorted(module for module in SURFACE if not is_pending(module))
 @pytest.mark.parametrize("module", BUILT)
 def test_every_public_name_is_there(module):
     imported = importlib.import_module(module)
-    wanted = [name for name in SURFACE[module] if (module, name) not in PENDING_NAMES]
-    assert [name for name in wanted if not hasattr(imported, name)] == []
+    assert [name for name in SURFACE[module] if not hasattr(imported, name)] == []
 
 
 @pytest.mark.parametrize("module", PENDING_MODULES)
@@ -50,12 +43,6 @@ def test_a_pending_module_does_not_exist_yet(module):
     spec = importlib.util.find_spec(module)
     # an empty folder left over from another branch is a spec without an origin
     assert spec is None or spec.origin is None, f"{module} is built: take it out of PENDING_MODULES"
-
-
-@pytest.mark.parametrize(("module", "name"), sorted(PENDING_NAMES))
-def test_a_pending_name_does_not_exist_yet(module, name):
-    assert name in SURFACE[module]
-    assert not hasattr(importlib.import_module(module), name), f"{module}.{name} is built: take it out of PENDING_NAMES"
 
 
 def test_the_module_and_the_function_select_agents_are_both_reached():
@@ -110,8 +97,7 @@ def test_all_functions_of_the_surface_have_their_signature_listed():
         f"{module}.{name}"
         for module in BUILT
         for name in SURFACE[module]
-        if (module, name) not in PENDING_NAMES
-        and inspect.isroutine(found := getattr(importlib.import_module(module), name, None))
+        if inspect.isroutine(found := getattr(importlib.import_module(module), name, None))
         | (inspect.isclass(found) and name not in abstract and not hasattr(found, "__members__"))
         and name not in listed
     }

@@ -1,7 +1,9 @@
 """PyTorch datasets over logs."""
 
 from l5kit.dataset.agent import AgentDataset
-from l5kit.dataset.ego import BaseEgoDataset, EgoDataset
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.ego import EgoDataset
+from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized, EgoDatasetVectorized
 from l5kit.dataset.loading import loader
 from l5kit.dataset.rank_sampler import RankSampler, rank_generator
 from l5kit.dataset.sample_batch import collate
@@ -10,7 +12,9 @@ from l5kit.dataset.select_agents.selection import select_agents
 __all__ = [
     "AgentDataset",
     "BaseEgoDataset",
+    "EgoAgentDatasetVectorized",
     "EgoDataset",
+    "EgoDatasetVectorized",
     "RankSampler",
     "collate",
     "loader",

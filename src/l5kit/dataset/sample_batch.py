@@ -13,8 +13,8 @@ from l5kit._types import NumericArray
 from l5kit.dataset.batch_memory import Allocator, Memory
 from l5kit.errors import InvalidArgumentError
 
-_PYTHON_SCALARS = frozenset({"scene_index", "yaw"})
-"""Keys whose values are Python numbers in a sample."""
+_PYTHON_SCALARS = frozenset({"scene_index", "type", "yaw"})
+"""Keys whose values are Python numbers in a sample; ``type`` is one in those of the AV, as vector batches are."""
 
 _ALIASES = {"world_to_image": "raster_from_world"}
 """Keys whose values are those of another key."""

@@ -1,0 +1,368 @@
+"""What all datasets have in common: from an index to a frame of a log, and from there to a sample or a batch."""
+
+import copy
+import operator
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import DTypeLike
+from torch.utils.data import Dataset, get_worker_info
+
+from l5kit._types import Int64Array, NumericArray
+from l5kit.configs.parameters import read_disable_traffic_light_faces
+from l5kit.data.filter import get_frames_slice_from_scenes
+from l5kit.data.record_sequence import RecordSequence, column_of, rows_of
+from l5kit.data.records import TL_FACE_DTYPE
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.batch_memory import Allocator, default_allocator
+from l5kit.dataset.batching import (
+    EGO_TRACK_ID,
+    BatchSampler,
+    LogArrays,
+    SamplePlaces,
+    cut_places,
+    describe_origin,
+    encoded_host,
+    makes_its_samples_as_inherited,
+    take_rows,
+)
+from l5kit.dataset.sample_batch import SampleBatch, reuse_images
+from l5kit.errors import (
+    IndexOutOfRangeError,
+    InvalidArgumentError,
+    NegativeIndexError,
+    SampleError,
+    UnsupportedValueError,
+)
+from l5kit.kinematic.perturbation import Perturbation
+from l5kit.sampling.agent_sampler import AgentSampler
+from l5kit.sampling.vector_sampler import VectorSampler
+
+
+class BaseEgoDataset(Dataset[dict[str, Any]]):
+    """Base of the datasets: finds scene and frame of an index and adds to a sample where it comes from.
+
+    A subclass gives ``_get_sample_function()``, which is called once, and returns a callable that takes
+    ``(state_index, frames, agents, tl_faces, selected_track_id)`` and returns a sample.
+
+    Args:
+        cfg: The configuration.
+        zarr_dataset: An opened dataset.
+
+    Raises:
+        ConfigError: A key of the configuration is missing or of the wrong type.
+        InvalidArgumentError: ``zarr_dataset`` is no dataset, or was not opened.
+
+    Attributes:
+        cfg: The configuration.
+        dataset: The log.
+        cumulative_sizes: End frame of each scene, (S,).
+        sample_function: Makes a sample; later changes of ``cfg`` do not reach it.
+    """
+
+    perturbation: Perturbation | None = None
+
+    def __init__(self, cfg: dict[str, Any], zarr_dataset: ChunkedDataset) -> None:
+        _require_opened(zarr_dataset)
+        read_disable_traffic_light_faces(cfg)  # it is read for every sample; what is wrong with it is told now
+        self.cfg = cfg
+        self.dataset = zarr_dataset
+        self.cumulative_sizes: Int64Array = _end_frames(zarr_dataset)
+        self.sample_function = self._get_sample_function()
+        self._worker_seed: int | None = None
+        self._new_memory: Allocator | None = None
+
+    def _get_sample_function(self) -> Callable[..., dict[str, Any]]:
+        raise UnsupportedValueError(
+            f"{type(self).__name__} makes no samples by itself; use EgoDataset or AgentDataset, "
+            "or define _get_sample_function() in a subclass"
+        )
+
+    def __len__(self) -> int:
+        return len(self.dataset.frames)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """Return the sample of the AV in a frame.
+
+        Args:
+            index: The frame; negative counts from the end.
+
+        Raises:
+            IndexError: There is no such frame.
+            SampleError: The sample cannot be made; the cause is chained.
+        """
+        return self._make_item(index, *self._locate_frame(self._as_position(index)))
+
+    def __getitems__(self, indices: Sequence[int], *, out: SampleBatch | None = None) -> list[dict[str, Any]]:
+        """Return several samples at once, which is faster than one by one; torch's ``DataLoader`` calls this.
+
+        The samples are those that ``self[index]`` returns, as views of arrays that hold the whole batch. A subclass
+        with a ``__getitem__``, ``get_frame`` or sample function of its own makes them one by one.
+
+        Args:
+            indices: As for ``self[index]``.
+            out: A batch of this dataset that is not needed any more: its pictures are drawn over.
+
+        Raises:
+            IndexError: There is no such sample.
+            InvalidArgumentError: ``out`` holds no pictures, or those of fewer samples or of another size or type.
+            SampleError: A sample cannot be made; the cause is chained.
+        """
+        positions = np.array([self._as_position(index) for index in indices], dtype=np.int64)
+        sampler = self._batch_sampler()
+        if sampler is None or len(positions) == 0:
+            return [self[index] for index in indices]
+        try:
+            return self._make_batch(sampler, self._locate(positions), self._allocator_of(out))
+        except Exception as error:
+            samples = [self[index] for index in indices]  # which says what is wrong with which sample
+            if out is not None:
+                raise
+            warnings.warn(
+                f"{self!r} made {len(samples)} samples one by one, since all at once failed "
+                f"({type(error).__name__}: {error})",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return samples
+
+    def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> dict[str, Any]:
+        """Return the sample of the AV or of an agent in a frame.
+
+        Args:
+            scene_index: The scene; negative counts from the end.
+            state_index: The frame, counted in the scene.
+            track_id: The agent; None for the AV.
+
+        Returns:
+            The sample, with ``scene_index``, ``host_id`` (70,) uint8, ``timestamp`` (ns) and ``track_id`` (-1: the AV).
+
+        Raises:
+            IndexError: There is no such scene or frame.
+            TrackNotFoundError: The agent is not in the frame or does not pass the label filter.
+        """
+        self._seed_worker()
+        scene = self._scene(scene_index)
+        frames = rows_of(self.dataset.frames, get_frames_slice_from_scenes(scene), strict=True)
+        tl_faces = self.dataset.tl_faces
+        if read_disable_traffic_light_faces(self.cfg):
+            tl_faces = np.empty(0, dtype=TL_FACE_DTYPE)
+        sample = self.sample_function(state_index, frames, self.dataset.agents, tl_faces, track_id)
+        return self._in_dataset_layout(sample) | {
+            "scene_index": scene_index,
+            "host_id": encoded_host(str(scene["host"])).copy(),
+            "timestamp": np.int64(frames[state_index]["timestamp"]),
+            "track_id": np.int64(EGO_TRACK_ID if track_id is None else track_id),
+        }
+
+    def _in_dataset_layout(self, sample: dict[str, Any]) -> dict[str, Any]:
+        """Return a sample as this dataset hands it out."""
+        return sample
+
+    def get_scene_dataset(self, scene_index: int) -> Self:
+        """Return a dataset of the same class over a copy of one scene in memory.
+
+        Configuration, rasterizer and perturbation are shared.
+
+        Raises:
+            ValueError: There is no such scene.
+        """
+        return self._over(self.dataset.get_scene_dataset(scene_index))
+
+    def get_scene_indices(self, scene_idx: int) -> Int64Array:
+        """Return the indices of this dataset that belong to a scene.
+
+        Raises:
+            InvalidArgumentError: There is no such scene.
+        """
+        scene_index = checked_index("scene_idx", scene_idx, len(self.cumulative_sizes))
+        start = self.cumulative_sizes[scene_index - 1] if scene_index > 0 else 0
+        return np.arange(start, self.cumulative_sizes[scene_index], dtype=np.int64)
+
+    def get_frame_indices(self, frame_idx: int) -> Int64Array:
+        """Return the indices of this dataset that belong to a frame.
+
+        Raises:
+            InvalidArgumentError: There is no such frame.
+        """
+        return np.array([checked_index("frame_idx", frame_idx, len(self.dataset.frames))], dtype=np.int64)
+
+    @property
+    def hands_on_perturbation(self) -> bool:
+        """Whether all that draws random numbers for the perturbation takes it from where :meth:`with_draws` sets it."""
+        return isinstance(self.sample_function, (AgentSampler, VectorSampler))
+
+    def with_draws(self, perturbation: Perturbation | None, *, new_memory: Allocator | None = None) -> Self:
+        """Return a dataset that shares everything with this one but what it draws random numbers and pictures with.
+
+        In a worker of a ``DataLoader`` it is left to the caller to reseed the perturbation.
+
+        Args:
+            perturbation: Takes the place of this dataset's.
+            new_memory: Gives the memory of pictures; None for what suits the process.
+        """
+        other = copy.copy(self)
+        other._new_memory = new_memory
+        other._worker_seed = getattr(get_worker_info(), "seed", None)
+        if perturbation is not self.perturbation:
+            other.perturbation = perturbation
+            if isinstance(self.sample_function, (AgentSampler, VectorSampler)):
+                other.sample_function = replace(self.sample_function, perturbation=perturbation)
+        return other
+
+    def __str__(self) -> str:
+        return str(self.dataset)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self)} samples on {self.dataset.path or 'a log in memory'!r}>"
+
+    def _batch_sampler(self) -> BatchSampler | None:
+        """Return what makes batches of the samples that ``self[index]`` makes, if something does."""
+        sampler = self.sample_function
+        if not isinstance(sampler, BatchSampler) or not makes_its_samples_as_inherited(self):
+            return None
+        return sampler if sampler.makes_batches else None
+
+    def _locate(self, positions: Int64Array) -> SamplePlaces:
+        """Return where the samples at positions (B,) of this dataset lie in the log."""
+        return SamplePlaces.of_frames(positions, self.cumulative_sizes)
+
+    def _make_batch(self, sampler: BatchSampler, places: SamplePlaces, allocate: Allocator) -> SampleBatch:
+        self._seed_worker()
+        log = LogArrays.of(self.dataset, has_tl_faces=not read_disable_traffic_light_faces(self.cfg))
+        contexts = cut_places(log, places, sampler.steps)
+        track_ids = None
+        if places.agent_rows is not None:
+            track_ids = np.ascontiguousarray(take_rows(log.agents, places.agent_rows)["track_id"])
+        origin = describe_origin(log, places, contexts, track_ids)
+        tensors: dict[str, torch.Tensor] = {}
+
+        def new_images(shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
+            memory = allocate(shape, dtype)
+            if memory.tensor is not None:
+                tensors["image"] = memory.tensor
+            return memory.array
+
+        columns = sampler.make_columns(contexts, track_ids, new_images)
+        return SampleBatch(self._as_columns(places, columns | origin), tensors)
+
+    def _as_columns(self, places: SamplePlaces, columns: dict[str, NumericArray]) -> dict[str, NumericArray]:
+        """Return the columns of samples as this dataset hands them out, as it does with single ones."""
+        return {"frame_index": places.state_indices} | columns
+
+    def _allocator_of(self, out: SampleBatch | None) -> Allocator:
+        """Return what gives the memory of pictures: that of ``out``, if there is one."""
+        if out is not None:
+            return reuse_images(out)
+        return default_allocator() if self._new_memory is None else self._new_memory
+
+    def _over(self, dataset: ChunkedDataset) -> Self:
+        """Return a copy of this object that reads another log."""
+        other = copy.copy(self)
+        other.dataset = dataset
+        other.cumulative_sizes = _end_frames(dataset)
+        return other
+
+    def _scene(self, scene_index: int) -> Any:
+        num_scenes = len(self.dataset.scenes)
+        if not -num_scenes <= scene_index < num_scenes:
+            raise IndexOutOfRangeError(
+                f"scene_index {scene_index} is out of range for a dataset of {num_scenes} scenes"
+            )
+        row = int(scene_index) % num_scenes
+        return rows_of(self.dataset.scenes, slice(row, row + 1), strict=True)[0]
+
+    def _as_position(self, index: int) -> int:
+        """Return an index counted from the start."""
+        index, length = operator.index(index), len(self)
+        if index >= length:
+            raise IndexOutOfRangeError(f"index {index} is out of range for a dataset of {length} samples")
+        if index < -length:
+            raise NegativeIndexError(f"index {index} reaches before the start of a dataset of {length} samples")
+        return index if index >= 0 else length + index
+
+    def _locate_frame(self, frame_index: int) -> tuple[int, int]:
+        """Return the scene that holds a frame, and the frame counted in the scene."""
+        scene_index = int(self.cumulative_sizes.searchsorted(frame_index, side="right"))
+        return scene_index, frame_index if scene_index == 0 else frame_index - self.cumulative_sizes[scene_index - 1]
+
+    def _make_item(
+        self, index: int, scene_index: int, state_index: int, agent_row: int | None = None
+    ) -> dict[str, Any]:
+        """Return ``get_frame(...)``; whatever fails, it is no ``IndexError``, which would end iteration silently."""
+        whom = "the AV" if agent_row is None else f"the track of agent row {agent_row}"
+        try:
+            track_id = None
+            if agent_row is not None:
+                track_id = self._track_of_row(agent_row)
+                whom = f"track {track_id}"
+            return self.get_frame(scene_index, state_index, track_id=track_id)
+        except Exception as error:
+            raise SampleError(
+                f"{type(self).__name__} on {self.dataset.path or 'a log in memory'!r} cannot make sample {index} "
+                f"(scene {scene_index}, frame {state_index} of it, {whom}): {type(error).__name__}: {error}"
+            ) from error
+
+    def _track_of_row(self, agent_row: int) -> int:
+        return int(rows_of(self.dataset.agents, slice(agent_row, agent_row + 1), strict=True)["track_id"][0])
+
+    def _seed_worker(self) -> None:
+        """In a DataLoader worker, give the perturbation random numbers of this worker and epoch."""
+        perturbation = self.perturbation
+        if perturbation is None:
+            return
+        worker = get_worker_info()
+        if worker is not None and worker.seed != self._worker_seed:
+            if hasattr(perturbation, "reseed"):  # a user's own may have only perturb()
+                perturbation.reseed(worker.seed)
+            self._worker_seed = worker.seed
+
+    def __copy__(self) -> Self:
+        """Return an object that shares all attributes, without the way through ``__getstate__``."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what another process can read from the dataset's files."""
+        state = self.__dict__.copy()
+        if isinstance(self.dataset.scenes, RecordSequence):
+            del state["cumulative_sizes"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "cumulative_sizes" not in state:
+            self.cumulative_sizes = _end_frames(self.dataset)
+
+
+def _end_frames(dataset: ChunkedDataset) -> Int64Array:
+    """Return the end frame of each scene, (S,)."""
+    return np.ascontiguousarray(column_of(dataset.scenes, "frame_index_interval", strict=True)[:, 1])
+
+
+def _require_opened(dataset: Any) -> None:
+    """Refuse what is no log, and a log that has a path but was not opened."""
+    advice = "pass ChunkedDataset(path).open()"
+    if not all(hasattr(dataset, name) for name in ("scenes", "frames", "agents", "tl_faces")):
+        raise InvalidArgumentError(f"zarr_dataset must be a ChunkedDataset, got {dataset!r}; {advice}")
+    is_open = not getattr(dataset, "path", "") or hasattr(dataset, "root")
+    if not is_open and len(dataset.scenes) == len(dataset.frames) == 0:
+        raise InvalidArgumentError(f"zarr_dataset {dataset.path!r} is not open; {advice}")
+
+
+def require_method(argument: str, value: object, method: str) -> None:
+    """Refuse an object that is not None and lacks a method."""
+    if value is not None and not callable(getattr(value, method, None)):
+        raise InvalidArgumentError(f"{argument} must have a method {method}(), or be None; got {value!r}")
+
+
+def checked_index(argument: str, index: int, length: int) -> int:
+    """Return an index counted from the start."""
+    if not -length <= index < length:
+        raise InvalidArgumentError(f"{argument} {index} is out of range; there are {length}")
+    return int(index) % length

@@ -1,0 +1,255 @@
+"""Datasets of vector samples, one for each frame of a log."""
+
+import copy
+import operator
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.configs.parameters import VectorSamplingParams
+from l5kit.data.record_sequence import rows_of
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.base import BaseEgoDataset, checked_index, require_method
+from l5kit.dataset.batch_memory import Allocator
+from l5kit.dataset.batching import SamplePlaces
+from l5kit.dataset.masked_agents import MaskedAgentsDataset
+from l5kit.dataset.sample_batch import SampleBatch
+from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
+from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
+from l5kit.kinematic.perturbation import Perturbation
+from l5kit.sampling.vector_sampler import VectorSampler
+from l5kit.vectorization.vectorizer import Vectorizer
+
+EVAL_FRAME_INDEX = 99
+"""The frame of each scene that L5Kit 1.5 evaluates: the last one of the competition's test scenes."""
+
+MAX_VALID_AGENTS = 50
+"""Length of ``all_valid_agents_track_ids``."""
+
+_ROW_OF_AV = {
+    "all_other_agents_history_positions": "history_positions",
+    "all_other_agents_history_yaws": "history_yaws",
+    "all_other_agents_history_extents": "history_extents",
+    "all_other_agents_history_availability": "history_availabilities",
+    "all_other_agents_future_positions": "target_positions",
+    "all_other_agents_future_yaws": "target_yaws",
+    "all_other_agents_future_extents": "target_extents",
+    "all_other_agents_future_availability": "target_availabilities",
+    "all_other_agents_types": "type",
+    "all_other_agents_track_ids": "track_id",
+    "other_agents_polyline": "agent_trajectory_polyline",
+    "other_agents_polyline_availability": "agent_polyline_availability",
+}
+"""Keys that hold the agents, and those that hold the same of the AV."""
+
+
+class EgoDatasetVectorized(BaseEgoDataset):
+    """Vector samples of the AV, one per frame.
+
+    Args:
+        cfg: Configuration with ``raster_params`` and ``model_params``.
+        zarr_dataset: An opened dataset.
+        vectorizer: Gives what is around the AV.
+        perturbation: Moves the AV; None for the log as it is.
+
+    The samples are those of
+    :func:`l5kit.sampling.agent_sampling_vectorized.generate_agent_sample_vectorized`.
+    """
+
+    def __init__(
+        self,
+        cfg: dict[str, Any],
+        zarr_dataset: ChunkedDataset,
+        vectorizer: Vectorizer,
+        perturbation: Perturbation | None = None,
+    ) -> None:
+        if vectorizer is None:
+            raise InvalidArgumentError("vectorizer must have a method vectorize(), got None; use build_vectorizer()")
+        require_method("vectorizer", vectorizer, "vectorize")
+        require_method("perturbation", perturbation, "perturb")
+        self.perturbation = perturbation
+        self.vectorizer = vectorizer
+        super().__init__(cfg, zarr_dataset)
+
+    def _get_sample_function(self) -> Callable[..., dict[str, Any]]:
+        return VectorSampler(VectorSamplingParams.from_cfg(self.cfg), self.vectorizer, self.perturbation)
+
+    def _as_columns(self, places: SamplePlaces, columns: dict[str, NumericArray]) -> dict[str, NumericArray]:  # noqa: ARG002
+        return columns
+
+    def _allocator_of(self, out: SampleBatch | None) -> Allocator:
+        """Return what gives the memory of pictures, which there are none of: a batch has nothing to be drawn over."""
+        if out is not None and not isinstance(out, SampleBatch):
+            raise InvalidArgumentError(f"out must be a batch that __getitems__ returned, got {type(out).__name__}")
+        return super()._allocator_of(None)
+
+
+class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
+    """Vector samples of the AV together with the agents around it, one per frame, or one per scene for evaluation.
+
+    A sample is one of :class:`EgoDatasetVectorized` whose ``all_other_agents_...`` and ``other_agents_polyline...``
+    have the AV as their first row, in one of the ``other_agents_num`` rows that are configured. Its track id is -1.
+    ``all_other_agents_future_availability`` is cleared for those with 10 or fewer known steps of history, the current
+    one included, or with 1 or fewer of the future. ``all_valid_agents_track_ids``, float64 (50,), holds zeros or, for
+    evaluation, the tracks that the agents mask takes in the frame, at most 50, then zeros.
+
+    Args:
+        cfg: Configuration with ``raster_params`` and ``model_params``.
+        zarr_dataset: An opened dataset.
+        vectorizer: Gives what is around the AV; the dataset works on a copy with one row fewer.
+        perturbation: Moves the AV; None for the log as it is.
+        agents_mask: Agent rows, bool (N,), in place of those of the agents mask; a ``RuntimeWarning`` is given.
+        eval_mode: Whether there is one sample per scene.
+        eval_frame_index: The frame of each scene that this sample shows. A scene without it is a ``SampleError``.
+
+    Attributes:
+        eval_mode: As above.
+        eval_frame_index: As above.
+    """
+
+    def __init__(
+        self,
+        cfg: dict[str, Any],
+        zarr_dataset: ChunkedDataset,
+        vectorizer: Vectorizer,
+        perturbation: Perturbation | None = None,
+        agents_mask: BoolArray | None = None,
+        eval_mode: bool = False,
+        *,
+        eval_frame_index: int = EVAL_FRAME_INDEX,
+    ) -> None:
+        if getattr(vectorizer, "other_agents_num", 0) < 1:
+            raise InvalidArgumentError(
+                f"vectorizer must have other_agents_num of 1 or more, as the AV takes one row; got {vectorizer!r}"
+            )
+        self.eval_mode = eval_mode
+        self.eval_frame_index = _checked_frame_index(eval_frame_index)
+        own_vectorizer = copy.copy(vectorizer)
+        own_vectorizer.other_agents_num = vectorizer.other_agents_num - 1
+        super().__init__(cfg, zarr_dataset, own_vectorizer, perturbation)
+        _warn_of_short_history(VectorSamplingParams.from_cfg(cfg).history_num_frames)
+        self._take_agents(
+            agents_mask, min_frame_history=AGENT_MIN_FRAME_HISTORY, min_frame_future=AGENT_MIN_FRAME_FUTURE
+        )
+
+    def __len__(self) -> int:
+        return len(self.dataset.scenes) if self.eval_mode else len(self.dataset.frames)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """Return the sample of a frame, or of a scene for evaluation.
+
+        Args:
+            index: The frame or scene; negative counts from the end.
+
+        Raises:
+            IndexError: There is no such frame or scene.
+            SampleError: The sample cannot be made, or the scene is too short; the cause is chained.
+        """
+        position = self._as_position(index)
+        scene_index, state_index = (position, self.eval_frame_index) if self.eval_mode else self._locate_frame(position)
+        sample = self._make_item(index, scene_index, state_index)
+        single = {key: np.asarray(sample[key])[None] for key in {*_ROW_OF_AV, *_ROW_OF_AV.values()}}
+        with_av = {key: column[0] for key, column in _with_av_as_agent(single).items()}
+        return sample | with_av | {"all_valid_agents_track_ids": self._valid_track_ids(scene_index)}
+
+    def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> dict[str, Any]:
+        """Return the sample of :class:`EgoDatasetVectorized` of the AV or of an agent, without the AV as an agent.
+
+        Arguments, result and errors as there.
+        """
+        if self.eval_mode and state_index == self.eval_frame_index:
+            num_frames = self._num_frames_of(scene_index)
+            if state_index >= num_frames:
+                raise ShortSceneError(
+                    f"scene {scene_index} has {num_frames} frames, but frame {state_index} is to be evaluated; "
+                    "set eval_frame_index, or leave the scene out"
+                )
+        return super().get_frame(scene_index, state_index, track_id)
+
+    def get_scene_indices(self, scene_idx: int) -> Int64Array:
+        """Return the indices of this dataset that belong to a scene: its frames, or the scene itself for evaluation.
+
+        ``get_scene_agent_indices`` gives the running numbers of its agent rows, as L5Kit 1.5 did here.
+
+        Raises:
+            InvalidArgumentError: There is no such scene.
+        """
+        if not self.eval_mode:
+            return super().get_scene_indices(scene_idx)
+        return np.array([checked_index("scene_idx", scene_idx, len(self.cumulative_sizes))], dtype=np.int64)
+
+    def get_frame_indices(self, frame_idx: int) -> Int64Array:
+        """Return the indices of this dataset that belong to a frame; for evaluation its scene, if it shows the frame.
+
+        ``get_frame_agent_indices`` gives the running numbers of its agent rows, as L5Kit 1.5 did here.
+
+        Raises:
+            InvalidArgumentError: There is no such frame.
+        """
+        frames = super().get_frame_indices(frame_idx)
+        if not self.eval_mode:
+            return frames
+        scene_index, state_index = self._locate_frame(int(frames[0]))
+        return np.array([scene_index] if state_index == self.eval_frame_index else [], dtype=np.int64)
+
+    def _locate(self, positions: Int64Array) -> SamplePlaces:
+        if not self.eval_mode:
+            return super()._locate(positions)
+        return SamplePlaces(positions, np.full_like(positions, self.eval_frame_index))
+
+    def _as_columns(self, places: SamplePlaces, columns: dict[str, NumericArray]) -> dict[str, NumericArray]:
+        track_ids = np.stack([self._valid_track_ids(scene_index) for scene_index in places.scene_indices.tolist()])
+        return columns | _with_av_as_agent(columns) | {"all_valid_agents_track_ids": track_ids}
+
+    def _num_frames_of(self, scene_index: int) -> int:
+        start, stop = self._scene(scene_index)["frame_index_interval"]
+        return int(stop - start)
+
+    def _valid_track_ids(self, scene_index: int) -> Float64Array:
+        """Return the tracks that the agents mask takes in the evaluated frame of a scene."""
+        track_ids = np.zeros(MAX_VALID_AGENTS, np.float64)
+        if self.eval_mode:
+            frame_index = self._first_frame(scene_index) + self.eval_frame_index
+            first_row, end_row = self._first_row(frame_index), int(self.cumulative_sizes_agents[frame_index])
+            rows = rows_of(self.dataset.agents, slice(first_row, end_row), strict=True)
+            valid = rows["track_id"][self.agents_mask[first_row:end_row]]
+            different = list(dict.fromkeys(valid.tolist()))[:MAX_VALID_AGENTS]
+            track_ids[: len(different)] = different
+        return track_ids
+
+
+class ShortSceneError(IndexOutOfRangeError, ValueError):
+    """A scene ends before the frame that is to be evaluated."""
+
+
+def _with_av_as_agent(columns: dict[str, NumericArray]) -> dict[str, NumericArray]:
+    """Return the arrays of the agents of B samples with the AV as their first row."""
+    agents = {
+        key: np.concatenate([columns[av_key][:, None], columns[key]], axis=1) for key, av_key in _ROW_OF_AV.items()
+    }
+    num_past = agents["all_other_agents_history_availability"].sum(axis=-1)
+    future = agents["all_other_agents_future_availability"]
+    is_target = (num_past > AGENT_MIN_FRAME_HISTORY) & (future.sum(axis=-1) > AGENT_MIN_FRAME_FUTURE)
+    agents["all_other_agents_future_availability"] = future & is_target[..., None]
+    return agents
+
+
+def _checked_frame_index(eval_frame_index: int) -> int:
+    frame_index = operator.index(eval_frame_index)
+    if frame_index < 0:
+        raise InvalidArgumentError(f"eval_frame_index must be 0 or more, got {eval_frame_index}")
+    return frame_index
+
+
+def _warn_of_short_history(history_num_frames: int) -> None:
+    if history_num_frames < AGENT_MIN_FRAME_HISTORY:
+        warnings.warn(
+            f"no agent has a future: more than {AGENT_MIN_FRAME_HISTORY} known steps of history are needed, and "
+            f"samples have {history_num_frames + 1}; set history_num_frames_ego and history_num_frames_agents to at least "
+            f"{AGENT_MIN_FRAME_HISTORY}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
