@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from l5kit.dataset.batch_memory import RecycledMemory, allocate_shared, default_allocator
+from l5kit.dataset.batch_memory import allocate_shared, default_allocator
+from l5kit.rasterization.picture_memory import RecycledMemory
 
 SHAPE = (4, 512, 512)  # 1 MiB of bytes
 
@@ -23,12 +24,12 @@ def address_of(array: Any) -> int:
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_memory_comes_back_with_the_last_reference(dtype: Any) -> None:
     memory = RecycledMemory()
-    array = memory(SHAPE, dtype).array
+    array = memory.empty(SHAPE, dtype)
     assert (array.shape, array.dtype, array.flags.writeable) == (SHAPE, np.dtype(dtype), True)
     address, num_bytes = address_of(array), array.nbytes
     del array
     assert memory.num_free_bytes == num_bytes
-    again = memory(SHAPE, dtype).array
+    again = memory.empty(SHAPE, dtype)
     assert address_of(again) == address
     assert memory.num_free_bytes == 0
 
@@ -47,12 +48,12 @@ def test_memory_comes_back_with_the_last_reference(dtype: Any) -> None:
 )
 def test_memory_stays_while_anything_looks_at_it(look: Any) -> None:
     memory = RecycledMemory()
-    array = memory(SHAPE, np.uint8).array
+    array = memory.empty(SHAPE, np.uint8)
     array[:] = 5
     kept = look(array)
     del array
     assert memory.num_free_bytes == 0
-    memory(SHAPE, np.uint8).array[:] = 9
+    memory.empty(SHAPE, np.uint8)[:] = 9
     assert (np.asarray(kept) == 5).all()
     del kept
     assert memory.num_free_bytes == 2 * np.prod(SHAPE)
@@ -60,18 +61,18 @@ def test_memory_stays_while_anything_looks_at_it(look: Any) -> None:
 
 def test_small_arrays_are_plain_ones() -> None:
     memory = RecycledMemory()
-    memory((10, 10), np.float64)
+    memory.empty((10, 10), np.float64)
     assert memory.num_free_bytes == 0
 
 
 def test_no_more_is_kept_than_was_allowed_and_the_oldest_goes_first() -> None:
     memory = RecycledMemory(max_free_bytes=5 << 20)
-    arrays = [memory((size << 20,), np.uint8).array for size in (1, 2, 3)]
+    arrays = [memory.empty((size << 20,), np.uint8) for size in (1, 2, 3)]
     newest = address_of(arrays[2])
     while arrays:
         del arrays[0]
     assert memory.num_free_bytes == 5 << 20
-    assert address_of(memory((3 << 20,), np.uint8).array) == newest
+    assert address_of(memory.empty((3 << 20,), np.uint8)) == newest
 
 
 def test_threads_never_get_the_same_memory() -> None:
@@ -79,7 +80,7 @@ def test_threads_never_get_the_same_memory() -> None:
 
     def fill(value: int) -> None:
         for _ in range(200):
-            array = memory((1 << 20,), np.uint8).array
+            array = memory.empty((1 << 20,), np.uint8)
             array[:: 1 << 12] = value
             if (array[:: 1 << 12] != value).any():
                 errors.append(value)
@@ -100,7 +101,7 @@ def _free_bytes_in_child(memory: RecycledMemory, found: Any) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="fork is safe on Linux only")
 def test_a_forked_process_starts_without_free_memory() -> None:
     memory = RecycledMemory()
-    memory(SHAPE, np.uint8)
+    memory.empty(SHAPE, np.uint8)
     context = multiprocessing.get_context("fork")
     found = context.SimpleQueue()
     process = context.Process(target=_free_bytes_in_child, args=(memory, found))

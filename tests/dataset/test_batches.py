@@ -22,12 +22,13 @@ from fixture_s_map import FIXTURE_S_MAP, WORLD_TO_ECEF
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoDataset
-from l5kit.dataset.batch_memory import RecycledMemory
+from l5kit.dataset.batch_memory import Memory
 from l5kit.dataset.sample_batch import SampleBatch, collate
 from l5kit.errors import InvalidArgumentError, SampleError
 from l5kit.kinematic import AckermanPerturbation
 from l5kit.random import GaussianRandomGenerator
 from l5kit.rasterization import build_rasterizer
+from l5kit.rasterization.picture_memory import RecycledMemory
 from l5kit.rasterization.semantic_rasterizer import SemanticRasterizer
 
 BOTH = pytest.mark.parametrize("cls", [EgoDataset, AgentDataset])
@@ -311,7 +312,7 @@ def test_memory_that_is_looked_at_is_never_used_again() -> None:
 
 def test_memory_that_nobody_looks_at_is_used_again() -> None:
     memory = RecycledMemory()
-    dataset = make_large().with_draws(None, new_memory=memory)
+    dataset = make_large().with_draws(None, new_memory=lambda shape, dtype: Memory(memory.empty(shape, dtype)))
     batch = make_batch(dataset, [1, 2, 3])
     address = address_of(batch)
     tensors = collate(batch)

@@ -1,14 +1,16 @@
 """Work in processes of their own that read the same decoded files: a large dataset of copies of a small one."""
 
-import multiprocessing
 import os
+import pickle
+import subprocess
+import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import cv2
 
@@ -55,11 +57,10 @@ class StoreReader:
     """
 
     def __init__(self, task: StoreTask) -> None:
-        spawning = multiprocessing.get_context("spawn")
-        self._connection, other = spawning.Pipe()
-        self._process = spawning.Process(target=_read_store, args=(task, other), daemon=True)
-        self._process.start()
-        other.close()
+        # no multiprocessing, whose processes import what the command of this one imported
+        command = [sys.executable, "-c", f"from {__name__} import serve_requests; serve_requests()"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._send(task)
 
     def draw(self) -> int:
         """Draw the samples once, and return how many."""
@@ -77,27 +78,39 @@ class StoreReader:
 
     def start_drawing(self) -> Callable[[], int]:
         """Let it draw the samples once, and return a function that waits for their number."""
-        self._connection.send("draw")
+        self._send("draw")
         return lambda: int(self._answer())
 
     def close(self) -> None:
         """End the process."""
         with suppress(OSError):
-            self._connection.send("end")
-        self._process.join(_PATIENCE_S)
-        if self._process.is_alive():
-            self._process.terminate()
+            self._send("end")
+        try:
+            self._process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+    def _send(self, message: Any) -> None:
+        """Send a message, unless the process has ended, which its missing answer will tell."""
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                pickle.dump(message, self._process.stdin)
+                self._process.stdin.flush()
 
     def _ask(self, request: str) -> Any:
-        self._connection.send(request)
+        self._send(request)
         return self._answer()
 
     def _answer(self) -> Any:
         try:
-            is_good, answer = self._connection.recv()
-        except (EOFError, ConnectionError):
-            self._process.join(_PATIENCE_S)
-            raise RowLeftOutError(f"its process ended with exit code {self._process.exitcode}") from None
+            is_good, answer = pickle.load(self._process.stdout or BytesIO())
+        except (EOFError, pickle.UnpicklingError, OSError):
+            raise RowLeftOutError(f"its process ended with exit code {self._process.wait()}") from None
         if not is_good:
             raise RowLeftOutError(answer)
         return answer
@@ -169,8 +182,19 @@ def _prepare_copies(place: Workplace) -> PreparedRow:
     return PreparedRow(reader.draw, facts)
 
 
-def _read_store(task: StoreTask, connection: Connection) -> None:
-    """Answer requests until the end; the first one waits until the dataset is open."""
+def serve_requests() -> None:
+    """Read a task and then requests from standard input, and answer them on standard output, until the end."""
+    requests, answers = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # what is printed must not get between the answers
+    with suppress(EOFError, BrokenPipeError):
+        for answer in _answers(requests):
+            pickle.dump(answer, answers)
+            answers.flush()
+
+
+def _answers(requests: BinaryIO) -> Iterator[tuple[bool, Any]]:
+    """Yield whether each request could be answered, and the answer; the first one waits until the dataset is open."""
+    task = pickle.load(requests)
     try:
         cv2.setNumThreads(1)
         at_start = read_process_memory() if has_memory_figures() else None
@@ -179,13 +203,10 @@ def _read_store(task: StoreTask, connection: Connection) -> None:
             "memory": read_process_memory,
             "memory at start": lambda: at_start,
         }
-        while (request := connection.recv()) != "end":
-            connection.send((True, answers[request]()))
+        while (request := pickle.load(requests)) != "end":
+            yield True, answers[request]()
     except (L5KitError, OSError) as error:
-        with suppress(OSError):
-            connection.send((False, f"{type(error).__name__}: {error}"))
-    except EOFError:
-        return
+        yield False, f"{type(error).__name__}: {error}"
 
 
 def _open_store(task: StoreTask) -> Callable[[], int]:

@@ -10,6 +10,7 @@ from enum import IntEnum
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -112,7 +113,7 @@ class MapAPI:
         self._absolute_path = os.path.abspath(protobuf_map_path)
         self._checksum: int | None = None
         self._interpolations: dict[tuple[str, float, int], tuple[NumericArray, NumericArray, NumericArray]] = {}
-        self._lane_lines: dict[int, LaneLines] = {}
+        self._lane_lines: WeakValueDictionary[int, LaneLines] = WeakValueDictionary()
         self._content = self._read()
 
     def _read(self) -> MapContent:
@@ -163,7 +164,7 @@ class MapAPI:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take path and matrix; the file is read when something of it is needed."""
-        self.__dict__.update(state, _interpolations={}, _lane_lines={})
+        self.__dict__.update(state, _interpolations={}, _lane_lines=WeakValueDictionary())
         self.ecef_to_world.setflags(write=False)
 
     # Elements
@@ -379,7 +380,8 @@ class MapAPI:
     def lane_lines(self, num_points: int) -> LaneLines:
         """Return boundaries and midlines of all lanes of ``bounds_info`` with the same number of points each.
 
-        The values are those of :meth:`get_lane_as_interpolation` with INTER_ENSURE_LEN. Kept per ``num_points``.
+        The values are those of :meth:`get_lane_as_interpolation` with INTER_ENSURE_LEN. They are
+        shared while somebody holds them.
 
         Args:
             num_points: Points per line, at least 2.
@@ -388,11 +390,12 @@ class MapAPI:
             InvalidArgumentError: ``num_points`` is less than 2.
         """
         num_points = _as_num_points(num_points)
-        if num_points not in self._lane_lines:
+        kept = self._lane_lines.get(num_points)
+        if kept is None:
             lines = self._content.lane_lines
             left, right, midline = resample_lanes(lines.points, lines.offsets, self._drawable_lanes, num_points)
-            self._lane_lines[num_points] = LaneLines(left, right, midline)
-        return self._lane_lines[num_points]
+            kept = self._lane_lines[num_points] = LaneLines(left, right, midline)
+        return kept
 
     @cached_property
     def _drawable_lanes(self) -> Int64Array:

@@ -11,6 +11,7 @@ from l5kit.configs.parameters import IMAGE_DTYPES
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization.log_window import LogWindow
 from l5kit.rasterization.log_windows import LogWindows
+from l5kit.rasterization.picture_memory import recycled_memory
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.unit_range import STREAMED_NUM_BYTES, divide_by_255, stream_divided_by_255
@@ -112,7 +113,7 @@ class PlanarRasterizer(Rasterizer):
             InvalidArgumentError: ``images`` has another shape, dtype or order.
         """
         if images is None:
-            images = np.empty(self.images_shape(len(windows)), self.image_dtype)
+            images = recycled_memory.empty(self.images_shape(len(windows)), self.image_dtype)
         self._require_images(len(windows), images)
         matrices = self.render_context.raster_from_world_many(windows.positions_m, windows.yaws_rad)
         paint = self.prepare(windows, matrices)
@@ -120,7 +121,7 @@ class PlanarRasterizer(Rasterizer):
             for index, planes in enumerate(images):
                 paint(index, planes)
             return images
-        planes = np.empty(images.shape[1:], np.uint8)  # of one window, so that it stays in the caches
+        planes = recycled_memory.empty(images.shape[1:], np.uint8)  # of one window, so that it stays in the caches
         divide = stream_divided_by_255 if images.nbytes >= STREAMED_NUM_BYTES else divide_by_255
         for index, image in enumerate(images):
             paint(index, planes)
