@@ -1,11 +1,21 @@
-"""Numbers, weights and batches that every implementation of the models makes alike, and what L5Kit 1.5 makes of them."""
+"""Numbers, weights and batches that every implementation of the models makes alike."""
 
 import math
 
 import numpy as np
+import pytest
 import torch
 
 _MASK = 0xFFFFFFFF
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Compute in one thread: the models are small, and threads that wait for each other are slow on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def noise(count, key):
@@ -29,10 +39,7 @@ def set_weights(model):
     """Give each parameter noise of a size that keeps activations near 1; returns the model."""
     with torch.no_grad():
         for key, (name, parameter) in enumerate(sorted(model.named_parameters())):
-            if parameter.dim() > 1:
-                scale = math.sqrt(3 * parameter.shape[0] / parameter.numel())
-            else:
-                scale = 0.1
+            scale = math.sqrt(3 * parameter.shape[0] / parameter.numel()) if parameter.dim() > 1 else 0.1
             value = signal(tuple(parameter.shape), key, scale)
             if parameter.dim() == 1 and name.endswith(".weight"):
                 value += 1
