@@ -124,6 +124,8 @@ def test_each_row_does_what_it_counts(place, city, clock):
         "agent-satellite": counts["agent-satellite"],
         "agent-box": 8,
         "agent-stub": 8,
+        "urban-driver": 8,
+        "safepathnet": 8,
         "mask": num_agents,
         "frames": 20,
         "build": 1,

@@ -8,7 +8,17 @@ import numpy as np
 from torch.utils.data import Subset
 
 from l5kit.bench.row import PreparedRow, Row
-from l5kit.bench.workloads import AGENT_BOX, AGENT_SATELLITE, AGENT_SEMANTIC, AGENT_STUB, EGO_SEMANTIC, Workload
+from l5kit.bench.workloads import (
+    AGENT_BOX,
+    AGENT_SATELLITE,
+    AGENT_SEMANTIC,
+    AGENT_STUB,
+    EGO_SEMANTIC,
+    SAFEPATHNET,
+    URBAN_DRIVER,
+    VectorWorkload,
+    Workload,
+)
 from l5kit.bench.workplace import Workplace
 
 UNIT = "samples"
@@ -27,7 +37,14 @@ def sample_rows() -> tuple[Row, ...]:
         ("agent-stub", AGENT_STUB, 40),
     )
     first, *others = (_item_row(*row) for row in rows)
-    return (first, _batch_row("batches", "", 10), _batch_row("batches-uint8", " uint8", 14), *others)
+    return (
+        first,
+        _batch_row("batches", AGENT_SEMANTIC, 10),
+        _batch_row("batches-uint8", AGENT_SEMANTIC, 14, image_dtype="uint8"),
+        *others,
+        _batch_row("urban-driver", URBAN_DRIVER, 30),
+        _batch_row("safepathnet", SAFEPATHNET, 30),
+    )
 
 
 def loader_rows() -> tuple[Row, ...]:
@@ -73,16 +90,16 @@ def _item_row(key: str, workload: Workload, floor: float) -> Row:
     return Row(key=key, title=workload.name, unit=UNIT, prepare=prepare, floor=floor, reference=workload.name)
 
 
-def _batch_row(key: str, dtype: str, floor: float) -> Row:
-    raster_params = {"image_dtype": dtype.strip()} if dtype else {}
+def _batch_row(key: str, workload: Workload | VectorWorkload, floor: float, **raster_params: Any) -> Row:
+    """Return a row of batches, whose title names the values of ``raster_params``."""
 
     def prepare(place: Workplace) -> PreparedRow:
-        samples = place.samples_of(AGENT_SEMANTIC, **raster_params)
+        samples = place.samples_of(workload, **raster_params)
         batches = in_batches(place.indices_of(samples), place.amounts.batch_size)
         return PreparedRow(partial(draw_batches, samples, batches))
 
-    name = AGENT_SEMANTIC.name
-    return Row(key=key, title=f"{name}{dtype}, batches", unit=UNIT, prepare=prepare, floor=floor, reference=name)
+    title = f"{' '.join([workload.name, *raster_params.values()])}, batches"
+    return Row(key=key, title=title, unit=UNIT, prepare=prepare, floor=floor, reference=workload.name)
 
 
 def _prepare_loader(place: Workplace, threads: int) -> PreparedRow:

@@ -13,17 +13,16 @@ from typing import Any, Self
 import numpy as np
 
 from l5kit.bench.row import RowLeftOutError
-from l5kit.bench.workloads import Workload
+from l5kit.bench.workloads import VectorWorkload, Workload
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.agent import AgentDataset
-from l5kit.dataset.ego import EgoDataset
+from l5kit.dataset.ego import BaseEgoDataset, EgoDataset
 from l5kit.errors import SampleError
 from l5kit.rasterization.rasterizer_builder import build_rasterizer
 
 _CLASSES = {"AgentDataset": AgentDataset, "EgoDataset": EgoDataset}
-_NEEDED = {"py_semantic": ("semantic_map", "meta"), "py_satellite": ("aerial", "meta")}
 _NAMES = {"semantic_map": "semantic map", "aerial": "aerial picture", "meta": "meta.json"}
 
 
@@ -87,7 +86,7 @@ class Workplace:
         self.at_end = ExitStack()
         self.scratch = Path(tempfile.mkdtemp(prefix="l5kit-bench-"))
         self.at_end.callback(shutil.rmtree, self.scratch, ignore_errors=True)
-        self._datasets: dict[str, EgoDataset] = {}
+        self._datasets: dict[str, BaseEgoDataset] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -100,7 +99,7 @@ class Workplace:
         """The log, read from decoded chunks."""
         return ChunkedDataset(str(self.files.dataset)).open()
 
-    def samples_of(self, workload: Workload, **raster_params: Any) -> EgoDataset:
+    def samples_of(self, workload: Workload | VectorWorkload, **raster_params: Any) -> BaseEgoDataset:
         """Return the dataset of a workload; each is built once.
 
         Args:
@@ -117,7 +116,7 @@ class Workplace:
             self._datasets[key] = make_samples(workload, cfg, self.dataset)
         return self._datasets[key]
 
-    def indices_of(self, samples: EgoDataset) -> list[int]:
+    def indices_of(self, samples: BaseEgoDataset) -> list[int]:
         """Return the indices that a pass draws, in their order; see :func:`drawn_indices`."""
         return drawn_indices(samples, self.amounts.num_samples)
 
@@ -141,13 +140,13 @@ def find_bench_files(path: Path, **given: Path | None) -> DatasetFiles:
     return find_dataset_files(path, **given)
 
 
-def config_with_files(workload: Workload, files: DatasetFiles) -> dict[str, Any]:
+def config_with_files(workload: Workload | VectorWorkload, files: DatasetFiles) -> dict[str, Any]:
     """Return the configuration of a workload with the whole paths of the maps, for ``LocalDataManager("")``.
 
     Raises:
         RowLeftOutError: A map that it needs is missing.
     """
-    missing = [_NAMES[part] for part in _NEEDED.get(workload.map_type, ()) if getattr(files, part) is None]
+    missing = [_NAMES[part] for part in workload.needed_files if getattr(files, part) is None]
     if missing:
         raise RowLeftOutError(f"there is no {' and no '.join(missing)} near {files.dataset}")
     cfg = workload.config()
@@ -156,14 +155,25 @@ def config_with_files(workload: Workload, files: DatasetFiles) -> dict[str, Any]
     return cfg
 
 
-def make_samples(workload: Workload, cfg: dict[str, Any], dataset: ChunkedDataset) -> EgoDataset:
+def make_samples(workload: Workload | VectorWorkload, cfg: dict[str, Any], dataset: ChunkedDataset) -> BaseEgoDataset:
     """Return a dataset of the class of a workload."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
+        if isinstance(workload, VectorWorkload):
+            return _make_vector_samples(workload, cfg, dataset)
         return _CLASSES[workload.dataset](cfg, dataset, build_rasterizer(cfg, LocalDataManager("")))
 
 
-def drawn_indices(samples: EgoDataset, count: int) -> list[int]:
+def _make_vector_samples(workload: VectorWorkload, cfg: dict[str, Any], dataset: ChunkedDataset) -> BaseEgoDataset:
+    # here, so that commits without them can be compared in all other rows
+    from l5kit.dataset.ego import EgoAgentDatasetVectorized, EgoDatasetVectorized
+    from l5kit.vectorization.vectorizer_builder import build_vectorizer
+
+    classes = {"EgoDatasetVectorized": EgoDatasetVectorized, "EgoAgentDatasetVectorized": EgoAgentDatasetVectorized}
+    return classes[workload.dataset](cfg, dataset, build_vectorizer(cfg, LocalDataManager("")))
+
+
+def drawn_indices(samples: BaseEgoDataset, count: int) -> list[int]:
     """Return the first indices of a shuffled order; those of samples that cannot be made are left out.
 
     Raises:
@@ -176,7 +186,7 @@ def drawn_indices(samples: EgoDataset, count: int) -> list[int]:
     return indices
 
 
-def _can_be_made(samples: EgoDataset, index: int) -> bool:
+def _can_be_made(samples: BaseEgoDataset, index: int) -> bool:
     """Return whether a sample can be made: some crops leave the aerial picture."""
     try:
         samples[index]

@@ -247,9 +247,9 @@ def _checked_frame_index(eval_frame_index: int) -> int:
 def _warn_of_short_history(history_num_frames: int) -> None:
     if history_num_frames < AGENT_MIN_FRAME_HISTORY:
         warnings.warn(
-            f"no agent has a future: more than {AGENT_MIN_FRAME_HISTORY} known steps of history are needed, and "
-            f"samples have {history_num_frames + 1}; set history_num_frames_ego and history_num_frames_agents to at least "
-            f"{AGENT_MIN_FRAME_HISTORY}",
+            f"no agent has a future: that takes more than {AGENT_MIN_FRAME_HISTORY} known steps of history, samples "
+            f"have {history_num_frames + 1}; set history_num_frames_ego and history_num_frames_agents to "
+            f"{AGENT_MIN_FRAME_HISTORY} or more",
             RuntimeWarning,
             stacklevel=3,
         )
