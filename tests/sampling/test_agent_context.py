@@ -16,6 +16,7 @@ from l5kit.errors import CorruptedDataError, L5KitError
 from l5kit.sampling import get_agent_context
 
 EMPTY_FACES = np.empty(0)
+FRAME_NAMES = np.dtype(FRAME_DTYPE).names or ()
 
 
 def agents_at(frames: Any, agents: Any, index: int) -> bytes:
@@ -142,3 +143,15 @@ def test_a_missing_chunk_of_faces_reads_as_zeros_one_of_agents_is_an_error(tmp_p
     log = ChunkedDataset(str(folder)).open()
     with pytest.raises(CorruptedDataError, match=r"agents.0 is missing"):
         get_agent_context(10, log.frames, log.agents, log.tl_faces, 2, 2)
+
+
+@pytest.mark.parametrize("has_agents", [False, True])
+@pytest.mark.parametrize("faces", ["some", "none", "older layout"])
+def test_a_log_of_one_frame(has_agents: bool, faces: str) -> None:
+    log = make_log([[[{"track_id": 1}] if has_agents else []]])
+    frames, tl_faces = np.asarray(log.frames), log.tl_faces if faces == "some" else EMPTY_FACES
+    if faces == "older layout":
+        frames = frames[[name for name in FRAME_NAMES if not name.startswith("traffic")]].copy()
+    history, future, history_agents, _, history_faces, _ = get_agent_context(0, frames, log.agents, tl_faces, 2, 2)
+    assert (len(history), len(future)) == (1, 0)
+    assert (len(history_agents[0]), len(history_faces[0])) == (int(has_agents), int(faces == "some"))

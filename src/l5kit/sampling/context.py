@@ -127,7 +127,7 @@ def cut_contexts(current: CurrentFrames, agents: Any, tl_faces: Any, steps: Cont
     lengths = (len(agents) if _AGENT_INTERVAL in names else 0, len(tl_faces) if _FACE_INTERVAL in names else 0)
     wrong = _cut_contexts(
         _read_only(frames),
-        (_intervals_of(frames, _AGENT_INTERVAL, lengths[0]), _intervals_of(frames, _FACE_INTERVAL, lengths[1])),
+        (_intervals_of(frames, _AGENT_INTERVAL), _intervals_of(frames, _FACE_INTERVAL)),
         current.rows,
         (current.scene_starts, current.scene_stops),
         (steps.history_step_size, steps.future_step_size),
@@ -161,9 +161,13 @@ def rebase_intervals(frames: RecordArray, *, agents: WindowRows, tl_faces: Windo
             frames[field] = np.stack([starts[0], stops[0]], axis=1)
 
 
-def _intervals_of(frames: RecordArray, field: str, length: int) -> Int64Array:
-    """Return an interval of all frames (N, 2), read-only; something where the array has no rows."""
-    return _NO_INTERVALS if length == 0 else _read_only(frames[field])
+def _intervals_of(frames: RecordArray, field: str) -> Int64Array:
+    """Return an interval of all frames (N, 2), read-only; something of the same layout where they do not have it.
+
+    Of a single frame the layout is another one, and the kernel takes two arrays of one kind.
+    """
+    present = [name for name in (field, _AGENT_INTERVAL, _FACE_INTERVAL) if name in (frames.dtype.names or ())]
+    return _read_only(frames[present[0]]) if present else _NO_INTERVALS
 
 
 def _place_rows(array: Any, intervals: Int64Array, ranges: Int64Array, *, is_apart: bool, strict: bool) -> WindowRows:
