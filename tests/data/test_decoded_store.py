@@ -250,11 +250,22 @@ def test_progress_is_told_chunk_by_chunk_and_memory_is_that_of_a_chunk(path, mad
     assert all(count <= CHUNK_LENGTHS[name] for name, count in asked)
 
 
-def test_decoding_does_not_fill_the_cache_of_the_dataset(path):
-    chunked = ChunkedDataset(path).open()
+@pytest.mark.parametrize("cache_size_bytes", [500, int(1e9)])
+def test_decoding_does_not_fill_the_cache_of_the_dataset(path, cache_size_bytes, monkeypatch):
+    chunked = ChunkedDataset(path).open(cache_size_bytes=cache_size_bytes)
     arrays = {key: getattr(chunked, name) for key, (name, _, _) in decoded_store.ARRAYS.items()}
+    kept_before, readers = chunked.agents._cache.num_bytes, []
+    read = decoded_store.ChunkedArray._read_chunk
+
+    def read_chunk(self, index):
+        readers.append(self)
+        return read(self, index)
+
+    monkeypatch.setattr(decoded_store.ChunkedArray, "_read_chunk", read_chunk)
     decoded_store.build_store(DecodedSource.of(chunked.root, arrays))
-    assert chunked.agents._cache.num_bytes == 0
+    assert readers
+    assert not any(reader is array for reader in readers for array in arrays.values())
+    assert chunked.agents._cache.num_bytes == kept_before
 
 
 @pytest.mark.parametrize(
