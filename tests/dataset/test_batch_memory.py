@@ -111,14 +111,13 @@ def test_a_forked_process_starts_without_free_memory() -> None:
     assert memory.num_free_bytes == np.prod(SHAPE)
 
 
+@pytest.mark.parametrize("shape", [(4, 512, 513), (2, 3)], ids=["large", "small"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-def test_shared_memory(dtype: Any) -> None:
-    memory = allocate_shared(SHAPE, dtype)
-    assert memory.tensor is not None
-    assert memory.tensor.is_shared()
-    assert (memory.array.shape, memory.array.dtype) == (SHAPE, np.dtype(dtype))
-    memory.array[1, 2, 3] = 7
-    assert memory.tensor[1, 2, 3] == 7
+def test_memory_of_workers(shape: Any, dtype: Any) -> None:
+    array = allocate_shared(shape, dtype).array
+    assert (array.shape, array.dtype, array.flags.c_contiguous) == (shape, np.dtype(dtype), True)
+    array[:] = 7
+    assert (array == 7).all()
 
 
 class KindsOfMemory(Dataset[Any]):

@@ -9,6 +9,7 @@ from numpy.typing import DTypeLike
 from torch.utils.data import get_worker_info
 
 from l5kit._types import NumericArray
+from l5kit.dataset.shared_batches import new_shared
 from l5kit.rasterization.picture_memory import recycled_memory
 
 
@@ -33,10 +34,9 @@ def allocate_recycled(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
 
 
 def allocate_shared(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
-    """Return memory that other processes can map, so that tensors in it travel between processes without a copy."""
-    tensor: torch.Tensor = torch.from_numpy(np.empty(0, dtype)).new_empty(shape)
-    tensor.share_memory_()  # type: ignore[no-untyped-call]
-    return Memory(tensor.numpy(), tensor)
+    """Return memory of a worker process that its batches travel in without a copy, while there is shared memory."""
+    array = new_shared(shape, dtype)
+    return allocate_recycled(shape, dtype) if array is None else Memory(array)
 
 
 def allocate_pinned(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:

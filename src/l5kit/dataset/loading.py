@@ -9,7 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
@@ -21,9 +20,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
 
 CollateFn = Callable[[list[Any]], Any]
-
-_BYTES_SENT_AS_THEY_ARE = 1 << 20
-"""Smaller tensors are sent between processes by value: shared memory for each would take longer than copying them."""
 
 
 def loader(
@@ -294,8 +290,8 @@ class WorkerLoader(BatchLoader):
         workers = self._idle.pop() if self._idle else self._start_workers()
         is_usable = False
         try:
-            for sent in workers.run(orders):
-                yield _received(sent, self._source.pin_memory)
+            for batch in workers.run(orders):
+                yield _pinned(batch) if self._source.pin_memory else batch
             is_usable = True
         except GeneratorExit:  # left early: the workers forget what they were asked for
             is_usable = True
@@ -367,35 +363,7 @@ class _BatchesInWorker(Dataset[Any]):
     def __getitem__(self, order: BatchOrder) -> Any:
         if self._maker is None:
             self._maker = BatchMaker(self._dataset, self._collate_fn)
-        return _sendable(self._maker(order))
-
-
-@dataclass(frozen=True)
-class _SentBatch:
-    """A batch on its way: large tensors in shared memory, small ones as arrays."""
-
-    parts: dict[str, Any]
-
-    def pin_memory(self) -> "_SentBatch":
-        """Return the batch with its tensors in pinned memory; torch's loader calls this in a thread."""
-        return _SentBatch({key: _pinned(part) for key, part in self.parts.items()})
-
-
-def _sendable(batch: Any) -> Any:
-    """Return a batch in the form that is sent fastest."""
-    if type(batch) is not dict or not all(isinstance(value, torch.Tensor) for value in batch.values()):
-        return batch
-    return _SentBatch(
-        {key: value if value.nbytes > _BYTES_SENT_AS_THEY_ARE else value.numpy() for key, value in batch.items()}
-    )
-
-
-def _received(sent: Any, pin_memory: bool) -> Any:
-    """Return the batch that :func:`_sendable` got."""
-    if not isinstance(sent, _SentBatch):
-        return sent
-    batch = {key: torch.from_numpy(part) if isinstance(part, np.ndarray) else part for key, part in sent.parts.items()}
-    return _pinned(batch) if pin_memory else batch
+        return self._maker(order)
 
 
 def _pinned(batch: Any) -> Any:

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import DTypeLike
-from torch.utils.data import default_collate
+from torch.utils.data import default_collate, get_worker_info
 
 from l5kit._types import NumericArray
 from l5kit.dataset.batch_memory import Allocator, Memory
+from l5kit.dataset.shared_batches import WorkerTensor
 from l5kit.errors import InvalidArgumentError
 
 _PYTHON_SCALARS = frozenset({"scene_index", "type", "yaw"})
@@ -89,11 +90,14 @@ def _frame_indices(frame_indices: list[Any], scene_indices: list[int]) -> list[A
 def collate(samples: Sequence[Any]) -> Any:
     """Return samples as one dictionary of tensors, (B, ...), as torch's ``default_collate`` does.
 
-    The samples of a batch that a dataset made at once are not copied: the tensors share their memory.
+    The samples of a batch that a dataset made at once are not copied: the tensors share their memory. In a worker of
+    a ``DataLoader`` the tensors are of a subclass, which is sent to the process that asked for the batch without a
+    copy, and arrives there as plain tensors.
 
     Args:
         samples: Samples with the same keys, or whatever ``default_collate`` takes.
     """
     if not isinstance(samples, SampleBatch) or not samples.is_untouched:
         return default_collate(list(samples))
-    return {key: samples.tensors.get(key, torch.from_numpy(column)) for key, column in samples.columns.items()}
+    batch = {key: samples.tensors.get(key, torch.from_numpy(column)) for key, column in samples.columns.items()}
+    return batch if get_worker_info() is None else {key: WorkerTensor.of(tensor) for key, tensor in batch.items()}
