@@ -99,7 +99,7 @@ def random_log(seed: int, *, num_frames: int = 7, max_agents: int = 14) -> Chunk
     return log
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(
     seed=st.integers(0, 10_000),
     state_index=st.integers(0, 6),
