@@ -14,7 +14,6 @@ from torch.utils.data import Dataset, get_worker_info
 
 from l5kit._types import Int64Array, NumericArray
 from l5kit.configs.parameters import read_disable_traffic_light_faces
-from l5kit.data.filter import get_frames_slice_from_scenes
 from l5kit.data.record_sequence import RecordSequence, column_of, rows_of
 from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -147,7 +146,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         """
         self._seed_worker()
         scene = self._scene(scene_index)
-        frames = rows_of(self.dataset.frames, get_frames_slice_from_scenes(scene), strict=True)
+        frames = rows_of(self.dataset.frames, slice(*scene["frame_index_interval"].tolist()), strict=True)
         tl_faces = self.dataset.tl_faces
         if read_disable_traffic_light_faces(self.cfg):
             tl_faces = np.empty(0, dtype=TL_FACE_DTYPE)
@@ -155,7 +154,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         return self._in_dataset_layout(sample) | {
             "scene_index": scene_index,
             "host_id": encoded_host(str(scene["host"])).copy(),
-            "timestamp": np.int64(frames[state_index]["timestamp"]),
+            "timestamp": np.int64(frames["timestamp"][state_index]),
             "track_id": np.int64(EGO_TRACK_ID if track_id is None else track_id),
         }
 

@@ -1,7 +1,6 @@
 """Everything of a batch of samples but where they come from, one array for each key."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,8 @@ class Targets:
         centroids_m: World positions, (B, 2) float64.
         yaws_rad: World headings, (B,) float64.
         extents_m: Length, width, height, (B, 3): float64 for the AV, the type of the agents' field for agents.
+        world_from_agent: Their poses, (B, 3, 3) float64.
+        viewpoints: Their frames, which all that is in a sample is relative to.
     """
 
     track_ids: NumericArray | None
@@ -35,16 +36,24 @@ class Targets:
     centroids_m: Float64Array
     yaws_rad: Float64Array
     extents_m: FloatArray
+    world_from_agent: Float64Array
+    viewpoints: Viewpoints
 
-    @cached_property
-    def world_from_agent(self) -> Float64Array:
-        """Their poses, (B, 3, 3)."""
-        return compute_agent_poses(self.centroids_m, self.yaws_rad)
-
-    @cached_property
-    def viewpoints(self) -> Viewpoints:
-        """Their frames, which all that is in a sample is relative to."""
-        return Viewpoints(np.linalg.inv(self.world_from_agent).astype(np.float64, copy=False), self.yaws_rad)
+    @classmethod
+    def of_states(
+        cls,
+        centroids_m: Float64Array,
+        yaws_rad: Float64Array,
+        extents_m: FloatArray,
+        *,
+        track_ids: NumericArray | None = None,
+        rows: RecordArray | None = None,
+    ) -> "Targets":
+        """Return targets with the poses that follow from their positions and headings."""
+        world_from_agent = compute_agent_poses(centroids_m, yaws_rad)
+        agent_from_world: Float64Array = np.linalg.inv(world_from_agent).astype(np.float64, copy=False)
+        viewpoints = Viewpoints(agent_from_world, yaws_rad)
+        return cls(track_ids, rows, centroids_m, yaws_rad, extents_m, world_from_agent, viewpoints)
 
     @property
     def drawn_yaws_rad(self) -> FloatArray:
@@ -85,7 +94,7 @@ def find_av(contexts: Contexts) -> Targets:
     current = contexts.history_frames[:, 0]
     extent_m = (EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH, EGO_EXTENT_HEIGHT)
     centroids_m = current["ego_translation"][:, :2].astype(np.float64)
-    return Targets(None, None, centroids_m, av_yaws(current), np.array([extent_m] * len(contexts)))
+    return Targets.of_states(centroids_m, av_yaws(current), np.array([extent_m] * len(contexts)))
 
 
 def find_agents(contexts: Contexts, track_ids: NumericArray, filter_agents_threshold: float) -> Targets:
@@ -100,15 +109,16 @@ def find_agents(contexts: Contexts, track_ids: NumericArray, filter_agents_thres
         TrackNotFoundError: A track is not in its current frame or does not pass the label filter.
     """
     rows = find_rows(contexts.agents, track_ids, filter_agents_threshold)
-    for missing in np.flatnonzero(rows < 0).tolist():
+    if rows.min() < 0:
+        missing = int(np.flatnonzero(rows < 0)[0])
         raise track_not_found(int(track_ids[missing]), int(rows[missing]), filter_agents_threshold)
     records = contexts.agents.take(rows)
-    return Targets(
-        track_ids,
-        records,
+    return Targets.of_states(
         records["centroid"].astype(np.float64),
         records["yaw"].astype(np.float64),
         records["extent"].copy(),
+        track_ids=track_ids,
+        rows=records,
     )
 
 
