@@ -290,9 +290,9 @@ def test_a_rasterizer_without_planes() -> None:
         assert_samples_equal(sample, dataset[index])
 
 
-def make_large(num_pixels: int = 256) -> EgoDataset:
+def make_large(num_pixels: int = 256, image_dtype: str = "float32") -> EgoDataset:
     """Return a dataset with pictures large enough for their memory to be used again."""
-    cfg = make_cfg(map_type="box_debug", raster_size=[num_pixels, num_pixels])
+    cfg = make_cfg(map_type="box_debug", raster_size=[num_pixels, num_pixels], image_dtype=image_dtype)
     return make_dataset(EgoDataset, cfg, make_fixture_s_log(), build_rasterizer(cfg, LocalDataManager(".")))
 
 
@@ -340,6 +340,11 @@ def test_out_is_drawn_over(size: int) -> None:
     [
         pytest.param(lambda: make_batch(make_large(), [1, 2]), "out holds pictures of shape", id="too few"),
         pytest.param(lambda: make_batch(make_large(128), [1, 2, 3]), "out holds pictures of shape", id="other size"),
+        pytest.param(
+            lambda: make_batch(make_large(image_dtype="uint8"), [1, 2, 3]),
+            "out holds pictures of shape",
+            id="other type",
+        ),
         pytest.param(
             lambda: make_batch(make_dataset(EgoDataset, make_cfg(), make_fixture_s_log()), [1, 2, 3]),
             "must be a batch with pictures",

@@ -106,6 +106,13 @@ def test_batches_of_one_epoch_have_perturbations_of_their_own() -> None:
     assert len(np.unique(np.round(moves, 9), axis=0)) == 6
 
 
+def test_perturbations_of_several_datasets_draw_numbers_of_their_own() -> None:
+    both = ConcatDataset([make_ego(make_perturbation(1.0)), make_ego(make_perturbation(1.0))])
+    (batch,) = loader(Subset(both, [5, 30 + 5]), 2)
+    first, second = batch["centroid"].numpy()
+    assert not np.isclose(first, second).any()
+
+
 @pytest.mark.parametrize("options", WAYS)
 def test_set_epoch_comes_back_to_an_epoch(options: Any) -> None:
     batches = loader(make_ego(make_perturbation()), 4, shuffle=True, **options)

@@ -94,6 +94,14 @@ def shorten(batch: Any) -> None:
     del batch[2]
 
 
+def drop_the_last(batch: Any) -> None:
+    batch.pop()
+
+
+def lengthen(batch: Any) -> None:
+    batch.append(dict(batch[0]))
+
+
 def reorder(batch: Any) -> None:
     batch.reverse()
 
@@ -109,6 +117,8 @@ CHANGES: list[Callable[[Any], None]] = [
     remove_a_key,
     swap_a_key,
     shorten,
+    drop_the_last,
+    lengthen,
     reorder,
     replace_a_sample,
 ]
