@@ -142,6 +142,19 @@ def test_logs_of_all_kinds(opener: Any, cls: Any, several_scenes: str) -> None:
 
 @BOTH
 @pytest.mark.parametrize("opener", OPENERS, ids=lambda opener: opener.__name__)
+def test_strides_over_logs_of_all_kinds(opener: Any, cls: Any, several_scenes: str) -> None:
+    cfg = make_cfg(map_type="box_debug", history_step_size=2, future_step_size=3)
+    rasterizer = build_rasterizer(cfg, LocalDataManager("."))
+    in_memory = make_dataset(cls, cfg, make_several_scenes_log(), rasterizer)
+    dataset = make_dataset(cls, cfg, opener(several_scenes), rasterizer)
+    batch = make_batch(dataset, range(len(in_memory)))
+    for index, sample in enumerate(in_memory):
+        assert_samples_equal(batch[index], sample)
+        assert_samples_equal(dataset[index], sample)
+
+
+@BOTH
+@pytest.mark.parametrize("opener", OPENERS, ids=lambda opener: opener.__name__)
 def test_a_scene_of_a_dataset(opener: Any, cls: Any, several_scenes: str) -> None:
     whole = make_dataset(cls, make_cfg(), opener(several_scenes))
     scene = whole.get_scene_dataset(3)

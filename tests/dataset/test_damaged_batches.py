@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data_cases import write_with_chunks
-from dataset_cases import assert_samples_equal, make_cfg, make_several_scenes_log
+from data_cases import CHUNK_LENGTHS, write_with_chunks
+from dataset_cases import assert_samples_equal, make_cfg, make_log, make_several_scenes_log
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import EgoDataset
 from l5kit.errors import SampleError
@@ -103,3 +103,18 @@ def test_a_chunk(chunk: str, opener: Any, history_step_size: int, damage: str, t
             batched.__getitems__([*whole[:2], index, *whole[2:4]])
         assert str(raised.value) == message
     assert errors
+
+
+@pytest.mark.parametrize(
+    "opener", [open_uncached, lambda path: ChunkedDataset(path).open()], ids=["uncached", "cached"]
+)
+def test_strides_need_no_chunk_of_the_frames_between(opener: Any, tmp_path: Path) -> None:
+    agents_of_a_frame = [{"track_id": track_id} for track_id in range(1, CHUNK_LENGTHS["agents"] + 1)]
+    path = write_with_chunks(make_log([[agents_of_a_frame] * 6]), tmp_path / "log.zarr")
+    cfg = make_cfg(history_num_frames=2, history_step_size=2, future_num_frames=0)
+    in_memory = EgoDataset(cfg, make_log([[agents_of_a_frame] * 6]), None)
+    (Path(path) / "agents" / "1").unlink()
+    dataset = EgoDataset(cfg, opener(path), None)
+    for found in (dataset[4], *dataset.__getitems__([4])):
+        assert_samples_equal(found, in_memory[4])
+    assert_fails_as_single_items_do(dataset, [4, 3], 3)
