@@ -6,7 +6,7 @@ A location is a path, a URL such as ``s3://bucket/train.zarr``, or a zarr store 
 import os
 import zipfile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.request import url2pathname
 
 from zarr.abc.store import Store
@@ -15,7 +15,6 @@ from zarr.storage import FsspecStore, LocalStore, MemoryStore, ZipStore
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, MissingDependencyError
 
 StoreLocation = str | os.PathLike[str] | Store
-OpenMode = Literal["r", "r+", "a"]
 
 _FILE_URL = "file://"
 _VERSION_FIELDS = ("ETag", "etag", "mtime", "LastModified", "md5Hash", "created")
