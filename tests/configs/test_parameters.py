@@ -7,10 +7,13 @@ import pytest
 
 from l5kit.configs.parameters import (
     MAP_TYPES,
+    LaneParams,
     MapKeys,
     RasterGeometry,
     RasterizerParams,
     SamplingParams,
+    VectorizerParams,
+    VectorSamplingParams,
     read_disable_traffic_light_faces,
     read_filter_agents_threshold,
 )
@@ -197,3 +200,61 @@ def test_a_path_object_is_a_key(cfg):
     cfg["raster_params"]["semantic_map_key"] = Path("maps") / "semantic_map.pb"
     assert MapKeys.from_cfg(cfg).semantic_map_key == os.path.join("maps", "semantic_map.pb")
     assert RasterizerParams.from_cfg(cfg).semantic_map_key == os.path.join("maps", "semantic_map.pb")
+
+
+@pytest.fixture
+def vector_cfg(cfg):
+    cfg["model_params"] |= {"history_num_frames_ego": 1, "history_num_frames_agents": 3}
+    lanes = {"max_num_lanes": 30, "max_points_per_lane": 20, "max_points_per_crosswalk": 25, "max_num_crosswalks": 0}
+    cfg["data_generation_params"] = {
+        "other_agents_num": 29,
+        "max_agents_distance": 35,
+        "lane_params": lanes | {"max_retrieval_distance_m": 40.5},
+    }
+    return cfg
+
+
+def test_vector_parameters(vector_cfg):
+    lanes = LaneParams(30, 20, 25, 40.5, 0)
+    assert VectorizerParams.from_cfg(vector_cfg) == VectorizerParams(1, 3, 50, 29, 35, False, 0.5, lanes)
+    assert VectorSamplingParams.from_cfg(vector_cfg) == VectorSamplingParams(1, 3, 50, 0.1, 1, 1, 0.5, False)
+
+
+def test_all_arrays_of_a_vector_sample_have_the_longer_history(vector_cfg):
+    assert VectorizerParams.from_cfg(vector_cfg).history_num_frames == 3
+    vector_cfg["model_params"]["history_num_frames_ego"] = 7
+    assert VectorizerParams.from_cfg(vector_cfg).history_num_frames == 7
+    assert VectorSamplingParams.from_cfg(vector_cfg).history_num_frames == 7
+
+
+def test_new_keys_of_vector_samples(vector_cfg):
+    vector_cfg["model_params"] |= {"history_step_size": 2, "future_step_size": 3, "speed_from_history": True}
+    vector_cfg["data_generation_params"]["order_agents_by_distance"] = True
+    assert VectorizerParams.from_cfg(vector_cfg).order_agents_by_distance
+    assert VectorSamplingParams.from_cfg(vector_cfg) == VectorSamplingParams(1, 3, 50, 0.1, 2, 3, 0.5, True)
+
+
+VECTOR_KEYS = [
+    ("model_params", "history_num_frames_ego", -1),
+    ("model_params", "history_num_frames_agents", 1.5),
+    ("model_params", "future_num_frames", -1),
+    ("data_generation_params", "other_agents_num", -1),
+    ("data_generation_params", "max_agents_distance", "far"),
+    ("data_generation_params", "order_agents_by_distance", "yes"),
+    ("data_generation_params", "lane_params", 5),
+    ("data_generation_params.lane_params", "max_num_lanes", None),
+    ("data_generation_params.lane_params", "max_points_per_lane", 1),
+    ("data_generation_params.lane_params", "max_points_per_crosswalk", -1),
+    ("data_generation_params.lane_params", "max_retrieval_distance_m", 0),
+    ("data_generation_params.lane_params", "max_num_crosswalks", "all"),
+]
+
+
+@pytest.mark.parametrize(("section", "key", "value"), VECTOR_KEYS, ids=[key for _, key, _ in VECTOR_KEYS])
+def test_j8_ill_typed_keys_of_vector_samples_name_the_path(vector_cfg, section, key, value):
+    values = vector_cfg
+    for name in section.split("."):
+        values = values[name]
+    values[key] = value
+    with pytest.raises(ConfigError, match=rf"^{section}\.{key}: expected .*got {value!r}"):
+        VectorizerParams.from_cfg(vector_cfg)

@@ -14,8 +14,10 @@ from numba.core.registry import CPUDispatcher
 from dataset_cases import make_cfg, make_several_scenes_log, make_stub
 from fixture_s_map import FIXTURE_S_MAP, WORLD_TO_ECEF
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset import AgentDataset, EgoDataset
+from l5kit.dataset import AgentDataset, EgoAgentDatasetVectorized, EgoDataset, EgoDatasetVectorized
 from l5kit.rasterization.sem_box_rasterizer import SemBoxRasterizer
+from l5kit.vectorization.vectorizer import Vectorizer
+from vector_cases import make_vector_cfg
 
 OPENINGS: list[dict[str, Any]] = [{}, {"cached": False}, {"cached": "mmap"}]
 
@@ -39,6 +41,9 @@ def datasets(folder: Path) -> Iterator[Any]:
         rasterizer = SemBoxRasterizer(context, 0.5, 3, str(folder / "map.pb"), WORLD_TO_ECEF)
         yield EgoDataset(cfg, log, rasterizer)
         yield AgentDataset(cfg, log, rasterizer, min_frame_history=0, min_frame_future=0)
+        vectorizer = Vectorizer(make_vector_cfg(), rasterizer.sem_rast.mapAPI)
+        yield EgoDatasetVectorized(make_vector_cfg(), log, vectorizer)
+        yield EgoAgentDatasetVectorized(make_vector_cfg(), log, vectorizer)
 
 
 def draw(folder: Path) -> tuple[dict[str, int], dict[str, int]]:
@@ -75,6 +80,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     process = context.Process(target=draw_in_process, args=(folder, answers))
     process.start()
     process.join()
+    assert process.exitcode == 0, "run `python -m pytest`, whose folder the process can import from, too"
     return answers.get()
 
 
