@@ -42,7 +42,7 @@ def load_or_compute_mask(
     if mask is not None:
         return np.asarray(mask, dtype=np.uint32)
     if problem:
-        warnings.warn(f"{problem}; it is computed anew", RuntimeWarning, stacklevel=5)
+        warnings.warn(f"{problem}; it is computed anew", RuntimeWarning, stacklevel=6)
     fingerprint = dataset.fingerprint()
     if fingerprint is None:
         return compute_agents_mask(dataset, thresholds, progress=progress)[0]
@@ -79,7 +79,7 @@ def _fate(file: Path, problem: str) -> str:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, RuntimeWarning, stacklevel=7)
+    warnings.warn(message, RuntimeWarning, stacklevel=8)
 
 
 def _read_cached(file: Path, num_agents: int) -> UInt32Array | None:
