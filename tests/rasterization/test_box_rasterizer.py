@@ -268,6 +268,47 @@ def test_without_ego_history_only_the_current_ego_channel_is_drawn() -> None:
     assert not current_only[5:].any()
 
 
+def test_without_ego_history_the_av_stays_among_the_agents_of_past_frames() -> None:
+    window = make_window(15, 2)
+    full = make_rasterizer().rasterize_planar(*window)
+    current_only = make_rasterizer(render_ego_history=False).rasterize_planar(*window)
+    assert_array_equal(current_only[:5], full[:5])
+    assert not current_only[5:].any()
+    frames, agents, faces, agent = window
+    without_agents = make_rasterizer(render_ego_history=False).rasterize_planar(
+        frames, [agents[0], *(rows[:0] for rows in agents[1:])], faces, agent
+    )
+    assert [bool(plane.any()) for plane in without_agents[:4]] == [True] * 4, "the AV is there"
+
+
+@pytest.mark.parametrize(("distance_m", "is_seen"), [(9.0, True), (11.0, False)])
+def test_a_long_box_whose_middle_lies_outside_reaches_into_the_picture(distance_m: float, is_seen: bool) -> None:
+    context = make_context()  # 56 m by 28 m, with 42 m before the AV
+    frames, _, faces, _ = make_window(15)
+    frames = frames[:1].copy()
+    frames["ego_translation"], frames["ego_rotation"] = (0, 0, 0), np.eye(3)
+    agents = make_agents(((42.0 + distance_m, 0.0), 0.0, (20.0, 0.5)))
+    agents["label_probabilities"][:, 3] = 1
+    window = (frames, [agents], faces[:1], None)
+    plane = BoxRasterizer(context, THRESHOLD, 0, image_dtype="uint8").rasterize_planar(*window)[0]
+    expected = draw_boxes_slowly(window, context, threshold=THRESHOLD, num_history=0, render_ego_history=True)[0]
+    assert_array_equal(plane, expected)
+    assert bool(plane.any()) == is_seen
+
+
+@pytest.mark.parametrize("one_array", [True, False])
+def test_windows_far_from_each_other_show_what_is_around_each(one_array: bool) -> None:
+    windows = [make_window(15, 2), make_window(15, 2)]
+    for rows in (windows[1][0]["ego_translation"], *(rows["centroid"] for rows in windows[1][1])):
+        rows[:, :2] += 500
+    windows[1][3]["centroid"] += 500  # type: ignore[index]
+    raster = make_rasterizer(image_dtype="uint8")
+    planes = raster.rasterize_windows(join_windows(windows, one_array=one_array))
+    for found, window in zip(planes, windows, strict=True):
+        assert_array_equal(found, raster.rasterize_planar(*window))
+        assert found[0].any()
+
+
 def test_missing_history_leaves_zero_channels() -> None:
     raster = make_rasterizer().rasterize_planar(*make_window(1))
     assert [bool(plane.any()) for plane in raster] == [True, True, False, False] * 2
