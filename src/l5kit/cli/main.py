@@ -15,6 +15,7 @@ from l5kit.cli.mask import mask
 from l5kit.cli.render import render
 from l5kit.cli.reporting import DEBUG_OPTION, ReportingCommand, request_traceback
 from l5kit.cli.synth import synth
+from l5kit.cli.train import train
 from l5kit.cli.validate import validate
 
 
@@ -77,6 +78,11 @@ def make_app() -> typer.Typer:
             "l5kit render city --scene 1 --frame 50 --out frame.png",
             "l5kit render city --scene 0 --frames 20:120:2 --out scene.gif --map-type satellite",
             "l5kit render city --agent 12 --out agent.gif",
+        ),
+        train: (
+            "l5kit train raster_planner --data city --out planner",
+            "l5kit train config.yaml --workflow simnet --set train_params.learning_rate=0.0005",
+            "l5kit train config.yaml --out planner --resume",
         ),
         bench: (
             "l5kit bench",

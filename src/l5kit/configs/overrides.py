@@ -1,0 +1,81 @@
+"""Configurations that ship with l5kit, and single values given beside a configuration."""
+
+import copy
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from l5kit.configs.config import load_config_data
+from l5kit.errors import ConfigError
+
+__all__ = ["load_training_config", "shipped_config_names", "with_overrides"]
+
+_FOLDER = "small"
+
+
+def shipped_config_names() -> tuple[str, ...]:
+    """Return the names of the small configurations that ship with l5kit, one for each workflow."""
+    folder = resources.files("l5kit.configs") / _FOLDER
+    return tuple(sorted(Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".yaml")))
+
+
+def load_training_config(name_or_path: str) -> dict[str, Any]:
+    """Return a configuration that ships with l5kit, or that of a file.
+
+    Args:
+        name_or_path: A name that :func:`shipped_config_names` gives, or the path of a YAML file.
+
+    Raises:
+        FileNotFoundError: There is no such file, and no such name.
+        ConfigError: The file is no YAML.
+    """
+    if name_or_path in shipped_config_names():
+        file = resources.files("l5kit.configs") / _FOLDER / f"{name_or_path}.yaml"
+        with resources.as_file(file) as path:
+            return load_config_data(str(path))
+    if not Path(name_or_path).is_file():
+        raise FileNotFoundError(
+            f"there is no configuration file {name_or_path!r}; give the path of one, or a name of those that ship "
+            f"with l5kit: {', '.join(shipped_config_names())}"
+        )
+    return load_config_data(name_or_path)
+
+
+def with_overrides(cfg: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Return a copy of a configuration with other values.
+
+    Args:
+        cfg: The configuration.
+        overrides: Texts such as ``train_params.max_num_steps=100``; what follows the sign is read as YAML,
+            and ``1e-3`` as the number that YAML does not see in it.
+
+    Raises:
+        ConfigError: A text has no equals sign, its value is no YAML, or its key lies within a value.
+    """
+    changed = copy.deepcopy(cfg)
+    for override in overrides:
+        path, sign, text = override.partition("=")
+        *sections, key = path.strip().split(".")
+        if not sign or not key:
+            raise ConfigError(f"{override!r}: expected KEY=VALUE, such as train_params.max_num_steps=100")
+        section = changed
+        for name in sections:
+            section = section.setdefault(name, {})
+            if not isinstance(section, dict):
+                raise ConfigError(f"{path}: {name} is a value, not a section with keys")
+        try:
+            section[key] = _as_number(yaml.safe_load(text))
+        except yaml.YAMLError as error:
+            raise ConfigError(f"{path}: {text!r} is not valid YAML: {error}") from error
+    return changed
+
+
+def _as_number(value: Any) -> Any:
+    """Return the number that a text is, or what is given."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value

@@ -1,0 +1,1 @@
+"""Prediction of agents from rasters."""

@@ -1,0 +1,90 @@
+"""The baseline of the competition: where an agent goes, from its raster."""
+
+import os
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from l5kit.errors import InvalidArgumentError
+from l5kit.planning.rasterized.backbones import build_backbone
+from l5kit.planning.rasterized.model import _as_float
+
+
+class RasterizedMotionModel(nn.Module):
+    """Predicts one or several ways of an agent from its raster, positions only.
+
+    In train mode ``forward`` gives the loss, in eval mode the trajectories. With one mode the loss is that of the
+    baseline of the competition, the mean squared error of positions, with 0 for unavailable steps. With several it is
+    the negative log-likelihood that the competition scores by, averaged over the batch.
+
+    Args:
+        model_arch: ``resnet18``, ``resnet34``, ``resnet50`` or ``simple_cnn``.
+        num_input_channels: Channels of the raster.
+        future_num_frames: Steps T to predict.
+        num_modes: Trajectories M.
+        pretrained: Start a ResNet from ImageNet weights.
+        weights_file: File with these weights, in place of that in the cache folder of torch hub.
+
+    Raises:
+        UnsupportedValueError: There is no such ``model_arch``.
+        InvalidArgumentError: A count is below 1.
+        FileNotFoundError: ``pretrained``, and there is no file with ImageNet weights.
+    """
+
+    def __init__(
+        self,
+        model_arch: str,
+        num_input_channels: int,
+        future_num_frames: int,
+        *,
+        num_modes: int = 1,
+        pretrained: bool = True,
+        weights_file: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__()
+        if future_num_frames < 1 or num_modes < 1:
+            raise InvalidArgumentError(
+                f"future_num_frames is {future_num_frames} and num_modes {num_modes}; give at least one of each"
+            )
+        self.future_num_frames = future_num_frames
+        self.num_modes = num_modes
+        num_outputs = 2 * future_num_frames * num_modes + (num_modes if num_modes > 1 else 0)
+        self.model = build_backbone(
+            model_arch, num_input_channels, num_outputs, pretrained=pretrained, weights_file=weights_file
+        )
+
+    def forward(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the loss in train mode, the trajectories in eval mode.
+
+        Args:
+            data_batch: ``image``, shape (B, C, H, W), float32 from 0 to 1 or uint8. In train mode also
+                ``target_positions`` (B, T, 2) in metres and ``target_availabilities`` (B, T).
+
+        Returns:
+            In train mode ``loss``, a scalar. In eval mode ``positions`` (B, T, 2) of the likeliest mode,
+            ``positions_all`` (B, M, T, 2) and ``mode_logits`` (B, M), whose softmax is the probability of each mode.
+            Metres in the agent frame.
+        """
+        outputs = self.model(_as_float(data_batch["image"]))
+        num_values = 2 * self.future_num_frames * self.num_modes
+        positions_m = outputs[:, :num_values].reshape(-1, self.num_modes, self.future_num_frames, 2)
+        logits = outputs[:, num_values:] if self.num_modes > 1 else torch.zeros_like(outputs[:, :1])
+        if not self.training:
+            likeliest = logits.argmax(dim=-1)
+            rows = torch.arange(len(likeliest), device=likeliest.device)
+            return {"positions": positions_m[rows, likeliest], "positions_all": positions_m, "mode_logits": logits}
+        available = (data_batch["target_availabilities"] > 0).to(positions_m.dtype)
+        errors_m = (positions_m - data_batch["target_positions"][:, None]) * available[:, None, :, None]
+        return {"loss": errors_m.square().mean() if self.num_modes == 1 else _negative_log_likelihood(errors_m, logits)}
+
+
+def _negative_log_likelihood(errors_m: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    """Return the mean of :func:`l5kit.evaluation.batched_metrics.neg_multi_log_likelihood`, from logits.
+
+    Args:
+        errors_m: Errors of positions, 0 in unavailable steps, (B, M, T, 2).
+        logits: Of the modes, (B, M).
+    """
+    log_likelihoods = F.log_softmax(logits, dim=-1) - 0.5 * errors_m.square().sum(dim=(-2, -1))
+    return -torch.logsumexp(log_likelihoods, dim=-1).mean()

@@ -1,0 +1,112 @@
+"""A network in training, as Lightning sees it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from torch import nn
+
+from l5kit.configs.training import OptimizerParams
+from l5kit.random.seeding import mix_seeds
+from l5kit.training.schedule import TrainingSchedule, learning_rate_factor
+from l5kit.training.scores import TrajectoriesOf, TrajectoryScores, means_of
+
+__all__ = ["TrainingModule"]
+
+_TRUTH_PREFIXES = ("target_", "all_other_agents_future_")
+"""Keys of a batch that a model does not get in evaluations."""
+
+
+class TrainingModule(pl.LightningModule):
+    """A network with its optimizer, its losses and its scores.
+
+    Random numbers of a step, those of dropout, depend on the seed, the rank and the step only, so that a training that
+    is taken up again goes on as if it had never ended.
+
+    Args:
+        model: The network: losses in train mode, trajectories in eval mode.
+        trajectories_of: Picks what is scored.
+        horizons_s: Times ahead of the scores in seconds.
+        step_times_s: Seconds between two future steps, and between two past ones.
+        optimizer: How weights are changed.
+        schedule: The course of the training.
+        seed: Decides dropout.
+
+    Attributes:
+        scores: Mean errors of the last evaluation by name.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        trajectories_of: TrajectoriesOf,
+        horizons_s: Sequence[float],
+        step_times_s: tuple[float, float],
+        optimizer: OptimizerParams,
+        schedule: TrainingSchedule,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.scores: dict[str, float] = {}
+        self._trajectories_of = trajectories_of
+        self._horizons_s = tuple(horizons_s)
+        self._step_times_s = step_times_s
+        self._optimizer = optimizer
+        self._schedule = schedule
+        self._seed = seed
+        self._gathered = self._new_scores()
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
+        """Seed what the step draws."""
+        torch.manual_seed(mix_seeds(self._seed, self.global_step, self.global_rank))
+
+    def training_step(self, batch: dict[str, torch.Tensor], batch_idx: int) -> torch.Tensor:  # noqa: ARG002
+        """Return the loss of a batch and log all losses."""
+        losses: dict[str, torch.Tensor] = self.model(batch)
+        size = len(batch["target_positions"])
+        self.log_dict({f"train/{name}": loss.detach() for name, loss in losses.items()}, batch_size=size)
+        return losses["loss"]
+
+    def on_validation_epoch_start(self) -> None:
+        """Forget the scores of the last evaluation."""
+        self._gathered = self._new_scores()
+
+    def validation_step(self, batch: dict[str, torch.Tensor], batch_idx: int) -> None:  # noqa: ARG002
+        """Score the trajectories of a batch, of which the model sees the past only."""
+        inputs = {key: value for key, value in batch.items() if not key.startswith(_TRUTH_PREFIXES)}
+        self._gathered.add(self._trajectories_of(batch, self.model(inputs)))
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the mean errors over all processes, and those of the constant-velocity baseline."""
+        sums = self._gathered.sums().float().to(self.device)
+        total: Any = self.trainer.strategy.reduce(sums, reduce_op="sum")
+        model, baseline = total.cpu()
+        self.scores = means_of(model, self._horizons_s, "val") | means_of(baseline, self._horizons_s, "baseline")
+        self.log_dict(self.scores)
+
+    def transfer_batch_to_device(
+        self,
+        batch: Mapping[str, Any],
+        device: torch.device,
+        dataloader_idx: int,  # noqa: ARG002
+    ) -> dict[str, torch.Tensor]:
+        """Return the tensors of a batch on a device, in float32 where that knows no float64."""
+        tensors = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
+        if device.type == "mps":
+            tensors = {key: value.float() if value.dtype == torch.float64 else value for key, value in tensors.items()}
+        return {key: value.to(device, non_blocking=True) for key, value in tensors.items()}
+
+    def configure_optimizers(self) -> Any:
+        """Return Adam, or AdamW with a weight decay, and the course of its learning rate by steps."""
+        rate, decay = self._optimizer.learning_rate, self._optimizer.weight_decay
+        parameters = self.model.parameters()
+        adam = torch.optim.AdamW(parameters, rate, weight_decay=decay) if decay else torch.optim.Adam(parameters, rate)
+        course = torch.optim.lr_scheduler.LambdaLR(adam, lambda step: learning_rate_factor(step, self._schedule))
+        return {"optimizer": adam, "lr_scheduler": {"scheduler": course, "interval": "step"}}
+
+    def _new_scores(self) -> TrajectoryScores:
+        step_time_s, past_step_time_s = self._step_times_s
+        return TrajectoryScores(self._horizons_s, step_time_s=step_time_s, past_step_time_s=past_step_time_s)

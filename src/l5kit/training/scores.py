@@ -1,0 +1,135 @@
+"""Errors of predicted trajectories, beside those of going on with constant velocity."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import torch
+
+from l5kit.evaluation.constant_velocity import constant_velocities
+from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
+
+__all__ = ["SCORE_NAMES", "Trajectories", "TrajectoryScores", "agent_trajectories", "ego_trajectories", "score_name"]
+
+Batch = Mapping[str, torch.Tensor]
+
+SCORE_NAMES = ("ade_m", "fde_m", "miss_rate")
+"""What is averaged, by the names of :class:`l5kit.evaluation.horizon_scores.HorizonScore`."""
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """N predicted trajectories with the truth and the past.
+
+    Attributes:
+        predicted_m: Predicted positions, (N, T, 2).
+        truth_m: True positions in the same frame, (N, T, 2).
+        is_known: Where these are known, (N, T).
+        past_m: Past positions, the current one first, (N, H + 1, 2).
+        past_is_known: Where these are known, (N, H + 1).
+    """
+
+    predicted_m: torch.Tensor
+    truth_m: torch.Tensor
+    is_known: torch.Tensor
+    past_m: torch.Tensor
+    past_is_known: torch.Tensor
+
+
+def ego_trajectories(batch: Batch, outputs: Batch) -> Trajectories:
+    """Return the trajectory of the target of each sample; of several modes the likeliest."""
+    return Trajectories(
+        predicted_m=outputs["positions"],
+        truth_m=batch["target_positions"],
+        is_known=batch["target_availabilities"] > 0,
+        past_m=batch["history_positions"],
+        past_is_known=batch["history_availabilities"] > 0,
+    )
+
+
+def agent_trajectories(batch: Batch, outputs: Batch) -> Trajectories:
+    """Return the likeliest trajectories of all agents of each sample, one after the other."""
+    return Trajectories(
+        predicted_m=outputs["agent_positions"].flatten(0, 1),
+        truth_m=batch["all_other_agents_future_positions"].flatten(0, 1),
+        is_known=batch["all_other_agents_future_availability"].flatten(0, 1) > 0,
+        past_m=batch["all_other_agents_history_positions"].flatten(0, 1),
+        past_is_known=batch["all_other_agents_history_availability"].flatten(0, 1) > 0,
+    )
+
+
+class TrajectoryScores:
+    """Gathers errors of a model and of the constant-velocity baseline on the same trajectories.
+
+    Args:
+        horizons_s: Times ahead in seconds.
+        step_time_s: Seconds between two future steps.
+        past_step_time_s: Seconds between two past ones.
+    """
+
+    def __init__(self, horizons_s: Sequence[float], *, step_time_s: float, past_step_time_s: float) -> None:
+        self._step_time_s = step_time_s
+        self._past_step_time_s = past_step_time_s
+        self._model = HorizonScores(horizons_s, step_time_s=step_time_s)
+        self._baseline = HorizonScores(horizons_s, step_time_s=step_time_s)
+        self._has_past = False
+
+    def add(self, trajectories: Trajectories) -> None:
+        """Add the trajectories of a batch.
+
+        Raises:
+            InvalidArgumentError: A horizon lies beyond them.
+        """
+        truth_m, is_known = trajectories.truth_m.float(), trajectories.is_known
+        self._model.add(truth_m, trajectories.predicted_m.float(), is_known)
+        if bool((trajectories.past_is_known[:, 1:] & is_known.any(dim=1, keepdim=True)).any()):
+            self._has_past = True
+        if trajectories.past_m.shape[1] > 1:
+            self._baseline.add(truth_m, self._keep_velocity(trajectories), is_known)
+
+    def sums(self) -> torch.Tensor:
+        """Return what adds up over processes, float64: sums of errors and counts of both, (2, horizons, 5)."""
+        return torch.stack([_sums_of(self._model.scores()), _sums_of(self._baseline.scores()) * self._has_past])
+
+    def _keep_velocity(self, trajectories: Trajectories) -> torch.Tensor:
+        past = {"history_positions": trajectories.past_m.float(), "history_availabilities": trajectories.past_is_known}
+        velocities_mps = constant_velocities(past, step_time_s=self._past_step_time_s)
+        num_steps = trajectories.truth_m.shape[1]
+        times_s = self._step_time_s * torch.arange(1, num_steps + 1, device=velocities_mps.device)
+        return past["history_positions"][:, None, 0] + velocities_mps[:, None] * times_s[:, None]
+
+
+def means_of(sums: torch.Tensor, horizons_s: Sequence[float], who: str) -> dict[str, float]:
+    """Return mean errors by name, without those that nothing was added to.
+
+    Args:
+        sums: Of one of the two, as :meth:`TrajectoryScores.sums` gives them, (horizons, 5).
+        horizons_s: Times ahead in seconds.
+        who: First part of the names.
+    """
+    means = {}
+    for horizon_s, row in zip(horizons_s, sums.tolist(), strict=True):
+        totals, counts = row[:3], (row[3], row[4], row[4])
+        for name, total, count in zip(SCORE_NAMES, totals, counts, strict=True):
+            if count:
+                means[score_name(who, name, horizon_s)] = total / count
+    return means
+
+
+def score_name(who: str, name: str, horizon_s: float) -> str:
+    """Return the name of a score in curves and files, such as ``val/ade_m@2s``."""
+    return f"{who}/{name}@{horizon_s:g}s"
+
+
+def _sums_of(scores: tuple[HorizonScore, ...]) -> torch.Tensor:
+    """Return sums of ADE, FDE and misses, and the counts behind the first and the other two."""
+    rows = []
+    for score in scores:
+        facts = asdict(score)
+        counts = {"ade_m": score.num_trajectories, "fde_m": score.num_final, "miss_rate": score.num_final}
+        sums = [facts[name] * counts[name] if counts[name] else 0.0 for name in SCORE_NAMES]
+        rows.append([*sums, score.num_trajectories, score.num_final])
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+TrajectoriesOf = Callable[[Batch, Batch], Trajectories]
+"""Takes a batch and what a model made of it."""

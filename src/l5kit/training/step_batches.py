@@ -1,0 +1,141 @@
+"""The batches of a training as one long row, that can be entered at any step."""
+
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from l5kit.configs.training import LoaderParams
+from l5kit.dataset.batch_maker import BatchOrder
+from l5kit.dataset.loading import BatchLoader, BatchPlan, BatchSource, ThreadLoader, WorkerLoader
+from l5kit.dataset.rank_sampler import RankSampler, process_place
+from l5kit.dataset.sample_batch import collate
+from l5kit.errors import ConfigError
+
+__all__ = ["StepBatches", "batches_per_epoch"]
+
+_PREFETCH = 2
+
+
+def batches_per_epoch(dataset: Any, loader: LoaderParams, *, world_size: int) -> int:
+    """Return how many whole batches each process gets in an epoch.
+
+    Raises:
+        ConfigError: Not even one.
+    """
+    num_batches = len(dataset) // world_size // loader.batch_size
+    if num_batches == 0:
+        raise ConfigError(
+            f"train_data_loader.batch_size is {loader.batch_size} on {world_size} devices, but {loader.key} gives only "
+            f"{len(dataset)} samples; take smaller batches or more data"
+        )
+    return num_batches
+
+
+@dataclass(frozen=True)
+class _PlanFromStep(BatchPlan):
+    """Batches of epochs of a fixed length, without those before a step."""
+
+    steps_per_epoch: int = 1
+    first_step: int = 0
+
+    def orders(self, epoch: int) -> Iterator[BatchOrder]:
+        """Yield what the batches of an epoch are to be made of, from the first step on."""
+        num_passed = min(max(self.first_step - epoch * self.steps_per_epoch, 0), self.steps_per_epoch)
+        return itertools.islice(super().orders(epoch), num_passed, self.steps_per_epoch)
+
+
+class StepBatches:
+    """The batches of all steps of a training, epoch after epoch; an iteration starts at the step that is loaded.
+
+    What the batch of a step holds depends on the seed, the rank and the step only. The order of samples is that of
+    :func:`l5kit.dataset.loader` with ``drop_last=True``.
+
+    Args:
+        dataset: Gives the samples.
+        loader: Batch size, order and threads.
+        seed: Decides the order and the perturbations.
+        num_steps: Steps of the whole training.
+        steps_per_epoch: Steps after which the next epoch starts.
+        pin_memory: Whether tensors lie in memory that CUDA copies from by itself.
+
+    Attributes:
+        waited_s: Seconds that iterations have waited for batches.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        loader: LoaderParams,
+        *,
+        seed: int,
+        num_steps: int,
+        steps_per_epoch: int,
+        pin_memory: bool,
+    ) -> None:
+        self._dataset = dataset
+        self._loader = loader
+        self._seed = seed
+        self._num_steps = num_steps
+        self._steps_per_epoch = steps_per_epoch
+        self._pin_memory = pin_memory
+        self._next_step = 0
+        self.waited_s = 0.0
+
+    def __len__(self) -> int:
+        """Return one more than the steps: for Lightning, a checkpoint of the last step is then never one of an epoch.
+
+        What ends there could not be made longer.
+        """
+        return self._num_steps + 1
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield the batches from the step that is loaded on."""
+        first_step = self._next_step
+        batches = self._make_batches(first_step)
+        for step in range(first_step, self._num_steps):
+            start_s = time.perf_counter()
+            batch = next(batches)
+            self.waited_s += time.perf_counter() - start_s
+            self._next_step = step + 1
+            yield batch
+
+    def state_dict(self) -> dict[str, int]:
+        """Return the step whose batch comes next."""
+        return {"next_step": self._next_step}
+
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        """Let the next iteration start at the step that :meth:`state_dict` gave."""
+        self._next_step = state_dict["next_step"]
+
+    def _make_batches(self, first_step: int) -> Iterator[dict[str, Any]]:
+        loader = self._new_loader(first_step)
+        loader.set_epoch(first_step // self._steps_per_epoch)
+        while True:
+            yield from loader
+
+    def _new_loader(self, first_step: int) -> BatchLoader:
+        """Return the loader of this process, whose place among others is known only when the training has started."""
+        rank, world_size = process_place(None, None)
+        sampler = RankSampler(
+            len(self._dataset),
+            shuffle=self._loader.shuffle,
+            seed=self._seed,
+            drop_last=True,
+            rank=rank,
+            world_size=world_size,
+        )
+        plan = _PlanFromStep(
+            sampler,
+            self._loader.batch_size,
+            drop_last=True,
+            seed=self._seed,
+            rank=rank,
+            steps_per_epoch=self._steps_per_epoch,
+            first_step=first_step,
+        )
+        source = BatchSource(self._dataset, collate, pin_memory=self._pin_memory, prefetch=_PREFETCH)
+        if self._loader.num_workers:
+            return WorkerLoader(plan, source, num_workers=self._loader.num_workers, multiprocessing_context=None)
+        return ThreadLoader(plan, source, num_threads=self._loader.threads)

@@ -1,0 +1,145 @@
+"""Configurations of trainings: what is read, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from l5kit.configs.known_keys import check_known_keys
+from l5kit.configs.overrides import load_training_config, shipped_config_names, with_overrides
+from l5kit.configs.training import (
+    WORKFLOWS,
+    BackboneParams,
+    LoaderParams,
+    OptimizerParams,
+    SafePathNetParams,
+    TrainingParams,
+    VectorModelParams,
+)
+from l5kit.errors import ConfigError
+from training_cases import small_config
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS)
+def test_every_workflow_has_a_configuration(workflow):
+    params = TrainingParams.from_cfg(small_config(workflow))
+    assert params.workflow == params.run.output_name == workflow
+    assert params.horizons_s[-1] == pytest.approx(params.future_num_frames * 0.1)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("train_params.max_num_step", "there is no such key; the nearest is train_params.max_num_steps"),
+        ("model_parms", "model_parms: there is no such key; the nearest is model_params"),
+        ("model_params.learning_rate", "there is no such key here; it belongs into train_params"),
+        ("max_num_steps", "max_num_steps: there is no such key here; it belongs into train_params"),
+        ("train_params.batchsize", "the nearest is train_data_loader.batch_size"),
+        ("train_params.workflow", "it belongs into the top of the file"),
+        ("data_generation_params.lane_params.max_lanes", "the nearest is data_generation_params.lane_params.max_num_"),
+    ],
+)  # fmt: skip
+def test_a_wrong_key_is_refused_with_the_nearest_right_one(path, message):
+    cfg = with_overrides(small_config("vector_planner"), [f"{path}=1"])
+    with pytest.raises(ConfigError) as caught:
+        TrainingParams.from_cfg(cfg)
+    assert message in str(caught.value)
+
+
+def test_all_wrong_keys_are_named():
+    with pytest.raises(ConfigError, match=r"model_params\.x.*train_params\.y"):
+        check_known_keys({"model_params": {"x": 1}, "train_params": {"y": 2}})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("workflow=planner", "workflow: expected one of raster_planner"),
+        ("workflow=null", "--workflow"),
+        ("train_params.max_num_steps=null", "max_num_steps or num_epochs"),
+        ("train_params.max_num_steps=0", r"train_params\.max_num_steps: expected a whole number of at least 1, got 0"),
+        ("train_params.precision=8", r"train_params\.precision"),
+        ("train_params.logger=paper", "'csv' or 'tensorboard'"),
+        ("train_params.horizons_s=[2.0]", "beyond the 1.2 s"),
+        ("train_params.horizons_s=[0]", "seconds above 0"),
+        ("train_params.horizons_s=2", "list of numbers"),
+        ("train_data_loader.perturb_probability=1.5", "from 0 to 1"),
+        ("train_data_loader.perturb_std=[1, 2]", "three numbers"),
+        ("train_data_loader={key: a, batch_size: 2, num_workers: 2, threads: 2}", "not both"),
+        ("train_data_loader.batch_size=true", r"train_data_loader\.batch_size"),
+        ("train_data_loader={batch_size: 2}", r"train_data_loader\.key: this key is missing"),
+        ("model_params.future_num_frames=0", r"model_params\.future_num_frames"),
+        ("train_params=3", "train_params: expected a mapping"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(change, message):
+    with pytest.raises(ConfigError, match=message):
+        TrainingParams.from_cfg(with_overrides(small_config("raster_planner"), [change]))
+
+
+def test_early_stopping_needs_evaluations():
+    cfg = with_overrides(small_config("raster_planner"), ["train_params.early_stopping_patience=2"])
+    assert TrainingParams.from_cfg(cfg).run.early_stopping_patience == 2
+    del cfg["val_data_loader"]
+    with pytest.raises(ConfigError, match="add a val_data_loader"):
+        TrainingParams.from_cfg(cfg)
+
+
+def test_strides_make_steps_longer():
+    cfg = with_overrides(small_config("raster_planner"), ["model_params.future_step_size=2"])
+    assert TrainingParams.from_cfg(cfg).horizons_s == (pytest.approx(2.4),)
+
+
+def test_defaults_are_those_of_l5kit_1_5():
+    loader = LoaderParams.from_cfg({"train_data_loader": {"key": "a", "batch_size": 2}}, "train_data_loader")
+    assert (loader.min_frame_history, loader.min_frame_future, loader.perturb_probability) == (10, 1, 0.0)
+    assert loader.perturb_std == (0.5, 1.5, pytest.approx(0.5235988))
+    assert loader.shuffle
+    assert OptimizerParams.from_cfg({"train_params": {}}).learning_rate == 1e-3
+    vector = VectorModelParams.from_cfg({"model_params": {}})
+    assert vector.weights_scaling == (1.0, 1.0, 1.0)
+    assert not vector.use_agent_labels
+
+
+def test_what_is_not_said_of_weights_is_left_open():
+    assert BackboneParams.from_cfg({"model_params": {"model_architecture": "resnet50"}}).pretrained is None
+
+
+def test_only_options_that_are_given_reach_safepathnet():
+    cfg = {"model_params": {"agent_num_trajectories": 2, "dropout": 0.0, "nhead": 4, "yaw_residual": "single"}}
+    assert SafePathNetParams.from_cfg(cfg).options == {"nhead": 4, "yaw_residual": "single", "dropout": 0.0}
+
+
+def test_overrides_are_read_as_yaml_and_change_a_copy():
+    cfg = {"a": {"b": 1}}
+    assert with_overrides(cfg, ["a.b=[1, 2]", "c.d=text", "e=1e-3"]) == {
+        "a": {"b": [1, 2]},
+        "c": {"d": "text"},
+        "e": 1e-3,
+    }
+    assert cfg == {"a": {"b": 1}}
+
+
+@pytest.mark.parametrize("override", ["a.b", "=1", "a.b.c=1", "a.b=[1"])
+def test_overrides_that_cannot_be_meant_are_refused(override):
+    with pytest.raises(ConfigError):
+        with_overrides({"a": {"b": 1}}, [override])
+
+
+def test_a_configuration_that_is_not_there():
+    with pytest.raises(FileNotFoundError, match="those that ship"):
+        load_training_config("nowhere.yaml")
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS)
+def test_the_configurations_that_ship_are_right(workflow):
+    assert set(shipped_config_names()) == set(WORKFLOWS)
+    params = TrainingParams.from_cfg(load_training_config(workflow))
+    assert params.workflow == workflow
+    assert params.horizons_s[-1] >= 2.0
+    assert params.val_loader.key != params.train_loader.key
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS)
+def test_the_examples_are_right(workflow):
+    path = Path(__file__).resolve().parents[2] / "examples" / f"{workflow}_config.yaml"
+    assert TrainingParams.from_cfg(load_training_config(str(path))).workflow == workflow

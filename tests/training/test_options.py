@@ -1,0 +1,120 @@
+"""What a training can be told beside its workflow."""
+
+import math
+
+import lightning.pytorch as pl
+import pytest
+import torch
+
+import l5kit.training.curves
+from l5kit.errors import ConfigError, MissingDependencyError
+from l5kit.training import train
+from training_cases import small_config
+
+pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")
+
+
+class Watcher(pl.Callback):
+    """Notes what the network does in each step."""
+
+    def __init__(self):
+        self.dtypes = set()
+        self.norms = []
+        self.rates = []
+
+    def on_train_start(self, trainer, pl_module):
+        def note(module, inputs, output):
+            self.dtypes.add(output.dtype)
+
+        pl_module.model.input_embed.register_forward_hook(note)
+
+    def on_before_zero_grad(self, trainer, pl_module, optimizer):
+        gradients = [parameter.grad for parameter in pl_module.parameters() if parameter.grad is not None]
+        if gradients:
+            self.norms.append(torch.stack([gradient.norm() for gradient in gradients]).norm().item())
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        self.rates.append(pl_module.optimizers().param_groups[0]["lr"])
+
+
+def run(city, folder, **train_params):
+    cfg = small_config("vector_planner")
+    cfg["train_params"] = {"max_num_steps": 3, "accelerator": "cpu", **train_params}
+    watcher = Watcher()
+    return train(cfg, folder, data_folder=city, callbacks=(watcher,)), watcher
+
+
+def test_mixed_precision(city, tmp_path):
+    assert run(city, tmp_path / "full")[1].dtypes == {torch.float32}
+    result, watcher = run(city, tmp_path / "half", precision="bf16-mixed")
+    assert watcher.dtypes == {torch.bfloat16}
+    assert math.isfinite(result.scores["val/ade_m@0.4s"])
+
+
+def test_gradients_are_clipped(city, tmp_path):
+    _, free = run(city, tmp_path / "free")
+    _, clipped = run(city, tmp_path / "clipped", gradient_clip_norm=1e-3)
+    assert min(free.norms) > 2e-3
+    assert clipped.norms == pytest.approx([1e-3] * len(clipped.norms), rel=1e-3)
+
+
+def test_the_rate_follows_its_course(city, tmp_path):
+    _, watcher = run(city, tmp_path / "out", learning_rate=0.5, schedule="cosine", warmup_num_steps=1, max_num_steps=3)
+    assert watcher.rates == pytest.approx([0.5, 0.5, 0.25])
+
+
+def test_early_stopping_ends_a_training_that_gets_no_better(city, tmp_path):
+    result, _ = run(
+        city, tmp_path / "out", max_num_steps=50, eval_every_n_steps=1, early_stopping_patience=2, learning_rate=1e-12
+    )
+    assert result.num_steps == 3  # the first is the best, two more are not better
+    assert (tmp_path / "out" / "vector_planner_best.safetensors").is_file()
+
+
+def test_checkpoints_come_at_their_steps(city, tmp_path):
+    run(city, tmp_path / "out", max_num_steps=5, checkpoint_every_n_steps=2)
+    names = {path.name for path in (tmp_path / "out").glob("*.safetensors")}
+    assert names == {f"vector_planner{end}.safetensors" for end in ("", "_best", "_2_steps", "_4_steps")}
+    assert torch.load(tmp_path / "out" / "last.ckpt", weights_only=False)["global_step"] == 4
+
+
+def test_several_horizons(city, tmp_path):
+    result, _ = run(city, tmp_path / "out", horizons_s=[0.4, 0.2])
+    assert {name.partition("@")[2] for name in result.scores} == {"0.2s", "0.4s"}
+    with pytest.raises(ConfigError, match="multiple of the"):
+        run(city, tmp_path / "odd", horizons_s=[0.25])
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_other_ones(city, tmp_path):
+    torch.manual_seed(7)
+    before = torch.random.get_rng_state()
+    weights = [
+        (tmp_path / name, run(city, tmp_path / name, seed=seed)) for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    ]
+    assert torch.equal(torch.random.get_rng_state(), before)
+    contents = [(path / "vector_planner.safetensors").read_bytes()[-4000:] for path, _ in weights]
+    assert contents[0] == contents[1] != contents[2]
+
+
+def test_tensorboard_gets_the_curves(city, tmp_path):
+    pytest.importorskip("tensorboard")
+    run(city, tmp_path / "out", logger="tensorboard", log_every_n_steps=1)
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    (folder,) = (tmp_path / "out" / "curves").iterdir()
+    events = EventAccumulator(str(folder)).Reload()
+    assert len(events.Scalars("train/loss")) == 3
+
+
+@pytest.mark.parametrize("logger", ["tensorboard", "wandb", "mlflow"])
+def test_a_missing_logger_is_told(logger, city, tmp_path, monkeypatch):
+    monkeypatch.setattr(l5kit.training.curves, "find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError, match=f"pip install {logger}, or take 'csv'"):
+        run(city, tmp_path / "out", logger=logger)
+
+
+def test_keys_of_1_5_without_effect_are_named(city, tmp_path):
+    cfg = small_config("vector_planner", train_params={"max_num_steps": 1, "accelerator": "cpu"})
+    cfg["model_params"] |= {"use_kinematic": False, "unroll_num_frames": 3}
+    with pytest.warns(UserWarning, match=r"no effect .*unroll_num_frames, model_params\.use_kinematic"):
+        train(cfg, tmp_path / "out", data_folder=city)

@@ -1,0 +1,104 @@
+"""A training that was killed goes on as if it had not been."""
+
+import lightning.pytorch as pl
+import pytest
+
+from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.planning.checkpoint import read_checkpoint
+from l5kit.training import train
+from training_cases import small_config
+
+pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")
+
+
+class KilledError(Exception):
+    """Stands for the end of the process."""
+
+
+class Recorder(pl.Callback):
+    """Notes the batch of each step, and ends the training at one."""
+
+    def __init__(self, killed_after=None):
+        self.seen = {}
+        self._killed_after = killed_after
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        if trainer.global_step == self._killed_after:
+            raise KilledError
+        self.seen[trainer.global_step] = (
+            batch["target_positions"].sum().item(),
+            pl_module.optimizers().param_groups[0]["lr"],
+        )
+
+
+def run(cfg, folder, city, *, killed_after=None, resume=False):
+    recorder = Recorder(killed_after)
+    try:
+        result = train(cfg, folder, data_folder=city, resume=resume, callbacks=(recorder,))
+    except KilledError:
+        return recorder.seen, None
+    return recorder.seen, read_checkpoint(result.weights).state_dict
+
+
+def same_weights(one, other):
+    return one.keys() == other.keys() and all((one[name] == other[name]).all() for name in one)
+
+
+@pytest.mark.parametrize(
+    ("workflow", "threads"),
+    [
+        pytest.param("raster_planner", 1, id="perturbed samples"),
+        pytest.param("safepathnet", 0, id="dropout"),
+    ],
+)
+def test_a_killed_training_goes_on_with_the_same_steps(workflow, threads, city, tmp_path):
+    cfg = small_config(
+        workflow,
+        train_params={
+            "num_epochs": 3,
+            "max_num_steps": 3,  # of each epoch
+            "checkpoint_every_n_steps": 4,  # within the second epoch
+            "eval_every_n_steps": 3,
+            "schedule": "cosine",
+            "warmup_num_steps": 2,
+            "accelerator": "cpu",
+        },
+    )
+    cfg["train_data_loader"]["threads"] = threads
+    steps, weights = run(cfg, tmp_path / "whole", city)
+    assert sorted(steps) == list(range(9))
+    assert len({batch for batch, _ in steps.values()}) == 9
+
+    before, _ = run(cfg, tmp_path / "killed", city, killed_after=6)
+    after, resumed_weights = run(cfg, tmp_path / "killed", city, resume=True)
+    assert sorted(before) == list(range(6))
+    assert sorted(after) == list(range(4, 9))
+    assert before | after == steps
+    assert same_weights(resumed_weights, weights)
+
+
+def test_a_training_can_be_made_longer(city, tmp_path):
+    cfg = small_config("vector_planner", train_params={"max_num_steps": 2, "accelerator": "cpu"})
+    run(cfg, tmp_path / "out", city)
+    cfg["train_params"]["max_num_steps"] = 4
+    steps, _ = run(cfg, tmp_path / "out", city, resume=True)
+    assert sorted(steps) == [2, 3]
+    again, weights = run(cfg, tmp_path / "out", city, resume=True)
+    assert not again
+    assert weights is not None
+
+
+def test_another_training_does_not_go_on(city, tmp_path):
+    cfg = small_config("vector_planner", train_params={"max_num_steps": 1, "accelerator": "cpu"})
+    with pytest.raises(FileNotFoundError, match=r"last\.ckpt"):
+        run(cfg, tmp_path / "out", city, resume=True)
+    run(cfg, tmp_path / "out", city)
+    with pytest.raises(InvalidArgumentError, match="holds files"):
+        run(cfg, tmp_path / "out", city)
+    other = small_config("vector_planner", train_params={"max_num_steps": 1, "accelerator": "cpu"})
+    other["train_data_loader"]["batch_size"] = 4
+    with pytest.raises(ConfigError, match="batch_size: 8 became 4"):
+        run(other, tmp_path / "out", city, resume=True)
+    cfg["train_params"]["seed"] = 5
+    with pytest.raises(ConfigError, match=r"train_params\.seed: 5 differs from None"):
+        run(cfg, tmp_path / "out", city, resume=True)

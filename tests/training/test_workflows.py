@@ -1,0 +1,112 @@
+"""Every workflow trains: its loss falls, it is scored beside the baseline, and its weights come back."""
+
+import csv
+import json
+import warnings
+
+import pytest
+import torch
+
+from l5kit.configs.training import WORKFLOWS, TrainingParams
+from l5kit.data import LocalDataManager
+from l5kit.planning.checkpoint import load_checkpoint, read_checkpoint
+from l5kit.training import train
+from l5kit.training.workflows import make_model, open_samples
+from training_cases import small_config
+
+pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")
+
+
+def curve(folder, name):
+    """The values of a curve that a training wrote, in their order."""
+    (path,) = folder.glob("curves/*/metrics.csv")
+    with open(path, newline="") as file:
+        return [float(row[name]) for row in csv.DictReader(file) if row.get(name)]
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS)
+def test_the_loss_falls_and_the_weights_come_back(workflow, city, tmp_path):
+    cfg = small_config(workflow)
+    cfg["train_data_loader"]["shuffle"] = False
+    cfg["train_params"] |= {"num_epochs": 5, "max_num_steps": 4, "learning_rate": 5e-4}  # the same four batches
+    told = []
+    result = train(cfg, tmp_path / "out", data_folder=city, tell=told.append)
+
+    losses = curve(tmp_path / "out", "train/loss")
+    assert len(losses) == result.num_steps == 20
+    assert sum(losses[-4:]) < 0.8 * sum(losses[:4])
+
+    horizon = f"{cfg['model_params']['future_num_frames'] / 10:g}s"
+    names = {f"{who}/{name}@{horizon}" for who in ("val", "baseline") for name in ("ade_m", "fde_m", "miss_rate")}
+    assert set(result.scores) == names
+    assert len(told) == 1
+    assert json.loads((tmp_path / "out" / "result.json").read_text())["scores"] == dict(result.scores)
+
+    checkpoint = read_checkpoint(result.weights)
+    assert checkpoint.config == cfg
+    params = TrainingParams.from_cfg(cfg)
+    samples = open_samples(cfg, params, params.train_loader, LocalDataManager(city), perturbed=False)
+    model = make_model(cfg, params, samples)
+    assert not load_checkpoint(model, result.weights)
+    assert not load_checkpoint(model, tmp_path / "out" / "last.ckpt", allow_pickle=True)
+
+
+def test_speed_and_share_of_the_loader_are_in_the_curves(city, tmp_path):
+    cfg = small_config(
+        "vector_planner", train_params={"max_num_steps": 6, "log_every_n_steps": 2, "accelerator": "cpu"}
+    )
+    train(cfg, tmp_path / "out", data_folder=city)
+    assert len(curve(tmp_path / "out", "samples_per_s")) == 3
+    assert all(0 < share < 1 for share in curve(tmp_path / "out", "loader_share"))
+
+
+def test_the_baseline_is_that_of_the_evaluation(city, tmp_path):
+    from l5kit.dataset import loader
+    from l5kit.evaluation.constant_velocity import score_constant_velocity
+
+    cfg = small_config("raster_planner", train_params={"max_num_steps": 1, "accelerator": "cpu"})
+    result = train(cfg, tmp_path / "out", data_folder=city)
+    params = TrainingParams.from_cfg(cfg)
+    samples = open_samples(cfg, params, params.val_loader, LocalDataManager(city), perturbed=True)
+    assert samples.perturbation is None
+    batches = list(loader(samples, 8, threads=0))[:2]
+    (score,) = score_constant_velocity(batches, horizons_s=[1.2], step_time_s=0.1)
+    assert result.scores["baseline/ade_m@1.2s"] == pytest.approx(score.ade_m, rel=1e-5)
+    assert result.scores["baseline/fde_m@1.2s"] == pytest.approx(score.fde_m, rel=1e-5)
+
+
+def test_samples_without_a_past_have_no_baseline(city, tmp_path):
+    cfg = small_config("raster_planner", train_params={"max_num_steps": 1, "accelerator": "cpu"})
+    cfg["model_params"]["history_num_frames"] = 0
+    result = train(cfg, tmp_path / "out", data_folder=city)
+    assert all(name.startswith("val/") for name in result.scores)
+
+
+def test_without_a_word_on_weights_a_missing_file_is_told(city):
+    cfg = small_config("simnet")
+    del cfg["model_params"]["pretrained"]
+    params = TrainingParams.from_cfg(cfg)
+    samples = open_samples(cfg, params, params.train_loader, LocalDataManager(city), perturbed=False)
+    torch_home = torch.hub.get_dir()
+    torch.hub.set_dir(str(city / "nothing"))
+    try:
+        with pytest.warns(UserWarning, match=r"random weights: .*resnet18"):
+            make_model(cfg, params, samples)
+        cfg["model_params"]["pretrained"] = True
+        with pytest.raises(FileNotFoundError, match="ImageNet"):
+            make_model(cfg, params, samples)
+        cfg["model_params"] |= {"pretrained": None, "model_architecture": "simple_cnn"}
+        del cfg["model_params"]["pretrained"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            make_model(cfg, params, samples)
+    finally:
+        torch.hub.set_dir(torch_home)
+
+
+def test_only_so_many_scenes_are_taken(city):
+    cfg = small_config("agent_motion")
+    params = TrainingParams.from_cfg(cfg)
+    samples = open_samples(cfg, params, params.train_loader, LocalDataManager(city), perturbed=False)
+    assert len(samples.dataset.scenes) == 2
+    assert samples.agents_mask.sum() == len(samples) > 0
