@@ -295,6 +295,20 @@ class Wrapped(Dataset[Any]):
         return self.inner[index]
 
 
+class WrappedTwice(Wrapped):
+    """A dataset that refers to itself and holds others in a tuple and a dictionary."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__((inner, Subset(inner, range(4))))
+        self.by_name = {"itself": self, "inner": inner}
+
+    def __len__(self) -> int:
+        return 2 * len(self.inner[0])
+
+    def __getitem__(self, index: int) -> Any:
+        return self.inner[0][index // 2] if index % 2 else self.by_name["inner"][index // 2]
+
+
 @pytest.mark.parametrize(
     "wrap",
     [
@@ -305,6 +319,7 @@ class Wrapped(Dataset[Any]):
         ),
         pytest.param(lambda dataset: random_split(dataset, [0.5, 0.5])[0], id="split"),
         pytest.param(Wrapped, id="of a user"),
+        pytest.param(WrappedTwice, id="of a user, with a tuple and itself"),
     ],
 )
 def test_datasets_around_a_dataset(wrap: Any) -> None:

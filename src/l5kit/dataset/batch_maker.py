@@ -36,8 +36,8 @@ class BatchMaker:
     shared with the dataset, and so is one that a sample function of a subclass may hold.
 
     Args:
-        dataset: A dataset of this package, or any other; datasets in its attributes, as in torch's ``Subset`` and
-            ``ConcatDataset``, are found.
+        dataset: A dataset of this package, or any other; datasets in its attributes, also as lists, tuples and
+            dictionaries of them, as in torch's ``Subset`` and ``ConcatDataset``, are found.
         collate_fn: Makes a batch of a list of samples.
         new_memory: Gives the memory of pictures; None for what suits the process.
 
@@ -49,6 +49,7 @@ class BatchMaker:
         self, dataset: Any, collate_fn: Callable[[list[Any]], Any], *, new_memory: Allocator | None = None
     ) -> None:
         self._perturbations: dict[int, Any] = {}
+        self._owned: dict[int, Any] = {}
         self._collate = collate_fn
         self.reseeds_shared = False
         self._dataset = self._own(dataset, new_memory)
@@ -69,6 +70,12 @@ class BatchMaker:
 
     def _own(self, dataset: Any, new_memory: Allocator | None) -> Any:
         """Return a dataset with perturbations of its own, the same where it has none."""
+        if id(dataset) not in self._owned:
+            self._owned[id(dataset)] = dataset  # meanwhile, for a dataset that refers to itself
+            self._owned[id(dataset)] = self._new_own(dataset, new_memory)
+        return self._owned[id(dataset)]
+
+    def _new_own(self, dataset: Any, new_memory: Allocator | None) -> Any:
         if isinstance(dataset, BaseEgoDataset):
             return dataset.with_draws(self._own_perturbation(dataset), new_memory=new_memory)
         inner = {name: self._own_parts(value, new_memory) for name, value in getattr(dataset, "__dict__", {}).items()}
@@ -82,8 +89,10 @@ class BatchMaker:
         """Return the value of an attribute, with own datasets in place of datasets."""
         if isinstance(value, Dataset):
             return self._own(value, new_memory)
-        if isinstance(value, list) and value and all(isinstance(part, Dataset) for part in value):
-            return [self._own(part, new_memory) for part in value]
+        if type(value) in (list, tuple) and value and all(isinstance(part, Dataset) for part in value):
+            return type(value)(self._own_parts(part, new_memory) for part in value)
+        if type(value) is dict and value and all(isinstance(part, Dataset) for part in value.values()):
+            return {key: self._own_parts(part, new_memory) for key, part in value.items()}
         return value
 
     def _own_perturbation(self, dataset: BaseEgoDataset) -> Any:
