@@ -158,18 +158,9 @@ def _write_windows(
     """
     num_history, num_kept = num_frames
     max_distance_m, threshold, is_by_distance = choice
-    most_rows = 0
-    for window in range(part[0], part[1]):
-        most_rows = max(most_rows, np.sum(stops[window, :num_history] - starts[window, :num_history]))
-    table = np.full(_table_size(most_rows), -1, np.int64)
-    candidates = (
-        np.empty(most_rows, np.uint64),
-        np.empty(most_rows, np.float64),
-        np.empty(most_rows, np.int64),
-        np.empty(most_rows, np.int64),
-        np.empty(most_rows, np.int64),
-        np.empty(most_rows, np.int64),
-    )
+    most_rows = _most_rows(starts[part[0] : part[1], :num_history], stops[part[0] : part[1], :num_history])
+    table, candidates = np.full(_table_size(most_rows), -1, np.int64), _new_candidates(most_rows)
+    ids, _, _, _, places, slots = candidates
     for window in range(part[0], part[1]):
         num_candidates, num_current = _find_candidates(
             rows,
@@ -183,21 +174,50 @@ def _write_windows(
             candidates,
         )
         order = _choose(candidates, num_candidates, num_current, types.shape[1], is_by_distance)
-        ids, _, _, labels, places, slots = candidates
-        slots[:num_candidates] = -1
-        for slot, candidate in enumerate(order):
-            slots[candidate] = slot
-            types[window, slot], track_ids[window, slot] = labels[candidate], ids[candidate]
+        _give_slots(order, num_candidates, candidates, types[window], track_ids[window])
         pose = agent_from_world[window], yaws_rad[window]
         for frame in range(num_kept):
-            _write_frame(
-                rows, starts[window, frame], stops[window, frame], table, ids, slots, pose, past, (window, frame)
-            )
+            first, end = starts[window, frame], stops[window, frame]
+            _write_frame(rows, first, end, table, ids, slots, pose, past, (window, frame))
         for frame in range(num_history, starts.shape[1]):
             first, end = starts[window, frame], stops[window, frame]
             _write_frame(rows, first, end, table, ids, slots, pose, future, (window, frame - num_history))
         for candidate in range(num_candidates):
             table[places[candidate]] = -1
+
+
+@njit(nogil=True, cache=True)
+def _most_rows(starts: Int64Array, stops: Int64Array) -> int:
+    """Return the rows of the window (B, H) that has most."""
+    most = 0
+    for window in range(len(starts)):
+        most = max(most, np.sum(stops[window] - starts[window]))
+    return most
+
+
+@njit(nogil=True, cache=True)
+def _new_candidates(count: int) -> CandidateArrays:
+    """Return memory for so many candidates."""
+    return (
+        np.empty(count, np.uint64),
+        np.empty(count, np.float64),
+        np.empty(count, np.int64),
+        np.empty(count, np.int64),
+        np.empty(count, np.int64),
+        np.empty(count, np.int64),
+    )
+
+
+@njit(nogil=True, cache=True)
+def _give_slots(
+    order: Int64Array, num_candidates: int, candidates: CandidateArrays, types: Int64Array, track_ids: Int64Array
+) -> None:
+    """Give the chosen candidates the rows of a sample, (M,), in their order, and all others none."""
+    ids, _, _, labels, _, slots = candidates
+    slots[:num_candidates] = -1
+    for slot, candidate in enumerate(order):
+        slots[candidate] = slot
+        types[slot], track_ids[slot] = labels[candidate], ids[candidate]
 
 
 @njit(nogil=True, cache=True)
