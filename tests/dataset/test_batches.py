@@ -254,7 +254,7 @@ class OwnAgentFrame(AgentDataset):
 @pytest.mark.parametrize("cls", [OwnItem, OwnFrame, OwnFunction, OwnAgentFrame])
 def test_what_a_subclass_makes_is_honoured(cls: Any) -> None:
     dataset = make_dataset(cls, make_cfg(), make_fixture_s_log())
-    samples = dataset.__getitems__([3, 1])
+    samples = dataset.__getitems__(iter([3, 1]))
     assert [sample["mark"] for sample in samples] == [1, 1]
     for sample, index in zip(samples, [3, 1], strict=True):
         assert_samples_equal(sample, dataset[index])

@@ -111,6 +111,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
             InvalidArgumentError: ``out`` holds no pictures, or those of fewer samples or of another size or type.
             SampleError: A sample cannot be made; the cause is chained.
         """
+        indices = list(indices)
         positions = np.array([self._as_position(index) for index in indices], dtype=np.int64)
         sampler = self._batch_sampler()
         if sampler is None or len(positions) == 0:
