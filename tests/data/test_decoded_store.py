@@ -356,6 +356,10 @@ def rewrite(file, content):
     file.write_bytes(content)
 
 
+def tell_another_digest(manifest):
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"digest": "0" * 64}))
+
+
 @pytest.mark.skipif("os.name == 'nt'", reason="a mapped file cannot be replaced there")
 @pytest.mark.parametrize(
     "damage",
@@ -367,6 +371,7 @@ def rewrite(file, content):
         pytest.param(lambda f: (f / "store.json").write_text("{"), id="half a manifest"),
         pytest.param(lambda f: (f / "store.json").write_text("[1]"), id="another manifest"),
         pytest.param(lambda f: (f / "store.json").write_text('{"version": 0}'), id="an older version"),
+        pytest.param(lambda f: tell_another_digest(f / "store.json"), id="the manifest of another state"),
     ],
 )
 def test_a_damaged_store_is_built_anew(path, made, num_builds, damage):
