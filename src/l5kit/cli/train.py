@@ -41,6 +41,7 @@ def train(
     of the baseline, which keeps velocities, stand beside those of the network.
     """
     try:
+        from l5kit.training.run import is_main_process
         from l5kit.training.run import train as train_network
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "lightning":
@@ -57,6 +58,8 @@ def train(
         "minutes": round(result.minutes, 2),
         **{name: round(value, 4) for name, value in result.scores.items()},
     }
+    if not is_main_process():
+        return
     if as_json:
         print_json(facts)
     else:

@@ -85,7 +85,7 @@ class TrainingModule(pl.LightningModule):
         total: Any = self.trainer.strategy.reduce(sums, reduce_op="sum")
         model, baseline = total.cpu()
         self.scores = means_of(model, self._horizons_s, "val") | means_of(baseline, self._horizons_s, "baseline")
-        self.log_dict(self.scores)
+        self.log_dict(self.scores, sync_dist=True)
 
     def transfer_batch_to_device(
         self,

@@ -33,7 +33,7 @@ from l5kit.training.scores import score_name
 from l5kit.training.step_batches import StepBatches, batches_per_epoch
 from l5kit.training.workflows import make_model, open_samples, workflow_of
 
-__all__ = ["TrainingResult", "train"]
+__all__ = ["TrainingResult", "is_main_process", "train"]
 
 _CONFIG_FILE = "config.yaml"
 _RESULT_FILE = "result.json"
@@ -116,6 +116,11 @@ def train(
     if trainer.is_global_zero:
         _write_result(result)
     return result
+
+
+def is_main_process() -> bool:
+    """Return whether this is the process that people started, not one that Lightning or torchrun added."""
+    return os.environ.get("LOCAL_RANK", "0") == "0" and os.environ.get("RANK", "0") == "0"
 
 
 def _fit(
@@ -233,7 +238,7 @@ def _make_trainer(
     return pl.Trainer(
         accelerator=params.run.accelerator,
         devices=num_devices,
-        strategy="ddp" if num_devices > 1 else "auto",
+        strategy=_strategy(params, num_devices),
         precision=precision,
         logger=make_logger(params.run.logger, folder, name=params.run.output_name),
         callbacks=callbacks,
@@ -251,6 +256,12 @@ def _make_trainer(
         enable_model_summary=False,
         default_root_dir=folder,
     )
+
+
+def _strategy(params: TrainingParams, num_devices: int) -> str:
+    if num_devices == 1:
+        return "auto"
+    return "ddp_find_unused_parameters_true" if workflow_of(params).has_idle_weights else "ddp"
 
 
 def _is_on_cuda(params: TrainingParams) -> bool:
@@ -276,19 +287,14 @@ def _prepare_folder(folder: Path, cfg: dict[str, Any], *, resume: bool) -> Path 
         if not checkpoint.is_file():
             raise FileNotFoundError(f"there is no {checkpoint} to go on from; start without resume")
         _require_same_training(cfg, load_config_data(str(folder / _CONFIG_FILE)))
-    elif _is_main_process() and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif is_main_process() and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidArgumentError(
             f"folder is {str(folder)!r}, which holds files; name another, or resume to go on with the training in it"
         )
-    if _is_main_process():
+    if is_main_process():
         folder.mkdir(parents=True, exist_ok=True)
         save_config_data(cfg, str(folder / _CONFIG_FILE))
     return checkpoint if resume else None
-
-
-def _is_main_process() -> bool:
-    """Return whether this is the process that people started, not one that Lightning or torchrun added."""
-    return os.environ.get("LOCAL_RANK", "0") == "0" and os.environ.get("RANK", "0") == "0"
 
 
 def _require_same_training(cfg: Mapping[str, Any], started: Mapping[str, Any]) -> None:

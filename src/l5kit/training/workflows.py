@@ -48,6 +48,7 @@ class Workflow:
         trajectories_of: Picks what is scored.
         takes_perturbation: Whether the samples are of the AV, which can be perturbed.
         schedule: Course of the learning rate, unless it is configured.
+        has_idle_weights: Whether the network has weights that no loss depends on.
     """
 
     make_samples: Callable[["LogSource", LoaderParams], BaseEgoDataset]
@@ -55,6 +56,7 @@ class Workflow:
     trajectories_of: TrajectoriesOf = ego_trajectories
     takes_perturbation: bool = False
     schedule: str = "constant"
+    has_idle_weights: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,14 @@ def workflow_of(params: TrainingParams) -> Workflow:
         "agent_motion_multimodal": Workflow(_agent_rasters, _motion_model),
         "vector_planner": Workflow(_ego_vectors, _vector_planner, takes_perturbation=True),
         "urban_driver": Workflow(_ego_vectors, _urban_driver, takes_perturbation=True),
-        "safepathnet": Workflow(_ego_agent_vectors, _safepathnet, agent_trajectories, True, "cosine"),
+        "safepathnet": Workflow(
+            _ego_agent_vectors,
+            _safepathnet,
+            agent_trajectories,
+            takes_perturbation=True,
+            schedule="cosine",
+            has_idle_weights=True,
+        ),
     }[params.workflow]
 
 
