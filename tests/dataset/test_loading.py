@@ -356,6 +356,9 @@ def test_a_collate_function_of_the_user() -> None:
     ("options", "message"),
     [
         pytest.param({"batch_size": 0}, "batch_size is 0", id="empty batches"),
+        pytest.param({"batch_size": 2.5}, "batch_size is 2.5.*whole number", id="half a sample"),
+        pytest.param({"batch_size": "a"}, "batch_size is 'a'", id="a text"),
+        pytest.param({"seed": None}, "seed is None", id="no seed"),
         pytest.param({"threads": -1}, "threads is -1", id="negative threads"),
         pytest.param({"num_workers": -1}, "num_workers is -1", id="negative workers"),
         pytest.param({"num_workers": 2, "threads": 2}, "threads is 2 and num_workers is 2", id="both"),

@@ -150,3 +150,10 @@ def test_a_pickled_batch_is_a_list_of_its_samples() -> None:
 def test_world_to_image_is_raster_from_world_in_every_sample() -> None:
     for sample in make_batch():
         assert sample["world_to_image"] is sample["raster_from_world"]
+
+
+def test_a_matrix_with_two_names_is_two_tensors_as_default_collate_makes_them() -> None:
+    batch = collate(make_batch())
+    kept = batch["raster_from_world"].clone()
+    batch["world_to_image"].zero_()
+    assert torch.equal(batch["raster_from_world"], kept)

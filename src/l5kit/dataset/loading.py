@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
@@ -389,5 +390,5 @@ def _length_of(sized: Any) -> int:
 
 def _require_at_least(**values: tuple[int, int]) -> None:
     for name, (value, least) in values.items():
-        if value < least:
-            raise InvalidArgumentError(f"{name} is {value}; it must be at least {least}")
+        if not isinstance(value, (int, np.integer)) or value < least:
+            raise InvalidArgumentError(f"{name} is {value!r}; it must be a whole number of at least {least}")

@@ -99,5 +99,8 @@ def collate(samples: Sequence[Any]) -> Any:
     """
     if not isinstance(samples, SampleBatch) or not samples.is_untouched:
         return default_collate(list(samples))
-    batch = {key: samples.tensors.get(key, torch.from_numpy(column)) for key, column in samples.columns.items()}
+    columns = dict(samples.columns)
+    for alias in _ALIASES.keys() & columns.keys():
+        columns[alias] = columns[alias].copy()  # what is done to one of two keys in place must not reach the other
+    batch = {key: samples.tensors.get(key, torch.from_numpy(column)) for key, column in columns.items()}
     return batch if get_worker_info() is None else {key: WorkerTensor.of(tensor) for key, tensor in batch.items()}

@@ -74,15 +74,11 @@ class AgentSampler:
     @cached_property
     def steps(self) -> ContextSteps:
         """Which frames belong to a sample."""
-        params = self.params
-        return ContextSteps(
-            params.history_num_frames, params.future_num_frames, params.history_step_size, params.future_step_size
-        )
+        return ContextSteps.from_params(self.params)
 
     @cached_property
     def _times(self) -> StepTimes:
-        params = self.params
-        return StepTimes.of_steps(params.step_time_s, params.history_step_size, params.future_step_size)
+        return StepTimes.from_params(self.params)
 
     def make_columns(
         self, contexts: Contexts, track_ids: NumericArray | None, new_images: NewImages | None = None

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Int64Array, NumericArray, RecordArray
+from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.data.record_sequence import rows_of, whole_array, whole_array_with
 from l5kit.data.window_rows import WindowRows, join_rows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
@@ -44,6 +45,13 @@ class ContextSteps:
     def __post_init__(self) -> None:
         as_step_size("history_step_size", self.history_step_size)
         as_step_size("future_step_size", self.future_step_size)
+
+    @classmethod
+    def from_params(cls, params: SamplingParams | VectorSamplingParams) -> "ContextSteps":
+        """Return the frames that samples with the given parameters need."""
+        return cls(
+            params.history_num_frames, params.future_num_frames, params.history_step_size, params.future_step_size
+        )
 
     @property
     def skips_frames(self) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float32Array, Float64Array
+from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.geometry.relative_pose import angular_distance_float32, transform_xy
 from l5kit.sampling.tracks import TrackStates
 
@@ -63,9 +64,9 @@ class StepTimes:
     future_s: float
 
     @classmethod
-    def of_steps(cls, step_time_s: float, history_step_size: int, future_step_size: int) -> "StepTimes":
-        """Return the times between frames that lie so many recorded frames apart."""
-        return cls(step_time_s * history_step_size, step_time_s * future_step_size)
+    def from_params(cls, params: SamplingParams | VectorSamplingParams) -> "StepTimes":
+        """Return the times between the steps of samples with the given parameters."""
+        return cls(params.step_time_s * params.history_step_size, params.step_time_s * params.future_step_size)
 
 
 @dataclass(frozen=True)
