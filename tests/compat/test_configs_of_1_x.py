@@ -1,6 +1,5 @@
 """Configurations of L5Kit 1.x train as they are, with --workflow to say what."""
 
-
 import pytest
 import yaml
 from typer.testing import CliRunner
