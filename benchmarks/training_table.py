@@ -57,7 +57,7 @@ def train_once(workflow: str, seed: int, city: Path, folder: Path) -> dict:
     """Train one seed of a workflow, or go on with it, and return its scores at the longest horizon."""
     cfg = with_overrides(load_training_config(workflow), [f"train_params.seed={seed}", "train_params.accelerator=cpu"])
     result = train(cfg, folder, data_folder=city, resume=(folder / "last.ckpt").is_file())
-    (horizon,) = {name.partition("@")[2] for name in result.scores}
+    (horizon,) = {name.rpartition("/")[2] for name in result.scores}
     return {
         "workflow": workflow,
         "seed": seed,
@@ -65,7 +65,7 @@ def train_once(workflow: str, seed: int, city: Path, folder: Path) -> dict:
         "minutes": result.minutes,
         "steps": result.num_steps,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        **{name.partition("@")[0]: value for name, value in result.scores.items()},
+        **{name.rpartition("/")[0]: value for name, value in result.scores.items()},
     }
 
 

@@ -28,8 +28,8 @@ def test_a_network_is_trained_and_goes_on(l5kit, config, city, tmp_path):
     assert done.exit_code == 0
     facts = json.loads(done.stdout)
     assert facts["steps"] == 2
-    assert facts["val/ade_m@0.4s"] > 0
-    assert "step 2: val/ade_m@0.4s" in done.stderr
+    assert facts["val/ade_m/0.4s"] > 0
+    assert "step 2: val/ade_m/0.4s" in done.stderr
     assert read_checkpoint(facts["weights"]).config["train_params"]["max_num_steps"] == 2
     assert yaml.safe_load((tmp_path / "out" / "config.yaml").read_text())["workflow"] == "vector_planner"
 

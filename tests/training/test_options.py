@@ -48,7 +48,7 @@ def test_mixed_precision(city, tmp_path):
     assert run(city, tmp_path / "full")[1].dtypes == {torch.float32}
     result, watcher = run(city, tmp_path / "half", precision="bf16-mixed")
     assert watcher.dtypes == {torch.bfloat16}
-    assert math.isfinite(result.scores["val/ade_m@0.4s"])
+    assert math.isfinite(result.scores["val/ade_m/0.4s"])
 
 
 def test_gradients_are_clipped(city, tmp_path):
@@ -80,7 +80,7 @@ def test_checkpoints_come_at_their_steps(city, tmp_path):
 
 def test_several_horizons(city, tmp_path):
     result, _ = run(city, tmp_path / "out", horizons_s=[0.4, 0.2])
-    assert {name.partition("@")[2] for name in result.scores} == {"0.2s", "0.4s"}
+    assert {name.rpartition("/")[2] for name in result.scores} == {"0.2s", "0.4s"}
     with pytest.raises(ConfigError, match="multiple of the"):
         run(city, tmp_path / "odd", horizons_s=[0.25])
 

@@ -30,12 +30,12 @@ def scores(*added):
 
 def test_means_of_a_model_and_of_the_baseline():
     model, baseline = scores(trajectories())
-    assert means_of(model, [1.0], "val") == {"val/ade_m@1s": 3.0, "val/fde_m@1s": 3.0, "val/miss_rate@1s": 1.0}
+    assert means_of(model, [1.0], "val") == {"val/ade_m/1s": 3.0, "val/fde_m/1s": 3.0, "val/miss_rate/1s": 1.0}
     # both go on at 2 m/s: the first as in truth, the second is 1 m off after half a second
     assert means_of(baseline, [1.0], "baseline") == {
-        "baseline/ade_m@1s": 0.5,
-        "baseline/fde_m@1s": 0.0,
-        "baseline/miss_rate@1s": 0.0,
+        "baseline/ade_m/1s": 0.5,
+        "baseline/fde_m/1s": 0.0,
+        "baseline/miss_rate/1s": 0.0,
     }
 
 
@@ -46,7 +46,7 @@ def test_sums_of_processes_add_up_to_those_of_one():
 def test_without_a_past_there_is_no_baseline():
     model, baseline = scores(trajectories(num_past=0))
     assert means_of(baseline, [1.0], "baseline") == {}
-    assert means_of(model, [1.0], "val")["val/ade_m@1s"] == 3.0
+    assert means_of(model, [1.0], "val")["val/ade_m/1s"] == 3.0
 
 
 def test_nothing_known_gives_nothing():

@@ -37,7 +37,7 @@ def test_the_loss_falls_and_the_weights_come_back(workflow, city, tmp_path):
     assert sum(losses[-4:]) < 0.8 * sum(losses[:4])
 
     horizon = f"{cfg['model_params']['future_num_frames'] / 10:g}s"
-    names = {f"{who}/{name}@{horizon}" for who in ("val", "baseline") for name in ("ade_m", "fde_m", "miss_rate")}
+    names = {f"{who}/{name}/{horizon}" for who in ("val", "baseline") for name in ("ade_m", "fde_m", "miss_rate")}
     assert set(result.scores) == names
     assert len(told) == 1
     assert json.loads((tmp_path / "out" / "result.json").read_text())["scores"] == dict(result.scores)
@@ -71,8 +71,8 @@ def test_the_baseline_is_that_of_the_evaluation(city, tmp_path):
     assert samples.perturbation is None
     batches = list(loader(samples, 8, threads=0))[:2]
     (score,) = score_constant_velocity(batches, horizons_s=[1.2], step_time_s=0.1)
-    assert result.scores["baseline/ade_m@1.2s"] == pytest.approx(score.ade_m, rel=1e-5)
-    assert result.scores["baseline/fde_m@1.2s"] == pytest.approx(score.fde_m, rel=1e-5)
+    assert result.scores["baseline/ade_m/1.2s"] == pytest.approx(score.ade_m, rel=1e-5)
+    assert result.scores["baseline/fde_m/1.2s"] == pytest.approx(score.fde_m, rel=1e-5)
 
 
 def test_samples_without_a_past_have_no_baseline(city, tmp_path):

@@ -1,5 +1,6 @@
 """Where the curves of a training are written."""
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoa
 
 from l5kit.errors import MissingDependencyError
 
-__all__ = ["make_logger"]
+__all__ = ["close_logger", "make_logger"]
 
 _CURVES = "curves"
 
@@ -35,7 +36,18 @@ def make_logger(kind: str, folder: Path, *, name: str) -> Logger:
         "csv": lambda: CSVLogger(folder, name=_CURVES),
         "tensorboard": lambda: TensorBoardLogger(folder, name=_CURVES),
         "wandb": lambda: WandbLogger(name=name, project="l5kit", save_dir=folder),
-        "mlflow": lambda: MLFlowLogger("l5kit", run_name=name, save_dir=str(folder / _CURVES)),
+        "mlflow": lambda: MLFlowLogger("l5kit", run_name=name, tracking_uri=_mlflow_uri(folder)),
     }
     logger: Logger = options[kind]()
     return logger
+
+
+def _mlflow_uri(folder: Path) -> str:
+    """Return where MLflow keeps its runs: what its own variable names, or a database in the folder."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.absolute() / 'mlflow.db'}"
+
+
+def close_logger(logger: Logger) -> None:
+    """End the run of a service, so that the next training of this process starts one of its own."""
+    if isinstance(logger, WandbLogger):
+        logger.experiment.finish()

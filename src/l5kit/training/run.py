@@ -26,7 +26,7 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.loading import loader as make_loader
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.training.callbacks import LAST_CHECKPOINT, CheckpointWriter, TrainingProgress
-from l5kit.training.curves import make_logger
+from l5kit.training.curves import close_logger, make_logger
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.schedule import TrainingSchedule
 from l5kit.training.scores import score_name
@@ -162,9 +162,13 @@ def _fit(
     trainer = _make_trainer(
         params, folder, schedule=schedule, num_devices=num_devices, callbacks=[*watch.callbacks, *callbacks]
     )
-    trainer.fit(module, batches, evaluation, ckpt_path=checkpoint, weights_only=False)
-    if evaluation is not None and (not module.scores or trainer.global_step % schedule.eval_every):
-        trainer.validate(module, evaluation, verbose=False)
+    try:
+        trainer.fit(module, batches, evaluation, ckpt_path=checkpoint, weights_only=False)
+        if evaluation is not None and (not module.scores or trainer.global_step % schedule.eval_every):
+            trainer.validate(module, evaluation, verbose=False)
+    finally:
+        for logger in trainer.loggers:
+            close_logger(logger)
     return trainer, module
 
 

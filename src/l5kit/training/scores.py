@@ -116,8 +116,8 @@ def means_of(sums: torch.Tensor, horizons_s: Sequence[float], who: str) -> dict[
 
 
 def score_name(who: str, name: str, horizon_s: float) -> str:
-    """Return the name of a score in curves and files, such as ``val/ade_m@2s``."""
-    return f"{who}/{name}@{horizon_s:g}s"
+    """Return the name of a score in curves and files, such as ``val/ade_m/2s``."""
+    return f"{who}/{name}/{horizon_s:g}s"
 
 
 def _sums_of(scores: tuple[HorizonScore, ...]) -> torch.Tensor:
