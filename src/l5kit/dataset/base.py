@@ -38,8 +38,7 @@ from l5kit.errors import (
     UnsupportedValueError,
 )
 from l5kit.kinematic.perturbation import Perturbation
-from l5kit.sampling.agent_sampler import AgentSampler
-from l5kit.sampling.vector_sampler import VectorSampler
+from l5kit.sampling.context_sampler import ContextSampler
 
 
 class BaseEgoDataset(Dataset[dict[str, Any]]):
@@ -194,7 +193,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
     @property
     def hands_on_perturbation(self) -> bool:
         """Whether all that draws random numbers for the perturbation takes it from where :meth:`with_draws` sets it."""
-        return isinstance(self.sample_function, (AgentSampler, VectorSampler))
+        return isinstance(self.sample_function, ContextSampler)
 
     def with_draws(self, perturbation: Perturbation | None, *, new_memory: Allocator | None = None) -> Self:
         """Return a dataset that shares everything with this one but what it draws random numbers and pictures with.
@@ -210,7 +209,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         other._worker_seed = getattr(get_worker_info(), "seed", None)
         if perturbation is not self.perturbation:
             other.perturbation = perturbation
-            if isinstance(self.sample_function, (AgentSampler, VectorSampler)):
+            if isinstance(self.sample_function, ContextSampler):
                 other.sample_function = replace(self.sample_function, perturbation=perturbation)
         return other
 
@@ -234,11 +233,12 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
     def _make_batch(self, sampler: BatchSampler, places: SamplePlaces, allocate: Allocator) -> SampleBatch:
         self._seed_worker()
         log = LogArrays.of(self.dataset, has_tl_faces=not read_disable_traffic_light_faces(self.cfg))
-        contexts = cut_places(log, places, sampler.steps)
+        scenes = take_rows(log.scenes, places.scene_indices)
+        contexts = cut_places(log, places, scenes, sampler.steps)
         track_ids = None
         if places.agent_rows is not None:
             track_ids = np.ascontiguousarray(take_rows(log.agents, places.agent_rows)["track_id"])
-        origin = describe_origin(log, places, contexts, track_ids)
+        origin = describe_origin(places, scenes, contexts, track_ids)
         tensors: dict[str, torch.Tensor] = {}
 
         def new_images(shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:

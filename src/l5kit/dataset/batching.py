@@ -95,13 +95,19 @@ def _is_own(dataset_class: type[Any], method: str) -> bool:
     return owner.__module__.startswith(_OWN_PACKAGE)
 
 
-def cut_places(log: LogArrays, places: SamplePlaces, steps: ContextSteps) -> Contexts:
+def cut_places(log: LogArrays, places: SamplePlaces, scenes: RecordArray, steps: ContextSteps) -> Contexts:
     """Return the contexts of samples, without a copy of agents and faces where whole arrays lie in memory.
+
+    Args:
+        log: What the samples are made of.
+        places: Where they lie in it.
+        scenes: The scene of each sample, (B,).
+        steps: Which frames belong to a sample.
 
     Raises:
         CorruptedDataError: An interval of a scene or a frame reaches beyond its array.
     """
-    bounds = take_rows(log.scenes, places.scene_indices)["frame_index_interval"]
+    bounds = scenes["frame_index_interval"]
     starts, stops = np.ascontiguousarray(bounds[:, 0]), np.ascontiguousarray(bounds[:, 1])
     rows = starts + places.state_indices
     if (starts < 0).any() or (rows < starts).any() or (rows >= stops).any() or (stops > len(log.frames)).any():
@@ -124,14 +130,13 @@ def _copy_scenes(log: LogArrays, rows: Int64Array, starts: Int64Array, stops: In
 
 
 def describe_origin(
-    log: LogArrays, places: SamplePlaces, contexts: Contexts, track_ids: NumericArray | None
+    places: SamplePlaces, scenes: RecordArray, contexts: Contexts, track_ids: NumericArray | None
 ) -> dict[str, NumericArray]:
     """Return what a dataset adds to samples: scene, host, time and track, one array for each key."""
-    hosts = take_rows(log.scenes, places.scene_indices)["host"]
     tracks = np.full(len(places.scene_indices), EGO_TRACK_ID) if track_ids is None else track_ids
     return {
         "scene_index": places.scene_indices,
-        "host_id": np.array([encoded_host(str(host)) for host in hosts]),
+        "host_id": np.array([encoded_host(str(host)) for host in scenes["host"]]),
         "timestamp": contexts.history_frames["timestamp"][:, 0].astype(np.int64),
         "track_id": tracks.astype(np.int64),
     }

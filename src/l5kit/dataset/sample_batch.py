@@ -13,12 +13,10 @@ from l5kit._types import NumericArray
 from l5kit.dataset.batch_memory import Allocator, Memory
 from l5kit.dataset.shared_batches import WorkerTensor
 from l5kit.errors import InvalidArgumentError
+from l5kit.sampling.sample_columns import ALIASES, share_aliased
 
 _PYTHON_SCALARS = frozenset({"scene_index", "type", "yaw"})
 """Keys whose values are Python numbers in a sample; ``type`` is one in those of the AV, as vector batches are."""
-
-_ALIASES = {"world_to_image": "raster_from_world"}
-"""Keys whose values are those of another key."""
 
 
 class SampleBatch(list[dict[str, Any]]):
@@ -38,10 +36,8 @@ class SampleBatch(list[dict[str, Any]]):
         if "frame_index" in values and "scene_index" in values:
             values["frame_index"] = _frame_indices(values["frame_index"], values["scene_index"])
         super().__init__(dict(zip(values, sample, strict=True)) for sample in zip(*values.values(), strict=True))
-        for alias, key in _ALIASES.items():
-            if alias in columns and key in columns:
-                for sample in self:
-                    sample[alias] = sample[key]
+        for sample in self:
+            share_aliased(sample)
         self.columns = columns
         self.tensors = tensors or {}
         self._handed_out = [tuple(sample.values()) for sample in self]
@@ -100,7 +96,7 @@ def collate(samples: Sequence[Any]) -> Any:
     if not isinstance(samples, SampleBatch) or not samples.is_untouched:
         return default_collate(list(samples))
     columns = dict(samples.columns)
-    for alias in _ALIASES.keys() & columns.keys():
+    for alias in ALIASES.keys() & columns.keys():
         columns[alias] = columns[alias].copy()  # what is done to one of two keys in place must not reach the other
     batch = {key: samples.tensors.get(key, torch.from_numpy(column)) for key, column in columns.items()}
     return batch if get_worker_info() is None else {key: WorkerTensor.of(tensor) for key, tensor in batch.items()}

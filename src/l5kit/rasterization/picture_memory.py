@@ -20,7 +20,7 @@ from l5kit._types import NumericArray, UInt8Array
 _MAX_FREE_BYTES = 1 << 30
 """Enough for the batches that two threads have in flight, lest each epoch begins with fresh pages."""
 
-SMALLEST_RECYCLED_BYTES = 1 << 20
+_SMALLEST_RECYCLED_BYTES = 1 << 20
 """Smaller arrays are plain ones: for them NumPy and the operating system are quick enough."""
 
 
@@ -42,7 +42,7 @@ class RecycledMemory:
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
         """Return a C-contiguous array with undefined content."""
         num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
-        if num_bytes < SMALLEST_RECYCLED_BYTES:
+        if num_bytes < _SMALLEST_RECYCLED_BYTES:
             return np.empty(shape, dtype)
         block = self._take(num_bytes)
         # an object that goes when the last view has gone

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,20 +9,16 @@ from numpy.typing import DTypeLike
 
 from l5kit._types import NumericArray
 from l5kit.configs.parameters import SamplingParams
-from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.errors import UnsupportedValueError
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
-from l5kit.sampling.context import Contexts, ContextSteps, CurrentFrames, cut_contexts
-from l5kit.sampling.poses import StepTimes
+from l5kit.sampling.context import Contexts, CurrentFrames
+from l5kit.sampling.context_sampler import ContextSampler
 from l5kit.sampling.sample_columns import (
     Targets,
-    find_targets,
-    ids_of_one_track,
     log_windows,
-    perturb_contexts,
     sample_columns,
     sample_of,
 )
@@ -32,7 +27,7 @@ NewImages = Callable[[tuple[int, ...], DTypeLike], NumericArray]
 
 
 @dataclass(frozen=True)
-class AgentSampler:
+class AgentSampler(ContextSampler):
     """Makes samples with fixed parameters.
 
     Attributes:
@@ -51,9 +46,8 @@ class AgentSampler:
         self, state_index: int, frames: Any, agents: Any, tl_faces: Any, selected_track_id: int | None = None
     ) -> dict[str, Any]:
         """Return one sample; arguments, result and errors as in :func:`l5kit.sampling.generate_agent_sample`."""
-        tl_faces = np.empty(0, dtype=TL_FACE_DTYPE) if tl_faces is None else tl_faces
-        contexts = cut_contexts(CurrentFrames.of_scene(frames, state_index), agents, tl_faces, self.steps)
-        track_ids = ids_of_one_track(contexts, selected_track_id, self.params.filter_agents_threshold)
+        current = CurrentFrames.of_scene(frames, state_index)
+        contexts, track_ids = self._cut_single(current, agents, tl_faces, selected_track_id)
         if self.makes_batches:
             sample = sample_of(self.make_columns(contexts, track_ids), 0)
             if "image" in sample:
@@ -70,15 +64,6 @@ class AgentSampler:
         return self.rasterizer is None or (
             isinstance(self.rasterizer, PlanarRasterizer) and self.rasterizer.draws_planes
         )
-
-    @cached_property
-    def steps(self) -> ContextSteps:
-        """Which frames belong to a sample."""
-        return ContextSteps.from_params(self.params)
-
-    @cached_property
-    def _times(self) -> StepTimes:
-        return StepTimes.from_params(self.params)
 
     def make_columns(
         self, contexts: Contexts, track_ids: NumericArray | None, new_images: NewImages | None = None
@@ -99,10 +84,6 @@ class AgentSampler:
         targets = self._perturb_and_find(contexts, track_ids)
         images = {} if self.rasterizer is None else {"image": self._draw(contexts, targets, new_images)}
         return images | self._columns(contexts, targets)
-
-    def _perturb_and_find(self, contexts: Contexts, track_ids: NumericArray | None) -> Targets:
-        perturb_contexts(contexts, self.perturbation)
-        return find_targets(contexts, track_ids, self.params.filter_agents_threshold)
 
     def _columns(self, contexts: Contexts, targets: Targets) -> dict[str, NumericArray]:
         return sample_columns(contexts, targets, render_context=self.render_context, times=self._times)

@@ -16,6 +16,9 @@ from l5kit.sampling.context import Contexts
 from l5kit.sampling.poses import StepTimes, Trajectories, Viewpoints, trajectories
 from l5kit.sampling.tracks import TrackStates, as_track_ids, av_yaws, find_rows, trace_av, trace_tracks
 
+ALIASES = {"world_to_image": "raster_from_world"}
+"""Keys of a sample whose values are those of another key."""
+
 
 @dataclass(frozen=True)
 class Targets:
@@ -206,10 +209,16 @@ def sample_columns(
 def sample_of(columns: dict[str, Any], index: int) -> dict[str, Any]:
     """Return one sample of a batch: views of its arrays, the heading as a float."""
     sample = {key: column[index] for key, column in columns.items()}
-    if "raster_from_world" in sample:
-        sample["world_to_image"] = sample["raster_from_world"]
+    share_aliased(sample)
     sample["yaw"] = float(sample["yaw"])
     return sample
+
+
+def share_aliased(sample: dict[str, Any]) -> None:
+    """Make the keys of a sample that have two names hold the same object."""
+    for alias, key in ALIASES.items():
+        if alias in sample:
+            sample[alias] = sample[key]
 
 
 def trace_targets(contexts: Contexts, targets: Targets, times: StepTimes) -> Trajectories:

@@ -1,7 +1,6 @@
 """Everything that stays the same from vector sample to vector sample, as one callable."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,16 +8,13 @@ import numpy as np
 from l5kit._types import Float32Array, Int64Array, NumericArray
 from l5kit.configs.parameters import VectorSamplingParams
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
-from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.sampling.agent_sampler import NewImages
-from l5kit.sampling.context import Contexts, ContextSteps, CurrentFrames, cut_contexts
-from l5kit.sampling.poses import StepTimes, Trajectories
+from l5kit.sampling.context import Contexts, CurrentFrames
+from l5kit.sampling.context_sampler import ContextSampler
+from l5kit.sampling.poses import Trajectories
 from l5kit.sampling.sample_columns import (
     Targets,
-    find_targets,
-    ids_of_one_track,
-    perturb_contexts,
     sample_of,
     trace_targets,
 )
@@ -30,7 +26,7 @@ AV_TYPE = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
 
 
 @dataclass(frozen=True)
-class VectorSampler:
+class VectorSampler(ContextSampler):
     """Makes vector samples with fixed parameters.
 
     Attributes:
@@ -47,9 +43,8 @@ class VectorSampler:
         self, state_index: int, frames: Any, agents: Any, tl_faces: Any, selected_track_id: int | None = None
     ) -> dict[str, Any]:
         """Return one sample; see :func:`l5kit.sampling.agent_sampling_vectorized.generate_agent_sample_vectorized`."""
-        tl_faces = np.empty(0, dtype=TL_FACE_DTYPE) if tl_faces is None else tl_faces
-        contexts = cut_contexts(CurrentFrames.of_scene(frames, state_index), agents, tl_faces, self.steps)
-        track_ids = ids_of_one_track(contexts, selected_track_id, self.params.filter_agents_threshold)
+        current = CurrentFrames.of_scene(frames, state_index)
+        contexts, track_ids = self._cut_single(current, agents, tl_faces, selected_track_id)
         if self.makes_batches:
             sample = sample_of(self.make_columns(contexts, track_ids), 0)
         else:
@@ -64,15 +59,6 @@ class VectorSampler:
     def makes_batches(self) -> bool:
         """Whether :meth:`make_columns` can be used: it cannot with a vectorizer that takes only single windows."""
         return isinstance(self.vectorizer, Vectorizer) and self.vectorizer.vectorizes_windows
-
-    @cached_property
-    def steps(self) -> ContextSteps:
-        """Which frames belong to a sample."""
-        return ContextSteps.from_params(self.params)
-
-    @cached_property
-    def _times(self) -> StepTimes:
-        return StepTimes.from_params(self.params)
 
     def make_columns(
         self,
@@ -99,10 +85,6 @@ class VectorSampler:
             vector_windows(contexts, targets, columns)
         )
         return columns | surroundings
-
-    def _perturb_and_find(self, contexts: Contexts, track_ids: NumericArray | None) -> Targets:
-        perturb_contexts(contexts, self.perturbation)
-        return find_targets(contexts, track_ids, self.params.filter_agents_threshold)
 
     def _target_columns(self, contexts: Contexts, targets: Targets) -> dict[str, NumericArray]:
         """Return who the targets are, where they were and will be."""
