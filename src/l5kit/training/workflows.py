@@ -222,19 +222,26 @@ def _num_channels(samples: BaseEgoDataset) -> int:
     return samples.rasterizer.num_channels()
 
 
+def _vector_options(sizes: VectorizerParams, model: VectorModelParams) -> dict[str, Any]:
+    """Return the arguments that all vector models have in common."""
+    return {
+        "history_num_frames_ego": sizes.history_num_frames_ego,
+        "history_num_frames_agents": sizes.history_num_frames_agents,
+        "weights_scaling": list(model.weights_scaling),
+        "criterion": nn.L1Loss(reduction="none"),
+        "disable_other_agents": model.disable_other_agents,
+        "disable_map": model.disable_map,
+        "disable_lane_boundaries": model.disable_lane_boundaries,
+        "use_agent_labels": model.use_agent_labels,
+    }
+
+
 def _vector_planner(cfg: dict[str, Any], params: TrainingParams, _: BaseEgoDataset) -> nn.Module:
     sizes, model = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg)
     return VectorizedModel(
-        history_num_frames_ego=sizes.history_num_frames_ego,
-        history_num_frames_agents=sizes.history_num_frames_agents,
+        **_vector_options(sizes, model),
         num_targets=3 * params.future_num_frames,
-        weights_scaling=list(model.weights_scaling),
-        criterion=nn.L1Loss(reduction="none"),
         global_head_dropout=model.global_head_dropout,
-        disable_other_agents=model.disable_other_agents,
-        disable_map=model.disable_map,
-        disable_lane_boundaries=model.disable_lane_boundaries,
-        use_agent_labels=model.use_agent_labels,
         average_available_only=model.average_available_only,
     )
 
@@ -243,19 +250,12 @@ def _urban_driver(cfg: dict[str, Any], params: TrainingParams, _: BaseEgoDataset
     """Return Urban Driver, which in evaluations drives without the futures of other agents."""
     sizes, model, unroll = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg), UnrollParams.from_cfg(cfg)
     return VectorizedUnrollModel(
-        history_num_frames_ego=sizes.history_num_frames_ego,
-        history_num_frames_agents=sizes.history_num_frames_agents,
+        **_vector_options(sizes, model),
         num_targets=3,
-        weights_scaling=list(model.weights_scaling),
-        criterion=nn.L1Loss(reduction="none"),
         global_head_dropout=model.global_head_dropout,
-        disable_other_agents=model.disable_other_agents,
-        disable_map=model.disable_map,
-        disable_lane_boundaries=model.disable_lane_boundaries,
         detach_unroll=unroll.detach_unroll,
         warmup_num_frames=unroll.warmup_num_frames,
         discount_factor=unroll.discount_factor,
-        use_agent_labels=model.use_agent_labels,
         average_available_only=model.average_available_only,
         num_unroll_steps=params.future_num_frames,
     )
@@ -265,17 +265,10 @@ def _safepathnet(cfg: dict[str, Any], params: TrainingParams, _: BaseEgoDataset)
     sizes, model, net = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg), SafePathNetParams.from_cfg(cfg)
     options: dict[str, Any] = dict(net.options)
     return SafePathNetModel(
-        history_num_frames_ego=sizes.history_num_frames_ego,
-        history_num_frames_agents=sizes.history_num_frames_agents,
+        **_vector_options(sizes, model),
         num_timesteps=params.future_num_frames,
-        weights_scaling=list(model.weights_scaling),
-        criterion=nn.L1Loss(reduction="none"),
-        disable_other_agents=model.disable_other_agents,
-        disable_map=model.disable_map,
-        disable_lane_boundaries=model.disable_lane_boundaries,
         agent_num_trajectories=net.agent_num_trajectories,
         max_num_agents=sizes.other_agents_num,
         cost_prob_coeff=net.cost_prob_coeff,
-        use_agent_labels=model.use_agent_labels,
         **options,
     )
