@@ -10,6 +10,7 @@ from l5kit.cli.bench import bench
 from l5kit.cli.cache import cache
 from l5kit.cli.chop import chop
 from l5kit.cli.demo import demo
+from l5kit.cli.evaluate import evaluate
 from l5kit.cli.info import info
 from l5kit.cli.mask import mask
 from l5kit.cli.render import render
@@ -83,6 +84,11 @@ def make_app() -> typer.Typer:
             "l5kit train raster_planner --data city --out planner",
             "l5kit train config.yaml --workflow simnet --set train_params.learning_rate=0.0005",
             "l5kit train config.yaml --out planner --resume",
+        ),
+        evaluate: (
+            "l5kit evaluate planner --data city",
+            "l5kit evaluate motion.safetensors --data city --key scenes/sample_chopped_100 --out test --json",
+            "l5kit evaluate planner.pt --config config.yaml --workflow raster_planner --max-samples 2000 --worst 12",
         ),
         bench: (
             "l5kit bench",

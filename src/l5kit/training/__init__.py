@@ -1,5 +1,5 @@
-"""Training of the networks, on Lightning; needs the extra ``train``."""
+"""Training of the networks, on Lightning (extra ``train``), and their evaluation, which does without it."""
 
-from l5kit.training.run import TrainingResult, train
+from l5kit.training.on_demand import __getattr__ as __getattr__
 
 __all__ = ["TrainingResult", "train"]

@@ -9,13 +9,11 @@ from torch import nn
 
 from l5kit.configs.training import OptimizerParams
 from l5kit.random.seeding import mix_seeds
+from l5kit.training.batches import network_inputs, tensors_on
 from l5kit.training.schedule import TrainingSchedule, learning_rate_factor
 from l5kit.training.scores import TrajectoriesOf, TrajectoryScores, means_of
 
 __all__ = ["TrainingModule"]
-
-_TRUTH_PREFIXES = ("target_", "all_other_agents_future_")
-"""Keys of a batch that a model does not get in evaluations."""
 
 
 class TrainingModule(pl.LightningModule):
@@ -76,8 +74,7 @@ class TrainingModule(pl.LightningModule):
 
     def validation_step(self, batch: dict[str, torch.Tensor], batch_idx: int) -> None:  # noqa: ARG002
         """Score the trajectories of a batch, of which the model sees the past only."""
-        inputs = {key: value for key, value in batch.items() if not key.startswith(_TRUTH_PREFIXES)}
-        self._gathered.add(self._trajectories_of(batch, self.model(inputs)))
+        self._gathered.add(self._trajectories_of(batch, self.model(network_inputs(batch))))
 
     def on_validation_epoch_end(self) -> None:
         """Log the mean errors over all processes, and those of the constant-velocity baseline."""
@@ -94,10 +91,7 @@ class TrainingModule(pl.LightningModule):
         dataloader_idx: int,  # noqa: ARG002
     ) -> dict[str, torch.Tensor]:
         """Return the tensors of a batch on a device, in float32 where that knows no float64."""
-        tensors = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
-        if device.type == "mps":
-            tensors = {key: value.float() if value.dtype == torch.float64 else value for key, value in tensors.items()}
-        return {key: value.to(device, non_blocking=True) for key, value in tensors.items()}
+        return tensors_on(device, batch)
 
     def configure_optimizers(self) -> Any:
         """Return Adam, or AdamW with a weight decay, and the course of its learning rate by steps."""

@@ -8,7 +8,17 @@ import torch
 from l5kit.evaluation.constant_velocity import constant_velocities
 from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
 
-__all__ = ["SCORE_NAMES", "Trajectories", "TrajectoryScores", "agent_trajectories", "ego_trajectories", "score_name"]
+__all__ = [
+    "SCORE_NAMES",
+    "Modes",
+    "Trajectories",
+    "TrajectoryScores",
+    "agent_trajectories",
+    "baseline_positions",
+    "ego_trajectories",
+    "modes_of",
+    "score_name",
+]
 
 Batch = Mapping[str, torch.Tensor]
 
@@ -57,6 +67,30 @@ def agent_trajectories(batch: Batch, outputs: Batch) -> Trajectories:
     )
 
 
+@dataclass(frozen=True)
+class Modes:
+    """N predictions of M trajectories each.
+
+    Attributes:
+        predicted_m: Predicted positions, (N, M, T, 2).
+        probabilities: How likely each trajectory is, (N, M).
+    """
+
+    predicted_m: torch.Tensor
+    probabilities: torch.Tensor
+
+
+def modes_of(outputs: Batch) -> Modes:
+    """Return all trajectories of what a model gave, in the order of :class:`Trajectories`; one of those with one."""
+    if "all_agent_positions" in outputs:
+        logits = outputs["agent_traj_logits"].flatten(0, 1).float()
+        return Modes(outputs["all_agent_positions"].flatten(0, 1).float(), logits.softmax(dim=-1))
+    if "positions_all" in outputs:
+        return Modes(outputs["positions_all"].float(), outputs["mode_logits"].float().softmax(dim=-1))
+    positions_m = outputs["agent_positions"].flatten(0, 1) if "agent_positions" in outputs else outputs["positions"]
+    return Modes(positions_m[:, None].float(), torch.ones_like(positions_m[:, :1, 0], dtype=torch.float32))
+
+
 class TrajectoryScores:
     """Gathers errors of a model and of the constant-velocity baseline on the same trajectories.
 
@@ -83,19 +117,42 @@ class TrajectoryScores:
         self._model.add(truth_m, trajectories.predicted_m.float(), is_known)
         if bool((trajectories.past_is_known[:, 1:] & is_known.any(dim=1, keepdim=True)).any()):
             self._has_past = True
-        if trajectories.past_m.shape[1] > 1:
-            self._baseline.add(truth_m, self._keep_velocity(trajectories), is_known)
+        baseline_m = baseline_positions(
+            trajectories, step_time_s=self._step_time_s, past_step_time_s=self._past_step_time_s
+        )
+        if baseline_m is not None:
+            self._baseline.add(truth_m, baseline_m, is_known)
+
+    def network_scores(self) -> tuple[HorizonScore, ...]:
+        """Return the mean errors of the model, one for each horizon."""
+        return self._model.scores()
+
+    def baseline_scores(self) -> tuple[HorizonScore, ...] | None:
+        """Return those of the baseline; None if no past was known to tell a velocity."""
+        return self._baseline.scores() if self._has_past else None
 
     def sums(self) -> torch.Tensor:
         """Return what adds up over processes, float64: sums of errors and counts of both, (2, horizons, 5)."""
         return torch.stack([_sums_of(self._model.scores()), _sums_of(self._baseline.scores()) * self._has_past])
 
-    def _keep_velocity(self, trajectories: Trajectories) -> torch.Tensor:
-        past = {"history_positions": trajectories.past_m.float(), "history_availabilities": trajectories.past_is_known}
-        velocities_mps = constant_velocities(past, step_time_s=self._past_step_time_s)
-        num_steps = trajectories.truth_m.shape[1]
-        times_s = self._step_time_s * torch.arange(1, num_steps + 1, device=velocities_mps.device)
-        return past["history_positions"][:, None, 0] + velocities_mps[:, None] * times_s[:, None]
+
+def baseline_positions(
+    trajectories: Trajectories, *, step_time_s: float, past_step_time_s: float
+) -> torch.Tensor | None:
+    """Return where agents get to with constant velocity, (N, T, 2) in metres; None for samples without a past.
+
+    Args:
+        trajectories: The agents.
+        step_time_s: Seconds between two future steps.
+        past_step_time_s: Seconds between two past ones.
+    """
+    if trajectories.past_m.shape[1] < 2:
+        return None
+    past = {"history_positions": trajectories.past_m.float(), "history_availabilities": trajectories.past_is_known}
+    velocities_mps = constant_velocities(past, step_time_s=past_step_time_s)
+    num_steps = trajectories.truth_m.shape[1]
+    times_s = step_time_s * torch.arange(1, num_steps + 1, device=velocities_mps.device)
+    return past["history_positions"][:, None, 0] + velocities_mps[:, None] * times_s[:, None]
 
 
 def means_of(sums: torch.Tensor, horizons_s: Sequence[float], who: str) -> dict[str, float]:

@@ -1,0 +1,167 @@
+"""``l5kit evaluate``: score a trained network on a log."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from l5kit.cli.options import JsonOption
+from l5kit.cli.output import print_facts, print_json, print_table
+from l5kit.configs.overrides import load_training_config, with_overrides
+
+_MODE_COLUMNS = {
+    "nll": "NLL",
+    "rmse": "RMSE",
+    "ade_oracle_m": "best ADE",
+    "ade_mean_m": "mean ADE",
+    "fde_oracle_m": "best FDE",
+    "fde_mean_m": "mean FDE",
+    "time_displace_m": "time displacement",
+}
+
+
+def _parse_horizons(text: str | None) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(",")) if text is not None else ()
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not seconds with commas between them, such as 1,2,3") from None
+
+
+def evaluate(
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(metavar="CHECKPOINT", help="File of weights, or folder of l5kit train for its final weights."),
+    ],
+    data: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Data folder. Default: the environment's L5KIT_DATA_FOLDER.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            show_default=False,
+            help="Log in the data folder, or folder of l5kit chop. Default: val_data_loader.key.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for scores, tables and pictures; new or empty.")
+    ] = Path("evaluation"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the evaluation in the folder.")] = False,
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="YAML file of the training, where the checkpoint has none in it.")
+    ] = None,
+    workflow: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What was trained, where the configuration does not say.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key; may be given several times."),
+    ] = None,
+    horizons: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SECONDS", show_default=False, help="Times ahead, such as 1,2,3. Default: whole seconds, the end."
+        ),
+    ] = None,
+    max_samples: Annotated[
+        int | None, typer.Option(min=1, show_default=False, help="Only so many samples, evenly spread over the log.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, show_default=False, help="Default: that of the configuration.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=0, show_default=False, help="Threads that make batches, likewise.")
+    ] = None,
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What the network runs on.")] = "auto",
+    worst: Annotated[int, typer.Option(min=0, help="Pictures of the worst cases.")] = 6,
+    worst_by: Annotated[str, typer.Option(metavar="fde|ade", help="The error that makes them the worst.")] = "fde",
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Read whole pickled modules too, which can run any code in them.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Score a trained network open loop: on a log, or on a test set of l5kit chop as the competition did.
+
+    Errors of the network stand beside those of going on with constant velocity. The folder gets scores.json and
+    scores.csv, samples.csv with a line for each trajectory, worst/ with pictures, and predictions.csv for a test set.
+    A warning tells when the training took other agents than there are here. Needs no Lightning.
+    """
+    from l5kit.training.open_loop import evaluate as evaluate_network
+    from l5kit.training.open_loop_files import scores_of
+    from l5kit.training.open_loop_setup import OpenLoopOptions
+    from l5kit.training.trained_network import configuration_of
+
+    options = OpenLoopOptions(
+        key=key,
+        horizons_s=_parse_horizons(horizons),
+        max_samples=max_samples,
+        batch_size=batch_size,
+        threads=threads,
+        device=device,
+        num_worst=worst,
+        worst_by=worst_by,
+        overwrite=overwrite,
+        allow_pickle=allow_pickle,
+    )
+    given = configuration_of(checkpoint, allow_pickle=allow_pickle) if config is None else load_training_config(config)
+    cfg = with_overrides(given, changes or [])
+    if workflow is not None:
+        cfg["workflow"] = workflow
+    scores = scores_of(evaluate_network(checkpoint, out, cfg=cfg, data_folder=data, options=options))
+    if as_json:
+        print_json({"folder": str(out), **scores})
+    else:
+        _print_scores(scores, out)
+
+
+def _print_scores(scores: dict[str, Any], out: Path) -> None:
+    """Print what was evaluated, and tables of the scores."""
+    facts = {
+        "checkpoint": scores["checkpoint"],
+        "log": scores["log"],
+        "samples": f"{scores['num_samples']:,} of {scores['num_samples_of_log']:,}",
+        "trajectories": f"{scores['num_trajectories']:,}",
+        "time": f"{scores['duration_s']:.1f} s, {scores['samples_per_s']:,.0f} samples/s on {scores['device']}",
+        "written to": str(out),
+    }
+    print_facts(f"Evaluated {scores['workflow']}", facts)
+    _print_errors(scores["scores"])
+    modes = [row for row in scores["scores"] if "nll" in row]
+    if modes:
+        rows = [[_ahead(row), *(_number(row[name]) for name in _MODE_COLUMNS)] for row in modes]
+        print_table("All trajectories, in metres where they are distances", ("ahead", *_MODE_COLUMNS.values()), rows)
+        print_facts(
+            "Probability of each given the truth", {_ahead(row): _numbers(row["prob_true_mode"]) for row in modes}
+        )
+    if scores["competition"]:
+        metrics = {name: _numbers(value) for name, value in scores["competition"].items() if name != "time_displace"}
+        print_facts("Metrics of the csv files, as in the competition", metrics)
+
+
+def _print_errors(scores: list[dict[str, Any]]) -> None:
+    """Print the errors of the network beside those of the baseline, a row for each horizon."""
+    baseline = {row["horizon_s"]: row for row in scores if row["who"] == "baseline"}
+    rows = []
+    for row in scores:
+        if row["who"] == "network":
+            both = (row, baseline.get(row["horizon_s"], {}))
+            errors = [_number(who.get(name)) for name in ("ade_m", "fde_m") for who in both]
+            rows.append([_ahead(row), *errors, *(_share(who.get("miss_rate")) for who in both)])
+    columns = ("ahead", *(column for name in ("ADE", "FDE", "misses") for column in (name, "baseline")))
+    print_table("Errors in metres, and how many end more than 2 m off", columns, rows)
+
+
+def _ahead(row: dict[str, Any]) -> str:
+    return f"{row['horizon_s']:g} s"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _numbers(value: float | list[float | None] | None) -> str:
+    return ", ".join(map(_number, value)) if isinstance(value, list) else _number(value)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
