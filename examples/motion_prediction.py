@@ -42,8 +42,8 @@ METRICS = (neg_multi_log_likelihood, average_displacement_error_oracle, final_di
 
 def main() -> None:
     """Train, predict a test set, and score the predictions."""
-    # The mask of the test set is meant to be used, and the training takes agents with as short a past as it does.
-    warnings.filterwarnings("ignore", message="a custom agents_mask is used|.* agents of the test set")
+    # The mask of the test set is meant to be used, and so is its selection of agents, in the training as well.
+    warnings.filterwarnings("ignore", message="a custom agents_mask is used|min_frame_|the agents of the test set")
     options = common.make_parser("Train motion prediction and score it.", out="motion-prediction-out").parse_args()
     cfg, data_folder = common.set_up("agent_motion_multimodal", options, num_steps=NUM_STEPS)
     for loader in ("train_data_loader", "val_data_loader"):
