@@ -16,8 +16,8 @@ __all__ = ["BASELINE_RGB", "CaseTrajectories", "case_picture"]
 BASELINE_RGB: Final = (170, 170, 170)
 """Grey, beside the magenta of truth and the cyan of predictions."""
 
-_BASELINE_RADIUS_PX: Final = 6
-_TRUTH_RADIUS_PX: Final = 8
+_BASELINE_RADIUS_PX: Final = 7
+_TRUTH_RADIUS_PX: Final = 10
 _PREDICTION_RADIUS_PX: Final = 4
 """Of the dots at the ends, which lie over each other where nothing moves."""
 
