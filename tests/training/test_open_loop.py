@@ -207,6 +207,9 @@ def test_a_log_of_other_agents_than_those_of_the_training_is_told_of(city, tmp_p
     [
         pytest.param({"horizons_s": (1.0, 2.0)}, "up to the 1.2 s that the network predicts", id="too far ahead"),
         pytest.param({"horizons_s": (0.25,)}, "multiples of 0.1 s", id="between steps"),
+        pytest.param({"horizons_s": (math.nan,)}, "seconds above 0", id="no number"),
+        pytest.param({"horizons_s": (0.01,)}, "multiples of 0.1 s", id="before the first step"),
+        pytest.param({"horizons_s": (0.5, 0.5)}, "different", id="one twice"),
         pytest.param({"max_samples": 0}, "max_samples must be at least 1", id="no samples"),
         pytest.param({"worst_by": "nll"}, "allowed are fde, ade", id="another error"),
         pytest.param({"device": "gpu"}, "allowed are auto, cpu, cuda", id="another device"),

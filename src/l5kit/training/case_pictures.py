@@ -19,7 +19,7 @@ BASELINE_RGB: Final = (170, 170, 170)
 _BASELINE_RADIUS_PX: Final = 7
 _TRUTH_RADIUS_PX: Final = 10
 _PREDICTION_RADIUS_PX: Final = 4
-"""Of the dots at the ends, which lie over each other where nothing moves."""
+"""Of the dots at the ends, which are seen as rings where they lie over each other."""
 
 _EDGE_RGB: Final = (0, 0, 0)
 _SCALE_M: Final = 10
@@ -67,7 +67,7 @@ def case_picture(background: UInt8Array, trajectories: CaseTrajectories, *, capt
         RGB, higher than the background.
     """
     canvas = background.copy()
-    _draw_line(canvas, trajectories, trajectories.truth_px, TARGET_POINTS_COLOR, radius_px=_TRUTH_RADIUS_PX)
+    _draw_line(canvas, trajectories, trajectories.truth_px, TARGET_POINTS_COLOR, radius_px=_TRUTH_RADIUS_PX, width_px=7)
     legend = [("truth", TARGET_POINTS_COLOR), ("prediction", PREDICTED_POINTS_COLOR)]
     if trajectories.baseline_px is not None:
         _draw_line(canvas, trajectories, trajectories.baseline_px, BASELINE_RGB, radius_px=_BASELINE_RADIUS_PX)

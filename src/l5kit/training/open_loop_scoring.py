@@ -89,15 +89,7 @@ class _Gathered:
                 self._horizons_s, num_modes=num_modes, step_time_s=self._step_time_s
             )
             self.mode_scores.add(trajectories, modes)
-        self.rows.append(
-            rows_of_batch(
-                self._setup.samples,
-                predicted.indices,
-                predicted.batch,
-                trajectories=trajectories,
-                baseline_m=predicted.baseline_m,
-            )
-        )
+        self.rows.append(rows_of_batch(self._setup.samples, predicted))
         if self._setup.chopped_set is not None:
             self.predictions.append(CsvPredictions.of_batch(predicted.batch, predicted.modes))
         self.num_samples += len(predicted.indices)
@@ -111,7 +103,7 @@ def _horizons_s(setup: OpenLoopSetup, wanted_s: tuple[float, ...]) -> tuple[floa
     fitting = {place for horizon_s, place in places if abs(place * step_time_s - horizon_s) < 1e-6}
     if not wanted_s:
         return tuple(round(place * step_time_s, 6) for place in sorted(fitting | {num_steps}))
-    if len(fitting) < len(places) or min(fitting) < 1 or max(fitting) > num_steps:
+    if len(fitting) < len(places) or max(fitting) > num_steps:
         raise InvalidArgumentError(
             f"horizons_s is {wanted_s}; allowed are different multiples of {step_time_s:g} s, up to the {end_s:g} s "
             "that the network predicts"

@@ -1,5 +1,6 @@
 """What an open-loop evaluation needs: the trained network, and the samples that it predicts."""
 
+import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -77,6 +78,8 @@ class OpenLoopOptions:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidArgumentError(f"{name} must be at least {least}, got {value}")
+        if not all(0 < horizon_s < math.inf for horizon_s in self.horizons_s):
+            raise InvalidArgumentError(f"horizons_s must be seconds above 0, got {self.horizons_s}")
         for name, allowed in (("device", DEVICES), ("worst_by", ERRORS)):
             if getattr(self, name) not in allowed:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}; allowed are {', '.join(allowed)}")

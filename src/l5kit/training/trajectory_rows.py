@@ -14,6 +14,7 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.batching import SamplePlaces, take_rows
 from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized
 from l5kit.errors import InvalidArgumentError
+from l5kit.training.open_loop_prediction import PredictedBatch
 from l5kit.training.scores import Trajectories
 
 __all__ = ["TrajectoryRows", "label_name", "rows_of_batch"]
@@ -79,37 +80,22 @@ def label_name(label_index: int) -> str:
     return "AV" if label_index == _LABEL_OF_AV else PERCEPTION_LABELS[label_index].removeprefix("PERCEPTION_LABEL_")
 
 
-def rows_of_batch(
-    samples: BaseEgoDataset,
-    indices: Int64Array,
-    batch: Mapping[str, torch.Tensor],
-    *,
-    trajectories: Trajectories,
-    baseline_m: torch.Tensor | None,
-) -> TrajectoryRows:
-    """Return the rows of a batch, without trajectories that no step is known of.
-
-    Args:
-        samples: The dataset.
-        indices: Places of the samples in it, (B,).
-        batch: The samples.
-        trajectories: Of each of their agents, (B * A, T, ...).
-        baseline_m: Where the constant-velocity baseline gets to, (B * A, T, 2), or None.
-    """
-    num_agents = len(trajectories.truth_m) // len(indices)
-    places = _places_of(samples, indices)
+def rows_of_batch(samples: BaseEgoDataset, predicted: PredictedBatch) -> TrajectoryRows:
+    """Return the rows of a batch of a dataset, without trajectories that no step is known of."""
+    num_agents, trajectories = predicted.num_agents, predicted.trajectories
+    places = _places_of(samples, predicted.indices)
     of_samples = {
-        "sample_index": indices,
+        "sample_index": predicted.indices,
         "scene_index": places.scene_indices,
         "frame_index": places.state_indices,
-        "timestamp_ns": batch["timestamp"].cpu().numpy(),
+        "timestamp_ns": predicted.batch["timestamp"].cpu().numpy(),
     }
-    track_ids, labels = _agents_of(samples, places, batch)
+    track_ids, labels = _agents_of(samples, places, predicted.batch)
     ade_m, fde_m = _errors(trajectories, trajectories.predicted_m)
-    baseline_ade_m, baseline_fde_m = _errors(trajectories, baseline_m)
+    baseline_ade_m, baseline_fde_m = _errors(trajectories, predicted.baseline_m)
     rows = TrajectoryRows(
         **{name: np.repeat(column, num_agents) for name, column in of_samples.items()},
-        agent_index=np.tile(np.arange(num_agents), len(indices)),
+        agent_index=np.tile(np.arange(num_agents), len(predicted.indices)),
         track_id=track_ids,
         label_index=labels,
         ade_m=ade_m,
