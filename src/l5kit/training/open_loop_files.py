@@ -26,6 +26,8 @@ _SCORES_TABLE: Final = "scores.csv"
 _SAMPLES_TABLE: Final = "samples.csv"
 _WORST_FOLDER: Final = "worst"
 
+_ROWS_AT_ONCE: Final = 10_000
+
 _SAMPLE_COLUMNS: Final = (
     *("scene_index", "frame_index", "timestamp", "track_id", "label"),
     *("ade_m", "fde_m", "miss", "baseline_ade_m", "baseline_fde_m", "baseline_miss"),
@@ -51,7 +53,7 @@ def prepare_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in (_SCORES_FILE, _SCORES_TABLE, _SAMPLES_TABLE, PREDICTIONS_FILE):
         (folder / name).unlink(missing_ok=True)
-    for picture in (folder / _WORST_FOLDER).glob("*.png"):
+    for picture in (folder / _WORST_FOLDER).glob("[0-9][0-9]_scene*_frame*_*.png"):
         picture.unlink()
 
 
@@ -109,12 +111,15 @@ def scores_of(result: OpenLoopResult) -> dict[str, Any]:
 
 
 def _sample_rows(rows: TrajectoryRows) -> Iterator[Sequence[Any]]:
-    columns = (rows.scene_index, rows.frame_index, rows.timestamp_ns, rows.track_id, rows.label_index)
-    errors_m = (rows.ade_m, rows.fde_m, rows.baseline_ade_m, rows.baseline_fde_m)
-    for *place, label_index, ade_m, fde_m, baseline_ade_m, baseline_fde_m in zip(
-        *(column.tolist() for column in (*columns, *errors_m)), strict=True
-    ):
-        yield (*place, label_name(label_index), *_errors(ade_m, fde_m), *_errors(baseline_ade_m, baseline_fde_m))
+    """Yield the lines of all trajectories, of which only some are Python objects at a time."""
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        part = rows.taken(slice(start, start + _ROWS_AT_ONCE))
+        places = (part.scene_index, part.frame_index, part.timestamp_ns, part.track_id, part.label_index)
+        errors_m = (part.ade_m, part.fde_m, part.baseline_ade_m, part.baseline_fde_m)
+        for *place, label_index, ade_m, fde_m, baseline_ade_m, baseline_fde_m in zip(
+            *(column.tolist() for column in (*places, *errors_m)), strict=True
+        ):
+            yield (*place, label_name(label_index), *_errors(ade_m, fde_m), *_errors(baseline_ade_m, baseline_fde_m))
 
 
 def _errors(ade_m: float, fde_m: float) -> tuple[str, str, str]:

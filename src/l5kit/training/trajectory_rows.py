@@ -63,7 +63,7 @@ class TrajectoryRows:
     def __len__(self) -> int:
         return len(self.sample_index)
 
-    def taken(self, places: Int64Array | BoolArray) -> Self:
+    def taken(self, places: Int64Array | BoolArray | slice) -> Self:
         """Return some of the rows."""
         return type(self)(**{column.name: getattr(self, column.name)[places] for column in fields(self)})
 
