@@ -53,7 +53,7 @@ def prepare_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in (_SCORES_FILE, _SCORES_TABLE, _SAMPLES_TABLE, PREDICTIONS_FILE):
         (folder / name).unlink(missing_ok=True)
-    for picture in (folder / _WORST_FOLDER).glob("[0-9][0-9]_scene*_frame*_*.png"):
+    for picture in (folder / _WORST_FOLDER).glob("[0-9]*_scene*_frame*_*.png"):
         picture.unlink()
 
 
