@@ -6,6 +6,7 @@ import torch
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
+from l5kit.kinematic.constant_velocity import current_velocities, ways_at_constant_velocity
 
 __all__ = ["constant_velocities", "constant_velocity_positions", "score_constant_velocity"]
 
@@ -30,12 +31,7 @@ def constant_velocities(batch: Mapping[str, torch.Tensor], *, step_time_s: float
             f"history_positions has shape {tuple(positions.shape)}, without any earlier position; make the samples "
             "with history_num_frames of at least 1"
         )
-    earlier = is_known[:, 1:]
-    steps_back = earlier.to(torch.int64).argmax(dim=1) + 1  # the first that is known
-    index = steps_back[:, None, None].expand(-1, 1, positions.shape[-1])
-    way_m = positions[:, 0] - positions.gather(1, index)[:, 0]
-    velocities_mps = way_m / (steps_back[:, None] * step_time_s)
-    return torch.where((earlier.any(dim=1) & is_known[:, 0])[:, None], velocities_mps, 0.0)
+    return current_velocities(positions, is_known, step_time_s)
 
 
 def constant_velocity_positions(
@@ -55,8 +51,7 @@ def constant_velocity_positions(
         InvalidArgumentError: A key is missing, or the samples have no history.
     """
     velocities_mps = constant_velocities(batch, step_time_s=step_time_s)
-    times_s = step_time_s * torch.arange(1, num_steps + 1, device=velocities_mps.device, dtype=velocities_mps.dtype)
-    return batch["history_positions"][:, None, 0] + velocities_mps[:, None] * times_s[:, None]
+    return batch["history_positions"][:, None, 0] + ways_at_constant_velocity(velocities_mps, num_steps, step_time_s)
 
 
 def score_constant_velocity(

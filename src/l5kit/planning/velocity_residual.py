@@ -1,0 +1,93 @@
+"""Networks that predict how trajectories differ from going on with constant velocity."""
+
+import torch
+from torch import nn
+
+from l5kit.kinematic.constant_velocity import current_velocities, ways_at_constant_velocity
+
+__all__ = ["VelocityResidual"]
+
+_LEAST_UNIT_M = 0.5
+"""Unit of differences at the last step, for agents that stand."""
+
+_UNIT_PER_WAY = 0.1
+"""What the unit at the last step grows by, for each metre of the way at constant velocity."""
+
+
+class VelocityResidual(nn.Module):
+    """Takes the easier half of its task from a network: what it learns is added to going on with constant velocity.
+
+    For new trainings; L5Kit 1.5 has no such thing. It suits every network that predicts positions in one go, from
+    rasters or vectors. Differences are learned in units that grow with time and speed, because so does what may happen:
+    at the last step half a metre and a tenth of the way at constant velocity, at those before less in proportion to
+    time. Yaws stay as they are.
+
+    Args:
+        model: The network.
+        num_steps: Steps T that it predicts.
+        step_time_s: Seconds between two of them.
+        past_step_time_s: Seconds between two past ones.
+        of_all_agents: Whether it predicts all agents of a sample, as SafePathNet does, instead of the agent of
+            interest.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        num_steps: int,
+        *,
+        step_time_s: float,
+        past_step_time_s: float,
+        of_all_agents: bool = False,
+    ) -> None:
+        super().__init__()
+        self.residual = model
+        self.num_steps = num_steps
+        self.step_time_s = float(step_time_s)
+        self.past_step_time_s = float(past_step_time_s)
+        self.least_unit_m = _LEAST_UNIT_M
+        self.unit_per_way = _UNIT_PER_WAY
+        self.past_key = "all_other_agents_history_positions" if of_all_agents else "history_positions"
+        self.known_key = "all_other_agents_history_availability" if of_all_agents else "history_availabilities"
+        self.target_key = "all_other_agents_future_positions" if of_all_agents else "target_positions"
+        self.likeliest_key = "agent_positions" if of_all_agents else "positions"
+        self.all_key = "all_agent_positions" if of_all_agents else "positions_all"
+
+    def forward(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the losses in train mode, the trajectories in eval mode; the batch is not changed.
+
+        Args:
+            data_batch: What the network takes, with the past: ``history_positions`` (B, H + 1, 2) in metres, the
+                current one first, and ``history_availabilities`` (B, H + 1), H >= 1; for all agents
+                ``all_other_agents_history_positions`` (B, A, H + 1, 2) and ``all_other_agents_history_availability``
+                (B, A, H + 1).
+
+        Returns:
+            What the network gives, with the ways at constant velocity added to ``positions`` (B, T, 2) and
+            ``positions_all`` (B, M, T, 2), or to ``agent_positions`` (B, A, T, 2) and ``all_agent_positions``
+            (B, A, K, T, 2).
+        """
+        is_known = data_batch[self.known_key] > 0
+        now_m = data_batch[self.past_key][..., :1, :]
+        velocities_mps = current_velocities(data_batch[self.past_key], is_known, self.past_step_time_s)
+        ways_m = ways_at_constant_velocity(velocities_mps, self.num_steps, self.step_time_s)
+        unit_m = self._units(ways_m)
+        batch = data_batch.copy()
+        if self.training:
+            batch[self.target_key] = now_m + (batch[self.target_key] - now_m - ways_m) / unit_m
+        outputs: dict[str, torch.Tensor] = self.residual(batch)
+        if self.likeliest_key in outputs:
+            num_agents = outputs[self.likeliest_key].shape[1]  # SafePathNet may leave the last ones out
+            now_m, ways_m, unit_m = now_m[:, :num_agents], ways_m[:, :num_agents], unit_m[:, :num_agents]
+            outputs[self.likeliest_key] = now_m + ways_m + (outputs[self.likeliest_key] - now_m) * unit_m
+        if self.all_key in outputs:
+            now_m, ways_m, unit_m = now_m.unsqueeze(-3), ways_m.unsqueeze(-3), unit_m.unsqueeze(-3)
+            outputs[self.all_key] = now_m + ways_m + (outputs[self.all_key] - now_m) * unit_m
+        return outputs
+
+    def _units(self, ways_m: torch.Tensor) -> torch.Tensor:
+        """Return the unit of each step in metres, (..., T, 1), for ways (..., T, 2)."""
+        time = torch.arange(1, self.num_steps + 1, device=ways_m.device).to(ways_m.dtype) / self.num_steps
+        whole_way_m = torch.linalg.vector_norm(ways_m[..., -1:, :], dim=[-1], keepdim=True)
+        last_m: torch.Tensor = self.least_unit_m + self.unit_per_way * whole_way_m
+        return time.unsqueeze(-1) * last_m

@@ -1,0 +1,100 @@
+"""Networks that predict differences to going on with constant velocity."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from l5kit.evaluation.constant_velocity import constant_velocity_positions
+from l5kit.planning.rasterized.model import RasterizedPlanningModel
+from l5kit.planning.velocity_residual import VelocityResidual
+from l5kit.prediction.vectorized.safepathnet_model import SafePathNetModel
+from model_cases import copied, raster_batch, signal, vector_batch
+
+NUM_STEPS = 4
+KEYS = {
+    False: ("target_positions", "positions", "positions_all"),
+    True: ("all_other_agents_future_positions", "agent_positions", "all_agent_positions"),
+}
+ignore_jit = pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated:DeprecationWarning")
+
+
+class Parrot(nn.Module):
+    """Predicts the targets that it was trained with last, two modes of them; before that, where everybody is now."""
+
+    def __init__(self, of_all_agents):
+        super().__init__()
+        self.target_key, self.likeliest_key, self.all_key = KEYS[of_all_agents]
+        self.learned = None
+
+    def forward(self, batch):
+        if self.training:
+            self.learned = batch[self.target_key]
+            return {"loss": self.learned.sum()}
+        return {self.likeliest_key: self.learned, self.all_key: torch.stack((self.learned, self.learned), dim=-3)}
+
+
+def make_batch():
+    """A batch with the pasts of the agent of interest, which is at the origin, and of others."""
+    positions = signal((2, 4, 2), 20, 5)
+    positions[:, 0] = 0
+    return vector_batch() | {"history_positions": positions, "history_availabilities": torch.ones(2, 4)}
+
+
+def wrap(model, *, of_all_agents=False):
+    return VelocityResidual(model, NUM_STEPS, step_time_s=0.2, past_step_time_s=0.1, of_all_agents=of_all_agents)
+
+
+@pytest.mark.parametrize("of_all_agents", [False, True])
+def test_what_is_learned_is_what_is_predicted(of_all_agents):
+    batch = make_batch()
+    target_key, likeliest_key, all_key = KEYS[of_all_agents]
+    wrapped = wrap(Parrot(of_all_agents), of_all_agents=of_all_agents)
+    before = copied(batch)
+    wrapped.train()(batch)
+    outputs = wrapped.eval()(batch)
+    torch.testing.assert_close(outputs[likeliest_key], before[target_key], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(outputs[all_key][:, ..., 1, :, :], before[target_key], rtol=1e-5, atol=1e-5)
+    assert all(torch.equal(batch[key], value) for key, value in before.items())
+
+
+def test_a_network_that_learned_nothing_keeps_velocities():
+    batch = make_batch()
+    model = Parrot(of_all_agents=False)
+    model.learned = torch.zeros(2, NUM_STEPS, 2)
+    positions = wrap(model).eval()(batch)["positions"]
+    expected = constant_velocity_positions(batch, num_steps=2 * NUM_STEPS, step_time_s=0.1)[:, 1::2]
+    torch.testing.assert_close(positions, expected)
+
+
+def test_agents_that_safepathnet_leaves_out():
+    model = SafePathNetModel(3, 3, NUM_STEPS, [1.0] * 3, None, False, False, False, 2, 2, 0.25, position_scale_m=5.0)
+    outputs = wrap(model, of_all_agents=True).eval()(make_batch())
+    assert outputs["agent_positions"].shape == (2, 2, NUM_STEPS, 2)
+    assert outputs["all_agent_positions"].shape == (2, 2, 2, NUM_STEPS, 2)
+
+
+@ignore_jit
+@pytest.mark.parametrize("of_all_agents", [False, True])
+def test_scripted(of_all_agents):
+    if of_all_agents:
+        model, batch = SafePathNetModel(3, 3, NUM_STEPS, [1.0] * 3, None, False, False, False, 2, 3, 0.25), make_batch()
+    else:
+        model = RasterizedPlanningModel("simple_cnn", 5, 3 * NUM_STEPS, [1.0] * 3, None, False)
+        batch = raster_batch() | {key: make_batch()[key] for key in ("history_positions", "history_availabilities")}
+    wrapped = wrap(model, of_all_agents=of_all_agents).eval()
+    batch = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
+    expected = wrapped(batch)
+    outputs = torch.jit.script(wrapped)(batch)
+    for key, value in expected.items():
+        torch.testing.assert_close(outputs[key], value)
+
+
+def test_loss_reaches_the_network():
+    model = RasterizedPlanningModel("simple_cnn", 5, 3 * NUM_STEPS, [1.0] * 3, nn.L1Loss(reduction="none"), False)
+    batch = raster_batch() | {key: make_batch()[key] for key in ("history_positions", "history_availabilities")}
+    loss = wrap(model).train()(batch)["loss"]
+    loss.backward()
+    assert math.isfinite(loss.item())
+    assert model.model[-1].weight.grad.abs().max() > 0
