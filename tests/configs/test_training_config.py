@@ -67,6 +67,11 @@ def test_all_wrong_keys_are_named():
         ("train_data_loader={key: a, batch_size: 2, num_workers: 2, threads: 2}", "not both"),
         ("train_data_loader.batch_size=true", r"train_data_loader\.batch_size"),
         ("train_data_loader={batch_size: 2}", r"train_data_loader\.key: this key is missing"),
+        ("model_params.criterion=l2", r"model_params\.criterion: .*'l1'.*'l2'"),
+        (
+            "model_params={history_num_frames: 0, future_num_frames: 2, step_time: 0.1, velocity_residual: true}",
+            "no velocity",
+        ),
         ("model_params.future_num_frames=0", r"model_params\.future_num_frames"),
         ("train_params=3", "train_params: expected a mapping"),
     ],
@@ -87,6 +92,19 @@ def test_early_stopping_needs_evaluations():
 def test_strides_make_steps_longer():
     cfg = with_overrides(small_config("raster_planner"), ["model_params.future_step_size=2"])
     assert TrainingParams.from_cfg(cfg).horizons_s == (pytest.approx(2.4),)
+
+
+def test_the_past_of_vectors_tells_velocities_too():
+    for workflow, key in (("urban_driver", "history_num_frames_ego"), ("safepathnet", "history_num_frames_agents")):
+        cfg = with_overrides(load_training_config(workflow), [f"model_params.{key}=0"])
+        with pytest.raises(ConfigError, match=f"model_params.{key}: 0 past frames"):
+            TrainingParams.from_cfg(cfg)
+
+
+def test_past_and_future_steps_have_lengths_of_their_own():
+    changes = ["model_params.history_step_size=2", "model_params.future_step_size=5"]
+    params = TrainingParams.from_cfg(with_overrides(small_config("raster_planner"), changes))
+    assert (params.past_step_time_s, params.step_time_s) == (pytest.approx(0.2), pytest.approx(0.5))
 
 
 def test_defaults_are_those_of_l5kit_1_5():

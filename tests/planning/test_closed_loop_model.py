@@ -145,6 +145,39 @@ def test_steps_straight_ahead():
     assert not outputs["yaws"].any()
 
 
+@pytest.mark.parametrize(("step_m", "turn"), [(2.0, 0.0), (1.5, 0.2), (0.0, 0.0)])
+def test_a_driver_that_changes_nothing_goes_on_as_before(step_m, turn):
+    """At a constant speed and turn rate, so that its way is a line or a circle."""
+    batch, angles = vector_batch(), torch.arange(0, -4, -1) * turn
+    middles = torch.arange(-0.5, -3, -1) * turn  # headings of the chords between the past poses
+    chords = step_m * torch.stack((torch.cos(middles), torch.sin(middles)), dim=-1)
+    past = torch.cat((torch.zeros(1, 2), -chords.cumsum(dim=0)))
+    batch["agent_trajectory_polyline"][:] = torch.cat((past, angles[:, None]), dim=-1)
+    outputs = Driver(same_actions(0.0, 0.0, 0.0), velocity_residual=True).eval()(batch)
+    ahead = torch.arange(0.5, 4, 1) * turn
+    way = (step_m * torch.stack((torch.cos(ahead), torch.sin(ahead)), dim=-1)).cumsum(dim=0)
+    torch.testing.assert_close(outputs["positions"], way.expand(2, 4, 2), atol=1e-5, rtol=0)
+    torch.testing.assert_close(outputs["yaws"][0, :, 0], torch.arange(1, 5) * turn, atol=1e-6, rtol=0)
+
+
+def test_a_driver_without_a_past_starts_from_a_stand():
+    batch = vector_batch()
+    batch["agent_trajectory_polyline"][:, 0] = 0
+    batch["agent_polyline_availability"][:, 1:] = False
+    outputs = Driver(same_actions(0.0, 0.0, 0.0), velocity_residual=True).eval()(batch)
+    assert not outputs["positions"].any()
+
+
+def test_changes_of_steps_are_learned_in_small_units():
+    batch = vector_batch()
+    batch["agent_trajectory_polyline"][:] = 0
+    driver = Driver(torch.ones(4, 2, 3), velocity_residual=True)
+    driver.model_call = lambda *_: (torch.ones(2, 1, 3), torch.ones(2, 1, 1))
+    first = driver.eval()(batch)
+    assert first["positions"][0, 0].tolist() == pytest.approx([0.04, 0.01])
+    assert first["yaws"][0, 0, 0].item() == pytest.approx(0.01)
+
+
 def test_steps_around_a_square():
     quarter = math.pi / 2
     outputs = Driver(same_actions(1.0, 0.0, quarter)).eval()(vector_batch())
@@ -266,6 +299,13 @@ def test_gradients_reach_the_weights_through_time():
     assert not torch.allclose(*gradients, rtol=1e-2)
 
 
+def test_changed_turns_are_limited():
+    batch = vector_batch()
+    batch["agent_trajectory_polyline"][..., 2] = torch.tensor([0.0, -1.0, -2.0, -3.0])
+    outputs = Driver(same_actions(0.0, 0.0, 0.0), velocity_residual=True, limit_predicted_yaw=True).eval()(batch)
+    assert outputs["yaws"][0, :, 0].tolist() == pytest.approx([0.3, 0.6, 0.9, 1.2])
+
+
 def test_turns_are_limited():
     model = set_weights(make())
     with torch.no_grad():
@@ -317,6 +357,7 @@ def test_p4_without_targets_and_a_number_of_steps():
     [
         ({"warmup": -1}, "warmup_num_frames is -1"),
         ({"num_unroll_steps": 0}, "num_unroll_steps is 0"),
+        ({"velocity_residual": True, "history": (0, 3)}, "history_num_frames_ego is 0"),
     ],
 )
 def test_arguments_that_make_no_drive(options, message):

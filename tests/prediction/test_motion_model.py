@@ -46,6 +46,20 @@ def test_one_mode_is_trained_by_the_mean_squared_error():
     assert torch.equal(predicted["positions_all"][:, 0], predicted["positions"])
 
 
+def test_one_mode_with_another_criterion():
+    data, network = batch(), model(1)
+    network.criterion = torch.nn.L1Loss(reduction="none")
+    network.training = True
+    loss = network(data)["loss"]
+    errors = network.eval()(data)["positions"] - data["target_positions"]
+    assert loss.item() == pytest.approx((errors.abs() * data["target_availabilities"][..., None]).mean().item())
+
+
+def test_several_modes_have_their_own_criterion():
+    with pytest.raises(InvalidArgumentError, match="criterion is L1Loss"):
+        RasterizedMotionModel("simple_cnn", 4, 5, num_modes=3, pretrained=False, criterion=torch.nn.L1Loss())
+
+
 def test_several_modes_are_trained_by_the_likelihood_of_the_competition():
     data = batch()
     loss, predicted = losses_and_predictions(3, data)

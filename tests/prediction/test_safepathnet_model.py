@@ -9,7 +9,7 @@ from torch import nn
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.planning.vectorized.common import build_target_normalization
 from l5kit.prediction.vectorized.safepathnet_model import SafePathNetModel
-from model_cases import copied, no_dropout, rows, set_weights, vector_batch
+from model_cases import copied, no_dropout, rows, set_weights, signal, vector_batch
 
 
 def make(
@@ -381,3 +381,30 @@ def test_agents_beyond_the_most_get_no_trajectories():
 def test_arguments_that_make_no_model(options, message):
     with pytest.raises(InvalidArgumentError, match=message):
         make(**options)
+
+
+def with_motions(**options):
+    return set_weights(make(agents_in_own_frame=True, **options)).eval()
+
+
+def test_motions_do_not_depend_on_where_an_agent_is():
+    model, batch = with_motions(), vector_batch()
+    polylines, available = batch["other_agents_polyline"], batch["other_agents_polyline_availability"]
+    turn, shift = torch.tensor(2.0), torch.tensor([7.0, -3.0])
+    rotation = torch.tensor([[torch.cos(turn), -torch.sin(turn)], [torch.sin(turn), torch.cos(turn)]])
+    moved = torch.cat((polylines[..., :2] @ rotation.T + shift, polylines[..., 2:] + turn), dim=-1)
+    before, after = model._embed_motions(polylines, available), model._embed_motions(moved, available)
+    torch.testing.assert_close(before, after, atol=1e-4, rtol=1e-4)
+    assert before[0, 0].norm().item() == pytest.approx(1.0, rel=1e-5)
+    assert not torch.allclose(before[0, 0], before[0, 1], atol=1e-2)
+
+
+def test_motions_concern_other_agents_only():
+    without, with_them = set_weights(make()).eval(), with_motions()
+    assert list(without.state_dict()) == list(with_them.state_dict())
+    polylines, static = signal((2, 4, 4, 3), 1), signal((2, 3, 5, 3), 2)
+    available = torch.ones(2, 4, 4, dtype=torch.bool), torch.ones(2, 3, 5, dtype=torch.bool)
+    plain, _ = without.embed_elements(polylines, static, *available)
+    embeddings, _ = with_them.embed_elements(polylines, static, *available)
+    changed = (plain - embeddings).abs().amax(dim=(0, 2)) > 1e-3
+    assert changed.tolist() == [False, True, True, True, False, False, False]

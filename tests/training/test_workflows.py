@@ -6,7 +6,9 @@ import warnings
 
 import pytest
 import torch
+from torch.utils.data import Subset
 
+from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.training import WORKFLOWS, TrainingParams
 from l5kit.data import LocalDataManager
 from l5kit.planning.checkpoint import load_checkpoint, read_checkpoint
@@ -51,6 +53,36 @@ def test_the_loss_falls_and_the_weights_come_back(workflow, city, tmp_path):
     assert not load_checkpoint(model, tmp_path / "out" / "last.ckpt", allow_pickle=True)
 
 
+SHORT = (
+    "train_data_loader.key=scenes/sample.zarr",
+    "train_data_loader.shuffle=false",
+    "train_data_loader.batch_size=8",
+    "train_data_loader.threads=0",
+    "val_data_loader.batch_size=8",
+    "val_data_loader.max_num_batches=1",
+    "train_params.max_num_steps=2",
+    "train_params.num_epochs=6",
+    "train_params.eval_every_n_steps=12",
+    "train_params.schedule=constant",
+    "train_params.warmup_num_steps=0",
+    "train_params.log_every_n_steps=1",
+    "train_params.accelerator=cpu",
+)
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS)
+def test_the_configuration_that_ships_trains_in_short(workflow, city, tmp_path):
+    cfg = with_overrides(load_training_config(workflow), SHORT)
+    result = train(cfg, tmp_path / "out", data_folder=city, tell=lambda _: None)
+    losses = curve(tmp_path / "out", "train/loss")
+    assert len(losses) == 12
+    assert sum(losses[-2:]) < 0.95 * sum(losses[:2])  # the same two batches, six times
+    horizon_s = max(float(name.rpartition("/")[2].removesuffix("s")) for name in result.scores)
+    assert horizon_s >= 2
+    error_m, baseline_m = (result.scores[f"{who}/ade_m/{horizon_s:g}s"] for who in ("val", "baseline"))
+    assert error_m < 3 * baseline_m + 1  # which it starts from, as it predicts differences to it
+
+
 def test_speed_and_share_of_the_loader_are_in_the_curves(city, tmp_path):
     cfg = small_config(
         "vector_planner", train_params={"max_num_steps": 6, "log_every_n_steps": 2, "accelerator": "cpu"}
@@ -69,7 +101,8 @@ def test_the_baseline_is_that_of_the_evaluation(city, tmp_path):
     params = TrainingParams.from_cfg(cfg)
     samples = open_samples(cfg, params, params.val_loader, LocalDataManager(city), perturbed=True)
     assert samples.perturbation is None
-    batches = list(loader(samples, 8, threads=0))[:2]
+    chosen = [place * len(samples) // 16 for place in range(16)]  # two batches of eight, spread over all scenes
+    batches = loader(Subset(samples, chosen), 8, threads=0)
     (score,) = score_constant_velocity(batches, horizons_s=[1.2], step_time_s=0.1)
     assert result.scores["baseline/ade_m/1.2s"] == pytest.approx(score.ade_m, rel=1e-5)
     assert result.scores["baseline/fde_m/1.2s"] == pytest.approx(score.fde_m, rel=1e-5)

@@ -41,6 +41,7 @@ PRECISIONS: Final = ("32-true", "16-mixed", "bf16-mixed", "64-true")
 """Number formats of a training, by Lightning's names."""
 
 _SCHEDULES: Final = ("constant", "cosine")
+_CRITERIA: Final = ("l1", "mse", "smooth_l1")
 _DEVICE_KINDS: Final = ("auto", "cpu", "gpu", "cuda", "mps")
 _PERTURB_STD: Final = (0.5, 1.5, 0.5235987755982988)
 """Lateral and longitudinal metres, and pi/6 radians, as in the examples of L5Kit 1.5."""
@@ -144,6 +145,7 @@ class VectorModelParams:
         disable_lane_boundaries: Whether boundaries are left out.
         global_head_dropout: Dropout of the attention of planners.
         use_agent_labels: Whether cars, cyclists and pedestrians are embedded apart.
+        agents_in_own_frame: Whether the past of other agents is embedded as seen from their own poses too.
         average_available_only: Whether planners average their loss over available steps only.
     """
 
@@ -153,6 +155,7 @@ class VectorModelParams:
     disable_lane_boundaries: bool
     global_head_dropout: float
     use_agent_labels: bool
+    agents_in_own_frame: bool
     average_available_only: bool
 
     @classmethod
@@ -166,6 +169,7 @@ class VectorModelParams:
             disable_lane_boundaries=section.boolean("disable_lane_boundaries", default=False),
             global_head_dropout=section.number("global_head_dropout", default=0.0),
             use_agent_labels=section.boolean("use_agent_labels", default=False),
+            agents_in_own_frame=section.boolean("agents_in_own_frame", default=False),
             average_available_only=section.boolean("average_available_only", default=False),
         )
 
@@ -225,6 +229,8 @@ class SafePathNetParams:
                 options[key] = section.integer(key, minimum=1)
         if "yaw_residual" in section.values:
             options["yaw_residual"] = section.text("yaw_residual", allowed=("doubled", "single"))
+        if "position_scale_m" in section.values:
+            options["position_scale_m"] = section.number("position_scale_m", above=0.0)
         if "dropout" in section.values:
             options["dropout"] = section.number("dropout")
         return cls(
@@ -337,6 +343,9 @@ class TrainingParams:
         workflow: One of :data:`WORKFLOWS`.
         future_num_frames: Steps ahead that are predicted.
         step_time_s: Seconds between two of them.
+        past_step_time_s: Seconds between two past ones.
+        velocity_residual: Whether networks predict the difference to going on with constant velocity.
+        criterion: Error of a value in the loss, ``l1``, ``mse`` or ``smooth_l1``; None for that of the workflow.
         perturbation_min_displacement_m: Length of the future below which samples are only moved along it.
         train_loader: Samples that are trained on.
         val_loader: Samples that evaluations take; None for no evaluation.
@@ -347,6 +356,9 @@ class TrainingParams:
     workflow: str
     future_num_frames: int
     step_time_s: float
+    past_step_time_s: float
+    velocity_residual: bool
+    criterion: str | None
     perturbation_min_displacement_m: float
     train_loader: LoaderParams
     val_loader: LoaderParams | None
@@ -363,11 +375,14 @@ class TrainingParams:
         check_known_keys(cfg)
         workflow = read_workflow(cfg)
         model = Section.of(cfg, "model_params")
-        step_size = model.integer("future_step_size", minimum=1, default=1)
+        frame_time_s = model.number("step_time", above=0.0)
         params = cls(
             workflow=workflow,
             future_num_frames=model.integer("future_num_frames", minimum=1),
-            step_time_s=model.number("step_time", above=0.0) * step_size,
+            step_time_s=frame_time_s * model.integer("future_step_size", minimum=1, default=1),
+            past_step_time_s=frame_time_s * model.integer("history_step_size", minimum=1, default=1),
+            velocity_residual=model.boolean("velocity_residual", default=False),
+            criterion=model.text("criterion", allowed=_CRITERIA) if "criterion" in model.values else None,
             perturbation_min_displacement_m=model.number("perturbation_min_displacement_m", default=0.0),
             train_loader=LoaderParams.from_cfg(cfg, "train_data_loader"),
             val_loader=LoaderParams.from_cfg(cfg, "val_data_loader") if "val_data_loader" in cfg else None,
@@ -375,6 +390,8 @@ class TrainingParams:
             run=TrainingRun.from_cfg(cfg, output_name=workflow),
         )
         params._check_together()
+        if params.velocity_residual:
+            _require_past(model, workflow)
         return params
 
     @property
@@ -397,6 +414,18 @@ class TrainingParams:
             )
         if self.train_loader.num_workers and self.train_loader.threads > 1:
             raise ConfigError("train_data_loader: give num_workers or threads, not both")
+
+
+def _require_past(model: Section, workflow: str) -> None:
+    """Refuse samples that do not tell how fast anybody is."""
+    of_vectors = {"safepathnet": "history_num_frames_agents"} | dict.fromkeys(
+        ("vector_planner", "urban_driver"), "history_num_frames_ego"
+    )
+    key = of_vectors.get(workflow, "history_num_frames")
+    if model.integer(key, minimum=0) == 0:
+        raise ConfigError(
+            f"model_params.{key}: 0 past frames tell no velocity; give at least 1, or no velocity_residual"
+        )
 
 
 def read_workflow(cfg: Mapping[str, Any]) -> str:

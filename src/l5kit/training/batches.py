@@ -1,11 +1,14 @@
-"""What networks get of a batch of samples."""
+"""Which samples evaluations take, and what networks get of a batch."""
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
-__all__ = ["network_inputs", "tensors_on"]
+from l5kit._types import Int64Array
+
+__all__ = ["network_inputs", "spread_indices", "tensors_on"]
 
 _TRUTH_PREFIXES = ("target_", "all_other_agents_future_")
 """Keys of a batch that a model does not get in evaluations."""
@@ -22,3 +25,9 @@ def tensors_on(device: torch.device, batch: Mapping[str, Any]) -> dict[str, torc
     if device.type == "mps":
         tensors = {key: value.float() if value.dtype == torch.float64 else value for key, value in tensors.items()}
     return {key: value.to(device, non_blocking=True) for key, value in tensors.items()}
+
+
+def spread_indices(num_samples: int, most: int | None) -> Int64Array:
+    """Return the indices of at most so many samples, evenly spread over all; None for all of them."""
+    num_taken = num_samples if most is None else min(most, num_samples)
+    return np.arange(num_taken) * num_samples // max(num_taken, 1)

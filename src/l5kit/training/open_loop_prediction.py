@@ -77,6 +77,6 @@ def _predict(setup: OpenLoopSetup, indices: Int64Array, batch: dict[str, torch.T
             f"the network of {setup.checkpoint} predicts positions that are not finite; its training has diverged"
         )
     baseline_m = baseline_positions(
-        trajectories, step_time_s=setup.params.step_time_s, past_step_time_s=setup.past_step_time_s
+        trajectories, step_time_s=setup.params.step_time_s, past_step_time_s=setup.params.past_step_time_s
     )
     return PredictedBatch(indices, batch, trajectories, modes, baseline_m)

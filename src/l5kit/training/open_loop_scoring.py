@@ -2,13 +2,12 @@
 
 import time
 
-import numpy as np
-
 from l5kit._types import Int64Array
 from l5kit.data.progress import show_progress
 from l5kit.dataset.agent import AgentDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.selection_parity import Selection, SelectionParity, check_selection_parity, compare_selections
+from l5kit.training.batches import spread_indices
 from l5kit.training.csv_predictions import CsvPredictions
 from l5kit.training.mode_scores import ModeScores
 from l5kit.training.open_loop_prediction import PredictedBatch, predicted_batches
@@ -72,7 +71,7 @@ class _Gathered:
         self._horizons_s = horizons_s
         self._step_time_s = setup.params.step_time_s
         self.scores = TrajectoryScores(
-            horizons_s, step_time_s=self._step_time_s, past_step_time_s=setup.past_step_time_s
+            horizons_s, step_time_s=self._step_time_s, past_step_time_s=setup.params.past_step_time_s
         )
         self.mode_scores: ModeScores | None = None
         self.rows: list[TrajectoryRows] = []
@@ -114,13 +113,11 @@ def _horizons_s(setup: OpenLoopSetup, wanted_s: tuple[float, ...]) -> tuple[floa
 def _chosen(setup: OpenLoopSetup, most: int | None) -> Int64Array:
     """Return the places of the samples to take, evenly spread."""
     num_samples = len(setup.samples)
-    if most is None or most >= num_samples:
-        return np.arange(num_samples)
-    if setup.chopped_set is not None:
+    if setup.chopped_set is not None and most is not None and most < num_samples:
         raise InvalidArgumentError(
             f"max_samples is {most}, but all {num_samples} agents of a test set have to be predicted; leave it out"
         )
-    return np.arange(most) * num_samples // most
+    return spread_indices(num_samples, most)
 
 
 def _compare_selection(setup: OpenLoopSetup) -> SelectionParity | None:

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from l5kit.configs.known_keys import check_known_keys
-from l5kit.configs.reading import Section
 from l5kit.configs.training import LoaderParams, TrainingParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -112,12 +111,6 @@ class OpenLoopSetup:
     chopped_set: ChoppedSet | None
     model: nn.Module = field(repr=False)
     device: torch.device
-
-    @property
-    def past_step_time_s(self) -> float:
-        """Seconds between two past steps."""
-        model = Section.of(self.cfg, "model_params")
-        return model.number("step_time", above=0.0) * model.integer("history_step_size", minimum=1, default=1)
 
 
 def set_up(

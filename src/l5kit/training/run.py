@@ -1,6 +1,5 @@
 """Train a network from a configuration."""
 
-import itertools
 import json
 import logging
 import os
@@ -15,16 +14,18 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import EarlyStopping, LearningRateMonitor
+from torch.utils.data import Dataset, Subset
 
 from l5kit._files import replaced_when_complete
 from l5kit.configs.config import load_config_data, save_config_data
 from l5kit.configs.known_keys import LEGACY_KEYS
-from l5kit.configs.reading import Section
 from l5kit.configs.training import LoaderParams, TrainingParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.loading import loader as make_loader
+from l5kit.dataset.rank_sampler import process_place
 from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.training.batches import spread_indices
 from l5kit.training.callbacks import LAST_CHECKPOINT, CheckpointWriter, TrainingProgress
 from l5kit.training.curves import close_logger, make_logger
 from l5kit.training.lightning_module import TrainingModule
@@ -143,7 +144,7 @@ def _fit(
         make_model(cfg, params, samples),
         trajectories_of=workflow_of(params).trajectories_of,
         horizons_s=params.horizons_s,
-        step_times_s=(params.step_time_s, _past_step_time_s(cfg)),
+        step_times_s=(params.step_time_s, params.past_step_time_s),
         optimizer=params.optimizer,
         schedule=schedule,
         seed=params.run.seed,
@@ -192,13 +193,22 @@ class _Evaluation:
     def __iter__(self) -> Iterator[Any]:
         loader = self._loader
         batches = make_loader(
-            self._samples,
+            self._chosen(),
             loader.batch_size,
             num_workers=loader.num_workers,
             threads=1 if loader.num_workers else loader.threads,
             pin_memory=self._pin_memory,
         )
-        return itertools.islice(iter(batches), loader.max_num_batches)
+        return iter(batches)
+
+    def _chosen(self) -> Dataset[Any]:
+        """Return the samples, or as many of them as may be taken, evenly spread over all scenes."""
+        loader = self._loader
+        if loader.max_num_batches is None:
+            return self._samples
+        _, num_processes = process_place(None, None)
+        most = loader.max_num_batches * loader.batch_size * num_processes
+        return Subset(self._samples, spread_indices(len(self._samples), most).tolist())
 
 
 def _open_evaluation(cfg: dict[str, Any], params: TrainingParams, data_manager: LocalDataManager) -> _Evaluation | None:
@@ -277,11 +287,6 @@ def _num_devices(params: TrainingParams) -> int:
     if params.run.devices:
         return params.run.devices
     return torch.cuda.device_count() if _is_on_cuda(params) else 1
-
-
-def _past_step_time_s(cfg: Mapping[str, Any]) -> float:
-    model = Section.of(cfg, "model_params")
-    return model.number("step_time", above=0.0) * model.integer("history_step_size", minimum=1, default=1)
 
 
 def _prepare_folder(folder: Path, cfg: dict[str, Any], *, resume: bool) -> Path | None:

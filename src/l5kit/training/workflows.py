@@ -28,6 +28,7 @@ from l5kit.kinematic.ackerman_perturbation import AckermanPerturbation
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
 from l5kit.planning.vectorized.closed_loop_model import VectorizedUnrollModel
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
+from l5kit.planning.velocity_residual import VelocityResidual
 from l5kit.prediction.rasterized.motion_model import RasterizedMotionModel
 from l5kit.prediction.vectorized.safepathnet_model import SafePathNetModel
 from l5kit.random.random_generator import GaussianRandomGenerator
@@ -49,6 +50,7 @@ class Workflow:
         takes_perturbation: Whether the samples are of the AV, which can be perturbed.
         schedule: Course of the learning rate, unless it is configured.
         has_idle_weights: Whether the network has weights that no loss depends on.
+        is_unrolled: Whether the network predicts step by step.
     """
 
     make_samples: Callable[["LogSource", LoaderParams], BaseEgoDataset]
@@ -57,6 +59,7 @@ class Workflow:
     takes_perturbation: bool = False
     schedule: str = "constant"
     has_idle_weights: bool = False
+    is_unrolled: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def workflow_of(params: TrainingParams) -> Workflow:
         "agent_motion": Workflow(_agent_rasters, _motion_model),
         "agent_motion_multimodal": Workflow(_agent_rasters, _motion_model),
         "vector_planner": Workflow(_ego_vectors, _vector_planner, takes_perturbation=True),
-        "urban_driver": Workflow(_ego_vectors, _urban_driver, takes_perturbation=True),
+        "urban_driver": Workflow(_ego_vectors, _urban_driver, takes_perturbation=True, is_unrolled=True),
         "safepathnet": Workflow(
             _ego_agent_vectors,
             _safepathnet,
@@ -137,7 +140,17 @@ def make_model(cfg: dict[str, Any], params: TrainingParams, samples: BaseEgoData
         ConfigError: A key is missing or of the wrong type.
         FileNotFoundError: ``model_params.pretrained`` is true, and there are no ImageNet weights.
     """
-    return workflow_of(params).make_model(cfg, params, samples)
+    workflow = workflow_of(params)
+    network = workflow.make_model(cfg, params, samples)
+    if not params.velocity_residual or workflow.is_unrolled:
+        return network
+    return VelocityResidual(
+        network,
+        params.future_num_frames,
+        step_time_s=params.step_time_s,
+        past_step_time_s=params.past_step_time_s,
+        of_all_agents=workflow.trajectories_of is agent_trajectories,
+    )
 
 
 def _ego_rasters(source: LogSource, _: LoaderParams) -> BaseEgoDataset:
@@ -175,7 +188,7 @@ def _raster_planner(cfg: dict[str, Any], params: TrainingParams, samples: BaseEg
             _num_channels(samples),
             3 * params.future_num_frames,
             list(backbone.weights_scaling),
-            nn.MSELoss(reduction="none"),
+            _criterion(params, "mse"),
             pretrained,
             weights_file=backbone.weights_file,
             average_available_only=backbone.average_available_only,
@@ -195,6 +208,7 @@ def _motion_model(cfg: dict[str, Any], params: TrainingParams, samples: BaseEgoD
             num_modes=backbone.num_modes if params.workflow == "agent_motion_multimodal" else 1,
             pretrained=pretrained,
             weights_file=backbone.weights_file,
+            criterion=None if params.criterion is None else _criterion(params, params.criterion),
         )
 
     return _with_weights_if_any(build, backbone)
@@ -222,27 +236,35 @@ def _num_channels(samples: BaseEgoDataset) -> int:
     return samples.rasterizer.num_channels()
 
 
-def _vector_options(sizes: VectorizerParams, model: VectorModelParams) -> dict[str, Any]:
+def _criterion(params: TrainingParams, usual: str) -> nn.Module:
+    """Return the error of a value in the loss; that of a workflow is that of L5Kit 1.5, unless it is configured."""
+    criteria: dict[str, type[nn.Module]] = {"l1": nn.L1Loss, "mse": nn.MSELoss, "smooth_l1": nn.SmoothL1Loss}
+    return criteria[params.criterion or usual](reduction="none")
+
+
+def _vector_options(params: TrainingParams, sizes: VectorizerParams, model: VectorModelParams) -> dict[str, Any]:
     """Return the arguments that all vector models have in common."""
     return {
         "history_num_frames_ego": sizes.history_num_frames_ego,
         "history_num_frames_agents": sizes.history_num_frames_agents,
         "weights_scaling": list(model.weights_scaling),
-        "criterion": nn.L1Loss(reduction="none"),
+        "criterion": _criterion(params, "l1"),
         "disable_other_agents": model.disable_other_agents,
         "disable_map": model.disable_map,
         "disable_lane_boundaries": model.disable_lane_boundaries,
         "use_agent_labels": model.use_agent_labels,
+        "agents_in_own_frame": model.agents_in_own_frame,
     }
 
 
 def _vector_planner(cfg: dict[str, Any], params: TrainingParams, _: BaseEgoDataset) -> nn.Module:
     sizes, model = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg)
     return VectorizedModel(
-        **_vector_options(sizes, model),
+        **_vector_options(params, sizes, model),
         num_targets=3 * params.future_num_frames,
         global_head_dropout=model.global_head_dropout,
         average_available_only=model.average_available_only,
+        normalize_targets=not params.velocity_residual,  # which has units of its own
     )
 
 
@@ -250,13 +272,14 @@ def _urban_driver(cfg: dict[str, Any], params: TrainingParams, _: BaseEgoDataset
     """Return Urban Driver, which in evaluations drives without the futures of other agents."""
     sizes, model, unroll = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg), UnrollParams.from_cfg(cfg)
     return VectorizedUnrollModel(
-        **_vector_options(sizes, model),
+        **_vector_options(params, sizes, model),
         num_targets=3,
         global_head_dropout=model.global_head_dropout,
         detach_unroll=unroll.detach_unroll,
         warmup_num_frames=unroll.warmup_num_frames,
         discount_factor=unroll.discount_factor,
         average_available_only=model.average_available_only,
+        velocity_residual=params.velocity_residual,
         num_unroll_steps=params.future_num_frames,
     )
 
@@ -265,7 +288,7 @@ def _safepathnet(cfg: dict[str, Any], params: TrainingParams, _: BaseEgoDataset)
     sizes, model, net = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg), SafePathNetParams.from_cfg(cfg)
     options: dict[str, Any] = dict(net.options)
     return SafePathNetModel(
-        **_vector_options(sizes, model),
+        **_vector_options(params, sizes, model),
         num_timesteps=params.future_num_frames,
         agent_num_trajectories=net.agent_num_trajectories,
         max_num_agents=sizes.other_agents_num,

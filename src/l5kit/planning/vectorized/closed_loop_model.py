@@ -15,6 +15,9 @@ from l5kit.planning.vectorized.open_loop_model import VectorizedModel
 _MAX_YAW_STEP_RAD = 0.3
 """Largest turn in one step when the predicted yaw is limited."""
 
+_STEP_CHANGE = (0.04, 0.01, 0.01)
+"""What changes of a step from the last one are learned in: metres ahead, metres to the left, radians."""
+
 
 class _EgoState(NamedTuple):
     """Where the agent of interest has driven: from the frame of the data (t0) to that of the current step (ts)."""
@@ -60,12 +63,18 @@ class VectorizedUnrollModel(VectorizedModel):
         discount_factor: What the loss of a step after the warm-up is worth, relative to the step before.
         limit_predicted_yaw: Turn at most 0.3 rad in a step.
         use_agent_labels: Embed cars, cyclists and pedestrians apart, for new trainings; L5Kit 1.5 does not.
+        agents_in_own_frame: Embed the past of other agents as seen from their own poses too, for new trainings; L5Kit
+            1.5 does not.
         average_available_only: Average the loss over the steps that count, instead of over all as L5Kit 1.5 does.
+        velocity_residual: Predict how a step and its turn differ from the last one, for new trainings: a new network
+            then goes on at about constant speed and turn rate. It needs a past frame of the agent of interest, and past
+            steps as long as future ones.
         num_unroll_steps: Steps to take in eval mode, whatever the batch holds; the futures of other agents that it
             lacks are not seen. None takes as many as the batch has targets.
 
     Raises:
-        InvalidArgumentError: A count is negative, or ``weights_scaling`` does not fit three values a step.
+        InvalidArgumentError: A count is negative, ``velocity_residual`` has no past, or ``weights_scaling`` does not
+            fit three values a step.
     """
 
     def __init__(
@@ -85,11 +94,18 @@ class VectorizedUnrollModel(VectorizedModel):
         limit_predicted_yaw: bool = True,
         *,
         use_agent_labels: bool = False,
+        agents_in_own_frame: bool = False,
         average_available_only: bool = False,
+        velocity_residual: bool = False,
         num_unroll_steps: int | None = None,
     ) -> None:
         if warmup_num_frames < 0:
             raise InvalidArgumentError(f"warmup_num_frames is {warmup_num_frames}; give 0 or more")
+        if velocity_residual and history_num_frames_ego < 1:
+            raise InvalidArgumentError(
+                f"history_num_frames_ego is {history_num_frames_ego}; give at least 1 with velocity_residual, which"
+                " starts from the last step"
+            )
         if num_unroll_steps is not None and num_unroll_steps < 1:
             raise InvalidArgumentError(f"num_unroll_steps is {num_unroll_steps}; give at least 1, or None")
         super().__init__(
@@ -103,12 +119,15 @@ class VectorizedUnrollModel(VectorizedModel):
             disable_map,
             disable_lane_boundaries,
             use_agent_labels=use_agent_labels,
+            agents_in_own_frame=agents_in_own_frame,
             average_available_only=average_available_only,
         )
         self.detach_unroll = detach_unroll
         self.warmup_num_frames = warmup_num_frames
         self.discount_factor = discount_factor
         self.limit_predicted_yaw = limit_predicted_yaw
+        self.velocity_residual = velocity_residual
+        self.step_change = list(_STEP_CHANGE)
         self.num_unroll_steps = num_unroll_steps
         self.max_yaw_step_rad = _MAX_YAW_STEP_RAD
 
@@ -244,8 +263,9 @@ class VectorizedUnrollModel(VectorizedModel):
             ),
             dim=1,
         )
+        agents = transform_points(agents, state.ts_from_t0, available, state.yaw_ts_from_t0)
         outputs, attention = self.model_call(
-            transform_points(agents, state.ts_from_t0, available, state.yaw_ts_from_t0),
+            agents,
             transform_points(elements.static, state.ts_from_t0, elements.static_available),
             available,
             elements.static_available,
@@ -253,9 +273,26 @@ class VectorizedUnrollModel(VectorizedModel):
             num_boundaries,
         )
         output = outputs[:, 0].to(self.xy_scale.dtype)  # poses are not composed in half precision under autocast
+        if self.velocity_residual:
+            output = self._changed_step(output, agents[:, 0, 1])
+            turn = output[:, 2:3].clamp(-self.max_yaw_step_rad, self.max_yaw_step_rad)
+        else:
+            turn = self.max_yaw_step_rad * torch.tanh(output[:, 2:3])
         if self.limit_predicted_yaw:
-            output = torch.cat((output[:, :2], self.max_yaw_step_rad * torch.tanh(output[:, 2:3])), dim=1)
+            output = torch.cat((output[:, :2], turn), dim=1)
         return output, attention
+
+    def _changed_step(self, change: torch.Tensor, last_pose: torch.Tensor) -> torch.Tensor:
+        """Return the last step and turn, which led from a pose to the origin, with what is to change; scaled, (B, 3).
+
+        Args:
+            change: In units of ``step_change``, (B, 3).
+            last_pose: In the current frame; the origin where it is not known, (B, 3).
+        """
+        _, last_from_now = build_matrix(last_pose[:, :2], last_pose[:, 2])
+        last_step = torch.cat((last_from_now[:, :2, 2], -last_pose[:, 2:3]), dim=1)
+        step = last_step + change * torch.tensor(self.step_change, dtype=change.dtype, device=change.device)
+        return torch.cat((step[:, :2] / self.xy_scale[0], step[:, 2:3]), dim=1)
 
     def _drive(self, state: _EgoState, xy_m: torch.Tensor, yaw_rad: torch.Tensor) -> _EgoState:
         """Return the state after a step (B, 2) and a turn (B, 1) in the current frame."""

@@ -30,7 +30,10 @@ class VectorizedModel(PolylineModel):
         disable_map: Leave lanes, crosswalks and boundaries out.
         disable_lane_boundaries: Leave the boundaries of lanes out.
         use_agent_labels: Embed cars, cyclists and pedestrians apart, for new trainings; L5Kit 1.5 does not.
+        agents_in_own_frame: Embed the past of other agents as seen from their own poses too, for new trainings; L5Kit
+            1.5 does not.
         average_available_only: Average the loss over available steps, instead of over all as L5Kit 1.5 does.
+        normalize_targets: Divide targets by how far a car usually gets.
 
     Raises:
         InvalidArgumentError: ``num_targets`` or ``weights_scaling`` do not fit three values a step.
@@ -49,7 +52,9 @@ class VectorizedModel(PolylineModel):
         disable_lane_boundaries: bool,
         *,
         use_agent_labels: bool = False,
+        agents_in_own_frame: bool = False,
         average_available_only: bool = False,
+        normalize_targets: bool = True,
     ) -> None:
         num_outputs = max(len(weights_scaling), 1)
         if num_targets % num_outputs:
@@ -63,8 +68,9 @@ class VectorizedModel(PolylineModel):
             dim_local=_DIM,
             dim_global=_DIM,
             num_local_layers=_NUM_LOCAL_LAYERS,
-            normalize_targets=True,
+            normalize_targets=normalize_targets,
             use_agent_labels=use_agent_labels,
+            agents_in_own_frame=agents_in_own_frame,
             disable_other_agents=disable_other_agents,
             disable_map=disable_map,
             disable_lane_boundaries=disable_lane_boundaries,

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.planning.vectorized.common import build_target_normalization
+from l5kit.planning.vectorized.common import build_matrix, build_target_normalization, transform_xy
 from l5kit.planning.vectorized.global_graph import VectorizedEmbedding
 from l5kit.planning.vectorized.local_graph import LocalSubGraph, SinusoidalPositionalEmbedding
 
@@ -17,6 +17,9 @@ _NUM_FEATURES = 3
 _AGENT_STD = (1.6919, 0.0365, 0.0218)
 _OTHER_AGENT_STD = (33.2631, 21.3976, 1.5490)
 """Standard deviations of the features in metres, metres and radians, as L5Kit 1.5 has them."""
+
+_MAX_OWN_FRAME_FEATURE = 30.0
+"""Limit of the scaled features of agents in their own frames, such as those of a heading that was seen reversed."""
 
 
 class PolylineModel(nn.Module):
@@ -31,6 +34,7 @@ class PolylineModel(nn.Module):
         num_local_layers: Layers of the graph within a polyline.
         normalize_targets: Divide target positions by how far a car usually gets.
         use_agent_labels: Embed cars, cyclists and pedestrians apart; see :class:`VectorizedEmbedding`.
+        agents_in_own_frame: Embed the past of other agents as seen from their own poses too.
         disable_other_agents: Leave the other agents out.
         disable_map: Leave lanes, crosswalks and boundaries out.
         disable_lane_boundaries: Leave the boundaries of lanes out.
@@ -55,6 +59,7 @@ class PolylineModel(nn.Module):
         num_local_layers: int,
         normalize_targets: bool,
         use_agent_labels: bool,
+        agents_in_own_frame: bool,
         disable_other_agents: bool,
         disable_map: bool,
         disable_lane_boundaries: bool,
@@ -68,6 +73,8 @@ class PolylineModel(nn.Module):
         self.disable_map = disable_map
         self.disable_lane_boundaries = disable_lane_boundaries
         self.normalize_targets = normalize_targets
+        self.agents_in_own_frame = agents_in_own_frame
+        self.max_own_frame_feature = _MAX_OWN_FRAME_FEATURE
         self.criterion = criterion
         self.embedding_length = math.sqrt(dim_global)
         scale = build_target_normalization(num_steps) if normalize_targets else torch.ones(num_steps, 2)
@@ -117,6 +124,27 @@ class PolylineModel(nn.Module):
         agents = torch.cat((agents_polys[:, :1] / self.agent_std, agents_polys[:, 1:] / self.other_agent_std), dim=1)
         of_agents, invalid_agents = self.embed_polyline(agents, agents_avail)
         of_static, invalid_static = self.embed_polyline(static_polys / self.other_agent_std, static_avail)
-        embeddings = F.normalize(torch.cat((of_agents, of_static), dim=1), dim=-1) * self.embedding_length
+        embeddings = F.normalize(torch.cat((of_agents, of_static), dim=1), dim=-1)
+        if self.agents_in_own_frame:
+            motions = self._embed_motions(agents_polys[:, 1:], agents_avail[:, 1:])
+            num_static = static_polys.shape[1]
+            embeddings = embeddings + F.pad(motions, [0, 0, 1, num_static])  # not to the agent of interest or the map
+        embeddings = embeddings * self.embedding_length
         first = torch.zeros_like(invalid_agents[:, :1])
         return embeddings, torch.cat((first, invalid_agents[:, 1:], invalid_static), dim=1)
+
+    def _embed_motions(self, polylines: torch.Tensor, available: torch.Tensor) -> torch.Tensor:
+        """Return embeddings (B, A, D) of length 1 of how agents moved, whatever their place in the scene.
+
+        Args:
+            polylines: Poses of the agents, the current one first, (B, A, P, 3).
+            available: True for points that are available, (B, A, P).
+        """
+        _, own_from_scene = build_matrix(polylines[:, :, 0, :2], polylines[:, :, 0, 2])
+        xy = transform_xy(polylines[..., :2], own_from_scene.unsqueeze(2))
+        turns = polylines[..., 2:3] - polylines[:, :, :1, 2:3]
+        turns = torch.atan2(torch.sin(turns), torch.cos(turns))
+        features = torch.cat((xy, turns), dim=-1) * available.unsqueeze(-1) / self.agent_std
+        features = features.clamp(-self.max_own_frame_feature, self.max_own_frame_feature)
+        embeddings, _ = self.embed_polyline(features, available)
+        return F.normalize(embeddings, dim=-1)

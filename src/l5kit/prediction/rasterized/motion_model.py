@@ -25,10 +25,11 @@ class RasterizedMotionModel(nn.Module):
         num_modes: Trajectories M.
         pretrained: Start a ResNet from ImageNet weights.
         weights_file: File with these weights, in place of that in the cache folder of torch hub.
+        criterion: Element-wise loss for one mode; None for the squared error.
 
     Raises:
         UnsupportedValueError: There is no such ``model_arch``.
-        InvalidArgumentError: A count is below 1.
+        InvalidArgumentError: A count is below 1, or there is a criterion for several modes, which have their own loss.
         FileNotFoundError: ``pretrained``, and there is no file with ImageNet weights.
     """
 
@@ -41,12 +42,18 @@ class RasterizedMotionModel(nn.Module):
         num_modes: int = 1,
         pretrained: bool = True,
         weights_file: str | os.PathLike[str] | None = None,
+        criterion: nn.Module | None = None,
     ) -> None:
         super().__init__()
         if future_num_frames < 1 or num_modes < 1:
             raise InvalidArgumentError(
                 f"future_num_frames is {future_num_frames} and num_modes {num_modes}; give at least one of each"
             )
+        if criterion is not None and num_modes > 1:
+            raise InvalidArgumentError(
+                f"criterion is {criterion!r} with {num_modes} modes, whose loss is their likelihood; leave it out"
+            )
+        self.criterion = criterion if criterion is not None else nn.MSELoss(reduction="none")
         self.future_num_frames = future_num_frames
         self.num_modes = num_modes
         num_outputs = 2 * future_num_frames * num_modes + (num_modes if num_modes > 1 else 0)
@@ -75,8 +82,12 @@ class RasterizedMotionModel(nn.Module):
             rows = torch.arange(len(likeliest), device=likeliest.device)
             return {"positions": positions_m[rows, likeliest], "positions_all": positions_m, "mode_logits": logits}
         available = (data_batch["target_availabilities"] > 0).to(positions_m.dtype)
-        errors_m = (positions_m - data_batch["target_positions"][:, None]) * available[:, None, :, None]
-        return {"loss": errors_m.square().mean() if self.num_modes == 1 else _negative_log_likelihood(errors_m, logits)}
+        targets_m = data_batch["target_positions"].unsqueeze(1).expand_as(positions_m)
+        known = available[:, None, :, None]
+        if self.num_modes == 1:
+            errors: torch.Tensor = self.criterion(positions_m, targets_m)
+            return {"loss": (errors * known).mean()}
+        return {"loss": _negative_log_likelihood((positions_m - targets_m) * known, logits)}
 
 
 def _negative_log_likelihood(errors_m: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:

@@ -52,7 +52,10 @@ class SafePathNetModel(PolylineModel):
             current frame.
         apply_weights_scaling: Weigh the errors by ``weights_scaling``; L5Kit 1.5 does not.
         use_agent_labels: Embed cars, cyclists and pedestrians apart, for new trainings; L5Kit 1.5 does not.
+        agents_in_own_frame: Embed the past of other agents as seen from their own poses too, for new trainings; L5Kit
+            1.5 does not.
         normalize_targets: Divide targets by how far a car usually gets, for new trainings; L5Kit 1.5 does not.
+        position_scale_m: Positions are learned in this unit; that of L5Kit 1.5 and its weights is 125 m.
         dropout: Probability with which values are dropped in training.
         dim_local: Features of a point and of a polyline.
         dim_global: Features inside the transformer.
@@ -84,7 +87,9 @@ class SafePathNetModel(PolylineModel):
         yaw_residual: str = "doubled",
         apply_weights_scaling: bool = False,
         use_agent_labels: bool = False,
+        agents_in_own_frame: bool = False,
         normalize_targets: bool = False,
+        position_scale_m: float = _POSITION_SCALE_M,
         dropout: float = 0.1,
         dim_local: int = 128,
         dim_global: int = 256,
@@ -107,6 +112,7 @@ class SafePathNetModel(PolylineModel):
             num_local_layers=num_local_layers,
             normalize_targets=normalize_targets,
             use_agent_labels=use_agent_labels,
+            agents_in_own_frame=agents_in_own_frame,
             disable_other_agents=disable_other_agents,
             disable_map=disable_map,
             disable_lane_boundaries=disable_lane_boundaries,
@@ -116,7 +122,7 @@ class SafePathNetModel(PolylineModel):
         self.cost_prob_coeff = float(cost_prob_coeff)
         self.yaw_is_doubled = yaw_residual == "doubled"
         self.apply_weights_scaling = apply_weights_scaling
-        self.position_scale_m = _POSITION_SCALE_M
+        self.position_scale_m = float(position_scale_m)
         self.yaw_scale_rad = _YAW_SCALE_RAD
         self.eps = float(torch.finfo(torch.float32).eps)
         self.trajectory_matcher = TrajectoryMatcher(cost_prob_coeff)
