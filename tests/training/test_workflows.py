@@ -101,11 +101,23 @@ def test_the_baseline_is_that_of_the_evaluation(city, tmp_path):
     params = TrainingParams.from_cfg(cfg)
     samples = open_samples(cfg, params, params.val_loader, LocalDataManager(city), perturbed=True)
     assert samples.perturbation is None
-    chosen = [place * len(samples) // 16 for place in range(16)]  # two batches of eight, spread over all scenes
+    chosen = [
+        int((place + 0.5) * len(samples) / 16) for place in range(16)
+    ]  # two batches of eight, spread over all scenes
     batches = loader(Subset(samples, chosen), 8, threads=0)
     (score,) = score_constant_velocity(batches, horizons_s=[1.2], step_time_s=0.1)
     assert result.scores["baseline/ade_m/1.2s"] == pytest.approx(score.ade_m, rel=1e-5)
     assert result.scores["baseline/fde_m/1.2s"] == pytest.approx(score.fde_m, rel=1e-5)
+
+
+def test_agents_that_are_wanted_are_no_surprise(city):
+    cfg = small_config("simnet", train_data_loader={"min_frame_history": 0, "min_frame_future": 3})
+    params = TrainingParams.from_cfg(cfg)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "the agents mask of")
+        samples = open_samples(cfg, params, params.train_loader, LocalDataManager(city), perturbed=False)
+    assert (samples.min_frame_history, samples.min_frame_future) == (0, 3)
 
 
 def test_samples_without_a_past_have_no_baseline(city, tmp_path):

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from l5kit.cli.options import JsonOption
+from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption
 from l5kit.cli.output import print_facts, print_json, print_table
 from l5kit.configs.overrides import load_training_config, with_overrides
 
@@ -32,9 +32,7 @@ def evaluate(
         Path,
         typer.Argument(metavar="CHECKPOINT", help="File of weights, or folder of l5kit train for its final weights."),
     ],
-    data: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Data folder. Default: the environment's L5KIT_DATA_FOLDER.")
-    ] = None,
+    data: DataFolderOption = None,
     key: Annotated[
         str | None,
         typer.Option(
@@ -53,10 +51,7 @@ def evaluate(
     workflow: Annotated[
         str | None, typer.Option(metavar="NAME", help="What was trained, where the configuration does not say.")
     ] = None,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key; may be given several times."),
-    ] = None,
+    changes: ChangesOption = None,
     horizons: Annotated[
         str | None,
         typer.Option(

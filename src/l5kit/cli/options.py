@@ -18,3 +18,12 @@ AerialOption = Annotated[
     Path | None, typer.Option("--aerial", metavar="FILE", help="Aerial picture; by default it is looked for.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else.")]
+
+DataFolderOption = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Data folder. Default: the environment's L5KIT_DATA_FOLDER.")
+]
+
+ChangesOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key; may be given several times."),
+]

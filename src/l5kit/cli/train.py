@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import JsonOption
+from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption
 from l5kit.cli.output import print_facts, print_json, remark
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.errors import MissingDependencyError
@@ -16,19 +16,14 @@ def train(
         str,
         typer.Argument(metavar="CONFIG", help="YAML file, or the name of a small configuration that ships with l5kit."),
     ],
-    data: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Data folder. Default: the environment's L5KIT_DATA_FOLDER.")
-    ] = None,
+    data: DataFolderOption = None,
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Folder for weights, checkpoints and curves; new or empty.")
     ] = Path("training"),
     workflow: Annotated[
         str | None, typer.Option(metavar="NAME", help="What to train, where the configuration does not say.")
     ] = None,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key; may be given several times."),
-    ] = None,
+    changes: ChangesOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the training in the folder, where its last checkpoint is.")
     ] = False,

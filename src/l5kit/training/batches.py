@@ -28,6 +28,9 @@ def tensors_on(device: torch.device, batch: Mapping[str, Any]) -> dict[str, torc
 
 
 def spread_indices(num_samples: int, most: int | None) -> Int64Array:
-    """Return the indices of at most so many samples, evenly spread over all; None for all of them."""
+    """Return the indices of at most so many samples, evenly spread over all; None for all of them.
+
+    Each is from the middle of its part of the log, so that first frames, which have no past, are not taken too often.
+    """
     num_taken = num_samples if most is None else min(most, num_samples)
-    return np.arange(num_taken) * num_samples // max(num_taken, 1)
+    return (2 * np.arange(num_taken) + 1) * num_samples // (2 * max(num_taken, 1))

@@ -160,13 +160,15 @@ def _ego_rasters(source: LogSource, _: LoaderParams) -> BaseEgoDataset:
 
 def _agent_rasters(source: LogSource, loader: LoaderParams) -> BaseEgoDataset:
     rasterizer = build_rasterizer(source.cfg, source.data_manager)
-    return AgentDataset(
-        source.cfg,
-        source.log,
-        rasterizer,
-        min_frame_history=loader.min_frame_history,
-        min_frame_future=loader.min_frame_future,
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "min_frame_.*the usual value")  # the configuration says what it wants
+        return AgentDataset(
+            source.cfg,
+            source.log,
+            rasterizer,
+            min_frame_history=loader.min_frame_history,
+            min_frame_future=loader.min_frame_future,
+        )
 
 
 def _ego_vectors(source: LogSource, _: LoaderParams) -> BaseEgoDataset:

@@ -217,8 +217,9 @@ def build_backbone(
         )
     network = ResNet(*_ARCHITECTURES[model_arch], _NUM_IMAGENET_CLASSES)
     if pretrained:
+        file = _imagenet_file(model_arch, weights_file)
         _warn_of_new_first_layer(num_input_channels)
-        load_checkpoint(network, _imagenet_file(model_arch, weights_file))
+        load_checkpoint(network, file)
     network.fc = nn.Linear(network.fc.in_features, num_outputs)
     if num_input_channels != network.conv1.in_channels:
         network.conv1 = nn.Conv2d(num_input_channels, 64, kernel_size=7, stride=2, padding=3, bias=False)
