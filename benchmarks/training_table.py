@@ -1,6 +1,6 @@
 """Train the small configuration of each workflow on a made city, over several seeds, and write the table of scores.
 
-Run ``python benchmarks/training_table.py`` for all of docs/training.md (about three hours on two cores), or part of it:
+Run ``python benchmarks/training_table.py`` for all of docs/training.md (about two hours), or part of it:
 ``--workflow safepathnet --seeds 1``. Every training is added to ``--results`` when it ends, one JSON object a line, and
 the table is made anew of all lines of that file, so that a run may be stopped and gone on with.
 """
