@@ -6,9 +6,8 @@ import lightning.pytorch as pl
 import pytest
 import torch
 
-import l5kit.training.curves
 from l5kit.errors import ConfigError, MissingDependencyError
-from l5kit.training import train
+from l5kit.training import curves, train
 from training_cases import small_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")
@@ -108,7 +107,7 @@ def test_tensorboard_gets_the_curves(city, tmp_path):
 
 @pytest.mark.parametrize("logger", ["tensorboard", "wandb", "mlflow"])
 def test_a_missing_logger_is_told(logger, city, tmp_path, monkeypatch):
-    monkeypatch.setattr(l5kit.training.curves, "find_spec", lambda name: None)
+    monkeypatch.setattr(curves, "find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=f"pip install {logger}, or take 'csv'"):
         run(city, tmp_path / "out", logger=logger)
 
