@@ -1,9 +1,10 @@
 """Velocities from past positions, for any number of leading axes."""
 
 import pytest
-import torch
 
-from l5kit.kinematic.constant_velocity import current_velocities, ways_at_constant_velocity
+torch = pytest.importorskip("torch")
+
+from l5kit.kinematic.constant_velocity import current_velocities, ways_at_constant_velocity  # noqa: E402 - needs torch
 
 
 def test_velocities_of_the_agents_of_a_batch():
