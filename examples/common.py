@@ -21,6 +21,7 @@ from l5kit.geometry import transform_points
 from l5kit.planning.checkpoint import load_checkpoint
 from l5kit.rasterization import build_rasterizer
 from l5kit.synthetic import make_city
+from l5kit.training.batches import spread_indices
 from l5kit.training.workflows import make_model, open_samples
 from l5kit.visualization import PREDICTED_POINTS_COLOR, TARGET_POINTS_COLOR, draw_trajectory
 from l5kit.visualization.text import draw_text, text_size_px
@@ -86,7 +87,7 @@ def evenly_spread(num_samples: int, cfg: Mapping[str, Any]) -> list[int]:
     """Return the samples to score: as many as ``val_data_loader`` allows, spread over all scenes."""
     val = cfg["val_data_loader"]
     most = min(num_samples, val.get("max_num_batches", num_samples) * val["batch_size"])
-    return [place * num_samples // most for place in range(most)]
+    return spread_indices(num_samples, most).tolist()
 
 
 def load_trained(cfg: dict[str, Any], weights: Path, data_folder: Path) -> tuple[torch.nn.Module, BaseEgoDataset]:
@@ -110,8 +111,16 @@ def predict(network: torch.nn.Module, samples: Dataset[Any], *, batch_size: int 
 
 def horizons_of(cfg: Mapping[str, Any]) -> tuple[float, ...]:
     """Return times ahead to score at, in seconds; the last is the end of what is predicted."""
-    longest_s = cfg["model_params"]["future_num_frames"] * cfg["model_params"]["step_time"]
-    return (*(horizon_s for horizon_s in HORIZONS_S if horizon_s < longest_s - 1e-6), longest_s)
+    step_time_s = step_time_of(cfg)
+    num_steps = cfg["model_params"]["future_num_frames"]
+    chosen = {round(horizon_s / step_time_s) for horizon_s in HORIZONS_S}
+    places = sorted({place for place in chosen if place < num_steps} | {num_steps})
+    return tuple(place * step_time_s for place in places)
+
+
+def step_time_of(cfg: Mapping[str, Any]) -> float:
+    """Return the seconds between two steps that are predicted."""
+    return TrainingParams.from_cfg(cfg).step_time_s
 
 
 def print_scores(scores: Mapping[str, Sequence[HorizonScore]]) -> None:
@@ -132,7 +141,10 @@ def largest_of_each_scene(scene_indices: ArrayLike, values: ArrayLike, *, most: 
 def open_pictures(log: ChunkedDataset, cfg: Mapping[str, Any], data_folder: Path) -> EgoDataset:
     """Return samples of the AV with the future of ``cfg``, on rasters larger and finer than those networks see."""
     fine = load_config_data(str(HERE / "visualisation_config.yaml"))
-    fine["model_params"] |= {"history_num_frames": 1, "future_num_frames": cfg["model_params"]["future_num_frames"]}
+    model = cfg["model_params"]
+    stride = model.get("future_step_size", 1)
+    steps = {"history_step_size": stride, "future_step_size": stride, "step_time": model["step_time"]}
+    fine["model_params"] |= {"history_num_frames": 1, "future_num_frames": model["future_num_frames"], **steps}
     fine["raster_params"] |= {"raster_size": [480, 320], "pixel_size": [0.15, 0.15]}
     return EgoDataset(fine, log, build_rasterizer(fine, LocalDataManager(data_folder)))
 

@@ -79,7 +79,7 @@ def predict_agents(network: torch.nn.Module, agents: AgentDataset, cfg: dict[str
         along the axes of the world ``modes`` (N, M, T, 2) with ``confidences`` (N, M), and ``baseline`` (N, T, 2).
     """
     columns: dict[str, list[np.ndarray]] = {}
-    step_time_s = cfg["model_params"]["step_time"]
+    step_time_s = common.step_time_of(cfg)
     for batch, outputs in common.predict(network, agents):
         modes = outputs["positions_all"]
         baseline = constant_velocity_positions(batch, num_steps=modes.shape[2], step_time_s=step_time_s)

@@ -31,7 +31,7 @@ def test_open_loop(
     frames = common.evenly_spread(len(samples), cfg)
     truth = next(iter(loader(Subset(poses, frames), len(frames))))
     positions, is_known = truth["target_positions"], truth["target_availabilities"]
-    step_time_s = cfg["model_params"]["step_time"]
+    step_time_s = common.step_time_of(cfg)
     ways = {
         common.BASELINE: constant_velocity_positions(truth, num_steps=positions.shape[1], step_time_s=step_time_s),
         common.PREDICTED: torch.cat([out["positions"] for _, out in common.predict(planner, Subset(samples, frames))]),

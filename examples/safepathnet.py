@@ -40,7 +40,7 @@ def main() -> None:
 
 def print_errors(network: torch.nn.Module, samples: Subset[Any], cfg: dict[str, Any]) -> list[int]:
     """Print the errors of the network beside those of the baseline; return the sample of each scene that moves most."""
-    step_time_s, num_modes = cfg["model_params"]["step_time"], cfg["model_params"]["agent_num_trajectories"]
+    step_time_s, num_modes = common.step_time_of(cfg), cfg["model_params"]["agent_num_trajectories"]
     kinds = (common.BASELINE.name, "predicted, likeliest", f"predicted, best of {num_modes}")
     scores = {
         who: {kind: HorizonScores(common.horizons_of(cfg), step_time_s=step_time_s) for kind in kinds} for who in WHO

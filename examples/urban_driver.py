@@ -11,7 +11,7 @@ from open_loop import test_open_loop
 from l5kit.training import train
 from l5kit.visualization import write_png
 
-NUM_STEPS = {"urban_driver": 120, "vector_planner": 1000}
+NUM_STEPS = {"urban_driver": 250, "vector_planner": 1000}
 
 
 def main() -> None:

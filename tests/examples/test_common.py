@@ -39,7 +39,7 @@ def test_steps_stand_in_place_of_the_epochs_of_a_configuration(common, tmp_path)
 @pytest.mark.parametrize(
     ("num_samples", "val", "expected"),
     [
-        (6, {"batch_size": 2, "max_num_batches": 1}, [0, 3]),
+        (6, {"batch_size": 2, "max_num_batches": 1}, [1, 4]),
         (3, {"batch_size": 2, "max_num_batches": 9}, [0, 1, 2]),
         (3, {"batch_size": 2}, [0, 1, 2]),
     ],
