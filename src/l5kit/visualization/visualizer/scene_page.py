@@ -102,37 +102,41 @@ def _empty_figure(scene_index: int, frame: FrameVisualization) -> figure:
 
 
 def _draw_layers(plot: figure, frames: Sequence[FrameVisualization]) -> list[_Layer]:
-    """Draw the first frame; return the layers from the lowest to the highest."""
+    """Draw the first frame, from the lowest layer to the highest, and return the layers."""
     origin_m = _origin_of(frames)
-
-    def layer(elements: Sequence[Sequence[Any]], null_element: Any) -> _Layer:
-        source = ColumnDataSource(list_to_columns(elements[0], null_element))
-        return _Layer(source, pack_layer(elements, null_element, origin_m=origin_m))
-
-    lanes = layer([frame.lanes for frame in frames], _NULL_LANE)
-    crosswalks = layer(
-        [[_toned(crosswalk, _CROSSWALK_TONES) for crosswalk in frame.crosswalks] for frame in frames], _NULL_CROSSWALK
-    )
-    ego = layer([[_toned(frame.ego, _EGO_TONES)] for frame in frames], None)
-    agents = layer([frame.agents for frame in frames], _NULL_AGENT)
-    for map_layer in (lanes, crosswalks):
-        plot.patches("xs", "ys", color="color", alpha=0.5, line_width=0, source=map_layer.source)
+    crosswalk_frames = [[_toned(shape, _CROSSWALK_TONES) for shape in frame.crosswalks] for frame in frames]
+    lanes = _make_layer([frame.lanes for frame in frames], _NULL_LANE, origin_m)
+    crosswalks = _make_layer(crosswalk_frames, _NULL_CROSSWALK, origin_m)
+    ego = _make_layer([[_toned(frame.ego, _EGO_TONES)] for frame in frames], None, origin_m)
+    agents = _make_layer([frame.agents for frame in frames], _NULL_AGENT, origin_m)
+    for name, layer in (("lanes", lanes), ("crosswalks", crosswalks)):
+        plot.patches("xs", "ys", color="color", alpha=0.5, line_width=0, name=name, source=layer.source)
     plot.patches("xs", "ys", color="color", line_width=2, name="ego", source=ego.source)
     boxes = plot.patches("xs", "ys", color="color", line_width=2, name="agents", source=agents.source)
     plot.add_tools(_hover_over(boxes))
+    return [lanes, crosswalks, ego, agents, *_draw_trajectories(plot, frames)]
 
-    trajectories = []
-    colors = {
-        trajectory.legend_label: trajectory.color for frame in reversed(frames) for trajectory in frame.trajectories
-    }
+
+def _draw_trajectories(plot: figure, frames: Sequence[FrameVisualization]) -> list[_Layer]:
+    """Draw the trajectories of the first frame, a layer for each label of any frame, and return these layers."""
+    colors = {line.legend_label: line.color for frame in reversed(frames) for line in frame.trajectories}
+    layers = []
     for label, color in sorted(colors.items()):
         of_label = [[line for line in frame.trajectories if line.legend_label == label] for frame in frames]
-        lines = layer(of_label, _NULL_TRAJECTORY._replace(color=color))
-        plot.multi_line("xs", "ys", color="color", alpha=0.8, line_width=3, legend_label=label, source=lines.source)
-        trajectories.append(lines)
-    if trajectories:
+        # the legend shows the colour of the first line, also where that is none
+        layer = _make_layer(of_label, _NULL_TRAJECTORY._replace(color=color), _origin_of(frames))
+        plot.multi_line(
+            "xs", "ys", color="color", alpha=0.8, line_width=3, name=label, legend_label=label, source=layer.source
+        )
+        layers.append(layer)
+    if layers:
         plot.legend.location, plot.legend.click_policy = "top_left", "hide"
-    return [lanes, crosswalks, ego, agents, *trajectories]
+    return layers
+
+
+def _make_layer(frames: Sequence[Sequence[Any]], null_element: Any, origin_m: tuple[float, float]) -> _Layer:
+    source = ColumnDataSource(list_to_columns(frames[0], null_element))
+    return _Layer(source, pack_layer(frames, null_element, origin_m=origin_m))
 
 
 def _hover_over(boxes: "GlyphRenderer[Any]") -> HoverTool:
