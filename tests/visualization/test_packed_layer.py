@@ -76,3 +76,8 @@ def test_unknown_speeds_stay_unknown():
     first, second = (speeds.values[code] for code in speeds.codes)
     assert math.isnan(first)
     assert second == 7.0
+
+
+def test_as_many_xs_as_ys_are_needed():
+    with pytest.raises(ValueError, match="2 xs and 4 ys"):
+        pack_layer([[LaneVisualization(FAR_LINE[0], SQUARE[1], "gray")]], NULL, origin_m=(0.0, 0.0))

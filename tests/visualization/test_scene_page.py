@@ -1,5 +1,7 @@
 """The interactive page of a scene."""
 
+import importlib
+import importlib.util
 import json
 import re
 import shutil
@@ -16,17 +18,18 @@ from l5kit.visualization.visualizer.zarr_utils import zarr_to_visualizer_scene
 from page_cases import make_agent, make_agents, make_faces, make_map, make_scene
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-needs_bokeh = pytest.mark.skipif("not __import__('importlib.util').util.find_spec('bokeh')", reason="needs Bokeh")
+needs_bokeh = pytest.mark.skipif(importlib.util.find_spec("bokeh") is None, reason="needs Bokeh")
 
 READ_PAGE = """
 <script>
-const read_page = () => {
+const read_page = async () => {
   const models = [...(globalThis.Bokeh?.documents[0]?._all_models.values() ?? [])]
   const slider = models.find((model) => model.type == "Slider")
   if (slider == null) return setTimeout(read_page, 50)
   const figure = models.find((model) => model.type == "Figure")
-  const read = (value) => {
+  const read = async (value) => {
     slider.value = value
+    await new Promise((resolve) => setTimeout(resolve, 50))  // scripts of a page run after the change
     const layers = {}
     for (const { name, data_source } of figure.renderers) {
       layers[name] = Object.fromEntries(Object.entries(data_source.data).map(
@@ -39,7 +42,9 @@ const read_page = () => {
   result.id = "result"
   const values = []
   for (let value = slider.start; value <= slider.end; value += slider.step) values.push(value)
-  result.textContent = JSON.stringify([...values, slider.start].map(read))
+  const shown = []
+  for (const value of [...values, slider.start]) shown.push(await read(value))
+  result.textContent = JSON.stringify(shown)
   document.body.append(result)
 }
 read_page()
@@ -64,7 +69,7 @@ def frames(tmp_path_factory):
 
 
 def models_of(layout, name):
-    return list(layout.select({"type": getattr(__import__("bokeh.models", fromlist=[name]), name)}))
+    return list(layout.select({"type": getattr(importlib.import_module("bokeh.models"), name)}))
 
 
 def figure_of(layout):
@@ -199,15 +204,11 @@ def test_without_bokeh_the_error_names_the_extra(frames, tmp_path, monkeypatch):
 
 @needs_bokeh
 def test_v12_the_page_is_one_file_that_loads_nothing(frames, tmp_path):
-    from bokeh.embed import file_html
-    from bokeh.resources import INLINE
-
     write_scene_page(tmp_path / "page.html", 3, frames)
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "<title>Scene 3</title>" in page
     assert re.findall(r"<(?:script|link|iframe)[^>]*\b(?:src|href)=", page) == []
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
-    assert len(file_html(visualize(3, frames), INLINE)) == pytest.approx(len(page), rel=0.01)
 
 
 @needs_bokeh

@@ -75,14 +75,17 @@ def pack_layer(frames: Sequence[Sequence[Any]], null_element: Any, *, origin_m: 
         origin_m: A world position nearby, so that float32 resolves less than a millimetre.
 
     Raises:
-        InvalidArgumentError: The elements have different fields.
+        InvalidArgumentError: The elements have different fields, or an element not as many xs as ys.
     """
     filled = [elements or [null_element] for elements in frames]
     columns = list_to_columns([element for elements in filled for element in elements], null_element)
     numbers: dict[bytes, int] = {}
     polygons: list[Float64Array] = []
     shapes = []
-    for polygon in map(np.array, zip(columns.pop("xs"), columns.pop("ys"), strict=True)):
+    for xs, ys in zip(columns.pop("xs"), columns.pop("ys"), strict=True):
+        if len(xs) != len(ys):
+            raise InvalidArgumentError(f"an element of a layer has {len(xs)} xs and {len(ys)} ys; give as many of both")
+        polygon = np.array((xs, ys), dtype=np.float64)
         key = polygon.tobytes()
         if key not in numbers:
             numbers[key] = len(polygons)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, NumericArray, RecordArray
+from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.filter import (
     filter_agents_by_frames,
     filter_agents_by_labels,
@@ -175,8 +176,9 @@ def simulation_out_to_visualizer_scene(
 
     Raises:
         InvalidArgumentError: There are inputs and outputs, but not of every frame.
+        ConfigError: The configuration lacks the threshold.
     """
-    threshold = float(sim_out.simulated_dataset.cfg["raster_params"]["filter_agents_threshold"])
+    threshold = read_filter_agents_threshold(sim_out.simulated_dataset.cfg)
     frames, tl_faces = sim_out.simulated_ego, sim_out.simulated_dataset.dataset.tl_faces
     egos, agents_of_frames = _in_outs_of(sim_out, len(frames))
     shown = _simulated_frames(sim_out, _layers_of(mapAPI), tl_faces, threshold, first_simulated=0)
