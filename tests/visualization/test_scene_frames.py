@@ -1,6 +1,7 @@
 """What is in each frame of a log."""
 
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -203,6 +204,15 @@ def test_frames_without_agents_are_shown():
     frames = zarr_to_visualizer_scene(make_scene([make_agents(), make_agents(make_agent(1)), make_agents()]), None)
     assert [len(frame.agents) for frame in frames] == [0, 1, 0]
     assert [len(frame.trajectories) for frame in frames] == [1, 2, 1]
+
+
+def test_a_log_without_traffic_lights_is_shown(tmp_path, small_map):
+    make_scene([make_agents(make_agent(1))], [make_faces(R=1)]).save(str(tmp_path / "log.zarr"))
+    shutil.rmtree(tmp_path / "log.zarr" / "traffic_light_faces")
+    with pytest.warns(RuntimeWarning, match="traffic_light_faces"):
+        log = ChunkedDataset(str(tmp_path / "log.zarr")).open()
+    (content,) = zarr_to_visualizer_scene(log, small_map)
+    assert {lane.color for lane in content.lanes} == {"gray"}
 
 
 @pytest.mark.parametrize("num_scenes", [0, 2])

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from l5kit._types import Float64Array
 
 __all__ = [
+    "HALF_SIDE_M",
     "AgentVisualization",
     "CWVisualization",
     "EgoVisualization",
@@ -13,6 +14,9 @@ __all__ = [
     "LaneVisualization",
     "TrajectoryVisualization",
 ]
+
+HALF_SIDE_M = 50.0
+"""Half the side of the square around the AV that is shown."""
 
 
 class LaneVisualization(NamedTuple):

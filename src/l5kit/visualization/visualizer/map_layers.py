@@ -9,15 +9,12 @@ from l5kit.data.filter import filter_tl_faces_by_status
 from l5kit.data.lane_lights import LIGHT_COLORS
 from l5kit.data.map_api import MapAPI
 from l5kit.rasterization.semantic_rasterizer import indices_in_bounds
-from l5kit.visualization.visualizer.common import CWVisualization, LaneVisualization
+from l5kit.visualization.visualizer.common import HALF_SIDE_M, CWVisualization, LaneVisualization
 
 __all__ = ["LIGHT_TONES", "MapLayers"]
 
 LIGHT_TONES = {"GREEN": "#33CC33", "RED": "#FF3300", "YELLOW": "#FFFF66"}
 """Tones of lanes by the colour of their light."""
-
-HALF_SIDE_M = 50.0
-"""Elements are listed whose bounds are closer than this to the middle along both axes."""
 
 _LANE_COLOR = "gray"
 _CROSSWALK_COLOR = "yellow"
@@ -35,7 +32,7 @@ class MapLayers:
         self._lane_polygons: dict[int, tuple[Float64Array, Float64Array]] = {}
 
     def lanes_around(self, center_m: NumericArray, tl_faces: RecordArray) -> list[LaneVisualization]:
-        """Return the lanes around a point, left boundary forward, then right boundary backward.
+        """Return the lanes whose bounds touch the square around a point, left boundary forward, then right one backward.
 
         Args:
             center_m: World x and y, shape (2,).

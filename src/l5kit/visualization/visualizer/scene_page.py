@@ -13,6 +13,7 @@ from bokeh.models.widgets import Slider, Toggle
 from bokeh.plotting import figure
 
 from l5kit.visualization.visualizer.common import (
+    HALF_SIDE_M,
     AgentVisualization,
     CWVisualization,
     FrameVisualization,
@@ -23,7 +24,6 @@ from l5kit.visualization.visualizer.packed_layer import PackedLayer, list_to_col
 
 __all__ = ["scene_layout"]
 
-_HALF_SIDE_M = 50.0
 _SIDE_PX = 720
 _MS_PER_FRAME = 100
 _EGO_TONES = {"red": "#B53331"}
@@ -76,7 +76,7 @@ def scene_layout(scene_index: int, frames: Sequence[FrameVisualization], *, fram
         "origin": _origin_of(frames),
         "centers_x": np.array([frame.ego.center_x for frame in frames]),
         "centers_y": np.array([frame.ego.center_y for frame in frames]),
-        "half_side": _HALF_SIDE_M,
+        "half_side": HALF_SIDE_M,
     }
     play = {"button": button, "slider": slider, "interval_ms": _MS_PER_FRAME * frame_step}
     slider.js_on_change("value", CustomJS(args=show_frame, code=_script("scene_page.js")))
@@ -88,8 +88,8 @@ def _empty_figure(scene_index: int, frame: FrameVisualization) -> figure:
     x, y = frame.ego.center_x, frame.ego.center_y
     plot = figure(
         title=f"Scene {scene_index}",
-        x_range=Range1d(start=x - _HALF_SIDE_M, end=x + _HALF_SIDE_M),
-        y_range=Range1d(start=y - _HALF_SIDE_M, end=y + _HALF_SIDE_M),
+        x_range=Range1d(start=x - HALF_SIDE_M, end=x + HALF_SIDE_M),
+        y_range=Range1d(start=y - HALF_SIDE_M, end=y + HALF_SIDE_M),
         frame_width=_SIDE_PX,
         frame_height=_SIDE_PX,
         match_aspect=True,

@@ -31,8 +31,8 @@ def visualize(scene_index: int, frames: Sequence[FrameVisualization], *, frame_s
         The figure above slider and button; the figure alone for one frame.
 
     Raises:
-        InvalidArgumentError: There are no frames, ``frame_step`` is less than 1, or an element has not as many xs as ys (a
-            ``ValueError``).
+        InvalidArgumentError: There are no frames, ``frame_step`` is less than 1, or an element has not as many xs as ys
+            (a ``ValueError``).
         MissingDependencyError: Bokeh is not installed.
     """
     if len(frames) == 0:
