@@ -32,7 +32,7 @@ class MapLayers:
         self._lane_polygons: dict[int, tuple[Float64Array, Float64Array]] = {}
 
     def lanes_around(self, center_m: NumericArray, tl_faces: RecordArray) -> list[LaneVisualization]:
-        """Return the lanes whose bounds touch the square around a point, left boundary forward, then right one backward.
+        """Return the lanes whose bounds touch the square around a point, left boundary, then right one backward.
 
         Args:
             center_m: World x and y, shape (2,).
