@@ -81,8 +81,12 @@ def test_import_of_the_datasets_loads_torch_and_changes_nothing():
     assert [name for name in PLOTTING if name in seen["loaded"]] == []
 
 
-def test_import_of_the_pictures_changes_nothing():
-    seen = probe("l5kit.visualization")
+@pytest.mark.parametrize(
+    "module",
+    ["l5kit.visualization", "l5kit.visualization.visualizer.zarr_utils", "l5kit.visualization.visualizer.visualizer"],
+)
+def test_import_of_the_pictures_changes_nothing(module):
+    seen = probe(module)
     assert seen["changed"] == []
     assert [name for name in ("torch", "av", "bokeh", "imageio", "matplotlib") if name in seen["loaded"]] == []
 

@@ -20,7 +20,6 @@ PENDING_MODULES = (
     "l5kit.cle",
     "l5kit.environment",
     "l5kit.simulation",
-    "l5kit.visualization.visualizer",
 )
 
 

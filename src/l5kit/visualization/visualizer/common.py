@@ -1,0 +1,123 @@
+"""What a page shows in one frame; all coordinates are world coordinates in metres."""
+
+import math
+from typing import NamedTuple
+
+from l5kit._types import Float64Array
+
+__all__ = [
+    "HALF_SIDE_M",
+    "AgentVisualization",
+    "CWVisualization",
+    "EgoVisualization",
+    "FrameVisualization",
+    "LaneVisualization",
+    "TrajectoryVisualization",
+]
+
+HALF_SIDE_M = 50.0
+"""Half the side of the square around the AV that is shown."""
+
+
+class LaneVisualization(NamedTuple):
+    """A lane as a filled polygon.
+
+    Attributes:
+        xs: World x of its vertices, shape (n,).
+        ys: World y of its vertices, shape (n,).
+        color: CSS name or hex.
+    """
+
+    xs: Float64Array
+    ys: Float64Array
+    color: str
+
+
+class CWVisualization(NamedTuple):
+    """A crosswalk as a filled polygon.
+
+    Attributes:
+        xs: World x of its vertices, shape (n,).
+        ys: World y of its vertices, shape (n,).
+        color: CSS name or hex; ``"yellow"`` is drawn in the page's own tone.
+    """
+
+    xs: Float64Array
+    ys: Float64Array
+    color: str
+
+
+class AgentVisualization(NamedTuple):
+    """The box of an agent.
+
+    Attributes:
+        xs: World x of its corners, shape (4,).
+        ys: World y of its corners, shape (4,).
+        color: CSS name or hex.
+        track_id: Its track.
+        agent_type: Its most probable class, such as ``"PERCEPTION_LABEL_CAR"``.
+        prob: Probability of that class, 0 to 1.
+        speed_mps: Its speed, NaN where it is not known. L5Kit 1.5 had no such field.
+    """
+
+    xs: Float64Array
+    ys: Float64Array
+    color: str
+    track_id: int
+    agent_type: str
+    prob: float
+    speed_mps: float = math.nan
+
+
+class EgoVisualization(NamedTuple):
+    """The box of the AV.
+
+    Attributes:
+        xs: World x of its corners, shape (4,).
+        ys: World y of its corners, shape (4,).
+        color: CSS name or hex; ``"red"`` is drawn in the page's own tone.
+        center_x: World x of its centre, which is the middle of the view.
+        center_y: World y of its centre.
+    """
+
+    xs: Float64Array
+    ys: Float64Array
+    color: str
+    center_x: float
+    center_y: float
+
+
+class TrajectoryVisualization(NamedTuple):
+    """A line of positions.
+
+    Attributes:
+        xs: World x of the positions, shape (n,).
+        ys: World y of the positions, shape (n,).
+        color: CSS name or hex.
+        legend_label: Trajectories with one label are shown and hidden together.
+        track_id: Whose they are, -1 for the AV.
+    """
+
+    xs: Float64Array
+    ys: Float64Array
+    color: str
+    legend_label: str
+    track_id: int
+
+
+class FrameVisualization(NamedTuple):
+    """All that is shown in one frame.
+
+    Attributes:
+        ego: The AV.
+        agents: Other road users.
+        lanes: Lanes around the AV.
+        crosswalks: Crosswalks around the AV.
+        trajectories: Lines of positions.
+    """
+
+    ego: EgoVisualization
+    agents: list[AgentVisualization]
+    lanes: list[LaneVisualization]
+    crosswalks: list[CWVisualization]
+    trajectories: list[TrajectoryVisualization]

@@ -1,0 +1,111 @@
+"""What is drawn in all frames of a page, packed so that pages stay small."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import Float32Array, Float64Array, Int32Array
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["PackedColumn", "PackedLayer", "list_to_columns", "pack_layer"]
+
+
+@dataclass(frozen=True)
+class PackedColumn:
+    """A value for each of N elements.
+
+    Attributes:
+        values: The different ones.
+        codes: Which of them each element has, int32, shape (N,).
+    """
+
+    values: list[Any]
+    codes: Int32Array
+
+
+@dataclass(frozen=True)
+class PackedLayer:
+    """The N elements of a layer, one frame after the other; polygons and lines that are equal are stored once.
+
+    Attributes:
+        frame_starts: First element of each frame and the end of the last one, int32, shape (F + 1,).
+        shapes: Polygon or line of each element, int32, shape (N,).
+        shape_starts: First point of each of them and the end of the last one, int32, shape (S + 1,).
+        xs: x of all points in metres from the origin, float32, shape (P,).
+        ys: y of all points, shape (P,).
+        columns: The other fields of the elements, by name.
+    """
+
+    frame_starts: Int32Array
+    shapes: Int32Array
+    shape_starts: Int32Array
+    xs: Float32Array
+    ys: Float32Array
+    columns: dict[str, PackedColumn]
+
+
+def list_to_columns(elements: Sequence[Any], null_element: Any) -> dict[str, list[Any]]:
+    """Return the fields of named tuples as lists, by name.
+
+    Args:
+        elements: Named tuples with the same fields.
+        null_element: What stands for an empty list.
+
+    Raises:
+        InvalidArgumentError: The elements have different fields (a ``ValueError``).
+    """
+    elements = elements or [null_element]
+    names: tuple[str, ...] = elements[0]._fields
+    others = {element._fields for element in elements} - {names}
+    if others:
+        raise InvalidArgumentError(
+            f"the elements of a layer must have the same fields; found {names} and {sorted(others)}"
+        )
+    return {name: list(values) for name, values in zip(names, zip(*elements, strict=True), strict=True)}
+
+
+def pack_layer(frames: Sequence[Sequence[Any]], null_element: Any, *, origin_m: tuple[float, float]) -> PackedLayer:
+    """Return the layer of named tuples with ``xs``, ``ys`` and any other fields.
+
+    Args:
+        frames: The elements of each frame, all with the same fields.
+        null_element: The element of frames without any.
+        origin_m: A world position nearby, so that float32 resolves less than a millimetre.
+
+    Raises:
+        InvalidArgumentError: The elements have different fields, or an element not as many xs as ys.
+    """
+    filled = [elements or [null_element] for elements in frames]
+    columns = list_to_columns([element for elements in filled for element in elements], null_element)
+    numbers: dict[bytes, int] = {}
+    polygons: list[Float64Array] = []
+    shapes = []
+    for xs, ys in zip(columns.pop("xs"), columns.pop("ys"), strict=True):
+        if len(xs) != len(ys):
+            raise InvalidArgumentError(f"an element of a layer has {len(xs)} xs and {len(ys)} ys; give as many of both")
+        polygon = np.array((xs, ys), dtype=np.float64)
+        key = polygon.tobytes()
+        if key not in numbers:
+            numbers[key] = len(polygons)
+            polygons.append(polygon)
+        shapes.append(numbers[key])
+    points = np.concatenate(polygons, axis=1) - np.reshape(origin_m, (2, 1))
+    return PackedLayer(
+        frame_starts=_starts_of([len(elements) for elements in filled]),
+        shapes=np.array(shapes, dtype=np.int32),
+        shape_starts=_starts_of([polygon.shape[1] for polygon in polygons]),
+        xs=points[0].astype(np.float32),
+        ys=points[1].astype(np.float32),
+        columns={name: _pack_column(values) for name, values in columns.items()},
+    )
+
+
+def _pack_column(values: list[Any]) -> PackedColumn:
+    codes = {value: code for code, value in enumerate(dict.fromkeys(values))}
+    return PackedColumn(list(codes), np.array([codes[value] for value in values], dtype=np.int32))
+
+
+def _starts_of(lengths: Sequence[int]) -> Int32Array:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)

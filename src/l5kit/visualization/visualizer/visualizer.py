@@ -1,0 +1,80 @@
+"""Interactive pages of scenes."""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from l5kit._files import replaced_when_complete
+from l5kit.errors import InvalidArgumentError, MissingDependencyError
+from l5kit.visualization.visualizer.common import FrameVisualization
+from l5kit.visualization.visualizer.packed_layer import list_to_columns as _visualization_list_to_dict  # noqa: F401
+
+if TYPE_CHECKING:
+    from bokeh.models import Column
+
+__all__ = ["visualize", "write_scene_page"]
+
+
+def visualize(scene_index: int, frames: Sequence[FrameVisualization], *, frame_step: int = 1) -> "Column":
+    """Return a page that shows a scene frame by frame, for ``bokeh.io.show``.
+
+    The view is 100 m x 100 m around the AV and follows it. A slider and a button that plays go through the frames, as
+    fast as at 10 frames a second. An agent that is pointed at shows class, probability, track and speed, and a click
+    on an entry of the legend hides those trajectories. All frames are in the page, which needs no server.
+
+    Args:
+        scene_index: Number in the title.
+        frames: What is in each frame, see :mod:`l5kit.visualization.visualizer.zarr_utils`.
+        frame_step: Take every n-th frame, for smaller pages; the slider counts all of them.
+
+    Returns:
+        The figure above slider and button; the figure alone for one frame.
+
+    Raises:
+        InvalidArgumentError: There are no frames, ``frame_step`` is less than 1, or an element has not as many xs as ys
+            (a ``ValueError``).
+        MissingDependencyError: Bokeh is not installed.
+    """
+    if len(frames) == 0:
+        raise InvalidArgumentError("frames is empty; give at least one frame")
+    if frame_step < 1:
+        raise InvalidArgumentError(f"frame_step is {frame_step}; allowed is 1 or more")
+    try:
+        from l5kit.visualization.visualizer.scene_page import scene_layout
+    except ImportError as error:
+        raise _bokeh_is_missing() from error
+    return scene_layout(scene_index, frames[::frame_step], frame_step=frame_step)
+
+
+def write_scene_page(
+    output_filepath: str | os.PathLike[str],
+    scene_index: int,
+    frames: Sequence[FrameVisualization],
+    *,
+    frame_step: int = 1,
+) -> None:
+    """Write the page of :func:`visualize` as one HTML file that needs no other and no network.
+
+    The file appears complete or not at all.
+
+    Args:
+        output_filepath: The HTML file; an older one is replaced.
+        scene_index: Number in the title.
+        frames: What is in each frame.
+        frame_step: Take every n-th frame, for smaller pages.
+
+    Raises:
+        InvalidArgumentError: As in :func:`visualize`.
+        MissingDependencyError: Bokeh is not installed.
+        FileNotFoundError: The folder of ``output_filepath`` does not exist.
+    """
+    layout = visualize(scene_index, frames, frame_step=frame_step)
+    from bokeh.embed import file_html
+    from bokeh.resources import INLINE
+
+    with replaced_when_complete(output_filepath) as path:
+        path.write_text(file_html(layout, INLINE, title=f"Scene {scene_index}"), "utf-8")
+
+
+def _bokeh_is_missing() -> MissingDependencyError:
+    return MissingDependencyError("pages of scenes need Bokeh, which the extra viz brings: pip install 'l5kit2[viz]'")
