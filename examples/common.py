@@ -18,17 +18,16 @@ from l5kit.data import ChunkedDataset, LocalDataManager
 from l5kit.dataset import BaseEgoDataset, EgoDataset, loader
 from l5kit.evaluation.horizon_scores import HorizonScore
 from l5kit.geometry import transform_points
-from l5kit.planning.checkpoint import load_checkpoint
 from l5kit.rasterization import build_rasterizer
 from l5kit.synthetic import make_city
-from l5kit.training.batches import spread_indices
-from l5kit.training.workflows import make_model, open_samples
+from l5kit.training.batches import network_inputs, spread_indices, tensors_on
+from l5kit.training.trained_network import load_network
+from l5kit.training.workflows import open_samples
 from l5kit.visualization import PREDICTED_POINTS_COLOR, TARGET_POINTS_COLOR, draw_trajectory
 from l5kit.visualization.text import draw_text, text_size_px
 
 HERE = Path(__file__).parent
 HORIZONS_S = (0.5, 1.0, 2.0, 3.0, 5.0)
-FUTURE_KEYS = ("target_", "all_other_agents_future_")
 
 Batch = dict[str, torch.Tensor]
 
@@ -94,9 +93,7 @@ def load_trained(cfg: dict[str, Any], weights: Path, data_folder: Path) -> tuple
     """Return a trained network, and the samples it has not seen."""
     params = TrainingParams.from_cfg(cfg)
     samples = open_samples(cfg, params, params.val_loader, LocalDataManager(data_folder), perturbed=False)
-    network = make_model(cfg, params, samples)
-    load_checkpoint(network, weights)
-    return network, samples
+    return load_network(weights, cfg, params, samples, allow_pickle=False), samples
 
 
 @torch.inference_mode()
@@ -105,8 +102,8 @@ def predict(network: torch.nn.Module, samples: Dataset[Any], *, batch_size: int 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     network.to(device).eval()
     for batch in loader(samples, batch_size, threads=2):
-        past = {key: value.to(device) for key, value in batch.items() if not key.startswith(FUTURE_KEYS)}
-        yield batch, {key: value.cpu() for key, value in network(past).items()}
+        outputs = network(network_inputs(tensors_on(device, batch)))
+        yield batch, {key: value.cpu() for key, value in outputs.items()}
 
 
 def horizons_of(cfg: Mapping[str, Any]) -> tuple[float, ...]:

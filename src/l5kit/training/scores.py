@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from l5kit.evaluation.constant_velocity import constant_velocities
 from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
+from l5kit.kinematic.constant_velocity import current_velocities, ways_at_constant_velocity
 
 __all__ = [
     "SCORE_NAMES",
@@ -148,11 +148,9 @@ def baseline_positions(
     """
     if trajectories.past_m.shape[1] < 2:
         return None
-    past = {"history_positions": trajectories.past_m.float(), "history_availabilities": trajectories.past_is_known}
-    velocities_mps = constant_velocities(past, step_time_s=past_step_time_s)
-    num_steps = trajectories.truth_m.shape[1]
-    times_s = step_time_s * torch.arange(1, num_steps + 1, device=velocities_mps.device)
-    return past["history_positions"][:, None, 0] + velocities_mps[:, None] * times_s[:, None]
+    past_m = trajectories.past_m.float()
+    velocities_mps = current_velocities(past_m, trajectories.past_is_known, past_step_time_s)
+    return past_m[:, :1] + ways_at_constant_velocity(velocities_mps, trajectories.truth_m.shape[1], step_time_s)
 
 
 def means_of(sums: torch.Tensor, horizons_s: Sequence[float], who: str) -> dict[str, float]:

@@ -275,10 +275,9 @@ class VectorizedUnrollModel(VectorizedModel):
         output = outputs[:, 0].to(self.xy_scale.dtype)  # poses are not composed in half precision under autocast
         if self.velocity_residual:
             output = self._changed_step(output, agents[:, 0, 1])
-            turn = output[:, 2:3].clamp(-self.max_yaw_step_rad, self.max_yaw_step_rad)
-        else:
-            turn = self.max_yaw_step_rad * torch.tanh(output[:, 2:3])
         if self.limit_predicted_yaw:
+            turn, most = output[:, 2:3], self.max_yaw_step_rad
+            turn = turn.clamp(-most, most) if self.velocity_residual else most * torch.tanh(turn)
             output = torch.cat((output[:, :2], turn), dim=1)
         return output, attention
 
