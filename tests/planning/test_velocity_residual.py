@@ -68,6 +68,18 @@ def test_a_network_that_learned_nothing_keeps_velocities():
     torch.testing.assert_close(positions, expected)
 
 
+def test_units_grow_with_time_and_with_the_way():
+    batch = make_batch()
+    batch["history_positions"][0] = torch.tensor([[0.0, 0.0], [-1.0, 0.0], [-2.0, 0.0], [-3.0, 0.0]])  # 10 m/s
+    batch["history_positions"][1] = 0
+    model = Parrot(of_all_agents=False)
+    model.learned = torch.ones(2, NUM_STEPS, 2)
+    positions = wrap(model).eval()(batch)["positions"]
+    fast, standing = positions[0, :, 1], positions[1, :, 1]  # to the left, where constant velocity does not lead
+    assert standing.tolist() == pytest.approx([0.125, 0.25, 0.375, 0.5])
+    assert fast.tolist() == pytest.approx([0.325, 0.65, 0.975, 1.3])  # 0.5 m and a tenth of 8 m at the last step
+
+
 def test_agents_that_safepathnet_leaves_out():
     model = SafePathNetModel(3, 3, NUM_STEPS, [1.0] * 3, None, False, False, False, 2, 2, 0.25, position_scale_m=5.0)
     outputs = wrap(model, of_all_agents=True).eval()(make_batch())

@@ -408,3 +408,10 @@ def test_motions_concern_other_agents_only():
     embeddings, _ = with_them.embed_elements(polylines, static, *available)
     changed = (plain - embeddings).abs().amax(dim=(0, 2)) > 1e-3
     assert changed.tolist() == [False, True, True, True, False, False, False]
+
+
+def test_a_heading_that_was_seen_reversed_counts_as_a_limited_turn():
+    model, polylines = with_motions(), torch.zeros(1, 2, 4, 3)
+    polylines[0, 0, 1:, 2], polylines[0, 1, 1:, 2] = 3.0, 1.0
+    embeddings = model._embed_motions(polylines, torch.ones(1, 2, 4, dtype=torch.bool))
+    torch.testing.assert_close(embeddings[0, 0], embeddings[0, 1])

@@ -110,6 +110,28 @@ def test_the_baseline_is_that_of_the_evaluation(city, tmp_path):
     assert result.scores["baseline/fde_m/1.2s"] == pytest.approx(score.fde_m, rel=1e-5)
 
 
+@pytest.mark.parametrize("workflow", WORKFLOWS)
+def test_differences_to_constant_velocity_are_learned_as_they_should_be(workflow, city):
+    changes = {"velocity_residual": True, "criterion": "smooth_l1", "history_step_size": 2, "future_step_size": 3}
+    if workflow == "agent_motion_multimodal":
+        del changes["criterion"]
+    cfg = small_config(workflow)
+    cfg["model_params"] |= {"pretrained": False} | changes
+    params = TrainingParams.from_cfg(cfg)
+    samples = open_samples(cfg, params, params.train_loader, LocalDataManager(city), perturbed=False)
+    model = make_model(cfg, params, samples)
+    network = model if workflow == "urban_driver" else model.residual
+    assert isinstance(network.criterion, torch.nn.SmoothL1Loss) == (workflow != "agent_motion_multimodal")
+    if workflow == "urban_driver":
+        assert model.velocity_residual
+        return
+    assert (model.past_step_time_s, model.step_time_s) == (pytest.approx(0.2), pytest.approx(0.3))
+    assert model.num_steps == cfg["model_params"]["future_num_frames"]
+    assert model.target_key.startswith("all_other_agents") == (workflow == "safepathnet")
+    if workflow == "vector_planner":
+        assert not network.normalize_targets
+
+
 def test_agents_that_are_wanted_are_no_surprise(city):
     cfg = small_config("simnet", train_data_loader={"min_frame_history": 0, "min_frame_future": 3})
     params = TrainingParams.from_cfg(cfg)
