@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt
 	if ! "$(BIN)/python" -c 'import pip' >/dev/null 2>&1; then \
 		echo "Making $(VENV) with $$("$$python" --version)"; "$$python" -m venv --clear "$(VENV)"; fi
 	"$(BIN)/python" -m pip install --quiet --upgrade 'pip>=25.1'
-	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[collision,compat,remote,train,viz]' --group dev
+	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[collision,compat,mcap,remote,rerun,train,viz]' --group dev
 	@touch "$@"
 
 demo: setup  ## Make a small city, sample from it and write pictures to demo-out (options: ARGS="--data FOLDER")

@@ -60,7 +60,7 @@ class InclusionRule:
         """
         if self.has_custom_mask:
             return f"the custom agents_mask {'takes it' if is_included else 'leaves it out'}"
-        if self._takes(verdict, past, future) != is_included:
+        if self.takes(verdict, past, future) != is_included:
             return f"the agents mask stored in the dataset {'takes it' if is_included else 'leaves it out'}"
         if verdict == RowVerdict.LABEL:
             probability = self.thresholds.probability
@@ -71,7 +71,8 @@ class InclusionRule:
         needed = f"{self.min_frame_history} and {self.min_frame_future} are needed"
         return f"{seen}; {needed}" + ("" if is_included else _START_OF_SEGMENT.get(verdict, ""))
 
-    def _takes(self, verdict: RowVerdict, past: int, future: int) -> bool:
+    def takes(self, verdict: RowVerdict, past: int, future: int) -> bool:
+        """Return whether a row is taken if the agents mask is the one of ``thresholds``; arguments as above."""
         if self.takes_isolated_rows:
             return verdict != RowVerdict.LABEL
         return past >= self.min_frame_history and future >= self.min_frame_future

@@ -1,14 +1,12 @@
 """Lanes with the colours of their lights and crosswalks around a point, as polygons."""
 
-from functools import cached_property
-
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
-from l5kit.data.filter import filter_tl_faces_by_status
+from l5kit._types import Float64Array, NumericArray, RecordArray
 from l5kit.data.lane_lights import LIGHT_COLORS
 from l5kit.data.map_api import MapAPI
 from l5kit.rasterization.semantic_rasterizer import indices_in_bounds
+from l5kit.visualization.controlled_lanes import ControlledLanes
 from l5kit.visualization.visualizer.common import HALF_SIDE_M, CWVisualization, LaneVisualization
 
 __all__ = ["LIGHT_TONES", "MapLayers"]
@@ -29,6 +27,7 @@ class MapLayers:
 
     def __init__(self, map_api: MapAPI) -> None:
         self._map_api = map_api
+        self._controlled = ControlledLanes(map_api)
         self._lane_polygons: dict[int, tuple[Float64Array, Float64Array]] = {}
 
     def lanes_around(self, center_m: NumericArray, tl_faces: RecordArray) -> list[LaneVisualization]:
@@ -40,7 +39,8 @@ class MapLayers:
                 face that controls it; of several, red comes before yellow before green.
         """
         bounds = self._map_api.bounds_info["lanes"]["bounds"]
-        tones = self._tones_by_lane(tl_faces)
+        ranks = self._controlled.ranks_by_lane(tl_faces)
+        tones = {lane: LIGHT_TONES[LIGHT_COLORS[rank]] for lane, rank in ranks.items()}
         rows = indices_in_bounds(center_m, bounds, HALF_SIDE_M).tolist()
         return [LaneVisualization(*self._lane_polygon(row), tones.get(row, _LANE_COLOR)) for row in rows]
 
@@ -51,19 +51,6 @@ class MapLayers:
         rows = indices_in_bounds(center_m, bounds, HALF_SIDE_M).tolist()
         return [CWVisualization(polygons[row][:, 0], polygons[row][:, 1], _CROSSWALK_COLOR) for row in rows]
 
-    @cached_property
-    def _lanes_by_light(self) -> dict[str, tuple[int, Int64Array]]:
-        """Rank of the colour, an index of ``LIGHT_COLORS``, and controlled lanes of each coloured face."""
-        lanes = self._map_api.lanes_by_control
-        colors = {face: self._map_api.get_face_color_or_none(face) for face in lanes}
-        return {face: (LIGHT_COLORS.index(color), lanes[face]) for face, color in colors.items() if color is not None}
-
-    def _tones_by_lane(self, tl_faces: RecordArray) -> dict[int, str]:
-        """Return the tones of the lanes that an active face controls."""
-        active = filter_tl_faces_by_status(tl_faces, "ACTIVE")["face_id"].tolist()
-        lights = sorted((self._lanes_by_light[face] for face in active if face in self._lanes_by_light), key=_rank_of)
-        return {lane: LIGHT_TONES[LIGHT_COLORS[rank]] for rank, lanes in lights for lane in lanes.tolist()}
-
     def _lane_polygon(self, row: int) -> tuple[Float64Array, Float64Array]:
         polygon = self._lane_polygons.get(row)
         if polygon is None:
@@ -71,7 +58,3 @@ class MapLayers:
             outline = np.concatenate([coords["xyz_left"][:, :2], coords["xyz_right"][::-1, :2]])
             polygon = self._lane_polygons[row] = (outline[:, 0], outline[:, 1])
         return polygon
-
-
-def _rank_of(light: tuple[int, Int64Array]) -> int:
-    return light[0]

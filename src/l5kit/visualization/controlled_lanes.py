@@ -1,0 +1,45 @@
+"""The lanes of a map that traffic lights rule, and the colour that each shows."""
+
+from functools import cached_property
+
+from l5kit._types import Int64Array, RecordArray
+from l5kit.data.filter import filter_tl_faces_by_status
+from l5kit.data.lane_lights import LIGHT_COLORS
+from l5kit.data.map_api import MapAPI
+
+__all__ = ["ControlledLanes"]
+
+
+class ControlledLanes:
+    """Which lanes show which colour, by the faces that are active.
+
+    Args:
+        map_api: The map.
+    """
+
+    def __init__(self, map_api: MapAPI) -> None:
+        self._map_api = map_api
+
+    def ranks_by_lane(self, tl_faces: RecordArray) -> dict[int, int]:
+        """Return the colours of the lanes that an active face controls; of several the one furthest back counts.
+
+        Args:
+            tl_faces: Faces of one frame, records of ``TL_FACE_DTYPE``.
+
+        Returns:
+            Index of ``LIGHT_COLORS`` by row of ``bounds_info["lanes"]``.
+        """
+        active = filter_tl_faces_by_status(tl_faces, "ACTIVE")["face_id"].tolist()
+        lights = sorted((self._lanes_by_face[face] for face in active if face in self._lanes_by_face), key=_rank_of)
+        return {lane: rank for rank, lanes in lights for lane in lanes.tolist()}
+
+    @cached_property
+    def _lanes_by_face(self) -> dict[str, tuple[int, Int64Array]]:
+        """Rank of the colour, an index of ``LIGHT_COLORS``, and controlled lanes of each coloured face."""
+        lanes = self._map_api.lanes_by_control
+        colors = {face: self._map_api.get_face_color_or_none(face) for face in lanes}
+        return {face: (LIGHT_COLORS.index(color), lanes[face]) for face, color in colors.items() if color is not None}
+
+
+def _rank_of(light: tuple[int, Int64Array]) -> int:
+    return light[0]
