@@ -18,6 +18,7 @@ from l5kit.cli.reporting import DEBUG_OPTION, ReportingCommand, request_tracebac
 from l5kit.cli.synth import synth
 from l5kit.cli.train import train
 from l5kit.cli.validate import validate
+from l5kit.cli.view import view
 
 
 def _examples(*lines: str) -> str:
@@ -79,6 +80,11 @@ def make_app() -> typer.Typer:
             "l5kit render city --scene 1 --frame 50 --out frame.png",
             "l5kit render city --scene 0 --frames 20:120:2 --out scene.gif --map-type satellite",
             "l5kit render city --agent 12 --out agent.gif",
+        ),
+        view: (
+            "l5kit view city",
+            "l5kit view city --scene 3 --no-browser --port 9000",
+            "l5kit view city --export scene.html --scene 3",
         ),
         train: (
             "l5kit train raster_planner --data city --out planner",

@@ -1,0 +1,98 @@
+"""``l5kit view``: scenes in the browser."""
+
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from l5kit.cli.options import AerialOption, DatasetArgument, MapOption, MetaOption
+from l5kit.cli.output import print_line, remark
+from l5kit.data.dataset_files import find_dataset_files
+from l5kit.errors import MissingDependencyError
+from l5kit.visualization.viewer.exported_page import write_exported_page
+from l5kit.visualization.viewer.viewed_log import ViewedLog
+
+if TYPE_CHECKING:
+    from l5kit.visualization.viewer.server import ViewerServer
+
+_LOOPBACK = "127.0.0.1"
+_PORT = 8787
+
+
+def view(
+    path: DatasetArgument,
+    scene: Annotated[int | None, typer.Option(min=0, help="Scene to open, or to export.")] = None,
+    export: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write --scene as one HTML file that plays offline, and end.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help=f"Port; by default {_PORT}, or a free one if that is taken.")
+    ] = None,
+    address: Annotated[
+        str, typer.Option(help="Network address to listen on; 0.0.0.0 lets everybody on the network look.")
+    ] = _LOOPBACK,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    map_path: MapOption = None,
+    meta: MetaOption = None,
+    aerial: AerialOption = None,
+) -> None:
+    """Look at the scenes of a dataset in the browser, or write one of them as a file to pass on."""
+    files = find_dataset_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
+    log = ViewedLog(files)
+    if export is not None:
+        write_exported_page(export, log, scene or 0)
+        print_line(str(export))
+        return
+    _serve(log, scene=scene, port=port, address=address, browser=browser)
+
+
+def _serve(log: ViewedLog, *, scene: int | None, port: int | None, address: str, browser: bool) -> None:
+    if scene is not None:
+        log.require_scene(scene)
+    with _start(log, address=address, port=port) as server:
+        url = server.url if scene is None else f"{server.url}#scene={scene}"
+        if address != _LOOPBACK:
+            remark(f"warning: whoever reaches {address} can look at this dataset")
+        for note in log.notes:
+            remark(f"note: {note}")
+        remark("Press Ctrl+C to end.")
+        print_line(url)
+        if browser:
+            webbrowser.open(url)
+        try:
+            server.wait()
+        except KeyboardInterrupt:
+            remark("ended")
+
+
+def _start(log: ViewedLog, *, address: str, port: int | None) -> "ViewerServer":
+    """Return a server on the given port, or else on the usual one or a free one."""
+    server_class = _server_class()
+    if port is not None:
+        return _listening(server_class, log, address, port)
+    try:
+        return _listening(server_class, log, address, _PORT)
+    except OSError:
+        return _listening(server_class, log, address, 0)
+
+
+def _listening(server_class: Any, log: ViewedLog, address: str, port: int) -> "ViewerServer":
+    try:
+        server: ViewerServer = server_class(log, address=address, port=port)
+    except OSError as error:
+        raise OSError(
+            f"cannot listen on --address {address} --port {port}: {error.strerror or error}; name another port, or "
+            "none for a free one"
+        ) from error
+    return server
+
+
+def _server_class() -> "type[ViewerServer]":
+    try:
+        from l5kit.visualization.viewer.server import ViewerServer
+    except ImportError as error:
+        raise MissingDependencyError(
+            "l5kit view needs Tornado, which the extra viz brings: pip install 'l5kit2[viz]'"
+        ) from error
+    return ViewerServer

@@ -1,0 +1,84 @@
+"""All lanes and crosswalks of a map as outlines, one after the other."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
+from l5kit.data.map_api import MapAPI
+
+__all__ = ["MapShapes", "Outlines", "read_map_shapes"]
+
+
+@dataclass(frozen=True)
+class Outlines:
+    """N closed outlines of P points together.
+
+    Attributes:
+        starts: First point of each and the end of the last one, int64, shape (N + 1,).
+        points_m: World x and y, float64, shape (P, 2).
+        bounds_m: [[x_min, y_min], [x_max, y_max]] of each, float64, shape (N, 2, 2).
+    """
+
+    starts: Int64Array
+    points_m: Float64Array
+    bounds_m: Float64Array
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def near(self, positions_m: NumericArray, radius_m: float) -> Int64Array:
+        """Return which outlines have bounds within a distance, along x and y, of any of positions (M, 2), ascending."""
+        is_near: BoolArray = np.zeros(len(self), np.bool_)
+        for position_m in np.asarray(positions_m, dtype=np.float64):
+            touches = (self.bounds_m[:, 0] <= position_m + radius_m) & (self.bounds_m[:, 1] >= position_m - radius_m)
+            is_near |= touches.all(axis=1)
+        return np.flatnonzero(is_near)
+
+    def take(self, indices: Int64Array) -> "Outlines":
+        """Return some of the outlines, in the order of ``indices``."""
+        lengths = np.diff(self.starts)[indices]
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        points = np.repeat(self.starts[indices] - starts[:-1], lengths) + np.arange(starts[-1])
+        return Outlines(starts, self.points_m[points], self.bounds_m[indices])
+
+
+@dataclass(frozen=True)
+class MapShapes:
+    """The L lanes and the crosswalks of a map, in the order of ``bounds_info``.
+
+    Attributes:
+        lanes: Each the left boundary forward, then the right one backward.
+        lane_left_counts: Points of the left boundary of each lane, int32, shape (L,).
+        crosswalks: The crosswalks.
+    """
+
+    lanes: Outlines
+    lane_left_counts: Int32Array
+    crosswalks: Outlines
+
+    def near(self, positions_m: NumericArray, radius_m: float) -> tuple["MapShapes", Int64Array]:
+        """Return what is within a distance of any of positions (M, 2), and the numbers of these lanes, ascending."""
+        lanes, crosswalks = self.lanes.near(positions_m, radius_m), self.crosswalks.near(positions_m, radius_m)
+        return MapShapes(self.lanes.take(lanes), self.lane_left_counts[lanes], self.crosswalks.take(crosswalks)), lanes
+
+
+def read_map_shapes(map_api: MapAPI) -> MapShapes:
+    """Return the outlines of all lanes and crosswalks of a map.
+
+    Raises:
+        CorruptedDataError: The map cannot be read.
+    """
+    bounds = map_api.bounds_info
+    sides = [map_api.get_lane_coords(lane_id) for lane_id in bounds["lanes"]["ids"]]
+    lanes = [np.concatenate([side["xyz_left"][:, :2], side["xyz_right"][::-1, :2]]) for side in sides]
+    return MapShapes(
+        lanes=_as_outlines(lanes, bounds["lanes"]["bounds"]),
+        lane_left_counts=np.array([len(side["xyz_left"]) for side in sides], dtype=np.int32),
+        crosswalks=_as_outlines([shape[:, :2] for shape in map_api.crosswalk_polygons], bounds["crosswalks"]["bounds"]),
+    )
+
+
+def _as_outlines(shapes: list[NumericArray], bounds_m: Float64Array) -> Outlines:
+    starts = np.concatenate([[0], np.cumsum([len(shape) for shape in shapes])]).astype(np.int64)
+    return Outlines(starts, np.concatenate([np.empty((0, 2)), *shapes]), bounds_m)

@@ -1,0 +1,1 @@
+"""A page in the browser that shows the scenes of a dataset."""

@@ -1,0 +1,114 @@
+"""A scene and a map as the page takes them; positions are float32 in metres from an origin that the facts name."""
+
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
+from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.rasterization.rasterizer import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
+from l5kit.visualization.map_shapes import MapShapes, Outlines
+from l5kit.visualization.scene_content import MASK_RULE, SceneContent
+from l5kit.visualization.viewer.packed_arrays import pack_arrays
+
+__all__ = ["map_bytes", "scene_bytes"]
+
+
+def scene_bytes(scene: SceneContent, *, lane_numbers: Int64Array | None = None) -> bytes:
+    """Return a scene as bytes; see :mod:`l5kit.visualization.viewer.packed_arrays` for their form.
+
+    Args:
+        scene: The scene.
+        lane_numbers: The lanes, ascending, that the map of the page holds; None for all of them.
+    """
+    agents = scene.agents
+    origin_m = _origin_of(scene.ego_positions_m[:, :2])
+    track_ids, tracks = np.unique(agents.track_ids, return_inverse=True)
+    facts = {
+        "scene_index": scene.scene_index,
+        "num_frames": scene.num_frames,
+        "host": scene.host,
+        "start_time_ns": str(scene.timestamps_ns[0]),
+        "origin_m": origin_m.tolist(),
+        "track_ids": [str(track_id) for track_id in track_ids.tolist()],  # JavaScript's numbers have 53 bits
+        "ego_size_m": [EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH],
+        "labels": list(PERCEPTION_LABELS),
+        "mask": _mask_facts(),
+        "reasons": list(agents.reasons),
+    }
+    arrays: dict[str, NumericArray] = {
+        "time_s": _float32(scene.times_s),
+        "ego_xy": _float32(scene.ego_positions_m[:, :2] - origin_m),
+        "ego_yaw": _float32(scene.ego_yaws_rad),
+        "ego_speed": _float32(scene.ego_speeds_mps),
+        "agent_starts": agents.starts.astype(np.uint32),
+        "agent_track": tracks.reshape(-1).astype(np.uint32),
+        "agent_xy": _float32(agents.centroids_m - origin_m),
+        "agent_yaw": agents.yaws_rad,
+        "agent_extent": agents.extents_m,
+        "agent_velocity": agents.velocities_mps,
+        "agent_label": agents.labels.astype(np.uint8),
+        "agent_probabilities": agents.label_probabilities,
+        "agent_in_mask": agents.is_in_mask.astype(np.uint8),
+        "agent_reason": agents.reason_indices.astype(np.uint32),
+    }
+    return pack_arrays(facts, arrays | _light_arrays(scene, lane_numbers))
+
+
+def map_bytes(shapes: MapShapes) -> bytes:
+    """Return a map as bytes."""
+    origin_m = _origin_of(shapes.lanes.points_m if len(shapes.lanes) else shapes.crosswalks.points_m)
+    facts = {
+        "origin_m": origin_m.tolist(),
+        "num_lanes": len(shapes.lanes),
+        "num_crosswalks": len(shapes.crosswalks),
+    }
+    return pack_arrays(
+        facts,
+        {
+            "lane_left_counts": shapes.lane_left_counts.astype(np.uint32),
+            **_outline_arrays("lane", shapes.lanes, origin_m),
+            **_outline_arrays("crosswalk", shapes.crosswalks, origin_m),
+        },
+    )
+
+
+def _light_arrays(scene: SceneContent, lane_numbers: Int64Array | None) -> dict[str, NumericArray]:
+    lights = scene.lights
+    frames = np.repeat(np.arange(scene.num_frames), np.diff(lights.starts))
+    lanes, is_kept = lights.lanes.astype(np.int64), np.ones(len(lights.lanes), np.bool_)
+    if lane_numbers is not None:
+        is_kept = np.isin(lanes, lane_numbers)
+        lanes = np.searchsorted(lane_numbers, lanes)
+    counts = np.bincount(frames[is_kept], minlength=scene.num_frames)
+    return {
+        "light_starts": np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32),
+        "light_lanes": lanes[is_kept].astype(np.uint32),
+        "light_colors": lights.colors[is_kept],
+    }
+
+
+def _outline_arrays(name: str, outlines: Outlines, origin_m: Float64Array) -> dict[str, NumericArray]:
+    points = _float32(outlines.points_m - origin_m)
+    return {f"{name}_starts": outlines.starts.astype(np.uint32), f"{name}_xy": points}
+
+
+def _mask_facts() -> dict[str, Any]:
+    return {
+        "threshold": MASK_RULE.thresholds.probability,
+        "distance_av_m": MASK_RULE.thresholds.distance_av_m,
+        "min_frame_history": MASK_RULE.min_frame_history,
+        "min_frame_future": MASK_RULE.min_frame_future,
+    }
+
+
+def _origin_of(positions_m: NumericArray) -> Float64Array:
+    """Return a whole metre near finite positions (N, 2), so that float32 resolves less than a millimetre around it."""
+    finite = positions_m[np.isfinite(positions_m).all(axis=1)]
+    middle: Float64Array = np.zeros(2) if len(finite) == 0 else (finite.min(axis=0) + finite.max(axis=0)) / 2
+    return np.round(middle)
+
+
+def _float32(values: NumericArray) -> Float32Array:
+    with np.errstate(over="ignore"):  # what is damaged becomes infinite
+        return np.ascontiguousarray(values, dtype=np.float32)

@@ -1,0 +1,63 @@
+"""A scene as one file that plays in a browser without a server and without a network."""
+
+import base64
+import gzip
+import json
+import os
+from typing import Any, Final
+
+from l5kit._files import replaced_when_complete
+from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
+from l5kit.visualization.viewer.page_files import compose_page
+from l5kit.visualization.viewer.viewed_log import ViewedLog
+
+__all__ = ["MAP_RADIUS_M", "write_exported_page"]
+
+MAP_RADIUS_M: Final = 200.0
+"""Of the map there is what has bounds within this distance of the AV, along x and y, at any time."""
+
+
+def write_exported_page(output_filepath: str | os.PathLike[str], log: ViewedLog, scene_index: int) -> None:
+    """Write the page of one scene as an HTML file; it appears complete or not at all.
+
+    Samples are left out, since a model's view is drawn by the server.
+
+    Args:
+        output_filepath: The HTML file; an older one is replaced.
+        log: The dataset.
+        scene_index: The scene.
+
+    Raises:
+        IndexOutOfRangeError: There is no such scene.
+        CorruptedDataError: The scene cannot be read.
+        FileNotFoundError: The folder of ``output_filepath`` does not exist.
+    """
+    with replaced_when_complete(output_filepath) as path:
+        path.write_text(_compose(log, scene_index), "utf-8")
+
+
+def _compose(log: ViewedLog, scene_index: int) -> str:
+    scene = log.scene(scene_index)
+    shapes, lane_numbers = log.map_shapes, None
+    if shapes is not None:
+        shapes, lane_numbers = shapes.near(scene.ego_positions_m[:, :2], MAP_RADIUS_M)
+    facts = {key: value for key, value in log.facts().items() if key != "path"}  # nobody's folders are handed on
+    content = {
+        "dataset": facts,
+        "scene_index": scene_index,
+        "scenes": _row_of(log.scene_columns, scene_index),
+        "scene": _packed(scene_bytes(scene, lane_numbers=lane_numbers)),
+        "map": None if shapes is None else _packed(map_bytes(shapes)),
+    }
+    text = json.dumps(content, allow_nan=False).replace("<", "\\u003c")  # no text ends the script
+    element = f'<script type="application/json" id="l5kit-export">{text}</script>'
+    return compose_page(title=f"Scene {scene_index} - l5kit", script_folder=None, content=element)
+
+
+def _row_of(columns: dict[str, Any], scene_index: int) -> dict[str, Any]:
+    row = {name: [values[scene_index]] for name, values in columns.items() if name != "error"}
+    return row | {"error": {}}
+
+
+def _packed(content: bytes) -> str:
+    return base64.b64encode(gzip.compress(content, mtime=0)).decode("ascii")

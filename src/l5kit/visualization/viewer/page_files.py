@@ -1,0 +1,83 @@
+"""The files of the page, and the page itself, put together from them."""
+
+import base64
+import json
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib import resources
+from typing import Final
+
+__all__ = ["PageFile", "compose_page", "page_files"]
+
+_MEDIA_TYPE: Final = "text/javascript; charset=utf-8"
+_LIBRARIES: Final = {"pixi.js": "vendor/pixi.min.mjs", "uplot": "vendor/uplot.js"}
+"""Libraries by the name that modules import them under."""
+
+_STYLES: Final = ("vendor/uPlot.min.css", "page.css")
+_TEMPLATE: Final = "page.html"
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """A script that the page loads.
+
+    Attributes:
+        name: Under which a server offers it, without folders.
+        specifier: Under which scripts import it.
+        content: Its bytes.
+        media_type: What it is.
+    """
+
+    name: str
+    specifier: str
+    content: bytes
+    media_type: str = _MEDIA_TYPE
+
+
+@cache
+def page_files() -> tuple[PageFile, ...]:
+    """Return all scripts of the page."""
+    folder = resources.files(__package__) / "page"
+    own = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".js"))
+    places = {f"l5kit/{name.removesuffix('.js')}": name for name in own} | _LIBRARIES
+    places = {specifier: place for specifier, place in places.items() if (folder / place).is_file()}
+    return tuple(
+        PageFile(place.rpartition("/")[2], specifier, (folder / place).read_bytes())
+        for specifier, place in places.items()
+    )
+
+
+def compose_page(*, title: str, script_folder: str | None, nonce: str = "", content: str = "") -> str:
+    """Return the page as HTML.
+
+    Args:
+        title: Of the window.
+        script_folder: Address of the folder in which a server offers :func:`page_files`; None puts them into the page.
+        nonce: Mark of the scripts in the page that the server's security policy lets run.
+        content: HTML that the scripts take data from.
+    """
+    folder = resources.files(__package__) / "page"
+    imports = {file.specifier: _address(file, script_folder) for file in page_files()}
+    style = "\n".join((folder / name).read_text("utf-8") for name in _STYLES)
+    parts = {
+        "<title>l5kit view</title>": f"<title>{escape(title)}</title>",
+        '<script type="module">': f'<script type="module" nonce="{nonce}">',
+        "<!-- l5kit:style -->": f"<style>\n{style}\n</style>",
+        "<!-- l5kit:importmap -->": _import_map(imports, nonce),
+        "<!-- l5kit:data -->": content,
+    }
+    page = (folder / _TEMPLATE).read_text("utf-8")
+    for mark, part in parts.items():
+        page = page.replace(mark, part)
+    return page
+
+
+def _import_map(imports: dict[str, str], nonce: str) -> str:
+    return f'<script type="importmap" nonce="{nonce}">{json.dumps({"imports": imports})}</script>'
+
+
+def _address(file: PageFile, script_folder: str | None) -> str:
+    if script_folder is not None:
+        return f"{script_folder}/{file.name}"
+    return f"data:text/javascript;base64,{base64.b64encode(file.content).decode('ascii')}"

@@ -1,0 +1,110 @@
+"""Vector samples as drawings."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from xml.etree import ElementTree
+
+import numpy as np
+
+from l5kit._types import NumericArray
+from l5kit.geometry.box import compute_box_corners
+
+__all__ = ["draw_vector_sample"]
+
+_HALF_SIDE_M: Final = 40.0
+_SIDE_PX: Final = 448
+_GROUND: Final = "#ffffff"
+_BORDER: Final = "#c9ced6"
+_CROSSWALK: Final = "#f3e9b5"
+_LANE_TONES: Final = {1: "#2e9e4f", 2: "#d9a400", 3: "#d93a2b"}
+"""By traffic light state; other lanes, unknown or without a light, are gray."""
+_LANE: Final = "#7b8492"
+_AGENT: Final = "#1f77b4"
+_TARGET: Final = "#b53331"
+_PAST: Final = "#ff8c00"
+_FUTURE: Final = "#d100d1"
+
+
+def draw_vector_sample(sample: Mapping[str, Any]) -> bytes:
+    """Return a vector sample as an SVG of 80 m x 80 m around the target, which looks to the right.
+
+    Midlines of lanes have the colour of their light, boundaries are light gray, crosswalks yellow areas. Others are
+    blue boxes with the line of their past, the target is a red box; its past is orange, its future magenta.
+
+    Args:
+        sample: A sample of one of the vector datasets; only what is available is drawn.
+
+    Returns:
+        UTF-8 text of the drawing.
+    """
+    side = 2 * _HALF_SIDE_M
+    box = f"{-_HALF_SIDE_M} {-_HALF_SIDE_M} {side} {side}"
+    size = str(_SIDE_PX)
+    svg = ElementTree.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=box, width=size, height=size)
+    corner = str(-_HALF_SIDE_M)
+    ElementTree.SubElement(svg, "rect", x=corner, y=corner, width=str(side), height=str(side), fill=_GROUND)
+    _draw_map(svg, sample)
+    _draw_agents(svg, sample)
+    _draw_dots(svg, _known(sample, "history_positions", "history_availabilities"), _PAST)
+    _draw_dots(svg, _known(sample, "target_positions", "target_availabilities"), _FUTURE)
+    return ElementTree.tostring(svg, encoding="unicode").encode("utf-8")
+
+
+def _draw_map(svg: ElementTree.Element, sample: Mapping[str, Any]) -> None:
+    for crosswalk in _known_lines(sample["crosswalks"], sample["crosswalks_availabilities"]):
+        ElementTree.SubElement(svg, "polygon", {"points": _points(crosswalk), "class": "crosswalk", "fill": _CROSSWALK})
+    for boundary in _known_lines(sample["lanes"], sample["lanes_availabilities"]):
+        _draw_line(svg, boundary, "boundary", _BORDER, width_m=0.2)
+    for midline in _known_lines(sample["lanes_mid"], sample["lanes_mid_availabilities"]):
+        _draw_line(svg, midline, "lane", _LANE_TONES.get(round(float(midline[0, 2])), _LANE), width_m=0.35)
+
+
+def _draw_agents(svg: ElementTree.Element, sample: Mapping[str, Any]) -> None:
+    ways, known = sample["other_agents_polyline"], sample["other_agents_polyline_availability"]
+    extents_m = sample["all_other_agents_history_extents"]
+    for way, is_known, extent_m in zip(ways, np.asarray(known, np.bool_), extents_m, strict=True):
+        if is_known[0]:
+            _draw_line(svg, way[is_known], "past", _AGENT, width_m=0.35)
+            _draw_box(svg, way[0], extent_m[0], "agent", _AGENT)
+    _draw_box(svg, np.zeros(3), np.asarray(sample["extent"]), "target", _TARGET)
+
+
+def _draw_box(svg: ElementTree.Element, pose: NumericArray, extent_m: NumericArray, kind: str, tone: str) -> None:
+    corners = compute_box_corners(np.asarray(pose[:2], np.float64), float(pose[2]), np.asarray(extent_m, np.float64))
+    ElementTree.SubElement(
+        svg, "polygon", {"points": _points(corners), "class": kind, "fill": tone, "fill-opacity": "0.75"}
+    )
+
+
+def _draw_line(svg: ElementTree.Element, line: NumericArray, kind: str, tone: str, *, width_m: float) -> None:
+    ElementTree.SubElement(
+        svg,
+        "polyline",
+        {"points": _points(line), "class": kind, "fill": "none", "stroke": tone, "stroke-width": str(width_m)},
+    )
+
+
+def _draw_dots(svg: ElementTree.Element, positions_m: NumericArray, tone: str) -> None:
+    for x, y in _finite(positions_m).tolist():
+        ElementTree.SubElement(svg, "circle", cx=f"{x:.2f}", cy=f"{-y:.2f}", r="0.45", fill=tone)
+
+
+def _known_lines(lines: NumericArray, availabilities: NumericArray) -> Iterable[NumericArray]:
+    for line, is_known in zip(lines, np.asarray(availabilities) > 0, strict=True):
+        if is_known.any():
+            yield line[is_known]
+
+
+def _known(sample: Mapping[str, Any], positions: str, availabilities: str) -> NumericArray:
+    known: NumericArray = np.asarray(sample[positions])[np.asarray(sample[availabilities]) > 0]
+    return known
+
+
+def _points(line: NumericArray) -> str:
+    """Return points (N, 2 or more) as SVG takes them; its y points down."""
+    return " ".join(f"{x:.2f},{-y:.2f}" for x, y in _finite(line[:, :2]).tolist())
+
+
+def _finite(positions_m: NumericArray) -> NumericArray:
+    finite: NumericArray = positions_m[np.isfinite(positions_m).all(axis=1)]
+    return finite

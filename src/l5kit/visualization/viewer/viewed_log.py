@@ -1,0 +1,143 @@
+"""A dataset as the page of the viewer asks for it."""
+
+import os
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import Float64Array
+from l5kit.configs.config import load_matrix, load_metadata
+from l5kit.data.dataset_files import DatasetFiles
+from l5kit.data.map_api import MapAPI
+from l5kit.data.scene_table import read_scene_table
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import L5KitError
+from l5kit.visualization.controlled_lanes import ControlledLanes
+from l5kit.visualization.map_shapes import MapShapes, read_map_shapes
+from l5kit.visualization.sample_config import available_map_kinds
+from l5kit.visualization.scene_content import SceneContent, read_scene_content
+from l5kit.visualization.scene_pictures import num_frames_of
+from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
+from l5kit.visualization.viewer.sample_pictures import SamplePictures
+
+__all__ = ["ViewedLog"]
+
+Columns = dict[str, Any]
+"""What JSON takes, one value a scene in each list."""
+
+
+class ViewedLog:
+    """A dataset with its map; everything is read when it is asked for. May be used from several threads.
+
+    A map that cannot be read is left out, and a note says so.
+
+    Args:
+        files: Where the dataset, its map and meta.json lie.
+
+    Attributes:
+        notes: A sentence for each thing that is missing or cannot be read.
+        samples: Draws what a model would see.
+        sample_kinds: The kinds of rasters that the files allow.
+
+    Raises:
+        DatasetFormatError: The dataset cannot be opened; or another error of :meth:`ChunkedDataset.open`.
+    """
+
+    def __init__(self, files: DatasetFiles) -> None:
+        self._files = files
+        self._dataset = ChunkedDataset(files.dataset).open()
+        self.notes = list(files.notes)
+        self._map = self._read_map()
+        self.samples = SamplePictures(files, self._dataset)
+        self.sample_kinds = available_map_kinds(files)
+
+    @property
+    def num_scenes(self) -> int:
+        """Number of scenes."""
+        return len(self._dataset.scenes)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the page says of the dataset."""
+        return {
+            "name": self._files.dataset.name,
+            "path": os.fspath(self._files.dataset),
+            "num_scenes": self.num_scenes,
+            "num_frames": len(self._dataset.frames),
+            "num_agents": len(self._dataset.agents),
+            "has_map": self._map is not None,
+            "sample_kinds": list(self.sample_kinds),
+            "notes": self.notes,
+        }
+
+    @cached_property
+    def scene_columns(self) -> Columns:
+        """The table of all scenes, None where a scene cannot be read."""
+        table = read_scene_table(self._dataset)
+        return {
+            "num_frames": table.num_frames.tolist(),
+            "length_s": _rounded(table.lengths_s, 3),
+            "agents_per_frame": _rounded(table.agents_per_frame, 2),
+            "distance_m": _rounded(table.distances_m, 2),
+            "turn_deg": _rounded(table.turns_deg, 2),
+            "turn": table.turns,
+            "speed_mps": _rounded(table.speeds_mps, 3),
+            "host": list(table.hosts),
+            "error": {str(index): text for index, text in table.errors.items()},
+        }
+
+    def require_scene(self, scene_index: int) -> None:
+        """Refuse a scene that the dataset does not have; negative numbers as well.
+
+        Raises:
+            IndexOutOfRangeError: There is no such scene.
+        """
+        num_frames_of(self._dataset, scene_index)
+
+    def scene(self, scene_index: int) -> SceneContent:
+        """Return one scene.
+
+        Raises:
+            IndexOutOfRangeError: There is no such scene.
+            CorruptedDataError: The scene cannot be read.
+        """
+        self.require_scene(scene_index)
+        return read_scene_content(
+            self._dataset, scene_index, map_api=self._map, controlled=self._controlled if self._map else None
+        )
+
+    def scene_bytes(self, scene_index: int) -> bytes:
+        """Return one scene for the page; see :meth:`scene`."""
+        return scene_bytes(self.scene(scene_index))
+
+    @cached_property
+    def map_shapes(self) -> MapShapes | None:
+        """The outlines of the map; None without one."""
+        return None if self._map is None else read_map_shapes(self._map)
+
+    @cached_property
+    def map_bytes(self) -> bytes | None:
+        """The map for the page; None without one."""
+        return None if self.map_shapes is None else map_bytes(self.map_shapes)
+
+    @cached_property
+    def _controlled(self) -> ControlledLanes | None:
+        return None if self._map is None else ControlledLanes(self._map)
+
+    def _read_map(self) -> MapAPI | None:
+        if self._files.semantic_map is None or self._files.meta is None:
+            return None
+        meta = os.fspath(self._files.meta)
+        try:
+            world_to_ecef = load_matrix(load_metadata(meta), "world_to_ecef", path=meta)
+            map_api = MapAPI(os.fspath(self._files.semantic_map), world_to_ecef)
+            map_api.bounds_info  # noqa: B018 - reads the map
+        except (L5KitError, OSError) as error:
+            self.notes.append(f"the map is left out: {error}")
+            return None
+        return map_api
+
+
+def _rounded(values: Float64Array, digits: int) -> list[float | None]:
+    finite: list[bool] = np.isfinite(values).tolist()
+    return [value if known else None for value, known in zip(np.round(values, digits).tolist(), finite, strict=True)]
