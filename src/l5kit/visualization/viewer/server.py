@@ -57,6 +57,7 @@ class ViewerServer:
         self._sockets = bind_sockets(port, address, family=socket.AF_UNSPEC if ":" in address else socket.AF_INET)
         self.port: int = self._sockets[0].getsockname()[1]
         self._pool = ThreadPoolExecutor(_NUM_THREADS)
+        self._pool.submit(log.read_ahead)
         self._loop = asyncio.new_event_loop()
         self._application = _make_application(log, self._pool, _allowed_names(address))
         self._thread = threading.Thread(target=self._run, name="l5kit view", daemon=True)

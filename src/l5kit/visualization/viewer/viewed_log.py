@@ -1,6 +1,8 @@
 """A dataset as the page of the viewer asks for it."""
 
+import contextlib
 import os
+import threading
 from functools import cached_property
 from typing import Any
 
@@ -48,6 +50,7 @@ class ViewedLog:
         self._files = files
         self._dataset = ChunkedDataset(files.dataset).open()
         self.notes = list(files.notes)
+        self._table_lock, self._map_lock = threading.Lock(), threading.Lock()
         self._map = self._read_map()
         self.samples = SamplePictures(files, self._dataset)
         self.sample_kinds = available_map_kinds(files)
@@ -70,9 +73,23 @@ class ViewedLog:
             "notes": self.notes,
         }
 
-    @cached_property
+    def read_ahead(self) -> None:
+        """Read what the page asks for first, so that it is there by then; errors are left to whoever asks."""
+        with contextlib.suppress(L5KitError, OSError):
+            if self.num_scenes:
+                self.scene_bytes(0)  # compiles what reads scenes as well
+        with contextlib.suppress(L5KitError, OSError):
+            self.map_bytes  # noqa: B018
+            self.scene_columns  # noqa: B018
+
+    @property
     def scene_columns(self) -> Columns:
         """The table of all scenes, None where a scene cannot be read."""
+        with self._table_lock:
+            return self._scene_columns
+
+    @cached_property
+    def _scene_columns(self) -> Columns:
         table = read_scene_table(self._dataset)
         return {
             "num_frames": table.num_frames.tolist(),
@@ -110,15 +127,25 @@ class ViewedLog:
         """Return one scene for the page; see :meth:`scene`."""
         return scene_bytes(self.scene(scene_index))
 
-    @cached_property
+    @property
     def map_shapes(self) -> MapShapes | None:
         """The outlines of the map; None without one."""
+        with self._map_lock:
+            return self._map_shapes
+
+    @property
+    def map_bytes(self) -> bytes | None:
+        """The map for the page; None without one."""
+        with self._map_lock:
+            return self._map_bytes
+
+    @cached_property
+    def _map_shapes(self) -> MapShapes | None:
         return None if self._map is None else read_map_shapes(self._map)
 
     @cached_property
-    def map_bytes(self) -> bytes | None:
-        """The map for the page; None without one."""
-        return None if self.map_shapes is None else map_bytes(self.map_shapes)
+    def _map_bytes(self) -> bytes | None:
+        return None if self._map_shapes is None else map_bytes(self._map_shapes)
 
     @cached_property
     def _controlled(self) -> ControlledLanes | None:
