@@ -10,11 +10,10 @@ from l5kit.cli.options import AerialOption, DatasetArgument, MapOption, MetaOpti
 from l5kit.cli.output import print_line, remark
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.errors import MissingDependencyError
-from l5kit.visualization.viewer.exported_page import write_exported_page
-from l5kit.visualization.viewer.viewed_log import ViewedLog
 
 if TYPE_CHECKING:
     from l5kit.visualization.viewer.server import ViewerServer
+    from l5kit.visualization.viewer.viewed_log import ViewedLog
 
 _LOOPBACK = "127.0.0.1"
 _PORT = 8787
@@ -38,8 +37,10 @@ def view(
     aerial: AerialOption = None,
 ) -> None:
     """Look at the scenes of a dataset in the browser, or write one of them as a file to pass on."""
-    files = find_dataset_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
-    log = ViewedLog(files)
+    from l5kit.visualization.viewer.exported_page import write_exported_page
+    from l5kit.visualization.viewer.viewed_log import ViewedLog
+
+    log = ViewedLog(find_dataset_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial))
     if export is not None:
         write_exported_page(export, log, scene or 0)
         print_line(str(export))
@@ -47,7 +48,7 @@ def view(
     _serve(log, scene=scene, port=port, address=address, browser=browser)
 
 
-def _serve(log: ViewedLog, *, scene: int | None, port: int | None, address: str, browser: bool) -> None:
+def _serve(log: "ViewedLog", *, scene: int | None, port: int | None, address: str, browser: bool) -> None:
     if scene is not None:
         log.require_scene(scene)
     with _start(log, address=address, port=port) as server:
@@ -66,7 +67,7 @@ def _serve(log: ViewedLog, *, scene: int | None, port: int | None, address: str,
             remark("ended")
 
 
-def _start(log: ViewedLog, *, address: str, port: int | None) -> "ViewerServer":
+def _start(log: "ViewedLog", *, address: str, port: int | None) -> "ViewerServer":
     """Return a server on the given port, or else on the usual one or a free one."""
     server_class = _server_class()
     if port is not None:
@@ -77,7 +78,7 @@ def _start(log: ViewedLog, *, address: str, port: int | None) -> "ViewerServer":
         return _listening(server_class, log, address, 0)
 
 
-def _listening(server_class: Any, log: ViewedLog, address: str, port: int) -> "ViewerServer":
+def _listening(server_class: Any, log: "ViewedLog", address: str, port: int) -> "ViewerServer":
     try:
         server: ViewerServer = server_class(log, address=address, port=port)
     except OSError as error:
