@@ -1,6 +1,12 @@
 """``l5kit render``: sizes, times, and colours where they belong."""
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -8,6 +14,7 @@ from PIL import Image
 
 from l5kit.rasterization.semantic_rasterizer import COLORS
 from l5kit.visualization import TARGET_POINTS_COLOR
+from l5kit.visualization.sample_pictures import HISTORY_POINTS_COLOR
 
 EGO_PX = (224, 240)
 """Column and row of the AV in a picture of 640 x 480 pixels."""
@@ -91,7 +98,7 @@ def test_a_film_of_an_agent_has_the_frames_in_which_it_is_seen(l5kit, city, tmp_
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param(["--scene", 3], "scene 3 is out of range; the dataset has 3 scenes", id="scene"),
+        pytest.param(["--scene", 3], "scene 3 is out of range; the dataset has the scenes 0 to 2", id="scene"),
         pytest.param(["--frame", 100], "frame 100 is out of range; scene 0 has the frames 0 to 99", id="frame"),
         pytest.param(["--agent", 99999], "track 99999", id="track"),
         pytest.param(["--pixel-size", -1], "pixel_size", id="pixel size"),
@@ -119,11 +126,194 @@ def test_what_is_not_there_is_an_error_in_films_too(l5kit, city, tmp_path, argum
     assert not (tmp_path / "a.gif").exists()
 
 
-def test_a_dataset_without_a_map_asks_for_one_and_can_be_drawn_without(l5kit, city, tmp_path):
-    path = shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / "far" / "away" / "alone.zarr")
-    refused = l5kit("render", path, "--out", tmp_path / "a.png")
-    assert refused.exit_code == 1
-    assert "a semantic map and a meta.json" in refused.stderr
-    done = l5kit("render", path, "--out", tmp_path / "a.png", "--map-type", "box", *PLAIN)
+@pytest.fixture
+def lonely_log(city, tmp_path):
+    """A dataset without map, aerial picture and meta.json."""
+    return shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / "far" / "away" / "alone.zarr")
+
+
+def test_a_dataset_without_a_map_is_drawn_without_and_says_so(l5kit, lonely_log, tmp_path):
+    done = l5kit("render", lonely_log, "--out", tmp_path / "a.png", *PLAIN)
     assert done.exit_code == 0
+    assert "no semantic map and no meta.json in or near" in done.stderr
+    assert "--map-type box" in done.stderr
+    assert done.stderr.count("\n") == 1
+    asked = l5kit("render", lonely_log, "--out", tmp_path / "b.png", "--map-type", "box", *PLAIN)
+    assert (asked.exit_code, asked.stderr) == (0, "")
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
     assert tuple(pixels_of(tmp_path / "a.png")[EGO_PX[1], EGO_PX[0]]) == (0, 255, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(["--map-type", "semantic"], "need a semantic map and a meta.json", id="semantic"),
+        pytest.param(["--map-type", "satellite"], "need an aerial picture and a meta.json", id="satellite"),
+        pytest.param(
+            ["--map", "{city}/semantic_map/semantic_map.pb"], "need a meta.json", id="a map without meta.json"
+        ),
+    ],
+)
+def test_a_map_that_was_asked_for_and_is_not_there_is_an_error(l5kit, city, lonely_log, tmp_path, arguments, said):
+    arguments = [argument.format(city=city) for argument in arguments]
+    done = l5kit("render", lonely_log, "--out", tmp_path / "a.png", *arguments)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "a.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fps"),
+    [
+        pytest.param(["--frames", "10:30"], 10, id="real time"),
+        pytest.param(["--frames", "10:30:4"], 2.5, id="real time with a step"),
+        pytest.param(["--frames", "10:30:4", "--fps", 20], 20, id="a rate of its own"),
+    ],
+)
+def test_a_video_has_its_size_its_frames_and_its_rate(l5kit, city, tmp_path, arguments, fps):
+    av = pytest.importorskip("av")
+    out = tmp_path / "a.mp4"
+    done = l5kit("render", city, "--size", "101x75", "--out", out, *arguments)
+    assert (done.exit_code, done.stdout, done.stderr) == (0, f"{out}\n", "")
+    with av.open(str(out)) as container:
+        (stream,) = container.streams.video
+        assert stream.codec_context.name == "h264"
+        assert (stream.codec_context.width, stream.codec_context.height) == (102, 76)
+        assert float(stream.average_rate) == fps
+        assert stream.frames == (20 if ":4" not in arguments[1] else 5)
+
+
+def test_a_rate_holds_for_a_gif_too(l5kit, city, tmp_path):
+    out = tmp_path / "a.gif"
+    assert l5kit("render", city, "--frames", "0:2", "--size", "64x48", "--fps", 4, "--out", out).exit_code == 0
+    assert Image.open(out).info["duration"] == 250
+
+
+def test_a_video_shows_the_pictures_of_its_frames(l5kit, city, tmp_path):
+    av = pytest.importorskip("av")
+    arguments = ("render", city, "--scene", 1, "--map-type", "satellite")
+    assert l5kit(*arguments, "--frames", "30:50:10", "--out", tmp_path / "a.mp4").exit_code == 0
+    with av.open(str(tmp_path / "a.mp4")) as container:
+        frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    for frame_index, frame in zip((30, 40), frames, strict=True):
+        assert l5kit(*arguments, "--frame", frame_index, "--out", tmp_path / "a.png").exit_code == 0
+        assert np.abs(frame.astype(int) - pixels_of(tmp_path / "a.png")).mean() < 4
+
+
+def test_a_video_without_the_extra_says_what_to_install(l5kit, city, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "av", None)
+    done = l5kit("render", city, "--frames", "0:2", "--out", tmp_path / "a.mp4")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "pip install 'l5kit2[viz]'" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_past_positions_are_orange_and_future_ones_magenta(l5kit, city, tmp_path):
+    """The AV of this scene moves: the past lies behind its middle, the future before it."""
+    arguments = ("render", city, "--scene", 1, "--frame", 60, "--no-caption", "--map-type", "box")
+    assert l5kit(*arguments, "--out", tmp_path / "a.png").exit_code == 0
+    pixels = pixels_of(tmp_path / "a.png")
+    past_px = np.argwhere((pixels == HISTORY_POINTS_COLOR).all(axis=-1))
+    future_px = np.argwhere((pixels == TARGET_POINTS_COLOR).all(axis=-1))
+    assert len(past_px) > 100
+    assert len(future_px) > 200
+    assert past_px[:, 1].mean() < EGO_PX[0] < future_px[:, 1].mean()
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.gif", "a.mp4"])
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        pytest.param("nowhere/{}", "the folder '{tmp_path}/nowhere' does not exist; make it first", id="no folder"),
+        pytest.param("closed/{}", "the folder '{tmp_path}/closed' may not be written to", id="closed folder"),
+        pytest.param("folder-{}", "is a folder; give the name of a file in it", id="a folder"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_named_before_anything_is_read(
+    l5kit, tmp_path, monkeypatch, name, place, said
+):
+    (tmp_path / "closed").mkdir()
+    (tmp_path / f"folder-{name}").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path / "closed")  # root may write anywhere
+    out = tmp_path / place.format(name)
+    done = l5kit("render", tmp_path / "no dataset", "--out", out)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: --out {str(out)!r}")
+    assert said.format(tmp_path=tmp_path) in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(["--out", "a.webm"], "'a.webm' must end in .png (one frame), .gif or .mp4", id="ending"),
+        pytest.param(["--out", "a"], "'a' must end in .png (one frame), .gif or .mp4", id="no ending"),
+        pytest.param(["--out", "a.png", "--fps", 5], "a .png shows one --frame", id="rate of a picture"),
+        pytest.param(["--out", "a.mp4", "--frame", 5], "a .gif or .mp4 several --frames", id="one frame of a film"),
+        pytest.param(["--out", "a.mp4", "--fps", 101], "'--fps'", id="too fast"),
+        pytest.param(["--out", "a.mp4", "--fps", 0], "'--fps'", id="too slow"),
+        pytest.param(["--out", "a.mp4", "--map-type", "x"], "'x' is none of semantic, satellite, box", id="map kind"),
+    ],
+)
+def test_a_wrong_call_says_what_is_allowed(l5kit, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    done = l5kit("render", ".", *arguments)
+    assert done.exit_code == 2
+    assert said in " ".join(done.stderr.replace("│", " ").split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def run_apart(*arguments, **options):
+    """Start the command in a process of its own."""
+    words = [sys.executable, "-m", "l5kit.cli", *map(str, arguments)]
+    return subprocess.Popen(words, stdin=subprocess.DEVNULL, **options)
+
+
+@pytest.mark.slow
+def test_the_same_call_in_two_processes_gives_the_same_bytes(l5kit, city, tmp_path):
+    """The second process has another seed of hashes and other values in fresh memory."""
+    names = ["a.png", "a.gif", *(["a.mp4"] if find_spec("av") else [])]
+    for name in names:
+        arguments = ["render", city, "--scene", 1, "--size", "201x151", "--map-type", "semantic"]
+        arguments += ["--frame", 40] if name == "a.png" else ["--frames", "40:46"]
+        assert l5kit(*arguments, "--out", tmp_path / name).exit_code == 0
+        environment = os.environ | {"PYTHONHASHSEED": "7", "MALLOC_PERTURB_": "85"}
+        with run_apart(
+            *arguments, "--out", tmp_path / f"apart-{name}", env=environment, stderr=subprocess.PIPE
+        ) as apart:
+            assert apart.communicate(timeout=120)[1] == b""
+        assert apart.returncode == 0
+        assert (tmp_path / name).read_bytes() == (tmp_path / f"apart-{name}").read_bytes(), name
+
+
+def wait_until(holds, *, seconds=120):
+    """Return whether something holds within a time."""
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.02)
+    return holds()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="needs terminals and signals of POSIX")
+@pytest.mark.parametrize("name", ["a.gif", "a.mp4"])
+def test_on_a_terminal_there_is_a_bar_and_an_interruption_leaves_nothing(city, tmp_path, name):
+    if name == "a.mp4":
+        pytest.importorskip("av")
+    terminal, end_of_command = os.openpty()
+    out = tmp_path / name
+    command = run_apart("render", city, "--out", out, stdout=subprocess.PIPE, stderr=end_of_command)
+    with command:
+        try:
+            assert wait_until(lambda: [path.name.endswith(f"-{name}") for path in tmp_path.iterdir()] == [True])
+            assert b"Drawing" in os.read(terminal, 1_000_000)
+            command.send_signal(signal.SIGINT)
+            stdout, _ = command.communicate(timeout=60)
+        finally:
+            command.kill()
+            os.close(terminal)
+            os.close(end_of_command)
+    assert (command.returncode, stdout) == (130, b"")
+    assert list(tmp_path.iterdir()) == []

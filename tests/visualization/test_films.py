@@ -1,6 +1,10 @@
 """GIF, video and PNG files: sizes, frames, times, and that a failure leaves nothing behind."""
 
+import os
+import pathlib
+import subprocess
 import sys
+from importlib.util import find_spec
 
 import cv2
 import numpy as np
@@ -11,7 +15,7 @@ from PIL import Image, ImageSequence
 
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, UnsupportedValueError
 from l5kit.visualization import write_gif, write_png, write_video
-from l5kit.visualization.gif import frame_durations_ms
+from l5kit.visualization.gif import frame_duration_ms
 from l5kit.visualization.images import as_rgb, resized
 
 
@@ -53,7 +57,16 @@ def write_mp4_of(path, images, resolution):
     write_video(path, images, resolution, fps=10)
 
 
-FILM_WRITERS = [pytest.param(write_gif_of, "film.gif", id="gif"), pytest.param(write_mp4_of, "film.mp4", id="video")]
+def write_h264_of(path, images, resolution):
+    pytest.importorskip("av")
+    write_video(path, images, resolution, fps=10, codec="h264")
+
+
+FILM_WRITERS = [
+    pytest.param(write_gif_of, "film.gif", id="gif"),
+    pytest.param(write_mp4_of, "film.mp4", id="video"),
+    pytest.param(write_h264_of, "film.mp4", id="h264"),
+]
 
 
 # --- one form for all pictures
@@ -154,8 +167,7 @@ def test_v3_equal_gif_frames_keep_the_playing_time(tmp_path):
 
 @given(num_frames=st.integers(1, 300), fps=st.floats(0.1, 100))
 def test_gif_times_do_not_drift(num_frames, fps):
-    durations_ms = frame_durations_ms(num_frames, fps)
-    assert len(durations_ms) == num_frames
+    durations_ms = [frame_duration_ms(index, fps) for index in range(num_frames)]
     assert all(duration >= 10 and duration % 10 == 0 for duration in durations_ms)
     assert abs(sum(durations_ms) - 1000 * num_frames / fps) <= 5 + 1e-6
 
@@ -211,6 +223,32 @@ def test_v15_h264_is_the_codec_that_browsers_play(tmp_path):
         assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
 
 
+def test_h264_names_its_colours_so_that_no_player_guesses(tmp_path):
+    """BT.709 and its limited range, all by the numbers of ITU-T H.273; FFmpeg's number of the range is 1 too."""
+    av = pytest.importorskip("av")
+    write_video(tmp_path / "film.mp4", shifting(1), (64, 48), codec="h264")
+    with av.open(str(tmp_path / "film.mp4")) as container:
+        context = container.streams.video[0].codec_context
+        named = (context.colorspace, context.color_primaries, context.color_trc, context.color_range)
+    assert [int(value) for value in named] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("num_frames", [1, 6])
+def test_h264_lasts_as_long_as_its_frames(num_frames, tmp_path):
+    av = pytest.importorskip("av")
+    write_video(tmp_path / "film.mp4", shifting(num_frames), (64, 48), fps=10, codec="h264")
+    with av.open(str(tmp_path / "film.mp4")) as container:
+        (stream,) = container.streams.video
+        assert float(stream.duration * stream.time_base) == pytest.approx(num_frames / 10)
+
+
+def test_h264_refuses_a_size_that_it_cannot_hold(tmp_path):
+    pytest.importorskip("av")
+    with pytest.raises(UnsupportedValueError, match=r"resolution \(16386, 2\).* 16384"):
+        write_video(tmp_path / "film.mp4", [np.zeros((2, 16386, 3), np.uint8)], (16386, 2), codec="h264")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_h264_without_pyav_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "av", None)
     with pytest.raises(MissingDependencyError, match=r"l5kit2\[viz\]"):
@@ -237,13 +275,13 @@ def test_a_wrong_resolution_is_refused(write, name, resolution, tmp_path):
         write(tmp_path / name, shifting(1), resolution)
 
 
-@pytest.mark.parametrize("fps", [0, -1, float("nan"), 101])
+@pytest.mark.parametrize("fps", [0, -1, float("nan"), 0.001, 101])
 def test_a_wrong_gif_rate_is_refused(fps, tmp_path):
     with pytest.raises(InvalidArgumentError, match="fps"):
         write_gif(tmp_path / "film.gif", shifting(1), (64, 48), fps=fps)
 
 
-@pytest.mark.parametrize("fps", [0, -1, float("nan"), float("inf")])
+@pytest.mark.parametrize("fps", [0, -1, float("nan"), 1e-6, 1e9, float("inf")])
 def test_a_wrong_video_rate_is_refused(fps, tmp_path):
     with pytest.raises(InvalidArgumentError, match="fps"):
         write_video(tmp_path / "film.mp4", shifting(1), (64, 48), fps=fps)
@@ -278,7 +316,71 @@ def test_png_is_lossless_and_the_same_each_time(tmp_path):
         np.testing.assert_array_equal(np.asarray(read), image)
 
 
+# --- the same each time
+
+
+WRITE_ALL = """
+import importlib.util, sys
+import numpy as np
+from l5kit.visualization import write_gif, write_png, write_video
+
+folder = sys.argv[1]
+rows, columns = np.mgrid[:240, :320]
+channels = [(columns - 3 * k, rows + columns, (rows - 5 * k) ** 2 // 99) for k in range(8)]
+pictures = [np.stack(three, axis=-1).astype(np.uint8) for three in channels]
+write_png(folder + "/film.png", pictures[0])
+write_gif(folder + "/film.gif", pictures, (320, 240), fps=10)
+if importlib.util.find_spec("av"):
+    write_video(folder + "/film.mp4", pictures, (320, 240), fps=10, codec="h264")
+"""
+
+
+def test_equal_pictures_give_equal_files_in_two_processes(tmp_path):
+    """The C library fills fresh memory with another value in each, so that what reads such memory differs."""
+    for name, perturbation in (("a", "85"), ("b", "170")):
+        (tmp_path / name).mkdir()
+        environment = os.environ | {"MALLOC_PERTURB_": perturbation, "PYTHONHASHSEED": perturbation}
+        subprocess.run([sys.executable, "-c", WRITE_ALL, tmp_path / name], check=True, env=environment)
+    names = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert names == (["film.gif", "film.mp4", "film.png"] if find_spec("av") else ["film.gif", "film.png"])
+    for name in names:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+
+
+def test_h264_does_not_depend_on_the_number_of_cores(tmp_path):
+    """Encoders of several threads divide the frames among them, which changes the file from machine to machine."""
+    pytest.importorskip("av")
+    write_video(tmp_path / "film.mp4", shifting(3), (64, 48), codec="h264")
+    assert b" threads=1 " in (tmp_path / "film.mp4").read_bytes()  # x264 writes its options into the film
+
+
 # --- complete or not at all
+
+
+def broken_off(images, error):
+    """A film in which something happens after some pictures."""
+    yield from images
+    raise error
+
+
+@pytest.mark.parametrize(("write", "name"), FILM_WRITERS)
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("the disk is gone")], ids=["interrupted", "error"])
+@pytest.mark.parametrize("num_done", [0, 1, 60])
+def test_what_happens_midway_leaves_the_older_file_and_nothing_else(write, name, error, num_done, tmp_path):
+    (tmp_path / name).write_bytes(b"older")
+    with pytest.raises(type(error)):
+        write(tmp_path / name, broken_off(shifting(num_done), error), (64, 48))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {name: b"older"}
+
+
+@pytest.mark.parametrize(("write", "name"), FILM_WRITERS)
+def test_a_folder_that_may_not_be_written_to_is_found_before_anything_is_drawn(write, name, tmp_path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(f"Permission denied: {path}")
+
+    monkeypatch.setattr(pathlib.Path, "touch", refuse)
+    with pytest.raises(PermissionError, match="Permission denied"):
+        write(tmp_path / name, broken_off([], AssertionError("a picture was drawn")), (64, 48))
 
 
 @pytest.mark.parametrize(("write", "name"), FILM_WRITERS)

@@ -1,22 +1,27 @@
 """``l5kit render``: pictures and films of a scene."""
 
+import os
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
+from l5kit._types import UInt8Array
 from l5kit.cli.options import AerialOption, DatasetArgument, MapOption, MetaOption
-from l5kit.cli.output import print_line
-from l5kit.data.dataset_files import find_dataset_files
+from l5kit.cli.output import print_line, remark
+from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.visualization.gif import write_gif
 from l5kit.visualization.png import write_png
-from l5kit.visualization.sample_config import MAP_KINDS
+from l5kit.visualization.sample_config import MAP_KINDS, available_map_kinds
+from l5kit.visualization.video import BROWSER_CODEC, write_video
 
 _FRAMES_PER_SECOND = 10
+_STILL, _GIF, _MP4 = ".png", ".gif", ".mp4"
 
 
 class _Size(NamedTuple):
@@ -40,34 +45,81 @@ def _parse_frames(text: str) -> slice:
     return slice(*(int(part) if part else None for part in found.groups()))
 
 
-def _check_map_kind(kind: str) -> str:
-    if kind not in MAP_KINDS:
+def _check_map_kind(kind: str | None) -> str | None:
+    if kind is not None and kind not in MAP_KINDS:
         raise typer.BadParameter(f"{kind!r} is none of {', '.join(MAP_KINDS)}")
     return kind
 
 
 def _check_out(out: Path) -> Path:
-    if out.suffix.lower() not in (".png", ".gif"):
-        raise typer.BadParameter(f"{str(out)!r} must end in .png (one frame) or .gif (several)")
+    if out.suffix.lower() not in (_STILL, _GIF, _MP4):
+        raise typer.BadParameter(f"{str(out)!r} must end in {_STILL} (one frame), {_GIF} or {_MP4} (several)")
     return out
+
+
+def _check_only_for_films(out: Path, *, frame: int | None, frames: slice | None, fps: float | None) -> None:
+    is_still = out.suffix.lower() == _STILL
+    given = {"--frames": frames, "--fps": fps} if is_still else {"--frame": frame}
+    wrong = next((option for option, value in given.items() if value is not None), None)
+    if wrong is not None:
+        raise typer.BadParameter(
+            f"not for a {out.suffix}: a {_STILL} shows one --frame, a {_GIF} or {_MP4} several --frames at --fps",
+            param_hint=wrong,
+        )
+
+
+def _require_writable(out: Path) -> None:
+    """Find out before anything is drawn that it could not be written."""
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"--out {str(out)!r}: the folder {str(out.parent)!r} does not exist; make it first")
+    if out.is_dir():
+        raise IsADirectoryError(f"--out {str(out)!r} is a folder; give the name of a file in it")
+    if not os.access(out.parent, os.W_OK | os.X_OK):
+        raise PermissionError(
+            f"--out {str(out)!r}: the folder {str(out.parent)!r} may not be written to; name one that may"
+        )
+
+
+def _default_map_kind(files: DatasetFiles, *, path: Path, map_path: Path | None) -> str:
+    """Return ``semantic``, or ``box`` with a remark where there is no map and none was asked for."""
+    if map_path is not None or "semantic" in available_map_kinds(files):
+        return "semantic"
+    missing = [name for name, place in (("semantic map", files.semantic_map), ("meta.json", files.meta)) if not place]
+    remark(f"note: no {' and no '.join(missing)} in or near {path}; drawn without a map, as with --map-type box")
+    return "box"
+
+
+def _write_film(out: Path, pictures: Iterable[UInt8Array], size_px: tuple[int, int], *, fps: float) -> None:
+    if out.suffix.lower() == _GIF:
+        write_gif(out, pictures, size_px, fps=fps)
+    else:
+        write_video(out, pictures, size_px, fps=fps, codec=BROWSER_CODEC)
 
 
 def render(
     path: DatasetArgument,
     out: Annotated[
-        Path, typer.Option(metavar="FILE", callback=_check_out, help="Picture (.png) or animation (.gif) to write.")
+        Path, typer.Option(metavar="FILE", callback=_check_out, help="Picture (.png) or film (.gif, .mp4) to write.")
     ],
     scene: Annotated[int, typer.Option(help="The scene.")] = 0,
     frame: Annotated[int | None, typer.Option(help="Frame of a .png, counted in the scene; else 0.")] = None,
     frames: Annotated[
         slice | None,
-        typer.Option(metavar="A:B[:STEP]", parser=_parse_frames, help="Frames of a .gif, B left out; by default all."),
+        typer.Option(metavar="A:B[:STEP]", parser=_parse_frames, help="Frames of a film, B left out; by default all."),
+    ] = None,
+    fps: Annotated[
+        float | None,
+        typer.Option(min=0.1, max=100, help="Frames of a film shown in a second; by default real time: 10 / STEP."),
     ] = None,
     map_type: Annotated[
-        str, typer.Option(callback=_check_map_kind, help=f"What boxes are drawn over: {', '.join(MAP_KINDS)}.")
-    ] = "semantic",
+        str | None,
+        typer.Option(
+            callback=_check_map_kind,
+            help=f"What boxes are drawn over: {', '.join(MAP_KINDS)}; by default the first, or box without a map.",
+        ),
+    ] = None,
     agent: Annotated[
-        int | None, typer.Option(metavar="TRACK", help="Agent to follow in place of the AV; a .gif shows its frames.")
+        int | None, typer.Option(metavar="TRACK", help="Agent to follow in place of the AV; a film shows its frames.")
     ] = None,
     size: Annotated[
         _Size | None, typer.Option(metavar="WxH", parser=_parse_size, help="Pixels; by default 640x480.")
@@ -79,25 +131,23 @@ def render(
     meta: MetaOption = None,
     aerial: AerialOption = None,
 ) -> None:
-    """Draw a frame of a scene as a picture, or several as an animation, seen from the AV or from an agent."""
+    """Draw a frame of a scene as a picture, or several as a film, seen from the AV or from an agent."""
     from l5kit.visualization.scene_pictures import PICTURE_FORM, ScenePainter, frames_to_draw
 
-    is_still = out.suffix.lower() == ".png"
-    if (frames if is_still else frame) is not None:
-        raise typer.BadParameter(
-            "a .png shows one --frame, a .gif several --frames", param_hint="--frames" if is_still else "--frame"
-        )
+    _check_only_for_films(out, frame=frame, frames=frames, fps=fps)
+    _require_writable(out)
     files = find_dataset_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
+    kind = map_type or _default_map_kind(files, path=path, map_path=map_path)
     dataset = ChunkedDataset(files.dataset).open()
     form = replace(PICTURE_FORM, pixel_size_m=pixel_size, raster_size_px=size or PICTURE_FORM.raster_size_px)
-    painter = ScenePainter(files, dataset, map_kind=map_type, form=form)
+    painter = ScenePainter(files, dataset, map_kind=kind, form=form)
     style = {"with_trajectories": trajectories, "with_caption": caption}
-    if is_still:
+    if out.suffix.lower() == _STILL:
         write_png(out, painter.picture(scene, frame or 0, agent, **style))
     else:
         chosen = frames_to_draw(dataset, scene, frames or slice(None), track_id=agent, form=form)
-        rate = _FRAMES_PER_SECOND / ((frames.step if frames else None) or 1)
+        real_time_fps = _FRAMES_PER_SECOND / ((frames.step if frames else None) or 1)
         with show_progress("Drawing", visible=True) as progress:
             pictures = painter.film(scene, chosen, agent, progress=progress, **style)
-            write_gif(out, pictures, form.raster_size_px, fps=rate)
+            _write_film(out, pictures, form.raster_size_px, fps=fps or real_time_fps)
     print_line(str(out))

@@ -1,14 +1,14 @@
 """Animated GIF files."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import cv2
 import numpy as np
 from PIL import Image
 
 from l5kit._files import replaced_when_complete
-from l5kit._types import NumericArray
+from l5kit._types import NumericArray, UInt8Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.visualization.images import checked_resolution, rgb_frames
 
@@ -16,20 +16,14 @@ __all__ = ["write_gif"]
 
 _TICKS_PER_SECOND = 100
 """The format counts time in hundredths of a second."""
+_SLOWEST_FPS = 0.01
+"""The format holds at most 655 seconds a frame."""
 
 
-def frame_durations_ms(num_frames: int, fps: float) -> list[int]:
-    """Return how long each frame stays, in whole hundredths of a second whose sum does not drift from the frame rate.
-
-    Raises:
-        InvalidArgumentError: ``fps`` is not in (0, 100].
-    """
-    if not 0 < fps <= _TICKS_PER_SECOND:
-        raise InvalidArgumentError(
-            f"fps is {fps}; a GIF shows more than 0 and at most {_TICKS_PER_SECOND} frames a second"
-        )
-    ends = np.rint(np.arange(num_frames + 1) * (_TICKS_PER_SECOND / fps)).astype(np.int64)
-    return [int(ticks) * (1000 // _TICKS_PER_SECOND) for ticks in np.diff(ends)]
+def frame_duration_ms(index: int, fps: float) -> int:
+    """Return how long a frame stays, in whole hundredths of a second; their sum does not drift from the frame rate."""
+    start, end = np.rint(np.array([index, index + 1]) * (_TICKS_PER_SECOND / fps)).astype(np.int64).tolist()
+    return int(end - start) * (1000 // _TICKS_PER_SECOND)
 
 
 def write_gif(
@@ -42,13 +36,14 @@ def write_gif(
 ) -> None:
     """Write pictures as an animated GIF whose playing time is the number of pictures divided by ``fps``.
 
-    Equal neighbours are stored once and stay longer. The file appears complete or not at all.
+    Equal neighbours are stored once and stay longer. Pictures are taken one at a time. The file appears complete or not
+    at all, and equal pictures give equal files as long as Pillow is of one version.
 
     Args:
         output_filepath: The file to write; an older one is replaced.
         images: uint8 pictures, RGB ``[H, W, 3]``, channel-first ``[3, H, W]`` or grayscale ``[H, W]``, of any sizes.
         resolution: ``(width, height)`` in pixels; pictures of another size are resized.
-        fps: Frames per second, at most 100. Browsers slow down above 50.
+        fps: Frames per second, 0.01 to 100. Browsers slow down above 50.
         loop: How often it is repeated; 0 is without end.
         interpolation: OpenCV's interpolation flag for resizing.
 
@@ -56,8 +51,20 @@ def write_gif(
         InvalidArgumentError: No picture, a picture that is not uint8 or of another shape, or a wrong resolution or
             rate.
         FileNotFoundError: The folder of ``output_filepath`` does not exist.
+        PermissionError: That folder may not be written to.
     """
-    frames = [Image.fromarray(frame) for frame in rgb_frames(images, checked_resolution(resolution), interpolation)]
-    durations_ms = frame_durations_ms(len(frames), fps)
+    if not _SLOWEST_FPS <= fps <= _TICKS_PER_SECOND:
+        raise InvalidArgumentError(
+            f"fps is {fps}; allowed in a GIF are {_SLOWEST_FPS} to {_TICKS_PER_SECOND} frames a second"
+        )
+    frames = _timed(rgb_frames(images, checked_resolution(resolution), interpolation), fps)
     with replaced_when_complete(output_filepath) as path:
-        frames[0].save(path, format="GIF", save_all=True, append_images=frames[1:], duration=durations_ms, loop=loop)
+        path.touch()  # a folder that may not be written to is found before pictures are drawn for nothing
+        next(frames).save(path, format="GIF", save_all=True, append_images=frames, loop=loop)
+
+
+def _timed(frames: Iterable[UInt8Array], fps: float) -> Iterator[Image.Image]:
+    for index, frame in enumerate(frames):
+        image = Image.fromarray(frame)
+        image.info["duration"] = frame_duration_ms(index, fps)
+        yield image

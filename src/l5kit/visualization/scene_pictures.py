@@ -22,6 +22,9 @@ PICTURE_FORM = SampleForm(
 )
 """Rasters that are larger and finer than those models are trained on."""
 
+_DOT_RADIUS_M = 0.45
+_SMALLEST_DOT_RADIUS_PX = 2
+
 
 class ScenePainter:
     """Draws frames of a dataset, seen from the AV or from an agent, with past and future trajectory.
@@ -44,6 +47,7 @@ class ScenePainter:
         self.rasterizer = build_rasterizer(cfg, LocalDataManager(""))
         self.samples = EgoDataset(cfg, dataset, self.rasterizer)
         self.form = form
+        self.dot_radius_px = max(_SMALLEST_DOT_RADIUS_PX, round(_DOT_RADIUS_M / form.pixel_size_m))
 
     def picture(
         self,
@@ -70,9 +74,11 @@ class ScenePainter:
             IndexOutOfRangeError: There is no such scene or frame.
             TrackNotFoundError: The agent is not in the frame, or does not pass the label filter.
         """
-        self._require_frame(scene_index, frame_index)
+        self.require_frame(scene_index, frame_index)
         sample = self.samples.get_frame(scene_index, frame_index, track_id)
-        picture = sample_picture(sample, self.rasterizer, with_trajectories=with_trajectories)
+        picture = sample_picture(
+            sample, self.rasterizer, with_trajectories=with_trajectories, radius_px=self.dot_radius_px
+        )
         if not with_caption:
             return picture
         whom = "AV" if track_id is None else f"track {track_id}"
@@ -110,7 +116,12 @@ class ScenePainter:
                 with_caption=with_caption,
             )
 
-    def _require_frame(self, scene_index: int, frame_index: int) -> None:
+    def require_frame(self, scene_index: int, frame_index: int) -> None:
+        """Refuse a frame that the dataset does not have.
+
+        Raises:
+            IndexOutOfRangeError: There is no such scene or frame.
+        """
         num_frames = num_frames_of(self.samples.dataset, scene_index)
         if not 0 <= frame_index < num_frames:
             raise IndexOutOfRangeError(
@@ -128,7 +139,9 @@ def num_frames_of(dataset: ChunkedDataset, scene_index: int) -> int:
     """
     if not 0 <= scene_index < len(dataset.scenes):
         raise IndexOutOfRangeError(
-            f"scene {scene_index} is out of range; the dataset has {len(dataset.scenes)} scenes, counted from 0"
+            f"scene {scene_index} is out of range; the dataset has the scenes 0 to {len(dataset.scenes) - 1}"
+            if len(dataset.scenes)
+            else f"scene {scene_index} is out of range; the dataset has no scene"
         )
     start, end = dataset.scenes[scene_index]["frame_index_interval"].tolist()
     return int(end - start)
