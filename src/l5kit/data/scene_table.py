@@ -155,8 +155,9 @@ def _as_table(
     is_known[list(errors)] = False
     first, last = intervals[is_known, 0], intervals[is_known, 1] - 1
     num_frames = intervals[:, 1] - intervals[:, 0]
-    steps_m = np.linalg.norm(np.diff(frames.positions_m, axis=0), axis=1)
-    turns_rad = (np.diff(frames.yaws_rad) + np.pi) % (2 * np.pi) - np.pi
+    with np.errstate(over="ignore", invalid="ignore"):  # what is damaged becomes infinite or NaN
+        steps_m = np.linalg.norm(np.diff(frames.positions_m, axis=0), axis=1)
+        turns_rad = (np.diff(frames.yaws_rad) + np.pi) % (2 * np.pi) - np.pi
     num_rows = frames.agent_intervals[last, 1] - frames.agent_intervals[first, 0]
     return SceneTable(
         hosts=hosts,
@@ -170,11 +171,15 @@ def _as_table(
 
 
 def _sums(steps: Float64Array, first: Int64Array, last: Int64Array) -> Float64Array:
-    """Return the sum of the steps from each first frame to each last one, NaN where one of them is not finite."""
-    is_finite = np.isfinite(steps)
-    totals = np.concatenate([[0.0], np.cumsum(np.where(is_finite, steps, 0.0))])
-    bad = np.concatenate([[0], np.cumsum(~is_finite)])
-    return np.where(bad[last] > bad[first], np.nan, totals[last] - totals[first])
+    """Return the sum of the steps from each first frame to each last one, NaN where it is not finite.
+
+    Each sum takes its own steps only, so that the numbers of a damaged scene spoil no other.
+    """
+    bounds = np.column_stack([first, last]).reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = np.add.reduceat(np.append(steps, 0.0), bounds)[::2]
+    sums[first == last] = 0.0  # where reduceat gives the step after the frame
+    return np.where(np.isfinite(sums), sums, np.nan)
 
 
 def _spread(values: NumericArray, is_known: BoolArray) -> Float64Array:

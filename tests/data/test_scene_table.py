@@ -1,0 +1,250 @@
+"""The table of scenes: way, turn, length and agents, by hand and for damaged datasets."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from data_cases import write_with_chunks
+from l5kit.data import ChunkedDataset, scene_table
+from l5kit.data.records import FRAME_DTYPE, SCENE_DTYPE
+from l5kit.data.scene_table import read_scene_table
+from l5kit.errors import CorruptedDataError
+from l5kit.geometry import yaw_as_rotation33
+from random_dataset import random_dataset, write_three_arrays
+
+FRAMES_PER_CHUNK = 5
+
+
+def drive(yaws_deg, step_m):
+    """Positions and headings (radians) of an AV that goes ``step_m`` in its heading from each frame to the next."""
+    yaws_rad = np.radians(np.asarray(yaws_deg, dtype=float))
+    steps_m = step_m * np.column_stack([np.cos(yaws_rad), np.sin(yaws_rad)])
+    return np.concatenate([[[0.0, 0.0]], np.cumsum(steps_m, axis=0)])[: len(yaws_rad)], yaws_rad
+
+
+def make_log(*ways, agents_per_frame=0, step_ns=100_000_000, host="host"):
+    """A dataset of one scene for each (positions, headings)."""
+    num_frames = [len(yaws) for _, yaws in ways]
+    frames = np.zeros(sum(num_frames), FRAME_DTYPE)
+    frames["timestamp"] = 10**18 + step_ns * np.arange(len(frames))
+    if len(frames):
+        frames["ego_translation"][:, :2] = np.concatenate([positions for positions, _ in ways])
+        frames["ego_rotation"] = [yaw_as_rotation33(yaw) for _, yaws in ways for yaw in yaws]
+    ends = agents_per_frame * np.arange(1, len(frames) + 1)
+    frames["agent_index_interval"] = np.stack([ends - agents_per_frame, ends], axis=1)
+    scenes = np.zeros(len(ways), SCENE_DTYPE)
+    ends = np.cumsum(num_frames)
+    scenes["frame_index_interval"] = np.stack([ends - num_frames, ends], axis=1)
+    scenes["host"] = host
+    return ChunkedDataset.in_memory(scenes=scenes, frames=frames)
+
+
+WAYS = {
+    "left": (drive([0, 10, 20, 31], 1.0), "left", 31.0),
+    "just not left": (drive([0, 10, 20, 29], 1.0), "straight", 29.0),
+    "right": (drive([90, 60, 30, 10], 1.0), "right", -80.0),
+    "right across the cut at 180 degrees": (drive([-160, -179, 170, 150], 1.0), "right", -50.0),
+    "left across the cut at 180 degrees": (drive([150, 170, -179, -160], 1.0), "left", 50.0),
+    "straight": (drive([45, 46, 44, 45], 1.0), "straight", 0.0),
+    "to the left and back": (drive([0, 60, 0, 0], 1.0), "straight", 0.0),
+    "standing": (drive([0, 0, 0, 0], 0.01), "standing", 0.0),
+    "turning on the spot": (drive([0, 40, 80, 120], 0.01), "standing", 120.0),
+}
+
+
+@pytest.mark.parametrize(("way", "turn", "turn_deg"), WAYS.values(), ids=WAYS.keys())
+def test_turns_are_those_of_the_heading(way, turn, turn_deg):
+    table = read_scene_table(make_log(way))
+    assert table.turns == [turn]
+    assert table.turns_deg == pytest.approx([turn_deg], abs=1e-9)
+
+
+@pytest.mark.parametrize(("sign", "turn"), [(1, "left"), (-1, "right")], ids=["left", "right"])
+def test_whole_turns_are_counted(sign, turn):
+    table = read_scene_table(make_log(drive(sign * np.arange(0, 811, 30), 1.0)))
+    assert table.turns_deg == pytest.approx([sign * 810])
+    assert table.turns == [turn]
+
+
+def test_each_scene_has_its_own_way_time_and_agents():
+    log = make_log(drive([0] * 5, 1.5), drive([0] * 2, 10.0), drive([0] * 3, 0.5), agents_per_frame=7)
+    table = read_scene_table(log)
+    assert len(table) == 3
+    assert table.num_frames.tolist() == [5, 2, 3]
+    assert table.lengths_s == pytest.approx([0.4, 0.1, 0.2])
+    assert table.distances_m == pytest.approx([6.0, 10.0, 1.0])
+    assert table.speeds_mps == pytest.approx([15.0, 100.0, 5.0])
+    assert table.agents_per_frame.tolist() == [7.0, 7.0, 7.0]
+    assert table.turns == ["straight", "straight", "standing"]
+    assert table.hosts == ("host",) * 3
+    assert table.errors == {}
+
+
+def test_the_way_is_what_was_driven_on_the_ground():
+    there_and_back = np.array([[0.0, 0.0], [3.0, 4.0], [0.0, 0.0]])
+    log = make_log((there_and_back, np.zeros(3)))
+    log.frames["ego_translation"][:, 2] = [0.0, 100.0, -100.0]
+    assert read_scene_table(log).distances_m == pytest.approx([10.0])
+
+
+def test_agents_are_a_mean_over_frames():
+    log = make_log(drive([0] * 4, 1.0))
+    log.frames["agent_index_interval"] = [[0, 3], [3, 3], [3, 4], [4, 6]]
+    assert read_scene_table(log).agents_per_frame.tolist() == [1.5]
+
+
+def test_a_single_frame_has_no_way_and_no_speed():
+    table = read_scene_table(make_log(drive([0, 90], 9.0), drive([10], 5.0), agents_per_frame=2))
+    assert table.num_frames.tolist() == [2, 1]
+    assert table.lengths_s[1] == table.distances_m[1] == table.turns_deg[1] == table.speeds_mps[1] == 0.0
+    assert table.agents_per_frame[1] == 2.0
+    assert table.turns == ["left", "standing"]
+    assert table.errors == {}
+
+
+def test_scenes_without_a_frame_are_named_and_leave_the_others():
+    table = read_scene_table(make_log(drive([], 1.0), drive([0, 0], 3.0), drive([], 1.0)))
+    assert table.errors == {0: "scene 0 has no frame", 2: "scene 2 has no frame"}
+    assert table.num_frames.tolist() == [0, 2, 0]
+    assert table.turns == [None, "straight", None]
+    for numbers in (table.lengths_s, table.distances_m, table.speeds_mps, table.agents_per_frame, table.turns_deg):
+        assert np.isnan(numbers).tolist() == [True, False, True]
+
+
+def test_a_dataset_without_scenes_has_an_empty_table():
+    table = read_scene_table(make_log())
+    assert (len(table), table.turns, table.errors, table.hosts) == (0, [], {}, ())
+    assert table.speeds_mps.shape == (0,)
+
+
+@pytest.mark.parametrize("interval", [(-1, 2), (2, 1), (2, 100), (2**62, -(2**62))], ids=str)
+def test_a_wrong_interval_is_named_and_leaves_the_others(interval):
+    ways = [drive([0] * 3, 4.0)] * 3
+    log, sound = make_log(*ways), read_scene_table(make_log(*ways))
+    log.scenes["frame_index_interval"][1] = interval
+    table = read_scene_table(log)
+    assert list(table.errors) == [1]
+    assert f"frame_index_interval {list(interval)} of scene 1 does not lie within the 9 frames" in table.errors[1]
+    assert "l5kit validate" in table.errors[1]
+    assert table.num_frames.tolist() == [3, 0, 3]
+    assert table.turns == ["straight", None, "straight"]
+    assert table.distances_m[[0, 2]].tolist() == sound.distances_m[[0, 2]].tolist()
+
+
+def test_intervals_may_overlap_or_go_backward():
+    log = make_log(drive([0] * 6, 1.0))
+    scenes = np.zeros(3, SCENE_DTYPE)
+    scenes["frame_index_interval"] = [[4, 6], [0, 6], [1, 3]]
+    table = read_scene_table(ChunkedDataset.in_memory(scenes=scenes, frames=log.frames))
+    assert table.distances_m == pytest.approx([1.0, 5.0, 1.0])
+    assert table.num_frames.tolist() == [2, 6, 2]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e150, 1e300])
+@pytest.mark.parametrize("row", [4, 5, 7], ids=["first frame", "in the middle", "last frame"])
+def test_a_damaged_position_hits_only_its_scene(row, value):
+    ways = [drive([0] * 4, 4.0), drive([0] * 4, 4.0), drive([0] * 4, 4.0)]
+    log, sound = make_log(*ways), read_scene_table(make_log(*ways))
+    log.frames["ego_translation"][row, 0] = value
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = read_scene_table(log)
+    assert table.distances_m[[0, 2]].tolist() == sound.distances_m[[0, 2]].tolist()
+    assert not table.distances_m[1] < 1e100
+    assert not np.isinf(table.distances_m).any()
+    assert table.turns_deg.tolist() == [0.0, 0.0, 0.0]
+    assert table.errors == {}
+
+
+def test_a_damaged_rotation_hits_only_the_turn_of_its_scene():
+    ways = [drive([0, 20, 40], 4.0)] * 2
+    log = make_log(*ways)
+    log.frames["ego_rotation"][1] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = read_scene_table(log)
+    assert table.turns == [None, "left"]
+    assert table.distances_m == pytest.approx([8.0, 8.0])
+
+
+def test_blocks_do_not_change_the_table(monkeypatch):
+    made = random_dataset(np.random.default_rng(5), 9)
+    whole = read_scene_table(made)
+    monkeypatch.setattr(scene_table, "ROWS_PER_BLOCK", 4)
+    assert len(made.frames) > 12
+    blocks = read_scene_table(made)
+    for name in ("num_frames", "lengths_s", "agents_per_frame", "distances_m", "turns_deg"):
+        assert getattr(blocks, name).tolist() == getattr(whole, name).tolist(), name
+
+
+def test_numbers_agree_with_a_loop_over_scenes():
+    made = random_dataset(np.random.default_rng(6), 30)
+    table = read_scene_table(made)
+    for index in range(len(made.scenes)):
+        scene = made.get_scene_dataset(index)
+        steps_m = np.diff(scene.frames["ego_translation"][:, :2], axis=0)
+        yaws_rad = np.arctan2(scene.frames["ego_rotation"][:, 1, 0], scene.frames["ego_rotation"][:, 0, 0])
+        assert table.num_frames[index] == len(scene.frames)
+        assert table.agents_per_frame[index] == pytest.approx(len(scene.agents) / len(scene.frames))
+        assert table.distances_m[index] == pytest.approx(np.hypot(*steps_m.T).sum())
+        assert table.turns_deg[index] == pytest.approx(np.degrees(np.unwrap(yaws_rad)[-1] - yaws_rad[0]), abs=1e-9)
+        assert table.hosts[index] == scene.scenes[0]["host"]
+
+
+@pytest.fixture
+def made():
+    return random_dataset(np.random.default_rng(41), 8, min_frames=2)
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    lengths = {"scenes": 20, "frames": FRAMES_PER_CHUNK, "agents": 6, "traffic_light_faces": 6}
+    write_with_chunks(made, tmp_path / "a.zarr", chunk_lengths=lengths)
+    return tmp_path / "a.zarr"
+
+
+@pytest.mark.parametrize("rows_per_block", [65_536, 3], ids=["one block", "many blocks"])
+@pytest.mark.parametrize(
+    "damage", [lambda file: file.write_bytes(b"\0" * 300), lambda file: file.unlink()], ids=["damaged", "missing"]
+)
+def test_a_damaged_or_missing_chunk_hits_only_its_scenes(made, folder, damage, rows_per_block, monkeypatch):
+    monkeypatch.setattr(scene_table, "ROWS_PER_BLOCK", rows_per_block)
+    damage(folder / "frames" / "1")
+    sound, table = read_scene_table(made), read_scene_table(ChunkedDataset(str(folder)).open())
+    starts, stops = made.scenes["frame_index_interval"].T
+    is_hit = (starts < 2 * FRAMES_PER_CHUNK) & (stops > FRAMES_PER_CHUNK)
+    assert set(is_hit.tolist()) == {True, False}
+    assert sorted(table.errors) == np.flatnonzero(is_hit).tolist()
+    for text in table.errors.values():
+        assert "a.zarr/frames/1" in text
+    for name in ("lengths_s", "agents_per_frame", "distances_m", "turns_deg"):
+        assert np.isnan(getattr(table, name)[is_hit]).all()
+        assert getattr(table, name)[~is_hit].tolist() == getattr(sound, name)[~is_hit].tolist()
+    assert table.num_frames.tolist() == sound.num_frames.tolist()
+    assert [turn is None for turn in table.turns] == is_hit.tolist()
+    assert table.hosts == sound.hosts
+
+
+def test_scenes_that_cannot_be_read_are_an_error(folder):
+    (folder / "scenes" / "0").write_bytes(b"\0" * 300)
+    with pytest.raises(CorruptedDataError, match=r"a\.zarr/scenes/0"):
+        read_scene_table(ChunkedDataset(str(folder)).open())
+
+
+@pytest.mark.parametrize("name", ["agents", "traffic_light_faces"])
+def test_agents_and_faces_are_not_read(made, folder, name):
+    for chunk in (folder / name).glob("[0-9]*"):
+        chunk.write_bytes(b"\0")
+    table = read_scene_table(ChunkedDataset(str(folder)).open())
+    assert table.errors == {}
+    assert table.agents_per_frame.tolist() == read_scene_table(made).agents_per_frame.tolist()
+
+
+def test_a_dataset_of_three_arrays_has_the_same_table(made, tmp_path):
+    with pytest.warns(RuntimeWarning, match="without traffic lights"):
+        opened = ChunkedDataset(write_three_arrays(made, tmp_path / "old.zarr")).open()
+    old, new = read_scene_table(opened), read_scene_table(made)
+    assert old.distances_m.tolist() == new.distances_m.tolist()
+    assert old.turns == new.turns
+    assert old.agents_per_frame.tolist() == new.agents_per_frame.tolist()
