@@ -59,6 +59,7 @@ class ViewerServer:
         self._pool = ThreadPoolExecutor(_NUM_THREADS)
         self._pool.submit(log.read_ahead)
         self._loop = asyncio.new_event_loop()
+        self._ending = asyncio.Event()
         self._application = _make_application(log, self._pool, _allowed_names(address))
         self._thread = threading.Thread(target=self._run, name="l5kit view", daemon=True)
         self._thread.start()
@@ -77,7 +78,7 @@ class ViewerServer:
     def close(self) -> None:
         """Stop answering and free the port."""
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._ending.set)
             self._thread.join()
 
     def __enter__(self) -> Self:
@@ -90,19 +91,18 @@ class ViewerServer:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(self._listen())
         try:
-            self._loop.run_forever()
+            self._loop.run_until_complete(self._serve())
         finally:
-            server.stop()
-            self._loop.run_until_complete(server.close_all_connections())
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._loop.close()
 
-    async def _listen(self) -> HTTPServer:
+    async def _serve(self) -> None:
         server = HTTPServer(self._application)
         server.add_sockets(self._sockets)
-        return server
+        await self._ending.wait()
+        server.stop()
+        await server.close_all_connections()
 
 
 def _allowed_names(address: str) -> frozenset[str] | None:
