@@ -8,9 +8,9 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -145,8 +145,7 @@ class _Handler(RequestHandler):
         self._allowed = allowed
 
     def prepare(self) -> None:
-        host = urlsplit(f"//{self.request.host}").hostname or ""
-        if self._allowed is not None and host not in self._allowed:
+        if self._allowed is not None and self.request.host_name.strip("[]") not in self._allowed:
             raise HTTPError(403, reason="Forbidden host")
 
     def set_default_headers(self) -> None:
@@ -192,7 +191,7 @@ def _text_of(error: Any, status_code: int) -> str:
     if isinstance(error, (L5KitError, OSError)):
         return str(error)
     if isinstance(error, HTTPError):
-        return error.reason or f"status {status_code}"
+        return error.reason or HTTPStatus(status_code).phrase
     return f"{type(error).__name__}: {error} (unexpected; the terminal shows where it happened)"
 
 
