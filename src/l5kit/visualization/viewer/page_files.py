@@ -61,7 +61,7 @@ def compose_page(*, title: str, script_folder: str | None, nonce: str = "", cont
     imports = {file.specifier: _address(file, script_folder) for file in page_files()}
     style = "\n".join((folder / name).read_text("utf-8") for name in _STYLES)
     parts = {
-        "<title>l5kit view</title>": f"<title>{escape(title)}</title>",
+        "<title>l5kit view</title>": f"<title>{_as_html(title)}</title>",
         '<script type="module">': f'<script type="module" nonce="{nonce}">',
         "<!-- l5kit:style -->": f"<style>\n{style}\n</style>",
         "<!-- l5kit:importmap -->": _import_map(imports, nonce),
@@ -71,6 +71,11 @@ def compose_page(*, title: str, script_folder: str | None, nonce: str = "", cont
     for mark, part in parts.items():
         page = page.replace(mark, part)
     return page
+
+
+def _as_html(text: str) -> str:
+    """Return text for a page; names of files may hold surrogates, which UTF-8 has no bytes for."""
+    return escape(text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def _import_map(imports: dict[str, str], nonce: str) -> str:
