@@ -103,9 +103,12 @@ def _mask_facts() -> dict[str, Any]:
 
 
 def _origin_of(positions_m: NumericArray) -> Float64Array:
-    """Return a whole metre near finite positions (N, 2), so that float32 resolves less than a millimetre around it."""
+    """Return a whole metre amid positions (N, 2), so that float32 resolves less than a millimetre around it.
+
+    It is the median, which a few damaged positions do not carry away.
+    """
     finite = positions_m[np.isfinite(positions_m).all(axis=1)]
-    middle: Float64Array = np.zeros(2) if len(finite) == 0 else (finite.min(axis=0) + finite.max(axis=0)) / 2
+    middle: Float64Array = np.zeros(2) if len(finite) == 0 else np.median(finite, axis=0)
     return np.round(middle)
 
 
