@@ -20,7 +20,8 @@ MAP_RADIUS_M: Final = 200.0
 def write_exported_page(output_filepath: str | os.PathLike[str], log: ViewedLog, scene_index: int) -> None:
     """Write the page of one scene as an HTML file; it appears complete or not at all.
 
-    Samples are left out, since a model's view is drawn by the server.
+    Samples are left out, since a model's view is drawn by the server, and so are the notes of the dataset, since they
+    name folders.
 
     Args:
         output_filepath: The HTML file; an older one is replaced.
@@ -41,9 +42,8 @@ def _compose(log: ViewedLog, scene_index: int) -> str:
     shapes, lane_numbers = log.map_shapes, None
     if shapes is not None:
         shapes, lane_numbers = shapes.near(scene.ego_positions_m[:, :2], MAP_RADIUS_M)
-    facts = {key: value for key, value in log.facts().items() if key != "path"}  # nobody's folders are handed on
     content = {
-        "dataset": facts,
+        "dataset": _facts_to_hand_on(log),
         "scene_index": scene_index,
         "scenes": _row_of(log.scene_columns, scene_index),
         "scene": _packed(scene_bytes(scene, lane_numbers=lane_numbers)),
@@ -52,6 +52,11 @@ def _compose(log: ViewedLog, scene_index: int) -> str:
     text = json.dumps(content, allow_nan=False).replace("<", "\\u003c")  # no text ends the script
     element = f'<script type="application/json" id="l5kit-export">{text}</script>'
     return compose_page(title=f"Scene {scene_index} - l5kit", script_folder=None, content=element)
+
+
+def _facts_to_hand_on(log: ViewedLog) -> dict[str, Any]:
+    """Return what the page says of the dataset, without anything that names folders of this machine."""
+    return {name: value for name, value in log.facts().items() if name != "path"} | {"notes": []}
 
 
 def _row_of(columns: dict[str, Any], scene_index: int) -> dict[str, Any]:
