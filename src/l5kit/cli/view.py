@@ -1,5 +1,6 @@
 """``l5kit view``: scenes in the browser."""
 
+import sys
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from l5kit.visualization.viewer.viewed_log import ViewedLog
 
 _LOOPBACK = "127.0.0.1"
+_LOOPBACK_NAMES = (_LOOPBACK, "localhost", "::1")
 _PORT = 8787
 
 
@@ -41,6 +43,8 @@ def view(
     from l5kit.visualization.viewer.viewed_log import ViewedLog
 
     log = ViewedLog(find_dataset_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial))
+    for note in log.notes:
+        remark(f"note: {note}")
     if export is not None:
         write_exported_page(export, log, scene or 0)
         print_line(str(export))
@@ -53,12 +57,11 @@ def _serve(log: "ViewedLog", *, scene: int | None, port: int | None, address: st
         log.require_scene(scene)
     with _start(log, address=address, port=port) as server:
         url = server.url if scene is None else f"{server.url}#scene={scene}"
-        if address != _LOOPBACK:
+        if address not in _LOOPBACK_NAMES:
             remark(f"warning: whoever reaches {address} can look at this dataset")
-        for note in log.notes:
-            remark(f"note: {note}")
         remark("Press Ctrl+C to end.")
         print_line(url)
+        sys.stdout.flush()  # whoever reads it through a pipe waits for it
         if browser:
             webbrowser.open(url)
         try:
