@@ -233,6 +233,14 @@ def test_h264_names_its_colours_so_that_no_player_guesses(tmp_path):
     assert [int(value) for value in named] == [1, 1, 1, 1]
 
 
+@pytest.mark.parametrize("name", ["film.MP4", "film.m4v", "film.mov", "film.mkv", "film.avi"])
+def test_h264_fits_into_these_containers(name, tmp_path):
+    av = pytest.importorskip("av")
+    write_video(tmp_path / name, shifting(3), (64, 48), codec="h264")
+    with av.open(str(tmp_path / name)) as container:
+        assert len(list(container.decode(video=0))) == 3
+
+
 @pytest.mark.parametrize("num_frames", [1, 6])
 def test_h264_lasts_as_long_as_its_frames(num_frames, tmp_path):
     av = pytest.importorskip("av")
@@ -258,7 +266,8 @@ def test_h264_without_pyav_names_the_extra(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "codec"),
-    [("film.mp4", "H264X"), ("film.mp4", "XXXX"), ("film.nothing", "FMP4"), ("film", "FMP4"), ("film.nothing", "h264")],
+    [("film.mp4", "H264X"), ("film.mp4", "XXXX"), ("film.nothing", "FMP4"), ("film", "FMP4")]
+    + [(name, "h264") for name in ("film.nothing", "film", "film.webm", "film.gif", "film.png")],
 )
 def test_a_codec_that_cannot_be_written_is_refused(name, codec, tmp_path):
     if codec == "h264":

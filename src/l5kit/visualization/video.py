@@ -21,6 +21,10 @@ __all__ = ["write_video"]
 
 BROWSER_CODEC = "h264"
 
+_H264_ENDINGS = (".mp4", ".m4v", ".mov", ".mkv", ".avi")
+_ENDINGS_WITH_FAST_START = (".mp4", ".m4v", ".mov")
+"""Containers that can have their index first, so that a film plays before all of it is loaded."""
+
 _SLOWEST_FPS, _FASTEST_FPS = 0.001, 1000
 
 _X264_OPTIONS = {"crf": "23", "threads": "1", "mbtree": "0"}
@@ -108,11 +112,13 @@ def _write_h264(
         raise MissingDependencyError(
             f"codec={codec!r} needs PyAV, which the extra viz brings: pip install 'l5kit2[viz]'"
         ) from error
-    try:
-        container = av.open(str(path), mode="w", options={"movflags": "+faststart"})
-    except (ValueError, av.FFmpegError) as error:
-        raise UnsupportedValueError(f"codec {codec!r} cannot be written to a {path.suffix} file; try .mp4") from error
-    with container:
+    if path.suffix.lower() not in _H264_ENDINGS:
+        raise UnsupportedValueError(
+            f"codec {codec!r} cannot be written to a {path.suffix or 'nameless'} file; "
+            f"allowed are {', '.join(_H264_ENDINGS)}, and browsers play .mp4"
+        )
+    options = {"movflags": "+faststart"} if path.suffix.lower() in _ENDINGS_WITH_FAST_START else {}
+    with av.open(str(path), mode="w", options=options) as container:
         stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(100_000), options=_X264_OPTIONS)
         _open_encoder(stream.codec_context, resolution)
         for frame in frames:
@@ -139,6 +145,4 @@ def _open_encoder(context: "av.VideoCodecContext", resolution: tuple[int, int]) 
 def _bt709_frame(frame: UInt8Array) -> "av.VideoFrame":
     import av
 
-    return av.VideoFrame.from_ndarray(frame, format="rgb24").reformat(
-        format="yuv420p", dst_colorspace=_BT709, dst_color_range=_LIMITED_RANGE
-    )
+    return av.VideoFrame.from_ndarray(frame, format="rgb24").reformat(format="yuv420p", dst_colorspace=_BT709)
