@@ -1,0 +1,85 @@
+"""A made city, copies of it to break, and a reader of what the page is sent, written from its documented form."""
+
+import importlib.util
+import json
+import math
+import shutil
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from l5kit.data import ChunkedDataset, MapAPI
+from l5kit.data.dataset_files import find_dataset_files
+from page_cases import make_map
+from synthetic_city import small_city
+
+# The viewer samples from datasets, which are torch datasets.
+collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
+
+
+@pytest.fixture(scope="session")
+def city(tmp_path_factory):
+    """Folder of a small made city, never written to."""
+    return small_city(tmp_path_factory.mktemp("viewer") / "city").path
+
+
+@pytest.fixture(scope="session")
+def city_files(city):
+    """Where its parts lie."""
+    return find_dataset_files(city)
+
+
+@pytest.fixture(scope="session")
+def city_log(city_files):
+    """Its dataset, opened."""
+    return ChunkedDataset(city_files.dataset).open()
+
+
+@pytest.fixture(scope="session")
+def city_map(city_files):
+    """Its map."""
+    world_to_ecef = np.array(json.loads(city_files.meta.read_text())["world_to_ecef"])
+    return MapAPI(str(city_files.semantic_map), world_to_ecef)
+
+
+@pytest.fixture
+def city_copy(city, tmp_path):
+    """Folder of a small made city that a test may break."""
+    return shutil.copytree(city, tmp_path / "copy")
+
+
+@pytest.fixture(scope="session")
+def lit_map(tmp_path_factory):
+    """Three lanes at the origin, of which two have lights, two lanes east of it, and two crosswalks."""
+    return make_map(tmp_path_factory.mktemp("map") / "map.pb")
+
+
+@dataclass
+class Unpacked:
+    """What packed bytes hold."""
+
+    facts: dict
+    arrays: dict
+
+
+@pytest.fixture(scope="session")
+def unpack():
+    """Take packed bytes apart: L5KV, length of the header, header, and arrays at multiples of 8 bytes."""
+
+    def read(content):
+        assert content[:4] == b"L5KV"
+        length = int.from_bytes(content[4:8], "little")
+        header = json.loads(content[8 : 8 + length].decode("utf-8"))
+        data = content[8 + length :]
+        assert (8 + length) % 8 == 0
+        arrays = {}
+        for entry in header["arrays"]:
+            assert entry["offset"] % 8 == 0
+            dtype = np.dtype(entry["dtype"]).newbyteorder("<")
+            end = entry["offset"] + math.prod(entry["shape"]) * dtype.itemsize
+            assert end <= len(data)
+            arrays[entry["name"]] = np.frombuffer(data[entry["offset"] : end], dtype).reshape(entry["shape"])
+        return Unpacked(header["facts"], arrays)
+
+    return read
