@@ -25,9 +25,10 @@ NOBODY = make_agents()
 def agent_dataset(city_files, city_log, tmp_path_factory):
     """The samples of the city with the usual configuration."""
     cfg = sample_config(city_files, map_kind="box", form=SampleForm())
-    with pytest.MonkeyPatch.context() as patch, pytest.warns(RuntimeWarning, match="agents mask"):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("L5KIT_CACHE_DIR", str(tmp_path_factory.mktemp("masks")))
-        return AgentDataset(cfg, city_log, None)
+        with pytest.warns(RuntimeWarning, match="agents mask"):
+            return AgentDataset(cfg, city_log, None)
 
 
 @pytest.fixture(scope="module")
