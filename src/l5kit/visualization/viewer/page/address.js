@@ -1,0 +1,124 @@
+// @ts-check
+/** The part of the address behind the #: which scene, frame, track and view are shown. */
+
+/**
+ * @typedef {object} Place
+ * @property {number} [scene] number of the scene
+ * @property {number} [frame] within the scene, from 0
+ * @property {string} [track] track id, decimal; "av" is the AV
+ * @property {boolean} [follow]
+ * @property {number} [x] metres, world: middle of the view
+ * @property {number} [y]
+ * @property {number} [zoom] CSS pixels a metre
+ */
+
+/** The AV as the value of `track`. */
+export const AV = "av";
+
+const WRITE_EVERY_MS = 400;
+const WHOLE = /^\d{1,15}$/;
+const DECIMAL = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+const MOST_WORLD_M = 1e8;
+
+/** @param {string} text @returns {number | undefined} */
+const whole = (text) => (WHOLE.test(text) ? Number(text) : undefined);
+/** @param {string} text @param {number} least @param {number} most @returns {number | undefined} */
+const decimal = (text, least, most) => {
+  const value = DECIMAL.test(text) ? Number(text) : NaN;
+  return value >= least && value <= most ? value : undefined;
+};
+
+/** @type {Record<string, {allowed: string, read: (text: string) => any}>} */
+const FIELDS = {
+  scene: { allowed: "a whole number", read: whole },
+  frame: { allowed: "a whole number", read: whole },
+  track: { allowed: `a track id or ${AV}`, read: (text) => (text === AV || /^\d{1,20}$/.test(text) ? text : undefined) },
+  follow: { allowed: "0 or 1", read: (text) => ({ 0: false, 1: true })[text] },
+  x: { allowed: "metres", read: (text) => decimal(text, -MOST_WORLD_M, MOST_WORLD_M) },
+  y: { allowed: "metres", read: (text) => decimal(text, -MOST_WORLD_M, MOST_WORLD_M) },
+  zoom: { allowed: "pixels a metre, 0.01 to 1000", read: (text) => decimal(text, 0.01, 1000) },
+};
+
+/**
+ * What an address says; what cannot be read is left out and named.
+ * @param {string} hash such as "#scene=3&frame=120"
+ * @returns {{place: Place, problems: string[]}}
+ */
+export function parseAddress(hash) {
+  /** @type {Record<string, any>} */
+  const place = {};
+  const problems = [];
+  for (const [name, text] of new URLSearchParams(hash.replace(/^#/, ""))) {
+    const field = Object.hasOwn(FIELDS, name) ? FIELDS[name] : null;
+    const value = field?.read(text);
+    if (!field) problems.push(`${shorten(name)} (known: ${Object.keys(FIELDS).join(", ")})`);
+    else if (value === undefined) problems.push(`${name}=${shorten(text)} (allowed: ${field.allowed})`);
+    else place[name] = value;
+  }
+  return { place, problems };
+}
+
+/** @param {Place} place @returns {string} such as "#scene=3&frame=120&follow=1" */
+export function formatAddress(place) {
+  const parts = [];
+  const { scene, frame, track, follow, x, y, zoom } = place;
+  if (scene !== undefined) parts.push(`scene=${scene}`);
+  if (frame !== undefined) parts.push(`frame=${frame}`);
+  if (track !== undefined) parts.push(`track=${track}`);
+  if (follow !== undefined) parts.push(`follow=${follow ? 1 : 0}`);
+  if (x !== undefined && y !== undefined) parts.push(`x=${x.toFixed(2)}`, `y=${y.toFixed(2)}`);
+  if (zoom !== undefined) parts.push(`zoom=${Number(zoom.toPrecision(5))}`);
+  return `#${parts.join("&")}`;
+}
+
+/** @param {string} text @returns {string} at most 40 characters */
+function shorten(text) {
+  return text.length > 40 ? `${text.slice(0, 39)}\u2026` : text;
+}
+
+/**
+ * Keep the address as the page is.
+ * @param {object} hooks
+ * @param {() => Place | null} hooks.current what is shown; null while nothing is
+ * @param {(read: {place: Place, problems: string[]}) => void} hooks.onChange somebody has changed the address
+ * @returns {{update: () => void, push: () => void, link: () => string}}
+ */
+export function createAddress({ current, onChange }) {
+  let timer = 0;
+  let written = location.hash;
+  /** @param {"pushState" | "replaceState"} how */
+  const write = (how) => {
+    clearTimeout(timer);
+    timer = 0;
+    const place = current();
+    if (!place) return;
+    const hash = formatAddress(place);
+    if (hash === written) return;
+    written = hash;
+    try {
+      history[how](null, "", hash);
+    } catch {
+      // A browser may forbid this for files; the page works without it.
+    }
+  };
+  const changed = () => {
+    if (location.hash === written) return;
+    clearTimeout(timer);
+    timer = 0;
+    written = location.hash;
+    onChange(parseAddress(location.hash));
+  };
+  addEventListener("hashchange", changed);
+  addEventListener("popstate", changed);
+  return {
+    update: () => {
+      timer ||= window.setTimeout(() => write("replaceState"), WRITE_EVERY_MS);
+    },
+    push: () => write("pushState"),
+    link: () => {
+      write("replaceState");
+      const place = current();
+      return location.href.replace(/#.*$/, "") + (place ? formatAddress(place) : "");
+    },
+  };
+}

@@ -1,0 +1,241 @@
+// @ts-check
+/** What the log says of one agent, or of the AV, in the frame that is shown. */
+
+import { byId, icon, make, setText } from "l5kit/dom";
+import { angle, className, percent, quantity } from "l5kit/format";
+import { classColor, egoColor } from "l5kit/legend";
+import { onPress } from "l5kit/player";
+import { TimePlot } from "l5kit/plots";
+import { EGO_TRACK } from "l5kit/scene_model";
+
+/** @typedef {import("l5kit/scene_model").SceneModel} SceneModel */
+
+const FACTS = /** @type {const} */ (["class", "speed", "yaw", "distance", "extent", "frames"]);
+const FACT_NAMES = {
+  class: "Class",
+  speed: "Speed",
+  yaw: "Yaw",
+  distance: "To the AV",
+  extent: "L \u00d7 W \u00d7 H",
+  frames: "Seen in",
+};
+
+/** The panel of the selected agent. */
+export class AgentPanel {
+  /**
+   * @param {object} hooks
+   * @param {(frame: number) => void} hooks.onSeek
+   * @param {() => void} hooks.onDeselect
+   * @param {() => import("l5kit/theme").Theme} hooks.theme
+   */
+  constructor({ onSeek, onDeselect, theme }) {
+    /** @type {SceneModel | null} */
+    this.scene = null;
+    /** @type {number | null} */
+    this.track = null;
+    this.frame = 0;
+    this.row = -2; // of which the probabilities are shown
+    this.speedPlot = new TimePlot({ name: "Speed", unit: "m/s", digits: 2, range: speedRange, onSeek, theme });
+    this.yawPlot = new TimePlot({ name: "Yaw", unit: "\u00b0", digits: 1, range: yawRange, onSeek, theme });
+    this.build(onSeek, onDeselect);
+  }
+
+  /** @param {(frame: number) => void} onSeek @param {() => void} onDeselect */
+  build(onSeek, onDeselect) {
+    this.swatch = make("span", { class: "swatch" });
+    this.title = make("h2", { "data-testid": "agent-title" });
+    const close = make("button", { type: "button", class: "button icon", title: "Deselect (Esc)", "aria-label": "Deselect" });
+    close.append(icon("close"));
+    onPress(close, onDeselect);
+    /** @type {Record<string, HTMLElement>} */
+    const facts = Object.fromEntries(FACTS.map((name) => [name, make("dd", { "data-testid": `agent-${name}` })]));
+    const rows = FACTS.map((name) => make("div", {}, make("dt", {}, FACT_NAMES[name]), facts[name]));
+    this.facts = facts;
+    this.absent = make("p", { class: "absent" });
+    this.inMask = make("strong", { "data-testid": "in-mask" });
+    this.reason = make("span", { "data-testid": "mask-reason" });
+    this.rule = make("small", {});
+    this.mask = make("div", { class: "mask" }, this.inMask, this.reason, this.rule);
+    this.bars = make("ol", { class: "bars", "data-testid": "probabilities", "aria-label": "Probabilities of the classes" });
+    this.body = make(
+      "div",
+      { class: "agent-body" },
+      make("div", { class: "panel-head" }, this.swatch, this.title, close),
+      this.absent,
+      make("dl", { class: "agent-facts" }, ...rows),
+      this.mask,
+      this.speedPlot.element,
+      this.yawPlot.element,
+      this.bars,
+    );
+    this.hint = make("p", { class: "hint" }, "Click an agent or the AV in the picture, or choose one from the list.");
+    this.onSeek = onSeek;
+    byId("agent-panel").append(this.hint, this.body);
+    this.body.hidden = true;
+  }
+
+  /** @param {SceneModel | null} scene */
+  setScene(scene) {
+    this.scene = scene;
+    this.select(null);
+    setText(/** @type {HTMLElement} */ (this.rule), scene ? maskRule(scene.facts.mask) : "");
+  }
+
+  /** @param {number | null} track index, EGO_TRACK or null */
+  select(track) {
+    this.track = track;
+    this.row = -2;
+    const { scene } = this;
+    const shown = scene !== null && track !== null;
+    if (this.body) this.body.hidden = !shown;
+    if (this.hint) this.hint.hidden = shown;
+    byId("agent-panel").dataset.track = shown ? (track === EGO_TRACK ? "av" : scene.trackIds[track]) : "";
+    if (!shown) return;
+    const { speed, yaw } = scene.series(track);
+    this.speedPlot.setData(scene.time_s, speed);
+    this.yawPlot.setData(scene.time_s, yaw);
+    this.showFrames(scene, track);
+    this.showFrame(this.frame);
+  }
+
+  /** @param {number} frame */
+  showFrame(frame) {
+    this.frame = frame;
+    if (this.scene === null || this.track === null) return;
+    this.speedPlot.showFrame(frame);
+    this.yawPlot.showFrame(frame);
+    if (this.track === EGO_TRACK) this.showEgo(this.scene);
+    else this.showAgent(this.scene, this.track);
+  }
+
+  /** Draw the plots in the colours of the theme. */
+  themeChanged() {
+    this.speedPlot.rebuild();
+    this.yawPlot.rebuild();
+  }
+
+  /** How many frames, and ways to the first and the last. @param {SceneModel} scene @param {number} track */
+  showFrames(scene, track) {
+    const rows = track === EGO_TRACK ? null : scene.rowsOf(track);
+    const first = rows ? scene.frameOfRow[rows[0]] : 0;
+    const last = rows ? scene.frameOfRow[rows[rows.length - 1]] : scene.numFrames - 1;
+    const seen = rows ? rows.length : scene.numFrames;
+    const link = (/** @type {number} */ frame) => {
+      const button = make("button", { type: "button", class: "text-button", title: `Go to frame ${frame}` }, String(frame));
+      onPress(button, () => this.onSeek?.(frame));
+      return button;
+    };
+    const frames = /** @type {Record<string, HTMLElement>} */ (this.facts).frames;
+    frames.replaceChildren(`${seen} frames, `, link(first), " to ", link(last));
+  }
+
+  /** @param {SceneModel} scene */
+  showEgo(scene) {
+    const { arrays, facts } = scene;
+    const [length, width] = facts.ego_size_m;
+    this.showHead("AV", egoColor());
+    this.showFacts({
+      class: "AV",
+      speed: quantity(arrays.ego_speed[this.frame], 2, "m/s"),
+      yaw: angle(arrays.ego_yaw[this.frame]),
+      distance: "\u2013",
+      extent: `${quantity(length, 2)} \u00d7 ${quantity(width, 2)} m`,
+    });
+    this.showAbsent("");
+    this.showMask("no", "no", "the AV is not an agent");
+    this.showBars(null, -1);
+  }
+
+  /** @param {SceneModel} scene @param {number} track */
+  showAgent(scene, track) {
+    const { arrays, facts } = scene;
+    const here = scene.rowOf(track, this.frame);
+    const row = here >= 0 ? here : scene.nearestRow(track, this.frame);
+    const label = facts.labels[arrays.agent_label[row]] ?? "?";
+    const probability = arrays.agent_probabilities[row * facts.labels.length + arrays.agent_label[row]];
+    const extent = [0, 1, 2].map((axis) => quantity(arrays.agent_extent[3 * row + axis], 2)).join(" \u00d7 ");
+    this.showHead(`Track ${scene.trackIds[track]}`, classColor(label));
+    this.showFacts({
+      class: `${className(label)}, ${percent(probability)}`,
+      speed: here < 0 ? "\u2013" : quantity(scene.speedOf(row), 2, "m/s"),
+      yaw: here < 0 ? "\u2013" : angle(arrays.agent_yaw[row]),
+      distance: here < 0 ? "\u2013" : quantity(scene.distanceToEgo(row), 1, "m"),
+      extent: `${extent} m`,
+    });
+    this.showAbsent(here < 0 ? `Not in this frame; class and size are of frame ${scene.frameOfRow[row]}.` : "");
+    if (here < 0) this.showMask("absent", "not in this frame", "");
+    else if (arrays.agent_in_mask[row]) this.showMask("yes", "yes", facts.reasons[arrays.agent_reason[row]] ?? "");
+    else this.showMask("no", "no", facts.reasons[arrays.agent_reason[row]] ?? "");
+    this.showBars(scene, row);
+  }
+
+  /** @param {string} title @param {string} color */
+  showHead(title, color) {
+    setText(/** @type {HTMLElement} */ (this.title), title);
+    /** @type {HTMLElement} */ (this.swatch).style.background = color;
+  }
+
+  /** @param {Record<string, string>} texts */
+  showFacts(texts) {
+    for (const [name, text] of Object.entries(texts)) setText(/** @type {any} */ (this.facts)[name], text);
+  }
+
+  /** @param {string} text */
+  showAbsent(text) {
+    const absent = /** @type {HTMLElement} */ (this.absent);
+    absent.hidden = !text;
+    setText(absent, text);
+  }
+
+  /** @param {"yes" | "no" | "absent"} state @param {string} answer @param {string} reason */
+  showMask(state, answer, reason) {
+    /** @type {HTMLElement} */ (this.mask).dataset.state = state;
+    setText(/** @type {HTMLElement} */ (this.inMask), `In the agents mask: ${answer}`);
+    setText(/** @type {HTMLElement} */ (this.reason), reason);
+  }
+
+  /** @param {SceneModel | null} scene @param {number} row */
+  showBars(scene, row) {
+    if (row === this.row) return;
+    this.row = row;
+    const bars = /** @type {HTMLElement} */ (this.bars);
+    bars.replaceChildren(...(scene ? probabilityBars(scene, row) : []));
+  }
+}
+
+/** @param {SceneModel} scene @param {number} row @returns {HTMLElement[]} all above 0, the greatest first */
+function probabilityBars(scene, row) {
+  const { labels } = scene.facts;
+  const values = scene.arrays.agent_probabilities.subarray(row * labels.length, (row + 1) * labels.length);
+  const above = [...values].map((value, label) => ({ value, label })).filter(({ value }) => value > 0);
+  above.sort((a, b) => b.value - a.value);
+  return above.map(({ value, label }) => {
+    const fill = make("span", { class: "bar-fill" });
+    fill.style.width = `${Math.min(100 * value, 100)}%`;
+    fill.style.background = classColor(labels[label]);
+    return make(
+      "li",
+      {},
+      make("span", { class: "bar-name" }, className(labels[label])),
+      make("span", { class: "bar-track" }, fill),
+      make("span", { class: "bar-value" }, percent(value)),
+    );
+  });
+}
+
+/** @param {Record<string, unknown> | undefined} mask @returns {string} such as "threshold 0.5, distance av m 50" */
+function maskRule(mask) {
+  const parts = Object.entries(mask ?? {}).map(([name, value]) => `${name} ${value}`);
+  return parts.length ? `Mask: ${parts.join(", ")}` : "";
+}
+
+/** @param {number} _ @param {number} most @returns {[number, number]} from 0, so that standing looks like standing */
+function speedRange(_, most) {
+  return [0, Math.max(1.1 * most, 2)];
+}
+
+/** @param {number} least @param {number} most @returns {[number, number]} at least 20 degrees */
+function yawRange(least, most) {
+  const spare = Math.max((20 - (most - least)) / 2, 0.08 * (most - least));
+  return [least - spare, most + spare];
+}

@@ -1,0 +1,125 @@
+// @ts-check
+/** Lines over the time of the scene, with a mark at the frame that is shown. */
+
+import { make, setText } from "l5kit/dom";
+import { quantity } from "l5kit/format";
+import uPlot from "uplot";
+
+/** @typedef {import("l5kit/theme").Theme} Theme */
+
+const HEIGHT_PX = 104;
+const INK = {
+  light: { axis: "#55606e", grid: "#dfe3e8", line: "#1f5fa8" },
+  dark: { axis: "#a3adb9", grid: "#2d353f", line: "#7db4f0" },
+};
+
+/** One line over time, in its own element. */
+export class TimePlot {
+  /**
+   * @param {object} options
+   * @param {string} options.name such as "Speed"
+   * @param {string} options.unit such as "m/s"
+   * @param {number} options.digits of values after the point
+   * @param {(least: number, most: number) => [number, number]} options.range of the vertical axis for this range of values
+   * @param {(frame: number) => void} options.onSeek a frame was clicked
+   * @param {() => Theme} options.theme
+   */
+  constructor({ name, unit, digits, range, onSeek, theme }) {
+    this.options = { name, unit, digits, range, onSeek, theme };
+    this.value = make("span", { class: "plot-value" });
+    this.body = make("div", { class: "plot-body" });
+    this.element = make(
+      "figure",
+      { class: "plot", "data-testid": `plot-${name.toLowerCase()}` },
+      make("figcaption", {}, make("span", {}, `${name} (${unit})`), this.value),
+      this.body,
+    );
+    this.element.title = "Click to go to that frame";
+    this.now = make("div", { class: "plot-now" });
+    /** @type {any} */
+    this.plot = null;
+    /** @type {ArrayLike<number>} */
+    this.time_s = [];
+    /** @type {(number | null)[]} */
+    this.values = [];
+    this.frame = 0;
+    new ResizeObserver(() => this.fitWidth()).observe(this.body);
+  }
+
+  /**
+   * Show another line.
+   * @param {ArrayLike<number>} time_s (F,)
+   * @param {(number | null)[]} values (F,) null where there is none
+   */
+  setData(time_s, values) {
+    this.time_s = time_s;
+    this.values = values;
+    this.rebuild();
+  }
+
+  /** Build the plot anew, as after a change of the theme. */
+  rebuild() {
+    this.plot?.destroy();
+    this.plot = null;
+    const width = this.body.clientWidth;
+    if (!this.time_s.length || width < 40) return;
+    this.plot = new uPlot(this.plotOptions(width), [Array.from(this.time_s), this.values], this.body);
+    this.plot.over.append(this.now);
+    this.plot.over.addEventListener("click", (/** @type {MouseEvent} */ event) => {
+      this.options.onSeek(this.plot.posToIdx(event.offsetX));
+    });
+    this.showFrame(this.frame);
+  }
+
+  /** @param {number} width @returns {any} */
+  plotOptions(width) {
+    const { range, theme } = this.options;
+    const ink = INK[theme()];
+    const axis = { stroke: ink.axis, grid: { stroke: ink.grid, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    return {
+      width,
+      height: HEIGHT_PX,
+      legend: { show: false },
+      padding: [6, 8, 0, 0],
+      cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
+      scales: {
+        x: { time: false, range: () => [this.time_s[0], Math.max(this.time_s[this.time_s.length - 1], this.time_s[0] + 0.1)] },
+        y: { range: (/** @type {any} */ _, /** @type {number | null} */ least, /** @type {number | null} */ most) => range(least ?? 0, most ?? 0) },
+      },
+      axes: [
+        { ...axis, size: 22, gap: 3, values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map((value) => `${value} s`) },
+        { ...axis, size: 42, gap: 4, space: 24 },
+      ],
+      series: [{}, { stroke: ink.line, width: 1.5, points: { show: false }, spanGaps: false }],
+      hooks: { setCursor: [() => this.showValue()] },
+    };
+  }
+
+  /** @param {number} frame move the mark there */
+  showFrame(frame) {
+    this.frame = frame;
+    this.showValue();
+    if (!this.plot) return;
+    const left = this.plot.valToPos(this.time_s[frame], "x");
+    this.now.style.transform = `translateX(${Math.round(left)}px)`;
+  }
+
+  /** The value under the pointer, else at the frame that is shown. */
+  showValue() {
+    const hovered = this.plot?.cursor?.idx;
+    const hovers = hovered !== null && hovered !== undefined && this.plot.cursor.left >= 0;
+    const frame = hovers ? hovered : this.frame;
+    const value = this.values[frame];
+    const time = hovers ? `${quantity(this.time_s[frame], 1)} s: ` : "";
+    setText(this.value, `${time}${quantity(value, this.options.digits)}`);
+  }
+
+  fitWidth() {
+    const width = this.body.clientWidth;
+    if (!this.plot) this.rebuild();
+    else if (width >= 40 && width !== this.plot.width) {
+      this.plot.setSize({ width, height: HEIGHT_PX });
+      this.showFrame(this.frame);
+    }
+  }
+}

@@ -1,0 +1,237 @@
+// @ts-check
+/** The list of scenes: only the rows in view are elements, so that its length does not matter. */
+
+import { icon, make, setText } from "l5kit/dom";
+import { count } from "l5kit/format";
+import { createSceneFilter } from "l5kit/scene_filter";
+import { FIELDS, emptyFilter } from "l5kit/scene_table";
+
+/** @typedef {import("l5kit/scene_table").SceneTable} SceneTable */
+
+const ROW_PX = 28; // as --row in page.css
+const SPARE_ROWS = 6; // above and below the view
+
+/** The list in its section of the page. */
+export class SceneList {
+  /**
+   * @param {HTMLElement} section
+   * @param {SceneTable} table
+   * @param {(scene: number) => void} onOpen
+   */
+  constructor(section, table, onOpen) {
+    this.table = table;
+    this.onOpen = onOpen;
+    this.order = { key: "scene", descending: false };
+    this.filter = emptyFilter();
+    this.listed = table.listed(this.filter, this.order);
+    /** @type {number | null} */
+    this.selected = null;
+    this.active = 0; // position within `listed` that the arrow keys move
+    this.pending = 0;
+    this.build(section);
+    this.refresh();
+  }
+
+  /** @param {HTMLElement} section */
+  build(section) {
+    this.countLine = make("p", { class: "list-count", role: "status", "data-testid": "scene-count" });
+    this.heads = FIELDS.map((field) => this.head(field));
+    this.sizer = make("div", { class: "list-sizer", role: "rowgroup" });
+    this.view = make("div", { class: "list-view", tabindex: "0", "data-testid": "scene-rows", "aria-label": "Scenes: arrows move, Enter opens", role: "presentation" }, this.sizer);
+    this.none = make("p", { class: "list-none" }, "No scene passes the filter.");
+    this.grid = make(
+      "div",
+      { class: "list-grid", role: "grid", "aria-label": "Scenes", "aria-colcount": FIELDS.length },
+      make("div", { class: "list-heads", role: "row" }, ...this.heads),
+      this.view,
+    );
+    const filter = createSceneFilter((value) => {
+      this.filter = value;
+      this.refresh();
+    });
+    section.append(filter, this.countLine, this.grid, this.none);
+    this.view.addEventListener("scroll", () => this.schedule(), { passive: true });
+    this.view.addEventListener("keydown", (event) => this.onKey(event));
+    this.view.addEventListener("focus", () => this.render());
+    this.sizer.addEventListener("click", (event) => this.onClick(event));
+    new ResizeObserver(() => this.schedule()).observe(this.view);
+  }
+
+  /** @param {import("l5kit/scene_table").Field} field @returns {HTMLElement} */
+  head(field) {
+    const button = make("button", { type: "button", class: "list-sort", title: `${field.title}: press to sort`, "data-testid": `sort-${field.key}` }, field.head);
+    button.addEventListener("click", () => this.sortBy(field.key));
+    const head = make("div", { role: "columnheader", class: `cell cell-${field.key}`, "aria-sort": "none", "aria-label": field.title, "data-key": field.key });
+    head.append(button);
+    return head;
+  }
+
+  /** @param {string} key the same column again turns the order round */
+  sortBy(key) {
+    this.order = { key, descending: this.order.key === key ? !this.order.descending : false };
+    this.refresh();
+  }
+
+  /** Filter and sort anew, and show the top or the selected scene. */
+  refresh() {
+    this.listed = this.table.listed(this.filter, this.order);
+    const { key, descending } = this.order;
+    for (const head of this.heads ?? []) {
+      head.setAttribute("aria-sort", head.dataset.key !== key ? "none" : descending ? "descending" : "ascending");
+    }
+    const { length } = this.listed;
+    const all = this.table.numScenes;
+    if (this.countLine) setText(this.countLine, length === all ? `${count(all)} scenes` : `${count(length)} of ${count(all)} scenes`);
+    if (this.sizer) this.sizer.style.height = `${length * ROW_PX}px`;
+    if (this.none) this.none.hidden = length > 0;
+    this.grid?.setAttribute("aria-rowcount", String(length + 1));
+    this.active = Math.max(this.selected === null ? 0 : this.listed.indexOf(this.selected), 0);
+    this.reveal();
+    this.render();
+  }
+
+  /** @param {number | null} scene mark it as the one that is open, and scroll to it */
+  select(scene) {
+    this.selected = scene;
+    const at = scene === null ? -1 : this.listed.indexOf(scene);
+    if (at >= 0) {
+      this.active = at;
+      this.reveal();
+    }
+    this.render();
+  }
+
+  /**
+   * The scene listed before or after the open one.
+   * @param {number} by 1 or -1
+   * @returns {number | null} null at the ends
+   */
+  neighbour(by) {
+    const at = this.selected === null ? -1 : this.listed.indexOf(this.selected);
+    if (at < 0) return this.listed.length ? this.listed[0] : null;
+    return this.listed[at + by] ?? null;
+  }
+
+  schedule() {
+    this.pending ||= requestAnimationFrame(() => {
+      this.pending = 0;
+      this.render();
+    });
+  }
+
+  /** Scroll just so far that the active row is in view. */
+  reveal() {
+    if (!this.view) return;
+    const top = this.active * ROW_PX;
+    const { scrollTop, clientHeight } = this.view;
+    if (top < scrollTop) this.view.scrollTop = top;
+    else if (top + ROW_PX > scrollTop + clientHeight) this.view.scrollTop = top + ROW_PX - clientHeight;
+  }
+
+  /** Make the rows in view; row elements are used again. */
+  render() {
+    if (!this.view || !this.sizer) return;
+    const first = Math.max(Math.floor(this.view.scrollTop / ROW_PX) - SPARE_ROWS, 0);
+    const wanted = Math.ceil(this.view.clientHeight / ROW_PX) + 2 * SPARE_ROWS;
+    const end = Math.min(first + wanted, this.listed.length);
+    while (this.sizer.children.length > end - first) this.sizer.lastElementChild?.remove();
+    while (this.sizer.children.length < end - first) this.sizer.append(emptyRow());
+    for (let at = first; at < end; at += 1) this.fillRow(/** @type {HTMLElement} */ (this.sizer.children[at - first]), at);
+    const active = this.sizer.querySelector(".active");
+    if (active) this.view.setAttribute("aria-activedescendant", active.id);
+    else this.view.removeAttribute("aria-activedescendant");
+  }
+
+  /** @param {HTMLElement} row @param {number} at position within `listed` */
+  fillRow(row, at) {
+    const scene = this.listed[at];
+    const error = this.table.error(scene);
+    row.style.transform = `translateY(${at * ROW_PX}px)`;
+    row.classList.toggle("active", at === this.active);
+    row.setAttribute("aria-selected", String(scene === this.selected));
+    row.setAttribute("aria-rowindex", String(at + 2));
+    if (row.dataset.scene === String(scene)) return;
+    row.id = `scene-row-${scene}`;
+    row.dataset.scene = String(scene);
+    row.title = this.table.summary(scene);
+    row.classList.toggle("damaged", error !== null);
+    FIELDS.forEach((field, column) => {
+      const text = error === null ? this.table.cell(scene, field) : column === 0 ? String(scene) : column === 1 ? error : "";
+      setText(row.children[column], text);
+    });
+  }
+
+  /** @param {MouseEvent} event */
+  onClick(event) {
+    const row = /** @type {HTMLElement} */ (event.target).closest("[data-scene]");
+    if (row instanceof HTMLElement) this.onOpen(Number(row.dataset.scene));
+  }
+
+  /** @param {KeyboardEvent} event */
+  onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const page = Math.max(Math.floor((this.view?.clientHeight ?? 0) / ROW_PX) - 1, 1);
+    const last = this.listed.length - 1;
+    /** @type {Record<string, number>} */
+    const targets = {
+      ArrowDown: this.active + 1,
+      ArrowUp: this.active - 1,
+      PageDown: this.active + page,
+      PageUp: this.active - page,
+      Home: 0,
+      End: last,
+    };
+    if (event.key === "Enter" && last >= 0) this.onOpen(this.listed[this.active]);
+    else if (event.key in targets) this.active = Math.max(Math.min(targets[event.key], last), 0);
+    else return;
+    event.preventDefault();
+    this.reveal();
+    this.render();
+  }
+}
+
+/** @returns {HTMLElement} */
+function emptyRow() {
+  const cells = FIELDS.map((field) => make("span", { role: "gridcell", class: `cell cell-${field.key}` }));
+  return make("div", { class: "list-row", role: "row", "data-testid": "scene-row" }, ...cells);
+}
+
+/**
+ * Let the button of the bar show and hide the list; where room is short it is a drawer over the player.
+ * @param {object} elements
+ * @param {HTMLElement} elements.layout
+ * @param {HTMLElement} elements.button
+ * @param {HTMLElement} elements.veil
+ * @param {HTMLElement} elements.section
+ * @returns {{closeDrawer: () => boolean}} closes the drawer; true where one was open
+ */
+export function createDrawer({ layout, button, veil, section }) {
+  const narrow = matchMedia("(max-width: 1000px)");
+  let open = !narrow.matches;
+  const show = () => {
+    layout.dataset.list = open ? "open" : "closed";
+    button.setAttribute("aria-expanded", String(open));
+    veil.hidden = !(open && narrow.matches);
+  };
+  const set = (/** @type {boolean} */ value) => {
+    open = value;
+    show();
+  };
+  const closeDrawer = () => {
+    if (!narrow.matches || !open) return false;
+    set(false);
+    return true;
+  };
+  button.addEventListener("click", () => {
+    set(!open);
+    if (open) section.querySelector("input")?.focus();
+  });
+  veil.addEventListener("click", closeDrawer);
+  narrow.addEventListener("change", () => set(!narrow.matches));
+  const close = make("button", { type: "button", class: "button icon drawer-close", title: "Close the list (Esc)", "aria-label": "Close the list" });
+  close.append(icon("close"));
+  close.addEventListener("click", closeDrawer);
+  section.prepend(close);
+  show();
+  return { closeDrawer };
+}

@@ -1,0 +1,122 @@
+// @ts-check
+/** The scenes as columns: what a cell shows, which scenes pass the filter, in which order. No elements here. */
+
+import { quantity } from "l5kit/format";
+
+/** @typedef {import("l5kit/source").SceneColumns} SceneColumns */
+/**
+ * @typedef {object} Field one column of the list
+ * @property {string} key
+ * @property {string} head short, for the header
+ * @property {string} title the whole name with its unit
+ * @property {number} [digits] after the point; numeric columns only
+ */
+/**
+ * @typedef {object} Filter
+ * @property {string} text within the host, or in the scene number
+ * @property {Set<string>} turns empty: all
+ * @property {Record<string, {min: number | null, max: number | null}>} ranges by key of the field
+ */
+
+export const TURNS = ["left", "straight", "right", "standing"];
+
+/** @type {Field[]} */
+export const FIELDS = [
+  { key: "scene", head: "Scene", title: "Number of the scene", digits: 0 },
+  { key: "length_s", head: "s", title: "Length (s)", digits: 1 },
+  { key: "num_frames", head: "Frames", title: "Number of frames", digits: 0 },
+  { key: "agents_per_frame", head: "Agents", title: "Agents a frame, mean", digits: 1 },
+  { key: "distance_m", head: "m", title: "Distance driven by the AV (m)", digits: 0 },
+  { key: "turn", head: "Turn", title: "Turn of the AV over the scene" },
+  { key: "speed_mps", head: "m/s", title: "Average speed of the AV (m/s)", digits: 1 },
+];
+
+/** A filter that all scenes pass. @returns {Filter} */
+export function emptyFilter() {
+  return { text: "", turns: new Set(), ranges: {} };
+}
+
+/** All scenes of a dataset, column by column. */
+export class SceneTable {
+  /** @param {SceneColumns} columns @param {number} numScenes */
+  constructor(columns, numScenes) {
+    this.columns = columns;
+    this.numScenes = numScenes;
+    this.hosts = Array.from({ length: numScenes }, (_, scene) => String(columns.host?.[scene] ?? "").toLowerCase());
+  }
+
+  /** @param {number} scene @returns {string | null} why the scene cannot be read; null where it can */
+  error(scene) {
+    return this.columns.error?.[scene] ?? null;
+  }
+
+  /** @param {number} scene @param {string} key @returns {number} NaN where it is not known */
+  number(scene, key) {
+    if (key === "scene") return scene;
+    const value = this.columns[key]?.[scene];
+    return typeof value === "number" ? value : NaN;
+  }
+
+  /** @param {number} scene @param {Field} field @returns {string} */
+  cell(scene, field) {
+    if (field.digits === undefined) return this.columns[field.key]?.[scene] ?? "";
+    return quantity(this.number(scene, field.key), field.digits);
+  }
+
+  /** @param {number} scene @returns {string} all of a scene, for the tooltip */
+  summary(scene) {
+    const error = this.error(scene);
+    const host = this.columns.host?.[scene];
+    const lines = [`Scene ${scene}${host ? `, host ${host}` : ""}`];
+    if (error) return [...lines, error].join("\n");
+    lines.push(
+      `${quantity(this.number(scene, "length_s"), 1, "s")}, ${quantity(this.number(scene, "num_frames"), 0)} frames`,
+      `${quantity(this.number(scene, "agents_per_frame"), 1)} agents a frame`,
+      `${quantity(this.number(scene, "distance_m"), 1, "m")} driven, ${quantity(this.number(scene, "speed_mps"), 2, "m/s")} on average`,
+      `${this.columns.turn?.[scene] ?? ""} (${quantity(this.number(scene, "turn_deg"), 0)}\u00b0)`,
+    );
+    return lines.join("\n");
+  }
+
+  /**
+   * The scenes to list.
+   * @param {Filter} filter
+   * @param {{key: string, descending: boolean}} order scenes without a value come last
+   * @returns {Uint32Array} scene numbers
+   */
+  listed(filter, order) {
+    const scenes = new Uint32Array(this.numScenes);
+    let length = 0;
+    for (let scene = 0; scene < this.numScenes; scene += 1) {
+      if (this.passes(scene, filter)) scenes[length++] = scene;
+    }
+    return this.sorted(scenes.subarray(0, length), order);
+  }
+
+  /** @param {number} scene @param {Filter} filter @returns {boolean} */
+  passes(scene, { text, turns, ranges }) {
+    if (turns.size && !turns.has(this.columns.turn?.[scene])) return false;
+    for (const [key, { min, max }] of Object.entries(ranges)) {
+      const value = this.number(scene, key);
+      if (min !== null && !(value >= min)) return false;
+      if (max !== null && !(value <= max)) return false;
+    }
+    const wanted = text.trim().toLowerCase();
+    return !wanted || this.hosts[scene].includes(wanted) || String(scene).includes(wanted);
+  }
+
+  /** @param {Uint32Array} scenes @param {{key: string, descending: boolean}} order @returns {Uint32Array} */
+  sorted(scenes, { key, descending }) {
+    if (key === "scene") return descending ? scenes.reverse() : scenes;
+    const rank = new Float64Array(this.numScenes);
+    for (const scene of scenes) rank[scene] = this.rank(scene, key, descending ? -1 : 1);
+    return scenes.sort((a, b) => (rank[a] < rank[b] ? -1 : rank[a] > rank[b] ? 1 : a - b));
+  }
+
+  /** @param {number} scene @param {string} key @param {number} sign @returns {number} infinity where it is not known */
+  rank(scene, key, sign) {
+    const value = key === "turn" ? TURNS.indexOf(this.columns.turn?.[scene]) : this.number(scene, key);
+    if (Number.isNaN(value) || (key === "turn" && value < 0)) return Infinity;
+    return sign * value;
+  }
+}

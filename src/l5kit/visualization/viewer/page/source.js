@@ -1,0 +1,141 @@
+// @ts-check
+/** Where the page's data comes from: the server of `l5kit view`, or an exported file. */
+
+import { unpack } from "l5kit/unpack";
+
+/** @typedef {import("l5kit/unpack").Packed} Packed */
+/**
+ * @typedef {object} Dataset
+ * @property {string} name
+ * @property {string} path
+ * @property {string} version
+ * @property {number} num_scenes
+ * @property {number} num_frames
+ * @property {number} num_agents
+ * @property {boolean} has_map
+ * @property {string[]} sample_kinds
+ * @property {string[]} notes
+ */
+/** @typedef {Record<string, any>} SceneColumns one array a column, one value a scene; `error`: text by scene number */
+/**
+ * @typedef {object} Samples
+ * @property {string[]} kinds
+ * @property {(scene: number, frame: number, trackId: string | null, kind: string) => string} rasterUrl
+ * @property {(scene: number, frame: number, trackId: string | null) => string} vectorUrl
+ */
+/**
+ * @typedef {object} Source
+ * @property {boolean} exported whether this is a file with one scene
+ * @property {() => Promise<number | null>} onlyScene number of the scene of an exported file; null where there is a server
+ * @property {() => Promise<Dataset>} dataset
+ * @property {() => Promise<SceneColumns>} scenes
+ * @property {(index: number) => Promise<Packed>} scene
+ * @property {() => Promise<Packed | null>} map
+ * @property {Samples | null} samples null in an exported file
+ */
+
+/**
+ * The source that this page has: the data within it, else the server that sent it.
+ * @returns {Source}
+ */
+export function openSource() {
+  const embedded = document.getElementById("l5kit-export");
+  return embedded ? embeddedSource(JSON.parse(embedded.textContent || "{}")) : serverSource();
+}
+
+/** @returns {Source} */
+function serverSource() {
+  /** @type {Promise<Dataset> | null} */
+  let dataset = null;
+  const getDataset = () => (dataset ??= request("/api/dataset").then((response) => response.json()));
+  /** @type {Samples} */
+  const samples = {
+    kinds: [],
+    rasterUrl: (scene, frame, trackId, kind) => `/api/raster/${scene}/${frame}${query({ track: trackId, kind })}`,
+    vectorUrl: (scene, frame, trackId) => `/api/vector/${scene}/${frame}${query({ track: trackId })}`,
+  };
+  return {
+    exported: false,
+    onlyScene: async () => null,
+    dataset: async () => {
+      const facts = await getDataset();
+      samples.kinds = facts.sample_kinds ?? [];
+      return facts;
+    },
+    scenes: async () => (await request("/api/scenes")).json(),
+    scene: async (index) => unpack(await (await request(`/api/scene/${index}`)).arrayBuffer()),
+    map: async () => {
+      const facts = await getDataset();
+      return facts.has_map ? unpack(await (await request("/api/map")).arrayBuffer()) : null;
+    },
+    samples,
+  };
+}
+
+/**
+ * @param {{dataset: Dataset, scenes: SceneColumns, scene: string, map: string | null}} data
+ * @returns {Source}
+ */
+function embeddedSource(data) {
+  /** @type {Promise<Packed> | null} */
+  let scene = null;
+  const getScene = () => (scene ??= unzip(data.scene).then(unpack));
+  return {
+    exported: true,
+    onlyScene: async () => (await getScene()).facts.scene_index,
+    dataset: async () => data.dataset,
+    scenes: async () => data.scenes,
+    scene: async (index) => {
+      const packed = await getScene();
+      const held = packed.facts.scene_index;
+      if (index !== held) throw new Error(`this file holds scene ${held} only, not scene ${index}`);
+      return packed;
+    },
+    map: async () => (data.map ? unpack(await unzip(data.map)) : null),
+    samples: null,
+  };
+}
+
+/**
+ * @param {string} url
+ * @returns {Promise<Response>}
+ * @throws {Error} with the server's text
+ */
+export async function request(url) {
+  let response;
+  try {
+    response = await fetch(url);
+  } catch {
+    throw new Error("the server does not answer: is `l5kit view` still running?");
+  }
+  if (!response.ok) throw new Error(await errorText(response));
+  return response;
+}
+
+/** @param {Response} response @returns {Promise<string>} */
+async function errorText(response) {
+  const body = await response.text().catch(() => "");
+  try {
+    const { error } = JSON.parse(body);
+    if (typeof error === "string" && error) return error;
+  } catch {
+    // Not JSON: the status says it.
+  }
+  return `the server answered ${response.status} ${response.statusText}`.trim();
+}
+
+/** @param {Record<string, string | null>} values @returns {string} "?a=b", without what is null */
+function query(values) {
+  const given = Object.entries(values).filter(([, value]) => value !== null);
+  if (!given.length) return "";
+  return `?${new URLSearchParams(/** @type {[string, string][]} */ (given))}`;
+}
+
+/** @param {string} base64 of gzip @returns {Promise<ArrayBuffer>} */
+async function unzip(base64) {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).arrayBuffer();
+}
