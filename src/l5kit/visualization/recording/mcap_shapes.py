@@ -1,0 +1,152 @@
+"""Shapes of Foxglove scenes; needs foxglove-sdk."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from foxglove.messages import (
+    Color,
+    CubePrimitive,
+    FrameTransform,
+    KeyValuePair,
+    LinePrimitive,
+    Point3,
+    Pose,
+    Quaternion,
+    SceneEntity,
+    SceneEntityDeletion,
+    TextPrimitive,
+    Timestamp,
+    TriangleListPrimitive,
+    Vector3,
+)
+
+from l5kit._types import Float64Array, NumericArray
+from l5kit.visualization.recording.form import EGO_FRAME, SCENE_FRAME, WORLD_FRAME
+from l5kit.visualization.recording.nearby_map import NearbyLane
+from l5kit.visualization.recording.scene_elements import Boxes
+
+__all__ = [
+    "area",
+    "as_color",
+    "as_points",
+    "as_timestamp",
+    "box",
+    "deletions",
+    "ego_in_scene",
+    "entity",
+    "facts",
+    "heading_mark",
+    "label_above",
+    "line",
+    "scene_in_world",
+]
+
+_UPRIGHT = Quaternion(w=1.0)
+
+
+def as_timestamp(time_ns: int) -> Timestamp:
+    """Return a time in nanoseconds as the schemas write it."""
+    return Timestamp(*divmod(time_ns, 1_000_000_000))
+
+
+def as_color(rgb: Sequence[int] | NumericArray, alpha: float = 1.0) -> Color:
+    """Return a colour from RGB of 0 to 255."""
+    red, green, blue = (int(part) / 255 for part in rgb)
+    return Color(r=red, g=green, b=blue, a=alpha)
+
+
+def as_points(points_m: NumericArray) -> list[Point3]:
+    """Return points on the ground, (n, 2)."""
+    return [Point3(x=x_m, y=y_m) for x_m, y_m in points_m.tolist()]
+
+
+def line(points: list[Point3], color: Color, *, width_m: float, height_m: float = 0.0) -> LinePrimitive:
+    """Return a line through points, at a height above them."""
+    return LinePrimitive(pose=_raised(height_m), thickness=width_m, points=points, color=color)
+
+
+def area(lane: NearbyLane, color: Color, *, height_m: float = 0.0) -> TriangleListPrimitive:
+    """Return the area of a lane, at a height above the ground."""
+    return TriangleListPrimitive(
+        pose=_raised(height_m),
+        points=as_points(lane.vertices_m),
+        color=color,
+        indices=lane.triangles.reshape(-1).tolist(),
+    )
+
+
+def box(boxes: Boxes, row: int, color: Color) -> CubePrimitive:
+    """Return a box."""
+    length_m, width_m, height_m = boxes.sizes_m[row].tolist()
+    return CubePrimitive(pose=_pose(boxes, row), size=Vector3(x=length_m, y=width_m, z=height_m), color=color)
+
+
+def heading_mark(boxes: Boxes, row: int, color: Color, *, width_m: float) -> LinePrimitive:
+    """Return a line on the roof of a box from its centre to its front."""
+    points = [Point3(x=x_m, y=y_m, z=z_m) for x_m, y_m, z_m in boxes.heading_marks_m[row].tolist()]
+    return LinePrimitive(pose=_raised(0.0), thickness=width_m, points=points, color=color)
+
+
+def label_above(boxes: Boxes, row: int, text: str, color: Color, *, size_m: float) -> TextPrimitive:
+    """Return a text above a box that faces the viewer."""
+    x_m, y_m, _ = boxes.centers_m[row].tolist()
+    position = Vector3(x=x_m, y=y_m, z=float(boxes.sizes_m[row, 2]) + size_m)
+    place = Pose(position=position, orientation=_UPRIGHT)
+    return TextPrimitive(pose=place, billboard=True, font_size=size_m, color=color, text=text)
+
+
+def scene_in_world(origin_m: Float64Array, time_ns: int) -> FrameTransform:
+    """Return where the scene is in the world, by its origin (2,)."""
+    return _transform(WORLD_FRAME, SCENE_FRAME, time_ns, origin_m, _UPRIGHT)
+
+
+def ego_in_scene(ego: Boxes, frame_index: int, time_ns: int) -> FrameTransform:
+    """Return where the AV stands in the scene; its frame is on the ground below the centre."""
+    quaternion = _as_quaternion(ego.quaternions[frame_index])
+    return _transform(SCENE_FRAME, EGO_FRAME, time_ns, ego.centers_m[frame_index, :2], quaternion)
+
+
+def entity(name: str, time_ns: int, **parts: Any) -> SceneEntity:
+    """Return what has one name in a scene.
+
+    Args:
+        name: Its id; of one topic and id the last one is shown.
+        time_ns: The time of the frame.
+        **parts: Lists of shapes and of facts by the names of ``SceneEntity``.
+    """
+    return SceneEntity(id=name, timestamp=as_timestamp(time_ns), frame_id=SCENE_FRAME, **parts)
+
+
+def facts(**values: str) -> list[KeyValuePair]:
+    """Return what the panel of a selected entity shows."""
+    return [KeyValuePair(key=key, value=value) for key, value in values.items()]
+
+
+def deletions(names: Iterable[str], time_ns: int) -> list[SceneEntityDeletion]:
+    """Return that entities are gone."""
+    return [SceneEntityDeletion(id=name, timestamp=as_timestamp(time_ns)) for name in names]
+
+
+def _raised(height_m: float) -> Pose:
+    return Pose(position=Vector3(z=height_m), orientation=_UPRIGHT)
+
+
+def _pose(boxes: Boxes, row: int) -> Pose:
+    x_m, y_m, z_m = boxes.centers_m[row].tolist()
+    return Pose(position=Vector3(x=x_m, y=y_m, z=z_m), orientation=_as_quaternion(boxes.quaternions[row]))
+
+
+def _as_quaternion(xyzw: Float64Array) -> Quaternion:
+    x, y, z, w = xyzw.tolist()
+    return Quaternion(x=x, y=y, z=z, w=w)
+
+
+def _transform(parent: str, child: str, time_ns: int, position_m: Float64Array, rotation: Quaternion) -> FrameTransform:
+    x_m, y_m = position_m.tolist()
+    return FrameTransform(
+        timestamp=as_timestamp(time_ns),
+        parent_frame_id=parent,
+        child_frame_id=child,
+        translation=Vector3(x=x_m, y=y_m),
+        rotation=rotation,
+    )

@@ -1,0 +1,112 @@
+"""The part of a map near the way of the AV, and when its lanes change colour."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array, NumericArray, UInt32Array
+from l5kit.data.map_api import MapAPI
+from l5kit.visualization.map_shapes import read_map_shapes
+from l5kit.visualization.scene_content import LaneLightRows
+
+__all__ = ["NearbyLane", "NearbyMap", "find_nearby_map", "light_changes"]
+
+
+@dataclass(frozen=True)
+class NearbyLane:
+    """A lane as an area; x and y in metres.
+
+    Attributes:
+        lane_id: Its id on the map.
+        left_m: Left boundary, float64, shape (L, 2).
+        right_m: Right boundary, float64, shape (R, 2).
+        triangles: Indices into the left points followed by the right ones, counter-clockwise, shape (L + R - 2, 3).
+    """
+
+    lane_id: str
+    left_m: Float64Array
+    right_m: Float64Array
+    triangles: UInt32Array
+
+    @property
+    def vertices_m(self) -> Float64Array:
+        """The left points followed by the right ones, shape (L + R, 2)."""
+        return np.concatenate([self.left_m, self.right_m])
+
+
+@dataclass(frozen=True)
+class NearbyMap:
+    """Lanes by their rows in ``bounds_info["lanes"]``, and outlines of crosswalks, float64, shape (n, 2) each."""
+
+    lanes: dict[int, NearbyLane]
+    crosswalks: list[Float64Array]
+
+    def crosswalk_rims_m(self) -> list[Float64Array]:
+        """Return the outlines of the crosswalks with the first point once more at the end."""
+        return [np.concatenate([outline_m, outline_m[:1]]) for outline_m in self.crosswalks]
+
+
+def find_nearby_map(
+    map_api: MapAPI, positions_m: NumericArray, radius_m: float, *, origin_m: Float64Array
+) -> NearbyMap:
+    """Return the lanes and crosswalks near positions.
+
+    Args:
+        map_api: The map.
+        positions_m: World x and y, shape (F, 2).
+        radius_m: The distance, along x and y, from any position to the bounds of an element.
+        origin_m: World x and y that become 0, shape (2,).
+
+    Raises:
+        CorruptedDataError: The map cannot be read.
+    """
+    shapes, rows = read_map_shapes(map_api).near(positions_m, radius_m)
+    ids = map_api.bounds_info["lanes"]["ids"]
+    outlines_m = np.split(shapes.lanes.points_m - origin_m, shapes.lanes.starts[1:-1])
+    crosswalks_m = np.split(shapes.crosswalks.points_m - origin_m, shapes.crosswalks.starts[1:-1])
+    lanes = {
+        row: _lane(ids[row], outline_m, num_left)
+        for row, outline_m, num_left in zip(rows.tolist(), outlines_m, shapes.lane_left_counts.tolist(), strict=False)
+    }
+    return NearbyMap(lanes, crosswalks_m[: len(shapes.crosswalks)])
+
+
+def light_changes(lights: LaneLightRows, lanes: dict[int, NearbyLane]) -> Iterator[tuple[int, dict[int, int]]]:
+    """Yield each frame in which one of the lanes changes its colour, and the colours of all that show one then.
+
+    The first frame is always among them. Colours are indices of ``LIGHT_COLORS`` by row of the lane.
+    """
+    before: dict[int, int] | None = None
+    for frame_index in range(len(lights.starts) - 1):
+        rows = lights.rows_of(frame_index)
+        pairs = zip(lights.lanes[rows].tolist(), lights.colors[rows].tolist(), strict=True)
+        now = {lane: color for lane, color in pairs if lane in lanes}
+        if now != before:
+            yield frame_index, now
+        before = now
+
+
+def _lane(lane_id: str, outline_m: Float64Array, num_left: int) -> NearbyLane:
+    left_m, right_m = outline_m[:num_left], outline_m[num_left:][::-1]
+    return NearbyLane(lane_id, left_m, right_m, _triangles_between(left_m, right_m))
+
+
+def _triangles_between(left_m: Float64Array, right_m: Float64Array) -> UInt32Array:
+    """Return triangles between two lines that run the same way; each step along one of them makes a triangle.
+
+    The steps of both are taken in the order of the part of the line that they reach.
+    """
+    reached = np.concatenate([_parts_of_length(left_m)[1:], _parts_of_length(right_m)[1:]])
+    is_left = np.arange(len(reached)) < len(left_m) - 1
+    is_left = is_left[np.argsort(reached, kind="stable")]
+    left: Int64Array = np.cumsum(is_left) - is_left  # points reached before each step
+    right: Int64Array = len(left_m) + np.cumsum(~is_left) - ~is_left
+    third = np.where(is_left, left + 1, right + 1)
+    return np.column_stack([left, right, third]).astype(np.uint32)
+
+
+def _parts_of_length(line_m: Float64Array) -> Float64Array:
+    """Return the part of the length of a line that lies before each point, from 0 to 1."""
+    lengths_m = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(line_m, axis=0), axis=1))])
+    return lengths_m / lengths_m[-1] if lengths_m[-1] > 0 else lengths_m

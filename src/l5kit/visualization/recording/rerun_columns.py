@@ -1,0 +1,267 @@
+"""The columns of a Rerun recording; the module that needs rerun-sdk."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import rerun as rr
+import rerun.blueprint as rrb
+
+from l5kit._types import Float64Array, NumericArray, UInt8Array
+from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.data.save import Progress
+from l5kit.errors import UnsupportedValueError
+from l5kit.visualization.recording.colors import (
+    BOUNDARY_RGB,
+    CLASS_RGB,
+    CROSSWALK_RGB,
+    EGO_RGB,
+    LANE_RGB,
+    LIGHT_RGB,
+    MARK_RGB,
+    class_title,
+)
+from l5kit.visualization.recording.nearby_map import NearbyLane, NearbyMap, light_changes
+from l5kit.visualization.recording.scene_elements import (
+    CROSSWALK_HEIGHT_M,
+    EGO_SIZE_M,
+    LIGHT_HEIGHT_M,
+    TRAJECTORY_HEIGHT_M,
+    SceneElements,
+)
+
+__all__ = ["encode_recording"]
+
+_BLOCK_FRAMES = 50
+"""Frames that are sent together: a viewer reads a recording in pieces of this many."""
+
+_LINE_RADIUS_M, _EGO_LINE_RADIUS_M = 0.08, 0.15
+_PAST_BRIGHTNESS = 0.5
+_EYE_M, _LOOK_TARGET_M, _BACKGROUND_RGB = (-30.0, 0.0, 30.0), (5.0, 0.0, 0.0), (25, 25, 30)
+
+
+def encode_recording(elements: SceneElements, progress: Progress | None = None) -> bytes:
+    """Return a scene as the bytes of a recording, see :func:`l5kit.visualization.recording.rerun_file.write_rerun`.
+
+    Args:
+        elements: What the recording shows.
+        progress: Called with the number of frames done and of all.
+
+    Raises:
+        UnsupportedValueError: The environment variable ``RERUN`` turns recordings off.
+    """
+    recording = rr.RecordingStream("l5kit")
+    if not rr.is_enabled(recording):
+        raise UnsupportedValueError("the environment variable RERUN turns recordings off; unset it, or set it to 'on'")
+    content = recording.memory_recording()
+    recording.send_blueprint(_blueprint())
+    _log_facts(recording, elements)
+    if elements.nearby_map is not None:
+        _log_map(recording, elements.nearby_map)
+        _send_lights(recording, elements, elements.nearby_map)
+    for start in range(0, elements.scene.num_frames, _BLOCK_FRAMES):
+        stop = min(start + _BLOCK_FRAMES, elements.scene.num_frames)
+        _Block(recording, elements, range(start, stop)).send()
+        if progress is not None:
+            progress(stop, elements.scene.num_frames)
+    return content.drain_as_bytes()
+
+
+def _blueprint() -> rrb.Blueprint:
+    """Return the layout: the scene seen from behind and above the AV, and the plot of its speed."""
+    return rrb.Blueprint(
+        rrb.Vertical(
+            rrb.Spatial3DView(
+                name="Scene",
+                origin="/scene/ego",  # so that the view goes with the AV
+                contents="/scene/**",
+                eye_controls=rrb.EyeControls3D(position=_EYE_M, look_target=_LOOK_TARGET_M),
+                background=_BACKGROUND_RGB,
+            ),
+            rrb.TimeSeriesView(name="Speed of the AV (m/s)", origin="/state"),
+            row_shares=[4, 1],
+        ),
+        collapse_panels=True,
+    )
+
+
+def _log_facts(recording: rr.RecordingStream, elements: SceneElements) -> None:
+    """Log what holds for the whole recording."""
+    scene = elements.scene
+    recording.send_recording_name(f"scene {scene.scene_index} of {scene.host}")
+    facts = rr.AnyValues(
+        scene_index=scene.scene_index,
+        host=scene.host,
+        num_frames=scene.num_frames,
+        origin_world_m=elements.origin_m,
+    )
+    recording.send_property("scene", facts)
+    classes = [(index, class_title(label), CLASS_RGB[index].tolist()) for index, label in enumerate(PERCEPTION_LABELS)]
+    ego_box = rr.Boxes3D(
+        centers=[(0, 0, 0.5 * EGO_SIZE_M[2])],
+        half_sizes=[np.multiply(EGO_SIZE_M, 0.5)],
+        colors=[EGO_RGB],
+        fill_mode="solid",
+        labels=["AV"],
+    )
+    for path, content in (
+        ("/scene", rr.ViewCoordinates.RIGHT_HAND_Z_UP),
+        ("/scene", rr.AnnotationContext(classes)),
+        ("/scene/ego/box", ego_box),
+        ("/scene/agents/headings", _line_look(_LINE_RADIUS_M, MARK_RGB)),
+        ("/scene/agents/past", _line_look(_LINE_RADIUS_M)),
+        ("/scene/agents/future", _line_look(_LINE_RADIUS_M)),
+        ("/scene/ego_trajectory/past", _line_look(_EGO_LINE_RADIUS_M, _dimmed(np.array(EGO_RGB)))),
+        ("/scene/ego_trajectory/future", _line_look(_EGO_LINE_RADIUS_M, EGO_RGB)),
+        ("/state/speed_mps", rr.SeriesLines(colors=[EGO_RGB], names=["speed_mps"])),
+    ):
+        recording.log(path, content, static=True, strict=True)
+
+
+def _log_map(recording: rr.RecordingStream, nearby_map: NearbyMap) -> None:
+    lanes = list(nearby_map.lanes.values())
+    sides_m = [_at_height(side_m, 0.0) for lane in lanes for side_m in (lane.left_m, lane.right_m)]
+    rims_m = [_at_height(rim_m, CROSSWALK_HEIGHT_M) for rim_m in nearby_map.crosswalk_rims_m()]
+    vertices_m, triangles = _joined_areas(lanes, 0.0)
+    for name, content in (
+        ("lanes", rr.Mesh3D(vertex_positions=vertices_m, triangle_indices=triangles, albedo_factor=LANE_RGB)),
+        ("lane_boundaries", rr.LineStrips3D(sides_m, colors=[BOUNDARY_RGB], radii=[_LINE_RADIUS_M])),
+        ("crosswalks", rr.LineStrips3D(rims_m, colors=[CROSSWALK_RGB], radii=[_LINE_RADIUS_M])),
+    ):
+        recording.log(f"/scene/map/{name}", content, static=True, strict=True)
+
+
+def _send_lights(recording: rr.RecordingStream, elements: SceneElements, nearby_map: NearbyMap) -> None:
+    """Send the areas of lit lanes in each frame in which one changes."""
+    changes = list(light_changes(elements.scene.lights, nearby_map.lanes))
+    areas = [_joined_areas([nearby_map.lanes[lane] for lane in lit], LIGHT_HEIGHT_M) for _, lit in changes]
+    colors = [
+        np.repeat(LIGHT_RGB[color][None], len(nearby_map.lanes[lane].vertices_m), axis=0)
+        for _, lit in changes
+        for lane, color in lit.items()
+    ]
+    ids = [nearby_map.lanes[lane].lane_id for _, lit in changes for lane in lit]
+    vertices = rr.Mesh3D.columns(
+        vertex_positions=np.concatenate([vertices_m for vertices_m, _ in areas]),
+        vertex_colors=np.concatenate([np.empty((0, 3), np.uint8), *colors]),
+    )
+    triangles = rr.Mesh3D.columns(triangle_indices=np.concatenate([triangles for _, triangles in areas]))
+    columns: list[rr.ComponentColumn] = [
+        *vertices.partition([len(vertices_m) for vertices_m, _ in areas]),
+        *triangles.partition([len(triangles) for _, triangles in areas]),
+    ]
+    if ids:
+        columns += rr.AnyValues.columns(lane_ids=ids).partition([len(lit) for _, lit in changes])
+    _send(recording, "/scene/map/lights", elements, [frame_index for frame_index, _ in changes], columns)
+
+
+class _Block:
+    """Some frames that are sent together."""
+
+    def __init__(self, recording: rr.RecordingStream, elements: SceneElements, frames: range) -> None:
+        self._recording, self._elements, self._frames = recording, elements, frames
+        starts = elements.scene.agents.starts
+        self._rows = range(starts[frames.start], starts[frames.stop])
+        self._num_agents = np.diff(starts[frames.start : frames.stop + 1])
+
+    def send(self) -> None:
+        """Send all that is in the frames."""
+        ego, agents, scene = self._elements.ego, self._elements.agents, self._elements.scene
+        frames, rows = _as_slice(self._frames), _as_slice(self._rows)
+        ground_m = ego.centers_m[frames] * [1, 1, 0]
+        self._send("/scene/ego", rr.Transform3D.columns(translation=ground_m, quaternion=ego.quaternions[frames]))
+        self._send("/state/speed_mps", rr.Scalars.columns(scalars=scene.ego_speeds_mps[frames]))
+        self._send_ego_ways()
+        self._send("/scene/agents", [*self._boxes(), *self._facts()])
+        marks = rr.LineStrips3D.columns(strips=agents.heading_marks_m[rows].astype(np.float32))
+        self._send("/scene/agents/headings", marks.partition(self._num_agents))
+        self._send_agent_ways()
+
+    def _send(self, path: str, columns: Iterable[rr.ComponentColumn]) -> None:
+        _send(self._recording, path, self._elements, self._frames, columns)
+
+    def _send_ego_ways(self) -> None:
+        points_m = _at_height(self._elements.ego.centers_m[:, :2], TRAJECTORY_HEIGHT_M)
+        firsts, stops = self._elements.ego_windows
+        pasts = [points_m[firsts[frame_index] : frame_index + 1] for frame_index in self._frames]
+        futures = [points_m[frame_index : stops[frame_index]] for frame_index in self._frames]
+        self._send("/scene/ego_trajectory/past", rr.LineStrips3D.columns(strips=pasts))
+        self._send("/scene/ego_trajectory/future", rr.LineStrips3D.columns(strips=futures))
+
+    def _send_agent_ways(self) -> None:
+        points_m = _at_height(self._elements.agents.centers_m[:, :2], TRAJECTORY_HEIGHT_M)
+        windows = self._elements.agent_windows
+        colors = CLASS_RGB[self._elements.agent_facts.labels[_as_slice(self._rows)]]
+        for name, rows_around, tones in (
+            ("past", windows.past, _dimmed(colors)),
+            ("future", windows.future, colors),
+        ):
+            ways = rr.LineStrips3D.columns(strips=[points_m[rows_around(row)] for row in self._rows], colors=tones)
+            self._send(f"/scene/agents/{name}", ways.partition(self._num_agents))
+
+    def _boxes(self) -> rr.ComponentColumnList:
+        rows, agents = _as_slice(self._rows), self._elements.agents
+        tracks, labels = self._elements.scene.agents.track_ids[rows], self._elements.agent_facts.labels[rows]
+        columns = rr.Boxes3D.columns(
+            centers=agents.centers_m[rows],
+            half_sizes=0.5 * agents.sizes_m[rows],
+            quaternions=agents.quaternions[rows],
+            class_ids=labels,
+            labels=[
+                f"{track} {class_title(PERCEPTION_LABELS[label])}"
+                for track, label in zip(tracks.tolist(), labels.tolist(), strict=True)
+            ],
+            fill_mode=["solid"] * len(self._rows),
+        )
+        return columns.partition(self._num_agents)
+
+    def _facts(self) -> rr.ComponentColumnList:
+        rows, agents, known = _as_slice(self._rows), self._elements.scene.agents, self._elements.agent_facts
+        columns = rr.AnyValues.columns(
+            track_id=agents.track_ids[rows],
+            probability=known.probabilities[rows],
+            speed_mps=known.speeds_mps[rows],
+            is_in_agents_mask=agents.is_in_mask[rows],
+        )
+        return columns.partition(self._num_agents)
+
+
+def _send(
+    recording: rr.RecordingStream,
+    path: str,
+    elements: SceneElements,
+    frames: Sequence[int],
+    columns: Iterable[rr.ComponentColumn],
+) -> None:
+    """Send columns of one row a frame."""
+    times_ns = elements.scene.timestamps_ns[list(frames)].astype("datetime64[ns]")
+    indexes = [rr.TimeColumn("time", timestamp=times_ns), rr.TimeColumn("frame", sequence=list(frames))]
+    recording.send_columns(path, indexes=indexes, columns=columns, strict=True)
+
+
+def _line_look(radius_m: float, rgb: Sequence[int] | NumericArray | None = None) -> rr.LineStrips3D:
+    """Return the width, and the colour if all have one, of lines that are sent frame by frame."""
+    return rr.LineStrips3D.from_fields(radii=[radius_m], colors=None if rgb is None else [rgb])
+
+
+def _joined_areas(lanes: Sequence[NearbyLane], height_m: float) -> tuple[Float64Array, NumericArray]:
+    """Return the areas of lanes as one, vertices (V, 3) and triangles (T, 3)."""
+    vertices_m = [lane.vertices_m for lane in lanes]
+    first_vertices = np.cumsum([0, *(len(points_m) for points_m in vertices_m)])[:-1]
+    triangles = [lane.triangles + first for lane, first in zip(lanes, first_vertices, strict=True)]
+    return (
+        _at_height(np.concatenate([np.empty((0, 2)), *vertices_m]), height_m),
+        np.concatenate([np.empty((0, 3), np.uint32), *triangles]).astype(np.uint32),
+    )
+
+
+def _at_height(points_m: Float64Array, height_m: float) -> Float64Array:
+    """Return points (n, 2) with a height, (n, 3)."""
+    return np.column_stack([points_m, np.full(len(points_m), height_m)])
+
+
+def _dimmed(rgb: NumericArray) -> UInt8Array:
+    return (_PAST_BRIGHTNESS * rgb).astype(np.uint8)
+
+
+def _as_slice(rows: range) -> slice:
+    return slice(rows.start, rows.stop)

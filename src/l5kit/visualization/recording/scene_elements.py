@@ -1,0 +1,164 @@
+"""What a recording shows, as arrays in the frame of the scene."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
+from l5kit.data.map_api import MapAPI
+from l5kit.errors import CorruptedDataError
+from l5kit.rasterization.rasterizer import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
+from l5kit.visualization.recording.form import RecordingForm
+from l5kit.visualization.recording.nearby_map import NearbyMap, find_nearby_map
+from l5kit.visualization.recording.trajectories import TrackWindows, frames_within, track_windows
+from l5kit.visualization.scene_content import AgentRows, SceneContent
+
+__all__ = [
+    "CROSSWALK_HEIGHT_M",
+    "EGO_SIZE_M",
+    "LIGHT_HEIGHT_M",
+    "TRAJECTORY_HEIGHT_M",
+    "AgentFacts",
+    "Boxes",
+    "SceneElements",
+    "collect_elements",
+]
+
+EGO_SIZE_M = (EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH, EGO_EXTENT_HEIGHT)
+
+CROSSWALK_HEIGHT_M, LIGHT_HEIGHT_M, TRAJECTORY_HEIGHT_M = 0.02, 0.04, 0.1
+"""Heights above the lanes, so that one layer does not flicker through another."""
+
+_MARK_HEIGHT_M = 0.05
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """N boxes that stand on the ground of the scene.
+
+    Attributes:
+        centers_m: x, y and z, float64, shape (N, 3).
+        quaternions: Headings as x, y, z and w, float64, shape (N, 4).
+        sizes_m: Length, width and height, float64, shape (N, 3).
+    """
+
+    centers_m: Float64Array
+    quaternions: Float64Array
+    sizes_m: Float64Array
+
+    @classmethod
+    def standing(cls, positions_m: NumericArray, yaws_rad: NumericArray, sizes_m: NumericArray) -> "Boxes":
+        """Return boxes from x and y (N, 2), headings (N,) and sizes (N, 3)."""
+        sizes_m = np.asarray(sizes_m, dtype=np.float64)
+        half_yaws = 0.5 * np.asarray(yaws_rad, dtype=np.float64)
+        nothing = np.zeros_like(half_yaws)
+        return cls(
+            centers_m=np.column_stack([positions_m, 0.5 * sizes_m[:, 2]]),
+            quaternions=np.column_stack([nothing, nothing, np.sin(half_yaws), np.cos(half_yaws)]),
+            sizes_m=sizes_m,
+        )
+
+    @cached_property
+    def heading_marks_m(self) -> Float64Array:
+        """A line on the roof of each box from its centre to its front, float64, shape (N, 2, 3)."""
+        _, _, sin_half, cos_half = self.quaternions.T
+        cos, sin = cos_half**2 - sin_half**2, 2 * sin_half * cos_half
+        starts_m = self.centers_m + [0, 0, _MARK_HEIGHT_M]
+        starts_m[:, 2] += 0.5 * self.sizes_m[:, 2]
+        ahead_m = 0.5 * self.sizes_m[:, :1] * np.column_stack([cos, sin, np.zeros_like(cos)])
+        return np.stack([starts_m, starts_m + ahead_m], axis=1)
+
+
+@dataclass(frozen=True)
+class AgentFacts:
+    """What is known of each of N agent rows.
+
+    Attributes:
+        labels: Most probable of ``PERCEPTION_LABELS``, int64, shape (N,).
+        probabilities: Its probability, float32, shape (N,).
+        speeds_mps: float32, shape (N,).
+    """
+
+    labels: Int64Array
+    probabilities: Float32Array
+    speeds_mps: Float32Array
+
+    @classmethod
+    def of(cls, agents: AgentRows) -> "AgentFacts":
+        """Return the facts of agents."""
+        labels, probabilities = agents.labels, agents.label_probabilities
+        return cls(
+            labels=labels,
+            probabilities=np.take_along_axis(probabilities, labels[:, None], axis=1)[:, 0],
+            speeds_mps=np.linalg.norm(agents.velocities_mps, axis=1),
+        )
+
+
+@dataclass(frozen=True)
+class SceneElements:
+    """What a recording of F frames with N agent rows shows, in the frame of the scene.
+
+    Heights are those of a flat ground: the log has none for agents, and those of the map do not compare with the AV's.
+
+    Attributes:
+        scene: The scene that was read.
+        origin_m: World x and y of the origin of the scene, float64, shape (2,).
+        ego: Boxes of the AV, F of them.
+        agents: Boxes of the agents, N of them.
+        agent_facts: What is known of the agents.
+        agent_windows: Past and future rows of each agent row.
+        ego_windows: First frame of the past and end of the future of each frame, shape (F,) each.
+        nearby_map: Lanes and crosswalks; None without a map.
+    """
+
+    scene: SceneContent
+    origin_m: Float64Array
+    ego: Boxes
+    agents: Boxes
+    agent_facts: AgentFacts
+    agent_windows: TrackWindows
+    ego_windows: tuple[Int64Array, Int64Array]
+    nearby_map: NearbyMap | None
+
+
+def collect_elements(scene: SceneContent, map_api: MapAPI | None, form: RecordingForm) -> SceneElements:
+    """Return what a recording of a scene shows.
+
+    Args:
+        scene: The scene.
+        map_api: The map; None leaves lanes, lights and crosswalks out.
+        form: How much is recorded.
+
+    Raises:
+        CorruptedDataError: The times of the frames do not ascend from 0 on, or the map cannot be read.
+    """
+    _require_ascending(scene)
+    positions_m, agents = scene.ego_positions_m[:, :2], scene.agents
+    origin_m = positions_m[0].copy()
+    frame_indices = np.repeat(np.arange(scene.num_frames), np.diff(agents.starts))
+    around = frames_within(scene.timestamps_ns, form.agent_trajectory_s)
+    nearby_map = None
+    if map_api is not None:
+        nearby_map = find_nearby_map(map_api, positions_m, form.map_radius_m, origin_m=origin_m)
+    return SceneElements(
+        scene=scene,
+        origin_m=origin_m,
+        ego=Boxes.standing(positions_m - origin_m, scene.ego_yaws_rad, np.tile(EGO_SIZE_M, (scene.num_frames, 1))),
+        agents=Boxes.standing(agents.centroids_m - origin_m, agents.yaws_rad, agents.extents_m),
+        agent_facts=AgentFacts.of(agents),
+        agent_windows=track_windows(agents.track_ids, frame_indices, around),
+        ego_windows=frames_within(scene.timestamps_ns, form.ego_trajectory_s),
+        nearby_map=nearby_map,
+    )
+
+
+def _require_ascending(scene: SceneContent) -> None:
+    steps_ns = np.diff(scene.timestamps_ns, prepend=-1)
+    if (wrong := np.flatnonzero(steps_ns <= 0)).size:
+        frame_index = int(wrong[0])
+        raise CorruptedDataError(
+            f"scene {scene.scene_index} cannot be put on a time line: frame {frame_index} is at "
+            f"{scene.timestamps_ns[frame_index]} ns, but times must ascend from 0 on; "
+            "l5kit validate lists what is wrong"
+        )
