@@ -13,6 +13,7 @@ from l5kit.cli.demo import demo
 from l5kit.cli.evaluate import evaluate
 from l5kit.cli.info import info
 from l5kit.cli.mask import mask
+from l5kit.cli.record import record
 from l5kit.cli.render import render
 from l5kit.cli.reporting import DEBUG_OPTION, ReportingCommand, request_traceback
 from l5kit.cli.synth import synth
@@ -85,6 +86,10 @@ def make_app() -> typer.Typer:
             "l5kit view city",
             "l5kit view city --scene 3 --no-browser --port 9000",
             "l5kit view city --export scene.html --scene 3",
+        ),
+        record: (
+            "l5kit record city --scene 1 --out scene.mcap",
+            "l5kit record city --scene 1 --out scene.rrd --map-radius 300",
         ),
         train: (
             "l5kit train raster_planner --data city --out planner",

@@ -1,0 +1,60 @@
+"""``l5kit record``: a scene as a file for Foxglove or Rerun."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from l5kit.cli.options import DatasetArgument, MapOption, MetaOption
+from l5kit.cli.output import print_line, remark
+from l5kit.configs.config import load_matrix, load_metadata
+from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
+from l5kit.data.map_api import MapAPI
+from l5kit.data.progress import show_progress
+from l5kit.data.zarr_dataset import ChunkedDataset
+
+
+def _check_out(out: Path) -> Path:
+    if out.suffix.lower() not in (".mcap", ".rrd"):
+        raise typer.BadParameter(f"{str(out)!r} must end in .mcap (Foxglove) or .rrd (Rerun)")
+    return out
+
+
+def record(
+    path: DatasetArgument,
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FILE", callback=_check_out, help="File to write: .mcap for Foxglove, .rrd for Rerun."),
+    ],
+    scene: Annotated[int, typer.Option(help="The scene.")] = 0,
+    map_radius: Annotated[
+        float, typer.Option(metavar="M", help="Lanes and crosswalks within this many metres of the AV; inf for all.")
+    ] = 150.0,
+    map_path: MapOption = None,
+    meta: MetaOption = None,
+) -> None:
+    """Write a scene as a file to play in Foxglove (extra mcap) or Rerun (extra rerun).
+
+    It has the map with its lights, the AV, agents with their class, trajectories, transforms and the speed of the AV.
+    """
+    from l5kit.visualization.recording import RecordingForm, write_mcap, write_rerun
+    from l5kit.visualization.scene_content import read_scene_content
+
+    form = RecordingForm(map_radius_m=map_radius)
+    files = find_dataset_files(path, map_path=map_path, meta_path=meta)
+    map_api = _open_map(files)
+    if map_api is None:
+        remark("note: recorded without lanes and lights; they need a semantic map and a meta.json (--map, --meta)")
+    content = read_scene_content(ChunkedDataset(files.dataset).open(), scene, map_api=map_api)
+    write = write_mcap if out.suffix.lower() == ".mcap" else write_rerun
+    with show_progress("Recording", visible=True) as progress:
+        write(out, content, map_api, form=form, progress=progress)
+    print_line(str(out))
+
+
+def _open_map(files: DatasetFiles) -> MapAPI | None:
+    """Return the map of a dataset, None without a map or meta.json."""
+    if files.semantic_map is None or files.meta is None:
+        return None
+    meta = str(files.meta)
+    return MapAPI(str(files.semantic_map), load_matrix(load_metadata(meta), "world_to_ecef", path=meta))
