@@ -80,7 +80,8 @@ def make_app() -> typer.Typer:
         render: (
             "l5kit render city --scene 1 --frame 50 --out frame.png",
             "l5kit render city --scene 0 --frames 20:120:2 --out scene.gif --map-type satellite",
-            "l5kit render city --agent 12 --out agent.gif",
+            "l5kit render city --scene 0 --out scene.mp4",
+            "l5kit render city --agent 12 --out agent.mp4 --fps 5",
         ),
         view: (
             "l5kit view city",

@@ -47,7 +47,7 @@ def write_video(
 
     The container follows the ending of the file name. An odd width or height is made even by repeating the last column
     or row, because the codecs store colour for two by two pixels. The file appears complete or not at all. With
-    ``"h264"``, equal pictures give equal files as long as PyAV is of one version.
+    ``"h264"``, equal pictures give equal files as long as PyAV is of one version and the processor of one kind.
 
     Args:
         output_filepath: The file to write, such as ``scene.mp4``; an older one is replaced.
