@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 from dataclasses import dataclass
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -83,3 +84,43 @@ def unpack():
         return Unpacked(header["facts"], arrays)
 
     return read
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and the text of each script and of the title."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.texts, self._is_open = [], [], False
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.texts.append("")
+        self._is_open = True
+
+    def handle_endtag(self, tag):
+        self._is_open = False
+
+    def handle_data(self, data):
+        if self._is_open:
+            self.texts[-1] += data
+
+    def scripts(self):
+        named = zip(self.tags, self.texts, strict=True)
+        return [(attributes, text) for (tag, attributes), text in named if tag == "script"]
+
+    def import_map(self):
+        (text,) = [text for attributes, text in self.scripts() if attributes.get("type") == "importmap"]
+        return json.loads(text)["imports"]
+
+    def title(self):
+        (text,) = [text for (tag, _), text in zip(self.tags, self.texts, strict=True) if tag == "title"]
+        return text
+
+
+@pytest.fixture(scope="session")
+def read_page():
+    """Read HTML as a page of tags, scripts and a title."""
+    return Page

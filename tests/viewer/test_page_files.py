@@ -1,9 +1,7 @@
 """The page put together: its scripts by address or inside it, and texts that must not become markup."""
 
 import base64
-import json
 import re
-from html.parser import HTMLParser
 
 import pytest
 
@@ -18,43 +16,9 @@ HOSTILE = {
 }
 
 
-class Page(HTMLParser):
-    """Tags with their attributes, and the text of each script and of the title."""
-
-    def __init__(self, html):
-        super().__init__(convert_charrefs=True)
-        self.tags, self.texts, self._is_open = [], [], False
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        self.texts.append("")
-        self._is_open = True
-
-    def handle_endtag(self, tag):
-        self._is_open = False
-
-    def handle_data(self, data):
-        if self._is_open:
-            self.texts[-1] += data
-
-    def scripts(self):
-        named = zip(self.tags, self.texts, strict=True)
-        return [(attributes, text) for (tag, attributes), text in named if tag == "script"]
-
-    def import_map(self):
-        (text,) = [text for attributes, text in self.scripts() if attributes.get("type") == "importmap"]
-        return json.loads(text)["imports"]
-
-    def title(self):
-        (text,) = [text for (tag, _), text in zip(self.tags, self.texts, strict=True) if tag == "title"]
-        return text
-
-
 @pytest.fixture(scope="module")
-def served():
-    return Page(compose_page(title="a dataset", script_folder="/page", nonce="n0nce"))
+def served(read_page):
+    return read_page(compose_page(title="a dataset", script_folder="/page", nonce="n0nce"))
 
 
 def test_scripts_have_names_without_folders_and_specifiers_once():
@@ -85,8 +49,8 @@ def test_a_page_has_no_handlers_in_its_markup(served):
         assert not any(str(value).strip().lower().startswith("javascript:") for value in attributes.values()), tag
 
 
-def test_a_page_in_one_piece_holds_its_scripts():
-    page = Page(compose_page(title="a scene", script_folder=None))
+def test_a_page_in_one_piece_holds_its_scripts(read_page):
+    page = read_page(compose_page(title="a scene", script_folder=None))
     contents = {file.specifier: file.content for file in page_files()}
     assert page.import_map().keys() == contents.keys()
     for specifier, address in page.import_map().items():
@@ -95,22 +59,22 @@ def test_a_page_in_one_piece_holds_its_scripts():
         assert base64.b64decode(encoded) == contents[specifier]
 
 
-def test_data_stand_before_the_module_that_takes_them():
+def test_data_stand_before_the_module_that_takes_them(read_page):
     html = compose_page(title="a", script_folder=None, content='<script type="application/json" id="x">[1]</script>')
-    kinds = [attributes.get("type") for attributes, _ in Page(html).scripts()]
+    kinds = [attributes.get("type") for attributes, _ in read_page(html).scripts()]
     assert kinds == ["importmap", "application/json", "module"]
     assert "l5kit:" not in re.sub(r"<script.*?</script>|<style.*?</style>", "", html, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("folder", ["/page", None], ids=["served", "in one piece"])
 @pytest.mark.parametrize("title", HOSTILE.values(), ids=HOSTILE.keys())
-def test_titles_stay_texts(served, title, folder):
-    page = Page(compose_page(title=title, script_folder=folder, nonce="n0nce"))
+def test_titles_stay_texts(read_page, served, title, folder):
+    page = read_page(compose_page(title=title, script_folder=folder, nonce="n0nce"))
     assert page.title() == title
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in served.tags]
 
 
-def test_titles_may_hold_what_utf_8_cannot():
+def test_titles_may_hold_what_utf_8_cannot(read_page):
     html = compose_page(title="\udcff\ud800.zarr", script_folder="/page")
-    assert Page(html).title() == "??.zarr"
+    assert read_page(html).title() == "??.zarr"
     assert html.encode("utf-8")
