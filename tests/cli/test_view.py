@@ -1,0 +1,307 @@
+"""``l5kit view``: addresses, files, what is missing, and how it ends."""
+
+import builtins
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import webbrowser
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("tornado")
+
+from l5kit.cli import view as view_module
+from l5kit.visualization.viewer.server import ViewerServer
+
+ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/")
+
+
+def ask(port, path="/api/dataset"):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Addresses that were opened in a browser."""
+    addresses = []
+    monkeypatch.setattr(webbrowser, "open", addresses.append)
+    return addresses
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """Ends each server as Ctrl+C does once it has been asked for its facts; what it answered."""
+    answered = []
+
+    def interrupt(server):
+        answered.append(ask(server.port))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ViewerServer, "wait", interrupt)
+    return answered
+
+
+@pytest.fixture
+def taken_port():
+    """A port of this machine that somebody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+@pytest.fixture
+def lonely_log(city, tmp_path):
+    """A dataset without map, aerial picture and meta.json."""
+    return shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / "far" / "away" / "alone.zarr")
+
+
+# Serving
+
+
+def test_a_page_is_served_and_opened_once(l5kit, city, opened, answers):
+    done = l5kit("view", city)
+    (line,) = done.stdout.splitlines()
+    assert done.exit_code == 0
+    assert ADDRESS.fullmatch(line)
+    assert opened == [line]
+    ((status, content),) = answers
+    assert (status, json.loads(content)["num_scenes"]) == (200, 3)
+    assert done.stderr.splitlines() == ["Press Ctrl+C to end.", "ended"]
+
+
+def test_no_browser_is_opened_where_none_is_wanted(l5kit, city, opened, answers):
+    done = l5kit("view", city, "--no-browser")
+    assert (done.exit_code, opened, len(answers)) == (0, [], 1)
+
+
+def test_a_scene_is_in_the_address(l5kit, city, opened, answers):
+    done = l5kit("view", city, "--scene", 2)
+    assert done.stdout.endswith("/#scene=2\n")
+    assert opened == [done.stdout.strip()]
+
+
+def test_the_port_is_free_again_at_the_end(l5kit, city, answers):
+    done = l5kit("view", city, "--no-browser", "--port", 0)
+    port = int(ADDRESS.search(done.stdout)[1])
+    assert port > 0
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+
+
+def test_a_taken_port_that_was_named_is_an_error_in_one_line(l5kit, city, opened, taken_port):
+    done = l5kit("view", city, "--port", taken_port)
+    assert (done.exit_code, done.stdout, opened) == (1, "", [])
+    assert f"cannot listen on --address 127.0.0.1 --port {taken_port}: " in done.stderr
+    assert "name another port" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_another_port_is_taken_where_the_usual_one_is_not_free(l5kit, city, answers, taken_port, monkeypatch):
+    monkeypatch.setattr(view_module, "_PORT", taken_port)
+    done = l5kit("view", city, "--no-browser")
+    assert done.exit_code == 0
+    assert int(ADDRESS.search(done.stdout)[1]) != taken_port
+    assert answers[0][0] == 200
+
+
+def test_the_usual_port_is_taken_where_it_is_free(l5kit, city, answers, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        free = listening.getsockname()[1]
+    monkeypatch.setattr(view_module, "_PORT", free)
+    assert int(ADDRESS.search(l5kit("view", city, "--no-browser").stdout)[1]) == free
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost"])
+def test_this_machine_alone_is_no_warning(l5kit, city, answers, address):
+    assert "warning" not in l5kit("view", city, "--no-browser", "--port", 0, "--address", address).stderr
+
+
+def test_an_address_that_others_reach_is_warned_of(l5kit, city, answers):
+    done = l5kit("view", city, "--no-browser", "--port", 0, "--address", "0.0.0.0")
+    assert done.exit_code == 0
+    assert "warning: whoever reaches 0.0.0.0 can look at this dataset" in done.stderr
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "no such host"])
+def test_an_address_that_is_not_of_this_machine_is_an_error(l5kit, city, address):
+    done = l5kit("view", city, "--no-browser", "--port", 0, "--address", address)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert f"cannot listen on --address {address} --port 0" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+# What is not there
+
+
+@pytest.mark.parametrize("options", [(), ("--export", "{folder}/a.html")], ids=["served", "exported"])
+def test_a_scene_that_is_not_there_is_an_error(l5kit, city, tmp_path, opened, options):
+    done = l5kit("view", city, "--scene", 3, *(option.format(folder=tmp_path) for option in options))
+    assert (done.exit_code, done.stdout, opened) == (1, "", [])
+    assert done.stderr == "error: scene 3 is out of range; the dataset has the scenes 0 to 2\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--scene", -1), ("--scene", "first"), ("--port", 65536), ("--port", -1), ("--frames", 3)],
+    ids=str,
+)
+def test_a_wrong_call_is_an_error_of_its_own(l5kit, city, arguments):
+    assert l5kit("view", city, *arguments).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nothing", "does not exist"),
+        ("a folder", "there is no *.zarr in it"),
+        ("a.zarr.zip", "not a readable zip file"),
+    ],
+    ids=["nothing", "a folder", "a file"],
+)
+def test_what_is_no_dataset_is_an_error_in_one_line(l5kit, tmp_path, opened, name, said):
+    (tmp_path / "a folder").mkdir()
+    (tmp_path / "a.zarr.zip").write_text("text")
+    done = l5kit("view", tmp_path / name)
+    assert (done.exit_code, done.stdout, opened) == (1, "", [])
+    assert done.stderr.startswith("error: ")
+    assert said in done.stderr
+    assert "unexpected" not in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_dataset_without_a_map_works_and_says_so(l5kit, lonely_log, answers):
+    done = l5kit("view", lonely_log, "--no-browser")
+    assert done.exit_code == 0
+    assert "note: no semantic map found (" in done.stderr
+    assert "--map names one" in done.stderr
+    assert json.loads(answers[0][1])["has_map"] is False
+
+
+def test_a_damaged_map_is_left_out_and_said(l5kit, city_copy, answers, tmp_path):
+    file = city_copy / "semantic_map" / "semantic_map.pb"
+    file.write_bytes(file.read_bytes()[:1000])
+    for options in (["--no-browser"], ["--export", tmp_path / "a.html"]):
+        done = l5kit("view", city_copy, *options)
+        assert done.exit_code == 0
+        assert "note: the map is left out: " in done.stderr
+        assert "semantic_map.pb" in done.stderr
+    assert json.loads(answers[0][1])["has_map"] is False
+    assert (tmp_path / "a.html").exists()
+
+
+def test_a_map_that_was_named_and_is_not_there_is_an_error(l5kit, city, opened):
+    done = l5kit("view", city, "--map", "nowhere.pb")
+    assert (done.exit_code, done.stdout, opened) == (1, "", [])
+    assert "--map 'nowhere.pb': there is no such file" in done.stderr
+
+
+def test_tornado_is_asked_for_where_it_is_missing(l5kit, city, opened, monkeypatch, tmp_path):
+    monkeypatch.delitem(sys.modules, "l5kit.visualization.viewer.server")
+    monkeypatch.delattr("l5kit.visualization.viewer.server", raising=False)
+    true_import = builtins.__import__
+
+    def import_without_tornado(name, *arguments, **options):
+        if name.partition(".")[0] == "tornado":
+            raise ModuleNotFoundError("No module named 'tornado'", name="tornado")
+        return true_import(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", import_without_tornado)
+    done = l5kit("view", city)
+    assert (done.exit_code, done.stdout, opened) == (1, "", [])
+    assert done.stderr == ("error: l5kit view needs Tornado, which the extra viz brings: pip install 'l5kit2[viz]'\n")
+    assert l5kit("view", city, "--export", tmp_path / "a.html").exit_code == 0, "files need no server"
+
+
+# Files
+
+
+def test_a_scene_is_written_as_a_file(l5kit, city, tmp_path, opened):
+    out = tmp_path / "a.html"
+    done = l5kit("view", city, "--export", out, "--scene", 1)
+    assert (done.exit_code, done.stdout, done.stderr, opened) == (0, f"{out}\n", "", [])
+    assert "<title>Scene 1 - l5kit</title>" in out.read_text("utf-8")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.html"]
+
+
+def test_the_first_scene_is_written_where_none_is_named(l5kit, city, tmp_path):
+    assert l5kit("view", city, "--export", tmp_path / "a.html").exit_code == 0
+    assert l5kit("view", city, "--export", tmp_path / "b.html", "--scene", 0).exit_code == 0
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_notes_are_told_when_a_file_is_written(l5kit, lonely_log, tmp_path):
+    done = l5kit("view", lonely_log, "--export", tmp_path / "a.html")
+    assert (done.exit_code, done.stdout) == (0, f"{tmp_path / 'a.html'}\n")
+    assert "note: no semantic map found" in done.stderr
+
+
+def test_a_folder_that_is_not_there_is_an_error(l5kit, city, tmp_path):
+    done = l5kit("view", city, "--export", tmp_path / "nowhere" / "a.html")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "nowhere' does not exist; make it first" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="nothing is forbidden to this user")
+def test_a_folder_that_may_not_be_written_is_an_error(l5kit, city, tmp_path):
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o555)
+    done = l5kit("view", city, "--export", folder / "a.html")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "locked" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_error_while_writing_leaves_the_older_file(l5kit, city, tmp_path, monkeypatch):
+    (tmp_path / "a.html").write_text("older")
+
+    def no_space(*arguments):
+        raise OSError(28, "No space left on device", str(tmp_path / "a.html"))
+
+    monkeypatch.setattr("pathlib.Path.write_text", no_space)
+    done = l5kit("view", city, "--export", tmp_path / "a.html")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "No space left on device" in done.stderr
+    assert (tmp_path / "a.html").read_text() == "older"
+
+
+def test_a_damaged_scene_is_an_error_that_names_its_file(l5kit, city_copy, tmp_path):
+    (city_copy / "scenes" / "sample.zarr" / "agents" / "0").write_bytes(b"\0" * 100)
+    done = l5kit("view", city_copy, "--export", tmp_path / "a.html")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "sample.zarr/agents/0" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "a.html").exists()
+
+
+# Its end
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_ends_it_cleanly(city):
+    """In a process of its own, whose output is a pipe: the address comes at once."""
+    start = "from l5kit.cli.main import run; run()"
+    command = [sys.executable, "-c", start, "view", str(city), "--no-browser", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            port = int(ADDRESS.fullmatch(process.stdout.readline().strip())[1])
+            assert ask(port)[0] == 200
+            process.send_signal(signal.SIGINT)
+            stdout, stderr = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, stdout) == (0, "")
+    assert stderr.splitlines() == ["Press Ctrl+C to end.", "ended"]
