@@ -174,6 +174,17 @@ def test_trajectories_lead_from_the_past_to_the_future(needs_rerun, case, tmp_pa
     assert [len(row) for row in futures] == [2, 1, 0, 2]
 
 
+def test_what_is_past_is_dimmer_than_what_is_to_come(recorded):
+    content, _ = recorded
+    futures = [[rgb_of(c) for c in row] for row in values_of(content, "/scene/agents/future", "LineStrips3D:colors")]
+    pasts = [[rgb_of(c) for c in row] for row in values_of(content, "/scene/agents/past", "LineStrips3D:colors")]
+    car, pedestrian, cyclist = (CLASS_RGB[index].tolist() for index in (3, 14, 12))
+    assert futures == [[car, pedestrian], [car], [], [car, cyclist]]
+    assert pasts[0] == [[part // 2 for part in car], [part // 2 for part in pedestrian]]
+    ego = [content.static[f"/scene/ego_trajectory/{name}"]["LineStrips3D:colors"] for name in ("past", "future")]
+    assert [[rgb_of(color) for color in colors] for colors in ego] == [[[127, 0, 0]], [[255, 0, 0]]]
+
+
 def test_the_speed_of_the_av_can_be_plotted(recorded):
     content, _ = recorded
     np.testing.assert_allclose(values_of(content, "/state/speed_mps", "Scalars:scalars"), [[20]] * 4)

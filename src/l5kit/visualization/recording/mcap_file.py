@@ -28,7 +28,7 @@ def write_mcap(
 
     The log times are the times of the frames, in ascending order. Chunks are compressed with zstd and indexed. A
     message of a topic holds all that the topic shows then, so that a jump to any time shows the whole scene. The file
-    is made in memory and appears complete or not at all; the same scene gives the same bytes.
+    is made in memory and appears complete or not at all.
 
     ========================  ==================================================================================
     topic                     content
