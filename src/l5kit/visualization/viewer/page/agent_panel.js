@@ -2,7 +2,7 @@
 /** What the log says of one agent, or of the AV, in the frame that is shown. */
 
 import { byId, icon, make, setText } from "l5kit/dom";
-import { angle, className, percent, quantity } from "l5kit/format";
+import { angle, className, counted, percent, quantity } from "l5kit/format";
 import { classColor, egoColor } from "l5kit/legend";
 import { onPress } from "l5kit/player";
 import { TimePlot } from "l5kit/plots";
@@ -52,10 +52,10 @@ export class AgentPanel {
     const rows = FACTS.map((name) => make("div", {}, make("dt", {}, FACT_NAMES[name]), facts[name]));
     this.facts = facts;
     this.absent = make("p", { class: "absent" });
-    this.inMask = make("strong", { "data-testid": "in-mask" });
+    this.inMask = make("span", { "data-testid": "in-mask" });
     this.reason = make("span", { "data-testid": "mask-reason" });
     this.rule = make("small", {});
-    this.mask = make("div", { class: "mask" }, this.inMask, this.reason, this.rule);
+    this.mask = make("div", { class: "mask" }, make("strong", {}, "In the agents mask: ", this.inMask), this.reason, this.rule);
     this.bars = make("ol", { class: "bars", "data-testid": "probabilities", "aria-label": "Probabilities of the classes" });
     this.body = make(
       "div",
@@ -126,7 +126,7 @@ export class AgentPanel {
       return button;
     };
     const frames = /** @type {Record<string, HTMLElement>} */ (this.facts).frames;
-    frames.replaceChildren(`${seen} frames, `, link(first), " to ", link(last));
+    frames.replaceChildren(`${counted(seen, "frame")}, `, link(first), " to ", link(last));
   }
 
   /** @param {SceneModel} scene */
@@ -136,7 +136,7 @@ export class AgentPanel {
     this.showHead("AV", egoColor());
     this.showFacts({
       class: "AV",
-      speed: quantity(arrays.ego_speed[this.frame], 2, "m/s"),
+      speed: quantity(arrays.ego_speed[this.frame], 1, "m/s"),
       yaw: angle(arrays.ego_yaw[this.frame]),
       distance: "\u2013",
       extent: `${quantity(length, 2)} \u00d7 ${quantity(width, 2)} m`,
@@ -157,7 +157,7 @@ export class AgentPanel {
     this.showHead(`Track ${scene.trackIds[track]}`, classColor(label));
     this.showFacts({
       class: `${className(label)}, ${percent(probability)}`,
-      speed: here < 0 ? "\u2013" : quantity(scene.speedOf(row), 2, "m/s"),
+      speed: here < 0 ? "\u2013" : quantity(scene.speedOf(row), 1, "m/s"),
       yaw: here < 0 ? "\u2013" : angle(arrays.agent_yaw[row]),
       distance: here < 0 ? "\u2013" : quantity(scene.distanceToEgo(row), 1, "m"),
       extent: `${extent} m`,
@@ -190,7 +190,7 @@ export class AgentPanel {
   /** @param {"yes" | "no" | "absent"} state @param {string} answer @param {string} reason */
   showMask(state, answer, reason) {
     /** @type {HTMLElement} */ (this.mask).dataset.state = state;
-    setText(/** @type {HTMLElement} */ (this.inMask), `In the agents mask: ${answer}`);
+    setText(/** @type {HTMLElement} */ (this.inMask), answer);
     setText(/** @type {HTMLElement} */ (this.reason), reason);
   }
 

@@ -5,8 +5,8 @@ import { AV, createAddress, parseAddress } from "l5kit/address";
 import { AgentList } from "l5kit/agent_list";
 import { AgentPanel } from "l5kit/agent_panel";
 import { createBirdseye } from "l5kit/birdseye";
-import { byId, setPressed, setText } from "l5kit/dom";
-import { clockTime, count, quantity } from "l5kit/format";
+import { byId, errorBox, make, setPressed, setText } from "l5kit/dom";
+import { clockTime, counted, quantity } from "l5kit/format";
 import { createKeys } from "l5kit/keys";
 import { showLegend } from "l5kit/legend";
 import { notice } from "l5kit/notices";
@@ -23,8 +23,9 @@ import { createTheme } from "l5kit/theme";
 /** @typedef {import("l5kit/address").Place} Place */
 
 const ZOOM_STEP = 1.25;
-const PANEL_EVERY_MS = 90; // while it plays, the panel of the agent is written at most so often
-const LIST_EVERY_MS = 500; // and the list of agents
+const PANEL_EVERY_MS = 100; // while it plays, slider, time and the panel of the agent change at most so often
+const LIST_PATIENCE_MS = 400; // the list knows which scenes are damaged; a slow one is not waited for
+const LIST_EVERY_MS = 1000; // and the list of agents
 
 /** The state of the page and everything that shows it. */
 class Viewer {
@@ -65,23 +66,20 @@ class Viewer {
   async start() {
     showLoading("Loading the dataset");
     this.wire();
-    const [dataset, only, birdseye] = await Promise.all([
-      this.source.dataset(),
-      this.source.onlyScene(),
-      createBirdseye(byId("birdseye"), { theme: this.theme() }),
-    ]);
-    this.birdseye = birdseye;
-    this.wireBirdseye();
+    const drawing = createBirdseye(byId("birdseye"), { theme: this.theme() });
+    const [dataset, only] = await Promise.all([this.source.dataset(), this.source.onlyScene()]);
     this.showDataset(dataset);
     this.samplePanel = new SamplePanel(this.source.samples);
-    const map = this.loadMap();
-    if (only === null) await this.makeList(dataset.num_scenes);
-    else this.hideList();
+    const list = only === null ? this.makeList(dataset.num_scenes) : this.hideList();
+    this.birdseye = await drawing;
+    this.wireBirdseye();
+    const map = this.loadMap(dataset.notes ?? []);
+    await Promise.race([list, new Promise((resolve) => setTimeout(resolve, LIST_PATIENCE_MS))]);
     const { place, problems } = parseAddress(location.hash);
     const scene = this.firstScene(place, problems, only, dataset.num_scenes);
     if (scene === null) showEmpty("This dataset has no scenes.");
     else await this.open(scene, { place, problems });
-    await map;
+    await Promise.all([map, list]);
   }
 
   /** @param {import("l5kit/source").Dataset} dataset */
@@ -90,41 +88,51 @@ class Viewer {
     this.name = dataset.name;
     const name = byId("dataset-name");
     setText(name, dataset.name);
-    name.title = dataset.path;
+    name.title = dataset.path ?? dataset.name;
     document.title = `${dataset.name} \u00b7 l5kit view`;
-    const parts = [`${count(dataset.num_scenes)} scenes`, `${count(dataset.num_frames)} frames`, `${count(dataset.num_agents)} agents`];
+    const parts = [counted(dataset.num_scenes, "scene"), counted(dataset.num_frames, "frame"), counted(dataset.num_agents, "agent")];
     setText(byId("dataset-facts"), parts.join(", "));
-    byId("dataset-facts").title = `l5kit ${dataset.version}`;
     for (const note of dataset.notes ?? []) notice(note, { stays: true });
   }
 
-  async loadMap() {
+  /** @param {string[]} notes of the dataset, which may say already why there is no map */
+  async loadMap(notes) {
     try {
       const map = await this.source.map();
       this.birdseye.setMap(map);
-      if (!map) notice("This dataset has no map: lanes and crosswalks are not drawn.", { stays: true });
+      if (!map && !notes.some((note) => /\bmap\b/i.test(note))) notice("This dataset has no map: lanes and crosswalks are not drawn.", { stays: true });
     } catch (error) {
       notice(`The map cannot be shown: ${message(error)}`, { stays: true });
     }
   }
 
-  /** @param {number} numScenes */
+  /** Show the list once it is there; without it the player works. @param {number} numScenes */
   async makeList(numScenes) {
+    const section = byId("scenes");
     const drawer = createDrawer({
       layout: byId("layout"),
       button: byId("scenes-toggle"),
       veil: byId("drawer-veil"),
-      section: byId("scenes"),
+      section,
     });
     this.closeDrawer = drawer.closeDrawer;
-    this.table = new SceneTable(await this.source.scenes(), numScenes);
-    this.list = new SceneList(byId("scenes"), this.table, (scene) => {
+    const waiting = section.appendChild(make("p", { class: "list-waiting" }, "Loading the list of scenes"));
+    try {
+      this.table = new SceneTable(await this.source.scenes(), numScenes);
+    } catch (error) {
+      waiting.replaceWith(errorBox("The scenes cannot be listed", message(error)));
+      return;
+    }
+    waiting.remove();
+    this.list = new SceneList(section, this.table, (scene) => {
       drawer.closeDrawer();
       if (scene !== this.scene) void this.open(scene, { history: true });
     });
+    this.list.select(this.scene);
   }
 
-  hideList() {
+  /** Leave out the list, as in a file with one scene. */
+  async hideList() {
     byId("layout").dataset.list = "none";
     byId("scenes-toggle").hidden = true;
   }
@@ -145,7 +153,8 @@ class Viewer {
     if (numScenes === 0) return null;
     if (place.scene !== undefined && place.scene < numScenes) return place.scene;
     if (place.scene !== undefined) problems.push(sceneProblem(place.scene, numScenes));
-    for (let scene = 0; scene < numScenes; scene += 1) if (this.table?.error(scene) === null) return scene;
+    const { table } = this;
+    for (let scene = 0; table && scene < numScenes; scene += 1) if (table.error(scene) === null) return scene;
     return 0;
   }
 
@@ -212,7 +221,7 @@ class Viewer {
   showSceneFacts(model) {
     const { facts } = model;
     setText(byId("scene-title"), `Scene ${facts.scene_index}`);
-    const parts = [facts.host, clockTime(String(facts.start_time_ns)), quantity(model.time_s[model.numFrames - 1], 1, "s"), `${count(model.trackIds.length)} tracks`];
+    const parts = [facts.host, clockTime(String(facts.start_time_ns)), quantity(model.time_s[model.numFrames - 1], 1, "s"), counted(model.trackIds.length, "track")];
     setText(byId("scene-facts"), parts.filter(Boolean).join(" \u00b7 "));
     document.title = `Scene ${facts.scene_index} \u00b7 ${this.name} \u00b7 l5kit view`;
   }
@@ -336,7 +345,6 @@ class Viewer {
   /** @param {number} frame */
   frameChanged(frame) {
     this.birdseye.showFrame(frame);
-    this.player.showFrame();
     if (this.playback.playing) this.showPanelsSoon();
     else this.showPanels();
     this.address.update();
@@ -348,20 +356,22 @@ class Viewer {
     else if (this.model) this.showPanels();
   }
 
-  /** The panels of the frame, now. */
+  /** Slider, time and panels of the frame, now. */
   showPanels() {
     clearTimeout(this.panelTimer);
     clearTimeout(this.listTimer);
     this.panelTimer = this.listTimer = 0;
+    this.player.showFrame();
     this.agentPanel.showFrame(this.playback.frame);
     this.agentList.showFrame(this.playback.frame);
     this.showSample();
   }
 
-  /** The panels of the frame that is shown a little later; playback has the time before them. */
+  /** Slider, time and panels of the frame that is shown a little later; drawing comes first. */
   showPanelsSoon() {
     this.panelTimer ||= window.setTimeout(() => {
       this.panelTimer = 0;
+      this.player.showFrame();
       this.agentPanel.showFrame(this.playback.frame);
     }, PANEL_EVERY_MS);
     this.listTimer ||= window.setTimeout(() => {

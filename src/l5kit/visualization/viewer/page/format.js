@@ -9,6 +9,11 @@ export function count(value) {
   return GROUPED.format(value);
 }
 
+/** @param {number} number @param {string} noun @returns {string} such as "1 scene" or "16,000 scenes" */
+export function counted(number, noun) {
+  return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+}
+
 /**
  * @param {number | null | undefined} value
  * @param {number} digits after the point

@@ -7,7 +7,7 @@ import uPlot from "uplot";
 
 /** @typedef {import("l5kit/theme").Theme} Theme */
 
-const HEIGHT_PX = 104;
+const HEIGHT_PX = 92; // as .plot-body in page.css
 const INK = {
   light: { axis: "#55606e", grid: "#dfe3e8", line: "#1f5fa8" },
   dark: { axis: "#a3adb9", grid: "#2d353f", line: "#7db4f0" },
@@ -91,7 +91,7 @@ export class TimePlot {
         { ...axis, size: 42, gap: 4, space: 24 },
       ],
       series: [{}, { stroke: ink.line, width: 1.5, points: { show: false }, spanGaps: false }],
-      hooks: { setCursor: [() => this.showValue()] },
+      hooks: { setCursor: [() => this.showValue()], draw: [() => this.markNow()] },
     };
   }
 
@@ -99,9 +99,13 @@ export class TimePlot {
   showFrame(frame) {
     this.frame = frame;
     this.showValue();
-    if (!this.plot) return;
-    const left = this.plot.valToPos(this.time_s[frame], "x");
-    this.now.style.transform = `translateX(${Math.round(left)}px)`;
+    this.markNow();
+  }
+
+  /** Put the mark where the frame is; the scale is known once the plot has been drawn. */
+  markNow() {
+    const left = this.plot?.valToPos(this.time_s[this.frame], "x");
+    if (Number.isFinite(left)) this.now.style.transform = `translateX(${Math.round(left)}px)`;
   }
 
   /** The value under the pointer, else at the frame that is shown. */
@@ -117,9 +121,6 @@ export class TimePlot {
   fitWidth() {
     const width = this.body.clientWidth;
     if (!this.plot) this.rebuild();
-    else if (width >= 40 && width !== this.plot.width) {
-      this.plot.setSize({ width, height: HEIGHT_PX });
-      this.showFrame(this.frame);
-    }
+    else if (width >= 40 && width !== this.plot.width) this.plot.setSize({ width, height: HEIGHT_PX });
   }
 }

@@ -104,5 +104,5 @@ function rangeRow(field, getFilter, changed) {
     });
     return input;
   };
-  return make("div", { class: "filter-range" }, make("span", {}, field.title), bound("min"), bound("max"));
+  return make("div", { class: "filter-range" }, make("span", { title: field.title }, field.unit ? `${field.head} (${field.unit})` : field.head), bound("min"), bound("max"));
 }

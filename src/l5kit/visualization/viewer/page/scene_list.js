@@ -2,7 +2,7 @@
 /** The list of scenes: only the rows in view are elements, so that its length does not matter. */
 
 import { icon, make, setText } from "l5kit/dom";
-import { count } from "l5kit/format";
+import { count, counted } from "l5kit/format";
 import { createSceneFilter } from "l5kit/scene_filter";
 import { FIELDS, emptyFilter } from "l5kit/scene_table";
 
@@ -36,13 +36,14 @@ export class SceneList {
   build(section) {
     this.countLine = make("p", { class: "list-count", role: "status", "data-testid": "scene-count" });
     this.heads = FIELDS.map((field) => this.head(field));
+    this.headRow = make("div", { class: "list-heads", role: "row" }, ...this.heads);
     this.sizer = make("div", { class: "list-sizer", role: "rowgroup" });
     this.view = make("div", { class: "list-view", tabindex: "0", "data-testid": "scene-rows", "aria-label": "Scenes: arrows move, Enter opens", role: "presentation" }, this.sizer);
     this.none = make("p", { class: "list-none" }, "No scene passes the filter.");
     this.grid = make(
       "div",
       { class: "list-grid", role: "grid", "aria-label": "Scenes", "aria-colcount": FIELDS.length },
-      make("div", { class: "list-heads", role: "row" }, ...this.heads),
+      this.headRow,
       this.view,
     );
     const filter = createSceneFilter((value) => {
@@ -54,12 +55,12 @@ export class SceneList {
     this.view.addEventListener("keydown", (event) => this.onKey(event));
     this.view.addEventListener("focus", () => this.render());
     this.sizer.addEventListener("click", (event) => this.onClick(event));
-    new ResizeObserver(() => this.schedule()).observe(this.view);
+    new ResizeObserver(() => this.resized()).observe(this.view);
   }
 
   /** @param {import("l5kit/scene_table").Field} field @returns {HTMLElement} */
   head(field) {
-    const button = make("button", { type: "button", class: "list-sort", title: `${field.title}: press to sort`, "data-testid": `sort-${field.key}` }, field.head);
+    const button = make("button", { type: "button", class: "list-sort", title: `${field.title}: press to sort`, "data-testid": `sort-${field.key}` }, make("span", {}, field.head), make("small", {}, field.unit));
     button.addEventListener("click", () => this.sortBy(field.key));
     const head = make("div", { role: "columnheader", class: `cell cell-${field.key}`, "aria-sort": "none", "aria-label": field.title, "data-key": field.key });
     head.append(button);
@@ -72,7 +73,7 @@ export class SceneList {
     this.refresh();
   }
 
-  /** Filter and sort anew, and show the top or the selected scene. */
+  /** Filter and sort anew, and show the top. */
   refresh() {
     this.listed = this.table.listed(this.filter, this.order);
     const { key, descending } = this.order;
@@ -81,11 +82,11 @@ export class SceneList {
     }
     const { length } = this.listed;
     const all = this.table.numScenes;
-    if (this.countLine) setText(this.countLine, length === all ? `${count(all)} scenes` : `${count(length)} of ${count(all)} scenes`);
+    if (this.countLine) setText(this.countLine, length === all ? counted(all, "scene") : `${count(length)} of ${counted(all, "scene")}`);
     if (this.sizer) this.sizer.style.height = `${length * ROW_PX}px`;
-    if (this.none) this.none.hidden = length > 0;
+    if (this.none) this.none.hidden = length > 0 || all === 0;
     this.grid?.setAttribute("aria-rowcount", String(length + 1));
-    this.active = Math.max(this.selected === null ? 0 : this.listed.indexOf(this.selected), 0);
+    this.active = 0;
     this.reveal();
     this.render();
   }
@@ -112,6 +113,12 @@ export class SceneList {
     return this.listed[at + by] ?? null;
   }
 
+  /** Keep the heads above their columns, beside a scroll bar of any width. */
+  resized() {
+    if (this.view && this.headRow) this.headRow.style.paddingRight = `${this.view.offsetWidth - this.view.clientWidth}px`;
+    this.schedule();
+  }
+
   schedule() {
     this.pending ||= requestAnimationFrame(() => {
       this.pending = 0;
@@ -128,15 +135,18 @@ export class SceneList {
     else if (top + ROW_PX > scrollTop + clientHeight) this.view.scrollTop = top + ROW_PX - clientHeight;
   }
 
-  /** Make the rows in view; row elements are used again. */
+  /** Make the rows in view. A row element shows every n-th scene, so that scrolling writes only the new rows. */
   render() {
     if (!this.view || !this.sizer) return;
-    const first = Math.max(Math.floor(this.view.scrollTop / ROW_PX) - SPARE_ROWS, 0);
-    const wanted = Math.ceil(this.view.clientHeight / ROW_PX) + 2 * SPARE_ROWS;
-    const end = Math.min(first + wanted, this.listed.length);
-    while (this.sizer.children.length > end - first) this.sizer.lastElementChild?.remove();
-    while (this.sizer.children.length < end - first) this.sizer.append(emptyRow());
-    for (let at = first; at < end; at += 1) this.fillRow(/** @type {HTMLElement} */ (this.sizer.children[at - first]), at);
+    const room = Math.ceil(this.view.clientHeight / ROW_PX) + 2 * SPARE_ROWS;
+    const number = Math.min(room, this.listed.length);
+    const highest = Math.max(this.listed.length - number, 0);
+    const first = Math.min(Math.max(Math.floor(this.view.scrollTop / ROW_PX) - SPARE_ROWS, 0), highest);
+    while (this.sizer.children.length > number) this.sizer.lastElementChild?.remove();
+    while (this.sizer.children.length < number) this.sizer.append(emptyRow());
+    for (let at = first; at < first + number; at += 1) {
+      this.fillRow(/** @type {HTMLElement} */ (this.sizer.children[at % number]), at);
+    }
     const active = this.sizer.querySelector(".active");
     if (active) this.view.setAttribute("aria-activedescendant", active.id);
     else this.view.removeAttribute("aria-activedescendant");
@@ -146,7 +156,7 @@ export class SceneList {
   fillRow(row, at) {
     const scene = this.listed[at];
     const error = this.table.error(scene);
-    row.style.transform = `translateY(${at * ROW_PX}px)`;
+    row.style.top = `${at * ROW_PX}px`;
     row.classList.toggle("active", at === this.active);
     row.setAttribute("aria-selected", String(scene === this.selected));
     row.setAttribute("aria-rowindex", String(at + 2));

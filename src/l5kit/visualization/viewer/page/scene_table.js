@@ -8,6 +8,7 @@ import { quantity } from "l5kit/format";
  * @typedef {object} Field one column of the list
  * @property {string} key
  * @property {string} head short, for the header
+ * @property {string} unit below it; may be empty
  * @property {string} title the whole name with its unit
  * @property {number} [digits] after the point; numeric columns only
  */
@@ -22,13 +23,13 @@ export const TURNS = ["left", "straight", "right", "standing"];
 
 /** @type {Field[]} */
 export const FIELDS = [
-  { key: "scene", head: "Scene", title: "Number of the scene", digits: 0 },
-  { key: "length_s", head: "s", title: "Length (s)", digits: 1 },
-  { key: "num_frames", head: "Frames", title: "Number of frames", digits: 0 },
-  { key: "agents_per_frame", head: "Agents", title: "Agents a frame, mean", digits: 1 },
-  { key: "distance_m", head: "m", title: "Distance driven by the AV (m)", digits: 0 },
-  { key: "turn", head: "Turn", title: "Turn of the AV over the scene" },
-  { key: "speed_mps", head: "m/s", title: "Average speed of the AV (m/s)", digits: 1 },
+  { key: "scene", head: "Scene", unit: "", title: "Number of the scene", digits: 0 },
+  { key: "length_s", head: "Length", unit: "s", title: "Length (s)", digits: 1 },
+  { key: "num_frames", head: "Frames", unit: "", title: "Number of frames", digits: 0 },
+  { key: "agents_per_frame", head: "Agents", unit: "a frame", title: "Agents a frame, mean", digits: 1 },
+  { key: "distance_m", head: "Driven", unit: "m", title: "Distance driven by the AV (m)", digits: 0 },
+  { key: "turn", head: "Turn", unit: "", title: "Turn of the AV over the scene" },
+  { key: "speed_mps", head: "Speed", unit: "m/s", title: "Average speed of the AV (m/s)", digits: 1 },
 ];
 
 /** A filter that all scenes pass. @returns {Filter} */

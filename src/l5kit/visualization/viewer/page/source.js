@@ -7,8 +7,7 @@ import { unpack } from "l5kit/unpack";
 /**
  * @typedef {object} Dataset
  * @property {string} name
- * @property {string} path
- * @property {string} version
+ * @property {string} [path] left out in an exported file
  * @property {number} num_scenes
  * @property {number} num_frames
  * @property {number} num_agents
@@ -73,7 +72,7 @@ function serverSource() {
 }
 
 /**
- * @param {{dataset: Dataset, scenes: SceneColumns, scene: string, map: string | null}} data
+ * @param {{dataset: Dataset, scenes: SceneColumns, scene_index: number, scene: string, map: string | null}} data
  * @returns {Source}
  */
 function embeddedSource(data) {
@@ -82,7 +81,7 @@ function embeddedSource(data) {
   const getScene = () => (scene ??= unzip(data.scene).then(unpack));
   return {
     exported: true,
-    onlyScene: async () => (await getScene()).facts.scene_index,
+    onlyScene: async () => data.scene_index,
     dataset: async () => data.dataset,
     scenes: async () => data.scenes,
     scene: async (index) => {
