@@ -295,7 +295,9 @@ def test_ctrl_c_ends_it_cleanly(city):
     """In a process of its own, whose output is a pipe: the address comes at once."""
     start = "from l5kit.cli.main import run; run()"
     command = [sys.executable, "-c", start, "view", str(city), "--no-browser", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, env=buffered, **pipes) as process:
         try:
             port = int(ADDRESS.fullmatch(process.stdout.readline().strip())[1])
             assert ask(port)[0] == 200
