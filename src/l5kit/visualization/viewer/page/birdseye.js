@@ -1,0 +1,306 @@
+// @ts-check
+/** A scene from above: the map, the agents and the AV of one frame, drawn when something has changed. */
+
+import { Container, isWebGLSupported } from "pixi.js";
+import { AgentLayer } from "l5kit/birdseye_agents";
+import { LabelLayer } from "l5kit/birdseye_labels";
+import { MapLayer } from "l5kit/birdseye_map";
+import { Camera, Gestures } from "l5kit/camera";
+import { CanvasPainter } from "l5kit/paint_canvas";
+import { EGO, THEMES } from "l5kit/palette";
+import { WebglPainter } from "l5kit/paint_webgl";
+import { ScaleBar } from "l5kit/scale_bar";
+
+export { CLASS_COLORS, EGO, EGO_COLOR, LIGHT_COLORS } from "l5kit/palette";
+
+const FIRST_VIEW_M = 100; // across the shorter side
+
+/** @typedef {{facts: any, arrays: Record<string, any>, shapes?: any}} Packed */
+/** @typedef {"pick" | "camera" | "follow"} EventName */
+
+/**
+ * @param {HTMLElement} container with a size; the canvas fills it and follows its size
+ * @param {object} [options]
+ * @param {string} [options.theme] "light" or "dark"
+ * @param {"webgl" | "canvas"} [options.renderer] by default WebGL where there is some
+ * @returns {Promise<Birdseye>}
+ */
+export async function createBirdseye(container, { theme = "light", renderer } = {}) {
+  const withWebgl = renderer ? renderer === "webgl" : isWebGLSupported();
+  const resolution = window.devicePixelRatio || 1;
+  const size = { width: Math.max(container.clientWidth, 1), height: Math.max(container.clientHeight, 1) };
+  const options = { ...size, resolution, autoDensity: true, background: tonesOf(theme).ground, preserveDrawingBuffer: false };
+  const painter = await (withWebgl ? new WebglPainter() : new CanvasPainter()).init(options);
+  return new Birdseye(container, painter, theme);
+}
+
+/** The view. Tracks are indices; EGO is the AV. */
+export class Birdseye {
+  /** @param {HTMLElement} container @param {any} painter @param {string} theme */
+  constructor(container, painter, theme) {
+    this.container = container;
+    this.painter = painter;
+    this.theme = theme;
+    this.tones = tonesOf(theme);
+    this.view = new Camera();
+    this.options = { follow: true, followTrack: false, labels: true, past: true, future: true, mask: false };
+    this.frame = 0;
+    /** @type {number | null} */
+    this.selected = null;
+    /** @type {number | null} */
+    this.hovered = null;
+    /** @type {Record<EventName, Function[]>} */
+    this.listeners = { pick: [], camera: [], follow: [] };
+    this.stats = { renderer: painter.renderer.name, drawn: 0, lastMs: 0 };
+    this.placed = false;
+    this.request = 0;
+    this.build();
+  }
+
+  build() {
+    const { canvas } = this.painter.renderer;
+    Object.assign(canvas.style, { display: "block", position: "absolute", inset: "0" });
+    this.container.append(canvas);
+    this.stage = new Container();
+    [this.mapSpace, this.agentSpace, this.labelSpace] = [new Container(), new Container(), new Container()];
+    this.stage.addChild(this.mapSpace, this.agentSpace, this.labelSpace);
+    this.mapFrame = this.painter.frame();
+    this.agentFrame = this.painter.frame();
+    this.scaleBar = new ScaleBar(this.container);
+    this.gestures = new Gestures(this.container, {
+      onPan: (dx, dy) => this.panned(dx, dy),
+      onZoom: (factor, point) => this.zoomed(factor, point),
+      onClick: (point) => this.emit("pick", this.trackAt(point)),
+      onHover: (point) => this.hover(point),
+    });
+    this.observer = new ResizeObserver(() => this.resize());
+    this.observer.observe(this.container);
+    canvas.addEventListener("webglcontextrestored", () => this.setTheme(this.theme));
+    this.setTheme(this.theme);
+    this.resize();
+  }
+
+  /** @param {Packed | null} map */
+  setMap(map) {
+    this.map = map;
+    this.mapLayer?.destroy();
+    this.mapLayer = map ? new MapLayer(map, this.mapFrame, this.tones) : null;
+    if (this.mapLayer) this.mapSpace?.addChild(this.mapLayer.node);
+    this.redraw();
+  }
+
+  /** @param {Packed | null} scene its first frame is shown; the view goes to the AV when there was no scene before */
+  setScene(scene) {
+    this.scene = scene;
+    this.hovered = null;
+    this.agents?.destroy();
+    this.labels?.clear();
+    this.agents = scene ? new AgentLayer(scene, this.agentFrame, this.tones) : null;
+    this.frame = 0;
+    if (this.agents) this.agentSpace?.addChild(this.agents.node);
+    if (scene && !this.placed) this.fit();
+    this.redraw();
+  }
+
+  /** @param {number} index of the frame that the next animation frame shows */
+  showFrame(index) {
+    this.frame = index;
+    this.redraw();
+  }
+
+  /** @param {Partial<Birdseye["options"]>} options */
+  setOptions(options) {
+    Object.assign(this.options, options);
+    this.redraw();
+  }
+
+  /** @param {number | null} track */
+  select(track) {
+    this.selected = track;
+    this.redraw();
+  }
+
+  /** @param {string} theme "light" or "dark" */
+  setTheme(theme) {
+    this.theme = theme;
+    this.tones = tonesOf(theme);
+    const { renderer } = this.painter;
+    renderer.background.color = this.tones.ground;
+    this.labels?.destroy();
+    this.labels = new LabelLayer(theme, this.tones, renderer.resolution);
+    this.labelSpace?.addChild(this.labels.node);
+    this.scaleBar?.setTones(this.tones);
+    if (this.agents) this.agents.tones = this.tones;
+    if (this.map) this.setMap(this.map);
+    this.redraw();
+  }
+
+  /** @returns {{x: number, y: number, scale: number}} world position in metres, CSS pixels per metre */
+  get camera() {
+    this.followNow();
+    const { x, y, scale } = this.view;
+    return { x, y, scale };
+  }
+
+  set camera(place) {
+    this.placed = true;
+    this.view.set(place);
+    this.redraw();
+  }
+
+  /** Look at the AV, 100 m across. */
+  fit() {
+    const ego = this.scene && this.agents?.egoBox(this.frame);
+    if (!ego) return;
+    const [x, y] = this.scene?.facts.origin_m;
+    this.camera = { x: x + ego.x, y: y + ego.y, scale: Math.min(this.view.width, this.view.height) / FIRST_VIEW_M };
+  }
+
+  /** @param {EventName} name @param {Function} listener */
+  on(name, listener) {
+    this.listeners[name].push(listener);
+  }
+
+  /** @param {EventName} name @param {any} [value] */
+  emit(name, value) {
+    for (const listener of this.listeners[name]) listener(value);
+  }
+
+  /** @param {number} x world, metres @param {number} y @returns {{x: number, y: number}} CSS pixels within the container */
+  worldToPage(x, y) {
+    this.followNow();
+    return this.view.toPage(x, y);
+  }
+
+  /** @param {number} dx CSS pixels @param {number} dy */
+  panned(dx, dy) {
+    this.followNow();
+    this.view.pan(dx, dy);
+    if (this.options.follow) {
+      this.options.follow = false;
+      this.emit("follow", false);
+    }
+    this.moved();
+  }
+
+  /** @param {number} factor @param {{x: number, y: number}} point CSS pixels; the middle where the view follows */
+  zoomed(factor, point) {
+    this.followNow();
+    const { width, height } = this.view;
+    this.view.zoom(factor, this.options.follow ? { x: width / 2, y: height / 2 } : point);
+    this.moved();
+  }
+
+  moved() {
+    this.placed = true;
+    this.emit("camera");
+    this.redraw();
+  }
+
+  /** @param {{x: number, y: number}} point CSS pixels @returns {number | null} track that is drawn there */
+  trackAt(point) {
+    if (!this.scene || !this.agents) return null;
+    const { x, y } = this.view.toWorld(point.x, point.y);
+    const [originX, originY] = this.scene.facts.origin_m;
+    return this.agents.pick(x - originX, y - originY, this.view.scale);
+  }
+
+  /** @param {{x: number, y: number} | null} point */
+  hover(point) {
+    this.pointer = point;
+    const track = point && this.trackAt(point);
+    if (track === this.hovered) return;
+    this.hovered = track;
+    this.container.style.cursor = track === null ? "" : "pointer";
+    this.redraw();
+  }
+
+  /** Move the view to what it follows. */
+  followNow() {
+    const { follow, followTrack } = this.options;
+    if (!follow || !this.scene || !this.agents) return;
+    const track = followTrack && this.selected !== null ? this.selected : EGO;
+    const box = this.agents.boxOf(track, this.frame);
+    const [x, y] = this.scene.facts.origin_m;
+    if (box) this.view.set({ x: x + box.x, y: y + box.y });
+  }
+
+  resize() {
+    const [width, height] = [Math.max(this.container.clientWidth, 1), Math.max(this.container.clientHeight, 1)];
+    const { renderer } = this.painter;
+    const resolution = window.devicePixelRatio || 1;
+    const sharper = resolution !== renderer.resolution;
+    if (width === this.view.width && height === this.view.height && !sharper) return;
+    Object.assign(this.view, { width, height });
+    renderer.resize(width, height, resolution);
+    if (sharper) this.setTheme(this.theme);
+    cancelAnimationFrame(this.request);
+    this.draw(); // at once: a canvas that has another size is empty
+  }
+
+  /** Draw in the next animation frame. */
+  redraw() {
+    if (!this.request) this.request = requestAnimationFrame(() => this.draw());
+  }
+
+  draw() {
+    this.request = 0;
+    const start = performance.now();
+    this.followNow();
+    const complete = this.drawMap();
+    this.drawAgents();
+    this.scaleBar?.show(this.view.scale);
+    this.painter.renderer.render({ container: this.stage });
+    this.stats.drawn += 1;
+    this.stats.lastMs = performance.now() - start;
+    if (!complete) this.redraw();
+  }
+
+  /** @param {number[]} origin world, metres @returns {any} the view in metres from there */
+  viewFrom([x, y]) {
+    const { scale, width, height } = this.view;
+    return { x: this.view.x - x, y: this.view.y - y, scale, width, height, resolution: this.painter.renderer.resolution };
+  }
+
+  /** @returns {boolean} whether all of it is there */
+  drawMap() {
+    if (!this.mapLayer) return true;
+    const { light_starts: starts, light_lanes, light_colors } = this.scene?.arrays ?? {};
+    const [from, to] = starts ? [starts[this.frame], starts[this.frame + 1]] : [0, 0];
+    this.mapLayer.light(light_lanes?.subarray(from, to) ?? [], light_colors?.subarray(from, to) ?? []);
+    const view = this.viewFrom(this.mapLayer.origin);
+    const complete = this.mapLayer.look(view);
+    this.mapFrame.look(view);
+    return complete;
+  }
+
+  drawAgents() {
+    if (!this.agents || !this.scene) return;
+    const { facts } = this.scene;
+    this.agentFrame.look(this.viewFrom(facts.origin_m));
+    this.agents.draw(this.frame, this.view.scale, this.options, this.selected);
+    if (this.pointer) this.hovered = this.trackAt(this.pointer);
+    this.container.style.cursor = this.hovered === null ? "" : "pointer";
+    const toPage = (/** @type {number} */ x, /** @type {number} */ y) => this.view.toPage(x + facts.origin_m[0], y + facts.origin_m[1]);
+    const chosen = [this.hovered, this.selected];
+    this.labels?.draw(this.agents.shown, { toPage, view: this.view, trackIds: facts.track_ids, chosen, all: this.options.labels });
+  }
+
+  destroy() {
+    cancelAnimationFrame(this.request);
+    this.observer?.disconnect();
+    this.gestures?.destroy();
+    this.mapLayer?.destroy();
+    this.agents?.destroy();
+    this.labels?.destroy();
+    this.scaleBar?.destroy();
+    this.painter.renderer.destroy({ removeView: true });
+  }
+}
+
+/** @param {string} theme @returns {import("l5kit/palette").Tones} */
+function tonesOf(theme) {
+  const tones = THEMES[theme];
+  if (!tones) throw new Error(`theme is "${theme}"; allowed are ${Object.keys(THEMES).join(", ")}`);
+  return tones;
+}

@@ -1,0 +1,180 @@
+// @ts-check
+/** What moves: boxes of agents and of the AV, and where they were and will be. */
+
+import { Container } from "pixi.js";
+import { agentBox, distanceTo, drawnBox, outline, pointOf } from "l5kit/boxes";
+import { CLASS_COLORS, EGO, EGO_COLOR, shade, toNumber } from "l5kit/palette";
+import { Path, Tracks, spread } from "l5kit/tracks";
+
+const PAST_FRAMES = 20;
+const FUTURE_FRAMES = 50;
+const EGO_PAST_FRAMES = 50;
+const EGO_FUTURE_FRAMES = 100;
+const MOVES_FROM_M = 1.5; // the jitter of agents that stand is not drawn
+const SPACING_PX = 2; // of the points of trajectories
+const FAINT = 0.28;
+const MARK_FROM_PX = 9; // length of the smallest box with a mark of its heading
+const PICK_PX = 7; // a click this close to a box is on it
+const EGO_TONE = toNumber(EGO_COLOR);
+
+/** The agents of a scene. Coordinates are metres from its origin. */
+export class AgentLayer {
+  /** @param {{facts: any, arrays: Record<string, any>}} scene @param {any} frame of a painter @param {import("l5kit/palette").Tones} tones */
+  constructor(scene, frame, tones) {
+    this.scene = scene;
+    this.arrays = scene.arrays;
+    this.origin = scene.facts.origin_m;
+    this.tracks = new Tracks(scene);
+    this.numFrames = scene.arrays.agent_starts.length - 1;
+    const colors = /** @type {Record<string, string>} */ (CLASS_COLORS);
+    this.colors = scene.facts.labels.map((/** @type {string} */ label) => toNumber(colors[label] ?? CLASS_COLORS.PERCEPTION_LABEL_UNKNOWN));
+    this.frame = frame;
+    this.tones = tones;
+    this.node = new Container();
+    this.paths = frame.batch();
+    this.boxes = frame.batch();
+    this.node.addChild(this.paths.node, this.boxes.node);
+    /** @type {import("l5kit/boxes").Box[]} */
+    this.shown = [];
+  }
+
+  /** @param {number} index @returns {import("l5kit/boxes").Box | null} */
+  egoBox(index) {
+    const { ego_xy, ego_yaw } = this.arrays;
+    const [length, width] = this.scene.facts.ego_size_m;
+    const box = { track: EGO, row: -1, x: ego_xy[2 * index], y: ego_xy[2 * index + 1], yaw: ego_yaw[index], length, width };
+    return Object.values(box).every(Number.isFinite) ? box : null;
+  }
+
+  /** @param {number} track @param {number} index of the frame @returns {import("l5kit/boxes").Box | null} null where it is not seen */
+  boxOf(track, index) {
+    if (track === EGO) return this.egoBox(index);
+    const row = track < this.tracks.starts.length - 1 ? this.tracks.rowAt(track, index) : -1;
+    return row < 0 ? null : agentBox(this.arrays, row);
+  }
+
+  /**
+   * @param {number} index of the frame
+   * @param {number} scale CSS pixels per metre
+   * @param {{past: boolean, future: boolean, mask: boolean}} options
+   * @param {number | null} selected track
+   */
+  draw(index, scale, options, selected) {
+    this.index = index;
+    this.scale = scale;
+    this.options = options;
+    this.shown = this.boxesAt(index);
+    this.paths.clear();
+    this.boxes.clear();
+    for (const box of this.shown) if (box.track !== selected) this.drawPaths(box.track, this.isFaint(box) ? FAINT : 1);
+    if (selected !== null) this.drawWhole(selected);
+    for (const box of this.shown) this.drawBox(drawnBox(box, scale), this.isFaint(box) ? FAINT : 1);
+    const chosen = this.shown.find((box) => box.track === selected);
+    if (chosen) this.drawSelection(drawnBox(chosen, scale));
+    this.paths.commit();
+    this.boxes.commit();
+  }
+
+  /** @param {number} index @returns {import("l5kit/boxes").Box[]} all that can be seen; the AV is last, on top */
+  boxesAt(index) {
+    const { agent_starts } = this.arrays;
+    const boxes = [];
+    for (let row = agent_starts[index]; row < agent_starts[index + 1]; row++) boxes.push(agentBox(this.arrays, row));
+    return [...boxes, this.egoBox(index)].filter((box) => box !== null);
+  }
+
+  /** @param {import("l5kit/boxes").Box} box @returns {boolean} whether it is outside the agents mask, and that shows */
+  isFaint({ row }) {
+    return this.options.mask && row >= 0 && !this.arrays.agent_in_mask[row];
+  }
+
+  /** @param {number} track @returns {number} */
+  colorOf(track) {
+    if (track === EGO) return EGO_TONE;
+    const row = this.tracks.rows[Math.min(this.tracks.placeOf(track, this.index), this.tracks.starts[track + 1] - 1)];
+    return this.colors[this.arrays.agent_label[row]] ?? this.colors[0];
+  }
+
+  /** @param {number} track @param {number} from @param {number} to @returns {number[][]} */
+  pathsOf(track, from, to) {
+    const spacing = SPACING_PX / this.scale;
+    if (track !== EGO) return this.tracks.paths(track, from, to, spacing);
+    const { ego_xy } = this.arrays;
+    const path = new Path(spacing);
+    for (let frame = Math.max(from, 0); frame <= Math.min(to, this.numFrames - 1); frame++) path.add(ego_xy[2 * frame], ego_xy[2 * frame + 1]);
+    return [path.close()];
+  }
+
+  /** @param {number} track @param {number} strength of its colours, 0 to 1 */
+  drawPaths(track, strength) {
+    const isEgo = track === EGO;
+    const [before, after] = isEgo ? [EGO_PAST_FRAMES, EGO_FUTURE_FRAMES] : [PAST_FRAMES, FUTURE_FRAMES];
+    const past = { color: this.tones.past, alpha: 0.1 * strength, endAlpha: 0.7 * strength, width_m: isEgo ? 0.45 : 0.25, leastWidth_px: 1.25 };
+    const future = isEgo
+      ? { color: EGO_TONE, alpha: 0.9, endAlpha: 0.45, width_m: 0.6, leastWidth_px: 2.5 }
+      : { color: this.colorOf(track), alpha: 0.75 * strength, endAlpha: 0.2 * strength, width_m: 0.3, leastWidth_px: 1.25 };
+    if (this.options.past) this.drawMoving(this.pathsOf(track, this.index - before, this.index), past);
+    if (this.options.future) this.drawMoving(this.pathsOf(track, this.index, this.index + after), future);
+  }
+
+  /** @param {number[][]} paths @param {import("l5kit/paint_webgl").Stroke} stroke */
+  drawMoving(paths, stroke) {
+    for (const path of paths) if (spread(path) >= MOVES_FROM_M) this.paths.line(path, stroke);
+  }
+
+  /** @param {number} track whose whole way is drawn */
+  drawWhole(track) {
+    const widths = { width_m: 0.5, leastWidth_px: 2.5 };
+    for (const path of this.pathsOf(track, 0, this.index)) this.paths.line(path, { color: this.tones.past, alpha: 0.85, ...widths });
+    const color = this.colorOf(track);
+    for (const path of this.pathsOf(track, this.index, this.numFrames - 1)) this.paths.line(path, { color, alpha: 0.95, ...widths });
+  }
+
+  /** @param {import("l5kit/boxes").Box} box @param {number} strength */
+  drawBox(box, strength) {
+    const color = box.track === EGO ? EGO_TONE : this.colors[this.arrays.agent_label[box.row]] ?? this.colors[0];
+    const corners = outline(box, this.scale);
+    this.boxes.fillConvex(corners, color, this.tones.boxFill * strength);
+    this.boxes.line(corners, { color: shade(color, this.tones.boxEdge), alpha: Math.min(1, 1.6 * strength), width_m: 0, leastWidth_px: 1.25 }, true);
+    if (box.length * this.scale >= MARK_FROM_PX) this.drawHeading(box, strength);
+  }
+
+  /** @param {import("l5kit/boxes").Box} box @param {number} strength */
+  drawHeading(box, strength) {
+    const [tip, tail, side] = [0.42 * box.length, 0.42 * box.length - 0.5 * Math.min(box.width, box.length), 0.3 * box.width];
+    const arrow = [...pointOf(box, tail, side), ...pointOf(box, tip, 0), ...pointOf(box, tail, -side)];
+    const stroke = { color: this.tones.mark, alpha: 0.92 * Math.min(1, 1.6 * strength), width_m: Math.min(0.22, 0.12 * box.width), leastWidth_px: 1.25 };
+    this.boxes.line(arrow, stroke);
+    this.boxes.line([box.x, box.y, ...pointOf(box, tip, 0)], stroke);
+  }
+
+  /** @param {import("l5kit/boxes").Box} box */
+  drawSelection(box) {
+    const ring = outline(box, this.scale, 3.5 / this.scale);
+    this.boxes.line(ring, { color: this.tones.ground, alpha: 0.9, width_m: 0, leastWidth_px: 4.5 }, true);
+    this.boxes.line(ring, { color: this.tones.select, width_m: 0, leastWidth_px: 2 }, true);
+  }
+
+  /**
+   * @param {number} x metres from the origin
+   * @param {number} y
+   * @param {number} scale CSS pixels per metre
+   * @returns {number | null} track there: of several the nearest, and of those around the point the smallest
+   */
+  pick(x, y, scale) {
+    let best = null;
+    for (const box of this.shown) {
+      const distance = distanceTo(drawnBox(box, scale), x, y);
+      const size = box.length * box.width;
+      if (distance > PICK_PX / scale) continue;
+      if (!best || distance < best.distance || (distance === best.distance && size <= best.size)) best = { track: box.track, distance, size };
+    }
+    return best?.track ?? null;
+  }
+
+  destroy() {
+    this.paths.destroy();
+    this.boxes.destroy();
+    this.node.destroy({ children: true });
+  }
+}

@@ -1,0 +1,148 @@
+// @ts-check
+/** Lanes, their lights and crosswalks; the map is cut into tiles, and a tile is built when it first comes into view. */
+
+import { Container } from "pixi.js";
+import { LIGHT_COLORS, toNumber } from "l5kit/palette";
+import { stripesOf } from "l5kit/stripes";
+
+const TILE_M = 100;
+const BORDER_M = 0.14;
+const BORDERS_FROM = 0.8; // CSS pixels per metre; from farther away borders would fill the lanes
+const STRIPES_FROM = 2.5;
+const BUILD_MS = 12; // spent on new tiles in one frame
+const LIGHTS = Object.values(LIGHT_COLORS).map(toNumber);
+
+/** @typedef {{facts: any, arrays: Record<string, any>}} Packed */
+/** @typedef {{lanes: number[], crosswalks: number[], bounds: number[], layers: Record<string, any> | null}} Tile */
+
+const LAYERS = ["lanes", "crosswalks", "borders", "stripes"];
+
+/** What lies still. Coordinates are metres from the origin of the map. */
+export class MapLayer {
+  /** @param {Packed} map @param {any} frame of a painter @param {import("l5kit/palette").Tones} tones */
+  constructor(map, frame, tones) {
+    this.arrays = map.arrays;
+    this.origin = map.facts.origin_m;
+    this.frame = frame;
+    this.tones = tones;
+    this.node = new Container();
+    /** @type {Record<string, Container>} */
+    this.groups = Object.fromEntries(LAYERS.map((name) => [name, new Container()]));
+    this.lights = frame.batch();
+    this.litLanes = "";
+    const { lanes, borders, crosswalks, stripes } = this.groups;
+    this.node.addChild(lanes, this.lights.node, crosswalks, borders, stripes);
+    /** @type {Map<string, Tile>} */
+    this.tiles = new Map();
+    this.cut("lanes", this.arrays.lane_starts, this.arrays.lane_xy);
+    this.cut("crosswalks", this.arrays.crosswalk_starts, this.arrays.crosswalk_xy);
+  }
+
+  /** @param {"lanes" | "crosswalks"} kind @param {Uint32Array} starts @param {Float32Array} xy */
+  cut(kind, starts, xy) {
+    for (let element = 0; element + 1 < starts.length; element++) {
+      const bounds = boundsOf(xy, starts[element], starts[element + 1]);
+      if (!bounds) continue;
+      const tile = this.tileAt((bounds[0] + bounds[2]) / 2, (bounds[1] + bounds[3]) / 2);
+      tile[kind].push(element);
+      widen(tile.bounds, bounds);
+    }
+  }
+
+  /** @param {number} x @param {number} y @returns {Tile} */
+  tileAt(x, y) {
+    const key = `${Math.floor(x / TILE_M)} ${Math.floor(y / TILE_M)}`;
+    const tile = this.tiles.get(key) ?? { lanes: [], crosswalks: [], bounds: [Infinity, Infinity, -Infinity, -Infinity], layers: null };
+    this.tiles.set(key, tile);
+    return tile;
+  }
+
+  /**
+   * Show the tiles in view.
+   * @param {{x: number, y: number, scale: number, width: number, height: number}} view metres from the origin of the map
+   * @returns {boolean} whether all of them are built; otherwise look again in the next frame
+   */
+  look({ x, y, scale, width, height }) {
+    const [dx, dy] = [width / 2 / scale, height / 2 / scale];
+    this.groups.borders.visible = scale >= BORDERS_FROM;
+    this.groups.stripes.visible = scale >= STRIPES_FROM;
+    const end = performance.now() + BUILD_MS;
+    let complete = true;
+    for (const tile of this.tiles.values()) {
+      const [left, bottom, right, top] = tile.bounds;
+      const seen = left < x + dx && right > x - dx && bottom < y + dy && top > y - dy;
+      if (seen && !tile.layers && performance.now() < end) this.build(tile);
+      if (seen && !tile.layers) complete = false;
+      for (const layer of Object.values(tile.layers ?? {})) layer.node.visible = seen;
+    }
+    return complete;
+  }
+
+  /** @param {Tile} tile */
+  build(tile) {
+    tile.layers = Object.fromEntries(LAYERS.map((name) => [name, this.frame.batch()]));
+    const { lanes, borders, crosswalks, stripes } = tile.layers;
+    for (const lane of tile.lanes) this.drawLane(lane, lanes, borders);
+    for (const crosswalk of tile.crosswalks) this.drawCrosswalk(crosswalk, crosswalks, stripes);
+    for (const name of LAYERS) {
+      tile.layers[name].seal();
+      this.groups[name].addChild(tile.layers[name].node);
+    }
+  }
+
+  /** @param {number} lane @param {any} fills @param {any} borders */
+  drawLane(lane, fills, borders) {
+    const { lane_xy, lane_starts, lane_left_counts } = this.arrays;
+    const [start, end] = [lane_starts[lane], lane_starts[lane + 1]];
+    const split = start + lane_left_counts[lane];
+    const stroke = { color: this.tones.border, width_m: BORDER_M, leastWidth_px: 1 };
+    fills.fill(lane_xy.subarray(2 * start, 2 * end), this.tones.lane);
+    borders.line(lane_xy.subarray(2 * start, 2 * split), stroke);
+    borders.line(lane_xy.subarray(2 * split, 2 * end), stroke);
+  }
+
+  /** @param {number} crosswalk @param {any} fills @param {any} stripes */
+  drawCrosswalk(crosswalk, fills, stripes) {
+    const { crosswalk_xy, crosswalk_starts } = this.arrays;
+    const polygon = crosswalk_xy.subarray(2 * crosswalk_starts[crosswalk], 2 * crosswalk_starts[crosswalk + 1]);
+    fills.fill(polygon, this.tones.crosswalkGround);
+    for (const stripe of stripesOf(polygon)) stripes.fillConvex(stripe, this.tones.crosswalk);
+  }
+
+  /** @param {ArrayLike<number>} lanes with a light @param {ArrayLike<number>} colors indices of LIGHT_COLORS */
+  light(lanes, colors) {
+    const lit = Array.from(lanes, (lane, at) => `${lane}:${colors[at]}`).join();
+    if (lit === this.litLanes) return;
+    this.litLanes = lit;
+    this.lights.clear();
+    const { lane_xy, lane_starts } = this.arrays;
+    for (let at = 0; at < lanes.length; at++) {
+      if (lanes[at] + 1 >= lane_starts.length) continue;
+      const outline = lane_xy.subarray(2 * lane_starts[lanes[at]], 2 * lane_starts[lanes[at] + 1]);
+      this.lights.fill(outline, LIGHTS[colors[at]] ?? this.tones.border, this.tones.lightTint);
+    }
+    this.lights.commit();
+  }
+
+  destroy() {
+    for (const tile of this.tiles.values()) for (const layer of Object.values(tile.layers ?? {})) layer.destroy();
+    this.lights.destroy();
+    this.node.destroy({ children: true });
+  }
+}
+
+/** @param {Float32Array} xy @param {number} start @param {number} end @returns {number[] | null} left, bottom, right, top */
+function boundsOf(xy, start, end) {
+  if (end - start < 3) return null;
+  const bounds = [Infinity, Infinity, -Infinity, -Infinity];
+  for (let at = start; at < end; at++) widen(bounds, [xy[2 * at], xy[2 * at + 1], xy[2 * at], xy[2 * at + 1]]);
+  return bounds.every(Number.isFinite) ? bounds : null;
+}
+
+/** @param {number[]} bounds made to hold the others too @param {number[]} others */
+function widen(bounds, others) {
+  bounds[0] = Math.min(bounds[0], others[0]);
+  bounds[1] = Math.min(bounds[1], others[1]);
+  bounds[2] = Math.max(bounds[2], others[2]);
+  bounds[3] = Math.max(bounds[3], others[3]);
+}

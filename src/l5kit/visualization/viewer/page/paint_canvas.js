@@ -1,0 +1,107 @@
+// @ts-check
+/** Batches of filled polygons and lines where there is no WebGL: the same shapes through the 2D canvas of PixiJS. */
+
+import { CanvasRenderer, Container, Graphics } from "pixi.js";
+
+const WIDTHS_HOLD_FOR = 1.25; // lines are built anew when the scale has changed by this factor
+
+/** A renderer on a 2D canvas with the look of its batches. */
+export class CanvasPainter {
+  /** @param {object} options of the renderer of PixiJS */
+  async init(options) {
+    this.renderer = new CanvasRenderer();
+    await this.renderer.init({ ...options, antialias: true, skipExtensionImports: true });
+    return this;
+  }
+
+  /** @returns {CanvasFrame} what batches around one origin share */
+  frame() {
+    return new CanvasFrame();
+  }
+}
+
+/** The view onto coordinates relative to one origin. */
+class CanvasFrame {
+  constructor() {
+    this.view = { x: 0, y: 0, scale: 1, width: 1, height: 1 };
+    /** @type {Set<CanvasBatch>} */
+    this.batches = new Set();
+  }
+
+  /** @returns {CanvasBatch} */
+  batch() {
+    const batch = new CanvasBatch(this);
+    this.batches.add(batch);
+    return batch;
+  }
+
+  /** @param {{x: number, y: number, scale: number, width: number, height: number}} view as for WebGL */
+  look(view) {
+    this.view = view;
+    for (const batch of this.batches) batch.place();
+  }
+}
+
+/** Shapes that are drawn together; `node` stands in the tree of what is drawn. */
+class CanvasBatch {
+  /** @param {CanvasFrame} frame */
+  constructor(frame) {
+    this.frame = frame;
+    this.node = new Container();
+    this.graphics = new Graphics();
+    this.node.addChild(this.graphics);
+    this.clear();
+  }
+
+  clear() {
+    /** @type {((graphics: Graphics, scale: number) => void)[]} */
+    this.shapes = [];
+    this.scale = 0;
+  }
+
+  /** @param {ArrayLike<number>} points @param {number} color @param {number} [alpha] */
+  fill(points, color, alpha = 1) {
+    this.shapes.push((graphics) => graphics.poly(Array.from(points)).fill({ color, alpha }));
+  }
+
+  /** @param {ArrayLike<number>} points @param {number} color @param {number} [alpha] */
+  fillConvex(points, color, alpha = 1) {
+    this.fill(points, color, alpha);
+  }
+
+  /** @param {ArrayLike<number>} points @param {import("l5kit/paint_webgl").Stroke} stroke @param {boolean} [closed] */
+  line(points, { color, alpha = 1, endAlpha = alpha, width_m, leastWidth_px = 1 }, closed = false) {
+    if (points.length < 4) return;
+    this.shapes.push((graphics, scale) =>
+      graphics
+        .poly(Array.from(points), closed)
+        .stroke({ color, alpha: (alpha + endAlpha) / 2, width: Math.max(width_m, leastWidth_px / scale), join: "round" }),
+    );
+  }
+
+  commit() {
+    this.scale = 0;
+    this.place();
+  }
+
+  seal() {
+    this.commit();
+  }
+
+  /** Follow the view. */
+  place() {
+    if (!this.node.visible) return;
+    const { x, y, scale, width, height } = this.frame.view;
+    this.node.scale.set(scale, -scale);
+    this.node.position.set(width / 2 - x * scale, height / 2 + y * scale);
+    if (Math.max(scale, this.scale) < WIDTHS_HOLD_FOR * Math.min(scale, this.scale)) return;
+    this.scale = scale;
+    this.graphics.clear();
+    for (const shape of this.shapes) shape(this.graphics, scale);
+  }
+
+  destroy() {
+    this.frame.batches.delete(this);
+    this.node.destroy({ children: true });
+  }
+}

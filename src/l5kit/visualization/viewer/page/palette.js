@@ -1,0 +1,84 @@
+// @ts-check
+/** Colours of what the bird's-eye view draws, as 0xRRGGBB or CSS hex. */
+
+/** Tones of agents by their most probable class; car, cyclist and pedestrian as in other pictures of scenes. */
+export const CLASS_COLORS = {
+  PERCEPTION_LABEL_NOT_SET: "#8A929C",
+  PERCEPTION_LABEL_UNKNOWN: "#8A929C",
+  PERCEPTION_LABEL_DONTCARE: "#A3A9B1",
+  PERCEPTION_LABEL_CAR: "#1F77B4",
+  PERCEPTION_LABEL_VAN: "#2A9DA8",
+  PERCEPTION_LABEL_TRAM: "#6F63B8",
+  PERCEPTION_LABEL_BUS: "#2E9467",
+  PERCEPTION_LABEL_TRUCK: "#96703C",
+  PERCEPTION_LABEL_EMERGENCY_VEHICLE: "#E07B28",
+  PERCEPTION_LABEL_OTHER_VEHICLE: "#5F7F9E",
+  PERCEPTION_LABEL_BICYCLE: "#9A6BD0",
+  PERCEPTION_LABEL_MOTORCYCLE: "#C77BB0",
+  PERCEPTION_LABEL_CYCLIST: "#CC33FF",
+  PERCEPTION_LABEL_MOTORCYCLIST: "#D6579A",
+  PERCEPTION_LABEL_PEDESTRIAN: "#66CCFF",
+  PERCEPTION_LABEL_ANIMAL: "#9BA83F",
+  AVRESEARCH_LABEL_DONTCARE: "#A3A9B1",
+};
+
+/** Tones of lanes by the colour of their light, in the order of `light_colors` of a scene. */
+export const LIGHT_COLORS = { green: "#2FB457", yellow: "#E9B824", red: "#E5484D" };
+
+/** The AV, its box and trajectory. */
+export const EGO_COLOR = "#D8392F";
+
+/** Index of the AV where the indices of tracks stand. */
+export const EGO = -1;
+
+const LIGHT = {
+  ground: 0xf1f3f4,
+  lane: 0xdde2e8,
+  border: 0xaeb7c2,
+  crosswalk: 0xffffff,
+  crosswalkGround: 0xd3d9e0,
+  lightTint: 0.5,
+  past: 0x66758a,
+  boxEdge: 0.62,
+  boxFill: 1,
+  mark: 0xffffff,
+  select: 0x10161d,
+  label: "#1f2933",
+  halo: "#ffffff",
+};
+
+const DARK = {
+  ground: 0x12161b,
+  lane: 0x262e37,
+  border: 0x48535f,
+  crosswalk: 0x64707e,
+  crosswalkGround: 0x2d3640,
+  lightTint: 0.4,
+  past: 0x8d9cb0,
+  boxEdge: 1.35,
+  boxFill: 0.92,
+  mark: 0xffffff,
+  select: 0xffffff,
+  label: "#e7ebf0",
+  halo: "#12161b",
+};
+
+/** @typedef {typeof LIGHT} Tones */
+
+/** @type {Record<string, Tones>} */
+export const THEMES = { light: LIGHT, dark: DARK };
+
+/** @param {string} css such as "#1F77B4" @returns {number} 0xRRGGBB */
+export function toNumber(css) {
+  return Number.parseInt(css.slice(1), 16);
+}
+
+/** @param {number} color @param {number} factor below 1: darker, above 1: lighter @returns {number} */
+export function shade(color, factor) {
+  const channel = (/** @type {number} */ shift) => {
+    const value = (color >> shift) & 255;
+    const shaded = factor <= 1 ? value * factor : value + (255 - value) * (factor - 1);
+    return Math.round(shaded) << shift;
+  };
+  return channel(16) | channel(8) | channel(0);
+}
