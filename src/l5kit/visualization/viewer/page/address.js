@@ -1,12 +1,13 @@
 // @ts-check
 /** The part of the address behind the #: which scene, frame, track and view are shown. */
 
+/** @typedef {"off" | "av" | "track"} Following whom the view keeps in the middle; "track": the selected agent */
 /**
  * @typedef {object} Place
  * @property {number} [scene] number of the scene
  * @property {number} [frame] within the scene, from 0
  * @property {string} [track] track id, decimal; "av" is the AV
- * @property {boolean} [follow]
+ * @property {Following} [follow]
  * @property {number} [x] metres, world: middle of the view
  * @property {number} [y]
  * @property {number} [zoom] CSS pixels a metre
@@ -15,6 +16,7 @@
 /** The AV as the value of `track`. */
 export const AV = "av";
 
+const TRACK = "track";
 const WRITE_EVERY_MS = 400;
 const WHOLE = /^\d{1,15}$/;
 const DECIMAL = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
@@ -33,7 +35,7 @@ const FIELDS = {
   scene: { allowed: "a whole number", read: whole },
   frame: { allowed: "a whole number", read: whole },
   track: { allowed: `a track id or ${AV}`, read: (text) => (text === AV || /^\d{1,20}$/.test(text) ? text : undefined) },
-  follow: { allowed: "0 or 1", read: (text) => ({ 0: false, 1: true })[text] },
+  follow: { allowed: "0, 1 or track", read: (text) => ({ 0: "off", 1: "av", [TRACK]: TRACK })[text] },
   x: { allowed: "metres", read: (text) => decimal(text, -MOST_WORLD_M, MOST_WORLD_M) },
   y: { allowed: "metres", read: (text) => decimal(text, -MOST_WORLD_M, MOST_WORLD_M) },
   zoom: { allowed: "pixels a metre, 0.01 to 1000", read: (text) => decimal(text, 0.01, 1000) },
@@ -65,7 +67,7 @@ export function formatAddress(place) {
   if (scene !== undefined) parts.push(`scene=${scene}`);
   if (frame !== undefined) parts.push(`frame=${frame}`);
   if (track !== undefined) parts.push(`track=${track}`);
-  if (follow !== undefined) parts.push(`follow=${follow ? 1 : 0}`);
+  if (follow !== undefined) parts.push(`follow=${{ off: 0, av: 1, track: TRACK }[follow]}`);
   if (x !== undefined && y !== undefined) parts.push(`x=${x.toFixed(2)}`, `y=${y.toFixed(2)}`);
   if (zoom !== undefined) parts.push(`zoom=${Number(zoom.toPrecision(5))}`);
   return `#${parts.join("&")}`;

@@ -1,7 +1,7 @@
 // @ts-check
 /** What the log says of one agent, or of the AV, in the frame that is shown. */
 
-import { byId, icon, make, setText } from "l5kit/dom";
+import { byId, icon, make, setPressed, setText } from "l5kit/dom";
 import { angle, className, counted, percent, quantity } from "l5kit/format";
 import { classColor, egoColor } from "l5kit/legend";
 import { onPress } from "l5kit/player";
@@ -26,9 +26,10 @@ export class AgentPanel {
    * @param {object} hooks
    * @param {(frame: number) => void} hooks.onSeek
    * @param {() => void} hooks.onDeselect
+   * @param {() => void} hooks.onFollow follow the agent, or no longer
    * @param {() => import("l5kit/theme").Theme} hooks.theme
    */
-  constructor({ onSeek, onDeselect, theme }) {
+  constructor({ onSeek, onDeselect, onFollow, theme }) {
     /** @type {SceneModel | null} */
     this.scene = null;
     /** @type {number | null} */
@@ -37,16 +38,18 @@ export class AgentPanel {
     this.row = -2; // of which the probabilities are shown
     this.speedPlot = new TimePlot({ name: "Speed", unit: "m/s", digits: 2, range: speedRange, onSeek, theme });
     this.yawPlot = new TimePlot({ name: "Yaw", unit: "\u00b0", digits: 1, range: yawRange, onSeek, theme });
-    this.build(onSeek, onDeselect);
+    this.build(onSeek, onDeselect, onFollow);
   }
 
-  /** @param {(frame: number) => void} onSeek @param {() => void} onDeselect */
-  build(onSeek, onDeselect) {
+  /** @param {(frame: number) => void} onSeek @param {() => void} onDeselect @param {() => void} onFollow */
+  build(onSeek, onDeselect, onFollow) {
     this.swatch = make("span", { class: "swatch" });
     this.title = make("h2", { "data-testid": "agent-title" });
     const close = make("button", { type: "button", class: "button icon", title: "Deselect (Esc)", "aria-label": "Deselect" });
     close.append(icon("close"));
     onPress(close, onDeselect);
+    this.follow = make("button", { type: "button", class: "button", "aria-pressed": "false", "data-testid": "follow-track", title: "Keep this agent in the middle" }, "Follow");
+    onPress(this.follow, onFollow);
     /** @type {Record<string, HTMLElement>} */
     const facts = Object.fromEntries(FACTS.map((name) => [name, make("dd", { "data-testid": `agent-${name}` })]));
     const rows = FACTS.map((name) => make("div", {}, make("dt", {}, FACT_NAMES[name]), facts[name]));
@@ -60,7 +63,7 @@ export class AgentPanel {
     this.body = make(
       "div",
       { class: "agent-body" },
-      make("div", { class: "panel-head" }, this.swatch, this.title, close),
+      make("div", { class: "panel-head" }, this.swatch, this.title, this.follow, close),
       this.absent,
       make("dl", { class: "agent-facts" }, ...rows),
       this.mask,
@@ -89,6 +92,7 @@ export class AgentPanel {
     const shown = scene !== null && track !== null;
     if (this.body) this.body.hidden = !shown;
     if (this.hint) this.hint.hidden = shown;
+    if (this.follow) this.follow.hidden = track === EGO_TRACK;
     byId("agent-panel").dataset.track = shown ? (track === EGO_TRACK ? "av" : scene.trackIds[track]) : "";
     if (!shown) return;
     const { speed, yaw } = scene.series(track);
@@ -106,6 +110,11 @@ export class AgentPanel {
     this.yawPlot.showFrame(frame);
     if (this.track === EGO_TRACK) this.showEgo(this.scene);
     else this.showAgent(this.scene, this.track);
+  }
+
+  /** @param {boolean} follows whether the view follows this agent */
+  showFollowing(follows) {
+    if (this.follow) setPressed(this.follow, follows);
   }
 
   /** Draw the plots in the colours of the theme. */

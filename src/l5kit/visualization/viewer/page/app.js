@@ -37,7 +37,8 @@ class Viewer {
     this.scene = null;
     /** @type {number | null} */
     this.track = null;
-    this.follow = true;
+    /** @type {import("l5kit/address").Following} */
+    this.following = "av";
     this.options = { labels: true, past: true, future: true, mask: false };
     this.opening = 0; // counts scenes asked for; an answer to an older question is dropped
     this.panelTimer = 0;
@@ -56,6 +57,7 @@ class Viewer {
     this.agentPanel = new AgentPanel({
       onSeek: (frame) => this.playback.seek(frame),
       onDeselect: () => this.select(null),
+      onFollow: () => this.setFollowing(this.following === "track" ? "av" : "track"),
       theme: () => this.theme(),
     });
     this.agentList = new AgentList(byId("agent-panel"), (track) => this.select(track));
@@ -240,8 +242,8 @@ class Viewer {
     const track = place.track === undefined ? null : place.track === AV ? EGO_TRACK : model.trackOf(place.track);
     if (place.track !== undefined && track === null) problems.push(`track=${place.track} (scene ${this.scene} has no such track)`);
     this.select(track);
-    if (place.follow !== undefined) this.setFollow(place.follow);
-    if (fresh && !(this.follow && this.shownBefore)) this.birdseye.fit();
+    if (place.follow !== undefined) this.setFollowing(place.follow);
+    if (fresh && (this.following === "off" || !this.shownBefore)) this.birdseye.fit();
     this.shownBefore = true;
     this.applyView(place, problems);
     return problems;
@@ -251,9 +253,9 @@ class Viewer {
   applyView({ follow, x, y, zoom }, problems) {
     const placed = x !== undefined && y !== undefined;
     if (!placed && (x !== undefined || y !== undefined)) problems.push("x without y, or y without x");
-    if (follow !== undefined || placed) this.setFollow(follow ?? false);
+    if (placed && follow === undefined) this.setFollowing("off");
     const { camera } = this.birdseye;
-    const moved = placed && !this.follow ? { x, y } : {};
+    const moved = placed && this.following === "off" ? { x, y } : {};
     if (placed || zoom !== undefined) this.birdseye.camera = { ...camera, ...moved, scale: zoom ?? camera.scale };
   }
 
@@ -281,8 +283,8 @@ class Viewer {
       scene: this.scene,
       frame: this.playback.frame,
       track: this.trackName() ?? undefined,
-      follow: this.follow,
-      ...(this.follow ? {} : { x, y }),
+      follow: this.following,
+      ...(this.following === "off" ? { x, y } : {}),
       zoom: scale,
     };
   }
@@ -300,16 +302,30 @@ class Viewer {
     this.birdseye.select(track);
     this.agentPanel.select(track);
     this.agentList.select(track);
+    if (this.following === "track") this.setFollowing("track");
     this.showSample();
     this.address.update();
   }
 
-  /** @param {boolean} follow */
-  setFollow(follow) {
-    this.follow = follow;
-    setPressed(byId("follow"), follow);
-    this.birdseye.setOptions({ follow });
+  /** @param {import("l5kit/address").Following} following "track" without a selected agent is "av" */
+  setFollowing(following) {
+    const ofAgent = this.track !== null && this.track !== EGO_TRACK;
+    this.following = following === "track" && !ofAgent ? "av" : following;
+    this.birdseye.setOptions({ follow: this.following !== "off", followTrack: this.following === "track" });
+    this.showFollowing();
+  }
+
+  /** Show on the buttons whom the view follows, and that it no longer does once it has been moved. */
+  showFollowing() {
+    if (!this.birdseye.options.follow) this.following = "off";
+    setPressed(byId("follow"), this.following === "av");
+    this.agentPanel.showFollowing(this.following === "track");
     this.address.update();
+  }
+
+  /** Follow the AV, or stay where the view is. */
+  toggleFollow() {
+    if (this.model) this.setFollowing(this.following === "av" ? "off" : "av");
   }
 
   /** @param {("labels" | "past" | "future" | "mask")[]} names @param {boolean} on */
@@ -397,18 +413,14 @@ class Viewer {
   }
 
   wireBirdseye() {
-    this.birdseye.setOptions({ follow: this.follow, ...this.options });
+    this.birdseye.setOptions({ follow: true, ...this.options });
     this.birdseye.on("pick", (/** @type {number | null} */ track) => this.select(track));
-    this.birdseye.on("camera", () => this.address.update());
-    this.birdseye.on("follow", (/** @type {boolean} */ follow) => {
-      this.follow = follow;
-      setPressed(byId("follow"), follow);
-      this.address.update();
-    });
+    this.birdseye.on("camera", () => this.showFollowing());
+    this.birdseye.on("follow", () => this.showFollowing());
   }
 
   wire() {
-    onPress(byId("follow"), () => this.setFollow(!this.follow));
+    onPress(byId("follow"), () => this.toggleFollow());
     onPress(byId("fit"), () => this.fit());
     onPress(byId("zoom-in"), () => this.zoom(ZOOM_STEP));
     onPress(byId("zoom-out"), () => this.zoom(1 / ZOOM_STEP));
@@ -439,7 +451,7 @@ class Viewer {
       { keys: ["+", "="], shown: "+", does: "zoom in", run: () => this.zoom(ZOOM_STEP) },
       { keys: ["-", "_"], shown: "-", does: "zoom out", run: () => this.zoom(1 / ZOOM_STEP) },
       { keys: ["0"], shown: "0", does: "first view", run: () => this.fit() },
-      { keys: ["f"], shown: "F", does: "follow the AV, or stay", run: () => this.setFollow(!this.follow) },
+      { keys: ["f"], shown: "F", does: "follow the AV, or stay", run: () => this.toggleFollow() },
       { keys: ["l"], shown: "L", does: "track ids", run: () => toggle(["labels"]) },
       { keys: ["t"], shown: "T", does: "trajectories", run: () => toggle(["past", "future"]) },
       { keys: ["m"], shown: "M", does: "agents outside the mask faint", run: () => toggle(["mask"]) },
@@ -451,7 +463,7 @@ class Viewer {
   /** @returns {{scene: number | null, frame: number, track: string | null, playing: boolean, follow: boolean}} */
   state() {
     const { frame, playing } = this.playback;
-    return { scene: this.scene, frame, track: this.trackName(), playing, follow: this.follow };
+    return { scene: this.scene, frame, track: this.trackName(), playing, follow: this.following !== "off" };
   }
 }
 
