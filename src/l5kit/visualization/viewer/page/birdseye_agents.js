@@ -10,8 +10,9 @@ const PAST_FRAMES = 20;
 const FUTURE_FRAMES = 50;
 const EGO_PAST_FRAMES = 50;
 const EGO_FUTURE_FRAMES = 100;
-const MOVES_FROM_M = 1.5; // the jitter of agents that stand is not drawn
-const SPACING_PX = 2; // of the points of trajectories
+const MOVES_FROM_M = 2; // the jitter of agents that stand is not drawn
+const SPACING_PX = 2; // of the points of trajectories, and in metres
+const SPACING_M = 0.3;
 const FAINT = 0.28;
 const MARK_FROM_PX = 9; // length of the smallest box with a mark of its heading
 const PICK_PX = 7; // a click this close to a box is on it
@@ -97,7 +98,7 @@ export class AgentLayer {
 
   /** @param {number} track @param {number} from @param {number} to @returns {number[][]} */
   pathsOf(track, from, to) {
-    const spacing = SPACING_PX / this.scale;
+    const spacing = Math.max(SPACING_PX / this.scale, SPACING_M);
     if (track !== EGO) return this.tracks.paths(track, from, to, spacing);
     const { ego_xy } = this.arrays;
     const path = new Path(spacing);
@@ -141,9 +142,11 @@ export class AgentLayer {
 
   /** @param {import("l5kit/boxes").Box} box @param {number} strength */
   drawHeading(box, strength) {
-    const [tip, tail, side] = [0.42 * box.length, 0.42 * box.length - 0.5 * Math.min(box.width, box.length), 0.3 * box.width];
+    const tip = 0.42 * box.length;
+    const side = 0.3 * Math.min(box.width, box.length);
+    const tail = tip - 1.2 * side;
     const arrow = [...pointOf(box, tail, side), ...pointOf(box, tip, 0), ...pointOf(box, tail, -side)];
-    const stroke = { color: this.tones.mark, alpha: 0.92 * Math.min(1, 1.6 * strength), width_m: Math.min(0.22, 0.12 * box.width), leastWidth_px: 1.25 };
+    const stroke = { color: this.tones.mark, alpha: 0.92 * Math.min(1, 1.6 * strength), width_m: Math.min(0.17, 0.1 * box.width), leastWidth_px: 1.25 };
     this.boxes.line(arrow, stroke);
     this.boxes.line([box.x, box.y, ...pointOf(box, tip, 0)], stroke);
   }

@@ -9,13 +9,13 @@ const TILE_M = 100;
 const BORDER_M = 0.14;
 const BORDERS_FROM = 0.8; // CSS pixels per metre; from farther away borders would fill the lanes
 const STRIPES_FROM = 2.5;
-const BUILD_MS = 12; // spent on new tiles in one frame
+const BUILD_MS = 20; // spent on new tiles in one frame
 const LIGHTS = Object.values(LIGHT_COLORS).map(toNumber);
 
 /** @typedef {{facts: any, arrays: Record<string, any>}} Packed */
-/** @typedef {{lanes: number[], crosswalks: number[], bounds: number[], layers: Record<string, any> | null}} Tile */
+/** @typedef {{lanes: number[], crosswalks: number[], bounds: number[], layers: Record<string, any>}} Tile */
 
-const LAYERS = ["lanes", "crosswalks", "borders", "stripes"];
+const LAYERS = ["lanes", "crosswalks", "borders", "stripes"]; // each is built where it is seen
 
 /** What lies still. Coordinates are metres from the origin of the map. */
 export class MapLayer {
@@ -52,7 +52,7 @@ export class MapLayer {
   /** @param {number} x @param {number} y @returns {Tile} */
   tileAt(x, y) {
     const key = `${Math.floor(x / TILE_M)} ${Math.floor(y / TILE_M)}`;
-    const tile = this.tiles.get(key) ?? { lanes: [], crosswalks: [], bounds: [Infinity, Infinity, -Infinity, -Infinity], layers: null };
+    const tile = this.tiles.get(key) ?? { lanes: [], crosswalks: [], bounds: [Infinity, Infinity, -Infinity, -Infinity], layers: {} };
     this.tiles.set(key, tile);
     return tile;
   }
@@ -66,47 +66,54 @@ export class MapLayer {
     const [dx, dy] = [width / 2 / scale, height / 2 / scale];
     this.groups.borders.visible = scale >= BORDERS_FROM;
     this.groups.stripes.visible = scale >= STRIPES_FROM;
+    const wanted = LAYERS.filter((name) => this.groups[name].visible);
     const end = performance.now() + BUILD_MS;
     let complete = true;
     for (const tile of this.tiles.values()) {
       const [left, bottom, right, top] = tile.bounds;
       const seen = left < x + dx && right > x - dx && bottom < y + dy && top > y - dy;
-      if (seen && !tile.layers && performance.now() < end) this.build(tile);
-      if (seen && !tile.layers) complete = false;
-      for (const layer of Object.values(tile.layers ?? {})) layer.node.visible = seen;
+      const missing = seen ? wanted.filter((name) => !tile.layers[name]) : [];
+      if (missing.length && performance.now() < end) for (const name of missing) this.build(tile, name);
+      else if (missing.length) complete = false;
+      for (const layer of Object.values(tile.layers)) layer.node.visible = seen;
     }
     return complete;
   }
 
-  /** @param {Tile} tile */
-  build(tile) {
-    tile.layers = Object.fromEntries(LAYERS.map((name) => [name, this.frame.batch()]));
-    const { lanes, borders, crosswalks, stripes } = tile.layers;
-    for (const lane of tile.lanes) this.drawLane(lane, lanes, borders);
-    for (const crosswalk of tile.crosswalks) this.drawCrosswalk(crosswalk, crosswalks, stripes);
-    for (const name of LAYERS) {
-      tile.layers[name].seal();
-      this.groups[name].addChild(tile.layers[name].node);
+  /** @param {Tile} tile @param {string} name of a layer */
+  build(tile, name) {
+    const batch = this.frame.batch();
+    const { lane, crosswalk, crosswalkGround } = this.tones;
+    if (name === "lanes") for (const index of tile.lanes) batch.fill(this.laneOutline(index), lane);
+    if (name === "borders") for (const index of tile.lanes) this.drawBorders(batch, index);
+    if (name === "crosswalks") for (const index of tile.crosswalks) batch.fill(this.crosswalkOutline(index), crosswalkGround);
+    if (name === "stripes") {
+      for (const stripe of tile.crosswalks.flatMap((index) => stripesOf(this.crosswalkOutline(index)))) batch.fillConvex(stripe, crosswalk);
     }
+    batch.seal();
+    tile.layers[name] = batch;
+    this.groups[name].addChild(batch.node);
   }
 
-  /** @param {number} lane @param {any} fills @param {any} borders */
-  drawLane(lane, fills, borders) {
-    const { lane_xy, lane_starts, lane_left_counts } = this.arrays;
-    const [start, end] = [lane_starts[lane], lane_starts[lane + 1]];
-    const split = start + lane_left_counts[lane];
-    const stroke = { color: this.tones.border, width_m: BORDER_M, leastWidth_px: 1 };
-    fills.fill(lane_xy.subarray(2 * start, 2 * end), this.tones.lane);
-    borders.line(lane_xy.subarray(2 * start, 2 * split), stroke);
-    borders.line(lane_xy.subarray(2 * split, 2 * end), stroke);
+  /** @param {number} lane @returns {Float32Array} */
+  laneOutline(lane) {
+    const { lane_xy, lane_starts } = this.arrays;
+    return lane_xy.subarray(2 * lane_starts[lane], 2 * lane_starts[lane + 1]);
   }
 
-  /** @param {number} crosswalk @param {any} fills @param {any} stripes */
-  drawCrosswalk(crosswalk, fills, stripes) {
+  /** @param {number} crosswalk @returns {Float32Array} */
+  crosswalkOutline(crosswalk) {
     const { crosswalk_xy, crosswalk_starts } = this.arrays;
-    const polygon = crosswalk_xy.subarray(2 * crosswalk_starts[crosswalk], 2 * crosswalk_starts[crosswalk + 1]);
-    fills.fill(polygon, this.tones.crosswalkGround);
-    for (const stripe of stripesOf(polygon)) stripes.fillConvex(stripe, this.tones.crosswalk);
+    return crosswalk_xy.subarray(2 * crosswalk_starts[crosswalk], 2 * crosswalk_starts[crosswalk + 1]);
+  }
+
+  /** @param {any} batch @param {number} lane */
+  drawBorders(batch, lane) {
+    const outline = this.laneOutline(lane);
+    const split = 2 * this.arrays.lane_left_counts[lane];
+    const stroke = { color: this.tones.border, width_m: BORDER_M, leastWidth_px: 1 };
+    batch.line(outline.subarray(0, split), stroke);
+    batch.line(outline.subarray(split), stroke);
   }
 
   /** @param {ArrayLike<number>} lanes with a light @param {ArrayLike<number>} colors indices of LIGHT_COLORS */
@@ -115,17 +122,15 @@ export class MapLayer {
     if (lit === this.litLanes) return;
     this.litLanes = lit;
     this.lights.clear();
-    const { lane_xy, lane_starts } = this.arrays;
     for (let at = 0; at < lanes.length; at++) {
-      if (lanes[at] + 1 >= lane_starts.length) continue;
-      const outline = lane_xy.subarray(2 * lane_starts[lanes[at]], 2 * lane_starts[lanes[at] + 1]);
-      this.lights.fill(outline, LIGHTS[colors[at]] ?? this.tones.border, this.tones.lightTint);
+      if (lanes[at] + 1 >= this.arrays.lane_starts.length) continue;
+      this.lights.fill(this.laneOutline(lanes[at]), LIGHTS[colors[at]] ?? this.tones.border, this.tones.lightTint);
     }
     this.lights.commit();
   }
 
   destroy() {
-    for (const tile of this.tiles.values()) for (const layer of Object.values(tile.layers ?? {})) layer.destroy();
+    for (const tile of this.tiles.values()) for (const layer of Object.values(tile.layers)) layer.destroy();
     this.lights.destroy();
     this.node.destroy({ children: true });
   }

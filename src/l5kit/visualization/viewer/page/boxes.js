@@ -4,7 +4,7 @@
 const CORNER_M = 0.4; // radius
 const CORNER_STEPS = 3;
 const ROUND_FROM = 5; // CSS pixels per metre; corners of smaller boxes are square
-const LEAST_PX = 4;
+const LEAST_PX = 5;
 
 /** @typedef {{track: number, row: number, x: number, y: number, yaw: number, length: number, width: number}} Box */
 

@@ -47,6 +47,7 @@ export class WebglPainter {
   async init(options) {
     this.renderer = new WebGLRenderer();
     await this.renderer.init({ ...options, antialias: false, skipExtensionImports: true });
+    this.renderer.limits.maxBatchableTextures = 1; // a choice among textures for each pixel is slow without a GPU
     this.program = GlProgram.from({ vertex: VERTEX, fragment: FRAGMENT, name: "birdseye" });
     return this;
   }

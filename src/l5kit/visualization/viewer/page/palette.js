@@ -33,10 +33,10 @@ export const EGO = -1;
 
 const LIGHT = {
   ground: 0xf1f3f4,
-  lane: 0xdde2e8,
-  border: 0xaeb7c2,
+  lane: 0xd6dce4,
+  border: 0xa6b0bc,
   crosswalk: 0xffffff,
-  crosswalkGround: 0xd3d9e0,
+  crosswalkGround: 0xc9d1da,
   lightTint: 0.5,
   past: 0x66758a,
   boxEdge: 0.62,
@@ -49,8 +49,8 @@ const LIGHT = {
 
 const DARK = {
   ground: 0x12161b,
-  lane: 0x262e37,
-  border: 0x48535f,
+  lane: 0x2a333d,
+  border: 0x4e5a67,
   crosswalk: 0x64707e,
   crosswalkGround: 0x2d3640,
   lightTint: 0.4,
