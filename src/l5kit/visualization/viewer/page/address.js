@@ -110,6 +110,11 @@ export function createAddress({ current, onChange }) {
     written = location.hash;
     onChange(parseAddress(location.hash));
   };
+  const flush = () => {
+    if (timer) write("replaceState");
+  };
+  // Whoever copies the address after a drag gets what is seen.
+  addEventListener("pointerup", flush, { capture: true });
   addEventListener("hashchange", changed);
   addEventListener("popstate", changed);
   return {

@@ -23,9 +23,10 @@ import { createTheme } from "l5kit/theme";
 /** @typedef {import("l5kit/address").Place} Place */
 
 const ZOOM_STEP = 1.25;
-const PANEL_EVERY_MS = 100; // while it plays, slider, time and the panel of the agent change at most so often
+const TIME_EVERY_MS = 100; // while it plays, slider and time change at most so often
+const PANEL_EVERY_MS = 200; // the panel of the agent
 const LIST_PATIENCE_MS = 400; // the list knows which scenes are damaged; a slow one is not waited for
-const LIST_EVERY_MS = 1000; // and the list of agents
+const LIST_EVERY_MS = 1000; // the list of agents
 
 /** The state of the page and everything that shows it. */
 class Viewer {
@@ -41,8 +42,7 @@ class Viewer {
     this.following = "av";
     this.options = { labels: true, past: true, future: true, mask: false };
     this.opening = 0; // counts scenes asked for; an answer to an older question is dropped
-    this.panelTimer = 0;
-    this.listTimer = 0;
+    this.timers = { time: 0, panel: 0, list: 0 };
     /** @type {any} */
     this.birdseye = null;
     /** @type {SceneList | null} */
@@ -71,7 +71,7 @@ class Viewer {
     const drawing = createBirdseye(byId("birdseye"), { theme: this.theme() });
     const [dataset, only] = await Promise.all([this.source.dataset(), this.source.onlyScene()]);
     this.showDataset(dataset);
-    this.samplePanel = new SamplePanel(this.source.samples);
+    this.samplePanel = new SamplePanel(this.source.samples, dataset.has_map);
     const list = only === null ? this.makeList(dataset.num_scenes) : this.hideList();
     this.birdseye = await drawing;
     this.wireBirdseye();
@@ -171,6 +171,7 @@ class Viewer {
     this.model = null;
     this.scene = scene;
     this.list?.select(scene);
+    this.samplePanel?.show(null, false);
     if (history) this.address.push();
     showLoading(`Loading scene ${scene}`);
     try {
@@ -374,9 +375,8 @@ class Viewer {
 
   /** Slider, time and panels of the frame, now. */
   showPanels() {
-    clearTimeout(this.panelTimer);
-    clearTimeout(this.listTimer);
-    this.panelTimer = this.listTimer = 0;
+    for (const timer of Object.values(this.timers)) clearTimeout(timer);
+    this.timers = { time: 0, panel: 0, list: 0 };
     this.player.showFrame();
     this.agentPanel.showFrame(this.playback.frame);
     this.agentList.showFrame(this.playback.frame);
@@ -385,15 +385,17 @@ class Viewer {
 
   /** Slider, time and panels of the frame that is shown a little later; drawing comes first. */
   showPanelsSoon() {
-    this.panelTimer ||= window.setTimeout(() => {
-      this.panelTimer = 0;
-      this.player.showFrame();
-      this.agentPanel.showFrame(this.playback.frame);
-    }, PANEL_EVERY_MS);
-    this.listTimer ||= window.setTimeout(() => {
-      this.listTimer = 0;
-      this.agentList.showFrame(this.playback.frame);
-    }, LIST_EVERY_MS);
+    this.soon("time", TIME_EVERY_MS, () => this.player.showFrame());
+    this.soon("panel", PANEL_EVERY_MS, () => this.agentPanel.showFrame(this.playback.frame));
+    this.soon("list", LIST_EVERY_MS, () => this.agentList.showFrame(this.playback.frame));
+  }
+
+  /** Do something after a while, unless it is due already. @param {"time" | "panel" | "list"} name @param {number} after_ms @param {() => void} action */
+  soon(name, after_ms, action) {
+    this.timers[name] ||= window.setTimeout(() => {
+      this.timers[name] = 0;
+      action();
+    }, after_ms);
   }
 
   showSample() {

@@ -2,7 +2,7 @@
 /** "What a model sees": raster and vector sample of the frame, for the AV or the selected agent. */
 
 import { byId, errorBox, make, setText } from "l5kit/dom";
-import { request } from "l5kit/source";
+import { requestData } from "l5kit/source";
 
 /** @typedef {import("l5kit/source").Samples} Samples */
 /** @typedef {{scene: number, frame: number, trackId: string | null, inFrame: boolean}} Subject */
@@ -32,7 +32,7 @@ class SamplePicture {
     this.wanted = url;
     this.element.setAttribute("aria-busy", "true");
     try {
-      const blob = await (await request(url)).blob();
+      const blob = await (await requestData(url)).blob();
       if (this.wanted === url) await this.show(blob, alt);
     } catch (error) {
       if (this.wanted === url) this.fail(error instanceof Error ? error.message : String(error));
@@ -77,9 +77,10 @@ class SamplePicture {
 
 /** The panel of samples. */
 export class SamplePanel {
-  /** @param {Samples | null} samples null in an exported file */
-  constructor(samples) {
+  /** @param {Samples | null} samples null in an exported file @param {boolean} hasMap vector samples need one */
+  constructor(samples, hasMap) {
     this.samples = samples;
+    this.hasMap = hasMap;
     this.raster = new SamplePicture("raster", "Raster");
     this.vector = new SamplePicture("vector", "Vector");
     this.timer = 0;
@@ -138,7 +139,8 @@ export class SamplePanel {
     }
     const alt = `sample of frame ${frame} as ${name} gives it to a model`;
     void this.raster.load(samples.rasterUrl(scene, frame, trackId, this.kind.value), `Raster ${alt}`);
-    void this.vector.load(samples.vectorUrl(scene, frame, trackId), `Vector ${alt}`);
+    if (!this.hasMap) this.vector.refuse("a vector sample needs a semantic map, and this dataset has none");
+    else void this.vector.load(samples.vectorUrl(scene, frame, trackId), `Vector ${alt}`);
   }
 }
 

@@ -62,10 +62,10 @@ function serverSource() {
       return facts;
     },
     scenes: async () => (await request("/api/scenes")).json(),
-    scene: async (index) => unpack(await (await request(`/api/scene/${index}`)).arrayBuffer()),
+    scene: async (index) => unpack(await (await requestData(`/api/scene/${index}`)).arrayBuffer()),
     map: async () => {
       const facts = await getDataset();
-      return facts.has_map ? unpack(await (await request("/api/map")).arrayBuffer()) : null;
+      return facts.has_map ? unpack(await (await requestData("/api/map")).arrayBuffer()) : null;
     },
     samples,
   };
@@ -100,7 +100,7 @@ function embeddedSource(data) {
  * @returns {Promise<Response>}
  * @throws {Error} with the server's text
  */
-export async function request(url) {
+async function request(url) {
   let response;
   try {
     response = await fetch(url);
@@ -108,6 +108,18 @@ export async function request(url) {
     throw new Error("the server does not answer: is `l5kit view` still running?");
   }
   if (!response.ok) throw new Error(await errorText(response));
+  return response;
+}
+
+/**
+ * What is not JSON: a blob or a picture. JSON in its place is an error that the server foresaw, whatever its status.
+ * @param {string} url
+ * @returns {Promise<Response>}
+ * @throws {Error} with the server's text
+ */
+export async function requestData(url) {
+  const response = await request(url);
+  if (response.headers.get("Content-Type")?.startsWith("application/json")) throw new Error(await errorText(response));
   return response;
 }
 
