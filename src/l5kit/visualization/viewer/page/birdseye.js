@@ -52,6 +52,10 @@ export class Birdseye {
     /** @type {Record<EventName, Function[]>} */
     this.listeners = { pick: [], camera: [], follow: [] };
     this.stats = { renderer: painter.renderer.name, drawn: 0, lastMs: 0 };
+    this.stage = new Container();
+    this.mapSpace = new Container();
+    this.agentSpace = new Container();
+    this.labelSpace = new Container();
     this.placed = false;
     this.request = 0;
     this.build();
@@ -61,8 +65,6 @@ export class Birdseye {
     const { canvas } = this.painter.renderer;
     Object.assign(canvas.style, { display: "block", position: "absolute", inset: "0" });
     this.container.append(canvas);
-    this.stage = new Container();
-    [this.mapSpace, this.agentSpace, this.labelSpace] = [new Container(), new Container(), new Container()];
     this.stage.addChild(this.mapSpace, this.agentSpace, this.labelSpace);
     this.mapFrame = this.painter.frame();
     this.agentFrame = this.painter.frame();
@@ -85,7 +87,7 @@ export class Birdseye {
     this.map = map;
     this.mapLayer?.destroy();
     this.mapLayer = map ? new MapLayer(map, this.mapFrame, this.tones) : null;
-    if (this.mapLayer) this.mapSpace?.addChild(this.mapLayer.node);
+    if (this.mapLayer) this.mapSpace.addChild(this.mapLayer.node);
     this.redraw();
   }
 
@@ -97,7 +99,7 @@ export class Birdseye {
     this.labels?.clear();
     this.agents = scene ? new AgentLayer(scene, this.agentFrame, this.tones) : null;
     this.frame = 0;
-    if (this.agents) this.agentSpace?.addChild(this.agents.node);
+    if (this.agents) this.agentSpace.addChild(this.agents.node);
     if (scene && !this.placed) this.fit();
     this.redraw();
   }
@@ -128,7 +130,7 @@ export class Birdseye {
     renderer.background.color = this.tones.ground;
     this.labels?.destroy();
     this.labels = new LabelLayer(theme, this.tones, renderer.resolution);
-    this.labelSpace?.addChild(this.labels.node);
+    this.labelSpace.addChild(this.labels.node);
     this.scaleBar?.setTones(this.tones);
     if (this.agents) this.agents.tones = this.tones;
     if (this.map) this.setMap(this.map);

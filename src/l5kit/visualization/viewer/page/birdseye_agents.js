@@ -37,6 +37,9 @@ export class AgentLayer {
     this.node.addChild(this.paths.node, this.boxes.node);
     /** @type {import("l5kit/boxes").Box[]} */
     this.shown = [];
+    this.index = 0;
+    this.scale = 1;
+    this.options = { past: true, future: true, mask: false };
   }
 
   /** @param {number} index @returns {import("l5kit/boxes").Box | null} */

@@ -50,11 +50,12 @@ class CanvasBatch {
     this.node = new Container();
     this.graphics = new Graphics();
     this.node.addChild(this.graphics);
-    this.clear();
+    /** @type {((graphics: Graphics, scale: number) => void)[]} */
+    this.shapes = [];
+    this.scale = 0; // that the lines are built for, 0: they are not
   }
 
   clear() {
-    /** @type {((graphics: Graphics, scale: number) => void)[]} */
     this.shapes = [];
     this.scale = 0;
   }

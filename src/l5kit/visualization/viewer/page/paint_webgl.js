@@ -60,7 +60,7 @@ export class WebglPainter {
 
 /** The view onto coordinates relative to one origin. */
 class WebglFrame {
-  /** @param {GlProgram | undefined} program */
+  /** @param {any} program of the shaders above */
   constructor(program) {
     this.uniforms = new UniformGroup({
       uCamera: { value: new Float32Array(2), type: "vec2<f32>" },
@@ -103,13 +103,14 @@ class WebglBatch {
     const usage = BufferUsage.COPY_DST;
     this.vertexBuffer = new Buffer({ data: this.floats, usage: usage | BufferUsage.VERTEX, shrinkToFit: false });
     this.indexBuffer = new Buffer({ data: this.indices, usage: usage | BufferUsage.INDEX, shrinkToFit: false });
-    const attribute = (/** @type {number} */ offset, format = "float32x2") => ({ buffer: this.vertexBuffer, format, stride: 4 * WORDS, offset: 4 * offset });
+    const attribute = (/** @type {number} */ offset, /** @type {"float32x2" | "unorm8x4"} */ format = "float32x2") => ({ buffer: this.vertexBuffer, format, stride: 4 * WORDS, offset: 4 * offset });
     this.geometry = new Geometry({
       attributes: { aPosition: attribute(0), aOffset: attribute(2), aWidth: attribute(4), aColor: attribute(6, "unorm8x4") },
       indexBuffer: this.indexBuffer,
     });
     this.node = new Mesh({ geometry: this.geometry, shader });
-    this.clear();
+    this.numVertices = 0;
+    this.numIndices = 0;
   }
 
   clear() {
