@@ -61,7 +61,7 @@ PLAY = """async () => {
   const { birdseye, player } = window.l5kitViewer
   birdseye.setOptions({ follow: true, labels: true, past: true, future: true })
   player.setSpeed(8)
-  player.show(0)
+  player.seek(0)
   player.play()
   const times = []
   let drawn = birdseye.stats.drawn

@@ -10,7 +10,7 @@ import pytest
 
 import l5kit as package
 
-COMMANDS = ("demo", "synth", "info", "validate", "mask", "chop", "render", "bench")
+COMMANDS = ("demo", "synth", "info", "validate", "mask", "chop", "render", "record", "view", "bench")
 SCRIPT = Path(sys.executable).with_name("l5kit")
 
 

@@ -271,7 +271,7 @@ def test_an_error_while_writing_leaves_the_older_file(l5kit, city, tmp_path, mon
     def no_space(*arguments):
         raise OSError(28, "No space left on device", str(tmp_path / "a.html"))
 
-    monkeypatch.setattr("pathlib.Path.write_text", no_space)
+    monkeypatch.setattr("pathlib.Path.write_bytes", no_space)
     done = l5kit("view", city, "--export", tmp_path / "a.html")
     assert (done.exit_code, done.stdout) == (1, "")
     assert "No space left on device" in done.stderr

@@ -133,20 +133,21 @@ def failing(*arguments, **options):
     raise OSError("the disk is full")
 
 
-def half_written(path, text, *arguments):
-    path.write_bytes(text[:1000].encode())
+def half_written(path, content):
+    with path.open("wb") as file:
+        file.write(content[:1000])
     failing()
 
 
 @pytest.mark.parametrize("has_older", [True, False], ids=["an older file", "no file"])
 @pytest.mark.parametrize(
     ("target", "name", "replacement"),
-    [(exported_page, "map_bytes", failing), (Path, "write_text", half_written)],
+    [(exported_page, "map_bytes", failing), (Path, "write_bytes", half_written)],
     ids=["before writing", "in the middle"],
 )
 def test_an_error_leaves_what_was_there(tmp_path, log, monkeypatch, target, name, replacement, has_older):
     if has_older:
-        (tmp_path / "a.html").write_bytes(b"older")
+        (tmp_path / "a.html").write_text("older")
     monkeypatch.setattr(target, name, replacement)
     with pytest.raises(OSError, match="the disk is full"):
         write_exported_page(tmp_path / "a.html", log, 0)

@@ -7,6 +7,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
+from l5kit.data.save import Progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError
 
@@ -64,13 +65,14 @@ class SceneTable:
         return [_TURNS[code] if known else None for code, known in zip(codes.tolist(), is_known.tolist(), strict=True)]
 
 
-def read_scene_table(dataset: ChunkedDataset) -> SceneTable:
+def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = None) -> SceneTable:
     """Return the table of all scenes of a dataset; reads the scenes and the frames, not the agents.
 
     A scene that cannot be read has an entry in ``errors`` and leaves the others as they are.
 
     Args:
         dataset: An opened dataset.
+        progress: Called with the number of frames read and of all; what it raises ends the reading.
 
     Raises:
         CorruptedDataError: The scenes themselves cannot be read.
@@ -80,7 +82,7 @@ def read_scene_table(dataset: ChunkedDataset) -> SceneTable:
     errors = _interval_errors(intervals, len(dataset.frames))
     intervals = intervals.copy()
     intervals[list(errors)] = 0
-    frames, unread = _read_blocks(dataset.frames)
+    frames, unread = _read_blocks(dataset.frames, progress)
     for scene_index in _touched(intervals, unread):
         start, end = intervals[scene_index].tolist()
         try:
@@ -113,7 +115,7 @@ class _FrameColumns:
         self.agent_intervals[rows] = frames["agent_index_interval"]
 
 
-def _read_blocks(frames: Any) -> tuple[_FrameColumns, Int64Array]:
+def _read_blocks(frames: Any, progress: Progress | None) -> tuple[_FrameColumns, Int64Array]:
     """Return the columns of all frames, and the blocks (B, 2) of rows that could not be read."""
     columns, failed = _FrameColumns(len(frames)), []
     for start in range(0, len(frames), ROWS_PER_BLOCK):
@@ -122,6 +124,8 @@ def _read_blocks(frames: Any) -> tuple[_FrameColumns, Int64Array]:
             columns.take(start, rows_of(frames, slice(start, stop), strict=True))
         except CorruptedDataError:
             failed.append((start, stop))
+        if progress is not None:
+            progress(stop, len(frames))
     return columns, np.array(failed, dtype=np.int64).reshape(-1, 2)
 
 

@@ -34,7 +34,7 @@ def write_exported_page(output_filepath: str | os.PathLike[str], log: ViewedLog,
         FileNotFoundError: The folder of ``output_filepath`` does not exist.
     """
     with replaced_when_complete(output_filepath) as path:
-        path.write_text(_compose(log, scene_index), "utf-8")
+        path.write_bytes(_compose(log, scene_index).encode("utf-8"))  # line ends are the same on all systems
 
 
 def _compose(log: ViewedLog, scene_index: int) -> str:
@@ -45,7 +45,7 @@ def _compose(log: ViewedLog, scene_index: int) -> str:
     content = {
         "dataset": _facts_to_hand_on(log),
         "scene_index": scene_index,
-        "scenes": _row_of(log.scene_columns, scene_index),
+        "scenes": log.scene_row(scene_index),
         "scene": _packed(scene_bytes(scene, lane_numbers=lane_numbers)),
         "map": None if shapes is None else _packed(map_bytes(shapes)),
     }
@@ -57,11 +57,6 @@ def _compose(log: ViewedLog, scene_index: int) -> str:
 def _facts_to_hand_on(log: ViewedLog) -> dict[str, Any]:
     """Return what the page says of the dataset, without anything that names folders of this machine."""
     return {name: value for name, value in log.facts().items() if name != "path"} | {"notes": []}
-
-
-def _row_of(columns: dict[str, Any], scene_index: int) -> dict[str, Any]:
-    row = {name: [values[scene_index]] for name, values in columns.items() if name != "error"}
-    return row | {"error": {}}
 
 
 def _packed(content: bytes) -> str:

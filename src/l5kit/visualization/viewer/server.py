@@ -58,6 +58,7 @@ class ViewerServer:
         self.port: int = self._sockets[0].getsockname()[1]
         self._pool = ThreadPoolExecutor(_NUM_THREADS)
         self._pool.submit(log.read_ahead)
+        self._log = log
         self._loop = asyncio.new_event_loop()
         self._ending = asyncio.Event()
         self._application = _make_application(log, self._pool, _allowed_names(address))
@@ -76,7 +77,8 @@ class ViewerServer:
             self._thread.join(timeout=0.5)  # in turns, so that an interruption from the keyboard gets through
 
     def close(self) -> None:
-        """Stop answering and free the port."""
+        """Stop answering and free the port; the log is closed as well."""
+        self._log.close()
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._ending.set)
             self._thread.join()

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import threading
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,7 @@ from l5kit._types import Float64Array
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map_api import MapAPI
-from l5kit.data.scene_table import read_scene_table
+from l5kit.data.scene_table import SceneTable, read_scene_table
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError
 from l5kit.visualization.controlled_lanes import ControlledLanes
@@ -47,11 +48,14 @@ class ViewedLog:
     """
 
     def __init__(self, files: DatasetFiles) -> None:
-        self._files = files
         self._dataset = ChunkedDataset(files.dataset).open()
         self.notes = list(files.notes)
         self._table_lock, self._map_lock = threading.Lock(), threading.Lock()
-        self._map = self._read_map()
+        self._is_closed = threading.Event()
+        self._map = self._read_map(files)
+        if self._map is None:
+            files = replace(files, semantic_map=None)
+        self._files = files
         self.samples = SamplePictures(files, self._dataset)
         self.sample_kinds = available_map_kinds(files)
 
@@ -90,18 +94,16 @@ class ViewedLog:
 
     @cached_property
     def _scene_columns(self) -> Columns:
-        table = read_scene_table(self._dataset)
-        return {
-            "num_frames": table.num_frames.tolist(),
-            "length_s": _rounded(table.lengths_s, 3),
-            "agents_per_frame": _rounded(table.agents_per_frame, 2),
-            "distance_m": _rounded(table.distances_m, 2),
-            "turn_deg": _rounded(table.turns_deg, 2),
-            "turn": table.turns,
-            "speed_mps": _rounded(table.speeds_mps, 3),
-            "host": list(table.hosts),
-            "error": {str(index): text for index, text in table.errors.items()},
-        }
+        return _as_columns(read_scene_table(self._dataset, progress=self._go_on))
+
+    def scene_row(self, scene_index: int) -> Columns:
+        """Return the table with one scene alone; see :meth:`scene`."""
+        self.require_scene(scene_index)
+        return _as_columns(read_scene_table(self._dataset.get_scene_dataset(scene_index)))
+
+    def close(self) -> None:
+        """Give up what is being read for the table, which may take long; nothing is to be asked for any more."""
+        self._is_closed.set()
 
     def require_scene(self, scene_index: int) -> None:
         """Refuse a scene that the dataset does not have; negative numbers as well.
@@ -151,18 +153,40 @@ class ViewedLog:
     def _controlled(self) -> ControlledLanes | None:
         return None if self._map is None else ControlledLanes(self._map)
 
-    def _read_map(self) -> MapAPI | None:
-        if self._files.semantic_map is None or self._files.meta is None:
+    def _read_map(self, files: DatasetFiles) -> MapAPI | None:
+        if files.semantic_map is None or files.meta is None:
             return None
-        meta = os.fspath(self._files.meta)
+        meta = os.fspath(files.meta)
         try:
             world_to_ecef = load_matrix(load_metadata(meta), "world_to_ecef", path=meta)
-            map_api = MapAPI(os.fspath(self._files.semantic_map), world_to_ecef)
+            map_api = MapAPI(os.fspath(files.semantic_map), world_to_ecef)
             map_api.bounds_info  # noqa: B018 - reads the map
         except (L5KitError, OSError) as error:
             self.notes.append(f"the map is left out: {error}")
             return None
         return map_api
+
+    def _go_on(self, _done: int, _total: int) -> None:
+        if self._is_closed.is_set():
+            raise _ClosedError("the viewer has been closed")
+
+
+class _ClosedError(L5KitError):
+    """Reading was given up because nobody waits for it any more."""
+
+
+def _as_columns(table: SceneTable) -> Columns:
+    return {
+        "num_frames": table.num_frames.tolist(),
+        "length_s": _rounded(table.lengths_s, 3),
+        "agents_per_frame": _rounded(table.agents_per_frame, 2),
+        "distance_m": _rounded(table.distances_m, 2),
+        "turn_deg": _rounded(table.turns_deg, 2),
+        "turn": table.turns,
+        "speed_mps": _rounded(table.speeds_mps, 3),
+        "host": list(table.hosts),
+        "error": {str(index): text for index, text in table.errors.items()},
+    }
 
 
 def _rounded(values: Float64Array, digits: int) -> list[float | None]:
