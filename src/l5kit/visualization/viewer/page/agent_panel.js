@@ -151,7 +151,7 @@ export class AgentPanel {
       extent: `${quantity(length, 2)} \u00d7 ${quantity(width, 2)} m`,
     });
     this.showAbsent("");
-    this.showMask("no", "no", "the AV is not an agent");
+    this.showMask("absent", "no", "the AV is not an agent");
     this.showBars(null, -1);
   }
 

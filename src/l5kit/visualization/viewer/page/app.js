@@ -92,8 +92,9 @@ class Viewer {
     setText(name, dataset.name);
     name.title = dataset.path ?? dataset.name;
     document.title = `${dataset.name} \u00b7 l5kit view`;
-    const parts = [counted(dataset.num_scenes, "scene"), counted(dataset.num_frames, "frame"), counted(dataset.num_agents, "agent")];
-    setText(byId("dataset-facts"), parts.join(", "));
+    const scenes = counted(dataset.num_scenes, "scene");
+    const facts = `${scenes}, ${counted(dataset.num_frames, "frame")}, ${counted(dataset.num_agents, "agent")}`;
+    setText(byId("dataset-facts"), this.source.exported ? `one of ${scenes}, exported` : facts);
     for (const note of dataset.notes ?? []) notice(note, { stays: true });
   }
 
@@ -102,7 +103,7 @@ class Viewer {
     try {
       const map = await this.source.map();
       this.birdseye.setMap(map);
-      if (!map && !notes.some((note) => /\bmap\b/i.test(note))) notice("This dataset has no map: lanes and crosswalks are not drawn.", { stays: true });
+      if (!map && this.numScenes && !notes.some((note) => /\bmap\b/i.test(note))) notice("This dataset has no map: lanes and crosswalks are not drawn.", { stays: true });
     } catch (error) {
       notice(`The map cannot be shown: ${message(error)}`, { stays: true });
     }

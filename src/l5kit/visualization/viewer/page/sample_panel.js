@@ -137,7 +137,7 @@ export class SamplePanel {
       for (const picture of [this.raster, this.vector]) picture.refuse(`${name} is not in frame ${frame}`);
       return;
     }
-    const alt = `sample of frame ${frame} as ${name} gives it to a model`;
+    const alt = `sample of frame ${frame}, centred on ${name}`;
     void this.raster.load(samples.rasterUrl(scene, frame, trackId, this.kind.value), `Raster ${alt}`);
     if (!this.hasMap) this.vector.refuse("a vector sample needs a semantic map, and this dataset has none");
     else void this.vector.load(samples.vectorUrl(scene, frame, trackId), `Vector ${alt}`);
@@ -153,7 +153,7 @@ function enlarge(picture) {
   open.addEventListener("click", () => {
     if (picture.image.hidden || !picture.image.isConnected) return;
     setText(byId("pictures-title"), picture.image.alt);
-    byId("pictures-body").replaceChildren(make("img", { src: picture.image.src, alt: picture.image.alt }));
+    byId("pictures-body").replaceChildren(make("img", { class: picture.name, src: picture.image.src, alt: picture.image.alt }));
     dialog.showModal();
   });
 }
