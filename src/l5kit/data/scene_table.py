@@ -102,7 +102,7 @@ class _FrameColumns:
 
     def __init__(self, length: int) -> None:
         self.times_ns = np.zeros(length, np.int64)
-        self.positions_m = np.zeros((length, 2))
+        self.xs_m, self.ys_m = np.zeros(length), np.zeros(length)
         self.yaws_rad = np.zeros(length)
         self.agent_intervals = np.zeros((length, 2), np.int64)
 
@@ -110,7 +110,7 @@ class _FrameColumns:
         """Take the fields of frames that begin at row ``start``."""
         rows = slice(start, start + len(frames))
         self.times_ns[rows] = frames["timestamp"]
-        self.positions_m[rows] = frames["ego_translation"][:, :2]
+        self.xs_m[rows], self.ys_m[rows] = frames["ego_translation"][:, 0], frames["ego_translation"][:, 1]
         self.yaws_rad[rows] = np.arctan2(frames["ego_rotation"][:, 1, 0], frames["ego_rotation"][:, 0, 0])
         self.agent_intervals[rows] = frames["agent_index_interval"]
 
@@ -160,8 +160,9 @@ def _as_table(
     first, last = intervals[is_known, 0], intervals[is_known, 1] - 1
     num_frames = intervals[:, 1] - intervals[:, 0]
     with np.errstate(over="ignore", invalid="ignore"):  # what is damaged becomes infinite or NaN
-        steps_m = np.linalg.norm(np.diff(frames.positions_m, axis=0), axis=1)
-        turns_rad = (np.diff(frames.yaws_rad) + np.pi) % (2 * np.pi) - np.pi
+        steps_m = np.hypot(np.diff(frames.xs_m), np.diff(frames.ys_m))
+        turns_rad = np.diff(frames.yaws_rad)
+        turns_rad -= 2 * np.pi * np.rint(turns_rad / (2 * np.pi))
     num_rows = frames.agent_intervals[last, 1] - frames.agent_intervals[first, 0]
     return SceneTable(
         hosts=hosts,

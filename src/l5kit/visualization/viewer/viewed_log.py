@@ -5,7 +5,7 @@ import os
 import threading
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
 from l5kit.visualization.viewer.sample_pictures import SamplePictures
 
 __all__ = ["ViewedLog"]
+
+_CACHE_BYTES: Final = 64 * 2**20
+"""Enough for the chunks of the scene that is looked at; the frames that the table passes over need not be kept."""
 
 Columns = dict[str, Any]
 """What JSON takes, one value a scene in each list."""
@@ -48,7 +51,7 @@ class ViewedLog:
     """
 
     def __init__(self, files: DatasetFiles) -> None:
-        self._dataset = ChunkedDataset(files.dataset).open()
+        self._dataset = ChunkedDataset(files.dataset).open(cache_size_bytes=_CACHE_BYTES)
         self.notes = list(files.notes)
         self._table_lock, self._map_lock = threading.Lock(), threading.Lock()
         self._is_closed = threading.Event()
