@@ -98,6 +98,26 @@ class ChunkedArray(RecordSequence):
         rows.setflags(write=False)
         return rows
 
+    def passing_rows(self, start: int, stop: int) -> NumericArray:
+        """Return rows [start, stop) for a pass over all of them: chunks are decoded side by side and not kept.
+
+        Args:
+            start: First row.
+            stop: End row, at most the length.
+
+        Raises:
+            CorruptedDataError: A chunk cannot be decoded or has no file.
+        """
+        try:
+            rows = np.asarray(self.zarr_array[start:stop])
+        except Exception:  # whatever zarr and the store raise; read one by one, the chunk at fault is named
+            return self.rows(start, stop, strict=True)
+        for offset in range(start - start % self._chunk_length, stop, self._chunk_length):
+            chunk = rows[max(offset - start, 0) : offset + self._chunk_length - start]
+            if not chunk.view(np.uint8).any():
+                self.rows(max(offset, start), max(offset, start) + 1, strict=True)  # refuses what is not stored
+        return rows if rows.dtype == self.dtype else self._with_all_fields(rows)
+
     def whole_with(self, starts: Int64Array, stops: Int64Array, *, strict: bool = False) -> NumericArray | None:
         """Return an array in which the given ranges of rows are decoded, if the whole array fits into the cache."""
         joined = self._joined

@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit.data.chunked_array import ChunkedArray
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
 from l5kit.data.save import Progress
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -102,17 +103,47 @@ class _FrameColumns:
 
     def __init__(self, length: int) -> None:
         self.times_ns = np.zeros(length, np.int64)
-        self.xs_m, self.ys_m = np.zeros(length), np.zeros(length)
-        self.yaws_rad = np.zeros(length)
         self.agent_intervals = np.zeros((length, 2), np.int64)
+        self.steps_m = np.zeros(length)
+        """Way of the AV from each frame to the next one; that of the last frame says nothing."""
+        self.turns_rad = np.zeros(length)
+        """Change of its heading, likewise."""
+        self._end, self._last = 0, _Poses(np.empty(0), np.empty(0), np.empty(0))
 
     def take(self, start: int, frames: RecordArray) -> None:
         """Take the fields of frames that begin at row ``start``."""
         rows = slice(start, start + len(frames))
-        self.times_ns[rows] = frames["timestamp"]
-        self.xs_m[rows], self.ys_m[rows] = frames["ego_translation"][:, 0], frames["ego_translation"][:, 1]
-        self.yaws_rad[rows] = np.arctan2(frames["ego_rotation"][:, 1, 0], frames["ego_rotation"][:, 0, 0])
-        self.agent_intervals[rows] = frames["agent_index_interval"]
+        self.times_ns[rows], self.agent_intervals[rows] = frames["timestamp"], frames["agent_index_interval"]
+        poses = _Poses.of(frames)
+        if self._end == start:
+            poses = self._last.followed_by(poses)
+        steps = slice(rows.stop - len(poses.xs_m), rows.stop - 1)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is damaged becomes infinite or NaN
+            self.steps_m[steps] = np.hypot(np.diff(poses.xs_m), np.diff(poses.ys_m))
+            turns_rad = np.diff(poses.yaws_rad)
+            self.turns_rad[steps] = turns_rad - 2 * np.pi * np.rint(turns_rad / (2 * np.pi))
+        self._end, self._last = rows.stop, poses.last()
+
+
+@dataclass(frozen=True)
+class _Poses:
+    """World positions and headings of the AV in N frames, shape (N,) each."""
+
+    xs_m: Float64Array
+    ys_m: Float64Array
+    yaws_rad: Float64Array
+
+    @classmethod
+    def of(cls, frames: RecordArray) -> "_Poses":
+        positions_m, rotations = frames["ego_translation"], frames["ego_rotation"]
+        return cls(positions_m[:, 0], positions_m[:, 1], np.arctan2(rotations[:, 1, 0], rotations[:, 0, 0]))
+
+    def followed_by(self, other: "_Poses") -> "_Poses":
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return _Poses(*(np.concatenate(pair) for pair in pairs))
+
+    def last(self) -> "_Poses":
+        return _Poses(*(np.array(column[-1:]) for column in vars(self).values()))
 
 
 def _read_blocks(frames: Any, progress: Progress | None) -> tuple[_FrameColumns, Int64Array]:
@@ -121,12 +152,18 @@ def _read_blocks(frames: Any, progress: Progress | None) -> tuple[_FrameColumns,
     for start in range(0, len(frames), ROWS_PER_BLOCK):
         stop = min(start + ROWS_PER_BLOCK, len(frames))
         try:
-            columns.take(start, rows_of(frames, slice(start, stop), strict=True))
+            columns.take(start, _block(frames, start, stop))
         except CorruptedDataError:
             failed.append((start, stop))
         if progress is not None:
             progress(stop, len(frames))
     return columns, np.array(failed, dtype=np.int64).reshape(-1, 2)
+
+
+def _block(frames: Any, start: int, stop: int) -> RecordArray:
+    if isinstance(frames, ChunkedArray):
+        return frames.passing_rows(start, stop)
+    return rows_of(frames, slice(start, stop), strict=True)
 
 
 def _interval_errors(intervals: Int64Array, num_frames: int) -> dict[int, str]:
@@ -159,18 +196,14 @@ def _as_table(
     is_known[list(errors)] = False
     first, last = intervals[is_known, 0], intervals[is_known, 1] - 1
     num_frames = intervals[:, 1] - intervals[:, 0]
-    with np.errstate(over="ignore", invalid="ignore"):  # what is damaged becomes infinite or NaN
-        steps_m = np.hypot(np.diff(frames.xs_m), np.diff(frames.ys_m))
-        turns_rad = np.diff(frames.yaws_rad)
-        turns_rad -= 2 * np.pi * np.rint(turns_rad / (2 * np.pi))
     num_rows = frames.agent_intervals[last, 1] - frames.agent_intervals[first, 0]
     return SceneTable(
         hosts=hosts,
         num_frames=num_frames,
         lengths_s=_spread((frames.times_ns[last] - frames.times_ns[first]) * 1e-9, is_known),
         agents_per_frame=_spread(num_rows / num_frames[is_known], is_known),
-        distances_m=_spread(_sums(steps_m, first, last), is_known),
-        turns_deg=_spread(np.degrees(_sums(turns_rad, first, last)), is_known),
+        distances_m=_spread(_sums(frames.steps_m, first, last), is_known),
+        turns_deg=_spread(np.degrees(_sums(frames.turns_rad, first, last)), is_known),
         errors=errors,
     )
 
@@ -182,7 +215,7 @@ def _sums(steps: Float64Array, first: Int64Array, last: Int64Array) -> Float64Ar
     """
     bounds = np.column_stack([first, last]).reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = np.add.reduceat(np.append(steps, 0.0), bounds)[::2]
+        sums = np.add.reduceat(steps, bounds)[::2]
     sums[first == last] = 0.0  # where reduceat gives the step after the frame
     return np.where(np.isfinite(sums), sums, np.nan)
 
