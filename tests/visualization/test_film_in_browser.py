@@ -1,30 +1,17 @@
 """Films play in Chromium: size, length, time, and the colours of every frame."""
 
 import base64
-import shutil
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from l5kit.visualization import write_video
+from viewer_page import CHROMIUM, OPTIONS
 
 pytest.importorskip("av", reason="needs PyAV to write films")
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs Playwright to control a browser")
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--use-gl=angle",
-    "--use-angle=swiftshader",
-    "--enable-unsafe-swiftshader",
-]
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="needs a Chromium: none of chromium, chromium-browser and google-chrome is in PATH"
 )
@@ -82,7 +69,7 @@ SHOW = """async ([address, times]) => {
 @pytest.fixture(scope="module")
 def browser():
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         yield browser
         browser.close()
 

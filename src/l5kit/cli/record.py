@@ -7,9 +7,8 @@ import typer
 
 from l5kit.cli.options import DatasetArgument, MapOption, MetaOption
 from l5kit.cli.output import print_line, remark
-from l5kit.configs.config import load_matrix, load_metadata
-from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
-from l5kit.data.map_api import MapAPI
+from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.opened_map import open_map
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 
@@ -42,7 +41,7 @@ def record(
 
     form = RecordingForm(map_radius_m=map_radius)
     files = find_dataset_files(path, map_path=map_path, meta_path=meta)
-    map_api = _open_map(files)
+    map_api = open_map(files)
     if map_api is None:
         remark("note: recorded without lanes and lights; they need a semantic map and a meta.json (--map, --meta)")
     content = read_scene_content(ChunkedDataset(files.dataset).open(), scene, map_api=map_api)
@@ -50,11 +49,3 @@ def record(
     with show_progress("Recording", visible=True) as progress:
         write(out, content, map_api, form=form, progress=progress)
     print_line(str(out))
-
-
-def _open_map(files: DatasetFiles) -> MapAPI | None:
-    """Return the map of a dataset, None without a map or meta.json."""
-    if files.semantic_map is None or files.meta is None:
-        return None
-    meta = str(files.meta)
-    return MapAPI(str(files.semantic_map), load_matrix(load_metadata(meta), "world_to_ecef", path=meta))

@@ -1,9 +1,8 @@
 """What a dataset and its map hold, in names and values for tables and pages."""
 
-from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.dataset_summary import DatasetSummary
-from l5kit.data.map_api import MapAPI
+from l5kit.data.opened_map import open_map
 
 __all__ = ["map_counts", "summary_facts"]
 
@@ -29,10 +28,10 @@ def map_counts(files: DatasetFiles) -> dict[str, int]:
         ConfigError: meta.json has no matrix ``world_to_ecef``.
         CorruptedDataError: The map cannot be read.
     """
-    if files.semantic_map is None or files.meta is None:
+    map_api = open_map(files)
+    if map_api is None:
         return {}
-    world_to_ecef = load_matrix(load_metadata(str(files.meta)), "world_to_ecef", path=str(files.meta))
-    bounds = MapAPI(str(files.semantic_map), world_to_ecef).bounds_info
+    bounds = map_api.bounds_info
     return {kind: len(bounds[kind]["ids"]) for kind in ("lanes", "crosswalks")}
 
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from l5kit._types import Float64Array
-from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map_api import MapAPI
+from l5kit.data.opened_map import open_map
 from l5kit.data.scene_table import SceneTable, read_scene_table
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError
@@ -157,13 +157,10 @@ class ViewedLog:
         return None if self._map is None else ControlledLanes(self._map)
 
     def _read_map(self, files: DatasetFiles) -> MapAPI | None:
-        if files.semantic_map is None or files.meta is None:
-            return None
-        meta = os.fspath(files.meta)
         try:
-            world_to_ecef = load_matrix(load_metadata(meta), "world_to_ecef", path=meta)
-            map_api = MapAPI(os.fspath(files.semantic_map), world_to_ecef)
-            map_api.bounds_info  # noqa: B018 - reads the map
+            map_api = open_map(files)
+            if map_api is not None:
+                map_api.bounds_info  # noqa: B018 - reads the map
         except (L5KitError, OSError) as error:
             self.notes.append(f"the map is left out: {error}")
             return None
