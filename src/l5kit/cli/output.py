@@ -1,8 +1,10 @@
-"""What commands print: tables for people on standard output, JSON for machines, remarks on standard error."""
+"""What commands give: tables for people on standard output, JSON for machines, remarks on standard error, files."""
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -24,6 +26,24 @@ def print_line(text: str) -> None:
 def remark(text: str) -> None:
     """Print a line on standard error, so that standard output stays what was asked for."""
     print(text, file=sys.stderr)
+
+
+def require_writable(out: Path, *, option: str) -> None:
+    """Find out before any work is done that a file could not be written; ``option`` is what names it.
+
+    Raises:
+        FileNotFoundError: Its folder does not exist.
+        IsADirectoryError: It is a folder.
+        PermissionError: Its folder may not be written to.
+    """
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"{option} {str(out)!r}: the folder {str(out.parent)!r} does not exist; make it first")
+    if out.is_dir():
+        raise IsADirectoryError(f"{option} {str(out)!r} is a folder; give the name of a file in it")
+    if not os.access(out.parent, os.W_OK | os.X_OK):
+        raise PermissionError(
+            f"{option} {str(out)!r}: the folder {str(out.parent)!r} may not be written to; name one that may"
+        )
 
 
 def print_facts(title: str, facts: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from l5kit.cli.options import DatasetArgument, MapOption, MetaOption
-from l5kit.cli.output import print_line, remark
+from l5kit.cli.output import print_line, remark, require_writable
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.opened_map import open_map
 from l5kit.data.progress import show_progress
@@ -39,6 +39,7 @@ def record(
     from l5kit.visualization.recording import RecordingForm, write_mcap, write_rerun
     from l5kit.visualization.scene_content import read_scene_content
 
+    require_writable(out, option="--out")
     form = RecordingForm(map_radius_m=map_radius)
     files = find_dataset_files(path, map_path=map_path, meta_path=meta)
     map_api = open_map(files)

@@ -1,6 +1,5 @@
 """``l5kit render``: pictures and films of a scene."""
 
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,7 +10,7 @@ import typer
 
 from l5kit._types import UInt8Array
 from l5kit.cli.options import AerialOption, DatasetArgument, MapOption, MetaOption
-from l5kit.cli.output import print_line, remark
+from l5kit.cli.output import print_line, remark, require_writable
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -65,18 +64,6 @@ def _check_only_for_films(out: Path, *, frame: int | None, frames: slice | None,
         raise typer.BadParameter(
             f"not for a {out.suffix}: a {_STILL} shows one --frame, a {_GIF} or {_MP4} several --frames at --fps",
             param_hint=wrong,
-        )
-
-
-def _require_writable(out: Path) -> None:
-    """Find out before anything is drawn that it could not be written."""
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"--out {str(out)!r}: the folder {str(out.parent)!r} does not exist; make it first")
-    if out.is_dir():
-        raise IsADirectoryError(f"--out {str(out)!r} is a folder; give the name of a file in it")
-    if not os.access(out.parent, os.W_OK | os.X_OK):
-        raise PermissionError(
-            f"--out {str(out)!r}: the folder {str(out.parent)!r} may not be written to; name one that may"
         )
 
 
@@ -135,7 +122,7 @@ def render(
     from l5kit.visualization.scene_pictures import PICTURE_FORM, ScenePainter, frames_to_draw
 
     _check_only_for_films(out, frame=frame, frames=frames, fps=fps)
-    _require_writable(out)
+    require_writable(out, option="--out")
     files = find_dataset_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
     kind = map_type or _default_map_kind(files, path=path, map_path=map_path)
     dataset = ChunkedDataset(files.dataset).open()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from l5kit.cli.options import AerialOption, DatasetArgument, MapOption, MetaOption
-from l5kit.cli.output import print_line, remark
+from l5kit.cli.output import print_line, remark, require_writable
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.errors import MissingDependencyError
 
@@ -42,6 +42,8 @@ def view(
     from l5kit.visualization.viewer.exported_page import write_exported_page
     from l5kit.visualization.viewer.viewed_log import ViewedLog
 
+    if export is not None:
+        require_writable(export, option="--export")
     log = ViewedLog(find_dataset_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial))
     for note in log.notes:
         remark(f"note: {note}")
