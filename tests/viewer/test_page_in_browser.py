@@ -28,11 +28,16 @@ HIDE_LINES = "() => window.l5kitViewer.birdseye.setOptions({ past: false, future
 
 
 @pytest.fixture(scope="module")
-def browser():
+def playwright():
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield browser
-        browser.close()
+        yield playwright
+
+
+@pytest.fixture(scope="module")
+def browser(playwright):
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -213,13 +218,7 @@ def test_lanes_lights_boxes_and_the_av_have_their_colours_where_they_are(browser
     with viewer_page(browser, color_scheme=theme) as page:
         page.open_scene(f"{city_url}#scene=1&frame={frame}")
         page.page.evaluate(HIDE_LINES)
-        row = lone_car(scene, frame)
-        centre = scene.agents.centroids_m[row]
-        page.look(*centre, px_per_m=20)
-        car = rgb_of(page.constant("CLASS_COLORS")["PERCEPTION_LABEL_CAR"])
-        heading = np.array([np.cos(scene.agents.yaws_rad[row]), np.sin(scene.agents.yaws_rad[row])])
-        rear = centre - 0.3 * scene.agents.extents_m[row, 0] * heading
-        assert np.abs(page.color_at(*rear) - car).max() < 60
+        assert np.abs(rear_tone(page, scene, frame) - car_tone(page)).max() < 60
         ego = scene.ego_positions_m[frame, :2]
         page.look(*ego, px_per_m=20)
         behind = ego - 1.2 * np.array([np.cos(scene.ego_yaws_rad[frame]), np.sin(scene.ego_yaws_rad[frame])])
@@ -236,6 +235,30 @@ def test_lanes_lights_boxes_and_the_av_have_their_colours_where_they_are(browser
         assert red_tone[0] > red_tone[2] + 25
         assert np.ptp(plain_tone) < 40, "a lane without a light is a kind of gray"
         assert np.abs(plain_tone - off_road).max() > 4, "a lane differs from what is no road"
+
+
+def test_a_browser_without_webgl_draws_on_a_canvas(playwright, city_view, city_url):
+    options = [option for option in OPTIONS if "gl" not in option and "swiftshader" not in option]
+    options += ["--disable-gpu", "--disable-software-rasterizer"]
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+    with viewer_page(browser) as page:
+        page.open_scene(f"{city_url}#scene=1&frame={FRAME}")
+        assert page.page.evaluate("() => window.l5kitViewer.birdseye.stats.renderer") == "canvas"
+        page.page.evaluate(HIDE_LINES)
+        assert np.abs(rear_tone(page, city_view.scene(1), FRAME) - car_tone(page)).max() < 60
+    browser.close()
+
+
+def car_tone(page):
+    return rgb_of(page.constant("CLASS_COLORS")["PERCEPTION_LABEL_CAR"])
+
+
+def rear_tone(page, scene, frame_index):
+    """Colour of the picture at the rear of a car, away from the mark of its heading."""
+    row = lone_car(scene, frame_index)
+    yaw, centre = scene.agents.yaws_rad[row], scene.agents.centroids_m[row]
+    page.look(*centre, px_per_m=20)
+    return page.color_at(*(centre - 0.3 * scene.agents.extents_m[row, 0] * np.array([np.cos(yaw), np.sin(yaw)])))
 
 
 def tone_at(page, place_m):
@@ -379,12 +402,8 @@ def test_the_real_scene_plays_on_the_street_map(browser, real_view, real_url):
         page.page.evaluate(
             "() => window.l5kitViewer.birdseye.setOptions({ past: false, future: false, labels: false })"
         )
+        assert np.abs(rear_tone(page, scene, 100) - car_tone(page)).max() < 60
         row = lone_car(scene, 100)
-        page.look(*scene.agents.centroids_m[row], px_per_m=20)
-        heading = np.array([np.cos(scene.agents.yaws_rad[row]), np.sin(scene.agents.yaws_rad[row])])
-        rear = scene.agents.centroids_m[row] - 0.3 * scene.agents.extents_m[row, 0] * heading
-        car = rgb_of(page.constant("CLASS_COLORS")["PERCEPTION_LABEL_CAR"])
-        assert np.abs(page.color_at(*rear) - car).max() < 60
         page.page.mouse.click(*page.place_of(*scene.agents.centroids_m[row]))
         page.wait_for("(track) => window.l5kitViewer.state().track === track", str(scene.agents.track_ids[row]))
         page.part("play").click()
