@@ -232,10 +232,14 @@ function probabilityBars(scene, row) {
   });
 }
 
-/** @param {Record<string, unknown> | undefined} mask @returns {string} such as "threshold 0.5, distance av m 50" */
+/**
+ * @param {{threshold: number, distance_av_m: number, min_frame_history: number, min_frame_future: number} | undefined} mask
+ * @returns {string} what a row needs
+ */
 function maskRule(mask) {
-  const parts = Object.entries(mask ?? {}).map(([name, value]) => `${name} ${value}`);
-  return parts.length ? `Mask: ${parts.join(", ")}` : "";
+  if (!mask) return "";
+  const frames = `${mask.min_frame_history} valid frames before and ${mask.min_frame_future} after`;
+  return `Needed: a road user with probability above ${mask.threshold}, within ${mask.distance_av_m} m of the AV, ${frames}`;
 }
 
 /** @param {number} _ @param {number} most @returns {[number, number]} from 0, so that standing looks like standing */
