@@ -48,6 +48,7 @@ SHOW = """async ([address, times]) => {
     video.onerror = () => reject(new Error(video.error.message))
   })
   video.src = address
+  document.body.append(video)
   await loaded
   const canvas = document.createElement("canvas")
   canvas.width = video.videoWidth
@@ -56,11 +57,15 @@ SHOW = """async ([address, times]) => {
   const shown = []
   for (const time of times) {
     const seeked = new Promise((resolve) => { video.onseeked = resolve })
+    const presented = new Promise((resolve) => video.requestVideoFrameCallback(resolve))  // may come after "seeked"
+    const unchanged = new Promise((resolve) => setTimeout(resolve, 2000))  // and not at all for the frame that is shown
     video.currentTime = time
     await seeked
+    await Promise.race([presented, unchanged])
     pen.drawImage(video, 0, 0)
     shown.push(canvas.toDataURL("image/png").split(",")[1])
   }
+  video.remove()
   return shown
 }"""
 """Pictures at some times, as PNG in base64."""
