@@ -11,13 +11,12 @@ from l5kit.cli.options import AerialOption, DatasetArgument, MapOption, MetaOpti
 from l5kit.cli.output import print_line, remark, require_writable
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.errors import MissingDependencyError
+from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES
 
 if TYPE_CHECKING:
     from l5kit.visualization.viewer.server import ViewerServer
     from l5kit.visualization.viewer.viewed_log import ViewedLog
 
-_LOOPBACK = "127.0.0.1"
-_LOOPBACK_NAMES = (_LOOPBACK, "localhost", "::1")
 _PORT = 8787
 
 
@@ -32,7 +31,7 @@ def view(
     ] = None,
     address: Annotated[
         str, typer.Option(help="Network address to listen on; 0.0.0.0 lets everybody on the network look.")
-    ] = _LOOPBACK,
+    ] = LOOPBACK,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
     map_path: MapOption = None,
     meta: MetaOption = None,
@@ -59,7 +58,7 @@ def _serve(log: "ViewedLog", *, scene: int | None, port: int | None, address: st
         log.require_scene(scene)
     with _start(log, address=address, port=port) as server:
         url = server.url if scene is None else f"{server.url}#scene={scene}"
-        if address not in _LOOPBACK_NAMES:
+        if address not in LOOPBACK_NAMES:
             remark(f"warning: whoever reaches {address} can look at this dataset")
         remark("Press Ctrl+C to end.")
         print_line(url)

@@ -81,7 +81,6 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
     scenes = rows_of(dataset.scenes, slice(0, len(dataset.scenes)), strict=True)
     intervals = scenes["frame_index_interval"].astype(np.int64)
     errors = _interval_errors(intervals, len(dataset.frames))
-    intervals = intervals.copy()
     intervals[list(errors)] = 0
     frames, unread = _read_blocks(dataset.frames, progress)
     for scene_index in _touched(intervals, unread):

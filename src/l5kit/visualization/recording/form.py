@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["EGO_FRAME", "SCENE_FRAME", "WORLD_FRAME", "RecordingForm"]
+__all__ = ["EGO_FRAME", "SCENE_FRAME", "USUAL_FORM", "WORLD_FRAME", "RecordingForm"]
 
 WORLD_FRAME, SCENE_FRAME, EGO_FRAME = "world", "scene", "ego"
 """Names of the coordinate frames.
@@ -40,3 +40,6 @@ class RecordingForm:
             seconds = getattr(self, name)
             if not 0 <= seconds < math.inf:
                 raise InvalidArgumentError(f"{name} is {seconds}; allowed is a finite number of seconds from 0 on")
+
+
+USUAL_FORM = RecordingForm()

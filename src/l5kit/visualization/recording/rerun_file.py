@@ -6,13 +6,11 @@ from l5kit._files import replaced_when_complete
 from l5kit.data.map_api import MapAPI
 from l5kit.data.save import Progress
 from l5kit.errors import MissingDependencyError
-from l5kit.visualization.recording.form import RecordingForm
+from l5kit.visualization.recording.form import USUAL_FORM, RecordingForm
 from l5kit.visualization.recording.scene_elements import collect_elements
 from l5kit.visualization.scene_content import SceneContent
 
 __all__ = ["write_rerun"]
-
-_WHOLE_SCENE = RecordingForm()
 
 
 def write_rerun(
@@ -20,7 +18,7 @@ def write_rerun(
     scene: SceneContent,
     map_api: MapAPI | None,
     *,
-    form: RecordingForm = _WHOLE_SCENE,
+    form: RecordingForm = USUAL_FORM,
     progress: Progress | None = None,
 ) -> None:
     """Write a scene as a Rerun recording.

@@ -41,7 +41,6 @@ def page_files() -> tuple[PageFile, ...]:
     folder = resources.files(__package__) / "page"
     own = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".js"))
     places = {f"l5kit/{name.removesuffix('.js')}": name for name in own} | _LIBRARIES
-    places = {specifier: place for specifier, place in places.items() if (folder / place).is_file()}
     return tuple(
         PageFile(place.rpartition("/")[2], specifier, (folder / place).read_bytes())
         for specifier, place in places.items()

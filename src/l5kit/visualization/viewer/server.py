@@ -17,14 +17,12 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 
 from l5kit.errors import L5KitError, SampleError
+from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES
 from l5kit.visualization.viewer.page_files import compose_page, page_files
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 
-__all__ = ["LOOPBACK", "ViewerServer"]
+__all__ = ["ViewerServer"]
 
-LOOPBACK: Final = "127.0.0.1"
-
-_LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _NUM_THREADS: Final = 4
 _POLICY: Final = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -109,7 +107,7 @@ class ViewerServer:
 
 def _allowed_names(address: str) -> frozenset[str] | None:
     """Return the hosts that requests may name; None where the server is open to the network anyway."""
-    return _LOOPBACK_NAMES if address in _LOOPBACK_NAMES else None
+    return LOOPBACK_NAMES if address in LOOPBACK_NAMES else None
 
 
 def _make_application(log: ViewedLog, pool: ThreadPoolExecutor, allowed: frozenset[str] | None) -> Application:

@@ -124,9 +124,7 @@ class ViewedLog:
             CorruptedDataError: The scene cannot be read.
         """
         self.require_scene(scene_index)
-        return read_scene_content(
-            self._dataset, scene_index, map_api=self._map, controlled=self._controlled if self._map else None
-        )
+        return read_scene_content(self._dataset, scene_index, map_api=self._map, controlled=self._controlled)
 
     def scene_bytes(self, scene_index: int) -> bytes:
         """Return one scene for the page; see :meth:`scene`."""
