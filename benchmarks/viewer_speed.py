@@ -11,22 +11,31 @@ lanes there. Chromium draws without a graphics card (SwiftShader), 1280 x 800. R
     click   from the click on a scene in the list to its first picture; "cold" in a server and a page just started
     list    from asking for the page to the list of 16,000 scenes of 248 frames, in a server just started
     export  size of the exported file, and the time to write it
+    cold    from the question for a scene to its data, half a second after samples of four frames were asked for,
+            without compiled kernels on disk, so that those of samples are compiled meanwhile; and from the start of the
+            command to its address
 
 What is measured once a pass is given as the median over the passes.
 """
 
 import argparse
+import contextlib
+import os
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 from playwright.sync_api import Page, sync_playwright
@@ -95,7 +104,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))
     parser.add_argument("--passes", type=int, default=5)
-    parser.add_argument("--rows", nargs="+", default=["play", "click", "list", "export"])
+    parser.add_argument("--rows", nargs="+", default=["play", "click", "list", "export", "cold"])
     options = parser.parse_args()
     if options.chromium is None:
         sys.exit("no Chromium found; install it or name it with --chromium")
@@ -106,6 +115,7 @@ def main() -> None:
         "click": measure_click,
         "list": measure_list,
         "export": measure_export,
+        "cold": measure_cold,
     }
     print("| what | measured |\n|---|---|")
     with tempfile.TemporaryDirectory() as scratch:
@@ -171,6 +181,37 @@ def measure_export(scratch: Path, options: argparse.Namespace) -> Iterator[tuple
         seconds.append(time.perf_counter() - start)
     yield "exported file", f"{(scratch / 'scene.html').stat().st_size / 1e6:.2f} MB"
     yield "writing it", f"{statistics.median(seconds):.2f} s (at most {max(seconds):.2f})"
+
+
+def measure_cold(scratch: Path, options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Seconds to the data of a scene while kernels are compiled, and to the address."""
+    files = full_scene(scratch)
+    command = [sys.executable, "-c", "from l5kit.cli.main import run; run()", "view", str(files.dataset)]
+    command += ["--map", str(files.semantic_map), "--meta", str(files.meta), "--no-browser", "--port", "0"]
+    starts, waits = [], []
+    for number in range(options.passes):
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(scratch / f"kernels-{number}")}
+        start = time.perf_counter()
+        with subprocess.Popen(
+            command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process:
+            url = process.stdout.readline().strip() if process.stdout else ""
+            starts.append(time.perf_counter() - start)
+            for sample in (f"api/{kind}/0/{frame}" for frame in range(4) for kind in ("raster", "vector")):
+                threading.Thread(target=_ask_in_vain, args=(url + sample,), daemon=True).start()
+            time.sleep(0.5)
+            start = time.perf_counter()
+            with urlopen(f"{url}api/scene/0") as answer:
+                answer.read()
+            waits.append(time.perf_counter() - start)
+            process.kill()
+    yield "data of a scene while kernels are compiled", f"{statistics.median(waits):.2f} s (at most {max(waits):.2f})"
+    yield "address, no kernel on disk", f"{statistics.median(starts):.1f} s (at most {max(starts):.1f})"
+
+
+def _ask_in_vain(url: str) -> None:
+    with contextlib.suppress(OSError, HTTPException):  # the server is gone before it is drawn
+        urlopen(url).read()
 
 
 @contextmanager

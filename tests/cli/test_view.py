@@ -290,19 +290,60 @@ def test_a_damaged_scene_is_an_error_that_names_its_file(l5kit, city_copy, tmp_p
 # Its end
 
 
+def interrupt(*arguments, **options):
+    raise KeyboardInterrupt
+
+
+INTERRUPTED = {
+    "while the dataset is opened": ("l5kit.visualization.viewer.viewed_log.ViewedLog", "__init__", False),
+    "while the server starts": ("l5kit.visualization.viewer.server.ViewerServer", "__init__", False),
+    "while the browser opens": ("webbrowser", "open", True),
+    "while it serves": ("l5kit.visualization.viewer.server.ViewerServer", "wait", True),
+    "while it ends, again": ("l5kit.visualization.viewer.server.ViewerServer", "close", True),
+}
+
+
+@pytest.mark.parametrize(("owner", "name", "is_up"), INTERRUPTED.values(), ids=INTERRUPTED.keys())
+def test_an_interruption_is_its_end_whenever_it_comes(l5kit, city, opened, answers, monkeypatch, owner, name, is_up):
+    monkeypatch.setattr(f"{owner}.{name}", interrupt)
+    done = l5kit("view", city, "--port", 0)
+    assert done.exit_code == 0
+    assert done.stderr.splitlines()[-1] == "ended"
+    assert bool(ADDRESS.search(done.stdout)) == is_up
+
+
+def test_an_interrupted_export_is_none(l5kit, city, tmp_path, monkeypatch):
+    monkeypatch.setattr("l5kit.visualization.viewer.exported_page.scene_bytes", interrupt)
+    done = l5kit("view", city, "--export", tmp_path / "a.html")
+    assert (done.exit_code, done.stdout) == (130, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+HOLD = """
+import threading
+from l5kit.visualization.viewer.sample_pictures import SamplePictures
+SamplePictures.raster_png = lambda *arguments, **options: threading.Event().wait()
+"""
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_ctrl_c_ends_it_cleanly(city):
+@pytest.mark.parametrize("is_drawing", [False, True], ids=["at rest", "while a sample takes long"])
+def test_ctrl_c_ends_it_cleanly(city, is_drawing):
     """In a process of its own, whose output is a pipe: the address comes at once."""
-    start = "from l5kit.cli.main import run; run()"
+    start = f"{HOLD if is_drawing else ''}\nfrom l5kit.cli.main import run; run()"
     command = [sys.executable, "-c", start, "view", str(city), "--no-browser", "--port", "0"]
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, text=True, env=buffered, **pipes) as process:
         try:
             port = int(ADDRESS.fullmatch(process.stdout.readline().strip())[1])
+            sample = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            if is_drawing:
+                sample.request("GET", "/api/raster/0/0")
             assert ask(port)[0] == 200
             process.send_signal(signal.SIGINT)
-            stdout, stderr = process.communicate(timeout=60)
+            stdout, stderr = process.communicate(timeout=30)
+            sample.close()
         finally:
             process.kill()
     assert (process.returncode, stdout) == (0, "")

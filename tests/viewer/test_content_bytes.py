@@ -109,7 +109,7 @@ def test_maps_are_exact_far_from_the_origin_of_the_world(shapes, unpack, shift_m
     assert np.abs(unpacked.arrays["crosswalk_xy"] + origin_m - crosswalks.points_m).max() < MM
 
 
-@pytest.mark.parametrize("damaged_m", [np.nan, np.inf, 1e30, -1e8], ids=str)
+@pytest.mark.parametrize("damaged_m", [np.nan, np.inf, 1e30, -1e8, 1.7e308, -1.7e308], ids=str)
 @pytest.mark.filterwarnings("error")
 def test_a_damaged_position_spoils_no_other(unpack, damaged_m):
     log = make_scene(
@@ -124,9 +124,20 @@ def test_a_damaged_position_spoils_no_other(unpack, damaged_m):
     np.testing.assert_allclose((unpacked.arrays["ego_xy"] + origin_m)[[0, 3, 5, 8]], expected[[0, 3, 5, 8]], atol=MM)
 
 
-def test_a_scene_whose_positions_are_all_unknown_has_an_origin(unpack):
-    log = make_scene([NOBODY, NOBODY], positions_m=[[np.nan, 0], [0, np.inf]])
+@pytest.mark.parametrize(
+    "positions_m", [[[np.nan, 0], [0, np.inf]], [[1.7e308, 0], [1.7e308, 0]], [[-1.7e308, 0], [1.7e308, 0]]], ids=str
+)
+@pytest.mark.filterwarnings("error")
+def test_a_scene_whose_positions_all_cannot_be_has_an_origin(unpack, positions_m):
+    log = make_scene([make_agents(make_agent(1, (-1.7e308, 1.7e308)))] * 2, positions_m=positions_m)
     assert unpack(scene_bytes(read_scene_content(log, 0, map_api=None))).facts["origin_m"] == [0, 0]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_map_that_lies_nowhere_has_an_origin(shapes, unpack):
+    nowhere = Outlines(shapes.lanes.starts, np.full_like(shapes.lanes.points_m, 1.7e308), shapes.lanes.bounds_m)
+    unpacked = unpack(map_bytes(MapShapes(nowhere, shapes.lane_left_counts, shapes.crosswalks)))
+    assert unpacked.facts["origin_m"] == [0, 0]
 
 
 def test_track_ids_have_all_their_digits(unpack):
@@ -141,7 +152,8 @@ def test_track_ids_have_all_their_digits(unpack):
 def test_any_host_comes_back(unpack, host):
     log = make_scene([NOBODY])
     log.scenes["host"] = host
-    assert unpack(scene_bytes(read_scene_content(log, 0, map_api=None))).facts["host"] == host
+    found = unpack(scene_bytes(read_scene_content(log, 0, map_api=None))).facts["host"]
+    assert found == host.replace("\ud800", "\ufffd")
 
 
 def test_a_scene_without_agents_and_lights(unpack):

@@ -81,9 +81,22 @@ def test_the_table_has_one_row_and_the_facts_name_no_folder(tmp_path, log, city_
     write_exported_page(tmp_path / "a.html", log, 1)
     content = content_of(tmp_path / "a.html")
     columns = log.scene_columns
-    assert content["scenes"].pop("error") == {}
-    assert content["scenes"] == {name: [values[1]] for name, values in columns.items() if name != "error"}
+    assert content["scenes"].pop("error") == content["scenes"].pop("doubt") == {}
+    assert content["scenes"] == {name: [columns[name][1]] for name in content["scenes"]}
     assert content["dataset"] == {name: value for name, value in log.facts().items() if name != "path"}
+
+
+def test_a_scene_with_impossible_positions_is_told_to_be_damaged(tmp_path, content_of):
+    scenes = [make_scene([make_agents(make_agent(1, (k, 4))) for k in range(9)]) for _ in range(2)]
+    scenes[1].frames["ego_translation"][4, 0] = 1.2e307
+    ChunkedDataset.concatenate(scenes).save(tmp_path / "a.zarr")
+    log = ViewedLog(find_dataset_files(tmp_path / "a.zarr"))
+    for scene_index, num_notes in enumerate([0, 1]):
+        write_exported_page(tmp_path / "a.html", log, scene_index)
+        content = content_of(tmp_path / "a.html")
+        assert len(content["dataset"]["notes"]) == num_notes
+        assert (content["scenes"]["distance_m"][0] is None) == bool(num_notes)
+    assert content["dataset"]["notes"][0].startswith("Scene 1 is damaged: ego_translation of frame 4 is not finite, or")
 
 
 def test_no_folder_of_this_machine_is_handed_on(tmp_path, city_files):
@@ -228,8 +241,9 @@ def test_texts_of_the_dataset_stay_texts(tmp_path, read_page, content_of, unpack
         pytest.skip("the file system does not take this name")
     content = content_of(tmp_path / "a.html")
     assert content["dataset"]["name"] == name
-    assert content["scenes"]["host"] == [text[:16]]
-    assert unpack(unzipped(content["scene"])).facts["host"] == text[:16]
+    shown = text[:16].replace("\udcff", "\ufffd")
+    assert content["scenes"]["host"] == [shown]
+    assert unpack(unzipped(content["scene"])).facts["host"] == shown
     write_exported_page(tmp_path / "plain.html", log, 0)
     hostile, plain = (read_page((tmp_path / file).read_text("utf-8")) for file in ("a.html", "plain.html"))
     assert hostile.tags == plain.tags

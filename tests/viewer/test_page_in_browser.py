@@ -1,11 +1,13 @@
 """The page of the viewer in headless Chromium, as a person uses it."""
 
 import re
+import threading
 from urllib.parse import parse_qs, urlsplit
 
 import cv2
 import numpy as np
 import pytest
+from numba.core import event
 
 pytest.importorskip("torch")
 pytest.importorskip("tornado")
@@ -171,6 +173,90 @@ def test_the_samples_of_the_frame_are_beside_it(browser, city_url):
                 name,
             )
         assert page.part("raster").evaluate("(image) => [image.naturalWidth, image.naturalHeight]") == [224, 224]
+
+
+class HeldSamples:
+    """Stands in for what draws samples: nothing is drawn before it is released."""
+
+    def __init__(self, log):
+        self.begun, self.released, self.samples = [], threading.Event(), log.samples
+
+    def raster_png(self, scene_index, frame_index, track_id, *, map_kind):
+        self.hold("raster", frame_index)
+        return self.samples.raster_png(scene_index, frame_index, track_id, map_kind=map_kind)
+
+    def vector_svg(self, scene_index, frame_index, track_id):
+        self.hold("vector", frame_index)
+        return self.samples.vector_svg(scene_index, frame_index, track_id)
+
+    def hold(self, kind, frame_index):
+        self.begun.append((kind, frame_index))
+        assert self.released.wait(60)
+
+
+@pytest.fixture
+def held(city_view):
+    """A page's address whose samples are not drawn before they are released, and what holds them."""
+    log = ViewedLog(city_view._files)
+    log.samples = held = HeldSamples(log)
+    with ViewerServer(log) as server:
+        yield server.url, held
+        held.released.set()
+
+
+SAMPLES_SHOWN = """() => ["raster", "vector"].every((name) => {
+  const image = document.querySelector(`[data-testid=${name}]`)
+  const box = image?.closest("figure")
+  return image?.complete && image.naturalWidth > 0 && box.getAttribute("aria-busy") === "false"
+})"""
+
+
+WAITING = """() => ["raster", "vector"].map((name) => {
+  const text = document.querySelector(`[data-testid=${name}-waiting]`)
+  return text.checkVisibility() ? text.textContent : null
+})"""
+
+
+def test_the_boxes_of_samples_say_that_kernels_are_compiled_while_they_are(browser, held):
+    url, samples = held
+    with viewer_page(browser) as page:
+        page.open_scene(f"{url}#scene=1&frame={FRAME}")
+        page.wait_for(f"() => ({WAITING})().every((text) => text === 'Drawing')")
+        with event.trigger_event("numba:compile"):
+            page.wait_for(f"() => ({WAITING})().every((text) => text === 'Compiling, once, about half a minute')")
+            page.part("play").click()  # it plays meanwhile, and other scenes are opened
+            page.wait_for("(frame) => window.l5kitViewer.state().frame > frame + 3", FRAME)
+            page.page.keyboard.press("Space")
+            page.page.locator('[data-testid="scene-row"][data-scene="2"]').click()
+            page.wait_for("() => window.l5kitViewer.state().scene === 2")
+        samples.released.set()
+        page.wait_for(SAMPLES_SHOWN)
+        assert page.page.evaluate(WAITING) == [None, None]
+
+
+def test_where_the_slider_goes_on_only_the_last_sample_is_drawn(browser, held):
+    url, samples = held
+    with viewer_page(browser) as page:
+        page.open_scene(f"{url}#scene=1&frame=0")
+        page.wait_for("() => document.querySelector('[data-name=raster]').getAttribute('aria-busy') === 'true'")
+        wait_until(page, lambda: samples.begun)
+        for frame in range(10, 60, 10):
+            with page.page.expect_request(lambda request, frame=frame: f"/api/raster/1/{frame}?" in request.url):
+                page.seek(frame)
+        page.page.evaluate("async () => { for (let i = 0; i < 3; i++) await (await fetch('/api/dataset')).json() }")
+        samples.released.set()
+        page.wait_for(SAMPLES_SHOWN)
+        assert "frame 50" in page.part("raster").get_attribute("alt")
+        assert "frame 50" in page.part("vector").get_attribute("alt")
+    assert samples.begun == [("raster", 0), ("raster", 50), ("vector", 50)]
+
+
+def wait_until(page, condition):
+    for _ in range(300):
+        if condition():
+            return
+        page.page.wait_for_timeout(50)
+    raise AssertionError("nothing has happened for 15 seconds")
 
 
 def test_a_link_shows_what_was_seen(browser, city_view, city_url):
@@ -369,6 +455,29 @@ def test_a_damaged_scene_shows_its_error_in_place_while_others_play(browser, cit
         page.problems[:] = [text for text in page.problems if "422" not in text]  # the browser's note of the answer
 
 
+def test_a_scene_with_an_impossible_position_is_marked_and_plays(browser, tmp_path):
+    log = ChunkedDataset(hostile_log(tmp_path)).open()
+    frames = np.array(log.frames[:])
+    frames["ego_translation"][42, 0] = 1.2e307  # in the second scene
+    arrays = {name: np.array(getattr(log, name)[:]) for name in ("scenes", "agents", "tl_faces")}
+    ChunkedDataset.in_memory(frames=frames, **arrays).save(tmp_path / "broken.zarr")
+    with (
+        ViewerServer(ViewedLog(find_dataset_files(tmp_path / "broken.zarr"))) as server,
+        viewer_page(browser) as page,
+    ):
+        page.open_scene(f"{server.url}#scene=0")
+        row = page.page.locator('[data-testid="scene-row"][data-scene="1"]')
+        assert "ego_translation of frame 12 is not finite, or more than" in row.get_attribute("title")
+        assert "damaged" in row.inner_text()
+        assert page.part("notice").filter(has_text="is damaged").count() == 0
+        row.click()
+        page.part("notice").filter(has_text="Scene 1 is damaged: ego_translation of frame 12").wait_for()
+        page.seek(10)
+        page.part("play").click()
+        page.wait_for("() => window.l5kitViewer.state().frame > 14")
+        page.problems[:] = [text for text in page.problems if "422" not in text]  # samples around it have no target
+
+
 def test_a_dataset_without_scenes_says_so(browser, tmp_path):
     path = tmp_path / "empty.zarr"
     empty = make_scene([make_agents()])
@@ -378,21 +487,90 @@ def test_a_dataset_without_scenes_says_so(browser, tmp_path):
         assert "no scenes" in page.page.locator("body").inner_text()
 
 
-@pytest.mark.parametrize("width", [800, 1280])
-def test_nothing_is_cut_off_or_covered(browser, city_url, width):
-    with viewer_page(browser, width=width) as page:
+SIZES = [
+    (320, 568), (360, 640), (380, 700), (430, 932), (568, 320), (667, 375), (740, 360), (932, 430), (600, 600),
+    (768, 1024), (800, 600), (960, 1080), (1000, 600), (1024, 600), (1024, 768), (1100, 900), (1101, 640), (1280, 400),
+    (1280, 520), (1280, 521), (1280, 800), (1366, 768), (1920, 1080), (2560, 1300),
+]  # fmt: skip
+"""Phones upright and sideways, tablets, halves of laptop screens, laptops, and on to large screens."""
+
+CONTROLS = ["play", "slider", "frame-label", "loop", "speed", "follow", "fit", "copy-link", "theme"]
+
+UNREACHABLE = """(names) => names.filter((name) => {
+  const element = document.querySelector(`[data-testid="${name}"]`)
+  const { left, top, width, height } = element.getBoundingClientRect()
+  const places = [0.1, 0.5, 0.9].flatMap((x) => [0.1, 0.5, 0.9].map((y) => [left + x * width, top + y * height]))
+  return !places.every(([x, y]) => element.contains(document.elementFromPoint(x, y)))
+})"""
+"""Parts of which some place is covered or outside of the window."""
+
+
+SCROLL_BACK = """() => {
+  window.scrollTo(0, 0)
+  for (const element of document.querySelectorAll(".panel, .panel *")) element.scrollTop = 0
+}"""
+IS_AT = """([name, x, y]) => Boolean(document.elementFromPoint(x, y)?.closest(`[data-testid="${name}"]`))"""
+
+
+@pytest.fixture(scope="module", params=["nobody", "an agent"])
+def page_of_any_size(request, browser, city_view, city_url):
+    """A page whose window may be given another size, with nobody or an agent selected."""
+    scene = city_view.scene(1)
+    track = f"&track={scene.agents.track_ids[lone_car(scene, FRAME)]}" if request.param == "an agent" else ""
+    with viewer_page(browser) as page:
+        page.open_scene(f"{city_url}#scene=1&frame={FRAME}{track}")
+        page.wait_for(SAMPLES_SHOWN)
+        yield page
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES, ids=str)
+def test_the_window_may_have_any_size(page_of_any_size, width, height):
+    page = page_of_any_size
+    page.page.set_viewport_size({"width": width, "height": height})
+    page.page.evaluate(SCROLL_BACK)
+    page.settle()
+    assert page.page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth") <= 0
+    assert page.page.evaluate(UNREACHABLE, CONTROLS) == []
+    box = page.page.locator("#birdseye").bounding_box()
+    assert box["height"] >= 0.4 * height, "the picture is low"
+    assert box["width"] >= min(0.35 * width, 700), "the picture is narrow"
+    canvas = page.page.locator("#birdseye canvas").bounding_box()
+    assert (canvas["width"], canvas["height"]) == pytest.approx((box["width"], box["height"]), abs=4)
+    assert page.page.locator("#panel").bounding_box()["y"] < height - 20, "nothing tells that there is a panel"
+    for name in ("agent-list", "raster", "vector"):
+        part = page.part(name)
+        part.scroll_into_view_if_needed()
+        place = part.bounding_box()
+        assert min(place["width"], place["height"]) >= 90, f"{name} is small"
+        middle = [place["x"] + place["width"] / 2, place["y"] + place["height"] / 2]
+        assert page.page.evaluate(IS_AT, [name, *middle]), f"{name} cannot be brought into view"
+
+
+@pytest.mark.parametrize(("width", "height"), [(380, 700), (740, 360), (800, 600), (1100, 700)], ids=str)
+def test_the_list_is_a_drawer_where_the_window_is_narrow(browser, city_url, width, height):
+    with viewer_page(browser, width=width, height=height) as page:
         page.open_scene(f"{city_url}#scene=0&frame=5")
-        overflow = page.page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth")
-        assert overflow <= 0
-        for name in ("play", "slider", "frame-label", "copy-link", "theme"):
-            covered = page.part(name).evaluate(
-                """(element) => {
-                  const box = element.getBoundingClientRect()
-                  const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2)
-                  return !(top && (element.contains(top) || top.contains(element)))
-                }"""
-            )
-            assert not covered, f"{name} is covered or outside of the window"
+        assert not page.part("scene-rows").is_visible()
+        page.page.locator("#scenes-toggle").click()
+        page.page.locator('[data-testid="scene-row"][data-scene="2"]').click()
+        page.wait_for("() => window.l5kitViewer.state().scene === 2")
+        assert not page.part("scene-rows").is_visible()
+        assert page.page.evaluate(UNREACHABLE, CONTROLS) == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(740, 360), (800, 600), (1280, 800)], ids=str)
+def test_notices_leave_the_controls_in_the_window(browser, city_url, width, height):
+    with viewer_page(browser, width=width, height=height) as page:
+        page.open_scene(f"{city_url}#scene=99&frame=-1&zoom=no")
+        page.page.evaluate(
+            """async () => {
+              const { notice } = await import("l5kit/notices")
+              for (let number = 0; number < 9; number++) notice(`${number}: ${"long ".repeat(80)}`, { stays: true })
+            }"""
+        )
+        page.settle()
+        assert page.page.evaluate(UNREACHABLE, CONTROLS) == []
+        assert page.page.locator("#birdseye").bounding_box()["height"] > 0.3 * height
 
 
 def test_the_real_scene_plays_on_the_street_map(browser, real_view, real_url):

@@ -275,7 +275,7 @@ def test_a_scene_without_a_frame_is_an_error():
 
 @pytest.mark.parametrize(
     ("interval", "said"),
-    [((0, 2), "must start where"), ((3, 1), "interval"), ((0, 99), "row"), ((-4, 3), "row")],
+    [((0, 2), "start"), ((3, 1), "interval"), ((0, 99), "row"), ((-4, 3), "row")],
     ids=str,
 )
 def test_wrong_intervals_of_agents_are_errors(interval, said):

@@ -11,13 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from html import escape
 
+import numpy as np
 import pytest
+from numba.core import event
 
 pytest.importorskip("tornado")
 
 from data_cases import write_with_chunks
 from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import find_dataset_files
+from l5kit.visualization.viewer import viewed_log
 from l5kit.visualization.viewer.page_files import page_files
 from l5kit.visualization.viewer.server import ViewerServer
 from l5kit.visualization.viewer.viewed_log import ViewedLog
@@ -125,7 +128,7 @@ def test_facts_of_the_dataset(server, city, city_log):
 
 def test_the_table_has_a_value_for_each_scene(server, city_log):
     columns = ask(server, "/api/scenes").json
-    assert columns.pop("error") == {}
+    assert columns.pop("error") == columns.pop("doubt") == {}
     assert set(columns) == {
         "num_frames",
         "length_s",
@@ -316,10 +319,38 @@ def test_the_name_is_looked_at_whatever_the_method(server, method):
 
 
 @pytest.mark.parametrize(
-    "host", ["", "[::1", "]", "::1", "localhost:", "localhost:x", "0.0.0.0", "localhost.", "2130706433"]
+    "host",
+    [
+        "",
+        " ",
+        "[::1",
+        "]",
+        "]localhost[",
+        "[localhost]",
+        "::1",
+        "localhost:",
+        "localhost:x",
+        "localhost:8787:1",
+        "0.0.0.0",
+        "localhost.",
+        "u@localhost",
+        "2130706433",
+    ],
 )
 def test_other_hosts_and_malformed_ones_get_nothing(server, host):
     assert ask(server, "/api/dataset", host=host).status in {400, 403}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [b"", b"Host:\r\n", b"Host: localhost\r\nHost: evil.com\r\n", b"Host: evil.com\r\nHost: localhost\r\n"],
+    ids=["none", "an empty one", "a foreign one behind", "a foreign one before"],
+)
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+def test_a_request_names_its_host_once(server, version, lines):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        connection.sendall(b"GET /api/dataset HTTP/" + version + b"\r\n" + lines + b"\r\n")
+        assert connection.makefile("rb").readline().split()[1] in {b"400", b"403"}
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LocalHost"])
@@ -364,6 +395,122 @@ def test_first_questions_may_come_at_once(city_files):
             answers = list(pool.map(lambda _, path=path: ask(server, path), range(8)))
             assert {answer.status for answer in answers} == {200}
             assert len({answer.content for answer in answers}) == 1
+
+
+class HeldSampler:
+    """Stands in for what draws samples: notes what it begins, and ends nothing before it is released."""
+
+    def __init__(self):
+        self.begun, self.released = [], threading.Event()
+
+    def draw(self, scene_index, frame_index, track_id, **options):
+        self.begun.append(frame_index)
+        assert self.released.wait(60)
+        return b"%d" % frame_index
+
+    def wait_for_begin(self):
+        wait_until(lambda: self.begun)
+
+
+def wait_until(condition):
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, "nothing has happened for 30 seconds"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def held(city_files, monkeypatch):
+    """A server whose samples are not drawn before they are released, and what holds them."""
+    log, sampler = ViewedLog(city_files), HeldSampler()
+    for name in ("raster_png", "vector_svg"):
+        monkeypatch.setattr(log.samples, name, sampler.draw)
+    with ViewerServer(log) as server:
+        yield server, sampler
+        sampler.released.set()
+
+
+def ask_and_leave(server, path):
+    """Ask for a path and go away without the answer."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    return connection
+
+
+def test_what_the_page_shows_never_waits_for_samples(held, server):
+    held_server, sampler = held
+    paths = ["/", "/api/dataset", "/api/scenes", "/api/map", "/api/scene/0", "/api/scene/2", "/api/status"]
+    with ThreadPoolExecutor(12) as pool:
+        samples = [pool.submit(ask, held_server, f"/api/{kind}/0/3") for kind in ("raster", "vector") for _ in range(6)]
+        sampler.wait_for_begin()
+        for path in paths:
+            answer = ask(held_server, path)
+            assert answer.status == 200
+            assert path == "/" or answer.content == ask(server, path).content
+        assert not any(sample.done() for sample in samples)
+        assert len(sampler.begun) == 1, "samples are drawn one after the other"
+        sampler.released.set()
+        assert {sample.result().content for sample in samples} == {b"3"}
+
+
+def test_of_samples_that_nobody_waits_for_none_is_drawn(held):
+    """As when the slider goes on while kernels are being compiled."""
+    server, sampler = held
+    first = ask_and_leave(server, "/api/raster/0/0")
+    sampler.wait_for_begin()
+    stale = [ask_and_leave(server, f"/api/{('raster', 'vector')[frame % 2]}/0/{frame}") for frame in range(1, 31)]
+    with ThreadPoolExecutor(1) as pool:
+        newest = pool.submit(ask, server, "/api/raster/0/31")
+        for connection in [first, *stale]:
+            ask(server, "/api/status")  # so that it has come in before it goes away
+            connection.close()
+        for _ in range(5):
+            ask(server, "/api/dataset")
+        sampler.released.set()
+        assert newest.result().content == b"31"
+    assert sampler.begun == [0, 31]
+    assert ask(server, "/api/raster/0/5").content == b"5"
+
+
+def test_samples_wait_until_all_is_there_that_data_needs(city_files, monkeypatch):
+    """Kernels are compiled one at a time; those that scenes are read with come first."""
+    log, prepared, sampler = ViewedLog(city_files), threading.Event(), HeldSampler()
+    sampler.released.set()
+    monkeypatch.setattr(log, "prepare_reading", lambda: prepared.wait(60))
+    monkeypatch.setattr(log.samples, "raster_png", sampler.draw)
+    with ViewerServer(log) as server, ThreadPoolExecutor(1) as pool:
+        sample = pool.submit(ask, server, "/api/raster/0/7")
+        assert ask(server, "/api/scene/0").status == 200
+        time.sleep(0.2)
+        assert sampler.begun == []
+        prepared.set()
+        assert sample.result().content == b"7"
+
+
+def test_samples_are_drawn_although_the_preparation_fails(city_files, monkeypatch):
+    log = ViewedLog(city_files)
+    monkeypatch.setattr(log, "prepare_reading", lambda: 1 // 0)
+    with ViewerServer(log) as server:
+        assert ask(server, "/api/raster/0/7").media_type == PNG
+
+
+def test_the_status_says_whether_kernels_are_being_compiled(held, monkeypatch):
+    server, sampler = held
+    draw = sampler.draw
+
+    def compile_and_draw(*arguments, **options):
+        with event.trigger_event("numba:compile"):
+            return draw(*arguments, **options)
+
+    monkeypatch.setattr(server._log.samples, "raster_png", compile_and_draw)
+    wait_until(lambda: ask(server, "/api/status").json == {"compiling": False})
+    with ThreadPoolExecutor(1) as pool:
+        sample = pool.submit(ask, server, "/api/raster/0/1")
+        wait_until(lambda: ask(server, "/api/status").json == {"compiling": True})
+        assert not sample.done()
+        sampler.released.set()
+        assert sample.result().status == 200
+    assert ask(server, "/api/status").json == {"compiling": False}
 
 
 def test_a_taken_port_is_an_error_and_0_takes_a_free_one(server, log):
@@ -502,6 +649,35 @@ def test_frames_that_cannot_be_read_are_told_in_the_table(city_copy, city_log):
         assert [ask(server, f"/api/scene/{index}").status for index in range(3)] == [200, 422, 200]
 
 
+@pytest.mark.parametrize("damaged_m", [1e307, 1.7e308, -1.2e306, 1e200, float("nan")])
+def test_an_impossible_position_is_told_in_the_table_and_leaves_the_others(city_copy, damaged_m):
+    log = ChunkedDataset(city_copy / "scenes" / "sample.zarr").open()
+    frames = log.frames[:]
+    frames["ego_translation"][150, 0] = damaged_m
+    broken = ChunkedDataset.in_memory(
+        scenes=log.scenes[:], frames=frames, agents=log.agents[:], tl_faces=log.tl_faces[:]
+    )
+    broken.save(city_copy / "broken.zarr")
+    with ViewerServer(ViewedLog(find_dataset_files(city_copy / "broken.zarr"))) as server:
+        columns = ask(server, "/api/scenes").json
+        assert columns["error"] == {}
+        assert list(columns["doubt"]) == ["1"]
+        assert columns["doubt"]["1"].startswith("ego_translation of frame 50 is not finite, or more than")
+        for name in ("distance_m", "turn", "speed_mps"):
+            assert [value is None for value in columns[name]] == [False, True, False], name
+        assert [ask(server, f"/api/scene/{index}").status for index in range(3)] == [200, 200, 200]
+
+
+def test_rounding_makes_no_number_that_json_does_not_have(city_files, monkeypatch):
+    log = ViewedLog(city_files)
+    table = viewed_log.read_scene_table(log._dataset)
+    huge = replace(table, distances_m=np.array([1e307, 1.7e308, 3.0]), turns_deg=np.array([-1e307, 0.0, 2.0]))
+    monkeypatch.setattr(viewed_log, "read_scene_table", lambda *arguments, **options: huge)
+    columns = log.scene_columns
+    assert (columns["distance_m"], columns["turn_deg"]) == ([None, None, 3.0], [None, 0.0, 2.0])
+    json.dumps(columns, allow_nan=False)
+
+
 def test_scenes_that_cannot_be_read_at_all_are_422(city_copy):
     (city_copy / "scenes" / "sample.zarr" / "scenes" / "0").write_bytes(b"\0" * 100)
     with ViewerServer(ViewedLog(find_dataset_files(city_copy))) as server:
@@ -572,11 +748,12 @@ def test_texts_of_the_dataset_stay_texts(tmp_path, unpack, text):
         write_with_chunks(log, path)
     except OSError:
         pytest.skip("the file system does not take this name")
+    shown = text[:16].replace("\udcff", "\ufffd")
     with ViewerServer(ViewedLog(find_dataset_files(path))) as server:
         facts = ask(server, "/api/dataset").json
         assert (facts["name"], facts["path"]) == (path.name, str(path))
-        assert ask(server, "/api/scenes").json["host"] == [text[:16]]
-        assert unpack(ask(server, "/api/scene/0").content).facts["host"] == text[:16]
+        assert ask(server, "/api/scenes").json["host"] == [shown]
+        assert unpack(ask(server, "/api/scene/0").content).facts["host"] == shown
         page = ask(server, "/")
         assert page.status == 200
         title = escape(path.name.encode("utf-8", "replace").decode())

@@ -1,6 +1,7 @@
 """What is in each frame of a log."""
 
 import math
+import pickle
 import shutil
 
 import numpy as np
@@ -10,13 +11,14 @@ from fixture_s import make_fixture_s, make_fixture_s_arrays
 from l5kit.configs.config import load_metadata
 from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.visualization.visualizer.common import MapLaneVisualization
 from l5kit.visualization.visualizer.zarr_utils import (
     COLORS,
     _get_frame_data,
     _get_frame_trajectories,
     zarr_to_visualizer_scene,
 )
-from page_cases import make_agent, make_agents, make_faces, make_frames, make_map, make_scene
+from page_cases import lane_lines_m, make_agent, make_agents, make_faces, make_frames, make_map, make_scene
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +130,20 @@ def test_v13_lanes_have_the_colour_of_their_active_faces(small_map, faces, light
     assert [color_of_lane(content, index) for index in range(3)] == [lights, green, "gray"]
 
 
+def test_lanes_are_tuples_of_three_that_know_their_boundaries(small_map):
+    lanes = frame_data(small_map).lanes
+    assert {len(lane) for lane in lanes} == {3}
+    xs, ys, color = lanes[0]
+    left, right = lane_lines_m(0.0)
+    for lane in (lanes[0], lanes[0]._replace(color="pink"), pickle.loads(pickle.dumps(lanes[0]))):
+        (left_xs, left_ys), (right_xs, right_ys) = lane.boundaries
+        np.testing.assert_allclose(np.stack([left_xs, left_ys], axis=1), left[:, :2], atol=1e-2)
+        np.testing.assert_allclose(np.stack([right_xs, right_ys], axis=1), right[::-1, :2], atol=1e-2)
+        assert lane.num_left_points == 2
+    assert lanes[0]._replace(color="pink").color == "pink"
+    assert MapLaneVisualization(xs, ys, color).boundaries == []
+
+
 def test_without_a_map_there_are_no_lanes():
     scene = make_scene([make_agents(make_agent(1))], [make_faces(R=1)])
     (content,) = zarr_to_visualizer_scene(scene, None)
@@ -166,6 +182,17 @@ def test_trajectories_leave_out_frames_without_the_track():
     assert [line.track_id for line in frames[2].trajectories] == [6, 5, 4, -1]
     assert {line.color for line in frames[0].trajectories[:-1]} == {"blue"}
     assert frames[0].trajectories[-1].color == "red"
+
+
+def test_trajectories_hold_the_frames_in_which_a_shown_track_is_below_the_threshold():
+    """The threshold says whose trajectory a frame has, not which of its points."""
+    doubtful = {"CAR": 0.05, "UNKNOWN": 0.95}
+    scene = make_scene(
+        [make_agents(make_agent(1, (k, 1), labels=doubtful if k in (0, 5, 6, 7) else {"CAR": 1.0})) for k in range(25)]
+    )
+    frames = zarr_to_visualizer_scene(scene, None)
+    assert [line.xs.tolist() for line in frames[1].trajectories[:-1]] == [list(range(1, 21))]
+    assert [len(frame.trajectories) for frame in frames[:9]] == [1, 2, 2, 2, 2, 1, 1, 1, 2]
 
 
 def test_trajectories_are_20_frames_of_agents_and_100_of_the_av():

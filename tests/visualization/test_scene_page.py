@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from l5kit.errors import InvalidArgumentError, MissingDependencyError
+from l5kit.visualization.visualizer.common import LaneVisualization
 from l5kit.visualization.visualizer.visualizer import visualize, write_scene_page
 from l5kit.visualization.visualizer.zarr_utils import zarr_to_visualizer_scene
-from page_cases import make_agent, make_agents, make_faces, make_map, make_scene
+from page_cases import lane_lines_m, make_agent, make_agents, make_faces, make_map, make_scene
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 needs_bokeh = pytest.mark.skipif(importlib.util.find_spec("bokeh") is None, reason="needs Bokeh")
@@ -35,8 +36,9 @@ const read_page = async () => {
       layers[name] = Object.fromEntries(Object.entries(data_source.data).map(
         ([key, column]) => [key, Array.from(column, (entry) => entry?.buffer ? Array.from(entry) : entry)]))
     }
-    const { start, end, reset_start } = figure.x_range
-    return { layers, x_range: [start, end], x_reset: reset_start, y_range: [figure.y_range.start, figure.y_range.end] }
+    const [x_view, y_view] = [figure.x_range, figure.y_range].map(
+      ({ start, end, reset_start, reset_end }) => [start, end, reset_start, reset_end])
+    return { layers, x_view, y_view, size: [figure.inner_width, figure.inner_height] }
   }
   const result = document.createElement("pre")
   result.id = "result"
@@ -90,11 +92,11 @@ def test_the_first_frame_is_shown_100_m_wide_around_the_av(frames):
     figure = figure_of(visualize(7, frames))
     assert figure.title.text == "Scene 7"
     assert [(axis.start, axis.end) for axis in (figure.x_range, figure.y_range)] == [(-50, 50), (-50, 50)]
-    assert figure.frame_width == figure.frame_height
+    assert figure.sizing_mode == "stretch_both"
     assert not any(grid.visible for grid in figure.grid)
     assert figure.toolbar.active_scroll is next(tool for tool in figure.tools if type(tool).__name__ == "WheelZoomTool")
     assert [renderer.name for renderer in figure.renderers] == [
-        "lanes", "crosswalks", "ego", "agents", "agent_trajectory", "ego_trajectory"
+        "lanes", "lane_boundaries", "crosswalks", "ego", "agents", "agent_trajectory", "ego_trajectory"
     ]  # fmt: skip
 
 
@@ -136,8 +138,52 @@ def test_v12_every_other_frame_can_be_shown(frames, num_frames, end):
 @needs_bokeh
 def test_a_single_frame_needs_no_slider(frames):
     layout = visualize(0, frames[:1])
-    assert models_of(layout, "Slider") == []
-    assert len(layout.children) == 1
+    assert models_of(layout, "Slider") == models_of(layout, "Toggle") == []
+    assert layout.children == [figure_of(layout), *models_of(layout, "Div")]
+
+
+@needs_bokeh
+def test_lanes_have_their_boundaries_without_lines_across(frames):
+    layout = visualize(0, frames)
+    lines = zip(column(layout, "lane_boundaries", "xs"), column(layout, "lane_boundaries", "ys"), strict=True)
+    shown = [np.stack(line, axis=1).tolist() for line in lines]
+    assert len(shown) == 2 * len(frames[0].lanes)
+    left, right = lane_lines_m(0.0)  # the first lane
+    np.testing.assert_allclose(shown[0], left[:, :2], atol=1e-2)
+    np.testing.assert_allclose(shown[1], right[::-1, :2], atol=1e-2)
+
+
+@needs_bokeh
+def test_lanes_of_unknown_boundaries_have_none(frames):
+    plain = [
+        frame._replace(lanes=[LaneVisualization(lane.xs, lane.ys, "gray") for lane in frame.lanes]) for frame in frames
+    ]
+    assert "lane_boundaries" not in [renderer.name for renderer in figure_of(visualize(0, plain)).renderers]
+    mixed = visualize(0, [plain[0]._replace(lanes=[plain[0].lanes[0], frames[0].lanes[0]]), plain[1]])
+    assert len(column(mixed, "lane_boundaries", "xs")) == 2
+
+
+@needs_bokeh
+def test_the_key_names_the_colours_of_all_frames(frames):
+    (key,) = models_of(visualize(0, frames), "Div")
+    entries = re.findall(r"background:([^\"]+)\"></span>([^<]+)</span>", key.text)
+    assert dict(entries) == {
+        "#B53331": "AV",
+        "#1F77B4": "car",
+        "#CC33FF": "cyclist",
+        "#66CCFF": "pedestrian",
+        "#B5B50D": "crosswalk",
+        "#FF3300": "red light",
+        "#33CC33": "green light",
+    }
+
+
+@needs_bokeh
+def test_what_has_one_colour_has_one_entry_in_the_key_and_markup_is_text(frames):
+    agents = [agent._replace(color="<b>", agent_type=kind) for agent, kind in zip(frames[0].agents, "ab", strict=True)]
+    (key,) = models_of(visualize(0, [frames[0]._replace(agents=agents, lanes=[], crosswalks=[])]), "Div")
+    assert "<b>" not in key.text
+    assert 'background:&lt;b&gt;"></span>a, b</span>' in key.text
 
 
 @needs_bokeh
@@ -258,6 +304,7 @@ def test_v14_the_slider_shows_each_frame_in_a_browser(frames, tmp_path, frame_st
         assert_shows(layers["ego"], [frame.ego._replace(color="#B53331")])
         for label in ("agent_trajectory", "ego_trajectory"):
             assert_shows(layers[label], [line for line in frame.trajectories if line.legend_label == label])
-        assert page["x_range"] == [x - 50, x + 50]
-        assert page["y_range"] == [-50, 50]
-    assert [page["x_reset"] for page in shown[1:]] == [frame.ego.center_x - 50 for frame in expected[1:]]
+        assert len(layers["lane_boundaries"]["xs"]) == (2 * len(frame.lanes) or 1)
+        for view, center, size in zip((page["x_view"], page["y_view"]), (x, 0), page["size"], strict=True):
+            half = 50 * size / min(page["size"])  # 100 m along the shorter side
+            assert view == pytest.approx([center - half, center + half] * 2)

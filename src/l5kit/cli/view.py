@@ -38,22 +38,34 @@ def view(
     aerial: AerialOption = None,
 ) -> None:
     """Look at the scenes of a dataset in the browser, or write one of them as a file to pass on."""
-    from l5kit.visualization.viewer.exported_page import write_exported_page
-    from l5kit.visualization.viewer.viewed_log import ViewedLog
-
     if export is not None:
         require_writable(export, option="--export")
+        _export(_open(path, map_path, meta, aerial), scene or 0, export)
+        return
+    try:
+        _serve(_open(path, map_path, meta, aerial), scene=scene, port=port, address=address, browser=browser)
+    except KeyboardInterrupt:  # its only end, so no failure whenever it comes
+        remark("ended")
+
+
+def _open(path: Path, map_path: Path | None, meta: Path | None, aerial: Path | None) -> "ViewedLog":
+    from l5kit.visualization.viewer.viewed_log import ViewedLog
+
     log = ViewedLog(find_dataset_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial))
     for note in log.notes:
         remark(f"note: {note}")
-    if export is not None:
-        write_exported_page(export, log, scene or 0)
-        print_line(str(export))
-        return
-    _serve(log, scene=scene, port=port, address=address, browser=browser)
+    return log
+
+
+def _export(log: "ViewedLog", scene: int, out: Path) -> None:
+    from l5kit.visualization.viewer.exported_page import write_exported_page
+
+    write_exported_page(out, log, scene)
+    print_line(str(out))
 
 
 def _serve(log: "ViewedLog", *, scene: int | None, port: int | None, address: str, browser: bool) -> None:
+    """Answer until the keyboard interrupts."""
     if scene is not None:
         log.require_scene(scene)
     with _start(log, address=address, port=port) as server:
@@ -65,10 +77,7 @@ def _serve(log: "ViewedLog", *, scene: int | None, port: int | None, address: st
         sys.stdout.flush()  # whoever reads it through a pipe waits for it
         if browser:
             webbrowser.open(url)
-        try:
-            server.wait()
-        except KeyboardInterrupt:
-            remark("ended")
+        server.wait()
 
 
 def _start(log: "ViewedLog", *, address: str, port: int | None) -> "ViewerServer":

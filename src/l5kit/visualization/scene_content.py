@@ -17,6 +17,7 @@ from l5kit._types import (
 )
 from l5kit.data.filter import filter_tl_faces_by_frames
 from l5kit.data.map_api import MapAPI
+from l5kit.data.texts import shown_texts
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.inclusion import InclusionRule
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
@@ -161,7 +162,7 @@ def read_scene_content(
     rotations = frames["ego_rotation"].astype(np.float64)
     return SceneContent(
         scene_index=int(scene_index) % len(dataset.scenes),
-        host=str(scene.scenes[0]["host"]),
+        host=shown_texts(scene.scenes["host"])[0],
         timestamps_ns=timestamps_ns,
         ego_positions_m=positions_m,
         ego_yaws_rad=np.arctan2(rotations[:, 1, 0], rotations[:, 0, 0]),
@@ -223,8 +224,9 @@ def _speeds_mps(positions_m: Float64Array, timestamps_ns: Int64Array) -> Float64
     before = np.maximum(np.arange(len(positions_m)) - 1, 0)
     after = np.minimum(np.arange(len(positions_m)) + 1, len(positions_m) - 1)
     seconds = (timestamps_ns[after] - timestamps_ns[before]) * 1e-9
-    distances_m = np.linalg.norm(positions_m[after] - positions_m[before], axis=1)
-    speeds_mps: Float64Array = np.divide(distances_m, seconds, out=np.zeros_like(distances_m), where=seconds > 0)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is damaged becomes infinite or NaN
+        distances_m = np.linalg.norm(positions_m[after] - positions_m[before], axis=1)
+        speeds_mps: Float64Array = np.divide(distances_m, seconds, out=np.zeros_like(distances_m), where=seconds > 0)
     return speeds_mps
 
 

@@ -12,6 +12,7 @@ from l5kit._types import Int64Array
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.lane_lights import LIGHT_COLORS
 from l5kit.data.save import Progress
+from l5kit.errors import CorruptedDataError
 from l5kit.visualization.recording.colors import (
     BOUNDARY_RGB,
     CLASS_RGB,
@@ -23,6 +24,7 @@ from l5kit.visualization.recording.colors import (
     class_title,
 )
 from l5kit.visualization.recording.mcap_shapes import (
+    END_OF_TIMES_NS,
     area,
     as_color,
     as_points,
@@ -68,10 +70,14 @@ def write_messages(file: BinaryIO, elements: SceneElements, progress: Progress |
         file: An open file that can be written to at any place.
         elements: What the recording shows.
         progress: Called with the number of frames done and of all.
+
+    Raises:
+        CorruptedDataError: A frame is of a time that the schemas cannot hold.
     """
     context = foxglove.Context()
     topics, messages = _Topics(context), _Messages(elements)
     times_ns = elements.scene.timestamps_ns.tolist()
+    _require_times(elements.scene.scene_index, times_ns)
     options = MCAPWriteOptions(compression_threads=0)
     with foxglove.open_mcap(file, context=context, writer_options=options) as writer:
         writer.write_metadata("l5kit.scene", _scene_facts(elements))
@@ -81,6 +87,16 @@ def write_messages(file: BinaryIO, elements: SceneElements, progress: Progress |
                 topics.log(topic, message, time_ns)
             if progress is not None:
                 progress(frame_index + 1, len(times_ns))
+
+
+def _require_times(scene_index: int, times_ns: list[int]) -> None:
+    """Refuse times that the schemas cannot hold."""
+    for frame_index, time_ns in enumerate(times_ns):
+        if not 0 <= time_ns < END_OF_TIMES_NS:
+            raise CorruptedDataError(
+                f"the timestamp {time_ns} ns of scene {scene_index}, frame {frame_index} of it, is not between 1970 "
+                "and 2106; l5kit validate lists what is wrong in the dataset"
+            )
 
 
 class _Topics:

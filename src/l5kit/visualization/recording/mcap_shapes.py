@@ -26,6 +26,7 @@ from l5kit.visualization.recording.nearby_map import NearbyLane
 from l5kit.visualization.recording.scene_elements import Boxes
 
 __all__ = [
+    "END_OF_TIMES_NS",
     "area",
     "as_color",
     "as_points",
@@ -43,9 +44,12 @@ __all__ = [
 
 _UPRIGHT = Quaternion(w=1.0)
 
+END_OF_TIMES_NS = 2**32 * 1_000_000_000
+"""Times from this one on, in 2106, cannot be written."""
+
 
 def as_timestamp(time_ns: int) -> Timestamp:
-    """Return a time in nanoseconds as the schemas write it."""
+    """Return a time in nanoseconds, from 0 to :data:`END_OF_TIMES_NS`, as the schemas write it."""
     return Timestamp(*divmod(time_ns, 1_000_000_000))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.data.record_checks import MAX_COORDINATE_M
 from l5kit.rasterization.rasterizer import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.visualization.map_shapes import MapShapes, Outlines
 from l5kit.visualization.scene_content import MASK_RULE, SceneContent
@@ -38,12 +39,12 @@ def scene_bytes(scene: SceneContent, *, lane_numbers: Int64Array | None = None) 
     }
     arrays: dict[str, NumericArray] = {
         "time_s": _float32(scene.times_s),
-        "ego_xy": _float32(scene.ego_positions_m[:, :2] - origin_m),
+        "ego_xy": _places(scene.ego_positions_m[:, :2], origin_m),
         "ego_yaw": _float32(scene.ego_yaws_rad),
         "ego_speed": _float32(scene.ego_speeds_mps),
         "agent_starts": agents.starts.astype(np.uint32),
         "agent_track": tracks.reshape(-1).astype(np.uint32),
-        "agent_xy": _float32(agents.centroids_m - origin_m),
+        "agent_xy": _places(agents.centroids_m, origin_m),
         "agent_yaw": agents.yaws_rad,
         "agent_extent": agents.extents_m,
         "agent_velocity": agents.velocities_mps,
@@ -89,7 +90,7 @@ def _light_arrays(scene: SceneContent, lane_numbers: Int64Array | None) -> dict[
 
 
 def _outline_arrays(name: str, outlines: Outlines, origin_m: Float64Array) -> dict[str, NumericArray]:
-    points = _float32(outlines.points_m - origin_m)
+    points = _places(outlines.points_m, origin_m)
     return {f"{name}_starts": outlines.starts.astype(np.uint32), f"{name}_xy": points}
 
 
@@ -105,11 +106,16 @@ def _mask_facts() -> dict[str, Any]:
 def _origin_of(positions_m: NumericArray) -> Float64Array:
     """Return a whole metre amid positions (N, 2), so that float32 resolves less than a millimetre around it.
 
-    It is the median, which a few damaged positions do not carry away.
+    It is the median of those that can be, which is finite.
     """
-    finite = positions_m[np.isfinite(positions_m).all(axis=1)]
-    middle: Float64Array = np.zeros(2) if len(finite) == 0 else np.median(finite, axis=0)
+    possible = positions_m[(np.abs(positions_m) <= MAX_COORDINATE_M).all(axis=1)]
+    middle: Float64Array = np.zeros(2) if len(possible) == 0 else np.median(possible, axis=0)
     return np.round(middle)
+
+
+def _places(positions_m: NumericArray, origin_m: Float64Array) -> Float32Array:
+    with np.errstate(over="ignore"):  # what is damaged becomes infinite
+        return _float32(positions_m - origin_m)
 
 
 def _float32(values: NumericArray) -> Float32Array:

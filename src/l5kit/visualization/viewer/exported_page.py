@@ -42,10 +42,12 @@ def _compose(log: ViewedLog, scene_index: int) -> str:
     shapes, lane_numbers = log.map_shapes, None
     if shapes is not None:
         shapes, lane_numbers = shapes.near(scene.ego_positions_m[:, :2], MAP_RADIUS_M)
+    row = log.scene_row(scene_index)
+    doubts = [f"Scene {scene_index} is damaged: {text}." for text in row["doubt"].values()]
     content = {
-        "dataset": _facts_to_hand_on(log),
+        "dataset": _facts_to_hand_on(log) | {"notes": doubts},
         "scene_index": scene_index,
-        "scenes": log.scene_row(scene_index),
+        "scenes": row,
         "scene": _packed(scene_bytes(scene, lane_numbers=lane_numbers)),
         "map": None if shapes is None else _packed(map_bytes(shapes)),
     }
@@ -56,7 +58,7 @@ def _compose(log: ViewedLog, scene_index: int) -> str:
 
 def _facts_to_hand_on(log: ViewedLog) -> dict[str, Any]:
     """Return what the page says of the dataset, without anything that names folders of this machine."""
-    return {name: value for name, value in log.facts().items() if name != "path"} | {"notes": []}
+    return {name: value for name, value in log.facts().items() if name not in {"path", "notes"}}
 
 
 def _packed(content: bytes) -> str:

@@ -7,7 +7,8 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self
@@ -16,14 +17,16 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 
+from l5kit._compiling import CompilationWatch
 from l5kit.errors import L5KitError, SampleError
-from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES
+from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES, is_loopback_host
 from l5kit.visualization.viewer.page_files import compose_page, page_files
 from l5kit.visualization.viewer.viewed_log import ViewedLog
+from l5kit.visualization.viewer.worker_threads import WorkerThreads
 
 __all__ = ["ViewerServer"]
 
-_NUM_THREADS: Final = 4
+_NUM_DATA_THREADS: Final = 4
 _POLICY: Final = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -36,7 +39,8 @@ class ViewerServer:
 
     It hands out the page, its scripts and what it makes of the dataset, never a file by its path. Requests that name
     another host than the one it listens on are refused, so that no foreign site can read the data by a name that
-    leads to this machine.
+    leads to this machine. Samples are drawn by a thread of their own, which may have to compile kernels for half a
+    minute, so that data never waits for them. What nobody waits for any more is left out.
 
     Args:
         log: The dataset.
@@ -54,12 +58,25 @@ class ViewerServer:
         self._address = address
         self._sockets = bind_sockets(port, address, family=socket.AF_UNSPEC if ":" in address else socket.AF_INET)
         self.port: int = self._sockets[0].getsockname()[1]
-        self._pool = ThreadPoolExecutor(_NUM_THREADS)
-        self._pool.submit(log.read_ahead)
+        self._watch = CompilationWatch()
+        self._watch.start()
+        self._data_threads = WorkerThreads(_NUM_DATA_THREADS, name="l5kit view data")
+        # numba compiles one kernel at a time: what data needs comes before what samples need
+        preparing = self._data_threads.submit(log.prepare_reading)
+        self._data_threads.submit(log.read_ahead)
+        self._sample_threads = WorkerThreads(1, name="l5kit view samples", after=preparing)
         self._log = log
         self._loop = asyncio.new_event_loop()
         self._ending = asyncio.Event()
-        self._application = _make_application(log, self._pool, _allowed_names(address))
+        self._application = _make_application(
+            _Service(
+                log=log,
+                data_threads=self._data_threads,
+                sample_threads=self._sample_threads,
+                watch=self._watch,
+                is_private=address in LOOPBACK_NAMES,
+            )
+        )
         self._thread = threading.Thread(target=self._run, name="l5kit view", daemon=True)
         self._thread.start()
 
@@ -94,7 +111,9 @@ class ViewerServer:
         try:
             self._loop.run_until_complete(self._serve())
         finally:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            for threads in (self._data_threads, self._sample_threads):
+                threads.shutdown(wait=False, cancel_futures=True)
+            self._watch.stop()
             self._loop.close()
 
     async def _serve(self) -> None:
@@ -105,13 +124,26 @@ class ViewerServer:
         await server.close_all_connections()
 
 
-def _allowed_names(address: str) -> frozenset[str] | None:
-    """Return the hosts that requests may name; None where the server is open to the network anyway."""
-    return LOOPBACK_NAMES if address in LOOPBACK_NAMES else None
+@dataclass(frozen=True)
+class _Service:
+    """What answers are made with.
+
+    Attributes:
+        log: The dataset.
+        data_threads: Read what the page shows.
+        sample_threads: Draw samples.
+        watch: Sees whether kernels are being compiled.
+        is_private: Whether only those are answered who name this machine.
+    """
+
+    log: ViewedLog
+    data_threads: Executor
+    sample_threads: Executor
+    watch: CompilationWatch
+    is_private: bool
 
 
-def _make_application(log: ViewedLog, pool: ThreadPoolExecutor, allowed: frozenset[str] | None) -> Application:
-    shared = {"log": log, "pool": pool, "allowed": allowed}
+def _make_application(service: _Service) -> Application:
     routes = [
         (r"/", _PageHandler),
         (r"/page/([A-Za-z0-9_.]+)", _ScriptHandler),
@@ -121,11 +153,12 @@ def _make_application(log: ViewedLog, pool: ThreadPoolExecutor, allowed: frozens
         (r"/api/map", _MapHandler),
         (rf"/api/raster/{_NUMBER}/{_NUMBER}", _RasterHandler),
         (rf"/api/vector/{_NUMBER}/{_NUMBER}", _VectorHandler),
+        (r"/api/status", _StatusHandler),
     ]
     return Application(
-        [(pattern, handler, shared) for pattern, handler in routes],
+        [(pattern, handler, {"service": service}) for pattern, handler in routes],
         default_handler_class=_NothingHandler,
-        default_handler_args=shared,
+        default_handler_args={"service": service},
         log_function=_log_request,
     )
 
@@ -139,13 +172,13 @@ def _log_request(handler: RequestHandler) -> None:
 class _Handler(RequestHandler):
     """What all answers have in common."""
 
-    def initialize(self, log: ViewedLog, pool: ThreadPoolExecutor, allowed: frozenset[str] | None) -> None:
-        self.log = log
-        self._pool = pool
-        self._allowed = allowed
+    def initialize(self, service: _Service) -> None:
+        self.service = service
+        self.log = service.log
+        self._making: asyncio.Future[bytes] | None = None
 
     def prepare(self) -> None:
-        if self._allowed is not None and self.request.host_name.strip("[]") not in self._allowed:
+        if self.service.is_private and not is_loopback_host(self.request.headers.get_list("Host")):
             raise HTTPError(403, reason="Forbidden host")
 
     def set_default_headers(self) -> None:
@@ -154,9 +187,18 @@ class _Handler(RequestHandler):
         self.set_header("Cross-Origin-Resource-Policy", "same-origin")
         self.clear_header("Server")
 
-    async def answer(self, media_type: str, make: Callable[[], bytes]) -> None:
-        """Send what ``make`` returns, called in another thread."""
-        content = await asyncio.get_running_loop().run_in_executor(self._pool, make)
+    def on_connection_close(self) -> None:
+        if self._making is not None:
+            self._making.cancel()  # left out, unless a thread is at it already
+
+    async def answer(self, media_type: str, make: Callable[[], bytes], *, threads: Executor | None = None) -> None:
+        """Send what ``make`` returns, called in one of ``threads``, by default those that read data."""
+        threads = threads or self.service.data_threads
+        self._making = asyncio.get_running_loop().run_in_executor(threads, make)
+        try:
+            content = await self._making
+        except asyncio.CancelledError:
+            return  # nobody waits for it
         self.set_header("Content-Type", media_type)
         self.finish(content)
 
@@ -242,7 +284,17 @@ class _MapHandler(_Handler):
         await self.answer("application/octet-stream", lambda: self.log.map_bytes or b"")
 
 
+class _StatusHandler(_Handler):
+    def get(self) -> None:
+        self.set_header("Content-Type", "application/json")
+        self.finish(json.dumps({"compiling": self.service.watch.is_compiling}))
+
+
 class _SampleHandler(_Handler):
+    async def answer_sample(self, media_type: str, draw: Callable[[], bytes]) -> None:
+        """Send what ``draw`` returns, which is called when those asked for before have been drawn."""
+        await self.answer(media_type, draw, threads=self.service.sample_threads)
+
     def track_id(self) -> int | None:
         """Return the agent that is asked for; None for the AV."""
         text = self.get_query_argument("track", "")
@@ -257,10 +309,10 @@ class _RasterHandler(_SampleHandler):
     async def get(self, scene_index: str, frame_index: str) -> None:
         track_id, kind = self.track_id(), self.get_query_argument("kind", self.log.sample_kinds[0])
         draw = self.log.samples.raster_png
-        await self.answer("image/png", lambda: draw(int(scene_index), int(frame_index), track_id, map_kind=kind))
+        await self.answer_sample("image/png", lambda: draw(int(scene_index), int(frame_index), track_id, map_kind=kind))
 
 
 class _VectorHandler(_SampleHandler):
     async def get(self, scene_index: str, frame_index: str) -> None:
         track_id, draw = self.track_id(), self.log.samples.vector_svg
-        await self.answer("image/svg+xml", lambda: draw(int(scene_index), int(frame_index), track_id))
+        await self.answer_sample("image/svg+xml", lambda: draw(int(scene_index), int(frame_index), track_id))

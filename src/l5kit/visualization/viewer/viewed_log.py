@@ -1,6 +1,7 @@
 """A dataset as the page of the viewer asks for it."""
 
 import contextlib
+import math
 import os
 import threading
 from dataclasses import replace
@@ -13,6 +14,7 @@ from l5kit._types import Float64Array
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map_api import MapAPI
 from l5kit.data.opened_map import open_map
+from l5kit.data.records import FRAME_DTYPE, SCENE_DTYPE
 from l5kit.data.scene_table import SceneTable, read_scene_table
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError
@@ -80,11 +82,20 @@ class ViewedLog:
             "notes": self.notes,
         }
 
+    def prepare_reading(self) -> None:
+        """Have all kernels compiled or loaded that what the page shows is read with, samples aside.
+
+        Later ones, which numba compiles one after the other, then hold up samples alone.
+        """
+        scenes, frames = np.zeros(1, SCENE_DTYPE), np.zeros(1, FRAME_DTYPE)
+        scenes["frame_index_interval"] = [0, 1]
+        read_scene_content(ChunkedDataset.in_memory(scenes=scenes, frames=frames), 0, map_api=None)
+
     def read_ahead(self) -> None:
         """Read what the page asks for first, so that it is there by then; errors are left to whoever asks."""
         with contextlib.suppress(L5KitError, OSError):
             if self.num_scenes:
-                self.scene_bytes(0)  # compiles what reads scenes as well
+                self.scene_bytes(0)
         with contextlib.suppress(L5KitError, OSError):
             self.map_bytes  # noqa: B018
             self.scene_columns  # noqa: B018
@@ -184,9 +195,12 @@ def _as_columns(table: SceneTable) -> Columns:
         "speed_mps": _rounded(table.speeds_mps, 3),
         "host": list(table.hosts),
         "error": {str(index): text for index, text in table.errors.items()},
+        "doubt": {str(index): text for index, text in table.doubts.items()},
     }
 
 
 def _rounded(values: Float64Array, digits: int) -> list[float | None]:
-    finite: list[bool] = np.isfinite(values).tolist()
-    return [value if known else None for value, known in zip(np.round(values, digits).tolist(), finite, strict=True)]
+    """Return values as JSON takes them; they are looked at after rounding, which makes very large ones infinite."""
+    with np.errstate(over="ignore"):
+        rounded: list[float] = np.round(values, digits).tolist()
+    return [value if math.isfinite(value) else None for value in rounded]

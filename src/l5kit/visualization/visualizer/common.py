@@ -1,9 +1,11 @@
 """What a page shows in one frame; all coordinates are world coordinates in metres."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from l5kit._types import Float64Array
+import numpy as np
+
+from l5kit._types import Float64Array, NumericArray
 
 __all__ = [
     "HALF_SIDE_M",
@@ -12,6 +14,7 @@ __all__ = [
     "EgoVisualization",
     "FrameVisualization",
     "LaneVisualization",
+    "MapLaneVisualization",
     "TrajectoryVisualization",
 ]
 
@@ -31,6 +34,36 @@ class LaneVisualization(NamedTuple):
     xs: Float64Array
     ys: Float64Array
     color: str
+
+
+class MapLaneVisualization(LaneVisualization):
+    """A lane of which it is known where its boundaries are, which are drawn as lines then; a tuple of three as well.
+
+    Attributes:
+        num_left_points: How many of its vertices are the left boundary; they come first, the others are the right
+            boundary backward. 0 where it is not known.
+    """
+
+    num_left_points: int = 0
+
+    @classmethod
+    def of_boundaries(cls, left_m: NumericArray, right_m: NumericArray, color: str) -> "MapLaneVisualization":
+        """Return the lane between two boundaries (n, 2 or more) and (m, 2 or more), world positions in metres."""
+        outline_m = np.concatenate([left_m[:, :2], right_m[::-1, :2]])
+        lane = cls(outline_m[:, 0], outline_m[:, 1], color)
+        lane.num_left_points = len(left_m)
+        return lane
+
+    def _replace(self, /, **fields: Any) -> "MapLaneVisualization":
+        lane: MapLaneVisualization = super()._replace(**fields)
+        lane.num_left_points = self.num_left_points
+        return lane
+
+    @property
+    def boundaries(self) -> list[tuple[Float64Array, Float64Array]]:
+        """World x and y of the left and the right boundary; empty where they are not known."""
+        end = self.num_left_points
+        return [(self.xs[:end], self.ys[:end]), (self.xs[end:], self.ys[end:])] if end else []
 
 
 class CWVisualization(NamedTuple):

@@ -1,13 +1,16 @@
 """Lanes with the colours of their lights and crosswalks around a point, as polygons."""
 
-import numpy as np
-
-from l5kit._types import Float64Array, NumericArray, RecordArray
+from l5kit._types import NumericArray, RecordArray
 from l5kit.data.lane_lights import LIGHT_COLORS
 from l5kit.data.map_api import MapAPI
 from l5kit.rasterization.semantic_rasterizer import indices_in_bounds
 from l5kit.visualization.controlled_lanes import ControlledLanes
-from l5kit.visualization.visualizer.common import HALF_SIDE_M, CWVisualization, LaneVisualization
+from l5kit.visualization.visualizer.common import (
+    HALF_SIDE_M,
+    CWVisualization,
+    LaneVisualization,
+    MapLaneVisualization,
+)
 
 __all__ = ["LIGHT_TONES", "MapLayers"]
 
@@ -19,7 +22,7 @@ _CROSSWALK_COLOR = "yellow"
 
 
 class MapLayers:
-    """The map as a page shows it; a polygon that is in several frames is made once and shared.
+    """The map as a page shows it; a lane that is in several frames is made once for each of its colours and shared.
 
     Args:
         map_api: The map.
@@ -28,7 +31,7 @@ class MapLayers:
     def __init__(self, map_api: MapAPI) -> None:
         self._map_api = map_api
         self._controlled = ControlledLanes(map_api)
-        self._lane_polygons: dict[int, tuple[Float64Array, Float64Array]] = {}
+        self._lanes: dict[tuple[int, str], LaneVisualization] = {}
 
     def lanes_around(self, center_m: NumericArray, tl_faces: RecordArray) -> list[LaneVisualization]:
         """Return the lanes whose bounds touch the square around a point, left boundary, then right one backward.
@@ -42,7 +45,7 @@ class MapLayers:
         ranks = self._controlled.ranks_by_lane(tl_faces)
         tones = {lane: LIGHT_TONES[LIGHT_COLORS[rank]] for lane, rank in ranks.items()}
         rows = indices_in_bounds(center_m, bounds, HALF_SIDE_M).tolist()
-        return [LaneVisualization(*self._lane_polygon(row), tones.get(row, _LANE_COLOR)) for row in rows]
+        return [self._lane(row, tones.get(row, _LANE_COLOR)) for row in rows]
 
     def crosswalks_around(self, center_m: NumericArray) -> list[CWVisualization]:
         """Return the crosswalks around a point (2,) as :meth:`lanes_around` does."""
@@ -51,10 +54,10 @@ class MapLayers:
         rows = indices_in_bounds(center_m, bounds, HALF_SIDE_M).tolist()
         return [CWVisualization(polygons[row][:, 0], polygons[row][:, 1], _CROSSWALK_COLOR) for row in rows]
 
-    def _lane_polygon(self, row: int) -> tuple[Float64Array, Float64Array]:
-        polygon = self._lane_polygons.get(row)
-        if polygon is None:
+    def _lane(self, row: int, color: str) -> LaneVisualization:
+        lane = self._lanes.get((row, color))
+        if lane is None:
             coords = self._map_api.get_lane_coords(self._map_api.bounds_info["lanes"]["ids"][row])
-            outline = np.concatenate([coords["xyz_left"][:, :2], coords["xyz_right"][::-1, :2]])
-            polygon = self._lane_polygons[row] = (outline[:, 0], outline[:, 1])
-        return polygon
+            lane = MapLaneVisualization.of_boundaries(coords["xyz_left"], coords["xyz_right"], color)
+            self._lanes[row, color] = lane
+        return lane

@@ -1,4 +1,4 @@
-// Show the frame that the slider stands at: give each source the elements of that frame and move the view to the AV.
+// Show the frame that the slider stands at: give each source the elements of that frame.
 const index = Math.round((slider.value - slider.start) / slider.step)
 
 for (const layer of layers) {
@@ -17,16 +17,3 @@ for (const layer of layers) {
   }
   layer.source.data = data
 }
-
-// The reader's zoom is kept; the reset tool goes back to the first view around where the AV is now.
-const recentre = (range, center) => {
-  const half = (range.end - range.start) / 2
-  range.setv({
-    start: center - half,
-    end: center + half,
-    reset_start: center - half_side,
-    reset_end: center + half_side,
-  })
-}
-recentre(x_range, centers_x[index])
-recentre(y_range, centers_y[index])

@@ -3,37 +3,58 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from bokeh.layouts import column, row
-from bokeh.models import Column, ColumnDataSource, CustomJS, CustomJSHover, HoverTool, Range1d
+from bokeh.models import Column, ColumnDataSource, CustomJS, CustomJSHover, HoverTool, Range1d, Row
+from bokeh.models.annotations import Title
 from bokeh.models.renderers import GlyphRenderer
-from bokeh.models.widgets import Slider, Toggle
+from bokeh.models.widgets import Div, Slider, Toggle
 from bokeh.plotting import figure
 
+from l5kit._types import Float64Array
 from l5kit.visualization.visualizer.common import (
     HALF_SIDE_M,
     AgentVisualization,
     CWVisualization,
     FrameVisualization,
     LaneVisualization,
+    MapLaneVisualization,
     TrajectoryVisualization,
 )
 from l5kit.visualization.visualizer.packed_layer import PackedLayer, list_to_columns, pack_layer
+from l5kit.visualization.visualizer.scene_key import scene_key
 
 __all__ = ["scene_layout"]
 
-_SIDE_PX = 720
+_WINDOW_MARGIN_PX = 16
+_UNDER_PICTURE_PX = 150
+"""Title, axis, slider and key."""
+_BESIDE_PICTURE_PX = 100
+"""Axis and tools."""
+_CONTROLS_PX = 720
+_LEAST_SIDE_PX = 160
+_LEAST_HEIGHT_PX = 300
 _MS_PER_FRAME = 100
+_BOUNDARY_COLOR = "#7b8490"
 _EGO_TONES = {"red": "#B53331"}
 _CROSSWALK_TONES = {"yellow": "#B5B50D"}
 """What the page draws for the colours of the scene builders; other colours are taken as they are."""
+
+
+class _Line(NamedTuple):
+    """World x and y of a line."""
+
+    xs: Float64Array
+    ys: Float64Array
+
 
 _NOTHING = np.empty(0)
 _NULL_LANE = LaneVisualization(_NOTHING, _NOTHING, "gray")
 _NULL_CROSSWALK = CWVisualization(_NOTHING, _NOTHING, "gray")
 _NULL_AGENT = AgentVisualization(_NOTHING, _NOTHING, "gray", -2, "", 0.0)
+_NULL_LINE = _Line(_NOTHING, _NOTHING)
 _NULL_TRAJECTORY = TrajectoryVisualization(_NOTHING, _NOTHING, "gray", "none", -2)
 """What stands in layers without elements, which would lose their columns otherwise."""
 
@@ -53,45 +74,95 @@ class _Layer:
         return {**vars(self.packed), "columns": columns, "source": self.source}
 
 
-def scene_layout(scene_index: int, frames: Sequence[FrameVisualization], *, frame_step: int) -> Column:
-    """Return the figure above button and slider, or alone for a single frame.
+def scene_layout(
+    scene_index: int, frames: Sequence[FrameVisualization], *, frame_step: int, highest_px: int | None = None
+) -> Column:
+    """Return the figure above button, slider and key, as large as fits the window; no button and slider for one frame.
 
     Args:
         scene_index: Number in the title.
         frames: What is in each frame that is shown, at least one.
         frame_step: What the slider counts from one of them to the next.
+        highest_px: The layout is not higher, which suits a notebook; None for a page of its own.
     """
-    plot = _empty_figure(scene_index, frames[0])
+    frames = [_in_tones_of_page(frame) for frame in frames]
+    height = _height_of(highest_px)
+    plot = _empty_figure(scene_index, frames[0], height)
     layers = _draw_layers(plot, frames)
-    if len(frames) == 1:
-        return column(plot)
+    key = Div(text=scene_key(frames), sizing_mode="stretch_width", margin=(2, 5, 4, 5))
+    slider = _add_slider(layers, frames, frame_step) if len(frames) > 1 else None
+    _keep_in_view(plot, slider, frames)
+    parts = [plot, key] if slider is None else [plot, _controls(slider, frame_step), key]
+    return column(*parts, sizing_mode="stretch_width", styles=_size_of_layout(height))
+
+
+def _add_slider(layers: Sequence[_Layer], frames: Sequence[FrameVisualization], frame_step: int) -> Slider:
+    """Return the slider whose frame the layers show."""
     end = (len(frames) - 1) * frame_step
     slider = Slider(start=0, end=end, value=0, step=frame_step, title="frame", sizing_mode="stretch_width")
-    button = Toggle(label="► Play", width=100, align="end")
-    show_frame = {
+    shown = {"slider": slider, "layers": [layer.as_argument() for layer in layers], "origin": _origin_of(frames)}
+    slider.js_on_change("value", CustomJS(args=shown, code=_script("scene_page.js")))
+    return slider
+
+
+def _keep_in_view(plot: figure, slider: Slider | None, frames: Sequence[FrameVisualization]) -> None:
+    """Let the view follow the AV with the slider, and fill a picture of any size."""
+    seen = {
+        "plot": plot,
         "slider": slider,
         "x_range": plot.x_range,
         "y_range": plot.y_range,
-        "layers": [layer.as_argument() for layer in layers],
-        "origin": _origin_of(frames),
         "centers_x": np.array([frame.ego.center_x for frame in frames]),
         "centers_y": np.array([frame.ego.center_y for frame in frames]),
         "half_side": HALF_SIDE_M,
     }
+    view = CustomJS(args=seen, code=_script("scene_view.js"))
+    if slider is not None:
+        slider.js_on_change("value", view)
+    for size in ("inner_width", "inner_height"):
+        plot.js_on_change(size, view)
+
+
+def _controls(slider: Slider, frame_step: int) -> Row:
+    button = Toggle(label="► Play", width=100, align="end", button_type="primary")
     play = {"button": button, "slider": slider, "interval_ms": _MS_PER_FRAME * frame_step}
-    slider.js_on_change("value", CustomJS(args=show_frame, code=_script("scene_page.js")))
     button.js_on_change("active", CustomJS(args=play, code=_script("scene_play.js")))
-    return column(plot, row(button, slider, width=_SIDE_PX))
+    return row(button, slider, sizing_mode="stretch_width")
 
 
-def _empty_figure(scene_index: int, frame: FrameVisualization) -> figure:
+def _height_of(highest_px: int | None) -> str:
+    """Return the height of a layout as CSS: that of the window, but not much higher than the window is wide."""
+    highest = "" if highest_px is None else f", {highest_px}px"
+    return f"min(100vh - {_WINDOW_MARGIN_PX}px, 100vw + {_UNDER_PICTURE_PX}px{highest})"
+
+
+def _size_of_layout(height: str) -> dict[str, str]:
+    """Return the CSS of a layout: in the middle, as wide as the picture or as the controls need."""
+    width = f"max({_CONTROLS_PX}px, {_picture_width(height)})"
+    return {
+        "height": height,
+        "min-height": f"{_LEAST_HEIGHT_PX}px",
+        "width": "100%",
+        "max-width": width,
+        "margin": "0 auto",
+    }
+
+
+def _picture_width(height: str) -> str:
+    """Return the width of a square picture with axis and tools as CSS."""
+    return f"calc({height} - {_UNDER_PICTURE_PX - _BESIDE_PICTURE_PX}px)"
+
+
+def _empty_figure(scene_index: int, frame: FrameVisualization, height: str) -> figure:
     x, y = frame.ego.center_x, frame.ego.center_y
     plot = figure(
-        title=f"Scene {scene_index}",
+        title=Title(text=f"Scene {scene_index}", text_font_size="15px"),
         x_range=Range1d(start=x - HALF_SIDE_M, end=x + HALF_SIDE_M),
         y_range=Range1d(start=y - HALF_SIDE_M, end=y + HALF_SIDE_M),
-        frame_width=_SIDE_PX,
-        frame_height=_SIDE_PX,
+        sizing_mode="stretch_both",
+        styles={"width": f"min(100%, {_picture_width(height)})", "align-self": "center"},
+        min_width=_LEAST_SIDE_PX,
+        min_height=_LEAST_SIDE_PX,
         match_aspect=True,
         tools="pan,wheel_zoom,save,reset",
         active_scroll="wheel_zoom",
@@ -104,17 +175,30 @@ def _empty_figure(scene_index: int, frame: FrameVisualization) -> figure:
 def _draw_layers(plot: figure, frames: Sequence[FrameVisualization]) -> list[_Layer]:
     """Draw the first frame, from the lowest layer to the highest, and return the layers."""
     origin_m = _origin_of(frames)
-    crosswalk_frames = [[_toned(shape, _CROSSWALK_TONES) for shape in frame.crosswalks] for frame in frames]
     lanes = _make_layer([frame.lanes for frame in frames], _NULL_LANE, origin_m)
-    crosswalks = _make_layer(crosswalk_frames, _NULL_CROSSWALK, origin_m)
-    ego = _make_layer([[_toned(frame.ego, _EGO_TONES)] for frame in frames], None, origin_m)
-    agents = _make_layer([frame.agents for frame in frames], _NULL_AGENT, origin_m)
-    for name, layer in (("lanes", lanes), ("crosswalks", crosswalks)):
-        plot.patches("xs", "ys", color="color", alpha=0.5, line_width=0, name=name, source=layer.source)
+    plot.patches("xs", "ys", color="color", alpha=0.5, line_width=0, name="lanes", source=lanes.source)
+    boundaries = _draw_boundaries(plot, frames)
+    crosswalks = _make_layer([frame.crosswalks for frame in frames], _NULL_CROSSWALK, origin_m)
+    plot.patches("xs", "ys", color="color", alpha=0.5, line_width=0, name="crosswalks", source=crosswalks.source)
+    ego = _make_layer([[frame.ego] for frame in frames], None, origin_m)
     plot.patches("xs", "ys", color="color", line_width=2, name="ego", source=ego.source)
+    agents = _make_layer([frame.agents for frame in frames], _NULL_AGENT, origin_m)
     boxes = plot.patches("xs", "ys", color="color", line_width=2, name="agents", source=agents.source)
     plot.add_tools(_hover_over(boxes))
-    return [lanes, crosswalks, ego, agents, *_draw_trajectories(plot, frames)]
+    return [lanes, *boundaries, crosswalks, ego, agents, *_draw_trajectories(plot, frames)]
+
+
+def _draw_boundaries(plot: figure, frames: Sequence[FrameVisualization]) -> list[_Layer]:
+    """Draw the boundaries of lanes, and return their layer; none where no lane of any frame has them."""
+    lines = [
+        [_Line(xs, ys) for lane in frame.lanes if isinstance(lane, MapLaneVisualization) for xs, ys in lane.boundaries]
+        for frame in frames
+    ]
+    if not any(lines):
+        return []
+    layer = _make_layer(lines, _NULL_LINE, _origin_of(frames))
+    plot.multi_line("xs", "ys", color=_BOUNDARY_COLOR, line_width=1, name="lane_boundaries", source=layer.source)
+    return [layer]
 
 
 def _draw_trajectories(plot: figure, frames: Sequence[FrameVisualization]) -> list[_Layer]:
@@ -130,8 +214,23 @@ def _draw_trajectories(plot: figure, frames: Sequence[FrameVisualization]) -> li
         )
         layers.append(layer)
     if layers:
-        plot.legend.location, plot.legend.click_policy = "top_left", "hide"
+        _style_legend(plot)
     return layers
+
+
+def _style_legend(plot: figure) -> None:
+    """Let the legend be read over whatever is drawn below it."""
+    plot.legend.update(
+        location="top_left",
+        click_policy="hide",
+        label_text_font_size="13px",
+        label_text_color="#1a222c",
+        background_fill_color="white",
+        background_fill_alpha=0.9,
+        border_line_color="#8a94a1",
+        padding=6,
+        spacing=1,
+    )
 
 
 def _make_layer(frames: Sequence[Sequence[Any]], null_element: Any, origin_m: tuple[float, float]) -> _Layer:
@@ -151,6 +250,11 @@ def _hover_over(boxes: "GlyphRenderer[Any]") -> HoverTool:
         ],
         formatters={"@speed_mps": CustomJSHover(code=_SPEED_TEXT)},
     )
+
+
+def _in_tones_of_page(frame: FrameVisualization) -> FrameVisualization:
+    crosswalks = [_toned(shape, _CROSSWALK_TONES) for shape in frame.crosswalks]
+    return frame._replace(ego=_toned(frame.ego, _EGO_TONES), crosswalks=crosswalks)
 
 
 def _toned(element: Any, tones: dict[str, str]) -> Any:

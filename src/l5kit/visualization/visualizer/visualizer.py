@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from l5kit._files import replaced_when_complete
 from l5kit.errors import InvalidArgumentError, MissingDependencyError
@@ -14,13 +14,17 @@ if TYPE_CHECKING:
 
 __all__ = ["visualize", "write_scene_page"]
 
+_HIGHEST_IN_NOTEBOOK_PX: Final = 760
+"""There picture and controls are looked at together, above and below other cells."""
+
 
 def visualize(scene_index: int, frames: Sequence[FrameVisualization], *, frame_step: int = 1) -> "Column":
     """Return a page that shows a scene frame by frame, for ``bokeh.io.show``.
 
-    The view is 100 m x 100 m around the AV and follows it. A slider and a button that plays go through the frames, as
-    fast as at 10 frames a second. An agent that is pointed at shows class, probability, track and speed, and a click
-    on an entry of the legend hides those trajectories. All frames are in the page, which needs no server.
+    The page fits the window, at most as high as suits a notebook. The view is 100 m x 100 m around the AV and follows
+    it. A slider and a button that plays go through the frames, as fast as at 10 frames a second. An agent that is
+    pointed at shows class, probability, track and speed, and a click on an entry of the legend hides those
+    trajectories. All frames are in the page, which needs no server.
 
     Args:
         scene_index: Number in the title.
@@ -28,22 +32,14 @@ def visualize(scene_index: int, frames: Sequence[FrameVisualization], *, frame_s
         frame_step: Take every n-th frame, for smaller pages; the slider counts all of them.
 
     Returns:
-        The figure above slider and button; the figure alone for one frame.
+        The figure above button and slider, which a single frame does without, and the key of the colours.
 
     Raises:
         InvalidArgumentError: There are no frames, ``frame_step`` is less than 1, or an element has not as many xs as ys
             (a ``ValueError``).
         MissingDependencyError: Bokeh is not installed.
     """
-    if len(frames) == 0:
-        raise InvalidArgumentError("frames is empty; give at least one frame")
-    if frame_step < 1:
-        raise InvalidArgumentError(f"frame_step is {frame_step}; allowed is 1 or more")
-    try:
-        from l5kit.visualization.visualizer.scene_page import scene_layout
-    except ImportError as error:
-        raise _bokeh_is_missing() from error
-    return scene_layout(scene_index, frames[::frame_step], frame_step=frame_step)
+    return _layout(scene_index, frames, frame_step=frame_step, highest_px=_HIGHEST_IN_NOTEBOOK_PX)
 
 
 def write_scene_page(
@@ -53,7 +49,7 @@ def write_scene_page(
     *,
     frame_step: int = 1,
 ) -> None:
-    """Write the page of :func:`visualize` as one HTML file that needs no other and no network.
+    """Write the page of :func:`visualize` as one HTML file that needs no other and no network, as large as its window.
 
     The file appears complete or not at all.
 
@@ -68,12 +64,26 @@ def write_scene_page(
         MissingDependencyError: Bokeh is not installed.
         FileNotFoundError: The folder of ``output_filepath`` does not exist.
     """
-    layout = visualize(scene_index, frames, frame_step=frame_step)
+    layout = _layout(scene_index, frames, frame_step=frame_step)
     from bokeh.embed import file_html
     from bokeh.resources import INLINE
 
     with replaced_when_complete(output_filepath) as path:
         path.write_text(file_html(layout, INLINE, title=f"Scene {scene_index}"), "utf-8")
+
+
+def _layout(
+    scene_index: int, frames: Sequence[FrameVisualization], *, frame_step: int, highest_px: int | None = None
+) -> "Column":
+    if len(frames) == 0:
+        raise InvalidArgumentError("frames is empty; give at least one frame")
+    if frame_step < 1:
+        raise InvalidArgumentError(f"frame_step is {frame_step}; allowed is 1 or more")
+    try:
+        from l5kit.visualization.visualizer.scene_page import scene_layout
+    except ImportError as error:
+        raise _bokeh_is_missing() from error
+    return scene_layout(scene_index, frames[::frame_step], frame_step=frame_step, highest_px=highest_px)
 
 
 def _bokeh_is_missing() -> MissingDependencyError:

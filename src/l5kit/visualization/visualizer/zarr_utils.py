@@ -128,9 +128,9 @@ def zarr_to_visualizer_scene(
 ) -> list[FrameVisualization]:
     """Return what is in each frame of a log of one scene.
 
-    Agents have a summed probability of road users' classes above 0.1. Trajectories are where each agent of a frame is
-    in this and the next 19 frames (``agent_trajectory``, blue) and the AV in this and the next 99 (``ego_trajectory``,
-    red).
+    Agents have a summed probability of road users' classes above 0.1. Trajectories are where the track of each of them
+    is in this and the next 19 frames (``agent_trajectory``, blue), whatever its probability there, and the AV in this
+    and the next 99 (``ego_trajectory``, red).
 
     Args:
         scene_dataset: A dataset of one scene, such as ``dataset.get_scene_dataset(3)``.
@@ -147,14 +147,16 @@ def zarr_to_visualizer_scene(
             "scene_dataset.get_scene_dataset(0)"
         )
     scene = scene_dataset.get_scene_dataset(0)  # all rows of the scene, read once
-    agents_frames, faces_frames = _by_frame(scene.frames, scene.agents, scene.tl_faces, _LOG_AGENTS_THRESHOLD)
+    all_agents_frames = filter_agents_by_frames(scene.frames, scene.agents)
+    faces_frames = filter_tl_faces_by_frames(scene.frames, scene.tl_faces)
     layers = _layers_of(mapAPI)
     shown = []
-    for index, (frame, agents, faces) in enumerate(zip(scene.frames, agents_frames, faces_frames, strict=True)):
+    for index, (frame, all_agents, faces) in enumerate(zip(scene.frames, all_agents_frames, faces_frames, strict=True)):
+        agents = filter_agents_by_labels(all_agents, _LOG_AGENTS_THRESHOLD)
         content = _frame_data(layers, frame, agents, faces)
         if with_trajectories:
             track_ids = agents["track_id"].tolist()
-            trajectories = _get_frame_trajectories(scene.frames, agents_frames, track_ids, index)
+            trajectories = _get_frame_trajectories(scene.frames, all_agents_frames, track_ids, index)
             content = content._replace(trajectories=trajectories)
         shown.append(content)
     return shown
@@ -251,7 +253,7 @@ def _get_frame_trajectories(
 
     Args:
         frames: Frames of the scene.
-        agents_frames: Agents of each of them.
+        agents_frames: Agents of each of them, whatever their probabilities.
         track_ids: The tracks; frames without a track are left out of its trajectory.
         frame_index: The frame, counted in ``frames``.
     """
@@ -285,7 +287,9 @@ def _simulated_frames(
     the one after it are the first with simulated agents.
     """
     frames, agents_ins_outs = sim_out.simulated_ego, sim_out.agents_ins_outs
-    agents_frames, faces_frames = _by_frame(frames, sim_out.simulated_agents, tl_faces, threshold)
+    all_agents_frames = filter_agents_by_frames(frames, sim_out.simulated_agents)
+    agents_frames = [filter_agents_by_labels(agents, threshold) for agents in all_agents_frames]
+    faces_frames = filter_tl_faces_by_frames(frames, tl_faces)
     moved_by_frame: list[set[int]] = [set() for _ in range(len(frames) + 1)]
     for index, in_outs in enumerate(agents_ins_outs, start=first_simulated + 1):
         moved_by_frame[index].update(int(in_out.track_id) for in_out in in_outs)
@@ -301,14 +305,6 @@ def _in_outs_of(sim_out: SimulatedScene, num_frames: int) -> tuple[Sequence[InOu
                 f"sim_out.{name} has {len(items)} items; allowed are {num_frames}, one a frame, or none"
             )
     return sim_out.ego_ins_outs, sim_out.agents_ins_outs
-
-
-def _by_frame(
-    frames: RecordArray, agents: RecordArray, tl_faces: RecordArray, threshold: float
-) -> tuple[list[RecordArray], list[RecordArray]]:
-    """Return the agents above the label threshold and the traffic light faces of each frame."""
-    agents_frames = [filter_agents_by_labels(rows, threshold) for rows in filter_agents_by_frames(frames, agents)]
-    return agents_frames, filter_tl_faces_by_frames(frames, tl_faces)
 
 
 def _layers_of(map_api: MapAPI | None) -> MapLayers | None:

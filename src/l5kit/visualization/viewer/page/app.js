@@ -183,6 +183,8 @@ class Viewer {
       this.setModel(new SceneModel(packed));
       problems.push(...this.apply(place, { fresh: true }));
       showPlayer();
+      const doubt = this.table?.doubt(scene);
+      if (doubt) notice(`Scene ${scene} is damaged: ${doubt}.`);
     } catch (error) {
       if (turn !== this.opening) return;
       this.clearScene();

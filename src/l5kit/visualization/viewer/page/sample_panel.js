@@ -8,6 +8,10 @@ import { requestData } from "l5kit/source";
 /** @typedef {{scene: number, frame: number, trackId: string | null, inFrame: boolean}} Subject */
 
 const REST_MS = 180; // how long a frame has to stand before its sample is asked for
+const PATIENCE_MS = 500; // a sample that comes sooner says nothing of waiting
+const ASK_AGAIN_MS = 700; // how often the server is asked what it is doing meanwhile
+const COMPILING = "Compiling, once, about half a minute";
+const DRAWING = "Drawing";
 
 /** One picture with its caption, loading and error. */
 class SamplePicture {
@@ -16,28 +20,45 @@ class SamplePicture {
     this.image = /** @type {HTMLImageElement} */ (make("img", { "data-testid": name, alt: "" }));
     this.image.hidden = true;
     this.place = make("div", { class: "sample-place" }, this.image);
-    this.element = make("figure", { class: "sample-picture", "data-name": name }, this.place, make("figcaption", {}, caption));
+    this.waiting = make("p", { class: "sample-waiting", role: "status", "data-testid": `${name}-waiting` });
+    this.frame = make("div", { class: "sample-frame" }, this.place, this.waiting);
+    this.element = make("figure", { class: "sample-picture", "data-name": name }, this.frame, make("figcaption", {}, caption));
     this.name = name;
     this.url = "";
     this.wanted = "";
+    this.asking = new AbortController();
+    this.settle();
+  }
+
+  /** @returns {boolean} whether a picture has been asked for and is not there */
+  get busy() {
+    return this.element.getAttribute("aria-busy") === "true";
   }
 
   /**
-   * Ask for another picture; the last one asked for is shown.
+   * Want another picture, which `load` asks for; what was asked for before is given up.
    * @param {string} url
-   * @param {string} alt
+   * @returns {AbortSignal | null} aborted as soon as something else is wanted; null where this is wanted already
    */
-  async load(url, alt) {
-    if (url === this.wanted) return;
+  want(url) {
+    if (url === this.wanted) return null;
+    this.drop();
     this.wanted = url;
     this.element.setAttribute("aria-busy", "true");
+    return this.asking.signal;
+  }
+
+  /** Ask for the picture that is wanted, and show it. @param {string} alt @param {AbortSignal} signal */
+  async load(alt, signal) {
+    if (signal.aborted) return;
+    const url = this.wanted;
     try {
-      const blob = await (await requestData(url)).blob();
+      const blob = await (await requestData(url, signal)).blob();
       if (this.wanted === url) await this.show(blob, alt);
     } catch (error) {
       if (this.wanted === url) this.fail(error instanceof Error ? error.message : String(error));
     }
-    if (this.wanted === url) this.element.setAttribute("aria-busy", "false");
+    if (this.wanted === url) this.settle();
   }
 
   /** @param {Blob} blob @param {string} alt */
@@ -54,6 +75,28 @@ class SamplePicture {
     if (old) URL.revokeObjectURL(old);
   }
 
+  /** Say what a picture that is not there is waiting for. @param {boolean} compiling */
+  sayWaiting(compiling) {
+    if (!this.busy) return;
+    const empty = this.image.hidden || !this.image.isConnected;
+    setText(this.waiting, compiling ? COMPILING : empty ? DRAWING : "");
+    this.waiting.hidden = !this.waiting.textContent;
+  }
+
+  /** Nothing is waited for any more. */
+  settle() {
+    this.element.setAttribute("aria-busy", "false");
+    this.waiting.hidden = true;
+    setText(this.waiting, "");
+  }
+
+  /** Give up what is asked for; the server leaves it out if it has not begun. */
+  drop() {
+    this.wanted = "";
+    this.asking.abort();
+    this.asking = new AbortController();
+  }
+
   /** @param {string} message */
   fail(message) {
     this.place.replaceChildren(errorBox("No sample", message));
@@ -61,15 +104,15 @@ class SamplePicture {
 
   /** Show an error without asking. @param {string} message */
   refuse(message) {
-    this.wanted = "";
-    this.element.setAttribute("aria-busy", "false");
+    this.drop();
+    this.settle();
     this.fail(message);
   }
 
   /** Show nothing. */
   clear() {
-    this.wanted = "";
-    this.element.setAttribute("aria-busy", "false");
+    this.drop();
+    this.settle();
     this.image.hidden = true;
     this.place.replaceChildren(this.image);
   }
@@ -83,7 +126,10 @@ export class SamplePanel {
     this.hasMap = hasMap;
     this.raster = new SamplePicture("raster", "Raster");
     this.vector = new SamplePicture("vector", "Vector");
+    this.pictures = [this.raster, this.vector];
     this.timer = 0;
+    this.patience = 0;
+    this.compiling = false; // whether a picture that is not there was seen to wait for kernels
     /** @type {Subject | null} */
     this.subject = null;
     this.caption = make("p", { class: "sample-caption", "data-testid": "sample-caption" });
@@ -103,9 +149,9 @@ export class SamplePanel {
     }
     for (const kind of this.samples.kinds) this.kind.append(make("option", { value: kind }, kind));
     this.kind.hidden = this.samples.kinds.length < 2;
-    this.kind.addEventListener("change", () => this.load());
+    this.kind.addEventListener("change", () => void this.load());
     const pictures = make("div", { class: "sample-pictures" }, this.raster.element, this.vector.element);
-    for (const picture of [this.raster, this.vector]) enlarge(picture);
+    for (const picture of this.pictures) enlarge(picture);
     panel.append(head, this.caption, pictures);
   }
 
@@ -120,27 +166,50 @@ export class SamplePanel {
     this.subject = subject;
     if (!subject) {
       setText(this.caption, "");
-      this.raster.clear();
-      this.vector.clear();
-    } else if (playing) setText(this.caption, "Shown when playback pauses.");
-    else this.timer = window.setTimeout(() => this.load(), REST_MS);
+      for (const picture of this.pictures) picture.clear();
+    } else if (playing) {
+      setText(this.caption, "Shown when playback pauses.");
+      for (const picture of this.pictures.filter(({ busy }) => busy)) {
+        picture.drop();
+        picture.settle();
+      }
+    } else this.timer = window.setTimeout(() => void this.load(), REST_MS);
     byId("sample-panel").dataset.stale = String(Boolean(subject && playing));
   }
 
-  load() {
+  /** Ask for the pictures one after the other, as they are drawn, which takes one connection to the server. */
+  async load() {
     const { subject, samples } = this;
     if (!subject || !samples) return;
     const { scene, frame, trackId, inFrame } = subject;
     const name = trackId === null ? "the AV" : `track ${trackId}`;
     setText(this.caption, `Frame ${frame}, centred on ${name}`);
     if (!inFrame) {
-      for (const picture of [this.raster, this.vector]) picture.refuse(`${name} is not in frame ${frame}`);
+      for (const picture of this.pictures) picture.refuse(`${name} is not in frame ${frame}`);
       return;
     }
-    const alt = `sample of frame ${frame}, centred on ${name}`;
-    void this.raster.load(samples.rasterUrl(scene, frame, trackId, this.kind.value), `Raster ${alt}`);
+    if (!this.pictures.some(({ busy }) => busy)) this.compiling = false;
+    const raster = this.raster.want(samples.rasterUrl(scene, frame, trackId, this.kind.value));
+    const vector = this.hasMap ? this.vector.want(samples.vectorUrl(scene, frame, trackId)) : null;
     if (!this.hasMap) this.vector.refuse("a vector sample needs a semantic map, and this dataset has none");
-    else void this.vector.load(samples.vectorUrl(scene, frame, trackId), `Vector ${alt}`);
+    this.watch(PATIENCE_MS);
+    const alt = `sample of frame ${frame}, centred on ${name}`;
+    if (raster) await this.raster.load(`Raster ${alt}`, raster);
+    if (vector) await this.vector.load(`Vector ${alt}`, vector);
+  }
+
+  /** Say after a while what is waited for, as long as a picture is not there. @param {number} after_ms */
+  watch(after_ms) {
+    clearTimeout(this.patience);
+    this.patience = window.setTimeout(() => void this.sayWaiting(), after_ms);
+  }
+
+  async sayWaiting() {
+    if (!this.samples || !this.pictures.some(({ busy }) => busy)) return;
+    const compiling = await this.samples.isCompiling().catch(() => false);
+    this.compiling ||= compiling; // between two kernels nothing is compiled for a moment
+    for (const picture of this.pictures) picture.sayWaiting(this.compiling);
+    this.watch(ASK_AGAIN_MS);
   }
 }
 

@@ -165,6 +165,7 @@ export class SceneList {
     row.dataset.scene = String(scene);
     row.title = this.table.summary(scene);
     row.classList.toggle("damaged", error !== null);
+    row.classList.toggle("doubtful", this.table.doubt(scene) !== null);
     FIELDS.forEach((field, column) => {
       const text = error === null ? this.table.cell(scene, field) : column === 0 ? String(scene) : column === 1 ? error : "";
       setText(row.children[column], text);
@@ -216,7 +217,7 @@ function emptyRow() {
  * @returns {{closeDrawer: () => boolean}} closes the drawer; true where one was open
  */
 export function createDrawer({ layout, button, veil, section }) {
-  const narrow = matchMedia("(max-width: 1000px)");
+  const narrow = matchMedia("(max-width: 1100px)"); // as in page.css
   let open = !narrow.matches;
   const show = () => {
     layout.dataset.list = open ? "open" : "closed";

@@ -51,6 +51,11 @@ export class SceneTable {
     return this.columns.error?.[scene] ?? null;
   }
 
+  /** @param {number} scene @returns {string | null} what is wrong with a scene that can be read nevertheless */
+  doubt(scene) {
+    return this.columns.doubt?.[scene] ?? null;
+  }
+
   /** @param {number} scene @param {string} key @returns {number} NaN where it is not known */
   number(scene, key) {
     if (key === "scene") return scene;
@@ -60,7 +65,7 @@ export class SceneTable {
 
   /** @param {number} scene @param {Field} field @returns {string} */
   cell(scene, field) {
-    if (field.digits === undefined) return this.columns[field.key]?.[scene] ?? "";
+    if (field.digits === undefined) return this.columns[field.key]?.[scene] ?? (this.doubt(scene) ? "damaged" : "");
     return quantity(this.number(scene, field.key), field.digits);
   }
 
@@ -76,6 +81,8 @@ export class SceneTable {
       `${quantity(this.number(scene, "distance_m"), 1, "m")} driven, ${quantity(this.number(scene, "speed_mps"), 2, "m/s")} on average`,
       `${this.columns.turn?.[scene] ?? ""} (${quantity(this.number(scene, "turn_deg"), 0)}\u00b0)`,
     );
+    const doubt = this.doubt(scene);
+    if (doubt) lines.push(`Damaged: ${doubt}`);
     return lines.join("\n");
   }
 

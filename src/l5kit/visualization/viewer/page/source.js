@@ -21,6 +21,7 @@ import { unpack } from "l5kit/unpack";
  * @property {string[]} kinds
  * @property {(scene: number, frame: number, trackId: string | null, kind: string) => string} rasterUrl
  * @property {(scene: number, frame: number, trackId: string | null) => string} vectorUrl
+ * @property {() => Promise<boolean>} isCompiling whether the server is compiling kernels now
  */
 /**
  * @typedef {object} Source
@@ -52,6 +53,7 @@ function serverSource() {
     kinds: [],
     rasterUrl: (scene, frame, trackId, kind) => `/api/raster/${scene}/${frame}${query({ track: trackId, kind })}`,
     vectorUrl: (scene, frame, trackId) => `/api/vector/${scene}/${frame}${query({ track: trackId })}`,
+    isCompiling: async () => (await (await request("/api/status")).json()).compiling,
   };
   return {
     exported: false,
@@ -97,14 +99,16 @@ function embeddedSource(data) {
 
 /**
  * @param {string} url
+ * @param {AbortSignal} [signal] gives the question up
  * @returns {Promise<Response>}
  * @throws {Error} with the server's text
  */
-async function request(url) {
+async function request(url, signal) {
   let response;
   try {
-    response = await fetch(url);
-  } catch {
+    response = await fetch(url, { signal });
+  } catch (error) {
+    if (signal?.aborted) throw error;
     throw new Error("the server does not answer: is `l5kit view` still running?");
   }
   if (!response.ok) throw new Error(await errorText(response));
@@ -114,11 +118,12 @@ async function request(url) {
 /**
  * What is not JSON: a blob or a picture. JSON in its place is an error that the server foresaw, whatever its status.
  * @param {string} url
+ * @param {AbortSignal} [signal] gives the question up, which the server leaves out then
  * @returns {Promise<Response>}
  * @throws {Error} with the server's text
  */
-export async function requestData(url) {
-  const response = await request(url);
+export async function requestData(url, signal) {
+  const response = await request(url, signal);
   if (response.headers.get("Content-Type")?.startsWith("application/json")) throw new Error(await errorText(response));
   return response;
 }

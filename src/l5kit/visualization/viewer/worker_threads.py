@@ -1,0 +1,95 @@
+"""Threads that work through what is asked for and never keep the process from ending."""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, wait
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+__all__ = ["WorkerThreads"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class WorkerThreads(Executor):
+    """Threads that carry out calls in the order in which they were handed over; cancelled ones are left out.
+
+    The process does not wait for them at its end, as it does for those of ``ThreadPoolExecutor``: a sample whose
+    kernels are being compiled would keep it for half a minute.
+
+    Args:
+        num_threads: How many calls are carried out at the same time.
+        name: Name of the threads.
+        after: What is waited for before the first call, whatever becomes of it.
+    """
+
+    def __init__(self, num_threads: int, *, name: str, after: Future[Any] | None = None) -> None:
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._after = after
+        self._lock = threading.Lock()
+        self._is_shut_down = False
+        self._threads = [threading.Thread(target=self._work, name=name, daemon=True) for _ in range(num_threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, function: Callable[P, T], /, *arguments: P.args, **options: P.kwargs) -> Future[T]:
+        """Return the future of a call.
+
+        Raises:
+            RuntimeError: :meth:`shutdown` has been called.
+        """
+        future: Future[T] = Future()
+        with self._lock:
+            if self._is_shut_down:
+                raise RuntimeError("no call is taken after the shutdown")
+            self._calls.put(_Call(future, lambda: function(*arguments, **options)))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the threads once they have done what was handed over, or what they are at.
+
+        Args:
+            wait: Whether to return when they have ended.
+            cancel_futures: Whether to leave out what no thread has begun.
+        """
+        with self._lock:
+            self._is_shut_down = True
+            if cancel_futures:
+                self._leave_out()
+            for _ in self._threads:
+                self._calls.put(None)
+        if wait:
+            for thread in self._threads:
+                thread.join()
+
+    def _leave_out(self) -> None:
+        with contextlib.suppress(Empty):
+            while True:
+                call = self._calls.get_nowait()
+                if call is not None:
+                    call.future.cancel()
+                    call.future.set_running_or_notify_cancel()  # tells those who wait for it
+
+    def _work(self) -> None:
+        if self._after is not None:
+            wait([self._after])
+        while (call := self._calls.get()) is not None:
+            call.carry_out()
+            del call  # nor its result, which may be large, is kept while waiting for the next one
+
+
+class _Call(NamedTuple):
+    future: Future[Any]
+    function: Callable[[], Any]
+
+    def carry_out(self) -> None:
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            result = self.function()
+        except BaseException as error:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(result)
