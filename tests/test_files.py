@@ -1,12 +1,18 @@
-"""Files that are written whole or not at all have the permissions of any new file."""
+"""Files that are written whole or not at all, with the permissions of any new file, and what killed writers leave."""
 
 import os
+import shutil
+import signal
 import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from l5kit._files import replaced_when_complete
+from l5kit._files import clear_leftovers, put_in_place, replaced_when_complete, scratch_beside
 from l5kit.configs import save_config_data
 from l5kit.data import SCENE_DTYPE, ChunkedDataset
 from l5kit.data.map_builder import MapBuilder
@@ -29,8 +35,8 @@ def test_a_file_appears_only_when_complete(tmp_path):
     target = tmp_path / "file.bin"
     with replaced_when_complete(target) as path:
         path.write_bytes(b"half")
-        assert path.parent == tmp_path
-        assert path.suffix == ".bin"
+        assert path.parent.parent == tmp_path
+        assert path.name == "file.bin"
         assert not target.exists()
     assert target.read_bytes() == b"half"
 
@@ -97,3 +103,214 @@ def test_folders_of_a_dataset_honour_the_umask(umask, tmp_path):
     assert len(written) > 10
     for path in written:
         assert permissions(path) == (0o777 if path.is_dir() else 0o666) & ~umask
+
+
+WRITERS = {
+    "a file": """
+from l5kit._files import replaced_when_complete
+with replaced_when_complete("target") as path:
+    path.write_bytes(b"half")
+    hang()
+""",
+    "a dataset": """
+import numpy as np
+from l5kit.data import ChunkedDataset
+scenes = np.zeros(3, ChunkedDataset("").scenes.dtype)
+ChunkedDataset.in_memory(scenes=scenes).save("target", progress=lambda *_: hang())
+""",
+    "a city": """
+from l5kit.synthetic import make_city
+make_city("target", num_scenes=2, num_frames=10, town_size=300.0, progress=lambda *_: hang())
+""",
+    "a film": """
+import numpy as np
+from l5kit.visualization import write_gif
+def pictures():
+    yield np.zeros((4, 4, 3), np.uint8)
+    hang()
+write_gif("target", pictures(), (4, 4), fps=10)
+""",
+    "an agents mask inside a dataset": """
+from types import SimpleNamespace
+import os
+import numpy as np
+from l5kit.dataset.select_agents import stored_mask
+from l5kit.dataset.select_agents.thresholds import MaskThresholds
+os.makedirs("log.zarr", exist_ok=True)
+stored_mask._rename_new = lambda *_: hang()
+stored_mask.write_mask(SimpleNamespace(path="log.zarr"), MaskThresholds(0.5), np.zeros((4, 2), np.uint32))
+""",
+}
+"""Scripts that write "target" in the working folder and call hang() in the midst of it."""
+
+TARGETS = {"an agents mask inside a dataset": "log.zarr/agents_mask"}
+
+
+def hanging(script, folder):
+    """Start a writer, and return its process once it hangs."""
+    prelude = "import time\ndef hang():\n    print('hangs', flush=True)\n    time.sleep(600)\n"
+    process = subprocess.Popen([sys.executable, "-c", prelude + script], cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "hangs\n"
+    return process
+
+
+def kill(process):
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=60)
+    process.stdout.close()
+
+
+@pytest.fixture
+def killed(tmp_path):
+    """Kill a writer of a file in a folder in the midst of its work; returns what it has left."""
+
+    def run(script=WRITERS["a file"], folder=tmp_path):
+        kill(hanging(script, folder))
+        (left,) = folder.glob(".target.*.part")
+        return left
+
+    return run
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_next_writer_clears_what_a_killed_one_left(name, tmp_path):
+    target = tmp_path / TARGETS.get(name, "target")
+    kill(hanging(WRITERS[name], tmp_path))
+    (left,) = target.parent.glob(f".{target.name}.*.part")
+    following = hanging(WRITERS[name], tmp_path)
+    try:
+        (at_work,) = target.parent.glob(f".{target.name}.*.part")
+    finally:
+        kill(following)
+    assert at_work != left
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
+def test_nothing_of_a_writer_at_work_is_cleared(tmp_path):
+    at_work = hanging(WRITERS["a file"], tmp_path)
+    try:
+        (its_own,) = tmp_path.glob(".target.*.part")
+        kill(hanging(WRITERS["a file"], tmp_path))
+        assert len(list(tmp_path.glob(".target.*.part"))) == 2
+        clear_leftovers(tmp_path / "target")
+        assert list(tmp_path.glob(".target.*.part")) == [its_own]
+        assert (its_own / "target").read_bytes() == b"half"
+    finally:
+        kill(at_work)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
+def test_what_others_write_and_other_names_stay(killed, tmp_path):
+    left = killed()
+    for other in (".target.txt.abcdefgh.part", ".targe.abcdefgh.part", ".target.part", "target.abcdefgh.part"):
+        shutil.copytree(left, tmp_path / other)
+    others = set(tmp_path.iterdir()) - {left}
+    clear_leftovers(tmp_path / "target")
+    assert set(tmp_path.iterdir()) == others
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
+@pytest.mark.parametrize("file", ["owner.txt", "owner.lock"])
+def test_what_another_machine_or_an_older_release_left_is_cleared_after_a_day_only(killed, tmp_path, file):
+    """Where a shared folder does not share its locks, a lock of another machine cannot be seen."""
+    left = killed()
+    (left / "owner.txt").write_text("another-machine\n0000-1111")
+    if file == "owner.lock":
+        (left / file).unlink()
+    clear_leftovers(tmp_path / "target")
+    assert left.exists()
+    yesterday = time.time() - 25 * 3600
+    for path in (*left.iterdir(), left):
+        os.utime(path, (yesterday, yesterday))
+    clear_leftovers(tmp_path / "target")
+    assert not left.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
+def test_a_container_on_the_same_machine_is_no_other_machine(killed, tmp_path):
+    left = killed()
+    lines = (left / "owner.txt").read_text().split("\n")
+    if len(lines) < 2:
+        pytest.skip("this system has no number of its running kernel")
+    (left / "owner.txt").write_text(f"another-container\n{lines[1]}")
+    clear_leftovers(tmp_path / "target")
+    assert not left.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
+def test_what_a_killed_writer_had_taken_away_comes_back(killed, tmp_path):
+    """It was killed between moving the older folder away and moving the new one to its place."""
+    left = killed()
+    (left / "replaced").mkdir()
+    (left / "replaced" / "older").write_text("the only copy")
+    clear_leftovers(tmp_path / "target")
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+    assert (tmp_path / "target" / "older").read_text() == "the only copy"
+
+
+def test_a_file_system_without_locks_keeps_what_is_there(tmp_path, monkeypatch):
+    """A writer goes on without a lock, and nobody takes what it writes for a leftover."""
+
+    def refuse(*_, **__):
+        raise NotImplementedError("no locks here")
+
+    monkeypatch.setattr("filelock.FileLock.acquire", refuse)
+    with replaced_when_complete(tmp_path / "target") as path:
+        path.write_bytes(b"half")
+        clear_leftovers(tmp_path / "target")
+        assert path.exists()
+    assert (tmp_path / "target").read_bytes() == b"half"
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def test_two_writers_of_one_place_in_one_process_do_not_disturb_each_other(tmp_path):
+    target = tmp_path / "target"
+    with replaced_when_complete(target) as first:
+        first.write_bytes(b"first")
+        with replaced_when_complete(target) as second:
+            second.write_bytes(b"second")
+        assert target.read_bytes() == b"second"
+    assert target.read_bytes() == b"first"
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def test_what_is_there_comes_back_where_the_new_cannot_be_moved(tmp_path, monkeypatch):
+    target, replace = tmp_path / "target", os.replace
+    target.write_text("older")
+
+    def fail_for_the_new(source, place):
+        if Path(source).name == "new":
+            raise PermissionError("in use")
+        replace(source, place)
+
+    monkeypatch.setattr(os, "replace", fail_for_the_new)
+    with scratch_beside(target) as scratch:
+        (scratch / "new").write_text("new")
+        with pytest.raises(PermissionError, match="in use"):
+            put_in_place(scratch / "new", target, scratch=scratch)
+    assert target.read_text() == "older"
+
+
+def test_what_cannot_come_back_is_kept_for_the_next_run(tmp_path, monkeypatch):
+    target, replace = tmp_path / "target", os.replace
+    target.write_text("the only copy")
+
+    def fail_for_the_place(source, place):
+        if place == target:
+            raise PermissionError("in use")
+        replace(source, place)
+
+    def replace_target():
+        with scratch_beside(target) as scratch:
+            (scratch / "new").write_text("new")
+            put_in_place(scratch / "new", target, scratch=scratch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", fail_for_the_place)
+        with pytest.raises(PermissionError):
+            replace_target()
+        assert not target.exists()
+    clear_leftovers(target)
+    assert target.read_text() == "the only copy"
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]

@@ -1,21 +1,41 @@
-"""Files that are either written whole or not at all."""
+"""Files and folders that are either written whole or not at all, and what killed writers leave behind.
+
+Whatever is written comes to be in a scratch folder beside its place, ``.NAME.RANDOM.part``, and moves there when it is
+complete. The owner of a scratch folder holds a lock on a file in it. The lock, other than a number of a process in a
+name, needs no guessing: the kernel gives it back when the owner ends, however it ends; it is seen from containers, in
+which processes have other numbers; and where a file system knows no locks, nobody takes one for free. Only on shared
+folders that keep the locks of each machine apart would one seem free that another machine holds. What another machine
+has made is therefore left alone for a day.
+"""
 
 import os
-import uuid
+import platform
+import re
+import shutil
+import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-__all__ = ["replaced_when_complete"]
+__all__ = ["clear_leftovers", "put_in_place", "replaced_when_complete", "scratch_beside"]
+
+_SUFFIX = ".part"
+_LOCK = "owner.lock"
+_HOST = "owner.txt"
+_REPLACED = "replaced"
+_OTHERS_LEFT_ALONE_S = 24 * 3600.0
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @contextmanager
 def replaced_when_complete(path: str | os.PathLike[str], *, argument: str = "output_filepath") -> Iterator[Path]:
-    """Hand out a temporary path beside ``path`` that takes its place when the block ends without an error.
+    """Hand out a temporary path near ``path`` that takes its place when the block ends without an error.
 
     After an error the temporary file is removed and an older file of the wanted name stays as it was. The temporary
-    name ends like the wanted one, because video writers choose the container by it. The block makes the file itself,
-    so that its permissions are those of any new file.
+    file has the wanted name, because video writers choose the container by it. The block makes the file itself, so
+    that its permissions are those of any new file. What killed writers of the same file have left is removed.
 
     Args:
         path: The wanted name.
@@ -32,9 +52,119 @@ def replaced_when_complete(path: str | os.PathLike[str], *, argument: str = "out
         )
     if target.is_dir():
         raise IsADirectoryError(f"{argument} {str(target)!r} is a folder; give the name of a file in it")
-    temporary = target.with_name(f".{uuid.uuid4().hex}-{target.name}")
-    try:
+    clear_leftovers(target)
+    with scratch_beside(target) as scratch:
+        temporary = scratch / target.name
         yield temporary
         os.replace(temporary, target)
+
+
+@contextmanager
+def scratch_beside(target: Path) -> Iterator[Path]:
+    """Hand out a new folder beside a place, on the same file system, which is removed at the end.
+
+    Args:
+        target: The place, whose parent exists.
+    """
+    from filelock import FileLock, Timeout  # here, since reading a configuration needs no locks
+
+    while True:
+        scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=_SUFFIX))
+        lock = FileLock(scratch / _LOCK)
+        with suppress(Timeout, OSError, NotImplementedError):  # some file systems know no locks
+            lock.acquire(timeout=0)
+        try:
+            (scratch / _HOST).write_text("\n".join(_this_machine()), "utf-8")
+            if not lock.is_locked or (scratch / _LOCK).exists():
+                break
+        except FileNotFoundError:  # somebody who clears leftovers was there between the making and the lock
+            pass
+        lock.release()
+    try:
+        yield scratch
     finally:
-        temporary.unlink(missing_ok=True)
+        _remove(scratch, target, lock)
+
+
+def put_in_place(complete: Path, target: Path, *, scratch: Path) -> None:
+    """Move what is complete to its place; what is there goes, and comes back where the move fails.
+
+    Args:
+        complete: File or folder in ``scratch``.
+        target: Its place.
+        scratch: From :func:`scratch_beside`.
+    """
+    if not os.path.lexists(target):
+        os.replace(complete, target)
+        return
+    os.replace(target, scratch / _REPLACED)
+    try:
+        os.replace(complete, target)
+    except OSError:
+        os.replace(scratch / _REPLACED, target)
+        raise
+
+
+def clear_leftovers(target: Path) -> None:
+    """Remove what writers of a file or folder have left that were killed; those that are at work keep theirs.
+
+    A writer that was killed between the two moves of :func:`put_in_place` has taken away what was there: it is put
+    back.
+
+    Args:
+        target: The place that they wrote to. Nothing happens where its folder cannot be read or changed.
+    """
+    from filelock import FileLock, Timeout
+
+    for scratch in _scratch_folders(target):
+        if not _may_be_judged(scratch):
+            continue
+        lock = FileLock(scratch / _LOCK)
+        with suppress(Timeout, OSError, NotImplementedError):
+            lock.acquire(timeout=0)
+        if not lock.is_locked:
+            continue
+        if not os.path.lexists(target):
+            with suppress(OSError):
+                os.replace(scratch / _REPLACED, target)
+        _remove(scratch, target, lock)
+
+
+def _scratch_folders(target: Path) -> list[Path]:
+    """Return the scratch folders of writers of a file or folder, whoever they are."""
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.[^.]+{re.escape(_SUFFIX)}")
+    try:
+        with os.scandir(target.parent) as entries:
+            return [Path(entry.path) for entry in entries if pattern.fullmatch(entry.name)]
+    except OSError:
+        return []
+
+
+def _may_be_judged(scratch: Path) -> bool:
+    """Return whether the lock of a scratch folder tells if its owner lives."""
+    with suppress(OSError):
+        owner = (scratch / _HOST).read_text("utf-8").split("\n")
+        if (scratch / _LOCK).is_file() and not set(_this_machine()).isdisjoint(owner):
+            return True
+    with suppress(OSError, ValueError):  # of one that has just finished
+        newest = max(path.lstat().st_mtime for path in (scratch, *scratch.rglob("*")))
+        return time.time() - newest > _OTHERS_LEFT_ALONE_S
+    return False
+
+
+def _this_machine() -> list[str]:
+    """Return names of this machine: of the host, and of the running kernel, which its containers have in common."""
+    names = [platform.node()]
+    with suppress(OSError):
+        names.append(_BOOT_ID.read_text("utf-8").strip())
+    return [name for name in names if name]
+
+
+def _remove(scratch: Path, target: Path, lock: Any) -> None:
+    """Remove a scratch folder and give its lock back; what was taken away and could not be put back stays in it."""
+    if os.path.lexists(scratch / _REPLACED) and not os.path.lexists(target):
+        lock.release(force=True)
+        return
+    shutil.rmtree(scratch, ignore_errors=True)
+    lock.release(force=True)
+    shutil.rmtree(scratch, ignore_errors=True)  # on Windows no open file can be removed

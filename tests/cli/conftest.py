@@ -21,6 +21,12 @@ def city_copy(city, tmp_path):
     return shutil.copytree(city, tmp_path / "copy")
 
 
+@pytest.fixture(autouse=True)
+def _no_news_of_compilation(monkeypatch):
+    """Let commands in this process say the same whether or not a test before them has compiled the kernels."""
+    monkeypatch.setattr("l5kit._compiling.CompilationWatch.start", lambda _: None)
+
+
 @pytest.fixture
 def l5kit():
     """Run the command with some arguments in this process; returns its exit code, stdout and stderr."""

@@ -28,6 +28,18 @@ def test_json_is_all_there_is_on_stdout(l5kit, city):
     assert content["map"]["lanes"] > 10
 
 
+@pytest.mark.parametrize("command", [["info"], ["validate"], ["mask"], ["chop", "--frames", "30", "--out", "test-set"]])
+def test_paths_in_json_are_absolute_whatever_was_given(l5kit, city, tmp_path, monkeypatch, command):
+    shutil.copytree(city, tmp_path / "copy")
+    monkeypatch.chdir(tmp_path)
+    content = json.loads(l5kit(command[0], "copy", *command[1:], "--json").stdout)
+    paths = [content, *content.values()] if isinstance(content, dict) else content
+    texts = [text for part in paths if isinstance(part, dict) for text in part.values() if isinstance(text, str)]
+    found = [text for text in texts if text.endswith((".zarr", ".pb", ".json", ".png", "test-set"))]
+    assert found
+    assert [text for text in found if not text.startswith(str(tmp_path))] == []
+
+
 def test_a_dataset_alone_is_described_and_what_is_missing_is_said(l5kit, city, tmp_path):
     path = shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / "far" / "away" / "alone.zarr")
     done = l5kit("info", path)

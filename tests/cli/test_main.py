@@ -1,8 +1,12 @@
 """The command as a whole: help, version, exit codes, errors in one line."""
 
+import itertools
+import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -10,7 +14,7 @@ import pytest
 
 import l5kit as package
 
-COMMANDS = ("demo", "synth", "info", "validate", "mask", "chop", "render", "record", "view", "bench")
+COMMANDS = ("demo", "synth", "info", "validate", "mask", "chop", "render", "record", "view", "warmup", "bench")
 SCRIPT = Path(sys.executable).with_name("l5kit")
 
 
@@ -71,7 +75,9 @@ def test_a_wrong_call_ends_with_2_and_says_so_on_stderr(l5kit, arguments):
     done = l5kit(*arguments)
     assert done.exit_code == 2
     assert done.stdout == ""
-    assert "Usage: l5kit" in done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert line.endswith(" --help shows how to call it")
 
 
 @pytest.mark.parametrize("command", ["info", "validate", "mask"])
@@ -119,10 +125,80 @@ def test_an_unexpected_error_is_one_line_too(l5kit, monkeypatch):
     assert done.stderr.count("\n") == 1
 
 
-def test_an_interruption_ends_quietly_with_130(l5kit, monkeypatch):
+def test_a_call_without_words_gets_the_help(l5kit):
+    done = l5kit()
+    assert "Usage: l5kit" in done.output
+    assert "error: " not in done.output
+
+
+def test_a_wrong_value_and_a_wrong_file_look_alike(l5kit, tmp_path):
+    calls = (["synth", "x", "--scenes", "many"], ["info", tmp_path / "nothing"])
+    lines = [l5kit(*call).stderr.splitlines() for call in calls]
+    assert [len(each) for each in lines] == [1, 1]
+    assert all(line.startswith("error: ") for (line,) in lines)
+
+
+def test_help_breaks_its_paragraphs_where_lines_are_full(l5kit, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in ([], ["bench"], ["train"]):
+        lines = [line.strip() for line in l5kit(*command, "--help").stdout.partition("╭")[0].splitlines()]
+        for line, following in itertools.pairwise(lines[2:]):
+            if line and following:
+                assert len(line) + len(following.split()[0]) > 70, line
+
+
+def test_an_interruption_is_one_line_and_ends_with_130(l5kit, monkeypatch):
     monkeypatch.setattr("l5kit.cli.info.find_dataset_files", failing(KeyboardInterrupt()))
     done = l5kit("info", ".")
-    assert (done.exit_code, done.stdout, done.stderr) == (130, "", "")
+    assert (done.exit_code, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def start_module(*arguments, cwd=None, **environment):
+    """Start the command in a process of its own that Ctrl+C reaches."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "l5kit.cli", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env=os.environ | environment,
+    )
+
+
+def test_an_interruption_while_libraries_are_imported_is_one_line_too(tmp_path):
+    """A numba that is interrupted while it is imported stands in for the fingers of a person."""
+    (tmp_path / "numba").mkdir()
+    (tmp_path / "numba" / "__init__.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    process = start_module("info", ".", PYTHONPATH=path)
+    stdout, stderr = process.communicate(timeout=120)
+    assert (process.returncode, stdout, stderr) == (130, "", "interrupted\n")
+
+
+def test_a_command_at_work_that_is_interrupted_leaves_nothing_behind(tmp_path):
+    process = start_module("synth", "city", "--scenes", "500", cwd=tmp_path)
+    end = time.monotonic() + 120
+    while not list(tmp_path.rglob("scenes")) and time.monotonic() < end:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=120)
+    assert (process.returncode, stdout) == (130, "")
+    assert [line for line in stderr.splitlines() if not line.startswith("note: compiling")] == ["interrupted"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_compilation_is_told_once_where_it_happens(city, tmp_path):
+    """Also where standard error is no terminal, and never on standard output."""
+    runs = []
+    for _ in range(2):
+        process = start_module("mask", city, "--json", NUMBA_CACHE_DIR=str(tmp_path))
+        stdout, stderr = process.communicate(timeout=300)
+        assert process.returncode == 0
+        json.loads(stdout)
+        runs.append(stderr.splitlines())
+    ((line,), nothing) = runs
+    assert line.startswith("note: compiling kernels for this machine, once")
+    assert nothing == []
 
 
 def test_a_warning_is_one_line_and_leaves_the_warnings_module_as_it_was(l5kit, monkeypatch):

@@ -86,6 +86,7 @@ def test_a_film_of_an_agent_has_the_frames_in_which_it_is_seen(l5kit, city, tmp_
     short = tracks[(counts > 3) & (counts < 90)][0]
     out = tmp_path / "a.gif"
     done = l5kit("render", city, "--agent", short, "--size", "64x48", "--out", out, "--no-caption")
+    assert done.stderr == ""
     assert done.exit_code == 0
     film = Image.open(out)
     total_ms = 0
@@ -93,6 +94,21 @@ def test_a_film_of_an_agent_has_the_frames_in_which_it_is_seen(l5kit, city, tmp_
         film.seek(index)
         total_ms += film.info["duration"]
     assert total_ms == 100 * counts[tracks == short][0]
+
+
+def test_a_film_of_fewer_frames_than_were_asked_for_says_so(l5kit, city, tmp_path):
+    from l5kit.data import ChunkedDataset
+
+    scene = ChunkedDataset(str(city / "scenes" / "sample.zarr")).open().get_scene_dataset(0)
+    tracks, counts = np.unique(scene.agents["track_id"], return_counts=True)
+    short = tracks[(counts > 3) & (counts < 90)][0]
+    arguments = ["render", city, "--agent", short, "--size", "64x48", "--out", tmp_path / "a.gif"]
+    done = l5kit(*arguments, "--frames", ":")
+    assert done.exit_code == 0
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("note: the film shows ")
+    assert f" of the {len(scene.frames)} frames, those that track {short} is seen in" in line
+    assert l5kit("render", city, "--size", "64x48", "--out", tmp_path / "b.gif", "--frames", "0:3").stderr == ""
 
 
 @pytest.mark.parametrize(
@@ -110,6 +126,21 @@ def test_what_is_not_there_is_an_error_in_one_line(l5kit, city, tmp_path, argume
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "a.png").exists()
+
+
+@pytest.mark.parametrize("size", ["4097x10", "10x4097", "10000x10000", "99999999x99999999", "9" * 5000 + "x1"])
+def test_pictures_that_no_player_takes_are_refused(l5kit, city, tmp_path, size):
+    done = l5kit("render", city, "--out", tmp_path / "a.png", "--size", size)
+    assert done.exit_code == 2
+    said = done.stderr.replace("\n", " ")
+    assert "4096" in said or len(size) > 5000
+    assert "Traceback" not in said
+    assert not (tmp_path / "a.png").exists()
+
+
+def test_the_largest_picture_is_drawn(l5kit, city, tmp_path):
+    arguments = ["--map-type", "box", "--frame", "5", "--pixel-size", 0.5]
+    assert l5kit("render", city, "--out", tmp_path / "a.png", "--size", "4096x32", *arguments).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -307,7 +338,7 @@ def test_on_a_terminal_there_is_a_bar_and_an_interruption_leaves_nothing(city, t
     command = run_apart("render", city, "--out", out, stdout=subprocess.PIPE, stderr=end_of_command)
     with command:
         try:
-            assert wait_until(lambda: [path.name.endswith(f"-{name}") for path in tmp_path.iterdir()] == [True])
+            assert wait_until(lambda: [path.suffix == ".part" for path in tmp_path.iterdir()] == [True])
             assert b"Drawing" in os.read(terminal, 1_000_000)
             command.send_signal(signal.SIGINT)
             stdout, _ = command.communicate(timeout=60)

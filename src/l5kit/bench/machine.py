@@ -3,7 +3,7 @@
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -66,8 +66,17 @@ def describe_machine() -> Machine:
         cpu=_cpu_name(),
         num_cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         system=f"{platform.system()} {platform.release()}",
-        versions=versions | {name: metadata.version(package) for name, package in _LIBRARIES.items()},
+        versions=versions | _installed_versions(),
     )
+
+
+def _installed_versions() -> dict[str, str]:
+    """Return the versions of the libraries that the speed depends on, of those that are installed."""
+    versions = {}
+    for name, package in _LIBRARIES.items():
+        with suppress(metadata.PackageNotFoundError):  # torch, which only tensors need
+            versions[name] = metadata.version(package)
+    return versions
 
 
 def has_memory_figures() -> bool:

@@ -43,7 +43,7 @@ def chop(
         folder = create_chopped_dataset(
             dataset, probability, frames, future, min_future, output_folder=out, overwrite=overwrite
         )
-        made.append({"dataset": str(dataset), "folder": folder, **describe_test_set(folder)})
+        made.append({"dataset": dataset, "folder": Path(folder), **describe_test_set(folder)})
     if as_json:
         print_json(made)
         return

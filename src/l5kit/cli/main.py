@@ -1,5 +1,6 @@
 """The ``l5kit`` command: its commands, and the options before them."""
 
+import inspect
 from collections.abc import Callable
 from typing import Annotated
 
@@ -15,15 +16,22 @@ from l5kit.cli.info import info
 from l5kit.cli.mask import mask
 from l5kit.cli.record import record
 from l5kit.cli.render import render
-from l5kit.cli.reporting import DEBUG_OPTION, ReportingCommand, request_traceback
+from l5kit.cli.reporting import DEBUG_OPTION, ReportingCommand, ReportingGroup, request_traceback
 from l5kit.cli.synth import synth
 from l5kit.cli.train import train
 from l5kit.cli.validate import validate
 from l5kit.cli.view import view
+from l5kit.cli.warmup import warmup
 
 
 def _examples(*lines: str) -> str:
     return "\n\n".join(("Examples:", *lines))
+
+
+def _in_paragraphs(function: Callable[..., None]) -> str:
+    """Return the docstring of a command with each paragraph in one line, so that help breaks it where it is full."""
+    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def _show_version(wanted: bool) -> None:
@@ -54,12 +62,13 @@ def make_app() -> typer.Typer:
     """Return the command with all its commands."""
     app = typer.Typer(
         name="l5kit",
+        cls=ReportingGroup,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         epilog=_examples("l5kit demo", "l5kit info city --json", "l5kit COMMAND --help  shows examples of a command"),
     )
-    app.callback()(_root)
+    app.callback(help=_in_paragraphs(_root))(_root)
     commands: dict[Callable[..., None], tuple[str, ...]] = {
         demo: ("l5kit demo", "l5kit demo --data prediction-dataset --out pictures"),
         synth: ("l5kit synth city", "l5kit synth city --seed 7 --scenes 20 --train-scenes 100 --overwrite"),
@@ -102,6 +111,7 @@ def make_app() -> typer.Typer:
             "l5kit evaluate motion.safetensors --data city --key scenes/sample_chopped_100 --out test --json",
             "l5kit evaluate planner.pt --config config.yaml --workflow raster_planner --max-samples 2000 --worst 12",
         ),
+        warmup: ("l5kit warmup", "NUMBA_CACHE_DIR=/opt/kernels l5kit warmup"),
         bench: (
             "l5kit bench",
             "l5kit bench --data city --only agent-semantic --only batches",
@@ -111,7 +121,12 @@ def make_app() -> typer.Typer:
         ),
     }
     for function, examples in commands.items():
-        app.command(cls=ReportingCommand, epilog=_examples(*examples), no_args_is_help=False)(function)
+        app.command(
+            cls=ReportingCommand,
+            help=_in_paragraphs(function),
+            epilog=_examples(*examples),
+            no_args_is_help=False,
+        )(function)
     return app
 
 

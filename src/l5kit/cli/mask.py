@@ -1,6 +1,7 @@
 """``l5kit mask``: which agents can be trained on."""
 
 import warnings
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -47,10 +48,10 @@ def mask(
             remark(f"agents mask stored in {write_mask(dataset, thresholds, counts)}")
         else:
             warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
-            counts = load_or_compute_mask(dataset, thresholds, progress=progress)
+            counts = load_or_compute_mask(dataset, thresholds, progress=progress, strict=True)
     facts = thresholds.as_attributes() | rejections | mask_facts(counts)
     if as_json:
-        print_json({"dataset": dataset.path, **facts, "table": mask_table(counts).tolist()})
+        print_json({"dataset": Path(dataset.path), **facts, "table": mask_table(counts).tolist()})
         return
     print_facts(f"Agents mask of {dataset.path}", facts)
     print_table("Agent rows by past and future frames of their track", MASK_COLUMNS, mask_rows(counts))

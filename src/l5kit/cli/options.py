@@ -17,7 +17,9 @@ MetaOption = Annotated[
 AerialOption = Annotated[
     Path | None, typer.Option("--aerial", metavar="FILE", help="Aerial picture; by default it is looked for.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print JSON on standard output, and nothing else; paths in it are absolute.")
+]
 
 DataFolderOption = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Data folder. Default: the environment's L5KIT_DATA_FOLDER.")

@@ -1,6 +1,7 @@
 """What commands give: tables for people on standard output, JSON for machines, remarks on standard error, files."""
 
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,15 @@ _WIDTH_WITHOUT_TERMINAL = 120
 
 
 def print_json(content: Any) -> None:
-    """Print JSON on standard output, which must hold nothing else then."""
-    print(json.dumps(content, indent=2, default=str))
+    """Print JSON on standard output, which must hold nothing else then.
+
+    Numbers that are not finite become null, paths absolute.
+    """
+    print(json.dumps(_finite(content), indent=2, default=_as_text, allow_nan=False))
+
+
+def _as_text(value: Any) -> str:
+    return os.path.abspath(value) if isinstance(value, Path) else str(value)
 
 
 def print_line(text: str) -> None:
@@ -72,6 +80,14 @@ def print_texts(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for row in rows:
         table.add_row(*row)
     _print_titled(title, table)
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, Mapping):
+        return {name: _finite(value) for name, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _print_titled(title: str, table: Table) -> None:

@@ -21,6 +21,7 @@ from l5kit.visualization.video import BROWSER_CODEC, write_video
 
 _FRAMES_PER_SECOND = 10
 _STILL, _GIF, _MP4 = ".png", ".gif", ".mp4"
+_MAX_SIDE_PX = 4096
 
 
 class _Size(NamedTuple):
@@ -31,14 +32,19 @@ class _Size(NamedTuple):
 
 
 def _parse_size(text: str) -> _Size:
-    found = re.fullmatch(r"(\d+)x(\d+)", text)
+    found = re.fullmatch(r"(\d{1,9})x(\d{1,9})", text)
     if found is None or min(map(int, found.groups())) < 1:
         raise typer.BadParameter(f"{text!r} is not WIDTHxHEIGHT in pixels, such as 640x480")
+    if max(map(int, found.groups())) > _MAX_SIDE_PX:
+        raise typer.BadParameter(
+            f"{text!r} is more than {_MAX_SIDE_PX} pixels wide or high, which is the most that players of films take; "
+            "a larger --pixel-size shows more of the scene in as many pixels"
+        )
     return _Size(int(found[1]), int(found[2]))
 
 
 def _parse_frames(text: str) -> slice:
-    found = re.fullmatch(r"(\d*):(\d*)(?::([1-9]\d*))?", text)
+    found = re.fullmatch(r"(\d{0,18}):(\d{0,18})(?::([1-9]\d{0,17}))?", text)
     if found is None:
         raise typer.BadParameter(f"{text!r} is not START:END or START:END:STEP, such as 20:120:2")
     return slice(*(int(part) if part else None for part in found.groups()))
@@ -119,7 +125,7 @@ def render(
     aerial: AerialOption = None,
 ) -> None:
     """Draw a frame of a scene as a picture, or several as a film, seen from the AV or from an agent."""
-    from l5kit.visualization.scene_pictures import PICTURE_FORM, ScenePainter, frames_to_draw
+    from l5kit.visualization.scene_pictures import PICTURE_FORM, ScenePainter, frames_to_draw, num_frames_of
 
     _check_only_for_films(out, frame=frame, frames=frames, fps=fps)
     require_writable(out, option="--out")
@@ -133,6 +139,9 @@ def render(
         write_png(out, painter.picture(scene, frame or 0, agent, **style))
     else:
         chosen = frames_to_draw(dataset, scene, frames or slice(None), track_id=agent, form=form)
+        num_asked = len(range(*frames.indices(num_frames_of(dataset, scene)))) if frames else len(chosen)
+        if len(chosen) < num_asked:
+            remark(f"note: the film shows {len(chosen)} of the {num_asked} frames, those that track {agent} is seen in")
         real_time_fps = _FRAMES_PER_SECOND / ((frames.step if frames else None) or 1)
         with show_progress("Drawing", visible=True) as progress:
             pictures = painter.film(scene, chosen, agent, progress=progress, **style)

@@ -1,6 +1,7 @@
 """How a command ends: errors and warnings in one line each on standard error, and the exit status.
 
-0 is success, 1 an error or findings, 2 a wrong call, 130 an interruption from the keyboard.
+0 is success, 1 an error or findings, 2 a wrong call, 130 an interruption from the keyboard. That kernels are being
+compiled, for which the first samples on a machine wait, is told in one line as well.
 """
 
 import sys
@@ -8,13 +9,45 @@ import warnings
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
+from l5kit._compiling import CompilationWatch
 from l5kit.errors import L5KitError
 
 DEBUG_OPTION = "--debug"
+INTERRUPTED = 130
 
 _EXPECTED = (L5KitError, OSError)
+
+_WRONG_CALL: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
+"""What a wrong call raises; newer releases of typer have it from a copy of click of their own."""
+
+_EXTRAS = {"lightning": "'l5kit2[train]'"}
+"""What brings a library, where it is not called as the library is."""
+
+_COMPILING = (
+    "note: compiling kernels for this machine, once, about 15 seconds at the first samples; "
+    "l5kit warmup does it ahead of time"
+)
+
+
+class ReportingGroup(TyperGroup):
+    """The command before its commands: whatever is wrong with a call is told in one line, as all other errors are."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command, and end the process unless ``standalone_mode`` is False."""
+        if not kwargs.pop("standalone_mode", True):
+            return super().main(*args, **kwargs, standalone_mode=False)  # type: ignore[misc]
+        try:
+            status = super().main(*args, **kwargs, standalone_mode=False)  # type: ignore[misc]
+        except (KeyboardInterrupt, typer.Abort):
+            status = INTERRUPTED
+        except _WRONG_CALL as error:
+            _print_wrong_call(error)
+            status = error.exit_code
+        if status == INTERRUPTED:
+            print_interrupted()
+        sys.exit(status or 0)
 
 
 class ReportingCommand(TyperCommand):
@@ -30,19 +63,23 @@ class ReportingCommand(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; see the module for how it ends."""
+        watch = CompilationWatch(lambda: _print_line(_COMPILING))
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _print_warning
+                watch.start()
                 return super().invoke(ctx)
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
             raise
         except KeyboardInterrupt:
-            raise typer.Exit(130) from None
+            raise typer.Exit(INTERRUPTED) from None
         except Exception as error:
             if ctx.meta.get(DEBUG_OPTION):
                 raise
-            _print_line(f"error: {_in_one_line(error)}")
+            _print_line(f"error: {_in_one_line(error, ctx.command_path)}")
             raise typer.Exit(1) from None
+        finally:
+            watch.stop()
 
 
 def request_traceback(ctx: Any) -> None:
@@ -50,15 +87,37 @@ def request_traceback(ctx: Any) -> None:
     ctx.meta[DEBUG_OPTION] = True
 
 
-def _in_one_line(error: Exception) -> str:
-    message = " ".join(str(error).split())
+def print_interrupted() -> None:
+    """Say that the keyboard ended the command."""
+    _print_line("interrupted")
+
+
+def _print_wrong_call(error: Any) -> None:
+    """Print what is wrong with a call, and where help is; a call without any words gets the help itself."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return
+    message = _joined(error.format_message()).rstrip(".")
+    place = getattr(error.ctx, "command_path", None) if hasattr(error, "ctx") else None
+    _print_line(f"error: {message[:1].lower()}{message[1:]}; {place or 'l5kit'} --help shows how to call it")
+
+
+def _in_one_line(error: Exception, command: str) -> str:
+    message = _joined(str(error))
     if isinstance(error, _EXPECTED):
         return message or type(error).__name__
+    if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("l5kit"):
+        library = error.name.partition(".")[0]
+        return f"{command} needs {library}, which is not installed: pip install {_EXTRAS.get(library, library)}"
     return f"{type(error).__name__}: {message} (unexpected; {DEBUG_OPTION} shows where it happened)"
 
 
+def _joined(text: str) -> str:
+    return " ".join(text.split())
+
+
 def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    _print_line(f"warning: {' '.join(str(message).split())}")
+    _print_line(f"warning: {_joined(str(message))}")
 
 
 def _print_line(text: str) -> None:

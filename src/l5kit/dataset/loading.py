@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch.utils.data import DataLoader, Dataset, Sampler
 
 from l5kit.dataset.batch_maker import BatchMaker, BatchOrder
 from l5kit.dataset.batch_memory import allocate_pinned
 from l5kit.dataset.rank_sampler import RankSampler, process_place
 from l5kit.dataset.sample_batch import collate
+from l5kit.dataset.torch_parts import Dataset, Sampler, require_torch
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
 
@@ -70,7 +69,11 @@ def loader(
 
     Raises:
         InvalidArgumentError: A value is out of its range, or two of them exclude each other.
+        MissingDependencyError: torch is not installed.
     """
+    require_torch("a loader of batches")
+    import torch
+
     _require_at_least(batch_size=(batch_size, 1), num_workers=(num_workers, 0), threads=(threads, 0))
     _require_at_least(prefetch=(prefetch, 1), seed=(seed, 0))
     rank, world_size = process_place(rank, world_size)
@@ -316,6 +319,8 @@ class _Workers:
     """Processes that make batches of one epoch after the other."""
 
     def __init__(self, source: BatchSource, *, num_workers: int, multiprocessing_context: Any) -> None:
+        from torch.utils.data import DataLoader
+
         self._orders = _Orders()
         self._running: Iterator[Any] | None = None
         self._batches: DataLoader[Any] = DataLoader(
@@ -369,6 +374,8 @@ class _BatchesInWorker(Dataset[Any]):
 
 def _pinned(batch: Any) -> Any:
     """Return a batch with its tensors in pinned memory; those that lie there are not copied."""
+    import torch
+
     if isinstance(batch, torch.Tensor):
         return batch.pin_memory()
     if isinstance(batch, dict):

@@ -1,12 +1,15 @@
 """Small helpers of the datasets: text as tensors, batches to devices."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from l5kit._types import UInt8Array
+from l5kit.dataset.torch_parts import require_torch
 from l5kit.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import torch
 
 AGENT_MIN_FRAME_HISTORY = 10
 """Past frames in which an agent must have been valid, by default."""
@@ -19,31 +22,38 @@ kMaxStrLength = 70  # noqa: N816 - a name of L5Kit 1.x
 
 
 def encode_fixed_length(string: str, max_length: int = kMaxStrLength) -> UInt8Array:
-    """Return a text as ASCII bytes, (max_length,) uint8, padded with zeros.
+    """Return a text as UTF-8 bytes, (max_length,) uint8, padded with zeros; those of ASCII are its characters.
 
     Raises:
-        InvalidArgumentError: The text is longer than ``max_length`` or holds a NUL.
-        UnicodeEncodeError: The text is not ASCII.
+        InvalidArgumentError: The text takes more than ``max_length`` bytes, or is none: it holds a NUL or half of a
+            surrogate pair.
     """
-    if len(string) > max_length or "\0" in string:
+    try:
+        content = string.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"string must be text, got {string!r} ({error.reason})") from error
+    if len(content) > max_length or 0 in content:
         raise InvalidArgumentError(
-            f"string must have at most {max_length} characters and no NUL, got {string!r} of {len(string)}"
+            f"string must have at most {max_length} bytes of UTF-8 and no NUL, got {string!r} of {len(content)}"
         )
     encoded = np.zeros(max_length, dtype=np.uint8)
-    encoded[: len(string)] = np.frombuffer(string.encode("ascii"), dtype=np.uint8)
+    encoded[: len(content)] = np.frombuffer(content, dtype=np.uint8)
     return encoded
 
 
-def convert_str_to_fixed_length_tensor(string: str, max_length: int = kMaxStrLength) -> torch.Tensor:
-    """Return a text as a tensor of ASCII bytes, (max_length,) uint8; see :func:`encode_fixed_length`."""
+def convert_str_to_fixed_length_tensor(string: str, max_length: int = kMaxStrLength) -> "torch.Tensor":
+    """Return a text as a tensor of UTF-8 bytes, (max_length,) uint8; see :func:`encode_fixed_length`."""
+    require_torch("a tensor")
+    import torch
+
     return torch.from_numpy(encode_fixed_length(string, max_length))
 
 
-def move_to_device(data: dict[str, torch.Tensor], device: torch.device) -> dict[str, torch.Tensor]:
+def move_to_device(data: "dict[str, torch.Tensor]", device: "torch.device") -> "dict[str, torch.Tensor]":
     """Return a new dict with every tensor on ``device``."""
     return {key: value.to(device) for key, value in data.items()}
 
 
-def move_to_numpy(data: dict[str, torch.Tensor]) -> dict[str, Any]:
+def move_to_numpy(data: "dict[str, torch.Tensor]") -> dict[str, Any]:
     """Return a new dict with every tensor as a NumPy array."""
     return {key: value.cpu().numpy() for key, value in data.items()}

@@ -1,0 +1,137 @@
+"""Compilation of the kernels ahead of use, for images of containers and for CI."""
+
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from l5kit._compiling import CompilationWatch
+from l5kit.bench.small_log import write_small_log
+from l5kit.bench.workloads import (
+    AGENT_BOX,
+    AGENT_SEMANTIC,
+    AGENT_STUB,
+    EGO_SEMANTIC,
+    SAFEPATHNET,
+    URBAN_DRIVER,
+    VectorWorkload,
+    Workload,
+)
+from l5kit.bench.workplace import config_with_files, make_samples
+from l5kit.configs.config import load_matrix, load_metadata
+from l5kit.data.dataset_files import DatasetFiles
+from l5kit.data.map_api import InterpolationMethod, MapAPI
+from l5kit.data.map_wire import read_varint
+from l5kit.data.save import Progress
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
+from l5kit.errors import InvalidArgumentError
+from l5kit.rasterization.antialiased import draw_shapes
+from l5kit.rasterization.unit_range import stream_divided_by_255
+from l5kit.sampling.agent_sampling import get_agent_context
+
+_BATCH_SIZE = 4
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """What warming up has done.
+
+    Attributes:
+        seconds: How long it took.
+        was_cold: Whether any kernel had to be compiled.
+        cache_folder: The folder whose subfolders hold the compiled kernels.
+    """
+
+    seconds: float
+    was_cold: bool
+    cache_folder: Path
+
+
+def warm_up(*, progress: Progress | None = None) -> WarmUp:
+    """Compile all kernels that samples, vectors, maps and masks need, where they are not on disk already.
+
+    They are used once, on a log of three seconds in a temporary folder; those that are used first come first.
+
+    Args:
+        progress: Called with the number of steps done and of all steps.
+    """
+    compiled: list[bool] = []
+    watch = CompilationWatch(lambda: compiled.append(True))
+    watch.start()
+    start = time.perf_counter()
+    try:
+        with tempfile.TemporaryDirectory(prefix="l5kit-warmup-") as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            steps = _steps(write_small_log(Path(folder)))
+            for done, step in enumerate(steps):
+                if progress is not None:
+                    progress(done, len(steps))
+                step()
+    finally:
+        watch.stop()
+    return WarmUp(time.perf_counter() - start, bool(compiled), _cache_folder())
+
+
+def _steps(files: DatasetFiles) -> list[Callable[[], object]]:
+    log = ChunkedDataset(str(files.dataset)).open()
+    rasters: tuple[tuple[Workload, dict[str, Any]], ...] = (
+        (AGENT_SEMANTIC, {}),
+        (EGO_SEMANTIC, {"image_dtype": "uint8"}),
+        (AGENT_BOX, {"solid_boxes": True}),
+        (AGENT_STUB, {}),
+    )
+    by_distance = {"order_agents_by_distance": True}
+    return [
+        partial(_ask_map, files),
+        partial(compute_agents_mask, log, MaskThresholds(0.5)),
+        *(partial(_draw, workload, files, log, raster_params=values) for workload, values in rasters),
+        _stream,
+        *(partial(_draw, workload, files, log) for workload in (URBAN_DRIVER, SAFEPATHNET)),
+        partial(_draw, URBAN_DRIVER, files, log, data_generation_params=by_distance),
+        partial(_draw, AGENT_STUB, files, log, model_params={"history_step_size": 2, "future_step_size": 2}),
+        partial(get_agent_context, 5, log.frames, log.agents, log.tl_faces, 2, 2),
+    ]
+
+
+def _ask_map(files: DatasetFiles) -> None:
+    """Ask a map for lines, bounds and neighbourhoods."""
+    if files.semantic_map is None or files.meta is None:
+        raise InvalidArgumentError(f"a map and meta.json must lie beside {files.dataset}")
+    world_to_ecef = load_matrix(load_metadata(str(files.meta)), "world_to_ecef", path=str(files.meta))
+    semantic_map = MapAPI(str(files.semantic_map), world_to_ecef)
+    lane = semantic_map.bounds_info["lanes"]["ids"][0]
+    for step, method in ((5, InterpolationMethod.INTER_ENSURE_LEN), (1.0, InterpolationMethod.INTER_METER)):
+        semantic_map.get_lane_as_interpolation(lane, step, method)
+    semantic_map.get_nearest_lane(np.zeros(2))
+    semantic_map.get_lanes_within(np.zeros(2), 20.0)
+
+
+def _draw(
+    workload: Workload | VectorWorkload, files: DatasetFiles, log: ChunkedDataset, **changes: dict[str, Any]
+) -> None:
+    """Draw a sample and a batch of a workload with some changes to its configuration, by section."""
+    cfg = config_with_files(workload, files)
+    for section, values in changes.items():
+        cfg[section].update(values)
+    samples = make_samples(workload, cfg, log)
+    samples[0]
+    samples.__getitems__(list(range(min(_BATCH_SIZE, len(samples)))))
+
+
+def _stream() -> None:
+    """Divide as large batches are divided."""
+    stream_divided_by_255(np.zeros(64, np.uint8), np.zeros(64, np.float32))
+
+
+def _cache_folder() -> Path:
+    """Return the folder that holds the kernels on disk of all packages."""
+    return Path(os.path.commonpath([str(kernel.stats.cache_path) for kernel in (draw_shapes, read_varint)]))

@@ -1,0 +1,52 @@
+"""What datasets take from torch when they are imported, and what stands in for it where torch is not installed.
+
+Samples are arrays, so that looking at a log needs no torch. Tensors, loaders and samplers do, and say so when they are
+asked for.
+"""
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from l5kit.errors import MissingDependencyError
+
+__all__ = ["Dataset", "Sampler", "get_worker_info", "require_torch"]
+
+if TYPE_CHECKING:
+    from torch.utils.data import Dataset, Sampler, get_worker_info
+
+    is_torch_missing = False
+else:
+    try:
+        import torch  # noqa: F401 - on its own, so that a broken torch is not taken for a missing one
+        from torch.utils.data import Dataset, Sampler, get_worker_info
+
+        is_torch_missing = False
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        is_torch_missing = True
+        _Item = TypeVar("_Item", covariant=True)
+
+        class Dataset(Generic[_Item]):
+            """Stands in for ``torch.utils.data.Dataset``."""
+
+        class Sampler(Generic[_Item]):
+            """Stands in for ``torch.utils.data.Sampler``."""
+
+        def get_worker_info() -> Any:
+            """Return None: only torch's ``DataLoader`` has workers."""
+
+
+def require_torch(what: str) -> None:
+    """Refuse what needs torch where it is not installed.
+
+    Args:
+        what: What was asked for, as the start of the message.
+
+    Raises:
+        MissingDependencyError: torch is not installed.
+    """
+    if is_torch_missing:
+        raise MissingDependencyError(
+            f"{what} needs torch, which is not installed: pip install torch (on Linux, for the processor alone: "
+            "pip install torch --index-url https://download.pytorch.org/whl/cpu)"
+        )

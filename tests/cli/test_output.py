@@ -1,0 +1,23 @@
+"""What commands print for machines."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from l5kit.cli.output import print_json
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, np.float64("nan")])
+def test_numbers_that_json_does_not_have_are_null(capsys, value):
+    print_json({"a": value, "b": [1.5, value], "c": {"d": (value, {"e": value})}, "f": 2})
+    text = capsys.readouterr().out
+    content = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert content == {"a": None, "b": [1.5, None], "c": {"d": [None, {"e": None}]}, "f": 2}
+
+
+def test_all_else_stays(capsys, tmp_path):
+    content = {"whole": 3, "half": 0.5, "text": "NaN", "yes": True, "nothing": None, "many": [[1], {"a": []}]}
+    print_json(content | {"path": tmp_path})
+    assert json.loads(capsys.readouterr().out) == content | {"path": str(tmp_path)}

@@ -1,0 +1,72 @@
+"""Compilation of kernels as a process sees it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from numba import njit
+
+from l5kit._compiling import CompilationWatch
+
+
+@pytest.fixture
+def kernel():
+    """A kernel that nobody has compiled."""
+
+    @njit
+    def add_one(x):
+        return x + 1
+
+    return add_one
+
+
+@pytest.fixture
+def watched():
+    """A watch that runs, and what it told."""
+    told = []
+    watch = CompilationWatch(lambda: told.append(watch.is_compiling))
+    watch.start()
+    yield watch, told
+    watch.stop()
+
+
+def test_the_first_compilation_is_told_once_and_while_it_goes_on(watched, kernel):
+    watch, told = watched
+    assert not watch.is_compiling
+    kernel(1)
+    kernel(1.0)
+    assert told == [True]
+    assert not watch.is_compiling
+
+
+def test_started_twice_it_watches_once(watched, kernel):
+    watch, told = watched
+    watch.start()
+    kernel(1)
+    assert told == [True]
+    assert not watch.is_compiling
+
+
+def test_what_is_compiled_after_the_end_is_not_told(watched, kernel):
+    watch, told = watched
+    watch.stop()
+    watch.stop()
+    kernel(1)
+    assert told == []
+
+
+def test_a_kernel_from_disk_is_no_compilation(tmp_path):
+    (tmp_path / "one.py").write_text(
+        "from numba import njit\n"
+        "from l5kit._compiling import CompilationWatch\n"
+        "watch = CompilationWatch(lambda: print('compiling'))\n"
+        "watch.start()\n"
+        "@njit(cache=True)\n"
+        "def f(x):\n    return x + 1\n"
+        "print(f(1))\n"
+    )
+    call = [sys.executable, str(tmp_path / "one.py")]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    runs = [subprocess.run(call, env=environment, check=True, capture_output=True, text=True).stdout for _ in range(2)]
+    assert [run.split() for run in runs] == [["compiling", "2"], ["2"]]
