@@ -19,6 +19,7 @@ __all__ = [
     "SampleError",
     "TrackNotFoundError",
     "UnpicklableStoreError",
+    "UnsupportedConfigError",
     "UnsupportedValueError",
 ]
 
@@ -41,6 +42,10 @@ class InvalidArgumentError(L5KitError, AssertionError, ValueError):
 
 class UnsupportedValueError(L5KitError, NotImplementedError, ValueError):
     """An argument names a variant that does not exist (a ``NotImplementedError`` in L5Kit 1.x)."""
+
+
+class UnsupportedConfigError(ConfigError, UnsupportedValueError):
+    """A configuration key names a variant that does not exist (a ``NotImplementedError`` in L5Kit 1.x)."""
 
 
 class MissingDependencyError(L5KitError, ImportError):

@@ -68,6 +68,28 @@ loader = DataLoader(train_dataset, shuffle=True, batch_size=4, num_workers=cfg["
 batch = next(iter(loader))
 """
 
+SOME_AGENTS = """
+import numpy as np
+from l5kit.configs import load_config_data
+from l5kit.data import ChunkedDataset, LocalDataManager
+from l5kit.dataset import AgentDataset
+from l5kit.rasterization import build_rasterizer
+
+cfg = load_config_data("config.yaml")
+dm = LocalDataManager()
+zarr_dataset = ChunkedDataset(dm.require(cfg["val_data_loader"]["key"])).open()
+
+# only every 100th agent row
+agents_mask = np.zeros(len(zarr_dataset.agents), dtype=bool)
+agents_mask[::100] = True
+dataset = AgentDataset(cfg, zarr_dataset, build_rasterizer(cfg, dm), agents_mask=agents_mask)
+
+# iterate over valid agents
+seen = []
+for data in dataset:
+    seen.append((data["scene_index"], data["frame_index"], data["track_id"]))
+"""
+
 CONFIG: dict[str, Any] = {
     "format_version": 4,
     "model_params": {
@@ -129,6 +151,16 @@ def test_first_look_at_the_data(workplace: Path) -> None:
     np.testing.assert_array_equal(names["scene_indices"], np.arange(len(names["scene_indices"])))
     assert names["agent_image"].shape == (11, 80, 112)
     assert os.listdir(workplace) == ["config.yaml"]
+
+
+def test_a_loop_over_some_agents_ends_behind_the_last_one(workplace: Path) -> None:
+    """The dataset's own document shows it; in 1.5 it ended silently at the first agent below the label threshold."""
+    names = run(SOME_AGENTS)
+    rows = names["zarr_dataset"].agents[::100]
+    is_kept = rows["label_probabilities"][:, 3:16].sum(axis=1) > CONFIG["raster_params"]["filter_agents_threshold"]
+    assert 0 < is_kept.sum() < len(rows)
+    assert [track_id for _, _, track_id in names["seen"]] == rows["track_id"][is_kept].tolist()
+    assert len(names["dataset"]) == len(names["seen"])
 
 
 def test_training_batches(workplace: Path) -> None:

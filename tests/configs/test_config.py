@@ -114,6 +114,30 @@ def test_load_metadata_and_its_matrices(tmp_path):
         load_matrix({"m": np.full((4, 4), np.nan).tolist()}, "m", path=path)
 
 
+@pytest.mark.parametrize("factor", [50, 1.01, 0.99, 1e-6, 1e200, 0, -50])
+def test_a_world_that_is_not_in_metres_is_refused(factor):
+    matrix = np.eye(4)
+    matrix[:3, :3] *= factor
+    with pytest.raises(ConfigError, match=r"meta\.json: world_to_ecef must turn and shift only"):
+        load_matrix({"world_to_ecef": matrix.tolist()}, "world_to_ecef", path="meta.json")
+    assert load_matrix({"ecef_to_aerial": matrix.tolist()}, "ecef_to_aerial", path="meta.json")[0, 0] == factor
+
+
+def test_a_rotation_may_be_rounded():
+    matrix = np.round(np.array([[0.6, -0.8, 0, 5], [0.8, 0.6, 0, 7], [0, 0, 1, 0], [0, 0, 0, 1]]) * 1.001, 3)
+    assert (
+        load_matrix({"world_to_ecef": matrix.tolist()}, "world_to_ecef", path="meta.json").tolist() == matrix.tolist()
+    )
+
+
+@pytest.mark.parametrize("number", [10**400, "one", None, [1, 2]], ids=lambda number: str(number)[:8])
+def test_numbers_that_are_none_are_refused(number):
+    matrix = np.eye(4).tolist()
+    matrix[0][0] = number
+    with pytest.raises(ConfigError, match="4x4 list of"):
+        load_matrix({"ecef_to_aerial": matrix}, "ecef_to_aerial", path="meta.json")
+
+
 def test_the_real_metadata(shared_data):
     metadata = load_metadata(str(shared_data / "meta.json"))
     matrix = load_matrix(metadata, "world_to_ecef", path="meta.json")

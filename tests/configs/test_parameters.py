@@ -18,7 +18,7 @@ from l5kit.configs.parameters import (
     read_filter_agents_threshold,
 )
 from l5kit.configs.reading import Section
-from l5kit.errors import ConfigError, UnsupportedValueError
+from l5kit.errors import ConfigError, UnsupportedConfigError, UnsupportedValueError
 
 
 @pytest.fixture
@@ -98,20 +98,36 @@ def test_each_map_type_needs_its_keys_only(cfg, map_type):
             assert getattr(RasterizerParams.from_cfg(without), key) is None
 
 
-def test_an_unknown_map_type_is_also_a_not_implemented_error(cfg):
-    cfg["raster_params"]["map_type"] = "py_lidar"
-    with pytest.raises(NotImplementedError, match="py_lidar"):
+@pytest.mark.parametrize("map_type", ["py_lidar", "", None, 3, True, ["py_semantic"], {"py_semantic": 1}], ids=repr)
+@pytest.mark.parametrize("caught_as", [NotImplementedError, ConfigError, UnsupportedValueError, KeyError, ValueError])
+def test_an_unknown_map_type_is_also_a_not_implemented_error(cfg, map_type, caught_as):
+    """L5Kit 1.5 compared and found none, whatever the type: an empty value in YAML is None."""
+    cfg["raster_params"]["map_type"] = map_type
+    with pytest.raises(caught_as) as error:
         RasterizerParams.from_cfg(cfg)
-    with pytest.raises(UnsupportedValueError, match="box_debug"):
+    assert type(error.value) is UnsupportedConfigError
+    message = str(error.value)
+    assert message.startswith("raster_params.map_type: expected 'py_semantic' or ")
+    assert message.endswith(f"got {map_type!r}")
+
+
+def test_a_missing_map_type_is_a_missing_key(cfg):
+    del cfg["raster_params"]["map_type"]
+    with pytest.raises(KeyError, match=r"raster_params\.map_type: this key is missing") as error:
         RasterizerParams.from_cfg(cfg)
+    assert not isinstance(error.value, NotImplementedError)
 
 
 KEYS = [
-    ("raster_params", "raster_size", [None, 224, [224], [224, 0], [224, 112.5], "ab", [True, 1], [1, 2, 3]]),
+    (
+        "raster_params",
+        "raster_size",
+        [None, 224, [224], [224, 0], [224, 16_385], [10**30, 2], [224, 112.5], "ab", [True, 1], [1, 2, 3]],
+    ),
     ("raster_params", "pixel_size", [[0.5, 0], [0.5, -1.0], [0.5, float("nan")], [0.5, "x"]]),
     ("raster_params", "ego_center", [[0.5, float("inf")], {}]),
     ("raster_params", "set_origin_to_bottom", ["yes", 2, None]),
-    ("model_params", "history_num_frames", [-1, 1.5, "3", None]),
+    ("model_params", "history_num_frames", [-1, 1.5, "3", None, 100_001, 10**12]),
     ("model_params", "render_ego_history", ["no"]),
     ("raster_params", "filter_agents_threshold", ["0.5", None, float("nan"), True]),
 ]
@@ -132,7 +148,14 @@ def test_j8_missing_and_ill_typed_keys_name_the_path_and_what_is_expected(cfg, s
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("future_num_frames", -1), ("step_time", 0), ("step_time", -0.1), ("history_step_size", 0)]
+    ("key", "value"),
+    [
+        ("future_num_frames", -1),
+        ("step_time", 0),
+        ("step_time", -0.1),
+        ("history_step_size", 0),
+        ("future_num_frames", 10**6),
+    ],
 )
 def test_j8_sampling_values_out_of_range(cfg, key, value):
     cfg["model_params"][key] = value

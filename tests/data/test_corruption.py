@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from data_cases import write_with_chunks
-from l5kit.data import ChunkedDataset
+from l5kit.data import ChunkedDataset, validate_path
 from l5kit.errors import CorruptedDataError, DatasetFormatError, DatasetNotFoundError, MissingArrayError
 from random_dataset import assert_same_records, random_dataset
 
@@ -128,25 +128,52 @@ def test_a_length_that_is_too_short_is_an_error_when_its_rows_are_used(made, fol
     edit_metadata(folder, "agents", shape=[8])
     opened = ChunkedDataset(str(folder)).open()
     assert_same_records(opened.get_scene_dataset(0), made.get_scene_dataset(0))
-    with pytest.raises(CorruptedDataError, match=r"of 'agents' of 8 rows"):
+    with pytest.raises(CorruptedDataError, match=r"scene 7, frame 0 of it: .* does not lie within the 8 agent rows"):
         opened.get_scene_dataset(-1)
 
 
 def test_a_length_that_is_too_long_is_found_where_its_rows_are_used(made, folder):
-    edit_metadata(folder, "agents", shape=[10**15])
+    num_chunks = -(-len(made.agents) // CHUNK_LENGTHS["agents"])
+    edit_metadata(folder, "agents", shape=[(num_chunks + 3) * CHUNK_LENGTHS["agents"]])
     opened = ChunkedDataset(str(folder)).open()
     for index in range(len(made.scenes)):
         assert_same_records(opened.get_scene_dataset(index), made.get_scene_dataset(index))
+    row = num_chunks * CHUNK_LENGTHS["agents"]
     with pytest.raises(CorruptedDataError, match="is missing"):
-        opened.agents.rows(10**14, 10**14 + 1, strict=True)
+        opened.agents.rows(row, row + 1, strict=True)
+
+
+@pytest.mark.parametrize("name", ["scenes", "frames", "agents", "traffic_light_faces"])
+@pytest.mark.parametrize("length", [10**4, 10**7, 10**9, 10**12, 2**62, 2**63, 2**70])
+def test_a_length_that_the_files_cannot_hold_is_refused_at_once(folder, name, length):
+    edit_metadata(folder, name, shape=[length])
+    for cached in (True, False, "mmap"):
+        with pytest.raises(DatasetFormatError, match=rf"{name}/.zarray says that there are {length} rows"):
+            ChunkedDataset(str(folder)).open(cached=cached, progress=False)
+    assert next(finding.check for finding in validate_path(folder) if finding.severity == "error") == "open"
+
+
+def test_a_new_dataset_opens_to_be_filled_and_not_to_be_read(tmp_path):
+    ChunkedDataset(str(tmp_path / "new.zarr")).initialize(num_frames=10_000 * 17)
+    assert len(ChunkedDataset(str(tmp_path / "new.zarr")).open("r+").frames) == 170_000
+    with pytest.raises(DatasetFormatError, match=r"opens with mode='r\+'"):
+        ChunkedDataset(str(tmp_path / "new.zarr")).open()
+    ChunkedDataset(str(tmp_path / "small.zarr")).initialize(num_frames=10_000 * 16)
+    assert len(ChunkedDataset(str(tmp_path / "small.zarr")).open().frames) == 160_000
+
+
+def test_a_chunk_larger_than_the_format_can_hold_is_refused(folder):
+    edit_metadata(folder, "agents", shape=[10**13], chunks=[10**12])
+    with pytest.raises(DatasetFormatError, match="more than the 2147483648 bytes that the format can hold"):
+        ChunkedDataset(str(folder)).open()
 
 
 def test_intervals_that_leave_the_arrays_are_errors(made):
     made.frames["agent_index_interval"][-1] = [-3, 4]
-    with pytest.raises(CorruptedDataError, match=r"interval asks for rows"):
+    with pytest.raises(CorruptedDataError, match=r"\[-3, 4\] of frame 45 does not lie within the 31 agent rows"):
         made.get_scene_dataset(-1)
     made.scenes["frame_index_interval"][0] = [4, 2]
-    with pytest.raises(CorruptedDataError, match=r"\[4, 2\)"):
+    with pytest.raises(CorruptedDataError, match=r"\[4, 2\] of scene 0 ends before it starts"):
         made.get_scene_dataset(0)
 
 

@@ -16,7 +16,7 @@ from fixture_s_map import FIXTURE_S_MAP, WORLD_TO_ECEF
 from l5kit.data.map_api import CACHE_SIZE, ENCODING, InterpolationMethod, MapAPI, TLFacesColors
 from l5kit.data.map_content import MapDecodeError
 from l5kit.data.proto.road_network_pb2 import GeoFrame, GeoLocation, MapFragment
-from l5kit.errors import ConfigError, CorruptedDataError
+from l5kit.errors import ConfigError, CorruptedDataError, InvalidArgumentError
 
 ENSURE_LEN, METER = InterpolationMethod.INTER_ENSURE_LEN, InterpolationMethod.INTER_METER
 
@@ -400,6 +400,9 @@ def test_line_without_length() -> None:
         (0, METER, AssertionError),
         (-1.0, METER, AssertionError),
         (float("nan"), METER, AssertionError),
+        (float("nan"), ENSURE_LEN, AssertionError),
+        (float("inf"), ENSURE_LEN, AssertionError),
+        (1_000_001, ENSURE_LEN, AssertionError),
         (5, 2, NotImplementedError),
         (5, "INTER_METER", NotImplementedError),
     ],
@@ -411,6 +414,38 @@ def test_a5_bad_interpolation_arguments(map_s: MapAPI, step, method, error) -> N
         map_s.get_lane_as_interpolation("L1", step, method)
     with pytest.raises(AssertionError, match="n at least 1"):
         MapAPI.interpolate(np.zeros((0, 3)), 5, ENSURE_LEN)
+
+
+@pytest.mark.parametrize(("length_m", "step"), [(2e7, 1.0), (1000.0, 0.0009), (1e300, 1.0), (np.inf, 1.0)])
+def test_a_line_that_would_have_millions_of_points_is_refused(length_m, step) -> None:
+    with pytest.raises(InvalidArgumentError, match="more than 1,000,000 points"):
+        MapAPI.interpolate(np.array([[0.0, 0, 0], [length_m, 0, 0]]), step, METER)
+
+
+def test_a_line_may_have_a_million_points() -> None:
+    line = np.array([[0.0, 0, 0], [1000.0, 0, 0]])
+    assert len(MapAPI.interpolate(line, 0.001, METER)) == 1_000_000
+    assert len(MapAPI.interpolate(line, 1_000_000, ENSURE_LEN)) == 1_000_000
+
+
+def test_the_lane_that_is_too_long_is_named(tmp_path) -> None:
+    fragment = fixture_s()
+    lane = next(element for element in fragment.elements if element.id.id == b"L1").element.lane
+    lane.left_boundary.vertex_deltas_x_cm[-1] = 2_000_000_000
+    with pytest.raises(InvalidArgumentError, match=r"lane 'L1' of .*long\.pb: step is 1 m, but the line is 20,00\d"):
+        write(tmp_path / "long.pb", fragment).get_lane_as_interpolation("L1", 1, METER)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["lane behind", "lane before"])
+def test_a_lane_is_found_beside_a_light_of_the_same_id(tmp_path, map_s: MapAPI, first: bool) -> None:
+    fragment = fixture_s()
+    light = next(element for element in fragment.elements if element.element.HasField("traffic_control_element"))
+    light.id.id = b"L1"
+    if not first:
+        fragment.elements.append(light)
+    found = write(tmp_path / "twins.pb", fragment)
+    np.testing.assert_array_equal(found.get_lane_coords("L1")["xyz_left"], map_s.get_lane_coords("L1")["xyz_left"])
+    assert "L1" in found.bounds_info["lanes"]["ids"]
 
 
 def test_arguments_of_interpolate_are_not_changed() -> None:
@@ -479,8 +514,21 @@ def test_elements_without_a_colour(map_s: MapAPI) -> None:
         ("L1", {"F1": "red", "F2": "green"}, 3),
         ("L1", {"F3": "red"}, 0),
         ("L2", {"F1": "red"}, 4),
+        ("L1", {"F1": "unknown"}, 0),
+        ("L1", {"F1": "unknown", "F2": "green"}, 1),
+        ("L1", {"F1": "none"}, 4),
     ],
-    ids=["g10_light_but_no_active_face", "green", "yellow", "red_wins", "face_of_another_lane", "no_light"],
+    ids=[
+        "g10_light_but_no_active_face",
+        "green",
+        "yellow",
+        "red_wins",
+        "face_of_another_lane",
+        "no_light",
+        "unknown",
+        "unknown_beside_green",
+        "none",
+    ],
 )
 def test_tl_feature_for_lane(map_s: MapAPI, lane_id: str, active: dict[str, str], feature: int) -> None:
     assert map_s.get_tl_feature_for_lane(lane_id, active) == feature

@@ -2,6 +2,7 @@
 
 import warnings
 
+import numcodecs
 import numpy as np
 import pytest
 
@@ -114,7 +115,7 @@ def test_scenes_without_a_frame_are_named_and_leave_the_others():
 
 def test_a_dataset_without_scenes_has_an_empty_table():
     table = read_scene_table(make_log())
-    assert (len(table), table.turns, table.errors, table.hosts) == (0, [], {}, ())
+    assert (len(table), table.turns, table.errors, table.doubts, table.hosts) == (0, [], {}, {}, ())
     assert table.speeds_mps.shape == (0,)
 
 
@@ -132,6 +133,35 @@ def test_a_wrong_interval_is_named_and_leaves_the_others(interval):
     assert table.distances_m[[0, 2]].tolist() == sound.distances_m[[0, 2]].tolist()
 
 
+@pytest.mark.parametrize("interval", [(0, 0), (21, 21), (22, 28), (28, 21), (-7, 28)], ids=str)
+def test_agents_of_a_frame_that_are_not_those_between_its_neighbours_are_named(interval):
+    log = make_log(*[drive([0] * 3, 4.0)] * 3, agents_per_frame=7)
+    log.frames["agent_index_interval"][4] = interval
+    table = read_scene_table(log)
+    assert list(table.errors) == [1]
+    assert "of frame 1 does not start where that of the frame before ends" in table.errors[1]
+
+
+def test_hosts_that_are_no_text_are_shown_as_what_can_be_shown(folder):
+    file = folder / "scenes" / "0"
+    content = bytearray(numcodecs.Blosc().decode(file.read_bytes()))
+    content[96 + 16 : 96 + 20] = b"\xff\xff\xff\xff"
+    content[2 * 96 + 16 : 2 * 96 + 20] = b"\x00\xd8\x00\x00"
+    file.write_bytes(numcodecs.Blosc("lz4", 5, 1).encode(bytes(content)))
+    table = read_scene_table(ChunkedDataset(str(folder)).open())
+    assert table.errors == {}
+    assert ["\ufffd" in host for host in table.hosts] == [False, True, True, *[False] * 5]
+
+
+def test_a_chunk_of_scenes_that_cannot_be_read_leaves_the_others(made, tmp_path):
+    path = write_with_chunks(made, tmp_path / "b.zarr")
+    (tmp_path / "b.zarr" / "scenes" / "1").write_bytes(b"garbage")
+    sound, table = read_scene_table(made), read_scene_table(ChunkedDataset(path).open())
+    assert list(table.errors) == [2, 3]
+    assert "b.zarr/scenes/1" in table.errors[3]
+    assert np.delete(table.distances_m, [2, 3]).tolist() == np.delete(sound.distances_m, [2, 3]).tolist()
+
+
 def test_intervals_may_overlap_or_go_backward():
     log = make_log(drive([0] * 6, 1.0))
     scenes = np.zeros(3, SCENE_DTYPE)
@@ -141,7 +171,7 @@ def test_intervals_may_overlap_or_go_backward():
     assert table.num_frames.tolist() == [2, 6, 2]
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e150, 1e300])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.1e8, -1e9, 1e150, 1e300, 1.2e307, -1.7e308])
 @pytest.mark.parametrize("row", [4, 5, 7], ids=["first frame", "in the middle", "last frame"])
 def test_a_damaged_position_hits_only_its_scene(row, value):
     ways = [drive([0] * 4, 4.0), drive([0] * 4, 4.0), drive([0] * 4, 4.0)]
@@ -151,21 +181,78 @@ def test_a_damaged_position_hits_only_its_scene(row, value):
         warnings.simplefilter("error")
         table = read_scene_table(log)
     assert table.distances_m[[0, 2]].tolist() == sound.distances_m[[0, 2]].tolist()
-    assert not table.distances_m[1] < 1e100
-    assert not np.isinf(table.distances_m).any()
+    assert np.isnan([table.distances_m[1], table.speeds_mps[1]]).all()
     assert table.turns_deg.tolist() == [0.0, 0.0, 0.0]
+    assert table.turns == ["straight", None, "straight"]
     assert table.errors == {}
+    assert list(table.doubts) == [1]
+    assert table.doubts[1].startswith(f"ego_translation of frame {row - 4} is not finite, or more than 100,000,000 m")
+    assert "l5kit validate" in table.doubts[1]
 
 
-def test_a_damaged_rotation_hits_only_the_turn_of_its_scene():
+def test_positions_as_far_as_the_earth_is_round_are_no_fault():
+    log = make_log(drive([0] * 3, 4.0))
+    log.frames["ego_translation"][:, :2] += [4e7, -1e8]
+    table = read_scene_table(log)
+    assert (table.doubts, table.distances_m.tolist()) == ({}, pytest.approx([8.0]))
+
+
+def test_the_height_of_a_position_is_not_asked():
+    log = make_log(drive([0] * 3, 4.0))
+    log.frames["ego_translation"][1, 2] = np.nan
+    assert read_scene_table(log).doubts == {}
+
+
+def test_a_damaged_position_of_a_single_frame_is_told():
+    log = make_log(drive([0], 4.0), drive([0], 4.0))
+    log.frames["ego_translation"][1, 1] = np.inf
+    table = read_scene_table(log)
+    assert list(table.doubts) == [1]
+    assert table.distances_m.tolist() == [0.0, 0.0]
+
+
+def test_the_first_fault_of_a_scene_is_told_and_those_between_scenes_to_nobody():
+    log = make_log(*[drive([0] * 4, 4.0)] * 3)
+    log.frames["ego_translation"][[6, 7], 0] = 1e200
+    log.frames["ego_rotation"][5, 0, 0] = np.inf
+    log.frames["ego_translation"][8] = np.nan
+    log.scenes["frame_index_interval"] = [[0, 4], [4, 8], [9, 12]]
+    table = read_scene_table(log)
+    assert {index: text.split(" is ")[0] for index, text in table.doubts.items()} == {1: "ego_rotation of frame 1"}
+
+
+def test_numbers_stay_finite_or_unknown_whatever_the_poses_are():
+    generator = np.random.default_rng(8)
+    log = make_log(*[drive([0] * 6, 4.0)] * 40)
+    values = np.array([np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 1e300, 1e100, 1e9, 1e-320, 5.0])
+    for name in ("ego_translation", "ego_rotation"):
+        cells = log.frames[name].reshape(len(log.frames), -1)
+        is_hit = generator.random(cells.shape) < 0.05
+        cells[is_hit] = generator.choice(values, np.count_nonzero(is_hit))
+        log.frames[name] = cells.reshape(log.frames[name].shape)
+    log.frames["timestamp"][generator.random(len(log.frames)) < 0.05] = np.iinfo(np.int64).max
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = read_scene_table(log)
+        numbers = [table.distances_m, table.turns_deg, table.lengths_s, table.speeds_mps, table.agents_per_frame]
+    assert not np.isinf(numbers).any()
+    is_doubtful = np.isin(np.arange(len(table)), list(table.doubts))
+    assert 0 < np.count_nonzero(is_doubtful) < len(table)
+    assert np.isfinite(np.array(numbers)[:, ~is_doubtful]).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_damaged_rotation_hits_only_the_turn_of_its_scene(value):
     ways = [drive([0, 20, 40], 4.0)] * 2
     log = make_log(*ways)
-    log.frames["ego_rotation"][1] = np.nan
+    log.frames["ego_rotation"][1] = value
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         table = read_scene_table(log)
     assert table.turns == [None, "left"]
     assert table.distances_m == pytest.approx([8.0, 8.0])
+    assert list(table.doubts) == [0]
+    assert table.doubts[0].startswith("ego_rotation of frame 1 is not finite; ")
 
 
 def test_blocks_do_not_change_the_table(monkeypatch):

@@ -1,5 +1,6 @@
 import copy
 import json
+import os
 import warnings
 
 import numpy as np
@@ -320,9 +321,7 @@ def test_a_save_that_fails_leaves_nothing_new_and_the_old_untouched(tmp_path, da
 
 def test_the_old_dataset_is_put_back_if_the_new_cannot_be_moved(tmp_path, dataset, monkeypatch):
     dataset.save(tmp_path / "a.zarr")
-    from l5kit.data import save
-
-    replace, moved = save.os.replace, []
+    replace, moved = os.replace, []
 
     def fail_for_the_new(source, target):  # zarr renames files of the store in the same way; these go on
         if target == tmp_path / "a.zarr":
@@ -331,7 +330,7 @@ def test_the_old_dataset_is_put_back_if_the_new_cannot_be_moved(tmp_path, datase
                 raise PermissionError("in use")
         replace(source, target)
 
-    monkeypatch.setattr(save.os, "replace", fail_for_the_new)
+    monkeypatch.setattr(os, "replace", fail_for_the_new)
     with pytest.raises(PermissionError):
         dataset.save(tmp_path / "a.zarr", overwrite=True)
     assert moved == ["a.zarr", "replaced"]

@@ -141,14 +141,32 @@ def test_a_custom_mask_decides_alone_with_one_warning() -> None:
     ("mask", "found"),
     [
         (np.ones((98, 2), np.bool_), r"bool of shape \(98, 2\)"),
-        (np.ones(98, np.uint32), r"uint32 of shape \(98,\)"),
+        (np.ones(98, np.float32), r"float32 of shape \(98,\)"),
         (np.ones(97, np.bool_), r"bool of shape \(97,\)"),
+        (np.ones(97, np.int64), r"int64 of shape \(97,\)"),
         ([True] * 98, "list"),
     ],
-    ids=["two columns", "integers", "too short", "list"],
+    ids=["two columns", "floats", "too short", "integers, too short", "list"],
 )
 def test_c8_a_mask_of_another_type_or_shape_is_refused(mask: Any, found: str) -> None:
     with pytest.raises(ValueError, match=rf"agents_mask must be a bool array of shape \(98,\).*got {found}"):
+        AgentDataset(make_cfg(), make_fixture_s_log(), None, agents_mask=mask)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.int8, np.uint32])
+def test_a_mask_of_integers_0_and_1_is_taken(dtype: Any) -> None:
+    mask = custom_mask().astype(dtype)
+    dataset = make_agent_dataset(make_cfg(), make_fixture_s_log(), agents_mask=mask)
+    assert dataset.agents_indices.tolist() == [0, 20, 97]
+    assert dataset.agents_mask.dtype == np.bool_
+    assert mask.dtype == dtype
+
+
+@pytest.mark.parametrize(("value", "dtype"), [(2, np.uint8), (-1, np.int64), (97, np.int64)])
+def test_other_integers_are_no_mask(value: int, dtype: Any) -> None:
+    mask = np.zeros(98, dtype)
+    mask[[3, 5, 9]] = 1, value, value
+    with pytest.raises(ValueError, match=rf"integers 0 and 1, got {value} in row 5; of row numbers, make a mask"):
         AgentDataset(make_cfg(), make_fixture_s_log(), None, agents_mask=mask)
 
 
@@ -280,6 +298,21 @@ def test_explanations_name_what_started_the_track_anew(kind: str) -> None:
 def test_a_frame_beyond_the_end_cannot_be_explained() -> None:
     with pytest.raises(InvalidArgumentError, match="frame_idx 30 is out of range"):
         AgentDataset(make_cfg(), make_fixture_s_log(), None).explain_frame(30)
+
+
+def test_a_row_that_is_left_out_of_a_custom_mask_is_explained() -> None:
+    mask = np.zeros(98, np.bool_)
+    mask[:2] = True  # tracks 1 and 7 in frame 0; 7 does not pass the label filter
+    dataset = make_agent_dataset(make_cfg(), make_fixture_s_log(), agents_mask=mask)
+    for explained in (dataset, pickle.loads(pickle.dumps(dataset)), dataset.get_scene_dataset(0)):
+        found = by_track(explained.explain_frame(0))
+        assert found[1].reason == "the custom agents_mask takes it"
+        assert (found[7].is_included, found[7].dataset_index) == (False, None)
+        assert found[7].reason == (
+            "the custom agents_mask takes it, but there is no sample of it: "
+            "not a road user: summed probability of the kept classes is not above 0.5"
+        )
+        assert by_track(explained.explain_frame(1))[7].reason == "the custom agents_mask leaves it out"
 
 
 def test_a_custom_mask_is_the_reason() -> None:

@@ -74,7 +74,7 @@ def test_d10_iteration_fails_in_the_middle_at_an_agent_that_was_filtered_out() -
     log = make_fixture_s_log()
     mask = np.zeros(98, np.bool_)
     mask[:2] = True  # tracks 1 and 7 in frame 0; 7 does not pass the label filter
-    dataset = make_agent_dataset(make_cfg(), log, agents_mask=mask)
+    dataset = make_agent_dataset(make_cfg(), log, agents_mask=mask, strict_mask=True)
     samples = iter(dataset)
     assert next(samples)["track_id"] == 1
     with pytest.raises(SampleError, match=r"sample 1 \(scene 0, frame 0 of it, track 7\): TrackNotFoundError"):
@@ -143,3 +143,50 @@ def test_sample_errors_cross_process_borders() -> None:
     with pytest.raises(SampleError) as raised:
         make_failing(EgoDataset, make_fixture_s_log())[3]
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+@pytest.mark.parametrize("host", ["hôte-1", "ホスト", "\U0001f697" * 16])
+def test_hosts_of_any_text_stand_in_samples_as_utf_8(host: str) -> None:
+    log = make_fixture_s_log()
+    log.scenes["host"] = host
+    dataset = EgoDataset(make_cfg(), log, None)
+    for sample in (dataset[3], *dataset.__getitems__([3])):
+        assert bytes(sample["host_id"]).rstrip(b"\0").decode("utf-8") == host
+        assert sample["host_id"].shape == (70,)
+    assert not [finding for finding in log.validate() if "text" in finding.check]
+
+
+@pytest.mark.parametrize("code", [0xD800, 0x110000, 0xFFFFFFFF])
+def test_hosts_that_are_no_text_are_an_error_by_name(code: int) -> None:
+    log = make_fixture_s_log()
+    log.scenes.view(np.uint8)[16:20] = np.frombuffer(np.uint32(code).tobytes(), np.uint8)
+    dataset = EgoDataset(make_cfg(), log, None)
+    for make in (lambda: dataset[3], lambda: dataset.__getitems__([3])):
+        with pytest.raises(SampleError, match=r"scene 0.*the host of the scene is no text") as raised:
+            make()
+        assert isinstance(raised.value.__cause__, CorruptedDataError)
+    assert "scenes: text" in {finding.check for finding in log.validate()}
+
+
+@pytest.mark.parametrize("track_id", [2**63, 2**64 - 1])
+def test_track_ids_that_samples_cannot_hold_are_an_error_by_name(track_id: int) -> None:
+    log = make_fixture_s_log()
+    log.agents["track_id"][log.agents["track_id"] == 1] = track_id
+    dataset = make_agent_dataset(make_cfg(), log)
+    of_it = [index for index, row in enumerate(dataset.agents_indices) if log.agents["track_id"][row] == track_id]
+    others = sorted(set(range(len(dataset))) - set(of_it))
+    assert of_it
+    assert others
+    for make in (lambda: dataset[of_it[0]], lambda: dataset.__getitems__(of_it[:2])):
+        with pytest.raises(SampleError, match=rf"track_id {track_id}, but samples hold ids from 0 to 2\*\*63 - 1"):
+            make()
+    assert [sample["track_id"] for sample in dataset.__getitems__(others[:2])] == [
+        log.agents["track_id"][dataset.agents_indices[index]] for index in others[:2]
+    ]
+
+
+def test_the_largest_track_id_that_samples_hold() -> None:
+    log = make_fixture_s_log()
+    log.agents["track_id"][log.agents["track_id"] == 1] = 2**63 - 1
+    dataset = make_agent_dataset(make_cfg(), log)
+    assert {sample["track_id"] for sample in dataset.__getitems__(range(len(dataset)))} >= {2**63 - 1}

@@ -15,6 +15,8 @@ from dataset_cases import make_cfg, make_several_scenes_log, make_stub
 from fixture_s_map import FIXTURE_S_MAP, WORLD_TO_ECEF
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoAgentDatasetVectorized, EgoDataset, EgoDatasetVectorized
+from l5kit.dataset.select_agents import valid_agents
+from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.rasterization.sem_box_rasterizer import SemBoxRasterizer
 from l5kit.vectorization.vectorizer import Vectorizer
 from vector_cases import make_vector_cfg
@@ -104,3 +106,22 @@ def test_arrays_of_the_log_have_one_type_in_all_stores(tmp_path: Path) -> None:
         rows = agents.rows(3, 9)
         types.add((rows.dtype, rows.flags.writeable, rows.flags.c_contiguous, type(rows) is np.ndarray))
     assert len(types) == 1
+
+
+def test_the_mask_needs_no_other_types_for_few_rows(tmp_path: Path) -> None:
+    """Columns of one row or none are contiguous, those of more are not."""
+    log = make_several_scenes_log()
+    for number, (num_frames, num_agents) in enumerate([(4, 6), (4, 1), (4, 0), (1, 6), (1, 1), (1, 0)]):
+        frames, agents = np.array(log.frames[:num_frames]), np.array(log.agents[:num_agents])
+        ends = np.minimum(2 * np.arange(1, num_frames + 1), num_agents)
+        ends[-1] = num_agents
+        frames["agent_index_interval"] = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
+        frames["traffic_light_faces_index_interval"] = 0
+        some = ChunkedDataset.in_memory(scenes=np.array(log.scenes[:1]), frames=frames, agents=agents)
+        some.save(tmp_path / f"{number}.zarr")
+        for dataset in (some, ChunkedDataset(str(tmp_path / f"{number}.zarr")).open()):
+            found = valid_agents.find_valid_agents(dataset, 0, num_frames, thresholds=MaskThresholds(0.5))
+            assert len(found.counts) == len(found.verdicts) == num_agents
+        if number == 0:
+            types = len(valid_agents._mark_rows_kernel.signatures)
+    assert len(valid_agents._mark_rows_kernel.signatures) == types

@@ -1,6 +1,7 @@
 """Where AgentDataset finds the agents mask: in the dataset, in the cache folder, or by computing it."""
 
 import os
+import platform
 import shutil
 import warnings
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from l5kit.dataset import AgentDataset, mask_cache, select_agents
 from l5kit.dataset.mask_cache import cache_folder, load_or_compute_mask
 from l5kit.dataset.select_agents import stored_mask
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
-from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
+from l5kit.dataset.select_agents.valid_agents import compute_agents_mask, compute_readable_mask
 
 USUAL = MaskThresholds(0.5)
 
@@ -35,9 +36,9 @@ def num_computed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
     def compute(*args: Any, **kwargs: Any) -> Any:
         calls.append(args)
-        return compute_agents_mask(*args, **kwargs)
+        return compute_readable_mask(*args, **kwargs)
 
-    monkeypatch.setattr(mask_cache, "compute_agents_mask", compute)
+    monkeypatch.setattr(mask_cache, "compute_readable_mask", compute)
     return lambda: len(calls)
 
 
@@ -257,8 +258,10 @@ def test_what_a_killed_process_left_is_removed(path: Path) -> None:
     load(path)
     file = only_cached_mask()
     file.unlink()
-    left = file.with_name(f".abc123-{file.name}")
-    left.write_bytes(b"half")
+    left = file.with_name(f".{file.name}.abc12345.part")
+    left.mkdir()
+    for name, content in ((file.name, "half"), ("owner.lock", ""), ("owner.txt", platform.node())):
+        (left / name).write_text(content)
     load(path)
     assert not left.exists()
 

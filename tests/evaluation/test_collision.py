@@ -71,6 +71,23 @@ def test_track_ids_keep_their_type_and_the_first_agent_in_range_decides():
     assert isinstance(found[1], np.uint64)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_two_identical_boxes_touch_along_their_longest_sides(dtype):
+    """Of each side all lies on the edge of the other box: the first of the longest decides."""
+    agents = make_agents((0, 0, 5, 2, 1.0))
+    for yaw in (1.0, dtype(1.0), np.array([1.0], dtype)):
+        found = detect_collision(np.zeros(2), yaw, np.array([5.0, 2.0], dtype), agents)
+        assert found == (SIDE, 1)
+
+
+@pytest.mark.parametrize(
+    "yaw", [0.3, np.float32(0.3), np.array(0.3), np.array([0.3]), np.array([0.3], np.float32), [0.3]]
+)
+def test_a_heading_is_a_number_or_of_shape_1(yaw):
+    found = detect_collision(np.zeros(2), yaw, EGO, make_agents((4.0, 1.0, 4, 1.8, 0.3)))
+    assert found == (FRONT, 1)
+
+
 @pytest.mark.parametrize(
     "hide",
     [
@@ -136,6 +153,10 @@ def test_collisions_and_types_are_those_of_shapely(x, y, yaw, length, width):
     [
         pytest.param(np.zeros(3), EGO, make_agents(), "pred_centroid has shape", id="three coordinates"),
         pytest.param(np.zeros(2), EGO[:1], make_agents(), "pred_extent has shape", id="length only"),
+        pytest.param([np.nan, 0], EGO, make_agents(), "pred_centroid is", id="a position that is not known"),
+        pytest.param(
+            np.zeros(2), EGO, make_agents((0, 0, 4, 2, np.nan)), "track 1 of target_agents", id="a heading that is not"
+        ),
         pytest.param(np.zeros(2), EGO, np.zeros((3, 2)), "target_agents must be", id="plain array"),
         pytest.param(
             np.zeros(2), EGO, make_agents()[["centroid", "extent"]], "without yaw, track_id", id="fields missing"
@@ -146,3 +167,9 @@ def test_collisions_and_types_are_those_of_shapely(x, y, yaw, length, width):
 def test_wrong_arguments_are_named(centroid, extent, agents, message):
     with pytest.raises(InvalidArgumentError, match=message):
         detect_collision(centroid, 0.0, extent, agents)
+
+
+@pytest.mark.parametrize("yaw", [np.zeros(2), np.zeros((1, 1)), np.nan])
+def test_wrong_headings_are_named(yaw):
+    with pytest.raises(InvalidArgumentError, match="pred_yaw"):
+        detect_collision(np.zeros(2), yaw, EGO, make_agents((0, 0, 4, 2, 0)))

@@ -41,5 +41,5 @@ def test_an_angle_error_is_unsigned_symmetric_and_that_of_the_directions(a, b):
 
 
 def test_unequal_shapes_are_an_assertion_error():
-    with pytest.raises(AssertionError, match=r"b has shape \(3,\), but a has \(2,\)"):
+    with pytest.raises(AssertionError, match=r"angle_b has shape \(3,\), but angle_a has \(2,\)"):
         closest_angle_error(torch.zeros(2), torch.zeros(3))

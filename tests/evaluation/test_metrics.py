@@ -168,6 +168,37 @@ def test_a_miss_needs_all_modes_and_looks_at_the_last_available_step():
     assert np.isnan(miss_rate(TRUTH, late, np.ones(1), np.zeros(3)))
 
 
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(
+    ("dtype", "avails", "expected"),
+    [
+        pytest.param(np.float32, np.ones(3, np.float32), np.float32, id="float32"),
+        pytest.param(np.float32, np.ones(3, np.bool_), np.float32, id="float32 with bools"),
+        pytest.param(np.float64, np.ones(3, np.float64), np.float64, id="float64"),
+        pytest.param(np.float32, np.ones(3, np.float64), np.float64, id="float64 among float32"),
+        pytest.param(np.float32, np.ones(3, np.int64), np.float64, id="integers among float32"),
+    ],
+)
+def test_results_have_the_dtype_of_the_arrays_as_in_1_5(metric, dtype, avails, expected):
+    result = metric(TRUTH.astype(dtype), MODES.astype(dtype), CONFIDENCES.astype(dtype), avails)
+    assert result.dtype == expected
+    assert isinstance(result, (expected, np.ndarray))
+    np.testing.assert_allclose(result, metric(TRUTH, MODES, CONFIDENCES, np.ones(3)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_float32_results_without_any_available_step(metric):
+    arguments = TRUTH.astype(np.float32), MODES.astype(np.float32), CONFIDENCES.astype(np.float32)
+    assert metric(*arguments, np.zeros(3, np.float32)).dtype == np.float32
+
+
+def test_confidences_do_not_widen_displacements_which_do_not_use_them():
+    result = average_displacement_error_mean(
+        *(a.astype(np.float32) for a in (TRUTH, MODES)), CONFIDENCES, np.ones(3, bool)
+    )
+    assert result.dtype == np.float32
+
+
 def test_integers_and_booleans_are_taken_and_nothing_is_changed():
     arguments = TRUTH.astype(int), MODES.astype(int), np.array([0, 1]), np.array([True, True, False])
     copies = [array.copy() for array in arguments]

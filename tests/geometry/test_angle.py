@@ -86,6 +86,24 @@ def test_j2_yaw_around_north_is_unsigned(direction, expected):
     assert compute_yaw_around_north_from_direction(np.array(direction)) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("vectors", [((1, 0), (1, 1)), ((1, 0, 0), (1, 1, 0))], ids=["in the plane", "in space"])
+@pytest.mark.parametrize(
+    ("dtypes", "expected"),
+    [
+        ((np.float32, np.float32), np.float32),
+        ((np.float64, np.float64), np.float64),
+        ((np.float32, np.float64), np.float64),
+        ((np.int64, np.int64), np.float64),
+    ],
+)
+def test_angles_between_vectors_are_the_scalars_of_numpy(vectors, dtypes, expected):
+    angle = angle_between_vectors(*(np.array(vector, dtype) for vector, dtype in zip(vectors, dtypes, strict=True)))
+    assert type(angle) is expected
+    assert angle == np.arctan2(expected(1), expected(1))
+    assert type(angle_between_vectors(*vectors)) is np.float64
+    assert type(compute_yaw_around_north_from_direction([1, 0])) is np.float64
+
+
 def test_j3_plane_vectors_give_no_deprecation_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.geometry import compute_box_corners, compute_box_sides, within_range
+from l5kit.geometry import compute_box_corners, compute_box_outline, compute_box_sides, within_range
 
 FRONT, REAR, LEFT, RIGHT = range(4)
 
@@ -47,6 +47,30 @@ def test_corners_surround_the_centroid(x, y, yaw, length, width):
     np.testing.assert_allclose(np.linalg.norm(edges, axis=1), [width, length, width, length], atol=1e-9)
     heading = (math.cos(yaw), math.sin(yaw))
     np.testing.assert_allclose((corners - [x, y]) @ heading, np.array([-1, -1, 1, 1]) * length / 2, atol=1e-9)
+
+
+@pytest.mark.parametrize("num_boxes", [0, 1, 6])
+def test_outlines_are_the_corners_clockwise(num_boxes):
+    centroids, yaws_rad, extents = make_boxes(num_boxes)
+    outlines = compute_box_outline(centroids, yaws_rad, extents)
+    assert outlines.shape == (num_boxes, 4, 2)
+    assert outlines.dtype == np.float64
+    corners = compute_box_corners(centroids, yaws_rad, extents)
+    np.testing.assert_allclose(outlines, corners[:, [2, 3, 0, 1]], atol=1e-5)  # float32 beside float64
+    for index in range(num_boxes):
+        alone = compute_box_outline(centroids[index], yaws_rad[index], extents[index])
+        np.testing.assert_array_equal(outlines[index], alone)
+
+
+def test_outlines_are_computed_in_the_dtypes_of_the_arguments():
+    """A record of an agent, float32, as NumPy computes with its numbers one by one."""
+    yaw, extent = np.float32(0.7), np.array([4.3, 1.9], np.float32)
+    half_length, half_width = extent / 2
+    expected = [
+        100.1 + half_length * np.cos(yaw) - half_width * np.sin(yaw),
+        200.2 + half_length * np.sin(yaw) + half_width * np.cos(yaw),
+    ]
+    assert compute_box_outline([100.1, 200.2], yaw, extent)[0].tolist() == expected
 
 
 @pytest.mark.parametrize("num_boxes", [0, 1, 6])

@@ -204,6 +204,12 @@ def test_an_architecture_that_does_not_exist(make):
         make("resnet101", 5, 12, WEIGHTS, None, False)
 
 
+@pytest.mark.parametrize("model_arch", [None, 50, ["resnet50"], {}], ids=repr)
+def test_an_architecture_that_is_no_text_does_not_exist_either(model_arch):
+    with pytest.raises(NotImplementedError, match=r"model_arch .* does not exist"):
+        RasterizedPlanningModel(model_arch, 5, 12, WEIGHTS, None, False)
+
+
 def test_the_name_of_1_4_is_the_raster_planning_model():
     assert PlanningModel is RasterizedPlanningModel
     assert issubclass(RasterizedMultiModalPlanningModel, PlanningModel)

@@ -7,10 +7,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from l5kit.rasterization.antialiased import (
+    FILLED,
+    NO_BACKGROUND,
+    OPEN_LINE,
     draw_polyline,
-    draw_polyline_with,
+    draw_shapes,
     fill_polygons,
-    fill_polygons_with,
     mix_paint,
     scratch_size,
 )
@@ -187,16 +189,20 @@ def test_recorded_picture() -> None:
 def test_ready_paint_and_used_scratch_change_nothing() -> None:
     rng = np.random.default_rng(1)
     color = np.array(COLORS[3], np.uint8)
-    paint = mix_paint(color)
+    paints = np.stack([mix_paint(np.array(COLORS[3][::-1], np.uint8)), mix_paint(color)])
+    paints.setflags(write=False)
     lanes = [make_lane(rng)[0] for _ in range(30)]
     points, starts = join(lanes)
     scratch = rng.integers(-(2**62), 2**62, scratch_size(40, HEIGHT))
-    planes, expected = np.full((2, 3, HEIGHT, WIDTH), 255, np.uint8)
-    for index, lane in enumerate(lanes):
-        fill_polygons_with(planes, points, starts[index : index + 2], paint, scratch)
-        fill_polygons(expected, lane, np.array([0, 40]), color)
-        draw_polyline_with(planes, lane[:20], False, paint)
-        draw_polyline(expected, lane[:20], False, color)
+    planes, expected = rng.integers(0, 256, (2, 5, HEIGHT, WIDTH), np.uint8)
+    expected[:] = 255
+    shapes = [(kind, lane, lane + 1, 1, 2) for lane in range(30) for kind in (FILLED, OPEN_LINE)]
+    halves = ((0, 31, 255), (31, len(shapes), NO_BACKGROUND))
+    for first, end, background in halves:
+        draw_shapes(planes, points, starts, np.array(shapes), first, end, paints, scratch, background)
+    for lane in lanes:
+        fill_polygons(expected[2:], lane, np.array([0, 40]), color)
+        draw_polyline(expected[2:], lane, False, color)
     assert (expected != 255).any()
     assert_array_equal(planes, expected)
 

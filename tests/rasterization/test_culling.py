@@ -20,7 +20,7 @@ def test_boxes_beyond_the_margin_before_the_picture_do_not_touch_it(
 ) -> None:
     low, high = list(INSIDE[0]), list(INSIDE[1])
     low[axis], high[axis] = low_px, high_px
-    assert touches_picture(tuple(low), tuple(high), (8, 6)) is expected
+    assert touches_picture(*low, *high, (8, 6)) is expected
 
 
 @pytest.mark.parametrize(("axis", "size"), [(0, 8), (1, 6)], ids=["columns", "rows"])
@@ -28,4 +28,4 @@ def test_boxes_beyond_the_margin_behind_the_picture_do_not_touch_it(axis: int, s
     for distance, expected in ((CULLING_MARGIN_PX, False), (CULLING_MARGIN_PX - 0.01, True)):
         low, high = list(INSIDE[0]), list(INSIDE[1])
         low[axis], high[axis] = size + distance, size + 9.0
-        assert touches_picture(tuple(low), tuple(high), (8, 6)) is expected
+        assert touches_picture(*low, *high, (8, 6)) is expected

@@ -60,7 +60,7 @@ def list_shapes(
 def describe(shapes: MapShapes, window: int = 0) -> list[tuple[int, int, list[float]]]:
     """Return kind, colour and rows of the points of each shape."""
     return [
-        (int(shapes.kinds[i]), int(shapes.colors[i]), (shapes.points[slice(*shapes.spans[i]), 1] / 512).tolist())
+        (int(shapes.table[i, 0]), int(shapes.table[i, 3]), (shapes.points[slice(*shapes.spans[i]), 1] / 512).tolist())
         for i in range(shapes.starts[window], shapes.starts[window + 1])
     ]
 
@@ -114,10 +114,10 @@ def test_of_several_active_faces_the_highest_rank_counts_in_its_window_only() ->
 def test_outlines_half_a_pixel_outside_the_picture_are_drawn_and_three_pixels_outside_not(
     line: list[tuple[float, float]], is_drawn: bool
 ) -> None:
-    assert len(list_shapes(make_outlines(crosswalks=(np.array(line, dtype=float),)), [[0]]).kinds) == is_drawn
+    assert len(list_shapes(make_outlines(crosswalks=(np.array(line, dtype=float),)), [[0]]).table) == is_drawn
     points = np.array([line], dtype=float)
     lane = MapOutlines.stack(points, points, ())
-    assert len(list_shapes(lane, [[0]]).kinds) == 3 * is_drawn
+    assert len(list_shapes(lane, [[0]]).table) == 3 * is_drawn
 
 
 def test_a_lane_around_the_picture_is_filled_without_its_lines() -> None:

@@ -127,6 +127,51 @@ def test_missing_files_are_file_errors(folder: Path, map_type: str, key: str) ->
         build_rasterizer(make_cfg(map_type, **{key: "nothing"}), LocalDataManager(str(folder)))
 
 
+@pytest.mark.parametrize("out_of_bounds", ["error", "pad"])
+@pytest.mark.parametrize("map_type", ["py_satellite", "satellite_debug"])
+@pytest.mark.parametrize(
+    ("factor", "said"), [(50, "64 pixels"), (1e6, "64 pixels"), (0.01, "pixels of 18"), (0, "pixels of inf")]
+)
+def test_a_meta_json_that_does_not_fit_the_aerial_picture_is_named(
+    folder: Path, tmp_path: Path, map_type: str, factor: float, said: str, out_of_bounds: str
+) -> None:
+    meta = {"world_to_ecef": WORLD_TO_ECEF.tolist(), "ecef_to_aerial": (factor * ECEF_TO_AERIAL).tolist()}
+    (tmp_path / "meta.json").write_text(json.dumps(meta))
+    cfg = make_cfg(map_type, dataset_meta_key=str(tmp_path / "meta.json"), satellite_out_of_bounds=out_of_bounds)
+    with pytest.raises(ConfigError, match=rf"meta\.json and .*aerial\.png do not fit the raster: .*{said}"):
+        build_rasterizer(cfg, LocalDataManager(str(folder)))
+
+
+@pytest.mark.parametrize("factor", [1.0, -2.0])
+def test_matrices_that_give_rows_and_columns_one_direction_are_refused(
+    folder: Path, tmp_path: Path, factor: float
+) -> None:
+    matrix = ECEF_TO_AERIAL.copy()
+    matrix[1, :3] = factor * matrix[0, :3]
+    meta = {"world_to_ecef": WORLD_TO_ECEF.tolist(), "ecef_to_aerial": matrix.tolist()}
+    (tmp_path / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(ConfigError, match=r"meta\.json and .* rows and columns of the picture the same direction"):
+        build_rasterizer(
+            make_cfg("py_satellite", dataset_meta_key=str(tmp_path / "meta.json")), LocalDataManager(str(folder))
+        )
+
+
+@pytest.mark.parametrize(("key", "value"), [("raster_size", [16_384, 16_384]), ("history_num_frames", 100_000)])
+def test_pictures_of_more_memory_than_anyone_wants_are_refused(folder: Path, key: str, value: Any) -> None:
+    cfg = make_cfg("box_debug", raster_size=[640, 320])
+    cfg["raster_params" if key == "raster_size" else "model_params"][key] = value
+    with pytest.raises(ConfigError, match=r"a picture would take [\d.]+ GB"):
+        build_rasterizer(cfg, LocalDataManager(str(folder)))
+
+
+def test_a_picture_that_opencv_refuses_is_named(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "huge.pfm").write_bytes(b"PF\n100000 100000\n-1.0\n" + b"\0" * 100)
+    with pytest.raises(CorruptedDataError, match=r"huge\.pfm is not a picture that OpenCV can read"):
+        build_rasterizer(
+            make_cfg("py_satellite", satellite_map_key=str(tmp_path / "huge.pfm")), LocalDataManager(str(folder))
+        )
+
+
 @pytest.mark.parametrize("map_type", ["box_debug", "stub_debug"])
 def test_meta_is_not_opened_without_a_map(tmp_path: Path, map_type: str) -> None:
     assert build_rasterizer(make_cfg(map_type), LocalDataManager(str(tmp_path))).num_channels() > 0

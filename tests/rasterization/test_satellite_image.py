@@ -143,3 +143,25 @@ def test_a_crop_smaller_than_one_aerial_pixel_is_refused(pixel_size: object) -> 
             sat_pixel_scale=2.0,
             pixel_size=pixel_size,  # type: ignore[arg-type]
         )
+
+
+@pytest.mark.parametrize("scale_m", [1e-9, 1e-5, 0.0009])
+def test_a_crop_far_larger_than_the_picture_is_refused_before_it_is_made(scale_m: float) -> None:
+    for out_of_bounds in ("error", "pad"):
+        with pytest.raises(InvalidArgumentError, match="pixels of an aerial picture that has 50 x 60"):
+            get_sat_image_crop_scaled(
+                np.zeros((50, 60, 3), np.uint8),
+                (10, 10),
+                (25, 25),
+                yaw=0.1,
+                sat_pixel_scale=scale_m,
+                pixel_size=0.5,
+                out_of_bounds=out_of_bounds,
+            )
+
+
+def test_a_crop_may_be_larger_than_a_small_picture() -> None:
+    pixels = np.full((50, 60, 3), 7, np.uint8)
+    crop = get_sat_image_crop_scaled(pixels, (100, 80), (25, 30), yaw=0.0, pixel_size=4.0, out_of_bounds="pad")
+    assert crop.shape == (80, 100, 3)
+    assert 0.01 < (crop == 7).mean() < 0.05

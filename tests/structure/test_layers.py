@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "l5kit"
 
 LINES = (
-    ("errors", "_types", "_files"),
+    ("errors", "_types", "_files", "_compiling"),
     ("configs", "geometry", "random"),
     ("data", "kinematic"),
     ("rasterization", "vectorization"),

@@ -167,7 +167,7 @@ def test_the_old_city_is_put_back_if_the_new_cannot_be_moved(tmp_path: Path, mon
     before, replace = _digests(tmp_path), os.replace
 
     def fail_for_the_new(source: Path, target: Path) -> None:
-        if Path(target) == tmp_path / "c" and Path(source).suffix == ".part":
+        if Path(target) == tmp_path / "c" and Path(source).name == "c":
             raise PermissionError("in use")
         replace(source, target)
 

@@ -13,6 +13,9 @@ import yaml
 from l5kit._files import replaced_when_complete
 from l5kit.errors import ConfigError
 
+_RIGID_TOLERANCE = 0.01
+"""Largest error of the products of the columns of a rotation matrix that somebody may have rounded."""
+
 _SCALARS = (str, bytes, bool, int, float, NoneType, date, datetime)
 """Types that YAML reads back as they were."""
 
@@ -71,17 +74,30 @@ def load_matrix(metadata: Mapping[str, Any], key: str, *, path: str) -> np.ndarr
         path: Where the metadata came from, for the error text.
 
     Raises:
-        ConfigError: The matrix is missing, not 4x4 or not finite.
+        ConfigError: The matrix is missing, not 4x4 or not finite, or ``world_to_ecef`` does more than turn and shift.
     """
     if key not in metadata:
         raise ConfigError(f"{path} has no key {key!r}; found {sorted(metadata)}. Take the meta.json of this dataset.")
     try:
         matrix = np.asarray(metadata[key], dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"{path}: {key} must be a 4x4 list of numbers, got {metadata[key]!r}") from error
     if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
         raise ConfigError(f"{path}: {key} must be a 4x4 list of finite numbers, got shape {matrix.shape}")
+    if key == "world_to_ecef":
+        _require_rigid(matrix, path)
     return matrix
+
+
+def _require_rigid(matrix: np.ndarray[Any, np.dtype[np.float64]], path: str) -> None:
+    """Refuse a matrix from world to ECEF, both in metres, that changes lengths."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = np.abs(matrix[:3, :3].T @ matrix[:3, :3] - np.eye(3)).max()
+    if not error <= _RIGID_TOLERANCE:
+        raise ConfigError(
+            f"{path}: world_to_ecef must turn and shift only, as world and ECEF are both in metres, got the 3x3 part "
+            f"{matrix[:3, :3].tolist()}; take the meta.json of this dataset"
+        )
 
 
 def _require_mapping(content: object, path: str) -> dict[str, Any]:

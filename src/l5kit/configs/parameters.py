@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from l5kit.configs.reading import Section
-from l5kit.errors import UnsupportedValueError
 
 SEMANTIC_MAP_TYPES = ("py_semantic", "semantic_debug")
 SATELLITE_MAP_TYPES = ("py_satellite", "satellite_debug")
@@ -17,6 +16,15 @@ BOX_MAP_TYPES = ("py_semantic", "py_satellite", "box_debug")
 MAP_TYPES = ("py_semantic", "semantic_debug", "py_satellite", "satellite_debug", "box_debug", "stub_debug")
 IMAGE_DTYPES = ("float32", "uint8")
 OUT_OF_BOUNDS_MODES = ("error", "pad")
+
+MAX_RASTER_SIDE_PX = 16_384
+"""Pixels along a side of a raster; one channel of a square that large takes a gigabyte."""
+
+MAX_NUM_FRAMES = 100_000
+"""Frames of a sample before or after the current one, and frames of a step: nearly three hours at 10 a second."""
+
+MAX_NUM_ELEMENTS = 10_000
+"""Agents, lanes, crosswalks, and points of each, in a vector sample."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,7 @@ class RasterGeometry:
         """Read the four geometry keys of ``raster_params``."""
         section = Section.of(cfg, "raster_params")
         return cls(
-            raster_size_px=section.integer_pair("raster_size", minimum=1),
+            raster_size_px=section.integer_pair("raster_size", minimum=1, maximum=MAX_RASTER_SIDE_PX),
             pixel_size_m=section.number_pair("pixel_size", above=0.0),
             center_in_raster_ratio=section.number_pair("ego_center"),
             set_origin_to_bottom=section.boolean("set_origin_to_bottom"),
@@ -82,13 +90,11 @@ class RasterizerParams:
         """Read what the map type of the configuration needs.
 
         Raises:
-            UnsupportedValueError: ``raster_params.map_type`` is none of :data:`MAP_TYPES`.
+            UnsupportedConfigError: ``raster_params.map_type`` is none of :data:`MAP_TYPES`, whatever its type.
             ConfigError: A needed key is missing or of the wrong type.
         """
         raster = Section.of(cfg, "raster_params")
-        map_type = raster.text("map_type")
-        if map_type not in MAP_TYPES:
-            raise UnsupportedValueError(f"raster_params.map_type: expected one of {MAP_TYPES}, got {map_type!r}")
+        map_type = raster.variant("map_type", allowed=MAP_TYPES)
         has_boxes, is_semantic = map_type in BOX_MAP_TYPES, map_type in SEMANTIC_MAP_TYPES
         is_satellite = map_type in SATELLITE_MAP_TYPES
         model = Section.of(cfg, "model_params") if has_boxes else None
@@ -96,7 +102,9 @@ class RasterizerParams:
             geometry=RasterGeometry.from_cfg(cfg),
             map_type=map_type,
             filter_agents_threshold=raster.number("filter_agents_threshold") if has_boxes else None,
-            history_num_frames=model.integer("history_num_frames", minimum=0) if model else None,
+            history_num_frames=model.integer("history_num_frames", minimum=0, maximum=MAX_NUM_FRAMES)
+            if model
+            else None,
             render_ego_history=model.boolean("render_ego_history") if model else None,
             semantic_map_key=raster.path("semantic_map_key") if is_semantic else None,
             satellite_map_key=raster.path("satellite_map_key") if is_satellite else None,
@@ -134,11 +142,11 @@ class SamplingParams:
         """Read the keys of ``model_params`` and ``raster_params`` that EgoDataset and AgentDataset need."""
         model = Section.of(cfg, "model_params")
         return cls(
-            history_num_frames=model.integer("history_num_frames", minimum=0),
-            future_num_frames=model.integer("future_num_frames", minimum=0),
+            history_num_frames=_history_num_frames(model),
+            future_num_frames=model.integer("future_num_frames", minimum=0, maximum=MAX_NUM_FRAMES),
             step_time_s=model.number("step_time", above=0.0),
-            history_step_size=model.integer("history_step_size", minimum=1, default=1),
-            future_step_size=model.integer("future_step_size", minimum=1, default=1),
+            history_step_size=model.integer("history_step_size", minimum=1, maximum=MAX_NUM_FRAMES, default=1),
+            future_step_size=model.integer("future_step_size", minimum=1, maximum=MAX_NUM_FRAMES, default=1),
             filter_agents_threshold=read_filter_agents_threshold(cfg),
         )
 
@@ -177,12 +185,12 @@ class VectorSamplingParams:
         """Read the keys of ``model_params`` and ``raster_params`` that the vector datasets need."""
         model = Section.of(cfg, "model_params")
         return cls(
-            history_num_frames_ego=model.integer("history_num_frames_ego", minimum=0),
-            history_num_frames_agents=model.integer("history_num_frames_agents", minimum=0),
-            future_num_frames=model.integer("future_num_frames", minimum=0),
+            history_num_frames_ego=model.integer("history_num_frames_ego", minimum=0, maximum=MAX_NUM_FRAMES),
+            history_num_frames_agents=model.integer("history_num_frames_agents", minimum=0, maximum=MAX_NUM_FRAMES),
+            future_num_frames=model.integer("future_num_frames", minimum=0, maximum=MAX_NUM_FRAMES),
             step_time_s=model.number("step_time", above=0.0),
-            history_step_size=model.integer("history_step_size", minimum=1, default=1),
-            future_step_size=model.integer("future_step_size", minimum=1, default=1),
+            history_step_size=model.integer("history_step_size", minimum=1, maximum=MAX_NUM_FRAMES, default=1),
+            future_step_size=model.integer("future_step_size", minimum=1, maximum=MAX_NUM_FRAMES, default=1),
             filter_agents_threshold=read_filter_agents_threshold(cfg),
             speed_from_history=model.boolean("speed_from_history", default=False),
         )
@@ -210,11 +218,11 @@ class LaneParams:
     def from_section(cls, section: Section) -> "LaneParams":
         """Read ``data_generation_params.lane_params``."""
         return cls(
-            max_num_lanes=section.integer("max_num_lanes", minimum=0),
-            max_points_per_lane=section.integer("max_points_per_lane", minimum=2),
-            max_points_per_crosswalk=section.integer("max_points_per_crosswalk", minimum=0),
+            max_num_lanes=section.integer("max_num_lanes", minimum=0, maximum=MAX_NUM_ELEMENTS),
+            max_points_per_lane=section.integer("max_points_per_lane", minimum=2, maximum=MAX_NUM_ELEMENTS),
+            max_points_per_crosswalk=section.integer("max_points_per_crosswalk", minimum=0, maximum=MAX_NUM_ELEMENTS),
             max_retrieval_distance_m=section.number("max_retrieval_distance_m", above=0.0),
-            max_num_crosswalks=section.integer("max_num_crosswalks", minimum=0),
+            max_num_crosswalks=section.integer("max_num_crosswalks", minimum=0, maximum=MAX_NUM_ELEMENTS),
         )
 
 
@@ -256,10 +264,10 @@ class VectorizerParams:
         model, generation = Section.of(cfg, "model_params"), Section.of(cfg, "data_generation_params")
         raster = Section.of(cfg, "raster_params") if "raster_params" in cfg else Section("raster_params", {})
         return cls(
-            history_num_frames_ego=model.integer("history_num_frames_ego", minimum=0),
-            history_num_frames_agents=model.integer("history_num_frames_agents", minimum=0),
-            future_num_frames=model.integer("future_num_frames", minimum=0),
-            other_agents_num=generation.integer("other_agents_num", minimum=0),
+            history_num_frames_ego=model.integer("history_num_frames_ego", minimum=0, maximum=MAX_NUM_FRAMES),
+            history_num_frames_agents=model.integer("history_num_frames_agents", minimum=0, maximum=MAX_NUM_FRAMES),
+            future_num_frames=model.integer("future_num_frames", minimum=0, maximum=MAX_NUM_FRAMES),
+            other_agents_num=generation.integer("other_agents_num", minimum=0, maximum=MAX_NUM_ELEMENTS),
             max_agents_distance_m=generation.number("max_agents_distance"),
             order_agents_by_distance=generation.boolean("order_agents_by_distance", default=False),
             filter_agents_threshold=raster.number("filter_agents_threshold", default=0.5),
@@ -314,3 +322,7 @@ __all__ = [
     "read_disable_traffic_light_faces",
     "read_filter_agents_threshold",
 ]
+
+
+def _history_num_frames(model: Section) -> int:
+    return model.integer("history_num_frames", minimum=0, maximum=MAX_NUM_FRAMES)

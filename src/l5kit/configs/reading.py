@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from l5kit.errors import ConfigError
+from l5kit.errors import ConfigError, UnsupportedConfigError
 
 _MISSING = object()
 
@@ -45,12 +45,12 @@ class Section:
             raise self._error(key, values, "a mapping of keys")
         return Section(f"{self.name}.{key}", values)
 
-    def integer(self, key: str, *, minimum: int, default: int | None = None) -> int:
-        """Return a whole number of at least ``minimum``."""
+    def integer(self, key: str, *, minimum: int, maximum: int | None = None, default: int | None = None) -> int:
+        """Return a whole number of at least ``minimum`` and, where that is given, at most ``maximum``."""
         value = self._get(key, "a whole number", default)
         number = _as_integer(value)
-        if number is None or number < minimum:
-            raise self._error(key, value, f"a whole number of at least {minimum}")
+        if number is None or not _is_within(number, minimum, maximum):
+            raise self._error(key, value, f"a whole number {_range_text(minimum, maximum)}")
         return number
 
     def number(self, key: str, *, above: float | None = None, default: float | None = None) -> float:
@@ -79,6 +79,18 @@ class Section:
             raise self._error(key, value, expected)
         return value
 
+    def variant(self, key: str, *, allowed: tuple[str, ...]) -> str:
+        """Return a text that names one of several variants.
+
+        Raises:
+            UnsupportedConfigError: There is no such variant; also for what is no text, such as an empty value in YAML.
+        """
+        expected = " or ".join(map(repr, allowed))
+        value = self._get(key, expected, None)
+        if not isinstance(value, str) or value not in allowed:
+            raise UnsupportedConfigError(f"{self.name}.{key}: expected {expected}, got {value!r}")
+        return value
+
     def path(self, key: str) -> str:
         """Return a path, which may be a path object and must not be empty, as text."""
         expected = "a path"
@@ -88,13 +100,13 @@ class Section:
             raise self._error(key, value, f"{expected} that is not empty")
         return path
 
-    def integer_pair(self, key: str, *, minimum: int) -> tuple[int, int]:
-        """Return two whole numbers of at least ``minimum``."""
-        first, second = self._pair(key, f"two whole numbers of at least {minimum}")
-        pair = (_as_integer(first), _as_integer(second))
-        if pair[0] is None or pair[1] is None or min(pair[0], pair[1]) < minimum:
-            raise self._error(key, self.values[key], f"two whole numbers of at least {minimum}")
-        return (pair[0], pair[1])
+    def integer_pair(self, key: str, *, minimum: int, maximum: int) -> tuple[int, int]:
+        """Return two whole numbers from ``minimum`` to ``maximum``."""
+        expected = f"two whole numbers {_range_text(minimum, maximum)}"
+        first, second = (_as_integer(part) for part in self._pair(key, expected))
+        if first is None or second is None or not (minimum <= min(first, second) <= max(first, second) <= maximum):
+            raise self._error(key, self.values[key], expected)
+        return (first, second)
 
     def number_pair(self, key: str, *, above: float | None = None) -> tuple[float, float]:
         """Return two finite numbers, greater than ``above`` where that is given."""
@@ -121,6 +133,14 @@ class Section:
 
     def _error(self, key: str, value: object, expected: str) -> ConfigError:
         return ConfigError(f"{self.name}.{key}: expected {expected}, got {value!r}")
+
+
+def _is_within(number: int, minimum: int, maximum: int | None) -> bool:
+    return number >= minimum and (maximum is None or number <= maximum)
+
+
+def _range_text(minimum: int, maximum: int | None) -> str:
+    return f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
 
 
 def _as_integer(value: object) -> int | None:

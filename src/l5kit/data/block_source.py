@@ -4,15 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from zarr.core.sync import sync
 
 from l5kit._types import RecordArray
 from l5kit.data.chunk_cache import ChunkCache
 from l5kit.data.chunked_array import ChunkedArray
 from l5kit.data.finding import Finding, FindingList, Severity
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
-
-_MAX_CHUNK_BYTES = 2**31
+from l5kit.data.stores import chunk_numbers
 
 
 class BlockSource:
@@ -77,24 +75,12 @@ class BlockSource:
 
     def _list_chunks(self, array: ChunkedArray) -> list[int]:
         """Return the chunks of which there are files, sorted."""
-        if self._step * array.dtype.itemsize > _MAX_CHUNK_BYTES:
-            message = (
-                f"chunks of {self._step} rows are larger than the format can hold; .zarray of {self.key} is damaged"
-            )
-            self._add("error", "chunk size", message)
-            return []
-        store = array.zarr_array.store
-
-        async def list_names() -> list[str]:
-            return [name async for name in store.list_dir(array.zarr_array.store_path.path)]
-
         try:
-            names = sync(list_names())
+            numbers = chunk_numbers(array.zarr_array.store, array.zarr_array.store_path.path)
         except Exception as error:  # as in _read
             self._add("error", "decode", f"the files of array {self.key!r} cannot be listed: {error}")
             return []
-        numbers = (int(name) for name in names if name.isascii() and name.isdigit() and name == str(int(name)))
-        return sorted(number for number in numbers if number < array.num_chunks)
+        return [number for number in numbers if number < array.num_chunks]
 
     def _report_missing(self, used_end: int) -> None:
         """Report missing chunk files without walking through all chunks, as a damaged length may be huge."""

@@ -19,7 +19,7 @@ from zarr.storage import LocalStore
 
 from l5kit._types import Int64Array, NumericArray
 from l5kit.data.chunk_cache import ChunkCache
-from l5kit.data.record_sequence import RecordSequence, require_within
+from l5kit.data.record_sequence import RecordSequence, require_within, rows_of
 from l5kit.data.stores import describe_file, is_process_memory, location_of, store_signature
 from l5kit.errors import (
     CorruptedDataError,
@@ -108,6 +108,8 @@ class ChunkedArray(RecordSequence):
         Raises:
             CorruptedDataError: A chunk cannot be decoded or has no file.
         """
+        if self._joined is not None and self._joined.is_complete:
+            return self.rows(start, stop, strict=True)
         try:
             rows = np.asarray(self.zarr_array[start:stop])
         except Exception:  # whatever zarr and the store raise; read one by one, the chunk at fault is named
@@ -360,6 +362,22 @@ class _JoinedChunks:
             if self._is_decoded.all():  # of two threads that decode the last chunks, one sees all of them
                 self.is_complete = True
         return self.rows[start : start + self._chunk_length]
+
+
+def passing_rows(array: Any, start: int, stop: int) -> NumericArray:
+    """Return rows [start, stop) of any array of a dataset for a pass over all of them, which keeps nothing.
+
+    Args:
+        array: NumPy array, or array of an opened dataset.
+        start: First row.
+        stop: End row, at most the length.
+
+    Raises:
+        CorruptedDataError: Rows cannot be read, or have no file.
+    """
+    if isinstance(array, ChunkedArray):
+        return array.passing_rows(start, stop)
+    return rows_of(array, slice(start, stop), strict=True)
 
 
 def _are_tuples(values: Any) -> bool:

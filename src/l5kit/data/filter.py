@@ -27,7 +27,7 @@ def _get_label_filter(label_probabilities: Float32Array, threshold: float) -> Bo
     return mask
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def kept_probability(label_probabilities: Float32Array) -> Any:
     """Return the summed probability of the kept classes of one row (17,), float32, to the bit as NumPy adds it up."""
     p = label_probabilities[_FIRST_KEPT:_END_KEPT]

@@ -35,6 +35,12 @@ class IntervalIndex:
             return cls(np.empty(0, dtype=np.int64), np.empty((0, 2), dtype=np.int64))
         return cls(np.concatenate(parents), np.concatenate(all_bounds))
 
+    def bounds_of_all(self, num_records: int) -> Int64Array:
+        """Return the interval of each record, (num_records, 2), twice -1 where it has none here."""
+        bounds = np.full((num_records, 2), -1, np.int64)
+        bounds[self.parents] = self.bounds
+        return bounds
+
     def used_end(self, length: int) -> int:
         """Return the end of the last interval that lies within ``length`` rows."""
         starts, stops = self.bounds[:, 0], self.bounds[:, 1]

@@ -1,7 +1,7 @@
 """Which traffic lights of a map are on in windows of a log, and the lanes that they control."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numba import njit
@@ -84,7 +84,7 @@ def _code_points(ids: NumericArray) -> UInt32Array:
     return code_points
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _find_active(
     ids: UInt32Array,
     statuses: Float32Array,
@@ -99,20 +99,26 @@ def _find_active(
     for window in range(len(starts)):
         for row in range(starts[window, 0], stops[window, 0]):
             if statuses[row, _ACTIVE] > 0:
-                face = _find_face(ids[row], face_ids)
+                face = _find_face(ids, row, face_ids)
                 if face >= 0:
                     active[num_active] = face
                     num_active += 1
         active_starts[window + 1] = num_active
 
 
-@njit(nogil=True, cache=True)
-def _find_face(face_id: UInt32Array, face_ids: UInt32Array) -> int:
-    """Return the row of an id in ascending ids, or -1."""
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_face(ids: UInt32Array, row: int, face_ids: UInt32Array) -> int:
+    """Return where an id (row of N ids) is in ascending ids, or -1."""
     low, high = 0, len(face_ids)
     while low < high:
         middle = (low + high) // 2
-        order = _compare(face_ids[middle], face_id)
+        order: Any = 0
+        for i in range(max(face_ids.shape[1], ids.shape[1])):
+            a = np.int64(face_ids[middle, i]) if i < face_ids.shape[1] else 0
+            b = np.int64(ids[row, i]) if i < ids.shape[1] else 0
+            if a != b:
+                order = a - b
+                break
         if order == 0:
             return middle
         if order < 0:
@@ -120,14 +126,3 @@ def _find_face(face_id: UInt32Array, face_ids: UInt32Array) -> int:
         else:
             high = middle
     return -1
-
-
-@njit(nogil=True, cache=True)
-def _compare(one: UInt32Array, other: UInt32Array) -> int:
-    """Return below, at or above 0 as one string comes before, equals or comes after the other."""
-    for i in range(max(len(one), len(other))):
-        a = np.int64(one[i]) if i < len(one) else 0
-        b = np.int64(other[i]) if i < len(other) else 0
-        if a != b:
-            return int(a - b)
-    return 0

@@ -5,6 +5,7 @@ from typing import Any
 import numcodecs
 import numpy as np
 import zarr
+from zarr.core.sync import sync
 
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.record_dtype import RecordDType
@@ -23,6 +24,7 @@ from l5kit.data.records import (
     TL_FACE_CHUNK_SIZE,
     TL_FACE_DTYPE,
 )
+from l5kit.data.stores import chunk_numbers
 from l5kit.errors import DatasetFormatError
 
 ARRAYS: dict[str, tuple[str, Any, tuple[int]]] = {
@@ -32,6 +34,15 @@ ARRAYS: dict[str, tuple[str, Any, tuple[int]]] = {
     TL_FACE_ARRAY_KEY: ("tl_faces", TL_FACE_DTYPE, TL_FACE_CHUNK_SIZE),
 }
 """For each array on disk: attribute of the dataset, record type, rows per chunk."""
+
+_MAX_BYTES = 2**63
+_MAX_CHUNK_BYTES = 2**31
+"""Bytes of a chunk that Blosc can hold."""
+
+_NARROW_BYTES = 4
+
+_MAX_LOST_CHUNKS = 16
+"""Chunk files at the end of an array that may be missing however few others there are."""
 
 FACE_INTERVAL = "traffic_light_faces_index_interval"
 """Field of ``frames`` that datasets of the older layout, without traffic lights, lack."""
@@ -89,6 +100,41 @@ def check_records(array: Any, key: str, file: str) -> None:
         raise DatasetFormatError(f"{file} {problem}; {advice}")
 
 
+def check_size(array: Any, file: str) -> None:
+    """Refuse an array that is longer than its chunk files can be, so that nobody waits for rows that are nowhere.
+
+    A lost file is told where its rows are asked for; what is refused is a length that most files are missing for.
+
+    Args:
+        array: A zarr array of one axis.
+        file: Path of its metadata, for the message.
+
+    Raises:
+        DatasetFormatError: The length or the chunks are too large.
+    """
+    length, chunk_length, row_bytes = int(array.shape[0]), int(array.chunks[0]), array.dtype.itemsize
+    advice = "the metadata is damaged, or files were lost: restore the dataset from its source"
+    if length * row_bytes >= _MAX_BYTES:
+        raise DatasetFormatError(f"{file} says that there are {length} rows, more than any machine can hold; {advice}")
+    if chunk_length * row_bytes > _MAX_CHUNK_BYTES:
+        raise DatasetFormatError(
+            f"{file} says that a chunk has {chunk_length} rows of {row_bytes} bytes, more than the {_MAX_CHUNK_BYTES} "
+            f"bytes that the format can hold; {advice}"
+        )
+    num_chunks = -(-length // chunk_length)
+    path = array.store_path.path
+    if not array.read_only or num_chunks <= _MAX_LOST_CHUNKS or sync(array.store.exists(f"{path}/{num_chunks - 1}")):
+        return
+    present = [number for number in chunk_numbers(array.store, path) if number < num_chunks]
+    num_behind = num_chunks - 1 - max(present, default=-1)
+    if num_behind > max(_MAX_LOST_CHUNKS, len(present)):
+        raise DatasetFormatError(
+            f"{file} says that there are {length} rows, in {num_chunks} chunks of {chunk_length}, but there are "
+            f"{len(present)} chunk files, and none of the last {num_behind}; {advice} "
+            "(one that is yet to be filled opens with mode='r+')"
+        )
+
+
 def has_format(dtype: np.dtype[Any], key: str) -> bool:
     """Return whether records of a type have the fields of one of the arrays, as :func:`check_records` asks for."""
     return _find_wrong_field(dtype, key) is None
@@ -96,6 +142,9 @@ def has_format(dtype: np.dtype[Any], key: str) -> bool:
 
 def _find_wrong_field(dtype: np.dtype[Any], key: str) -> str | None:
     expected = np.dtype(ARRAYS[key][1])
+    for name in dtype.names or ():
+        if dtype[name].base.str.startswith(">"):
+            return f"must have little-endian fields, as the format has, got {dtype[name].base.str} as field {name!r}"
     for name in expected.names or ():
         if name not in (dtype.names or ()):
             if name == FACE_INTERVAL:
@@ -120,3 +169,26 @@ def with_face_interval(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def _same_kind(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     """Return whether a stored type can stand for another: signed for unsigned and narrower ones can."""
     return found.kind == wanted.kind or {found.kind, wanted.kind} == {"i", "u"}
+
+
+def presented_dtype(stored: np.dtype[Any], key: str) -> np.dtype[Any]:
+    """Return the record type in which rows of an array are handed out.
+
+    That is the stored one, if its fields are of a width that kernels are made for: that of the format, or 4 bytes, as
+    in sets made before April 2020. Others are converted. Frames have the face interval, also where it is not stored.
+
+    Args:
+        stored: Type of the records on disk.
+        key: Name of the array.
+    """
+    expected = np.dtype(ARRAYS[key][1])
+    fields = []
+    for name in stored.names or ():
+        base = stored[name].base
+        wanted = expected[name].base if name in (expected.names or ()) else base
+        is_usual = base.kind in "US" or base.itemsize in (_NARROW_BYTES, wanted.itemsize)
+        fields.append((name, base if is_usual else wanted, stored[name].shape))
+    native = np.dtype(fields)
+    if native == stored:
+        native = stored
+    return with_face_interval(native) if key == FRAME_ARRAY_KEY else native

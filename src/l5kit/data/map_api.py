@@ -21,7 +21,7 @@ from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
 from l5kit.data.local_data_manager import require_data_manager
 from l5kit.data.map_content import MapContent, read_map
 from l5kit.data.map_faces import TLFacesColors, face_colors
-from l5kit.data.map_geometry import resample_every, resample_into, resample_lanes, world_from_local
+from l5kit.data.map_geometry import resample_every, resample_lanes, resample_line, world_from_local
 from l5kit.data.map_queries import LaneLocator, LaneNetwork, select_elements
 from l5kit.data.map_wire import KIND_LANE
 from l5kit.data.proto.road_network_pb2 import GeoFrame, GlobalId, MapElement
@@ -30,12 +30,13 @@ from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgume
 CACHE_SIZE = int(1e5)
 """Number of interpolated lanes that a :class:`MapAPI` keeps."""
 
+MAX_POINTS = 1_000_000
+"""Points of an interpolated line; a lane of a hundred kilometres has as many, one every ten centimetres."""
+
 ENCODING = "utf-8"
 """Encoding of element ids."""
 
-_TL_FEATURES = {"green": 1, "yellow": 2, "red": 3}
-_TL_FEATURE_UNKNOWN = 0
-_TL_FEATURE_NONE = 4
+_TL_FEATURES = {"unknown": 0, "green": 1, "yellow": 2, "red": 3, "none": 4}
 _STATE_PRIORITY = ("RED", "YELLOW", "GREEN")
 _MIDLINE_POINTS = 20
 
@@ -276,8 +277,13 @@ class MapAPI:
         """Return the position of a lane among the lanes of the map."""
         position = self._position(element_id)
         content = self._content
-        if content.scan.kinds[position] != KIND_LANE:
-            raise InvalidArgumentError(f"element {element_id!r} is not a lane; bounds_info['lanes']['ids'] lists them")
+        if content.scan.kinds[position] != KIND_LANE:  # of several elements with this id, another may be
+            lanes = [lane for lane in content.lanes.tolist() if content.ids[lane] == element_id]
+            if not lanes:
+                raise InvalidArgumentError(
+                    f"element {element_id!r} is not a lane; bounds_info['lanes']['ids'] lists them"
+                )
+            position = lanes[-1]
         return int(content.index_in_kind[position])
 
     def get_lane_coords(self, element_id: str) -> dict[str, Float64Array]:
@@ -316,17 +322,25 @@ class MapAPI:
             Shape (m, d), dtype of ``xyz``.
 
         Raises:
-            InvalidArgumentError: The line has no points, or ``step`` gives fewer than two points or is not positive.
+            InvalidArgumentError: The line has no points, or ``step`` is not positive or gives fewer than two points or
+                more than a million.
             UnsupportedValueError: ``method`` is none of :class:`InterpolationMethod`.
         """
         points = np.ascontiguousarray(xyz, dtype=np.float64)
         if points.ndim != 2 or len(points) == 0:
             raise InvalidArgumentError(f"xyz must have shape (n, d) with n at least 1, got {points.shape}")
         if method == InterpolationMethod.INTER_ENSURE_LEN:
-            return _resample(points, _as_num_points(step)).astype(np.asarray(xyz).dtype, copy=False)
+            return resample_line(points, _as_num_points(step)).astype(np.asarray(xyz).dtype, copy=False)
         if method == InterpolationMethod.INTER_METER:
             if not (step > 0 and math.isfinite(step)):
                 raise InvalidArgumentError(f"step must be a positive number of metres for INTER_METER, got {step}")
+            with np.errstate(over="ignore"):
+                length_m = float(np.linalg.norm(np.diff(points, axis=0), axis=1).sum())
+            if not length_m / step <= MAX_POINTS:
+                raise InvalidArgumentError(
+                    f"step is {step} m, but the line is {length_m / 1000:,.1f} km long: that would be more than "
+                    f"{MAX_POINTS:,} points; take a larger step, if the map and the matrix world_to_ecef are right"
+                )
             return resample_every(points, float(step)).astype(np.asarray(xyz).dtype, copy=False)
         raise UnsupportedValueError(f"method must be one of {list(InterpolationMethod)}, got {method!r}")
 
@@ -363,7 +377,10 @@ class MapAPI:
         left, right = coords["xyz_left"], coords["xyz_right"]
         if min(len(left), len(right)) == 0:
             raise InvalidArgumentError(f"lane {element_id!r} has a boundary without points and cannot be interpolated")
-        new_left, new_right = self.interpolate(left, step, method), self.interpolate(right, step, method)
+        try:
+            new_left, new_right = self.interpolate(left, step, method), self.interpolate(right, step, method)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"lane {element_id!r} of {self.protobuf_map_path}: {error}") from error
         if method == InterpolationMethod.INTER_ENSURE_LEN:
             midline = (new_left + new_right) / 2
         else:
@@ -539,16 +556,17 @@ class MapAPI:
 
         Args:
             lane_id: Id of the lane.
-            active_tl_face_to_color: Lower-case colour of each active face, by id.
+            active_tl_face_to_color: Lower-case colour of each active face, by id; ``unknown`` and ``none`` are taken
+                for one too.
 
         Raises:
             KeyError: There is no lane with this id, or a colour of one of its faces has no number.
         """
         controls = self.get_lane_traffic_control_ids(lane_id)
         if not any(control in self.ids_to_el and self.is_traffic_light(control) for control in controls):
-            return _TL_FEATURE_NONE
+            return _TL_FEATURES["none"]
         active = controls & active_tl_face_to_color.keys() & self.ids_to_el.keys()
-        return max((_TL_FEATURES[active_tl_face_to_color[face]] for face in active), default=_TL_FEATURE_UNKNOWN)
+        return max((_TL_FEATURES[active_tl_face_to_color[face]] for face in active), default=_TL_FEATURES["unknown"])
 
     def get_lane_tl_state(self, lane_id: str, tl_faces: RecordArray) -> str:
         """Return the traffic light state of a lane in a frame.
@@ -697,16 +715,9 @@ def _inverse_matrix(world_to_ecef: NumericArray) -> Float64Array:
 
 def _as_num_points(step: float) -> int:
     """Return the whole part of a number of points."""
-    num_points = int(step)
-    if num_points <= 1:
-        raise InvalidArgumentError(f"a line is interpolated to at least 2 points, got step {step}")
-    return num_points
-
-
-def _resample(points: Float64Array, num_points: int) -> Float64Array:
-    resampled = np.empty((num_points, points.shape[1]), dtype=np.float64)
-    resample_into(points, resampled)
-    return resampled
+    if not 2 <= step < MAX_POINTS + 1:
+        raise InvalidArgumentError(f"a line is interpolated to 2 to {MAX_POINTS:,} points, got {step}")
+    return int(step)
 
 
 def _as_point(point_m: NumericArray) -> Float64Array:

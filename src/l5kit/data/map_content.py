@@ -9,7 +9,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, UInt8Array
-from l5kit.data.map_geometry import decode_lines, segment_bounds
+from l5kit.data.map_geometry import decode_lines
 from l5kit.data.map_wire import KIND_LANE, KIND_TRAFFIC_CONTROL, MapScan, scan_fragment
 from l5kit.data.proto.road_network_pb2 import MapFragment, TrafficControlElement
 from l5kit.errors import CorruptedDataError
@@ -29,15 +29,18 @@ class MapLines:
     Attributes:
         points: World coordinates in metres, float64 (total, 3), read-only.
         offsets: Start of each line, and the end of the last, int64 (lines + 1,), read-only.
+        bounds_m: [[x_min, y_min], [x_max, y_max]] of each line, float64 (lines, 2, 2), read-only; infinite for a line
+            without points.
     """
 
     points: Float64Array
     offsets: Int64Array
+    bounds_m: Float64Array
 
     def __post_init__(self) -> None:
-        """Make both arrays read-only."""
-        self.points.setflags(write=False)
-        self.offsets.setflags(write=False)
+        """Make all arrays read-only."""
+        for array in (self.points, self.offsets, self.bounds_m):
+            array.setflags(write=False)
 
     def line(self, index: int) -> Float64Array:
         """Return the points of one line, float64 (n, 3), a read-only view."""
@@ -82,13 +85,14 @@ class MapContent:
 
     def lane_bounds(self, lanes: Int64Array) -> Float64Array:
         """Return [[x_min, y_min], [x_max, y_max]] over both boundaries of each lane, float64 (len(lanes), 2, 2)."""
-        offsets = self.lane_lines.offsets
-        return segment_bounds(self.lane_lines.points, offsets[2 * lanes], offsets[2 * lanes + 2])
+        of_sides = self.lane_lines.bounds_m.reshape(-1, 2, 2, 2)[lanes]
+        left, right = of_sides[:, 0], of_sides[:, 1]
+        return np.stack([np.minimum(left[:, 0], right[:, 0]), np.maximum(left[:, 1], right[:, 1])], axis=1)
 
     def crosswalk_bounds(self, crosswalks: Int64Array) -> Float64Array:
         """Return [[x_min, y_min], [x_max, y_max]] of each crosswalk, float64 (len(crosswalks), 2, 2)."""
-        offsets = self.crosswalk_lines.offsets
-        return segment_bounds(self.crosswalk_lines.points, offsets[crosswalks], offsets[crosswalks + 1])
+        bounds_m: Float64Array = self.crosswalk_lines.bounds_m[crosswalks]
+        return bounds_m
 
 
 def read_map(data: bytes, *, path: str, ecef_to_world: Float64Array) -> MapContent:
@@ -144,7 +148,8 @@ def _parse(data: bytes, path: str) -> MapFragment:
 
 def _decode_ids(data: bytes, runs: Int64Array, path: str) -> list[str]:
     try:
-        return [data[start:end].decode("utf-8") for start, end in runs.tolist()]
+        bounds = zip(runs[:, 0].tolist(), runs[:, 1].tolist(), strict=True)  # far fewer objects than runs.tolist()
+        return [data[start:end].decode("utf-8") for start, end in bounds]
     except UnicodeDecodeError as error:
         raise CorruptedDataError(f"map file {path}: the id {error.object!r} is not UTF-8 text") from error
 
@@ -189,7 +194,7 @@ class _LineDecoder:
         Raises:
             CorruptedDataError: The axes of a line differ in their numbers of vertices.
         """
-        points, offsets = decode_lines(
+        points, offsets, bounds_m = decode_lines(
             self.data,
             line_runs=self.scan.line_runs[elements, :lines_per_element].reshape(-1, 3, 2),
             origins_e7=np.repeat(self.scan.origins_e7[elements], lines_per_element, axis=0),
@@ -201,4 +206,4 @@ class _LineDecoder:
                 f"map file {self.path}: element {element} ({self.ids[element]!r}) has lists of x, y and z deltas of "
                 "different lengths; they must agree, as each vertex has all three"
             )
-        return MapLines(points, offsets)
+        return MapLines(points, offsets, bounds_m)

@@ -1,12 +1,14 @@
 """Reading the parts of a serialized map that l5kit needs as arrays straight from its bytes.
 
-Going through the message objects costs some thirty attribute look-ups per lane; one compiled pass over the bytes finds
-the ids, the kinds, the frames and the packed runs of vertex deltas of all elements at once. The bytes must have been
-accepted by protobuf before. Forms that protobuf allows but never writes itself (a field split in two, unpacked numbers,
-two members of a oneof) are reported, and the caller passes the bytes that protobuf writes for the same message instead.
+Going through the message objects costs some thirty attribute look-ups per lane. Here the messages of one kind of all
+elements are split into their fields at once, level by level: one compiled pass over their bytes for each level, and
+arrays of fields in between. The bytes must have been accepted by protobuf before. Forms that protobuf allows but never
+writes itself (a field split in two, unpacked numbers, two members of a oneof) are reported, and the caller passes the
+bytes that protobuf writes for the same message instead.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,22 +21,18 @@ KIND_LANE = 3
 KIND_TRAFFIC_CONTROL = 4
 """Numbers of two members of the oneof ``MapElement.Element.element``; 0 stands for none."""
 
-# Columns of the table, one row per element. A run is a pair of byte positions [start, end).
-_ID_RUN = 0
-_KIND = 2
-_CONTROL_KIND = 3
-_ORIGIN = 4  # latitude and longitude in 1e-7 degrees
-_FIRST_RUNS = 6  # x, y and z deltas of the left boundary or of a traffic control element
-_SECOND_RUNS = 12  # x, y and z deltas of the right boundary
-_HAS_BEARING = 18
-_SEEN = 19  # one bit per message of which there may be one
-_NUM_COLUMNS = 20
+_ELEMENT_KINDS = (1, 2, 3, 4, 5, 6, 8)
+_CONTROL_KINDS = tuple(number for number in range(7, 74) if number not in (14, 26, 28, 48))
+"""Field numbers of the members of ``MapElement.Element.element`` and ``TrafficControlElement.Type``."""
 
 _VARINT = 0
 _FIXED64 = 1
 _BYTES = 2
 _GROUP_START = 3
 _FIXED32 = 5
+
+_USUAL_FIELDS = 4
+"""Fields of a message that there is memory for at first."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +67,96 @@ class MapScan:
         if any(shape[0] != len(self.kinds) for shape in shapes):
             raise InvalidArgumentError(f"kinds has {len(self.kinds)} rows, the others have shapes {shapes}")
 
+    @classmethod
+    def empty(cls, num_elements: int) -> "MapScan":
+        """Return a scan in which no element has anything."""
+        kinds, control_kinds = np.zeros((2, num_elements), np.int64)
+        id_runs, origins_e7 = np.zeros((2, num_elements, 2), np.int64)
+        line_runs = np.zeros((num_elements, 2, 3, 2), np.int64)
+        has_bearing, control_refs = np.zeros(num_elements, np.bool_), np.zeros((0, 3), np.int64)
+        return cls(kinds, control_kinds, id_runs, origins_e7, line_runs, has_bearing, control_refs)
+
+
+class _UnusualFormError(Exception):
+    """The bytes are not as protobuf itself writes them."""
+
+
+@dataclass(frozen=True)
+class _Fields:
+    """Fields of messages, in the order of the bytes.
+
+    Attributes:
+        owners: What each belongs to, ascending, (N,).
+        numbers: (N,).
+        wire_types: (N,).
+        starts: First byte of their content, (N,).
+        ends: End of their content, (N,).
+    """
+
+    owners: Int64Array
+    numbers: Int64Array
+    wire_types: Int64Array
+    starts: Int64Array
+    ends: Int64Array
+
+    @classmethod
+    def of_messages(
+        cls, data: UInt8Array, starts: Int64Array, ends: Int64Array, owners: Int64Array, numbers: Sequence[int]
+    ) -> "_Fields":
+        """Return the fields of some numbers of messages at bytes (M,) to bytes (M,), whose owners (M,) ascend."""
+        is_wanted = np.zeros(max(numbers) + 1, np.bool_)
+        is_wanted[list(numbers)] = True
+        table = np.empty((5, _USUAL_FIELDS * len(starts)), np.int64)
+        num_fields = _split_messages(data, starts, ends, is_wanted, table)
+        if num_fields > table.shape[1]:
+            table = np.empty((5, num_fields), np.int64)
+            _split_messages(data, starts, ends, is_wanted, table)
+        return cls(owners[table[0, :num_fields]], *table[1:, :num_fields])
+
+    @property
+    def runs(self) -> Int64Array:
+        """Byte positions [start, end) of their content, (N, 2)."""
+        return np.stack([self.starts, self.ends], axis=-1)
+
+    def _where(self, mask: BoolArray) -> "_Fields":
+        rows = np.flatnonzero(mask)
+        if len(rows) == len(mask):
+            return self
+        columns = (self.owners, self.numbers, self.wire_types, self.starts, self.ends)
+        return _Fields(*(column[rows] for column in columns))
+
+    def of_type(self, wire_type: int, first_number: int, last_number: int | None = None) -> "_Fields":
+        """Return those of a wire type with a number, or with one up to another, which is included."""
+        in_range = (self.numbers >= first_number) & (self.numbers <= (last_number or first_number))
+        return self._where((self.wire_types == wire_type) & in_range)
+
+    def lists(self, first_number: int) -> "_Fields":
+        """Return those that hold a list of numbers, of three fields from a number on.
+
+        Raises:
+            _UnusualFormError: A list is not packed, comes in several pieces, or after one with a higher number.
+        """
+        is_list = (self.numbers >= first_number) & (self.numbers < first_number + 3)
+        found = self._where(is_list & ((self.wire_types == _BYTES) | (self.wire_types == _VARINT)))
+        places = found.owners * 3 + found.numbers
+        if (found.wire_types != _BYTES).any() or (places[1:] <= places[:-1]).any():
+            raise _UnusualFormError
+        return found
+
+    def only(self) -> "_Fields":
+        """Return these fields, of which an owner may have one.
+
+        Raises:
+            _UnusualFormError: An owner has several.
+        """
+        if (self.owners[1:] == self.owners[:-1]).any():
+            raise _UnusualFormError
+        return self
+
+    def split(self, data: UInt8Array, *numbers: int) -> "_Fields":
+        """Return the fields of some numbers of the messages that these fields hold, with the same owners."""
+        return _Fields.of_messages(data, self.starts, self.ends, self.owners, numbers)
+
 
 def scan_fragment(data: UInt8Array) -> MapScan | None:
     """Return where things stand in a serialized ``MapFragment``, None where protobuf itself would write it otherwise.
@@ -76,29 +164,67 @@ def scan_fragment(data: UInt8Array) -> MapScan | None:
     Args:
         data: The bytes, accepted by protobuf's parser before, shape (length,).
     """
-    num_elements = _count_elements(data)
-    capacity = 4 * num_elements
-    while True:
-        table = np.zeros((num_elements, _NUM_COLUMNS), dtype=np.int64)
-        control_refs = np.zeros((capacity, 3), dtype=np.int64)
-        num_refs = _scan_elements(data, table, control_refs)
-        if num_refs < 0:
-            return None
-        if num_refs <= capacity:
-            return _as_scan(table, control_refs[:num_refs])
-        capacity = num_refs
+    start, end = np.array([[0], [len(data)]])
+    elements = _Fields.of_messages(data, start, end, start, (2,)).of_type(_BYTES, 2)
+    num_elements = len(elements.owners)
+    parts = replace(elements, owners=np.arange(num_elements)).split(data, 1, 2)
+    scan = MapScan.empty(num_elements)
+    try:
+        ids = parts.of_type(_BYTES, 1).only()
+        scan.id_runs[ids.owners] = _text_runs(data, ids)
+        content = parts.of_type(_BYTES, 2).only().split(data, *_ELEMENT_KINDS)
+        content = content.of_type(_BYTES, _ELEMENT_KINDS[0], _ELEMENT_KINDS[-1]).only()
+        scan.kinds[content.owners] = content.numbers
+        lanes = content.of_type(_BYTES, KIND_LANE).split(data, 2, 3, 4, 8)
+        controls = content.of_type(_BYTES, KIND_TRAFFIC_CONTROL).split(data, 2, 3, 4, 5, *_CONTROL_KINDS)
+        _scan_lanes(data, lanes, scan)
+        _scan_controls(data, controls, scan)
+    except _UnusualFormError:
+        return None
+    refs = lanes.of_type(_BYTES, 8)
+    return replace(scan, control_refs=np.column_stack([refs.owners, _text_runs(data, refs)]))
 
 
-def _as_scan(table: Int64Array, control_refs: Int64Array) -> MapScan:
-    return MapScan(
-        kinds=table[:, _KIND].copy(),
-        control_kinds=table[:, _CONTROL_KIND].copy(),
-        id_runs=table[:, _ID_RUN : _ID_RUN + 2].copy(),
-        origins_e7=table[:, _ORIGIN : _ORIGIN + 2].copy(),
-        line_runs=table[:, _FIRST_RUNS:_HAS_BEARING].reshape(-1, 2, 3, 2).copy(),
-        has_bearing=table[:, _HAS_BEARING] != 0,
-        control_refs=control_refs,
-    )
+def _text_runs(data: UInt8Array, ids: _Fields) -> Int64Array:
+    """Return the byte positions [start, end) of the texts of messages ``GlobalId``, (N, 2)."""
+    texts = replace(ids, owners=np.arange(len(ids.owners))).split(data, 1).of_type(_BYTES, 1)
+    runs = np.zeros((len(ids.owners), 2), np.int64)
+    runs[texts.owners] = texts.runs
+    return runs
+
+
+def _scan_lanes(data: UInt8Array, lanes: _Fields, scan: MapScan) -> None:
+    """Write frames and boundaries of lanes, given by the fields of their messages ``Lane``."""
+    _scan_frames(data, lanes.of_type(_BYTES, 2).only(), scan)
+    for side, number in enumerate((3, 4)):
+        axes = lanes.of_type(_BYTES, number).only().split(data, 1, 2, 3).lists(1)
+        scan.line_runs[axes.owners, side, axes.numbers - 1] = axes.runs
+
+
+def _scan_controls(data: UInt8Array, controls: _Fields, scan: MapScan) -> None:
+    """Write frames, points and kinds of traffic controls, given by the fields of ``TrafficControlElement``."""
+    _scan_frames(data, controls.of_type(_BYTES, 2).only(), scan)
+    axes = controls.lists(3)
+    scan.line_runs[axes.owners, 0, axes.numbers - 3] = axes.runs
+    kinds = controls.of_type(_BYTES, _CONTROL_KINDS[0], _CONTROL_KINDS[-1])
+    scan.control_kinds[kinds.owners] = kinds.numbers
+
+
+def _scan_frames(data: UInt8Array, frames: _Fields, scan: MapScan) -> None:
+    """Write origin and bearing of messages ``GeoFrame``."""
+    parts = frames.split(data, 1, 2)
+    coordinates = parts.of_type(_BYTES, 1).only().split(data, 1, 2).of_type(_FIXED32, 1, 2)
+    scan.origins_e7[coordinates.owners, coordinates.numbers - 1] = _int32(data, coordinates)
+    bearings = parts.of_type(_FIXED32, 2)
+    # the bits of a float that is neither +0 nor -0
+    scan.has_bearing[bearings.owners] = _int32(data, bearings) & 0x7FFFFFFF != 0
+
+
+def _int32(data: UInt8Array, fields: _Fields) -> Int64Array:
+    """Return the values of fields of four bytes, little-endian."""
+    four_bytes = data[fields.starts[:, None] + np.arange(4)]
+    values: Int64Array = four_bytes.view("<i4")[:, 0].astype(np.int64)
+    return values
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -116,217 +242,39 @@ def read_varint(data: UInt8Array, position: int) -> tuple[Any, Any]:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _skip_group(data: UInt8Array, position: Any) -> Any:
-    """Return the position behind the group whose start tag has just been read."""
-    depth = 1
-    while depth > 0:
-        tag, position = read_varint(data, position)
-        wire_type = np.int64(tag & np.uint64(7))
-        if wire_type == _VARINT:
-            _, position = read_varint(data, position)
-        elif wire_type == _FIXED64:
-            position += 8
-        elif wire_type == _BYTES:
-            length, position = read_varint(data, position)
-            position += np.int64(length)
-        elif wire_type == _FIXED32:
-            position += 4
-        else:
-            depth += 1 if wire_type == _GROUP_START else -1
-    return position
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _next_field(data: UInt8Array, position: int) -> tuple[Any, Any, Any, Any]:
-    """Return number, wire type and byte positions [start, end) of the content of the field at a position."""
-    tag, start = read_varint(data, position)
-    number, wire_type = np.int64(tag >> np.uint64(3)), np.int64(tag & np.uint64(7))
-    if wire_type == _BYTES:
-        length, start = read_varint(data, start)
-        return number, wire_type, start, start + np.int64(length)
-    if wire_type == _VARINT:
-        _, end = read_varint(data, start)
-    elif wire_type == _FIXED64:
-        end = start + 8
-    elif wire_type == _FIXED32:
-        end = start + 4
-    else:
-        end = _skip_group(data, start)
-    return number, wire_type, start, end
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _count_elements(data: UInt8Array) -> int:
-    """Return the number of elements of a ``MapFragment``."""
-    position, count = 0, 0
-    while position < len(data):
-        number, wire_type, _, position = _next_field(data, position)
-        count += number == 2 and wire_type == _BYTES
-    return count
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _first_sight(row: Int64Array, bit: int) -> Any:
-    """Return whether a message comes up for the first time in its element, and remember it."""
-    is_first = (row[_SEEN] >> bit) & 1 == 0
-    row[_SEEN] |= 1 << bit
-    return is_first
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _scan_id(data: UInt8Array, start: int, end: int) -> tuple[int, int]:
-    """Return the byte positions [start, end) of the text of a ``GlobalId``."""
-    position, text_start, text_end = start, 0, 0
-    while position < end:
-        number, wire_type, start, position = _next_field(data, position)
-        if number == 1 and wire_type == _BYTES:
-            text_start, text_end = start, position
-    return text_start, text_end
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _little_endian_int32(data: UInt8Array, start: int) -> Any:
-    value = (
-        np.int64(data[start])
-        | np.int64(data[start + 1]) << 8
-        | np.int64(data[start + 2]) << 16
-        | np.int64(data[start + 3]) << 24
-    )
-    return value - (1 << 32) if value >= 1 << 31 else value
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _scan_origin(data: UInt8Array, start: int, end: int, row: Int64Array) -> None:
-    """Read latitude and longitude of a ``GeoLocation``."""
-    position = start
-    while position < end:
-        number, wire_type, start, position = _next_field(data, position)
-        if 1 <= number <= 2 and wire_type == _FIXED32:
-            row[_ORIGIN + number - 1] = _little_endian_int32(data, start)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _scan_geo_frame(data: UInt8Array, start: int, end: int, row: Int64Array) -> bool:
-    """Read a ``GeoFrame``; return whether it is as protobuf writes it."""
-    position, is_regular = start, True
-    while position < end:
-        number, wire_type, start, position = _next_field(data, position)
-        if number == 1 and wire_type == _BYTES:
-            is_regular &= _first_sight(row, 0)
-            _scan_origin(data, start, position, row)
-        elif number == 2 and wire_type == _FIXED32:
-            # The bits of a float that is neither +0 nor -0.
-            row[_HAS_BEARING] = (_little_endian_int32(data, start) & 0x7FFFFFFF) != 0
-    return is_regular
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _note_run(row: Int64Array, column: int, start: int, end: int, wire_type: int) -> bool:
-    """Write the positions of packed deltas; return whether they are packed and in one piece."""
-    is_first = row[column + 1] == 0
-    row[column], row[column + 1] = start, end
-    return is_first and wire_type == _BYTES
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _scan_boundary(data: UInt8Array, start: int, end: int, row: Int64Array, column: int) -> bool:
-    """Read a ``Lane.Boundary``; return whether it is as protobuf writes it."""
-    position, is_regular = start, True
-    while position < end:
-        number, wire_type, start, position = _next_field(data, position)
-        if 1 <= number <= 3 and wire_type in (_BYTES, _VARINT):
-            is_regular &= _note_run(row, column + 2 * (number - 1), start, position, wire_type)
-    return is_regular
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _scan_lane(
-    data: UInt8Array, start: int, end: int, row: Int64Array, element: int, control_refs: Int64Array, num_refs: int
+def _split_messages(
+    data: UInt8Array, starts: Int64Array, ends: Int64Array, is_wanted: BoolArray, table: Int64Array
 ) -> int:
-    """Read a ``Lane``; return the number of control references so far, -1 if protobuf would write it otherwise."""
-    position, is_regular = start, True
-    while position < end:
-        number, wire_type, start, position = _next_field(data, position)
-        if wire_type != _BYTES:
-            continue
-        if number == 2:
-            is_regular &= _first_sight(row, 1)
-            is_regular &= _scan_geo_frame(data, start, position, row)
-        elif number == 3 or number == 4:
-            is_regular &= _first_sight(row, 2 + number)
-            is_regular &= _scan_boundary(data, start, position, row, _FIRST_RUNS if number == 3 else _SECOND_RUNS)
-        elif number == 8:
-            if num_refs < len(control_refs):
-                control_refs[num_refs, 0] = element
-                control_refs[num_refs, 1], control_refs[num_refs, 2] = _scan_id(data, start, position)
-            num_refs += 1
-    return num_refs if is_regular else -1
+    """Write message, number, wire type, start and end of fields of messages to the columns of a table (5, N).
 
+    Fields whose number is not wanted are left out, and groups, which no message here has, with all that they hold.
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _scan_traffic_control(data: UInt8Array, start: int, end: int, row: Int64Array) -> bool:
-    """Read a ``TrafficControlElement``; return whether it is as protobuf writes it."""
-    position, is_regular = start, True
-    while position < end:
-        number, wire_type, start, position = _next_field(data, position)
-        if number == 2 and wire_type == _BYTES:
-            is_regular &= _first_sight(row, 1)
-            is_regular &= _scan_geo_frame(data, start, position, row)
-        elif 3 <= number <= 5 and wire_type in (_BYTES, _VARINT):
-            is_regular &= _note_run(row, _FIRST_RUNS + 2 * (number - 3), start, position, wire_type)
-        elif _is_control_kind(number) and wire_type == _BYTES:
-            row[_CONTROL_KIND] = number
-    return is_regular
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _is_control_kind(number: int) -> bool:
-    """Return whether a field number of ``TrafficControlElement`` is a member of its oneof ``Type``."""
-    return 7 <= number <= 73 and number != 14 and number != 26 and number != 28 and number != 48
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _scan_content(
-    data: UInt8Array, start: int, end: int, row: Int64Array, element: int, control_refs: Int64Array, num_refs: int
-) -> int:
-    """Read a ``MapElement.Element``; return as :func:`_scan_lane`."""
-    position = start
-    while position < end:
-        number, wire_type, start, position = _next_field(data, position)
-        if wire_type != _BYTES or not (1 <= number <= 6 or number == 8):
-            continue
-        if row[_KIND] != 0:
-            return -1
-        row[_KIND] = number
-        if number == KIND_LANE:
-            num_refs = _scan_lane(data, start, position, row, element, control_refs, num_refs)
-        elif number == KIND_TRAFFIC_CONTROL and not _scan_traffic_control(data, start, position, row):
-            return -1
-        if num_refs < 0:
-            return -1
-    return num_refs
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _scan_elements(data: UInt8Array, table: Int64Array, control_refs: Int64Array) -> int:
-    """Fill the table and the control references of all elements; return as :func:`_scan_lane`."""
-    position, element, num_refs = 0, 0, 0
-    while position < len(data):
-        number, wire_type, start, position = _next_field(data, position)
-        if number != 2 or wire_type != _BYTES:
-            continue
-        row, end, inner = table[element], position, start
-        while inner < end:
-            number, wire_type, start, inner = _next_field(data, inner)
-            if wire_type != _BYTES or number > 2:
+    Returns:
+        The number of fields; those that have no column in the table are only counted.
+    """
+    num_fields = 0
+    for message in range(len(starts)):
+        position, depth = starts[message], 0
+        while position < ends[message]:
+            tag, start = read_varint(data, position)
+            wire_type = np.int64(tag & np.uint64(7))
+            position = start
+            if wire_type == _VARINT:
+                _, position = read_varint(data, start)
+            elif wire_type == _BYTES:
+                length, start = read_varint(data, start)
+                position = start + np.int64(length)
+            elif wire_type == _FIXED32:
+                position = start + 4
+            elif wire_type == _FIXED64:
+                position = start + 8
+            else:
+                depth += 1 if wire_type == _GROUP_START else -1
                 continue
-            if not _first_sight(row, 8 + number):
-                return -1
-            if number == 1:
-                row[_ID_RUN], row[_ID_RUN + 1] = _scan_id(data, start, inner)
-            elif number == 2:
-                num_refs = _scan_content(data, start, inner, row, element, control_refs, num_refs)
-                if num_refs < 0:
-                    return -1
-        element += 1
-    return num_refs
+            number = np.int64(tag >> np.uint64(3))
+            if depth == 0 and number < len(is_wanted) and is_wanted[number]:
+                if num_fields < table.shape[1]:
+                    table[0, num_fields], table[1, num_fields] = message, number
+                    table[2, num_fields], table[3, num_fields], table[4, num_fields] = wire_type, start, position
+                num_fields += 1
+    return num_fields

@@ -7,11 +7,19 @@ import numpy as np
 
 from l5kit._types import BoolArray, RecordArray
 from l5kit.data.finding import Severity
+from l5kit.data.texts import code_points, is_text
+from l5kit.data.track_ids import NUM_TRACK_IDS
 
-_MAX_CODE_POINT = 0x10FFFF
-_MAX_COORDINATE_M = 1e8
+MAX_COORDINATE_M = 1e8
+"""World coordinates beyond it are not on Earth: twice around it is less."""
+
 _MAX_SPEED_MPS = 150.0
 _MAX_EXTENT_M = 200.0
+_MIN_STEP_NS = 1_000_000
+_MAX_STEP_NS = 1_000_000_000
+_NOMINAL_STEP_NS = 100_000_000
+_MAX_TILT_DEG = 45.0
+_NUM_EXACT_TRACK_IDS = 2**53
 _ROTATION_TOLERANCE = 1e-4
 _SUM_TOLERANCE = 1e-3
 
@@ -24,7 +32,7 @@ def check_scene_records(scenes: RecordArray) -> Iterator[RowCheck]:
     start_ns, end_ns = scenes["start_time"], scenes["end_time"]
     yield "error", "times", "the scene ends before it starts", end_ns < start_ns
     yield "error", "times", "start_time is not positive", start_ns <= 0
-    yield "error", "text", "host is not text", ~_is_text(scenes["host"])
+    yield "error", "text", "host is not text", ~is_text(scenes["host"])
 
 
 def check_frame_records(frames: RecordArray) -> Iterator[RowCheck]:
@@ -32,7 +40,23 @@ def check_frame_records(frames: RecordArray) -> Iterator[RowCheck]:
     yield "error", "timestamp", "timestamp is not positive", frames["timestamp"] <= 0
     yield from _check_finite(frames, ("ego_translation", "ego_rotation"))
     yield "error", "position", "ego_translation is not on Earth", _is_far(frames["ego_translation"])
-    yield "error", "rotation", "ego_rotation is no rotation matrix", ~_is_rotation(frames["ego_rotation"])
+    is_rotation = _is_rotation(frames["ego_rotation"])
+    yield "error", "rotation", "ego_rotation is no rotation matrix", ~is_rotation
+    is_tilted = is_rotation & (frames["ego_rotation"][:, 2, 2] < np.cos(np.radians(_MAX_TILT_DEG)))
+    yield "error", "rotation", f"ego_rotation tilts the AV by more than {_MAX_TILT_DEG:g} degrees", is_tilted
+
+
+def check_frame_steps(before: RecordArray, after: RecordArray) -> Iterator[RowCheck]:
+    """Yield the checks of steps from one frame of a scene to the next; the rows are those of ``after``."""
+    steps_ns = after["timestamp"].astype(np.int64) - before["timestamp"].astype(np.int64)
+    yield "error", "timestamp", "the timestamp is not later than that of the frame before", steps_ns <= 0
+    is_short = (steps_ns > 0) & (steps_ns < _MIN_STEP_NS)
+    yield "error", "timestamp", "less than a millisecond has passed since the frame before", is_short
+    yield "warning", "timestamp", "more than a second has passed since the frame before", steps_ns > _MAX_STEP_NS
+    steps_s = np.where(steps_ns < _MIN_STEP_NS, _NOMINAL_STEP_NS, steps_ns) * 1e-9
+    steps_m = np.linalg.norm(after["ego_translation"].astype(np.float64) - before["ego_translation"], axis=1)
+    message = f"the AV has moved by more than {_MAX_SPEED_MPS:g} m/s since the frame before"
+    yield "error", "position", message, steps_m > _MAX_SPEED_MPS * steps_s
 
 
 def check_agent_records(agents: RecordArray) -> Iterator[RowCheck]:
@@ -44,6 +68,7 @@ def check_agent_records(agents: RecordArray) -> Iterator[RowCheck]:
     yield "warning", "yaw", "yaw is not between -2 pi and 2 pi", np.abs(agents["yaw"]) > 2 * np.pi
     speeding = (np.abs(agents["velocity"]) > _MAX_SPEED_MPS).any(axis=1)
     yield "warning", "velocity", f"velocity is above {_MAX_SPEED_MPS:g} m/s", speeding
+    yield from _check_track_ids(agents["track_id"])
     probabilities = agents["label_probabilities"]
     yield "error", "labels", "a label probability is not between 0 and 1", _is_outside_unit(probabilities)
     off = np.abs(probabilities.sum(axis=1, dtype=np.float64) - 1) > _SUM_TOLERANCE
@@ -57,8 +82,19 @@ def check_face_records(faces: RecordArray) -> Iterator[RowCheck]:
     yield "error", "status", "a status value is not between 0 and 1", _is_outside_unit(status)
     yield "warning", "status", "no status is above 0", ~(status > 0).any(axis=1)
     for field in ("face_id", "traffic_light_id"):
-        yield "error", "text", f"{field} is not text", ~_is_text(faces[field])
-        yield "warning", "text", f"{field} is empty", _code_points(faces[field])[:, 0] == 0
+        yield "error", "text", f"{field} is not text", ~is_text(faces[field])
+        yield "warning", "text", f"{field} is empty", code_points(faces[field])[:, 0] == 0
+
+
+def _check_track_ids(track_ids: Any) -> Iterator[RowCheck]:
+    """Yield the checks of track ids (N,) of an integer type."""
+    if track_ids.dtype.kind == "i":
+        yield "error", "track id", "track_id is negative", track_ids < 0
+        track_ids = np.maximum(track_ids, 0)
+    track_ids = track_ids.astype(np.uint64)
+    yield "error", "track id", "track_id is 2**63 or more, which samples cannot hold", track_ids >= NUM_TRACK_IDS
+    is_inexact = (track_ids > _NUM_EXACT_TRACK_IDS) & (track_ids < NUM_TRACK_IDS)
+    yield "warning", "track id", "track_id is above 2**53, which vector samples round", is_inexact
 
 
 def _check_finite(records: RecordArray, fields: tuple[str, ...]) -> Iterator[RowCheck]:
@@ -68,7 +104,7 @@ def _check_finite(records: RecordArray, fields: tuple[str, ...]) -> Iterator[Row
 
 
 def _is_far(positions_m: Any) -> BoolArray:
-    far: BoolArray = (np.abs(positions_m) > _MAX_COORDINATE_M).any(axis=1)
+    far: BoolArray = (np.abs(positions_m) > MAX_COORDINATE_M).any(axis=1)
     return far
 
 
@@ -84,14 +120,3 @@ def _is_rotation(matrices: Any) -> BoolArray:
 def _is_outside_unit(values: Any) -> BoolArray:
     outside: BoolArray = ((values < 0) | (values > 1 + _SUM_TOLERANCE)).any(axis=1)
     return outside
-
-
-def _code_points(texts: Any) -> Any:
-    """Return the code points (N, length) of fixed-width texts, which need not be valid ones."""
-    contiguous = np.ascontiguousarray(texts)
-    return contiguous.view(np.dtype(np.uint32).newbyteorder(contiguous.dtype.byteorder)).reshape(len(texts), -1)
-
-
-def _is_text(texts: Any) -> BoolArray:
-    valid: BoolArray = (_code_points(texts) <= _MAX_CODE_POINT).all(axis=1)
-    return valid

@@ -1,8 +1,5 @@
 """Write the arrays of a dataset to a new place, complete or not at all."""
 
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +8,7 @@ import numpy as np
 from zarr.abc.store import Store
 from zarr.storage import LocalStore, ZipStore
 
+from l5kit._files import clear_leftovers, put_in_place, scratch_beside
 from l5kit.data.layout import create_array, create_group
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import TL_FACE_ARRAY_KEY
@@ -37,19 +35,17 @@ def save_arrays(arrays: Mapping[str, Any], path: Path, *, overwrite: bool, progr
         InvalidArgumentError: What is there is no dataset.
     """
     as_zip = path.name.endswith(".zip")
+    clear_leftovers(path)
     _require_free(path, as_zip=as_zip, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
-    try:
+    with scratch_beside(path) as scratch:
         complete = scratch / path.name
         store: Store = ZipStore(complete, mode="w") if as_zip else LocalStore(complete)
         try:
             _write(store, arrays, progress)
         finally:
             store.close()
-        _put_in_place(complete, path, scratch / "replaced")
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        put_in_place(complete, path, scratch=scratch)
 
 
 def _write(store: Store, arrays: Mapping[str, Any], progress: Progress | None) -> None:
@@ -65,19 +61,6 @@ def _write(store: Store, arrays: Mapping[str, Any], progress: Progress | None) -
             num_done += stop - start
             if progress is not None:
                 progress(num_done, num_rows)
-
-
-def _put_in_place(complete: Path, path: Path, replaced: Path) -> None:
-    """Move ``complete`` to ``path``, and what is there to ``replaced``; on failure it is put back."""
-    if not path.exists():
-        os.replace(complete, path)
-        return
-    os.replace(path, replaced)
-    try:
-        os.replace(complete, path)
-    except OSError:
-        os.replace(replaced, path)
-        raise
 
 
 def _require_free(path: Path, *, as_zip: bool, overwrite: bool) -> None:

@@ -5,10 +5,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray
-from l5kit.data.chunked_array import ChunkedArray
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray, UInt8Array
+from l5kit.data.chunked_array import passing_rows
+from l5kit.data.interval_run import IntervalFault, IntervalRun
+from l5kit.data.log_index import check_scenes, readable_blocks
+from l5kit.data.record_checks import MAX_COORDINATE_M
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
 from l5kit.data.save import Progress
+from l5kit.data.texts import shown_texts
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError
 
@@ -20,12 +24,17 @@ TURN_DEG: Final = 30.0
 STANDING_M: Final = 2.0
 """Driven distance below which the AV is said to stand."""
 
+_FAULTS: Final = (
+    ("", ""),
+    ("ego_translation", f"is not finite, or more than {MAX_COORDINATE_M:,.0f} m from the origin of the world"),
+    ("ego_rotation", "is not finite"),
+)
 _TURNS: Final = ("straight", "left", "right", "standing")
 
 
 @dataclass(frozen=True)
 class SceneTable:
-    """The N scenes of a dataset; numbers are NaN for scenes that are damaged or have no frame.
+    """The N scenes of a dataset; numbers are finite, or NaN where a scene is damaged or has no frame.
 
     Attributes:
         hosts: The car that recorded each scene.
@@ -36,6 +45,7 @@ class SceneTable:
         turns_deg: Heading of the AV at the end less that at the start, whole turns counted, positive to the left,
             float64, shape (N,).
         errors: What is wrong with a scene that cannot be read, by its number.
+        doubts: What is wrong with the poses of a scene that can be read, by its number; frames count from its first.
     """
 
     hosts: tuple[str, ...]
@@ -45,6 +55,7 @@ class SceneTable:
     distances_m: Float64Array
     turns_deg: Float64Array
     errors: dict[int, str]
+    doubts: dict[int, str]
 
     def __len__(self) -> int:
         return len(self.num_frames)
@@ -59,28 +70,29 @@ class SceneTable:
 
     @property
     def turns(self) -> list[str | None]:
-        """``left``, ``right``, ``straight`` or ``standing``; None where a scene cannot be read."""
+        """``left``, ``right``, ``straight`` or ``standing``; None where heading or way are not known."""
         codes = np.where(self.turns_deg >= TURN_DEG, 1, np.where(self.turns_deg <= -TURN_DEG, 2, 0))
         codes[self.distances_m < STANDING_M] = 3
-        is_known = np.isfinite(self.turns_deg)
+        is_known = np.isfinite(self.turns_deg) & np.isfinite(self.distances_m)
         return [_TURNS[code] if known else None for code, known in zip(codes.tolist(), is_known.tolist(), strict=True)]
 
 
 def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = None) -> SceneTable:
     """Return the table of all scenes of a dataset; reads the scenes and the frames, not the agents.
 
-    A scene that cannot be read has an entry in ``errors`` and leaves the others as they are.
+    A scene that cannot be read has an entry in ``errors``, one with impossible poses of the AV an entry in ``doubts``;
+    both leave the others as they are.
 
     Args:
         dataset: An opened dataset.
         progress: Called with the number of frames read and of all; what it raises ends the reading.
 
     Raises:
-        CorruptedDataError: The scenes themselves cannot be read.
+        CorruptedDataError: No scene can be read.
     """
-    scenes = rows_of(dataset.scenes, slice(0, len(dataset.scenes)), strict=True)
-    intervals = scenes["frame_index_interval"].astype(np.int64)
-    errors = _interval_errors(intervals, len(dataset.frames))
+    run = check_scenes(dataset)
+    intervals = run.bounds.copy()
+    errors = _interval_errors(run)
     intervals[list(errors)] = 0
     frames, unread = _read_blocks(dataset.frames, progress)
     for scene_index in _touched(intervals, unread):
@@ -89,8 +101,48 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
             frames.take(start, rows_of(dataset.frames, slice(start, end), strict=True))
         except CorruptedDataError as error:
             errors[scene_index] = str(error)
-    errors |= {index: f"scene {index} has no frame" for index in _empty(intervals).tolist() if index not in errors}
-    return _as_table(tuple(map(str, scenes["host"].tolist())), intervals, frames, errors)
+    empty = {index: f"scene {index} has no frame" for index in _empty(intervals).tolist()}
+    errors = empty | _frame_errors(intervals, frames.agent_intervals) | errors
+    return _as_table(_hosts(dataset), intervals, frames, errors)
+
+
+def _hosts(dataset: ChunkedDataset) -> tuple[str, ...]:
+    """Return the host of each scene; an empty text where it cannot be read."""
+    hosts = [""] * len(dataset.scenes)
+    for start, scenes in readable_blocks(dataset.scenes, {}):
+        hosts[start : start + len(scenes)] = shown_texts(scenes["host"])
+    return tuple(hosts)
+
+
+def _interval_errors(run: IntervalRun) -> dict[int, str]:
+    """Return what is wrong with scenes that cannot be read or do not lie within the frames, by scene.
+
+    Whether scenes follow each other is not asked: a table tells of each what its record says.
+    """
+    is_wrong = (run.bounds[:, 0] < 0) | (run.bounds[:, 1] < run.bounds[:, 0]) | (run.bounds[:, 1] > run.length)
+    return {
+        index: run.explain(index)
+        if run.fault(index) == IntervalFault.UNREADABLE
+        else f"frame_index_interval {run.bounds[index].tolist()} of scene {index} does not lie within the "
+        f"{run.length} frames; l5kit validate lists what is wrong in the dataset"
+        for index in np.flatnonzero(is_wrong).tolist()
+    }
+
+
+def _frame_errors(intervals: Int64Array, agent_intervals: Int64Array) -> dict[int, str]:
+    """Return what is wrong with the agents (F, 2) of the frames of scenes (S, 2), by scene."""
+    starts, stops = agent_intervals.T
+    is_wrong = np.zeros(len(starts), np.bool_)
+    is_wrong[1:] = starts[1:] != stops[:-1]
+    is_wrong[intervals[intervals[:, 0] < intervals[:, 1], 0]] = False  # which may disagree with the scene before
+    wrong = np.flatnonzero(is_wrong | (stops < starts))
+    first, end = np.searchsorted(wrong, intervals.T)
+    return {
+        scene: f"agent_index_interval {agent_intervals[frame].tolist()} of frame {frame - intervals[scene, 0]} "
+        "does not start where that of the frame before ends; l5kit validate lists what is wrong in the dataset"
+        for scene in np.flatnonzero(first < end).tolist()
+        for frame in wrong[first[scene] : first[scene] + 1]
+    }
 
 
 class _FrameColumns:
@@ -107,6 +159,8 @@ class _FrameColumns:
         """Way of the AV from each frame to the next one; that of the last frame says nothing."""
         self.turns_rad = np.zeros(length)
         """Change of its heading, likewise."""
+        self.faults = np.zeros(length, np.uint8)
+        """What cannot be in each frame, an index of :data:`_FAULTS`."""
         self._end, self._last = 0, _Poses(np.empty(0), np.empty(0), np.empty(0))
 
     def take(self, start: int, frames: RecordArray) -> None:
@@ -114,19 +168,19 @@ class _FrameColumns:
         rows = slice(start, start + len(frames))
         self.times_ns[rows], self.agent_intervals[rows] = frames["timestamp"], frames["agent_index_interval"]
         poses = _Poses.of(frames)
+        self.faults[rows] = poses.faults
         if self._end == start:
             poses = self._last.followed_by(poses)
         steps = slice(rows.stop - len(poses.xs_m), rows.stop - 1)
-        with np.errstate(over="ignore", invalid="ignore"):  # what is damaged becomes infinite or NaN
-            self.steps_m[steps] = np.hypot(np.diff(poses.xs_m), np.diff(poses.ys_m))
-            turns_rad = np.diff(poses.yaws_rad)
-            self.turns_rad[steps] = turns_rad - 2 * np.pi * np.rint(turns_rad / (2 * np.pi))
+        self.steps_m[steps] = np.hypot(np.diff(poses.xs_m), np.diff(poses.ys_m))
+        turns_rad = np.diff(poses.yaws_rad)
+        self.turns_rad[steps] = turns_rad - 2 * np.pi * np.rint(turns_rad / (2 * np.pi))
         self._end, self._last = rows.stop, poses.last()
 
 
 @dataclass(frozen=True)
 class _Poses:
-    """World positions and headings of the AV in N frames, shape (N,) each."""
+    """World positions and headings of the AV in N frames, shape (N,) each; what cannot be is NaN."""
 
     xs_m: Float64Array
     ys_m: Float64Array
@@ -135,7 +189,15 @@ class _Poses:
     @classmethod
     def of(cls, frames: RecordArray) -> "_Poses":
         positions_m, rotations = frames["ego_translation"], frames["ego_rotation"]
-        return cls(positions_m[:, 0], positions_m[:, 1], np.arctan2(rotations[:, 1, 0], rotations[:, 0, 0]))
+        xs_m, ys_m = (np.where(np.abs(column) <= MAX_COORDINATE_M, column, np.nan) for column in positions_m[:, :2].T)
+        sines, cosines = (np.where(np.isfinite(column), column, np.nan) for column in rotations[:, 1::-1, 0].T)
+        return cls(xs_m, ys_m, np.arctan2(sines, cosines))
+
+    @property
+    def faults(self) -> UInt8Array:
+        """What cannot be, indices of :data:`_FAULTS`, shape (N,)."""
+        has_way = np.isfinite(self.xs_m) & np.isfinite(self.ys_m)
+        return np.where(has_way, np.where(np.isfinite(self.yaws_rad), 0, 2), 1).astype(np.uint8)
 
     def followed_by(self, other: "_Poses") -> "_Poses":
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
@@ -151,28 +213,12 @@ def _read_blocks(frames: Any, progress: Progress | None) -> tuple[_FrameColumns,
     for start in range(0, len(frames), ROWS_PER_BLOCK):
         stop = min(start + ROWS_PER_BLOCK, len(frames))
         try:
-            columns.take(start, _block(frames, start, stop))
+            columns.take(start, passing_rows(frames, start, stop))
         except CorruptedDataError:
             failed.append((start, stop))
         if progress is not None:
             progress(stop, len(frames))
     return columns, np.array(failed, dtype=np.int64).reshape(-1, 2)
-
-
-def _block(frames: Any, start: int, stop: int) -> RecordArray:
-    if isinstance(frames, ChunkedArray):
-        return frames.passing_rows(start, stop)
-    return rows_of(frames, slice(start, stop), strict=True)
-
-
-def _interval_errors(intervals: Int64Array, num_frames: int) -> dict[int, str]:
-    """Return what is wrong with intervals (N, 2) that do not lie within the frames, by scene."""
-    is_wrong = (intervals[:, 0] < 0) | (intervals[:, 1] < intervals[:, 0]) | (intervals[:, 1] > num_frames)
-    return {
-        index: f"frame_index_interval {intervals[index].tolist()} of scene {index} does not lie within the "
-        f"{num_frames} frames; l5kit validate lists what is wrong in the dataset"
-        for index in np.flatnonzero(is_wrong).tolist()
-    }
 
 
 def _touched(intervals: Int64Array, blocks: Int64Array) -> list[int]:
@@ -204,19 +250,34 @@ def _as_table(
         distances_m=_spread(_sums(frames.steps_m, first, last), is_known),
         turns_deg=_spread(np.degrees(_sums(frames.turns_rad, first, last)), is_known),
         errors=errors,
+        doubts=_doubts(intervals, frames.faults, is_known),
     )
 
 
+def _doubts(intervals: Int64Array, faults: UInt8Array, is_known: BoolArray) -> dict[int, str]:
+    """Return the first fault within each of the intervals (N, 2) that are known, by scene."""
+    faulty_frames = np.flatnonzero(faults)
+    first, end = (np.searchsorted(faulty_frames, bounds) for bounds in intervals.T)
+    doubts = {}
+    for scene_index in np.flatnonzero(is_known & (first < end)).tolist():
+        frame = faulty_frames[first[scene_index]]
+        field, fault = _FAULTS[faults[frame]]
+        doubts[scene_index] = (
+            f"{field} of frame {frame - intervals[scene_index, 0]} {fault}; l5kit validate lists what is wrong in the "
+            "dataset"
+        )
+    return doubts
+
+
 def _sums(steps: Float64Array, first: Int64Array, last: Int64Array) -> Float64Array:
-    """Return the sum of the steps from each first frame to each last one, NaN where it is not finite.
+    """Return the sum of the steps from each first frame to each last one, NaN where one is not known.
 
     Each sum takes its own steps only, so that the numbers of a damaged scene spoil no other.
     """
     bounds = np.column_stack([first, last]).reshape(-1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        sums = np.add.reduceat(steps, bounds)[::2]
+    sums: Float64Array = np.add.reduceat(steps, bounds)[::2]
     sums[first == last] = 0.0  # where reduceat gives the step after the frame
-    return np.where(np.isfinite(sums), sums, np.nan)
+    return sums
 
 
 def _spread(values: NumericArray, is_known: BoolArray) -> Float64Array:

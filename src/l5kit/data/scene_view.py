@@ -6,9 +6,11 @@ import numpy as np
 
 from l5kit._types import Int64Array, RecordArray
 from l5kit.data.layout import FACE_INTERVAL
+from l5kit.data.log_index import check_scenes
 from l5kit.data.record_sequence import require_within, rows_of
 from l5kit.data.record_view import Segments
 from l5kit.data.zarr_dataset import ChunkedDataset, view_of
+from l5kit.errors import CorruptedDataError
 
 _CHILD_INTERVALS = {"agents": "agent_index_interval", "tl_faces": FACE_INTERVAL}
 
@@ -21,10 +23,10 @@ def view_of_scenes(dataset: ChunkedDataset, scene_indices: Int64Array) -> Chunke
         scene_indices: The scenes, (N,), not negative. Consecutive ones are kept in one piece.
 
     Raises:
-        CorruptedDataError: Intervals leave the arrays, or a file that holds them is damaged.
+        CorruptedDataError: Intervals of these scenes are wrong, or a file that holds them is damaged.
     """
     indices = np.asarray(scene_indices, dtype=np.int64)
-    intervals = _scene_intervals(dataset)[indices]
+    intervals = _scene_intervals(dataset, indices)
     breaks = (np.diff(indices) != 1) | (intervals[1:, 0] != intervals[:-1, 1])
     first = np.concatenate(([0], np.flatnonzero(breaks) + 1)) if len(indices) else np.empty(0, dtype=np.int64)
     last = np.concatenate((first[1:], [len(indices)])) - 1 if len(indices) else first
@@ -44,9 +46,9 @@ def view_of_first_frames(dataset: ChunkedDataset, num_frames: int) -> ChunkedDat
         num_frames: Frames of each scene; a scene with fewer keeps them all.
 
     Raises:
-        CorruptedDataError: Intervals leave the arrays, or a file that holds them is damaged.
+        CorruptedDataError: Intervals of scenes are wrong, or a file that holds them is damaged.
     """
-    frames = _scene_intervals(dataset)
+    frames = _scene_intervals(dataset, np.arange(len(dataset.scenes)))
     frames[:, 1] = np.minimum(frames[:, 1], frames[:, 0] + num_frames)
     scenes = np.array(rows_of(dataset.scenes, slice(0, len(dataset.scenes)), strict=True))
     starts = _new_starts(frames)
@@ -54,12 +56,16 @@ def view_of_first_frames(dataset: ChunkedDataset, num_frames: int) -> ChunkedDat
     return ChunkedDataset.in_memory(scenes=scenes, **_frame_views(dataset, frames))
 
 
-def _scene_intervals(dataset: ChunkedDataset) -> Int64Array:
-    """Return a copy of the frame intervals of all scenes, (N, 2), all within the frames."""
-    scenes = rows_of(dataset.scenes, slice(0, len(dataset.scenes)), strict=True)
-    intervals: Int64Array = scenes["frame_index_interval"].astype(np.int64)
-    _require_all_within(dataset.frames, intervals)
-    return intervals
+def _scene_intervals(dataset: ChunkedDataset, scene_indices: Int64Array) -> Int64Array:
+    """Return a copy of the frame intervals of some scenes, (N, 2), all as they should be."""
+    run = check_scenes(dataset)
+    wrong = scene_indices[~run.is_sound[scene_indices]]
+    if len(wrong):
+        raise CorruptedDataError(
+            f"{run.explain(int(wrong[0]))}; leave this scene out, or restore the dataset from its source "
+            "(l5kit validate lists all that is wrong)"
+        )
+    return run.bounds[scene_indices]
 
 
 def _frame_views(dataset: ChunkedDataset, frames: Int64Array) -> dict[str, Any]:

@@ -4,12 +4,12 @@ A location is a path, a URL such as ``s3://bucket/train.zarr``, or a zarr store 
 """
 
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 from urllib.request import url2pathname
 
 from zarr.abc.store import Store
+from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore, MemoryStore, ZipStore
 
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, MissingDependencyError
@@ -158,7 +158,7 @@ def _open_zip(path: str, *, writable: bool) -> Store:
     try:
         store = ZipStore(path, mode="r")
         store._sync_open()
-    except (OSError, zipfile.BadZipFile) as error:
+    except Exception as error:  # whatever a damaged file makes zipfile raise
         raise DatasetNotFoundError(f"no dataset at {path!r}: this file is not a readable zip file ({error})") from error
     return store
 
@@ -173,6 +173,21 @@ def _require_replaceable(folder: Path) -> None:
         f"cannot initialize {folder}: the folder is not empty and holds no zarr group, and its files would be lost; "
         "choose another path"
     )
+
+
+def chunk_numbers(store: Store, key: str) -> list[int]:
+    """Return the numbers of the chunks of an array of one axis of which there are files, ascending.
+
+    Args:
+        store: The store.
+        key: Name of the array.
+    """
+
+    async def list_names() -> list[str]:
+        return [name async for name in store.list_dir(key)]
+
+    names = sync(list_names())
+    return sorted(int(name) for name in names if name.isascii() and name.isdigit() and name == str(int(name)))
 
 
 def store_signature(store: Store, keys: tuple[str, ...]) -> list[tuple[Any, ...]] | None:

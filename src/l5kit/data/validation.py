@@ -7,18 +7,21 @@ from typing import Any
 import numpy as np
 from zarr.core.sync import sync
 
-from l5kit._types import Int64Array, RecordArray
+from l5kit._types import BoolArray, Int64Array, RecordArray
 from l5kit.data.block_source import BlockSource
 from l5kit.data.checksums import compare_checksums
 from l5kit.data.finding import Finding, FindingList, Severity
 from l5kit.data.interval_index import IntervalIndex
+from l5kit.data.interval_run import IntervalFault, IntervalRun
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.layout import ARRAYS, FACE_INTERVAL, has_format
+from l5kit.data.log_index import LogIndex, check_scenes
 from l5kit.data.record_checks import (
     RowCheck,
     check_agent_records,
     check_face_records,
     check_frame_records,
+    check_frame_steps,
     check_scene_records,
 )
 from l5kit.data.records import (
@@ -46,10 +49,11 @@ def validate_dataset(
 ) -> list[Finding]:
     """Check every file and record of a dataset; damaged ones are findings, never exceptions.
 
-    Checked are: files present and decodable; intervals within the arrays, ascending, without gaps; timestamps positive
-    and ascending in each scene; finite and plausible values; rotation matrices; positive extents; label probabilities;
-    states and names of traffic light faces; track ids that are unique in a frame. Flipped bits that leave plausible
-    values are found only with ``checksums``.
+    Checked are: files present and decodable; intervals within the arrays, ascending from 0, without gaps; timestamps
+    positive and ascending in each scene by at least a millisecond; finite and plausible values; an AV that moves by at
+    most 150 m/s and stands on its wheels; rotation matrices; positive extents; label probabilities; states and names of
+    traffic light faces; track ids that are unique in a frame and below 2**63. Flipped bits that leave plausible values
+    are found only with ``checksums``.
 
     Args:
         dataset: Opened :class:`~l5kit.data.zarr_dataset.ChunkedDataset`, also in memory or a view.
@@ -74,6 +78,7 @@ class _Validation:
     def __init__(
         self, dataset: Any, findings: FindingList, unreadable: frozenset[str], progress: Progress | None
     ) -> None:
+        self._dataset = dataset
         self._findings = findings
         self._sources: dict[str, BlockSource] = {}
         for key, (attribute, _, _) in ARRAYS.items():
@@ -89,7 +94,8 @@ class _Validation:
         self._progress = progress
         self._scene_index = IntervalIndex.from_blocks([])
         self._frame_index = IntervalIndex.from_blocks([])
-        self._previous_frame = np.empty((0, 3), dtype=np.int64)  # row, scene, timestamp
+        self._previous_frames: list[tuple[Int64Array, RecordArray]] = []  # rows and records of the last frame
+        self._told: dict[str, BoolArray] = {}  # for the array whose rows they name: intervals that are findings
         self._previous_tracks = np.empty((0, 3), dtype=np.uint64)  # frame, track id, row
 
     def run(self) -> None:
@@ -101,6 +107,7 @@ class _Validation:
         )
         self._check_intervals(FRAME_ARRAY_KEY, agent_index, AGENT_ARRAY_KEY)
         self._check_intervals(FRAME_ARRAY_KEY, face_index, TL_FACE_ARRAY_KEY)
+        self._check_runs(agent_index, face_index)
         self._frame_index = agent_index
         self._walk(AGENT_ARRAY_KEY, self._check_agents, (), agent_index)
         self._frame_index = face_index
@@ -136,15 +143,16 @@ class _Validation:
     def _check_frames(self, start: int, frames: RecordArray) -> None:
         rows = _rows_from(start, frames)
         self._report(FRAME_ARRAY_KEY, rows, check_frame_records(frames))
-        timestamps_ns, scenes = frames["timestamp"].astype(np.int64), self._scene_index.owners(rows)
-        current = np.stack([rows, scenes, timestamps_ns], axis=1)
-        joined = np.concatenate([self._previous_frame, current])
-        self._previous_frame = current[-1:]
-        before, after = joined[:-1], joined[1:]
-        pairs = (after[:, 0] == before[:, 0] + 1) & (after[:, 1] == before[:, 1]) & (after[:, 1] >= 0)
-        late = pairs & (after[:, 2] <= before[:, 2])
-        message = "the timestamp is not later than that of the frame before"
-        self._report(FRAME_ARRAY_KEY, after[:, 0], [("error", "timestamp", message, late)])
+        parts = [*self._previous_frames, (rows, frames)]
+        rows, frames = (np.concatenate(column) for column in zip(*parts, strict=True))
+        self._previous_frames = [(rows[-1:], frames[-1:])]
+        scenes = self._scene_index.owners(rows)
+        follows = (rows[1:] == rows[:-1] + 1) & (scenes[1:] == scenes[:-1]) & (scenes[1:] >= 0)
+        steps = (
+            (severity, check, message, bad & follows)
+            for severity, check, message, bad in check_frame_steps(frames[:-1], frames[1:])
+        )
+        self._report(FRAME_ARRAY_KEY, rows[1:], steps)
 
     def _check_agents(self, start: int, agents: RecordArray) -> None:
         rows = _rows_from(start, agents)
@@ -168,19 +176,43 @@ class _Validation:
         """Check intervals of scenes or frames against the array whose rows they name."""
         target = self._sources.get(target_key)
         title = _FACES_TITLE if target_key == TL_FACE_ARRAY_KEY else target_key
-        checks = _interval_checks(index, title, None if target is None else target.length)
+        checks = list(_interval_checks(index, title, None if target is None else target.length))
         self._report(key, index.parents, checks, values=index.bounds)
+        told = np.zeros(len(getattr(self._dataset, ARRAYS[key][0])), np.bool_)
+        for _, _, _, bad in checks:
+            told[index.parents[bad]] = True
+        self._told[target_key] = told
         if target is not None:
             self._check_unused_rows(key, index, target)
 
     def _check_unused_rows(self, key: str, index: IntervalIndex, target: BlockSource) -> None:
         used_end = index.used_end(target.length)
-        num_first = int(index.bounds[0, 0]) if len(index.bounds) and index.parents[0] == 0 else 0
-        if 0 < num_first <= target.length:
-            self._add("warning", target.key, "unused rows", f"no record of {key} uses the first {num_first:,} rows")
         if used_end < target.length:
             message = f"{target.length:,} rows, but the intervals of {key} end at {used_end:,}"
             self._add("warning", target.key, "unused rows", message, row=used_end)
+
+    def _check_runs(self, agent_index: IntervalIndex, face_index: IntervalIndex) -> None:
+        """Report the intervals that samples refuse, and that nothing was said about yet."""
+        num_scenes, num_frames = len(self._dataset.scenes), len(self._dataset.frames)
+        if not {SCENE_ARRAY_KEY, FRAME_ARRAY_KEY} <= self._sources.keys():
+            return
+        has_faces = FACE_INTERVAL in (self._dataset.frames.dtype.names or ())
+        of_frames = [index.bounds_of_all(num_frames) for index in (agent_index, face_index)[: 1 + has_faces]]
+        scenes = check_scenes(self._dataset, self._scene_index.bounds_of_all(num_scenes))
+        index = LogIndex.check(self._dataset, scenes, of_frames, {})
+        runs = (
+            (SCENE_ARRAY_KEY, FRAME_ARRAY_KEY, index.scenes),
+            (FRAME_ARRAY_KEY, AGENT_ARRAY_KEY, index.frames),
+            (FRAME_ARRAY_KEY, TL_FACE_ARRAY_KEY, index.faces),
+        )
+        for key, target_key, run in runs:
+            if run is None or run.faults is None or target_key not in self._sources:
+                continue
+            wrong = ~run.is_sound & (run.faults != IntervalFault.UNREADABLE) & ~self._told[target_key]
+            self._findings.add_where(wrong, partial(self._fault, key, run))
+
+    def _fault(self, key: str, run: IntervalRun, row: int) -> Finding:
+        return self._finding(key, ("error", "interval", run.explain(row)), np.array([row]), None, 0)
 
     def _report(
         self, key: str, rows: Int64Array, checks: Iterable[RowCheck], *, values: Int64Array | None = None
@@ -233,7 +265,9 @@ def _interval_checks(index: IntervalIndex, title: str, length: int | None) -> It
     if length is not None:
         outside = (starts < 0) | (stops > length)
         yield "error", "interval", f"the interval of {title} is not within the {length} rows", outside
-    gap = np.zeros(len(starts), dtype=bool)
+    gap = starts != 0
+    yield "error", "interval", f"the interval of {title} does not start at row 0", gap & (index.parents == 0)
+    gap[:1] = False
     gap[1:] = (index.parents[1:] == index.parents[:-1] + 1) & (starts[1:] != stops[:-1])
     yield "error", "interval", f"the interval of {title} does not start where the one before ends", gap
 

@@ -28,6 +28,7 @@ from l5kit.data.filter import (
 from l5kit.data.finding import Finding
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.layout import FACE_INTERVAL
+from l5kit.data.log_index import require_readable_scene
 from l5kit.data.mapped_array import MappedArray
 from l5kit.data.record_sequence import RecordSequence, rows_of
 from l5kit.data.record_view import RecordView, Segments
@@ -253,9 +254,10 @@ class ChunkedDataset:
             raise DatasetNotFoundError(
                 f"no dataset at {place!r}: there is no zarr group (.zgroup); check the path, or initialize() a new one"
             ) from error
-        except (ValueError, TypeError, KeyError) as error:
+        except Exception as error:  # whatever damaged files make zarr, its parsers and the store raise
             raise DatasetFormatError(
-                f"{stores.describe_file(store, '.zgroup')} or .zattrs is damaged: {error}"
+                f"{stores.describe_file(store, '.zgroup')} or .zattrs is damaged ({type(error).__name__}: {error}); "
+                "restore it from the source of the dataset"
             ) from error
 
     def _check_attributes(self) -> None:
@@ -281,8 +283,8 @@ class ChunkedDataset:
                 f"{file} cannot be read ({type(error).__name__}: {error}); restore it from the source of the dataset"
             ) from error
         layout.check_records(array, key, file)
-        complete = layout.with_face_interval(array.dtype) if key == FRAME_ARRAY_KEY else array.dtype
-        return ChunkedArray(array, cache, dtype=complete)
+        layout.check_size(array, file)
+        return ChunkedArray(array, cache, dtype=layout.presented_dtype(array.dtype, key))
 
     def __str__(self) -> str:
         """Return a table of what is in the dataset."""
@@ -329,7 +331,8 @@ class ChunkedDataset:
 
         Raises:
             InvalidArgumentError: There is no such scene.
-            CorruptedDataError: A file of the scene is damaged or missing, or its intervals leave the arrays.
+            CorruptedDataError: A file of the scene is damaged or missing, or its intervals or those of its frames are
+                wrong.
         """
         num_scenes = len(self.scenes)
         if num_scenes == 0:
@@ -342,6 +345,7 @@ class ChunkedDataset:
                 f"use {-num_scenes} to {num_scenes - 1}"
             )
         start = int(scene_index) % num_scenes
+        require_readable_scene(self, start)
         scenes = np.array(rows_of(self.scenes, slice(start, start + 1), strict=True))
         frames = np.array(rows_of(self.frames, get_frames_slice_from_scenes(scenes[0]), strict=True))
         scenes["frame_index_interval"] -= scenes["frame_index_interval"][0, 0]
@@ -349,6 +353,8 @@ class ChunkedDataset:
             return self.in_memory(scenes=scenes, frames=frames)
         agents = np.array(rows_of(self.agents, get_agents_slice_from_frames(frames[0], frames[-1]), strict=True))
         faces = np.array(rows_of(self.tl_faces, _faces_slice(frames)))
+        if len(self.tl_faces) == 0 and _faces_slice(frames).stop > 0:
+            _warn(f"{self.path or 'a log in memory'!r} has no traffic light faces, although its frames name some")
         for field in ("agent_index_interval", FACE_INTERVAL):
             if field in (frames.dtype.names or ()):
                 frames[field] -= frames[field][0, 0]

@@ -16,6 +16,7 @@ from zarr.core.sync import sync
 
 from l5kit._types import Int64Array
 from l5kit.data.layout import ARRAYS
+from l5kit.data.log_index import require_readable_log
 from l5kit.data.progress import show_progress
 from l5kit.data.record_view import RecordView, Segments
 from l5kit.data.save import save_arrays
@@ -53,7 +54,7 @@ def zarr_concat(input_zarrs: Sequence[str], output_zarr: str, *, verbose: bool =
     if os.path.exists(output_zarr):
         raise InvalidArgumentError(f"output_zarr {output_zarr!r} exists; choose another path or remove it")
     opened = (_open_or_skip(path) for path in input_zarrs)
-    views = [view_of_scenes(dataset, _all_scenes(dataset)) for dataset in opened if dataset is not None]
+    views = [_view_of_all(dataset) for dataset in opened if dataset is not None]
     joined = ChunkedDataset.concatenate(views) if views else ChunkedDataset.in_memory()
     _save(joined, output_zarr, title="Concatenating", verbose=verbose)
 
@@ -77,6 +78,7 @@ def zarr_split(
     Raises:
         InvalidArgumentError: The last size is not -1, a part would have no scene, or two parts or a part and the
             input are at one place or one inside the other.
+        CorruptedDataError: The dataset is damaged; nothing is written.
     """
     if len(split_infos) == 0 or split_infos[-1]["split_size_GB"] != -1:
         raise InvalidArgumentError(f"the last of split_infos must have split_size_GB -1 (the rest), got {split_infos}")
@@ -86,6 +88,7 @@ def zarr_split(
     if any(_is_around(first, second) for first, second in permutations(targets, 2)):
         raise InvalidArgumentError(f"split_infos must have names that differ and are not nested, got {targets}")
     dataset = ChunkedDataset(input_zarr).open(cached=False)
+    require_readable_log(dataset)
     sizes_gb = [info["split_size_GB"] for info in split_infos[:-1]]
     cuts = _cut_by_size(sizes_gb, num_scenes=len(dataset.scenes), total_gb=_num_bytes(dataset) / GIGABYTE)
     for target, (start, end) in zip(targets, cuts, strict=True):
@@ -106,11 +109,13 @@ def zarr_scenes_chop(input_zarr: str, output_zarr: str, num_frames_to_copy: int,
     Raises:
         InvalidArgumentError: A scene has fewer frames, or ``num_frames_to_copy`` is less than 1, or the two paths are
             one place or one lies inside the other.
+        CorruptedDataError: The dataset is damaged; nothing is written.
     """
     if num_frames_to_copy < 1:
         raise InvalidArgumentError(f"num_frames_to_copy must be at least 1, got {num_frames_to_copy}")
     _require_apart(input_zarr, output_zarr, argument="output_zarr")
     dataset = ChunkedDataset(input_zarr).open(cached=False)
+    require_readable_log(dataset)
     num_frames: Int64Array = np.diff(dataset.scenes["frame_index_interval"], axis=1)[:, 0]
     if (num_frames < num_frames_to_copy).any():
         scene = int(np.argmin(num_frames))
@@ -146,8 +151,10 @@ def _open_or_skip(path: str) -> ChunkedDataset | None:
         return None
 
 
-def _all_scenes(dataset: ChunkedDataset) -> Int64Array:
-    return np.arange(len(dataset.scenes), dtype=np.int64)
+def _view_of_all(dataset: ChunkedDataset) -> ChunkedDataset:
+    """Return a view of all scenes, without the rows that belong to none."""
+    require_readable_log(dataset)
+    return view_of_scenes(dataset, np.arange(len(dataset.scenes), dtype=np.int64))
 
 
 def _cut_by_size(sizes_gb: Sequence[float], *, num_scenes: int, total_gb: float) -> list[tuple[int, int]]:

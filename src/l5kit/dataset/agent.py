@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from l5kit._types import BoolArray, Int64Array
+from l5kit._types import Int64Array, NumericArray
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import checked_index
 from l5kit.dataset.batching import SamplePlaces
@@ -35,9 +35,13 @@ class AgentDataset(MaskedAgentsDataset, EgoDataset):
         zarr_dataset: An opened dataset.
         rasterizer: Draws the pictures; None for samples without one.
         perturbation: Must be None; agents are not perturbed.
-        agents_mask: The rows to take, bool (N,), in place of those of the agents mask; a ``RuntimeWarning`` is given.
+        agents_mask: The rows to take, bool or 0 and 1, (N,), in place of those of the agents mask; a
+            ``RuntimeWarning`` is given. Rows that do not pass the label filter are left out, as there are no samples of
+            them; another ``RuntimeWarning`` counts them.
         min_frame_history: Least number of valid frames before.
         min_frame_future: Least number of valid frames after.
+        strict_mask: Take all rows of ``agents_mask``, whose probabilities are then not read: a sample of one that does
+            not pass the label filter is a ``SampleError``.
 
     Attributes:
         agents_mask: The rows that are taken, bool (N,), read-only.
@@ -51,14 +55,21 @@ class AgentDataset(MaskedAgentsDataset, EgoDataset):
         zarr_dataset: ChunkedDataset,
         rasterizer: Rasterizer | None,
         perturbation: Perturbation | None = None,
-        agents_mask: BoolArray | None = None,
+        agents_mask: NumericArray | None = None,
         min_frame_history: int = AGENT_MIN_FRAME_HISTORY,
         min_frame_future: int = AGENT_MIN_FRAME_FUTURE,
+        *,
+        strict_mask: bool = False,
     ) -> None:
         if perturbation is not None:
             raise InvalidArgumentError(f"AgentDataset takes no perturbation, got {perturbation!r}; pass None")
         super().__init__(cfg, zarr_dataset, rasterizer, perturbation)
-        self._take_agents(agents_mask, min_frame_history=min_frame_history, min_frame_future=min_frame_future)
+        self._take_agents(
+            agents_mask,
+            min_frame_history=min_frame_history,
+            min_frame_future=min_frame_future,
+            strict_mask=strict_mask,
+        )
 
     def __len__(self) -> int:
         return len(self.agents_indices)
@@ -73,15 +84,16 @@ class AgentDataset(MaskedAgentsDataset, EgoDataset):
             IndexError: There is no such agent row.
             SampleError: The sample cannot be made; the cause is chained.
         """
-        row = int(self.agents_indices[self._as_position(index)])
-        frame_index = int(self.cumulative_sizes_agents.searchsorted(row, side="right"))
-        scene_index, state_index = self._locate_frame(frame_index)
-        return self._make_item(index, scene_index, state_index, row)
+        return self._make_item(index, *self._locate_item(index))
 
-    def _locate(self, positions: Int64Array) -> SamplePlaces:
+    def _place_of(self, position: int) -> tuple[int, int, int | None]:
+        row = int(self.agents_indices[position])
+        return *self._locate_frame(self._frame_of_row(row)), row
+
+    def locate(self, positions: Int64Array) -> SamplePlaces:
+        """Return where the samples at positions (B,) of this dataset lie in the log; see the base class."""
         rows = self.agents_indices[positions]
-        frame_rows = np.searchsorted(self.cumulative_sizes_agents, rows, side="right")
-        return SamplePlaces.of_frames(frame_rows, self.cumulative_sizes, rows)
+        return self._places_of_frames(self._frames_of_rows(rows), rows)
 
     def get_scene_indices(self, scene_idx: int) -> Int64Array:
         """Return the indices of this dataset that belong to a scene; negative counts from the end.
@@ -106,18 +118,24 @@ class AgentDataset(MaskedAgentsDataset, EgoDataset):
             frame_idx: The frame, counted in the log; negative counts from the end.
 
         Raises:
+            CorruptedDataError: The frame, or its scene, is damaged.
             InvalidArgumentError: There is no such frame.
         """
         frame_index = checked_index("frame_idx", frame_idx, len(self.dataset.frames))
         scene_index, _ = self._locate_frame(frame_index)
-        frames = self._first_frame(scene_index), int(self.cumulative_sizes[scene_index])
+        frames = self._frames_of_scene(scene_index)
         valid = find_valid_agents(self.dataset, *frames, thresholds=self._rule.thresholds)
-        rows = range(self._first_row(frame_index), int(self.cumulative_sizes_agents[frame_index]))
-        return [self._explain_row(row, valid) for row in rows]
+        return [self._explain_row(row, valid) for row in range(*self._rows_of_frames(frame_index, frame_index + 1))]
 
     def _explain_row(self, row: int, valid: ValidAgents) -> AgentInclusion:
         index = int(np.searchsorted(self.agents_indices, row)) if self.agents_mask[row] else None
         in_scene = row - valid.rows[0]
         past, future = valid.counts[in_scene].tolist()
-        reason = self._rule.explain(RowVerdict(valid.verdicts[in_scene]), past, future, is_included=index is not None)
+        reason = self._rule.explain(
+            RowVerdict(valid.verdicts[in_scene]),
+            past,
+            future,
+            is_included=index is not None,
+            is_left_out=bool(self._is_left_out(slice(row, row + 1))[0]),
+        )
         return AgentInclusion(self._track_of_row(row), row, index, reason)

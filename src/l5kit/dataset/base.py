@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import DTypeLike
-from torch.utils.data import Dataset, get_worker_info
 
-from l5kit._types import Int64Array, NumericArray
+from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.configs.parameters import read_disable_traffic_light_faces
-from l5kit.data.record_sequence import RecordSequence, column_of, rows_of
+from l5kit.data.log_index import LogIndex, check_scenes
+from l5kit.data.record_sequence import RecordSequence, rows_of
 from l5kit.data.records import TL_FACE_DTYPE
+from l5kit.data.track_ids import as_sample_track_id
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.batch_memory import Allocator, default_allocator
 from l5kit.dataset.batching import (
@@ -25,12 +25,14 @@ from l5kit.dataset.batching import (
     SamplePlaces,
     cut_places,
     describe_origin,
-    encoded_host,
+    encoded_hosts,
     makes_its_samples_as_inherited,
     take_rows,
 )
 from l5kit.dataset.sample_batch import SampleBatch, reuse_images
+from l5kit.dataset.torch_parts import Dataset, get_worker_info
 from l5kit.errors import (
+    CorruptedDataError,
     IndexOutOfRangeError,
     InvalidArgumentError,
     NegativeIndexError,
@@ -38,6 +40,7 @@ from l5kit.errors import (
     UnsupportedValueError,
 )
 from l5kit.kinematic.perturbation import Perturbation
+from l5kit.sampling.context import ContextSteps
 from l5kit.sampling.context_sampler import ContextSampler
 
 
@@ -51,8 +54,12 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         cfg: The configuration.
         zarr_dataset: An opened dataset.
 
+    Scenes and frames are checked once, here. Of a damaged log a ``RuntimeWarning`` tells; samples that need damaged
+    records are errors, the others are as they would be without the damage.
+
     Raises:
         ConfigError: A key of the configuration is missing or of the wrong type.
+        CorruptedDataError: The scenes of the log cannot be read.
         InvalidArgumentError: ``zarr_dataset`` is no dataset, or was not opened.
 
     Attributes:
@@ -70,6 +77,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         self.cfg = cfg
         self.dataset = zarr_dataset
         self.cumulative_sizes: Int64Array = _end_frames(zarr_dataset)
+        self._check_log()
         self.sample_function = self._get_sample_function()
         self._worker_seed: int | None = None
         self._new_memory: Allocator | None = None
@@ -93,7 +101,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
             IndexError: There is no such frame.
             SampleError: The sample cannot be made; the cause is chained.
         """
-        return self._make_item(index, *self._locate_frame(self._as_position(index)))
+        return self._make_item(index, *self._locate_item(index))
 
     def __getitems__(self, indices: Sequence[int], *, out: SampleBatch | None = None) -> list[dict[str, Any]]:
         """Return several samples at once, which is faster than one by one; torch's ``DataLoader`` calls this.
@@ -116,7 +124,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         if sampler is None or len(positions) == 0:
             return [self[index] for index in indices]
         try:
-            return self._make_batch(sampler, self._locate(positions), self._allocator_of(out))
+            return self._make_batch(sampler, self.locate(positions), self._allocator_of(out))
         except Exception as error:
             samples = [self[index] for index in indices]  # which says what is wrong with which sample
             if out is not None:
@@ -142,20 +150,24 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
 
         Raises:
             IndexError: There is no such scene or frame.
+            CorruptedDataError: Scene or frames are damaged.
             TrackNotFoundError: The agent is not in the frame or does not pass the label filter.
         """
         self._seed_worker()
-        scene = self._scene(scene_index)
-        frames = rows_of(self.dataset.frames, slice(*scene["frame_index_interval"].tolist()), strict=True)
+        scenes = self._scene(scene_index)
+        if self._damage is not None:
+            row = int(scene_index) % len(self.dataset.scenes)
+            self._require_readable(self._damage, np.array([row]), np.array([state_index]))
+        frames = rows_of(self.dataset.frames, slice(*scenes["frame_index_interval"][0].tolist()), strict=True)
         tl_faces = self.dataset.tl_faces
         if read_disable_traffic_light_faces(self.cfg):
             tl_faces = np.empty(0, dtype=TL_FACE_DTYPE)
         sample = self.sample_function(state_index, frames, self.dataset.agents, tl_faces, track_id)
         return self._in_dataset_layout(sample) | {
             "scene_index": scene_index,
-            "host_id": encoded_host(str(scene["host"])).copy(),
+            "host_id": encoded_hosts(scenes)[0],
             "timestamp": np.int64(frames["timestamp"][state_index]),
-            "track_id": np.int64(EGO_TRACK_ID if track_id is None else track_id),
+            "track_id": np.int64(EGO_TRACK_ID) if track_id is None else as_sample_track_id(track_id),
         }
 
     def _in_dataset_layout(self, sample: dict[str, Any]) -> dict[str, Any]:
@@ -179,8 +191,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
             InvalidArgumentError: There is no such scene.
         """
         scene_index = checked_index("scene_idx", scene_idx, len(self.cumulative_sizes))
-        start = self.cumulative_sizes[scene_index - 1] if scene_index > 0 else 0
-        return np.arange(start, self.cumulative_sizes[scene_index], dtype=np.int64)
+        return np.arange(*self._frames_of_scene(scene_index), dtype=np.int64)
 
     def get_frame_indices(self, frame_idx: int) -> Int64Array:
         """Return the indices of this dataset that belong to a frame.
@@ -226,12 +237,29 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
             return None
         return sampler if sampler.makes_batches else None
 
-    def _locate(self, positions: Int64Array) -> SamplePlaces:
-        """Return where the samples at positions (B,) of this dataset lie in the log."""
-        return SamplePlaces.of_frames(positions, self.cumulative_sizes)
+    def locate(self, positions: Int64Array) -> SamplePlaces:
+        """Return where the samples at positions (B,) of this dataset lie in the log.
+
+        Args:
+            positions: Indices counted from the start.
+
+        Raises:
+            CorruptedDataError: A sample belongs to no scene or frame, as the log is damaged.
+        """
+        return self._places_of_frames(positions)
+
+    def _places_of_frames(self, frames: Int64Array, agent_rows: Int64Array | None = None) -> SamplePlaces:
+        """Return the places of frames (B,) of the log."""
+        damage = self._damage
+        if damage is None:
+            return SamplePlaces.of_frames(frames, self.cumulative_sizes, agent_rows)
+        scenes = damage.find_scenes(frames)
+        return SamplePlaces(scenes, frames - damage.scenes.bounds[scenes, 0], agent_rows)
 
     def _make_batch(self, sampler: BatchSampler, places: SamplePlaces, allocate: Allocator) -> SampleBatch:
         self._seed_worker()
+        if self._damage is not None:
+            self._require_readable(self._damage, places.scene_indices, places.state_indices)
         log = LogArrays.of(self.dataset, has_tl_faces=not read_disable_traffic_light_faces(self.cfg))
         scenes = take_rows(log.scenes, places.scene_indices)
         contexts = cut_places(log, places, scenes, sampler.steps)
@@ -239,7 +267,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         if places.agent_rows is not None:
             track_ids = np.ascontiguousarray(take_rows(log.agents, places.agent_rows)["track_id"])
         origin = describe_origin(places, scenes, contexts, track_ids)
-        tensors: dict[str, torch.Tensor] = {}
+        tensors: dict[str, Any] = {}
 
         def new_images(shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
             memory = allocate(shape, dtype)
@@ -265,16 +293,18 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         other = copy.copy(self)
         other.dataset = dataset
         other.cumulative_sizes = _end_frames(dataset)
+        other._check_log()
         return other
 
-    def _scene(self, scene_index: int) -> Any:
+    def _scene(self, scene_index: int) -> RecordArray:
+        """Return a scene as an array (1,)."""
         num_scenes = len(self.dataset.scenes)
         if not -num_scenes <= scene_index < num_scenes:
             raise IndexOutOfRangeError(
                 f"scene_index {scene_index} is out of range for a dataset of {num_scenes} scenes"
             )
         row = int(scene_index) % num_scenes
-        return rows_of(self.dataset.scenes, slice(row, row + 1), strict=True)[0]
+        return rows_of(self.dataset.scenes, slice(row, row + 1), strict=True)
 
     def _as_position(self, index: int) -> int:
         """Return an index counted from the start."""
@@ -285,10 +315,81 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
             raise NegativeIndexError(f"index {index} reaches before the start of a dataset of {length} samples")
         return index if index >= 0 else length + index
 
+    @property
+    def _damage(self) -> LogIndex | None:
+        """The index of the log if the ends of its scenes do not tell where frames are, or frames are damaged."""
+        if self._indexed is not self.dataset:
+            self._check_log()  # the log has been replaced
+        return self._index
+
+    def _check_log(self) -> None:
+        """Check the intervals of the log, and tell if they are wrong."""
+        index = LogIndex.of(self.dataset)
+        self._indexed, self._index = self.dataset, None if index.is_plain else index
+        if read_disable_traffic_light_faces(self.cfg):
+            index = index.without_faces()
+        path = self.dataset.path or "a log in memory"
+        if not index.is_sound:
+            _warn(
+                f"{path!r} is damaged, samples that need what is wrong are errors: {index.summary()}; l5kit validate "
+                "lists all that is wrong"
+            )
+        if index.num_lost_faces:
+            _warn(
+                f"{path!r} has no traffic light faces, although its frames name {index.num_lost_faces} of them: "
+                "it is read as one without traffic lights; l5kit validate lists what is wrong"
+            )
+
+    def _require_readable(self, damage: LogIndex, scenes: Int64Array, state_indices: Int64Array) -> None:
+        """Refuse samples (B,) that need scenes or frames that cannot be trusted."""
+        damage.require_scenes(scenes)
+        starts, stops = damage.scenes.bounds[scenes].T
+        steps = getattr(self.sample_function, "steps", None)
+        if isinstance(steps, ContextSteps):
+            current = starts + state_indices
+            starts = np.maximum(starts, current - steps.history_num_frames * steps.history_step_size)
+            stops = np.minimum(stops, current + steps.future_num_frames * steps.future_step_size + 1)
+        if read_disable_traffic_light_faces(self.cfg):
+            damage = damage.without_faces()
+        damage.require_frames(starts, np.maximum(starts, stops))
+
+    def _frames_of_scene(self, scene_index: int) -> tuple[int, int]:
+        """Return first frame and end frame of a scene, not negative."""
+        damage = self._damage
+        if damage is None:
+            start = int(self.cumulative_sizes[scene_index - 1]) if scene_index > 0 else 0
+            return start, int(self.cumulative_sizes[scene_index])
+        damage.require_scenes(np.array([scene_index]))
+        start, stop = damage.scenes.bounds[scene_index].tolist()
+        return start, stop
+
     def _locate_frame(self, frame_index: int) -> tuple[int, int]:
         """Return the scene that holds a frame, and the frame counted in the scene."""
+        damage = self._damage
+        if damage is not None:
+            scene_index = int(damage.find_scenes(np.array([frame_index]))[0])
+            return scene_index, frame_index - int(damage.scenes.bounds[scene_index, 0])
         scene_index = int(self.cumulative_sizes.searchsorted(frame_index, side="right"))
         return scene_index, frame_index if scene_index == 0 else frame_index - self.cumulative_sizes[scene_index - 1]
+
+    def _locate_item(self, index: int) -> tuple[int, int, int | None]:
+        """Return scene, frame counted in it, and agent row (None for the AV) of a sample.
+
+        Raises:
+            SampleError: It belongs to no scene or frame.
+        """
+        position = self._as_position(index)
+        try:
+            return self._place_of(position)
+        except CorruptedDataError as error:
+            raise SampleError(
+                f"{type(self).__name__} on {self.dataset.path or 'a log in memory'!r} cannot make sample {index}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    def _place_of(self, position: int) -> tuple[int, int, int | None]:
+        """Return scene, frame counted in it, and agent row (None for the AV) of the sample at a position."""
+        return *self._locate_frame(position), None
 
     def _make_item(
         self, index: int, scene_index: int, state_index: int, agent_row: int | None = None
@@ -330,19 +431,25 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what another process can read from the dataset's files."""
         state = self.__dict__.copy()
+        del state["_indexed"]
         if isinstance(self.dataset.scenes, RecordSequence):
             del state["cumulative_sizes"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._indexed = self.dataset
         if "cumulative_sizes" not in state:
             self.cumulative_sizes = _end_frames(self.dataset)
 
 
 def _end_frames(dataset: ChunkedDataset) -> Int64Array:
-    """Return the end frame of each scene, (S,)."""
-    return np.ascontiguousarray(column_of(dataset.scenes, "frame_index_interval", strict=True)[:, 1])
+    """Return the end frame of each scene, (S,); -1 where it cannot be read."""
+    return np.ascontiguousarray(check_scenes(dataset).bounds[:, 1])
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=5)
 
 
 def _require_opened(dataset: Any) -> None:
@@ -350,6 +457,13 @@ def _require_opened(dataset: Any) -> None:
     advice = "pass ChunkedDataset(path).open()"
     if not all(hasattr(dataset, name) for name in ("scenes", "frames", "agents", "tl_faces")):
         raise InvalidArgumentError(f"zarr_dataset must be a ChunkedDataset, got {dataset!r}; {advice}")
+    for name in ("scenes", "frames", "agents", "tl_faces"):
+        dtype = getattr(getattr(dataset, name), "dtype", np.dtype(np.void))
+        if not all(dtype[field].base.isnative for field in dtype.names or ()):
+            raise InvalidArgumentError(
+                f"zarr_dataset has {name} in the byte order of another machine: {dtype}; convert them with "
+                "array.astype(array.dtype.newbyteorder('='))"
+            )
     is_open = not getattr(dataset, "path", "") or hasattr(dataset, "root")
     if not is_open and len(dataset.scenes) == len(dataset.frames) == 0:
         raise InvalidArgumentError(f"zarr_dataset {dataset.path!r} is not open; {advice}")

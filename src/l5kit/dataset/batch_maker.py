@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch.utils.data import Dataset
-
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.batch_memory import Allocator
+from l5kit.dataset.torch_parts import Dataset
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.random.random_generator import RandomGenerator
 from l5kit.random.seeding import mix_seeds

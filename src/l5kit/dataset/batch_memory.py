@@ -1,16 +1,17 @@
 """Memory for the pictures of batches: of this process, shared with others, or within the reach of CUDA."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import DTypeLike
-from torch.utils.data import get_worker_info
 
 from l5kit._types import NumericArray
-from l5kit.dataset.shared_batches import new_shared
+from l5kit.dataset.torch_parts import get_worker_info, require_torch
 from l5kit.rasterization.picture_memory import recycled_memory
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Memory:
     """An array with undefined content, and the tensor that owns its memory, if one does."""
 
     array: NumericArray
-    tensor: torch.Tensor | None = None
+    tensor: "torch.Tensor | None" = None
 
 
 class Allocator(Protocol):
@@ -35,12 +36,17 @@ def allocate_recycled(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
 
 def allocate_shared(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
     """Return memory of a worker process that its batches travel in without a copy, while there is shared memory."""
+    from l5kit.dataset.shared_batches import new_shared
+
     array = new_shared(shape, dtype)
     return allocate_recycled(shape, dtype) if array is None else Memory(array)
 
 
 def allocate_pinned(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
     """Return memory that CUDA can read while the processor goes on."""
+    require_torch("memory that CUDA reads")
+    import torch
+
     tensor = torch.empty(shape, dtype=torch.from_numpy(np.empty(0, dtype)).dtype, pin_memory=True)
     return Memory(tensor.numpy(), tensor)
 

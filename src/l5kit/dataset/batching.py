@@ -9,6 +9,8 @@ import numpy as np
 from l5kit._types import Int64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.data.record_sequence import rows_of, whole_array_with
 from l5kit.data.records import TL_FACE_DTYPE
+from l5kit.data.texts import decoded_text
+from l5kit.data.track_ids import as_sample_track_ids
 from l5kit.data.window_rows import join_rows
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.utils import encode_fixed_length
@@ -21,7 +23,17 @@ EGO_TRACK_ID = -1
 
 _OWN_PACKAGE = __name__.rpartition(".")[0]
 
-_MAKERS = ("__getitem__", "get_frame", "_make_item", "_in_dataset_layout", "_locate_frame", "_track_of_row", "_scene")
+_MAKERS = (
+    "__getitem__",
+    "get_frame",
+    "_make_item",
+    "_in_dataset_layout",
+    "_locate_item",
+    "_place_of",
+    "_locate_frame",
+    "_track_of_row",
+    "_scene",
+)
 """Methods that decide what a sample is."""
 
 
@@ -133,12 +145,15 @@ def describe_origin(
     places: SamplePlaces, scenes: RecordArray, contexts: Contexts, track_ids: NumericArray | None
 ) -> dict[str, NumericArray]:
     """Return what a dataset adds to samples: scene, host, time and track, one array for each key."""
-    tracks = np.full(len(places.scene_indices), EGO_TRACK_ID) if track_ids is None else track_ids
+    if track_ids is None:
+        tracks = np.full(len(places.scene_indices), EGO_TRACK_ID, np.int64)
+    else:
+        tracks = as_sample_track_ids(track_ids)
     return {
         "scene_index": places.scene_indices,
-        "host_id": np.array([encoded_host(str(host)) for host in scenes["host"]]),
+        "host_id": encoded_hosts(scenes),
         "timestamp": contexts.history_frames["timestamp"][:, 0].astype(np.int64),
-        "track_id": tracks.astype(np.int64),
+        "track_id": tracks,
     }
 
 
@@ -154,9 +169,24 @@ def take_rows(array: Any, rows: Int64Array) -> RecordArray:
     return np.concatenate([rows_of(array, slice(row, row + 1), strict=True) for row in rows.tolist()])
 
 
+def encoded_hosts(scenes: RecordArray) -> UInt8Array:
+    """Return the hosts of scenes (B,) as they stand in samples, (B, 70).
+
+    Raises:
+        CorruptedDataError: One is no text.
+    """
+    content, num_scenes = scenes["host"].tobytes(), len(scenes)
+    size = len(content) // num_scenes
+    encoded = b"".join([_encoded_host(content[size * scene : size * (scene + 1)]) for scene in range(num_scenes)])
+    return np.frombuffer(encoded, np.uint8).reshape(num_scenes, -1).copy()
+
+
 @functools.lru_cache(maxsize=1024)
-def encoded_host(host: str) -> UInt8Array:
-    """Return the name of a host as it stands in samples, read-only; errors as in :func:`encode_fixed_length`."""
-    encoded = encode_fixed_length(host)
-    encoded.setflags(write=False)
-    return encoded
+def _encoded_host(content: bytes) -> bytes:
+    """Return a host as it stands in samples, of its bytes in a record."""
+    host = decoded_text(content)
+    if host is None:
+        raise CorruptedDataError(
+            "the host of the scene is no text; run l5kit validate on the dataset and restore it from its source"
+        )
+    return encode_fixed_length(host).tobytes()

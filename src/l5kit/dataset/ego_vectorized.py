@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.configs.parameters import VectorSamplingParams
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -101,9 +101,12 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         zarr_dataset: An opened dataset.
         vectorizer: Gives what is around the AV; the dataset works on a copy with one row fewer.
         perturbation: Moves the AV; None for the log as it is.
-        agents_mask: Agent rows, bool (N,), in place of those of the agents mask; a ``RuntimeWarning`` is given.
+        agents_mask: Agent rows, bool or 0 and 1, (N,), in place of those of the agents mask; a ``RuntimeWarning`` is
+            given. Rows that do not pass the label filter are left out, as they are in no sample; another
+            ``RuntimeWarning`` counts them.
         eval_mode: Whether there is one sample per scene.
         eval_frame_index: The frame of each scene that this sample shows. A scene without it is a ``SampleError``.
+        strict_mask: Take all rows of ``agents_mask``, whose probabilities are then not read.
 
     Attributes:
         eval_mode: As above.
@@ -116,10 +119,11 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         zarr_dataset: ChunkedDataset,
         vectorizer: Vectorizer,
         perturbation: Perturbation | None = None,
-        agents_mask: BoolArray | None = None,
+        agents_mask: NumericArray | None = None,
         eval_mode: bool = False,
         *,
         eval_frame_index: int = EVAL_FRAME_INDEX,
+        strict_mask: bool = False,
     ) -> None:
         if getattr(vectorizer, "other_agents_num", 0) < 1:
             raise InvalidArgumentError(
@@ -132,7 +136,10 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         super().__init__(cfg, zarr_dataset, own_vectorizer, perturbation)
         _warn_of_short_history(VectorSamplingParams.from_cfg(cfg).history_num_frames)
         self._take_agents(
-            agents_mask, min_frame_history=AGENT_MIN_FRAME_HISTORY, min_frame_future=AGENT_MIN_FRAME_FUTURE
+            agents_mask,
+            min_frame_history=AGENT_MIN_FRAME_HISTORY,
+            min_frame_future=AGENT_MIN_FRAME_FUTURE,
+            strict_mask=strict_mask,
         )
 
     def __len__(self) -> int:
@@ -148,8 +155,7 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
             IndexError: There is no such frame or scene.
             SampleError: The sample cannot be made, or the scene is too short; the cause is chained.
         """
-        position = self._as_position(index)
-        scene_index, state_index = (position, self.eval_frame_index) if self.eval_mode else self._locate_frame(position)
+        scene_index, state_index, _ = self._locate_item(index)
         sample = self._make_item(index, scene_index, state_index)
         single = {key: np.asarray(sample[key])[None] for key in {*_ROW_OF_AV, *_ROW_OF_AV.values()}}
         with_av = {key: column[0] for key, column in _with_av_as_agent(single).items()}
@@ -195,9 +201,13 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         scene_index, state_index = self._locate_frame(int(frames[0]))
         return np.array([scene_index] if state_index == self.eval_frame_index else [], dtype=np.int64)
 
-    def _locate(self, positions: Int64Array) -> SamplePlaces:
+    def _place_of(self, position: int) -> tuple[int, int, int | None]:
+        return (position, self.eval_frame_index, None) if self.eval_mode else super()._place_of(position)
+
+    def locate(self, positions: Int64Array) -> SamplePlaces:
+        """Return where the samples at positions (B,) of this dataset lie in the log; see the base class."""
         if not self.eval_mode:
-            return super()._locate(positions)
+            return super().locate(positions)
         return SamplePlaces(positions, np.full_like(positions, self.eval_frame_index))
 
     def _as_columns(self, places: SamplePlaces, columns: dict[str, NumericArray]) -> dict[str, NumericArray]:
@@ -205,15 +215,15 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         return columns | _with_av_as_agent(columns) | {"all_valid_agents_track_ids": track_ids}
 
     def _num_frames_of(self, scene_index: int) -> int:
-        start, stop = self._scene(scene_index)["frame_index_interval"]
+        start, stop = self._scene(scene_index)["frame_index_interval"][0]
         return int(stop - start)
 
     def _valid_track_ids(self, scene_index: int) -> Float64Array:
         """Return the tracks that the agents mask takes in the evaluated frame of a scene."""
         track_ids = np.zeros(MAX_VALID_AGENTS, np.float64)
         if self.eval_mode:
-            frame_index = self._first_frame(scene_index) + self.eval_frame_index
-            first_row, end_row = self._first_row(frame_index), int(self.cumulative_sizes_agents[frame_index])
+            frame_index = self._frames_of_scene(scene_index)[0] + self.eval_frame_index
+            first_row, end_row = self._rows_of_frames(frame_index, frame_index + 1)
             rows = rows_of(self.dataset.agents, slice(first_row, end_row), strict=True)
             valid = rows["track_id"][self.agents_mask[first_row:end_row]]
             different = list(dict.fromkeys(valid.tolist()))[:MAX_VALID_AGENTS]

@@ -49,7 +49,9 @@ class InclusionRule:
         """Whether no neighbours are needed, so that (0, 0) in the agents mask does not tell who is taken."""
         return self.min_frame_history <= 0 and self.min_frame_future <= 0
 
-    def explain(self, verdict: RowVerdict, past: int, future: int, *, is_included: bool) -> str:
+    def explain(
+        self, verdict: RowVerdict, past: int, future: int, *, is_included: bool, is_left_out: bool = False
+    ) -> str:
         """Return in words why a row is taken or left out.
 
         Args:
@@ -57,19 +59,25 @@ class InclusionRule:
             past: Valid frames of its track before it.
             future: Valid frames after it.
             is_included: Whether the dataset takes it.
+            is_left_out: Whether the user's mask takes it and the dataset does not, as there is no sample of it.
         """
+        if is_left_out:
+            return f"the custom agents_mask takes it, but there is no sample of it: {self._not_a_road_user}"
         if self.has_custom_mask:
             return f"the custom agents_mask {'takes it' if is_included else 'leaves it out'}"
         if self.takes(verdict, past, future) != is_included:
             return f"the agents mask stored in the dataset {'takes it' if is_included else 'leaves it out'}"
         if verdict == RowVerdict.LABEL:
-            probability = self.thresholds.probability
-            return f"not a road user: summed probability of the kept classes is not above {probability}"
+            return self._not_a_road_user
         if verdict == RowVerdict.AV_DISTANCE and not is_included:
             return f"not within {self.thresholds.distance_av_m} m of the AV"
         seen = f"valid in {past} frames before and {future} after"
         needed = f"{self.min_frame_history} and {self.min_frame_future} are needed"
         return f"{seen}; {needed}" + ("" if is_included else _START_OF_SEGMENT.get(verdict, ""))
+
+    @property
+    def _not_a_road_user(self) -> str:
+        return f"not a road user: summed probability of the kept classes is not above {self.thresholds.probability}"
 
     def takes(self, verdict: RowVerdict, past: int, future: int) -> bool:
         """Return whether a row is taken if the agents mask is the one of ``thresholds``; arguments as above."""

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from l5kit.data.user_cache import CACHE_DIR_ENV_KEY, cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.stored_mask import read_stored_mask
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
-from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
+from l5kit.dataset.select_agents.valid_agents import compute_readable_mask
 
 __all__ = ["CACHE_DIR_ENV_KEY", "cache_folder", "load_or_compute_mask"]
 
@@ -24,52 +25,76 @@ Progress = Callable[[int, int], None]
 
 
 def load_or_compute_mask(
-    dataset: ChunkedDataset, thresholds: MaskThresholds, *, progress: Progress | None = None
+    dataset: ChunkedDataset, thresholds: MaskThresholds, *, progress: Progress | None = None, strict: bool = False
 ) -> UInt32Array:
     """Return the agents mask (N, 2) of a dataset.
 
     A mask stored in the dataset is read if its length and thresholds fit. One that has to be computed is kept in the
     cache folder, under a digest of the dataset's files and the thresholds. One process computes it while others wait;
-    it is renamed to its name when it is complete, so that none reads half of it. For a dataset in memory nothing is
-    kept.
+    it is renamed to its name when it is complete, so that none reads half of it. For a dataset in memory, or a damaged
+    one, nothing is kept: a ``RuntimeWarning`` tells that the agents of damaged scenes are rejected.
 
     Args:
         dataset: An opened dataset.
         thresholds: What an agent row must keep to be valid.
         progress: Called with the number of scenes done and of all scenes, while the mask is computed.
+        strict: Refuse a damaged dataset.
+
+    Raises:
+        CorruptedDataError: The scenes cannot be read, or what the mask needs is damaged in all scenes; in any scene, if
+            ``strict``.
     """
     mask, problem = read_stored_mask(dataset, thresholds)
     if mask is not None:
         return np.asarray(mask, dtype=np.uint32)
     if problem:
         warnings.warn(f"{problem}; it is computed anew", RuntimeWarning, stacklevel=6)
+    compute = partial(_compute, dataset, thresholds, progress, strict)
     fingerprint = dataset.fingerprint()
     if fingerprint is None:
-        return compute_agents_mask(dataset, thresholds, progress=progress)[0]
+        return compute()[0]
     file = cache_folder() / "agents_mask" / f"{_digest(fingerprint, thresholds)}.npy"
     mask = _read_cached(file, len(dataset.agents))
     if mask is not None:
         return mask
     with hold_lock(file.with_suffix(".lock")) as problem:
-        return _compute_unless_kept(file, problem, dataset, thresholds, progress)
+        return _compute_unless_kept(file, problem, dataset, compute)
 
 
 def _compute_unless_kept(
-    file: Path, problem: str, dataset: ChunkedDataset, thresholds: MaskThresholds, progress: Progress | None
+    file: Path, problem: str, dataset: ChunkedDataset, compute: Callable[[], tuple[UInt32Array, bool]]
 ) -> UInt32Array:
     """Return the mask that another process has kept meanwhile, else a computed one, kept if there is no problem."""
     kept = None if problem else _read_cached(file, len(dataset.agents))
     if kept is not None:
         return kept
     _warn(f"the agents mask of {dataset.path!r} has to be computed, which takes a while; {_fate(file, problem)}")
-    mask = compute_agents_mask(dataset, thresholds, progress=progress)[0]
-    if problem:
+    mask, is_complete = compute()
+    if problem or not is_complete:
         return mask
     try:
         _write_whole(file, mask)
     except OSError as error:
         _warn(f"the agents mask of {dataset.path!r} was computed, but {_fate(file, str(error))}")
     return mask
+
+
+def _compute(
+    dataset: ChunkedDataset, thresholds: MaskThresholds, progress: Progress | None, strict: bool
+) -> tuple[UInt32Array, bool]:
+    """Return the mask, and whether it is that of all scenes; where none can be read, there is no mask."""
+    mask, _, errors = compute_readable_mask(dataset, thresholds, progress=progress)
+    if errors:
+        scene, error = next(iter(errors.items()))
+        if strict or len(errors) == len(dataset.scenes):
+            raise error
+        warnings.warn(
+            f"the agents mask of {dataset.path or 'a log in memory'!r} takes no agent of {len(errors)} damaged scenes "
+            f"(scene {scene}: {error})",
+            RuntimeWarning,
+            stacklevel=8,
+        )
+    return mask, not errors
 
 
 def _fate(file: Path, problem: str) -> str:
@@ -92,8 +117,6 @@ def _read_cached(file: Path, num_agents: int) -> UInt32Array | None:
 
 def _write_whole(file: Path, mask: UInt32Array) -> None:
     """Write a mask under a temporary name and rename it; the lock of the file must be held."""
-    for left_by_killed in file.parent.glob(f".*-{file.name}"):
-        left_by_killed.unlink(missing_ok=True)
     with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
         opened.write(npy_header("<u4", mask.shape))
         opened.write(mask.astype("<u4", copy=False).data)

@@ -1,5 +1,6 @@
 """What datasets have in common that know which agent rows can be trained on."""
 
+import contextlib
 import operator
 import warnings
 import zlib
@@ -7,16 +8,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from l5kit._types import BoolArray, Int64Array, UInt32Array
+from l5kit._types import BoolArray, Int64Array, NumericArray, UInt8Array, UInt32Array
 from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.filter import _get_label_filter
-from l5kit.data.record_sequence import RecordSequence, blocks_of, column_of
+from l5kit.data.record_sequence import RecordSequence, column_at, column_of, near_rows
 from l5kit.dataset.base import BaseEgoDataset, checked_index
 from l5kit.dataset.inclusion import InclusionRule
 from l5kit.dataset.mask_cache import load_or_compute_mask
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 
 class MaskedAgentsDataset(BaseEgoDataset):
@@ -27,6 +28,9 @@ class MaskedAgentsDataset(BaseEgoDataset):
         agents_indices: Their row numbers, ascending.
         cumulative_sizes_agents: End agent row of each frame.
     """
+
+    _left_out_bits: UInt8Array | None = None
+    """The rows of a user's mask that are left out, packed, ((N + 7) // 8,); None if there are none."""
 
     @property
     def mask_indices(self) -> Int64Array:
@@ -50,10 +54,10 @@ class MaskedAgentsDataset(BaseEgoDataset):
             ValueError: There is no such scene.
         """
         scene = self.dataset.get_scene_dataset(scene_index)
-        first_frame = self._first_frame(int(scene_index) % len(self.dataset.scenes))
-        first_row = self._first_row(first_frame)
+        rows = slice(*self._rows_of_frames(*self._frames_of_scene(int(scene_index) % len(self.dataset.scenes))))
         other = self._over(scene)
-        other._select(self.agents_mask[first_row : first_row + len(scene.agents)].copy())
+        other._select(self.agents_mask[rows].copy())
+        other._left_out_bits = np.packbits(self._is_left_out(rows)) if self._left_out_bits is not None else None
         return other
 
     def get_scene_agent_indices(self, scene_idx: int) -> Int64Array:
@@ -63,7 +67,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
             InvalidArgumentError: There is no such scene.
         """
         scene_index = checked_index("scene_idx", scene_idx, len(self.cumulative_sizes))
-        return self._indices_of_frames(self._first_frame(scene_index), int(self.cumulative_sizes[scene_index]))
+        return self._indices_of_frames(*self._frames_of_scene(scene_index))
 
     def get_frame_agent_indices(self, frame_idx: int) -> Int64Array:
         """Return the running numbers of the agent rows of a frame among those taken; negative counts from the end.
@@ -74,7 +78,25 @@ class MaskedAgentsDataset(BaseEgoDataset):
         frame_index = checked_index("frame_idx", frame_idx, len(self.dataset.frames))
         return self._indices_of_frames(frame_index, frame_index + 1)
 
-    def _take_agents(self, agents_mask: BoolArray | None, *, min_frame_history: int, min_frame_future: int) -> None:
+    def passes_label_filter(self, rows: Int64Array) -> BoolArray:
+        """Return which agent rows are those of road users, of which alone samples can be made, (n,).
+
+        It is the filter that samples apply. A subclass that makes samples of other rows too returns True for them.
+        Rows that cannot be read pass: their samples are errors that name the damaged file.
+
+        Args:
+            rows: Row numbers, ascending, (n,).
+        """
+        passes = np.ones(len(rows), np.bool_)
+        for part in near_rows(rows):
+            with contextlib.suppress(CorruptedDataError):
+                labels = column_at(self.dataset.agents, "label_probabilities", rows[part], strict=True)
+                passes[part] = _get_label_filter(labels, self._rule.thresholds.probability)
+        return passes
+
+    def _take_agents(
+        self, agents_mask: NumericArray | None, *, min_frame_history: int, min_frame_future: int, strict_mask: bool
+    ) -> None:
         """Take the rows of a user's mask, or those with enough valid frames before and after."""
         self.min_frame_history = operator.index(min_frame_history)
         self.min_frame_future = operator.index(min_frame_future)
@@ -85,9 +107,17 @@ class MaskedAgentsDataset(BaseEgoDataset):
             agents_mask is not None,
         )
         if agents_mask is not None:
-            _require_row_mask(agents_mask, len(self.dataset.agents))
+            mask = _as_row_mask(agents_mask, len(self.dataset.agents))
             _warn("a custom agents_mask is used; min_frame_history and min_frame_future have no effect")
-            self._select(np.array(agents_mask))
+            num_left_out = 0 if strict_mask else self._leave_out(mask)
+            if num_left_out:
+                _warn(
+                    f"{num_left_out} of the {num_left_out + np.count_nonzero(mask)} rows of agents_mask are left out: "
+                    "the summed probability of their kept classes is not above filter_agents_threshold, "
+                    f"{self._rule.thresholds.probability}, so that there are no samples of them. Indices count the "
+                    "others; strict_mask=True keeps all rows, and then these are errors"
+                )
+            self._select(mask)
             return
         for name, minimum, usual in (
             ("min_frame_history", min_frame_history, AGENT_MIN_FRAME_HISTORY),
@@ -98,15 +128,34 @@ class MaskedAgentsDataset(BaseEgoDataset):
         self._select(self._mask_of_minima())
 
     def _indices_of_frames(self, first_frame: int, end_frame: int) -> Int64Array:
-        end_row = int(self.cumulative_sizes_agents[end_frame - 1]) if end_frame > 0 else 0
-        bounds = np.searchsorted(self.agents_indices, [self._first_row(first_frame), end_row])
+        bounds = np.searchsorted(self.agents_indices, self._rows_of_frames(first_frame, end_frame))
         return np.arange(bounds[0], bounds[1], dtype=np.int64)
 
-    def _first_frame(self, scene_index: int) -> int:
-        return int(self.cumulative_sizes[scene_index - 1]) if scene_index > 0 else 0
+    def _rows_of_frames(self, first_frame: int, end_frame: int) -> tuple[int, int]:
+        """Return first row and end row of the agents of frames that follow each other.
 
-    def _first_row(self, frame_index: int) -> int:
-        return int(self.cumulative_sizes_agents[frame_index - 1]) if frame_index > 0 else 0
+        Raises:
+            CorruptedDataError: One of the frames is damaged.
+        """
+        damage = self._damage
+        if damage is not None:
+            damage.require_frames(np.array([first_frame]), np.array([end_frame]))
+            bounds = damage.frames.bounds[first_frame:end_frame]
+            return (int(bounds[0, 0]), int(bounds[-1, 1])) if len(bounds) else (0, 0)
+        start = int(self.cumulative_sizes_agents[first_frame - 1]) if first_frame > 0 else 0
+        return start, int(self.cumulative_sizes_agents[end_frame - 1]) if end_frame > 0 else 0
+
+    def _frames_of_rows(self, rows: Int64Array) -> Int64Array:
+        """Return the frame of each agent row (B,)."""
+        damage = self._damage
+        if damage is not None:
+            return damage.find_frames(rows)
+        return np.searchsorted(self.cumulative_sizes_agents, rows, side="right")
+
+    def _frame_of_row(self, row: int) -> int:
+        if self._damage is not None:
+            return int(self._damage.find_frames(np.array([row]))[0])
+        return int(self.cumulative_sizes_agents.searchsorted(row, side="right"))
 
     def _mask_of_minima(self) -> BoolArray:
         """Return the rows with enough valid frames before and after, bool (N,)."""
@@ -114,19 +163,38 @@ class MaskedAgentsDataset(BaseEgoDataset):
         mask: BoolArray = (counts[:, 0] >= self.min_frame_history) & (counts[:, 1] >= self.min_frame_future)
         if self._rule.takes_isolated_rows:
             # (0, 0) stands for a rejected row as well as for a valid one without neighbours
-            threshold = self._rule.thresholds.probability
-            for start, rows in blocks_of(self.dataset.agents):
-                mask[start : start + len(rows)] &= _get_label_filter(rows["label_probabilities"], threshold)
+            rows = np.flatnonzero(mask)
+            mask[rows[~self.passes_label_filter(rows)]] = False
         return mask
+
+    def _leave_out(self, mask: BoolArray) -> int:
+        """Take the rows out of a mask that do not pass the label filter, and return how many these are."""
+        rows = np.flatnonzero(mask)
+        left_out = rows[~self.passes_label_filter(rows)]
+        if len(left_out):
+            self._left_out_bits = np.packbits(_mask_of(left_out, len(mask)))
+            mask[left_out] = False
+        return len(left_out)
+
+    def _is_left_out(self, rows: slice) -> BoolArray:
+        """Return which of successive agent rows are in a user's mask and left out."""
+        if self._left_out_bits is None:
+            return np.zeros(rows.stop - rows.start, np.bool_)
+        first_byte, end_byte = rows.start // 8, -(-rows.stop // 8)
+        bits = np.unpackbits(self._left_out_bits[first_byte:end_byte])
+        return bits[rows.start - 8 * first_byte :][: rows.stop - rows.start].astype(np.bool_)
 
     def _select(self, mask: BoolArray) -> None:
         """Take the rows of a mask."""
         mask.setflags(write=False)
         self.agents_mask = mask
         self.agents_indices: Int64Array = np.flatnonzero(mask)
-        self.cumulative_sizes_agents: Int64Array = np.ascontiguousarray(
-            column_of(self.dataset.frames, "agent_index_interval", strict=True)[:, 1]
-        )
+        damage = self._damage
+        if damage is None:
+            intervals = column_of(self.dataset.frames, "agent_index_interval", strict=True)
+        else:
+            intervals = damage.frames.bounds
+        self.cumulative_sizes_agents: Int64Array = np.ascontiguousarray(intervals[:, 1])
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what another process can read from files; a mask that it cannot find there is packed."""
@@ -151,12 +219,26 @@ class MaskedAgentsDataset(BaseEgoDataset):
             self._select(np.unpackbits(bits, count=len(self.dataset.agents)).astype(np.bool_))
 
 
-def _require_row_mask(mask: Any, num_agents: int) -> None:
-    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (num_agents,):
+def _mask_of(rows: Int64Array, num_rows: int) -> BoolArray:
+    mask = np.zeros(num_rows, np.bool_)
+    mask[rows] = True
+    return mask
+
+
+def _as_row_mask(mask: Any, num_agents: int) -> BoolArray:
+    """Return a copy of a user's mask, bool (N,)."""
+    wanted = f"agents_mask must be a bool array of shape ({num_agents},), one value per agent row"
+    if not isinstance(mask, np.ndarray) or mask.dtype.kind not in "biu" or mask.shape != (num_agents,):
         found = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
+        raise InvalidArgumentError(f"{wanted}, got {found}")
+    row_mask = mask.astype(np.bool_)
+    if mask.dtype != np.bool_ and (is_other := mask != row_mask).any():
+        row = int(np.argmax(is_other))
         raise InvalidArgumentError(
-            f"agents_mask must be a bool array of shape ({num_agents},), one value per agent row, got {found}"
+            f"{wanted}, or integers 0 and 1, got {mask[row]} in row {row}; of row numbers, make a mask with "
+            f"mask = np.zeros({num_agents}, bool); mask[row_numbers] = True"
         )
+    return row_mask
 
 
 def _warn(message: str) -> None:

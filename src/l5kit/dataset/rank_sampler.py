@@ -2,15 +2,17 @@
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch.utils.data import Sampler
 
 from l5kit._types import NumericArray
+from l5kit.dataset.torch_parts import Sampler, is_torch_missing, require_torch
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
+
+if TYPE_CHECKING:
+    import torch
 
 _INDICES_AT_ONCE = 65_536
 
@@ -74,7 +76,7 @@ class RankSampler(Sampler[int]):
         return order
 
 
-def rank_generator(seed: int, *, rank: int | None = None, world_size: int | None = None) -> torch.Generator:
+def rank_generator(seed: int, *, rank: int | None = None, world_size: int | None = None) -> "torch.Generator":
     """Return a generator for torch's ``DataLoader`` that lets each process draw other random numbers, reproducibly.
 
     Each worker of a ``DataLoader`` seeds Python's, NumPy's and torch's generators, and the perturbation of a dataset of
@@ -91,7 +93,11 @@ def rank_generator(seed: int, *, rank: int | None = None, world_size: int | None
 
     Raises:
         InvalidArgumentError: ``rank`` is not in [0, world_size), or only one of the two is given.
+        MissingDependencyError: torch is not installed.
     """
+    require_torch("a generator for DataLoader")
+    import torch
+
     generator = torch.Generator()
     generator.manual_seed(mix_seeds(seed, process_place(rank, world_size)[0]))
     return generator
@@ -113,9 +119,12 @@ def process_place(rank: int | None, world_size: int | None) -> tuple[int, int]:
 
 
 def _found_place() -> tuple[int, int]:
-    distributed: Any = torch.distributed
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
+    if not is_torch_missing:
+        import torch
+
+        distributed: Any = torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank(), distributed.get_world_size()
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # set by torchrun
         return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     return 0, 1

@@ -2,18 +2,19 @@
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import DTypeLike
-from torch.utils.data import default_collate, get_worker_info
 
 from l5kit._types import NumericArray
 from l5kit.dataset.batch_memory import Allocator, Memory
-from l5kit.dataset.shared_batches import WorkerTensor
+from l5kit.dataset.torch_parts import get_worker_info, require_torch
 from l5kit.errors import InvalidArgumentError
 from l5kit.sampling.sample_columns import ALIASES, share_aliased
+
+if TYPE_CHECKING:
+    import torch
 
 _PYTHON_SCALARS = frozenset({"scene_index", "type", "yaw"})
 """Keys whose values are Python numbers in a sample; ``type`` is one in those of the AV, as vector batches are."""
@@ -31,7 +32,7 @@ class SampleBatch(list[dict[str, Any]]):
         tensors: As above.
     """
 
-    def __init__(self, columns: dict[str, NumericArray], tensors: dict[str, torch.Tensor] | None = None) -> None:
+    def __init__(self, columns: dict[str, NumericArray], tensors: "dict[str, torch.Tensor] | None" = None) -> None:
         values = {key: array.tolist() if key in _PYTHON_SCALARS else list(array) for key, array in columns.items()}
         if "frame_index" in values and "scene_index" in values:
             values["frame_index"] = _frame_indices(values["frame_index"], values["scene_index"])
@@ -92,7 +93,16 @@ def collate(samples: Sequence[Any]) -> Any:
 
     Args:
         samples: Samples with the same keys, or whatever ``default_collate`` takes.
+
+    Raises:
+        MissingDependencyError: torch is not installed.
     """
+    require_torch("a batch of tensors")
+    import torch
+    from torch.utils.data import default_collate
+
+    from l5kit.dataset.shared_batches import WorkerTensor
+
     if not isinstance(samples, SampleBatch) or not samples.is_untouched:
         return default_collate(list(samples))
     columns = dict(samples.columns)

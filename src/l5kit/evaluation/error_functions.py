@@ -24,20 +24,22 @@ def l2_error(pred: torch.Tensor, gt: torch.Tensor) -> torch.Tensor:
     return distances
 
 
-def closest_angle_error(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+def closest_angle_error(angle_a: torch.Tensor, angle_b: torch.Tensor) -> torch.Tensor:
     """Return the unsigned angle between directions, in [0, pi] radians.
 
-    With w = fmod(b - a, 2 pi) it is abs(fmod(2 w, 2 pi) - w).
+    With w = fmod(angle_b - angle_a, 2 pi) it is abs(fmod(2 w, 2 pi) - w).
 
     Args:
-        a: Angles in radians, any shape.
-        b: Angles in radians, the same shape.
+        angle_a: Angles in radians, any shape.
+        angle_b: Angles in radians, the same shape.
 
     Raises:
         InvalidArgumentError: The shapes differ.
     """
-    if a.shape != b.shape:
-        raise InvalidArgumentError(f"b has shape {tuple(b.shape)}, but a has {tuple(a.shape)}; pass equal shapes")
+    if angle_a.shape != angle_b.shape:
+        raise InvalidArgumentError(
+            f"angle_b has shape {tuple(angle_b.shape)}, but angle_a has {tuple(angle_a.shape)}; pass equal shapes"
+        )
     turn = 2 * torch.pi
-    wrapped = torch.fmod(b - a, turn)
+    wrapped = torch.fmod(angle_b - angle_a, turn)
     return torch.abs(torch.fmod(2 * wrapped, turn) - wrapped)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, NumericArray
+from l5kit._types import Float64Array, NumericArray
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.agent import AgentDataset
 from l5kit.evaluation.csv_utils import write_gt_csv
@@ -22,8 +22,9 @@ def export_zarr_to_csv(
     future_num_frames: int,
     filter_agents_threshold: float,
     step_time: float = 0.1,
-    agents_mask: BoolArray | None = None,
+    agents_mask: NumericArray | None = None,
     *,
+    strict_mask: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write where agents go: metres from where they are, along the axes of the world.
@@ -34,16 +35,17 @@ def export_zarr_to_csv(
         future_num_frames: Steps ahead.
         filter_agents_threshold: Least summed probability of the classes that are road users.
         step_time: Seconds between two frames.
-        agents_mask: The agent rows to take, bool (N,); None for those that :class:`AgentDataset` takes.
+        agents_mask: The agent rows to take, bool (N,); None for those that :class:`AgentDataset` takes. Rows that do
+            not pass the label filter are left out, with a ``RuntimeWarning`` that counts them.
+        strict_mask: Take all rows of ``agents_mask``: one that does not pass the label filter is a ``SampleError``.
         progress: Called with the number of agents done and of all agents.
 
     Raises:
         InvalidArgumentError: ``agents_mask`` has another type or shape.
         SampleError: The future of an agent cannot be read; the cause is chained.
     """
-    dataset = _dataset_without_pictures(
-        zarr_dataset, _make_cfg(future_num_frames, filter_agents_threshold, step_time), agents_mask
-    )
+    cfg = _make_cfg(future_num_frames, filter_agents_threshold, step_time)
+    dataset = _dataset_without_pictures(zarr_dataset, cfg, agents_mask, strict_mask=strict_mask)
     parts = list(_futures(dataset, progress))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else _empty(future_num_frames)
     write_gt_csv(csv_file_path, *columns)
@@ -94,11 +96,11 @@ def _empty(num_steps: int) -> list[NumericArray]:
 
 
 def _dataset_without_pictures(
-    zarr_dataset: ChunkedDataset, cfg: dict[str, Any], agents_mask: BoolArray | None
+    zarr_dataset: ChunkedDataset, cfg: dict[str, Any], agents_mask: NumericArray | None, *, strict_mask: bool
 ) -> AgentDataset:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="a custom agents_mask is used", category=RuntimeWarning)
-        return AgentDataset(cfg, zarr_dataset, None, agents_mask=agents_mask)
+        return AgentDataset(cfg, zarr_dataset, None, agents_mask=agents_mask, strict_mask=strict_mask)
 
 
 def _make_cfg(future_num_frames: int, filter_agents_threshold: float, step_time: float) -> dict[str, Any]:

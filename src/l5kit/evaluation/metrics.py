@@ -5,6 +5,9 @@ sum to 1, and ``avails`` (T,), 1 where the truth is known and 0 elsewhere. Dista
 metres throughout l5kit. A step that is not available counts as an error of 0 and stays in means, as in the metrics of
 the competition that the dataset was published with; ``only_available=True`` leaves such steps out.
 
+Results have the dtype of what they are made of: float32 for float32 arrays, float64 as soon as one array is of float64
+or of integers. They are computed in float64.
+
 Notation: e[m, t] is the squared distance of mode m at step t (0 where not available), and ell[m] is
 ln confidence[m] - 0.5 * sum over t of e[m, t], the log-likelihood of mode m, up to a constant, when each coordinate is
 normally distributed with variance 1.
@@ -12,15 +15,18 @@ normally distributed with variance 1.
 :mod:`l5kit.evaluation.batched_metrics` has the same metrics for batches of tensors.
 """
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import torch
 
 from l5kit._types import Float64Array, FloatArray, NumericArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.collision import CollisionType, detect_collision
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = [
     "MISS_THRESHOLD_M",
@@ -48,7 +54,7 @@ MISS_THRESHOLD_M = 2.0
 
 def neg_multi_log_likelihood(
     ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
-) -> np.float64:
+) -> np.floating[Any]:
     """Return -ln of the sum over modes of exp(ell), up to the constant of the normal distribution.
 
     The largest ell is factored out, so that no distance is too large.
@@ -63,48 +69,44 @@ def neg_multi_log_likelihood(
         InvalidArgumentError: Shapes do not fit, a number is not finite, or the confidences are no probabilities.
     """
     _assert_shapes(ground_truth, pred, confidences, avails)
-    likelihoods = _log_likelihoods(ground_truth, pred, confidences, avails)
-    largest = likelihoods.max()
-    if not np.isfinite(largest):
-        return np.float64(np.inf)  # distances whose squares are beyond float64
-    return np.float64(-largest - np.log(np.exp(likelihoods - largest).sum()))
+    likelihood = _neg_log_likelihood(ground_truth, pred, confidences, avails)
+    return _in_dtype_of(likelihood, ground_truth, pred, confidences, avails)
 
 
-def rmse(ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray) -> np.float64:
+def rmse(ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray) -> np.floating[Any]:
     """Return sqrt(2 * :func:`neg_multi_log_likelihood` / T), with a likelihood rounded to below 0 taken as 0.
 
     Of a single mode it is the root mean squared distance over the steps. Arguments and errors as there.
     """
-    likelihood = neg_multi_log_likelihood(ground_truth, pred, confidences, avails)
-    return np.float64(np.sqrt(max(2 * likelihood / np.shape(ground_truth)[0], 0.0)))
+    _assert_shapes(ground_truth, pred, confidences, avails)
+    likelihood = _neg_log_likelihood(ground_truth, pred, confidences, avails)
+    root = math.sqrt(max(2 * likelihood / np.shape(ground_truth)[0], 0.0))
+    return _in_dtype_of(root, ground_truth, pred, confidences, avails)
 
 
 def prob_true_mode(
     ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
-) -> Float64Array:
+) -> FloatArray:
     """Return the probability of each mode given the truth, the softmax of ell, (M,).
 
     Arguments and errors as for :func:`neg_multi_log_likelihood`.
     """
     _assert_shapes(ground_truth, pred, confidences, avails)
-    likelihoods = _log_likelihoods(ground_truth, pred, confidences, avails)
-    largest = likelihoods.max()
-    # where all squares are beyond float64, nothing tells the modes apart
-    weights = np.exp(likelihoods - largest) if np.isfinite(largest) else np.ones_like(likelihoods)
-    probabilities: Float64Array = weights / weights.sum()
-    return probabilities
+    probabilities = _probabilities(ground_truth, pred, confidences, avails)
+    return _in_dtype_of(probabilities, ground_truth, pred, confidences, avails)
 
 
 def time_displace(
     ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
-) -> Float64Array:
+) -> FloatArray:
     """Return for each step the distances of the modes weighted with :func:`prob_true_mode`, (T,).
 
     Arguments and errors as for :func:`neg_multi_log_likelihood`.
     """
-    probabilities = prob_true_mode(ground_truth, pred, confidences, avails)
-    displacements: Float64Array = probabilities @ _displacements(ground_truth, pred, avails)
-    return displacements
+    _assert_shapes(ground_truth, pred, confidences, avails)
+    probabilities = _probabilities(ground_truth, pred, confidences, avails)
+    displacements = probabilities @ _displacements(ground_truth, pred, avails)
+    return _in_dtype_of(displacements, ground_truth, pred, confidences, avails)
 
 
 def average_displacement_error_oracle(
@@ -114,7 +116,7 @@ def average_displacement_error_oracle(
     avails: FloatArray,
     *,
     only_available: bool = False,
-) -> np.float64:
+) -> np.floating[Any]:
     """Return the distance averaged over the steps, of the mode for which it is smallest.
 
     Args:
@@ -137,7 +139,7 @@ def average_displacement_error_mean(
     avails: FloatArray,
     *,
     only_available: bool = False,
-) -> np.float64:
+) -> np.floating[Any]:
     """Return the distance averaged over the steps and over the modes, whatever their confidences.
 
     Arguments and errors as for :func:`average_displacement_error_oracle`.
@@ -152,7 +154,7 @@ def final_displacement_error_oracle(
     avails: FloatArray,
     *,
     only_available: bool = False,
-) -> np.float64:
+) -> np.floating[Any]:
     """Return the distance at the last step, of the mode for which it is smallest.
 
     Arguments and errors as for :func:`average_displacement_error_oracle`, but ``only_available`` takes the last step
@@ -168,7 +170,7 @@ def final_displacement_error_mean(
     avails: FloatArray,
     *,
     only_available: bool = False,
-) -> np.float64:
+) -> np.floating[Any]:
     """Return the distance at the last step averaged over the modes, whatever their confidences.
 
     Arguments and errors as for :func:`final_displacement_error_oracle`.
@@ -183,7 +185,7 @@ def miss_rate(
     avails: FloatArray,
     *,
     threshold_m: float = MISS_THRESHOLD_M,
-) -> np.float64:
+) -> np.floating[Any]:
     """Return 1 if every mode is further than a distance from the truth at the last available step, else 0.
 
     The mean over predictions is the miss rate. Without any available step it is NaN. Modes of confidence 0 do not
@@ -201,12 +203,12 @@ def miss_rate(
     """
     _assert_shapes(ground_truth, pred, confidences, avails)
     is_meant = np.asarray(confidences) > 0
-    arguments = ground_truth, np.asarray(pred)[is_meant], np.asarray(confidences)[is_meant], avails
-    error = final_displacement_error_oracle(*arguments, only_available=True)
-    return np.float64(np.nan if np.isnan(error) else error > threshold_m)
+    displacements = _displacements(ground_truth, np.asarray(pred)[is_meant], avails)[:, np.asarray(avails) > 0]
+    is_missed = float(displacements[:, -1].min() > threshold_m) if displacements.shape[1] > 0 else math.nan
+    return _in_dtype_of(is_missed, ground_truth, pred, avails)
 
 
-def distance_to_reference_trajectory(pred_centroid: torch.Tensor, ref_traj: torch.Tensor) -> torch.Tensor:
+def distance_to_reference_trajectory(pred_centroid: "torch.Tensor", ref_traj: "torch.Tensor") -> "torch.Tensor":
     """Return the distance of positions to the nearest point of a reference trajectory.
 
     Args:
@@ -226,6 +228,8 @@ def distance_to_reference_trajectory(pred_centroid: torch.Tensor, ref_traj: torc
         raise InvalidArgumentError(
             f"ref_traj has shape {tuple(ref_traj.shape)}; pass points of shape ({size}, N, 2) or (1, N, 2), N > 0"
         )
+    import torch
+
     distances: torch.Tensor = torch.linalg.vector_norm(pred_centroid.unsqueeze(1) - ref_traj, dim=-1)
     return distances.amin(dim=-1)
 
@@ -277,6 +281,29 @@ def _displacements(ground_truth: FloatArray, pred: FloatArray, avails: FloatArra
     return distances
 
 
+def _neg_log_likelihood(
+    ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
+) -> float:
+    """Return -ln of the sum over modes of exp(ell), infinity for distances whose squares are beyond float64."""
+    likelihoods = _log_likelihoods(ground_truth, pred, confidences, avails)
+    largest = likelihoods.max()
+    if not np.isfinite(largest):
+        return math.inf
+    return float(-largest - np.log(np.exp(likelihoods - largest).sum()))
+
+
+def _probabilities(
+    ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
+) -> Float64Array:
+    """Return the softmax of ell, (M,)."""
+    likelihoods = _log_likelihoods(ground_truth, pred, confidences, avails)
+    largest = likelihoods.max()
+    # where all squares are beyond float64, nothing tells the modes apart
+    weights = np.exp(likelihoods - largest) if np.isfinite(largest) else np.ones_like(likelihoods)
+    probabilities: Float64Array = weights / weights.sum()
+    return probabilities
+
+
 def _log_likelihoods(
     ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
 ) -> Float64Array:
@@ -295,12 +322,13 @@ def _average_displacement_error(
     mode: str,
     *,
     only_available: bool = False,
-) -> np.float64:
+) -> np.floating[Any]:
     """Return the displacement averaged over steps, and reduced over modes by ``mode``, "oracle" or "mean"."""
     _assert_shapes(ground_truth, pred, confidences, avails)
     displacements = _wanted_steps(_displacements(ground_truth, pred, avails), avails, only_available=only_available)
     has_steps = displacements.shape[1] > 0
-    return _reduce_modes(displacements.mean(axis=1), mode) if has_steps else np.float64(np.nan)
+    error = _reduce_modes(displacements.mean(axis=1), mode) if has_steps else math.nan
+    return _in_dtype_of(error, ground_truth, pred, avails)
 
 
 def _final_displacement_error(
@@ -311,12 +339,13 @@ def _final_displacement_error(
     mode: str,
     *,
     only_available: bool = False,
-) -> np.float64:
+) -> np.floating[Any]:
     """Return the displacement at the last step, reduced over modes by ``mode``, "oracle" or "mean"."""
     _assert_shapes(ground_truth, pred, confidences, avails)
     displacements = _wanted_steps(_displacements(ground_truth, pred, avails), avails, only_available=only_available)
     has_steps = displacements.shape[1] > 0
-    return _reduce_modes(displacements[:, -1], mode) if has_steps else np.float64(np.nan)
+    error = _reduce_modes(displacements[:, -1], mode) if has_steps else math.nan
+    return _in_dtype_of(error, ground_truth, pred, avails)
 
 
 def _wanted_steps(displacements: Float64Array, avails: FloatArray, *, only_available: bool) -> Float64Array:
@@ -324,9 +353,23 @@ def _wanted_steps(displacements: Float64Array, avails: FloatArray, *, only_avail
     return displacements[:, np.asarray(avails) > 0] if only_available else displacements
 
 
-def _reduce_modes(errors: NumericArray, mode: str) -> np.float64:
+def _reduce_modes(errors: Float64Array, mode: str) -> float:
     if mode == "oracle":
-        return np.float64(errors.min())
+        return float(errors.min())
     if mode == "mean":
-        return np.float64(errors.mean())
+        return float(errors.mean())
     raise InvalidArgumentError(f"mode must be 'oracle' or 'mean', got {mode!r}")
+
+
+@overload
+def _in_dtype_of(value: float, *arrays: NumericArray) -> np.floating[Any]: ...
+@overload
+def _in_dtype_of(value: Float64Array, *arrays: NumericArray) -> FloatArray: ...
+def _in_dtype_of(value: float | Float64Array, *arrays: NumericArray) -> np.floating[Any] | FloatArray:
+    """Return a number or an array in the floating dtype to which NumPy brings the arrays."""
+    dtype = np.result_type(*map(np.asarray, arrays))
+    if not np.issubdtype(dtype, np.floating):
+        dtype = np.dtype(np.float64)
+    with np.errstate(over="ignore"):
+        found: np.floating[Any] | FloatArray = np.asarray(value, np.float64).astype(dtype)[()]
+    return found

@@ -196,7 +196,7 @@ def load_agent_counts(
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the agents mask of .* has to be computed", category=RuntimeWarning)
-        return load_or_compute_mask(dataset, thresholds, progress=progress)
+        return load_or_compute_mask(dataset, thresholds, progress=progress, strict=True)
 
 
 def mask_arrays(mask: NumericArray, selection: Selection) -> dict[str, Any]:

@@ -1,42 +1,43 @@
 """Angles between directions, in radians."""
 
 import math
-from typing import overload
+from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import Float64Array, NumericArray
+from l5kit._types import FloatArray, NumericArray
 from l5kit.errors import InvalidArgumentError
 
 
 @overload
-def angular_distance(a: float, b: float) -> float: ...
+def angular_distance(angle_a: float, angle_b: float) -> float: ...
 @overload
-def angular_distance(a: NumericArray, b: NumericArray | float) -> NumericArray: ...
+def angular_distance(angle_a: NumericArray, angle_b: NumericArray | float) -> NumericArray: ...
 @overload
-def angular_distance(a: float, b: NumericArray) -> NumericArray: ...
-def angular_distance(a: NumericArray | float, b: NumericArray | float) -> NumericArray | float:
-    """Return the signed rotation from angle ``b`` to angle ``a``, wrapped into [-pi, pi).
+def angular_distance(angle_a: float, angle_b: NumericArray) -> NumericArray: ...
+def angular_distance(angle_a: NumericArray | float, angle_b: NumericArray | float) -> NumericArray | float:
+    """Return the signed rotation from ``angle_b`` to ``angle_a``, wrapped into [-pi, pi).
 
     Opposite angles give -pi whichever comes first. Arithmetic stays in the dtype of the arguments: float32 arrays are
     computed with float32(pi). Beside a float32 array a ``np.float64`` scalar gives float64, a Python float float32.
 
     Args:
-        a: Angle or angles in radians, any shape.
-        b: Angle or angles in radians, broadcast against ``a``.
+        angle_a: Angle or angles in radians, any shape.
+        angle_b: Angle or angles in radians, broadcast against ``angle_a``.
 
     Returns:
-        ``((a - b + pi) mod 2 pi) - pi`` with a non-negative modulus, in radians.
+        ``((angle_a - angle_b + pi) mod 2 pi) - pi`` with a non-negative modulus, in radians.
     """
-    difference: NumericArray | float = (a - b + math.pi) % (2 * math.pi) - math.pi
+    difference: NumericArray | float = (angle_a - angle_b + math.pi) % (2 * math.pi) - math.pi
     return difference
 
 
-def angle_between_vectors(v1: ArrayLike, v2: ArrayLike) -> float:
+def angle_between_vectors(v1: ArrayLike, v2: ArrayLike) -> np.floating[Any]:
     """Return the unsigned angle between two vectors, in [0, pi] radians.
 
-    Left and right are not told apart, and the angle to a zero vector is 0.
+    Left and right are not told apart, and the angle to a zero vector is 0. It is a NumPy scalar: of float32 where both
+    vectors are, else of float64.
 
     Args:
         v1: Shape (2,) or (3,).
@@ -48,32 +49,37 @@ def angle_between_vectors(v1: ArrayLike, v2: ArrayLike) -> float:
     first, second = _as_vector("v1", v1), _as_vector("v2", v2)
     if first.shape != second.shape:
         raise InvalidArgumentError(f"v2 has shape {second.shape}, but v1 has {first.shape}; both must be (2,) or (3,)")
-    return math.atan2(_cross_norm(first, second), float(first @ second))
+    return cast("np.floating[Any]", np.arctan2(_cross_norm(first, second), first @ second))
 
 
-def compute_yaw_around_north_from_direction(direction: ArrayLike) -> float:
+def compute_yaw_around_north_from_direction(direction_vector: ArrayLike) -> np.floating[Any]:
     """Return the unsigned angle between a direction and north, (0, 1), in [0, pi] radians.
 
-    East and west are not told apart.
+    East and west are not told apart. It is a NumPy scalar of float64.
 
     Args:
-        direction: Shape (2,), need not have length one.
+        direction_vector: Shape (2,), need not have length one.
 
     Raises:
         InvalidArgumentError: The shape is not (2,).
     """
-    return angle_between_vectors(direction, (0.0, 1.0))
+    return angle_between_vectors(direction_vector, (0.0, 1.0))
 
 
-def _as_vector(name: str, value: ArrayLike) -> Float64Array:
-    vector = np.asarray(value, dtype=np.float64)
+def _as_vector(name: str, value: ArrayLike) -> FloatArray:
+    vector = np.asarray(value)
+    if not np.issubdtype(vector.dtype, np.floating):
+        vector = vector.astype(np.float64)
     if vector.shape not in ((2,), (3,)):
         raise InvalidArgumentError(f"{name} has shape {vector.shape}; pass one vector of shape (2,) or (3,)")
     return vector
 
 
-def _cross_norm(first: Float64Array, second: Float64Array) -> float:
+def _cross_norm(first: FloatArray, second: FloatArray) -> np.floating[Any]:
     """Return the length of the cross product; written out in 2-D, where NumPy 2 no longer offers it."""
+    length: np.floating[Any]
     if first.shape == (2,):
-        return abs(float(first[0] * second[1] - first[1] * second[0]))
-    return float(np.linalg.norm(np.cross(first, second)))
+        length = np.abs(first[0] * second[1] - first[1] * second[0])
+    else:
+        length = np.linalg.norm(np.cross(first, second))
+    return length

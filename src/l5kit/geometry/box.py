@@ -6,7 +6,7 @@ A box has a centroid, a yaw and an extent: length along the heading, width acros
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import BoolArray, Float64Array
+from l5kit._types import BoolArray, Float64Array, NumericArray
 from l5kit.errors import InvalidArgumentError
 
 _CORNER_SIGNS = ((-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (1.0, -1.0))
@@ -45,6 +45,34 @@ def compute_box_corners(centroids_m: ArrayLike, yaws_rad: ArrayLike, extents_m: 
     return corners
 
 
+def compute_box_outline(centroids_m: ArrayLike, yaws_rad: ArrayLike, extents_m: ArrayLike) -> Float64Array:
+    """Return the four corners of each box clockwise: front left, front right, rear right, rear left.
+
+    Collisions are looked for between these. They are computed in the dtypes of the arguments, from left to right:
+    centroid, plus or minus half the length along the heading, plus or minus half the width across.
+
+    Args:
+        centroids_m: Positions of the centres in metres, shape (..., 2).
+        yaws_rad: Headings in radians, shape (...).
+        extents_m: Length and width in metres, shape (..., >= 2); further columns are ignored.
+
+    Returns:
+        Corners in metres, shape (..., 4, 2), in the frame of ``centroids_m``.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit as above.
+    """
+    centroids, yaws, extents = np.asarray(centroids_m), np.asarray(yaws_rad), np.asarray(extents_m)
+    _check_box_shapes(centroids, yaws, extents)
+    cos, sin = np.cos(yaws), np.sin(yaws)
+    half_extents = extents[..., :2, None] / 2
+    along = half_extents[..., 0, :] * np.stack([cos, sin], axis=-1)
+    across = half_extents[..., 1, :] * np.stack([-sin, cos], axis=-1)
+    front, rear = centroids + along, centroids - along
+    corners: Float64Array = np.stack([front + across, front - across, rear - across, rear + across], axis=-2)
+    return corners.astype(np.float64)
+
+
 def compute_box_sides(corners_m: ArrayLike) -> Float64Array:
     """Return the front, rear, left and right side of each box as segments from a start to an end point.
 
@@ -70,7 +98,8 @@ def within_range(
 ) -> BoolArray:
     """Return which agents are so near that their box could touch the box of the ego, whatever the headings.
 
-    An agent is in range when the distance of the centroids is strictly below half the sum of the two box diagonals.
+    An agent is in range when the distance of the centroids is strictly below half the sum of the two box diagonals,
+    each computed in the dtype of its argument.
 
     Args:
         ego_centroid_m: Position of the ego in metres, shape (2,), or one for each agent, shape (N, 2).
@@ -84,8 +113,8 @@ def within_range(
     Raises:
         InvalidArgumentError: The shapes do not fit as above.
     """
-    ego_centroid, ego_extent = np.asarray(ego_centroid_m, np.float64), np.asarray(ego_extent_m, np.float64)
-    agent_centroids, agent_extents = np.asarray(agent_centroids_m, np.float64), np.asarray(agent_extents_m, np.float64)
+    ego_centroid, ego_extent = np.asarray(ego_centroid_m), np.asarray(ego_extent_m)
+    agent_centroids, agent_extents = np.asarray(agent_centroids_m), np.asarray(agent_extents_m)
     _check_range_shapes(ego_centroid, ego_extent, agent_centroids, agent_extents)
     distances_m = np.linalg.norm(ego_centroid - agent_centroids, axis=-1)
     diagonals_m = np.linalg.norm(ego_extent[..., :2], axis=-1) + np.linalg.norm(agent_extents[:, :2], axis=-1)
@@ -93,7 +122,7 @@ def within_range(
     return in_range
 
 
-def _check_box_shapes(centroids: Float64Array, yaws: Float64Array, extents: Float64Array) -> None:
+def _check_box_shapes(centroids: NumericArray, yaws: NumericArray, extents: NumericArray) -> None:
     if centroids.shape != (*yaws.shape, 2):
         raise InvalidArgumentError(
             f"centroids_m has shape {centroids.shape}, but yaws_rad of shape {yaws.shape} needs {(*yaws.shape, 2)}"
@@ -106,7 +135,7 @@ def _check_box_shapes(centroids: Float64Array, yaws: Float64Array, extents: Floa
 
 
 def _check_range_shapes(
-    ego_centroid: Float64Array, ego_extent: Float64Array, agent_centroids: Float64Array, agent_extents: Float64Array
+    ego_centroid: NumericArray, ego_extent: NumericArray, agent_centroids: NumericArray, agent_extents: NumericArray
 ) -> None:
     num_agents = len(agent_centroids) if agent_centroids.ndim else 0
     if agent_centroids.shape != (num_agents, 2):

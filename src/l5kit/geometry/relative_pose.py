@@ -11,7 +11,7 @@ _PI = np.float32(np.pi)
 _TWO_PI = np.float32(2 * np.pi)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def transform_xy(matrix: Float64Array, x: float, y: float) -> tuple[float, float]:
     """Return a point of the plane transformed by a matrix (3, 3)."""
     return (
@@ -20,7 +20,7 @@ def transform_xy(matrix: Float64Array, x: float, y: float) -> tuple[float, float
     )
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def angular_distance_float32(a: np.float32, b: np.float32) -> Any:
     """Return :func:`l5kit.geometry.angle.angular_distance` of two float32 angles, computed in float32."""
     return (a - b + _PI) % _TWO_PI - _PI

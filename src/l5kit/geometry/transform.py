@@ -47,11 +47,12 @@ def compute_agent_poses(centroids_m: FloatArray, yaws_rad: FloatArray) -> Float6
         Shape (N, 3, 3).
     """
     poses = np.empty((len(yaws_rad), 3, 3))
-    _write_poses(np.cos(yaws_rad), np.sin(yaws_rad), np.asarray(centroids_m), poses)
+    cos, sin = np.cos(yaws_rad).astype(np.float64, copy=False), np.sin(yaws_rad).astype(np.float64, copy=False)
+    _write_poses(cos, sin, np.asarray(centroids_m), poses)
     return poses
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _write_poses(cos: FloatArray, sin: FloatArray, centroids_m: FloatArray, poses: Float64Array) -> None:
     """Write poses (N, 3, 3) from cosines and sines (N,) of headings and from positions (N, 2)."""
     for i in range(len(poses)):

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["within_range"]
 
-_REAR_RIGHT, _REAR_LEFT, _FRONT_LEFT, _FRONT_RIGHT = range(4)
-"""The corners as :func:`l5kit.geometry.box.compute_box_corners` orders them."""
-
 
 def _get_bounding_box(centroid: FloatArray, yaw: float, extent: FloatArray) -> "Polygon":
     """Return a box as a polygon: front left, front right, rear right, rear left.
@@ -29,8 +26,7 @@ def _get_bounding_box(centroid: FloatArray, yaw: float, extent: FloatArray) -> "
         MissingDependencyError: Shapely is not installed.
     """
     polygon, _ = _shapely()
-    corners = box.compute_box_corners(centroid, yaw, extent)
-    return polygon(corners[[_FRONT_LEFT, _FRONT_RIGHT, _REAR_RIGHT, _REAR_LEFT]])
+    return polygon(box.compute_box_outline(centroid, yaw, extent))
 
 
 def _get_sides(bbox: "Polygon") -> "tuple[LineString, LineString, LineString, LineString]":

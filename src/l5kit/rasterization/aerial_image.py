@@ -45,7 +45,10 @@ def read_aerial_pixels(path: str) -> UInt8Array:
     """
     with open(path, "rb") as file:
         content = np.frombuffer(file.read(), np.uint8)
-    bgr = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
+    try:
+        bgr = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
+    except cv2.error as error:  # headers of sizes that cannot be, for example
+        raise CorruptedDataError(f"{path} is not a picture that OpenCV can read ({error}); replace the file") from error
     if bgr is None:
         raise CorruptedDataError(f"{path} is not a picture that OpenCV can read; replace the file")
     pixels: UInt8Array = np.ascontiguousarray(bgr[..., ::-1])

@@ -9,7 +9,7 @@ weighted means come from a table per colour, and the edges of a polygon are sort
 Inside, positions are 65,536ths of a pixel. Along its longer extent a line has a position p, across it q.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numba import njit
@@ -46,12 +46,23 @@ _WEIGHT_TRIPLES: Final = (
 _FULL: Final = 255
 """Index into a row of paint; on 0 it gives the colour itself."""
 
+FILLED: Final[Any] = np.int64(0)
+OPEN_LINE: Final[Any] = np.int64(1)
+CLOSED_LINE: Final[Any] = np.int64(2)
+"""Kinds of shapes: contours filled by the even-odd rule over all of them together, and lines one pixel thick.
 
-@njit(nogil=True, cache=True, error_model="numpy")
+Constants that kernels hand on are NumPy's numbers: numba compiles what is called with a literal once for each.
+"""
+
+NO_BACKGROUND: Final = -1
+
+_ZERO: Final[Any] = np.int64(0)
+
+
 def fill_polygons(planes: UInt8Array, points: Int32Array, starts: Int64Array, color: UInt8Array) -> None:
     """Fill contours by the even-odd rule over all of them together, with anti-aliased outlines.
 
-    Mixing the paint costs more than a small polygon: for many polygons call :func:`fill_polygons_with`.
+    Mixing the paint costs more than a small polygon: for many polygons call :func:`draw_shapes`.
 
     Args:
         planes: Drawn into, C-contiguous, shape (channels, height, width).
@@ -59,16 +70,13 @@ def fill_polygons(planes: UInt8Array, points: Int32Array, starts: Int64Array, co
         starts: First point of each contour and the end of the last one, shape (N + 1,).
         color: Shape (channels,).
     """
-    if len(starts):
-        scratch = np.empty(scratch_size(starts[-1] - starts[0], planes.shape[1]), np.int64)
-        fill_polygons_with(planes, points, starts, mix_paint(color), scratch)
+    _draw_shape(planes, points, starts, FILLED, color)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
 def draw_polyline(planes: UInt8Array, points: Int32Array, closed: bool, color: UInt8Array) -> None:
     """Draw an anti-aliased line that is one pixel thick.
 
-    Mixing the paint costs more than a short line: for many lines call :func:`draw_polyline_with`.
+    Mixing the paint costs more than a short line: for many lines call :func:`draw_shapes`.
 
     Args:
         planes: Drawn into, C-contiguous, shape (channels, height, width).
@@ -76,10 +84,20 @@ def draw_polyline(planes: UInt8Array, points: Int32Array, closed: bool, color: U
         closed: Whether the last point is joined to the first one.
         color: Shape (channels,).
     """
-    draw_polyline_with(planes, points, closed, mix_paint(color))
+    _draw_shape(planes, points, np.array([0, len(points)]), CLOSED_LINE if closed else OPEN_LINE, color)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+def _draw_shape(planes: UInt8Array, points: Int32Array, starts: Int64Array, kind: int, color: UInt8Array) -> None:
+    num_contours = max(len(starts) - 1, 0)
+    shapes = np.array([[kind, 0, num_contours, 0, 0]])
+    scratch = np.empty(scratch_size(len(points), planes.shape[1]), np.int64)
+    paints = mix_paint(color)[None]
+    paints.setflags(write=False)
+    draw_shapes(
+        planes, np.array(points, np.int32), np.array(starts, np.int64), shapes, 0, 1, paints, scratch, NO_BACKGROUND
+    )
+
+
 def mix_paint(color: UInt8Array) -> UInt8Array:
     """Return what becomes of a value under a colour for every weight.
 
@@ -89,20 +107,14 @@ def mix_paint(color: UInt8Array) -> UInt8Array:
     Returns:
         Shape (channels, 256, 256), by the value before and the weight in 256ths. The weighted mean is taken twice.
     """
-    paint = np.empty((len(color), 256, 256), np.uint8)
-    for channel in range(len(color)):
-        for value in range(256):
-            for weight in range(256):
-                share = np.int32(color[channel]) * np.int32(weight) + np.int32(127)
-                rest = np.int32(256) - np.int32(weight)
-                once = (np.int32(value) * rest + share) >> np.int32(8)
-                paint[channel, value, weight] = (once * rest + share) >> np.int32(8)
-    return paint
+    value, weight = np.arange(256, dtype=np.int32)[:, None], np.arange(256, dtype=np.int32)
+    share, rest = color.astype(np.int32)[:, None, None] * weight + 127, 256 - weight
+    once = (value * rest + share) >> 8
+    return ((once * rest + share) >> 8).astype(np.uint8)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
 def scratch_size(num_points: int, height: int) -> int:
-    """Return how many int64 :func:`fill_polygons_with` may need for so many points in planes of so many rows.
+    """Return how many int64 :func:`draw_shapes` may need for shapes of so many points in planes of so many rows.
 
     These are, one after the other: a number for each row, four numbers for each edge, a crossing of each edge with each
     row. Only what a polygon uses is touched.
@@ -111,78 +123,66 @@ def scratch_size(num_points: int, height: int) -> int:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def fill_polygons_with(
-    planes: UInt8Array, points: Int32Array, starts: Int64Array, paint: UInt8Array, scratch: Int64Array
+def draw_shapes(
+    planes: UInt8Array,
+    points: Int32Array,
+    limits: Int64Array,
+    shapes: Int64Array,
+    first: int,
+    end: int,
+    paints: UInt8Array,
+    scratch: Int64Array,
+    background: int,
 ) -> None:
-    """Do what :func:`fill_polygons` does with ready paint and memory, so that a small polygon costs little.
+    """Draw shapes one over the other.
 
     Args:
-        planes: Drawn into, C-contiguous, shape (channels, height, width).
+        planes: Drawn into, C-contiguous, shape (number of planes, height, width).
         points: Column and row in 512ths of a pixel, shape (P, 2).
-        starts: First point of each contour and the end of the last one, shape (N + 1,); points before the first and
-            after the last one are not looked at.
-        paint: From :func:`mix_paint`, shape (channels, 256, 256).
-        scratch: Overwritten, at least :func:`scratch_size` of the points of these contours long.
+        limits: Contour c has the points from ``limits[c]`` to ``limits[c + 1]``, shape (L,).
+        shapes: Kind, first contour, end contour, row of ``paints``, and first of the planes that are drawn into, which
+            are as many as paints have channels; shape (S, 5).
+        first: First shape that is drawn.
+        end: End of the shapes that are drawn.
+        paints: From :func:`mix_paint`, shape (colours, channels, 256, 256).
+        scratch: Overwritten, at least :func:`scratch_size` of the points of any shape long.
+        background: What all planes are filled with before; :data:`NO_BACKGROUND` leaves them.
     """
     if planes.size == 0:
         return
-    pixels, flat_paint, height = _flatten(planes), _flatten(paint), planes.shape[1]
-    scratch[:height] = 0
-    num_edges, low, high = 0, height, 0
-    for contour in range(len(starts) - 1):
-        first, last = starts[contour], starts[contour + 1]
-        if last <= first:
-            continue
-        x0, row0 = _scale(points[last - 1, 0]), _round(points[last - 1, 1])
-        for point in range(first, last):
-            x1, row1 = _scale(points[point, 0]), _round(points[point, 1])
-            _draw_line(pixels, planes.shape, flat_paint, x0, row0 << _SHIFT, x1, row1 << _SHIFT)
-            top, bottom = max(min(row0, row1), 0), min(max(row0, row1), height)
-            if top < bottom:
-                _add_edge(scratch, height, num_edges, x0, row0, x1, row1)
-                num_edges += 1
-                low, high = min(low, top), max(high, bottom)
-            x0, row0 = x1, row1
-    _cross_rows(scratch, height, num_edges, low, high)
-    _fill_rows(pixels, planes.shape, flat_paint, scratch, height + 4 * num_edges, low, high)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def draw_polyline_with(planes: UInt8Array, points: Int32Array, closed: bool, paint: UInt8Array) -> None:
-    """Do what :func:`draw_polyline` does with ready paint.
-
-    Args:
-        planes: Drawn into, C-contiguous, shape (channels, height, width).
-        points: Column and row in 512ths of a pixel, shape (P, 2).
-        closed: Whether the last point is joined to the first one.
-        paint: From :func:`mix_paint`, shape (channels, 256, 256).
-    """
-    if planes.size == 0 or len(points) == 0:
-        return
-    pixels, flat_paint = _flatten(planes), _flatten(paint)
-    before = len(points) - 1 if closed else 0
-    x0, y0 = _scale(points[before, 0]), _scale(points[before, 1])
-    for point in range(0 if closed else 1, len(points)):
-        x1, y1 = _scale(points[point, 0]), _scale(points[point, 1])
-        _draw_line(pixels, planes.shape, flat_paint, x0, y0, x1, y1)
-        x0, y0 = x1, y1
-
-
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _flatten(array: UInt8Array) -> UInt8Array:
-    """Return a flat view; reshaping costs as much as drawing a short line."""
-    flat: UInt8Array = np.frombuffer(array, np.uint8)
-    return flat
-
-
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _scale(coordinate: int) -> int:
-    return int(np.int64(coordinate)) << (_SHIFT - _POINT_SHIFT)
-
-
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _round(coordinate: int) -> int:
-    return (int(np.int64(coordinate)) + (1 << _POINT_SHIFT >> 1)) >> _POINT_SHIFT
+    height, width, channels = planes.shape[1], planes.shape[2], paints.shape[1]
+    all_pixels, all_paint = np.frombuffer(planes, np.uint8), np.frombuffer(paints, np.uint8)
+    if background >= 0:
+        all_pixels[:] = background
+    for shape in range(first, end):
+        is_filled, is_closed = shapes[shape, 0] == FILLED, shapes[shape, 0] != OPEN_LINE
+        pixels = all_pixels[shapes[shape, 4] * height * width :]
+        paint = all_paint[shapes[shape, 3] * channels << 16 :]
+        num_edges, low, high = _ZERO, height, _ZERO
+        if is_filled:
+            scratch[:height] = 0
+        for contour in range(shapes[shape, 1], shapes[shape, 2]):
+            start, stop = limits[contour], limits[contour + 1]
+            before = start - 1 if is_closed and start < stop else start
+            x0 = y0 = _ZERO
+            for place in range(before, stop):
+                point = stop - 1 if place < start else place
+                x1: Any = np.int64(points[point, 0]) << (_SHIFT - _POINT_SHIFT)
+                y1: Any = np.int64(points[point, 1]) << (_SHIFT - _POINT_SHIFT)
+                if is_filled:
+                    y1 = (y1 + (_ONE >> 1)) & -_ONE  # polygons have their corners at whole rows
+                if place > before:
+                    _draw_line(pixels, channels, height, width, paint, x0, y0, x1, y1)
+                    if is_filled:
+                        row0, row1 = y0 >> _SHIFT, y1 >> _SHIFT
+                        top, bottom = max(min(row0, row1), 0), min(max(row0, row1), height)
+                        if top < bottom:
+                            _add_edge(scratch, height + 4 * num_edges, x0, row0, x1, row1, top, bottom, height)
+                            num_edges += 1
+                            low, high = min(low, top), max(high, bottom)
+                x0, y0 = x1, y1
+        if num_edges > 0:
+            _fill_rows(pixels, channels, height, width, paint, scratch, num_edges, low, high)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -192,13 +192,12 @@ def _divide(dividend: int, divisor: int) -> int:
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _add_edge(scratch: Int64Array, height: int, edge: int, x0: int, row0: int, x1: int, row1: int) -> None:
+def _add_edge(
+    scratch: Int64Array, at: int, x0: int, row0: int, x1: int, row1: int, top: int, bottom: int, height: int
+) -> None:
     """Write an edge: x in its first visible row, change of x per row, first row, end of its rows; count it there."""
-    above = min(row0, row1)
-    top, bottom = max(above, 0), min(max(row0, row1), height)
     x_per_row = _divide(x1 - x0, row1 - row0)
-    at = height + 4 * edge
-    scratch[np.uint64(at)] = (x0 if row0 < row1 else x1) + (top - above) * x_per_row
+    scratch[np.uint64(at)] = (x0 + (top - row0) * x_per_row) if row0 < row1 else (x1 + (top - row1) * x_per_row)
     scratch[np.uint64(at + 1)] = x_per_row
     scratch[np.uint64(at + 2)] = top
     scratch[np.uint64(at + 3)] = bottom
@@ -207,48 +206,50 @@ def _add_edge(scratch: Int64Array, height: int, edge: int, x0: int, row0: int, x
         scratch[np.uint64(bottom)] -= 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _cross_rows(scratch: Int64Array, height: int, num_edges: int, low: int, high: int) -> None:
-    """Write the x of all edges of each row one after the other; leave where each row's end at the head of scratch."""
+@njit(nogil=True, cache=True, error_model="numpy")
+def _fill_rows(
+    pixels: UInt8Array,
+    channels: int,
+    height: int,
+    width: int,
+    paint: UInt8Array,
+    scratch: Int64Array,
+    num_edges: int,
+    low: int,
+    high: int,
+) -> None:
+    """Fill between every first and second x of each row, of the edges in scratch."""
+    # the x of all edges of each row, one row after the other; where those of a row end is left at the head of scratch
     num_crossings, begin = 0, height + 4 * num_edges
     for row in range(low, high):
         num_crossings += scratch[np.uint64(row)]
         scratch[np.uint64(row)] = begin
         begin += num_crossings
-    for edge in range(num_edges):
-        at = height + 4 * edge
+    for at in range(height, height + 4 * num_edges, 4):
         x, x_per_row = scratch[np.uint64(at)], scratch[np.uint64(at + 1)]
         for row in range(scratch[np.uint64(at + 2)], scratch[np.uint64(at + 3)]):
             slot = scratch[np.uint64(row)]
             scratch[np.uint64(slot)] = x
             scratch[np.uint64(row)] = slot + 1
             x += x_per_row
-
-
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _fill_rows(
-    pixels: UInt8Array,
-    shape: tuple[int, int, int],
-    paint: UInt8Array,
-    scratch: Int64Array,
-    begin: int,
-    low: int,
-    high: int,
-) -> None:
-    """Fill between every first and second x of each row; ``begin`` is where those of the first row begin."""
+    begin = height + 4 * num_edges
     for row in range(low, high):
         end = scratch[np.uint64(row)]
-        if end - begin == 2:
-            x0, x1 = scratch[np.uint64(begin)], scratch[np.uint64(begin + 1)]
-            _fill_span(pixels, shape, paint, row, min(x0, x1), max(x0, x1))
-        else:
+        is_pair = end - begin == 2
+        if not is_pair:
             _sort(scratch, begin, end)
-            for i in range(begin, end - 1, 2):
-                _fill_span(pixels, shape, paint, row, scratch[np.uint64(i)], scratch[np.uint64(i + 1)])
+        for i in range(begin, end - 1, 2):
+            x0, x1 = scratch[np.uint64(i)], scratch[np.uint64(i + 1)]
+            if is_pair and x1 < x0:
+                x0, x1 = x1, x0
+            left, right = max((x0 + _ONE - 1) >> _SHIFT, 0), min((x1 >> _SHIFT) + 1, width)
+            for channel in range(channels if left < right else 0):
+                at = (channel * height + row) * width
+                _fill_bytes(pixels, at + left, at + right, paint[np.uint64(channel << 16 | _FULL)])
         begin = end
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _sort(values: Int64Array, begin: int, end: int) -> None:
     for i in range(begin + 1, end):
         value = values[np.uint64(i)]
@@ -259,39 +260,29 @@ def _sort(values: Int64Array, begin: int, end: int) -> None:
         values[np.uint64(j)] = value
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _fill_span(pixels: UInt8Array, shape: tuple[int, int, int], paint: UInt8Array, row: int, x0: int, x1: int) -> None:
-    """Fill the pixels of a row whose position lies from x0 to x1, both included."""
-    channels, height, width = shape
-    left, right = max((x0 + _ONE - 1) >> _SHIFT, 0), min((x1 >> _SHIFT) + 1, width)
-    for channel in range(channels if left < right else 0):
-        at = (channel * height + row) * width
-        _fill_bytes(pixels, at + left, at + right, paint[np.uint64(channel << 16 | _FULL)])
-
-
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _fill_bytes(pixels: UInt8Array, begin: int, end: int, value: int) -> None:
     """Fill one byte or more in overlapping runs of fixed length, which are single stores."""
     if end - begin >= 16:
         for i in range(begin, end - 16, 16):
-            _fill_run(pixels, i, 16, value)
-        _fill_run(pixels, end - 16, 16, value)
+            for j in range(16):
+                pixels[np.uint64(i + j)] = value
+        for j in range(16):
+            pixels[np.uint64(end - 16 + j)] = value
     elif end - begin >= 8:
-        _fill_run(pixels, begin, 8, value)
-        _fill_run(pixels, end - 8, 8, value)
+        for j in range(8):
+            pixels[np.uint64(begin + j)] = value
+        for j in range(8):
+            pixels[np.uint64(end - 8 + j)] = value
     elif end - begin >= 4:
-        _fill_run(pixels, begin, 4, value)
-        _fill_run(pixels, end - 4, 4, value)
+        for j in range(4):
+            pixels[np.uint64(begin + j)] = value
+        for j in range(4):
+            pixels[np.uint64(end - 4 + j)] = value
     else:
         pixels[np.uint64(begin)] = value
         pixels[np.uint64((begin + end) >> 1)] = value
         pixels[np.uint64(end - 1)] = value
-
-
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _fill_run(pixels: UInt8Array, begin: int, length: int, value: int) -> None:
-    for i in range(length):
-        pixels[np.uint64(begin + i)] = value
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -300,7 +291,7 @@ def _outside(x: int, y: int, width: int, height: int) -> int:
     return (x < 0) | (x >= width) << 1 | (y < 0) << 2 | (y >= height) << 3
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _share(along: int, rise: int, run: int) -> int:
     return int(np.float64(along) * np.float64(rise) / np.float64(run))
 
@@ -335,9 +326,17 @@ def _clip(x0: int, y0: int, x1: int, y1: int, width: int, height: int) -> tuple[
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _draw_line(
-    pixels: UInt8Array, shape: tuple[int, int, int], paint: UInt8Array, x0: int, y0: int, x1: int, y1: int
+    pixels: UInt8Array,
+    channels: int,
+    height: int,
+    width: int,
+    paint: UInt8Array,
+    x0: int,
+    y0: int,
+    x1: int,
+    y1: int,
 ) -> None:
-    channels, height, width = shape
+    """Clip a line and draw it pixel by pixel along p."""
     side0 = _outside(x0, y0, width << _SHIFT, height << _SHIFT)
     side1 = _outside(x1, y1, width << _SHIFT, height << _SHIFT)
     if side0 & side1:
@@ -351,16 +350,60 @@ def _draw_line(
     p1 = x1 if is_flat else y1
     q0 = y0 if is_flat else x0
     q1 = y1 if is_flat else x1
-    is_back = p1 < p0
-    p_low = p1 if is_back else p0
-    p_high = p0 if is_back else p1
-    q_low = q1 if is_back else q0
-    q_high = q0 if is_back else q1
+    if p1 < p0:
+        p0, p1, q0, q1 = p1, p0, q1, q0
     p_size = width if is_flat else height
     q_size = height if is_flat else width
     p_stride = 1 if is_flat else width
     q_stride = width if is_flat else 1
-    _walk(pixels, paint, channels, height * width, p_low, q_low, p_high, q_high, p_size, q_size, p_stride, q_stride)
+    q_per_step = _divide((q1 - q0) << _SHIFT, (p1 - p0) | 1)
+    slope = (q_per_step >> (_SHIFT - 5)) & 0x3F
+    usual = _SLOPE_WEIGHTS[np.uint64(slope ^ 0x3F if q_per_step < 0 else slope)]
+    p, p_end = p0 >> _SHIFT, (p1 + _ONE) >> _SHIFT
+    num_steps = p_end - p
+    weight, second, last_but_one, last = _end_weights(p0, p1 + _ONE, num_steps, usual)
+    q = q0 + (q_per_step * -(p0 & (_ONE - 1)) >> _SHIFT) + (_ONE >> 1)
+    q_low, q_high = min(q, q + num_steps * q_per_step), max(q, q + num_steps * q_per_step)
+    is_inside = q_low >= _ONE and q_high < (q_size - 1) << _SHIFT and p_end < p_size
+    at, plane_size = p * p_stride, height * width
+    if is_inside and channels == 3:
+        for step in range(num_steps + 1):
+            if step >= num_steps - 1:
+                weight = last if step == num_steps else last_but_one
+            weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (_SHIFT - 5)) & 31)]
+            place = at + (q >> _SHIFT) * q_stride
+            _blend_3(pixels, paint, plane_size, place - q_stride, weights >> 8 & 0xFF)
+            _blend_3(pixels, paint, plane_size, place, weights >> 28 & 0xFF)
+            _blend_3(pixels, paint, plane_size, place + q_stride, weights >> 48 & 0xFF)
+            weight, second = second, usual
+            at += p_stride
+            q += q_per_step
+    elif is_inside and channels == 1:
+        for step in range(num_steps + 1):
+            if step >= num_steps - 1:
+                weight = last if step == num_steps else last_but_one
+            weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (_SHIFT - 5)) & 31)]
+            place = at + (q >> _SHIFT) * q_stride
+            _blend(pixels, paint, place - q_stride, weights >> 8 & 0xFF)
+            _blend(pixels, paint, place, weights >> 28 & 0xFF)
+            _blend(pixels, paint, place + q_stride, weights >> 48 & 0xFF)
+            weight, second = second, usual
+            at += p_stride
+            q += q_per_step
+    else:
+        for step in range(min(num_steps + 1, p_size - p)):
+            if step >= num_steps - 1:
+                weight = last if step == num_steps else last_but_one
+            weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (_SHIFT - 5)) & 31)] >> 8
+            for pixel in range((q >> _SHIFT) - 1, (q >> _SHIFT) + 2):
+                if 0 <= pixel < q_size:
+                    for channel in range(channels):
+                        to = channel * plane_size + at + pixel * q_stride
+                        _blend(pixels, paint, to, channel << 16 | weights & 0xFF)
+                weights >>= 20
+            weight, second = second, usual
+            at += p_stride
+            q += q_per_step
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -375,97 +418,6 @@ def _end_weights(p0: int, p1: int, num_steps: int, weight: int) -> tuple[int, in
     last_but_one = of_two if num_steps == 1 else of_three if num_steps == 2 else (end + (weight << 7) >> 8) & 0x1FF
     last = of_two if num_steps == 1 else (end >> 8) & 0x1FF
     return first, second, last_but_one, last
-
-
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _walk(
-    pixels: UInt8Array,
-    paint: UInt8Array,
-    channels: int,
-    plane_size: int,
-    p0: int,
-    q0: int,
-    p1: int,
-    q1: int,
-    p_size: int,
-    q_size: int,
-    p_stride: int,
-    q_stride: int,
-) -> None:
-    """Draw a clipped line pixel by pixel along p."""
-    q_per_step = _divide((q1 - q0) << _SHIFT, (p1 - p0) | 1)
-    slope = (q_per_step >> (_SHIFT - 5)) & 0x3F
-    usual = _SLOPE_WEIGHTS[np.uint64(slope ^ 0x3F if q_per_step < 0 else slope)]
-    p, p_end = p0 >> _SHIFT, (p1 + _ONE) >> _SHIFT
-    num_steps = p_end - p
-    weight, second, last_but_one, last = _end_weights(p0, p1 + _ONE, num_steps, usual)
-    q = q0 + (q_per_step * -(p0 & (_ONE - 1)) >> _SHIFT) + (_ONE >> 1)
-    q_low, q_high = min(q, q + num_steps * q_per_step), max(q, q + num_steps * q_per_step)
-    is_inside = q_low >= _ONE and q_high < (q_size - 1) << _SHIFT and p_end < p_size
-    at = p * p_stride
-    if is_inside and channels == 1:
-        for _ in range(num_steps - 1):
-            _dab_1(pixels, paint, at, q, q_stride, weight)
-            weight, second = second, usual
-            at += p_stride
-            q += q_per_step
-        _dab_1(pixels, paint, at, q, q_stride, last_but_one)
-        _dab_1(pixels, paint, at + p_stride, q + q_per_step, q_stride, last)
-    elif is_inside and channels == 3:
-        for _ in range(num_steps - 1):
-            _dab_3(pixels, paint, plane_size, at, q, q_stride, weight)
-            weight, second = second, usual
-            at += p_stride
-            q += q_per_step
-        _dab_3(pixels, paint, plane_size, at, q, q_stride, last_but_one)
-        _dab_3(pixels, paint, plane_size, at + p_stride, q + q_per_step, q_stride, last)
-    else:
-        for step in range(min(num_steps + 1, p_size - p)):
-            if step >= num_steps - 1:
-                weight = last if step == num_steps else last_but_one
-            _dab_checked(pixels, paint, channels, plane_size, at, q, (q_size, q_stride), weight)
-            weight, second = second, usual
-            at += p_stride
-            q += q_per_step
-
-
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _dab_1(pixels: UInt8Array, paint: UInt8Array, at: int, q: int, stride: int, weight: int) -> None:
-    weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (_SHIFT - 5)) & 31)]
-    at += (q >> _SHIFT) * stride
-    _blend(pixels, paint, at - stride, weights >> 8 & 0xFF)
-    _blend(pixels, paint, at, weights >> 28 & 0xFF)
-    _blend(pixels, paint, at + stride, weights >> 48 & 0xFF)
-
-
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _dab_3(pixels: UInt8Array, paint: UInt8Array, plane_size: int, at: int, q: int, stride: int, weight: int) -> None:
-    weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (_SHIFT - 5)) & 31)]
-    at += (q >> _SHIFT) * stride
-    _blend_3(pixels, paint, plane_size, at - stride, weights >> 8 & 0xFF)
-    _blend_3(pixels, paint, plane_size, at, weights >> 28 & 0xFF)
-    _blend_3(pixels, paint, plane_size, at + stride, weights >> 48 & 0xFF)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _dab_checked(
-    pixels: UInt8Array,
-    paint: UInt8Array,
-    channels: int,
-    plane_size: int,
-    at: int,
-    q: int,
-    size_and_stride: tuple[int, int],
-    weight: int,
-) -> None:
-    """Do the same for any number of channels and for lines that reach over the border of the picture."""
-    weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (_SHIFT - 5)) & 31)] >> 8
-    size, stride = size_and_stride
-    for pixel in range((q >> _SHIFT) - 1, (q >> _SHIFT) + 2):
-        if 0 <= pixel < size:
-            for channel in range(channels):
-                _blend(pixels, paint, channel * plane_size + at + pixel * stride, channel << 16 | weights & 0xFF)
-        weights >>= 20
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)

@@ -8,7 +8,9 @@ from numba import njit
 from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray
 from l5kit.data.filter import kept_probability
 from l5kit.data.window_rows import read_only_field
+from l5kit.geometry.relative_pose import transform_xy
 from l5kit.geometry.transform import rotations33_as_yaws
+from l5kit.rasterization.antialiased import FILLED
 from l5kit.rasterization.culling import CULLING_MARGIN_PX, touches_picture
 from l5kit.rasterization.log_windows import LogWindows
 from l5kit.rasterization.rasterizer import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
@@ -24,11 +26,12 @@ class ChannelBoxes:
 
     Attributes:
         corners: Columns and rows, int32, shape (N, 4, 2).
-        starts: First box of each channel and the end of the last one, shape (B, C + 1).
+        shapes: A shape for each channel of each window, as :func:`l5kit.rasterization.antialiased.draw_shapes` takes
+            them, with the boxes of the channel as contours, shape (B * C, 5).
     """
 
     corners: Int32Array
-    starts: Int64Array
+    shapes: Int64Array
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,9 @@ def collect_channel_boxes(
     boxes.extents_m[num_agents:num_boxes] = np.array((EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH), np.float32)
     boxes.yaws_rad[num_agents:num_boxes] = rotations33_as_yaws(frames["ego_rotation"])
     yaws_rad = boxes.yaws_rad[:num_boxes]
-    corners, starts = _project_boxes(
+    corners = np.empty((num_boxes, 4, 2), np.int32)
+    shapes = np.empty((len(raster_from_world) * planes_shape[0], 5), np.int64)
+    _project_boxes(
         boxes.channels[:num_boxes],
         boxes.centroids_m,
         boxes.extents_m,
@@ -100,8 +105,12 @@ def collect_channel_boxes(
         np.sin(yaws_rad),
         raster_from_world,
         planes_shape,
+        np.empty((num_boxes, 4, 2)),
+        np.zeros(len(shapes), np.int64),
+        corners,
+        shapes,
     )
-    return ChannelBoxes(corners, starts)
+    return ChannelBoxes(corners[: shapes[-1, 2] if len(shapes) else 0], shapes)
 
 
 def _gather_agents(
@@ -165,7 +174,7 @@ def _gather_rows(
         for frame in range(num_frames[window]):
             for row in range(starts[window, frame], stops[window, frame]):
                 length, width_m = np.float64(extents_m[row, 0]), np.float64(extents_m[row, 1])
-                column_px, row_px = _project(centroids_m[row, 0], centroids_m[row, 1], matrix)
+                column_px, row_px = transform_xy(matrix, centroids_m[row, 0], centroids_m[row, 1])
                 reach_px = _find_reach(length, width_m, pixels_per_metre)
                 if (
                     abs(column_px - 0.5 * width) > 0.5 * width + reach_px
@@ -198,14 +207,6 @@ def _find_reach(length_m: float, width_m: float, pixels_per_metre: float) -> flo
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _project(x: float, y: float, raster_from_world: Float64Array) -> tuple[float, float]:
-    return (
-        x * raster_from_world[0, 0] + y * raster_from_world[0, 1] + raster_from_world[0, 2],
-        x * raster_from_world[1, 0] + y * raster_from_world[1, 1] + raster_from_world[1, 2],
-    )
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def _project_boxes(
     channels: Int64Array,
     centroids_m: Float64Array,
@@ -214,50 +215,44 @@ def _project_boxes(
     sin: Float32Array,
     raster_from_world: Float64Array,
     planes_shape: tuple[int, int, int],
-) -> tuple[Int32Array, Int64Array]:
-    """Return the fields of :class:`ChannelBoxes`: the visible boxes, inside a channel in their order.
+    corners_px: Float64Array,
+    slots: Int64Array,
+    corners: Int32Array,
+    shapes: Int64Array,
+) -> None:
+    """Write the fields of :class:`ChannelBoxes`: the visible boxes, inside a channel in their order.
 
-    Corners as :func:`l5kit.geometry.box.compute_box_corners`.
+    Corners as :func:`l5kit.geometry.box.compute_box_corners`. ``channels``, ``corners_px`` (N, 4, 2) and ``slots``, one
+    for each channel and 0 before, are overwritten.
     """
     num_channels, height, width = planes_shape
-    corners_px = np.empty((len(channels), 4, 2), np.float64)
-    visible_channels = np.full(len(channels), _NOT_DRAWN, np.int64)
     for box in range(len(channels)):
         matrix = raster_from_world[channels[box] // num_channels]
-        low, high = (np.inf, np.inf), (-np.inf, -np.inf)
+        column_low = row_low = np.inf
+        column_high = row_high = -np.inf
         for corner in range(4):
             along = extents_m[box, 0] * (-0.5 if corner < 2 else 0.5)
-            across = extents_m[box, 1] * (0.5 if corner in (1, 2) else -0.5)
+            across = extents_m[box, 1] * (0.5 if corner == 1 or corner == 2 else -0.5)
             x = np.float64(cos[box]) * along - np.float64(sin[box]) * across + centroids_m[box, 0]
             y = np.float64(sin[box]) * along + np.float64(cos[box]) * across + centroids_m[box, 1]
-            pixel = _project(x, y, matrix)
-            corners_px[box, corner, 0], corners_px[box, corner, 1] = pixel
-            low = (min(low[0], pixel[0]), min(low[1], pixel[1]))
-            high = (max(high[0], pixel[0]), max(high[1], pixel[1]))
-        if touches_picture(low, high, (width, height)):
-            visible_channels[box] = channels[box]
-    return _sort_by_channel(corners_px, visible_channels, len(raster_from_world), num_channels)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _sort_by_channel(
-    corners_px: Float64Array, channels: Int64Array, num_windows: int, num_channels: int
-) -> tuple[Int32Array, Int64Array]:
-    """Return boxes (N, 4, 2) that have a channel in 512ths of a pixel, by channel, and the first box of each."""
-    ends = np.zeros(num_windows * num_channels + 1, np.int64)
-    for channel in channels:
-        if channel != _NOT_DRAWN:
-            ends[channel + 1] += 1
-    ends = np.cumsum(ends)
-    starts = np.empty((num_windows, num_channels + 1), np.int64)
-    for window in range(num_windows):
-        starts[window] = ends[window * num_channels : (window + 1) * num_channels + 1]
-    corners = np.empty((ends[-1], 4, 2), np.int32)
+            column, row = transform_xy(matrix, x, y)
+            corners_px[box, corner, 0], corners_px[box, corner, 1] = column, row
+            column_low, column_high = min(column_low, column), max(column_high, column)
+            row_low, row_high = min(row_low, row), max(row_high, row)
+        if touches_picture(column_low, row_low, column_high, row_high, (width, height)):
+            slots[channels[box]] += 1
+        else:
+            channels[box] = _NOT_DRAWN
+    end = 0
+    for shape in range(len(shapes)):
+        begin, end = end, end + slots[shape]
+        slots[shape] = begin
+        shapes[shape, 0], shapes[shape, 1], shapes[shape, 2] = FILLED, begin, end
+        shapes[shape, 3], shapes[shape, 4] = 0, shape % num_channels
     for box in range(len(channels)):
         if channels[box] != _NOT_DRAWN:
-            slot = ends[channels[box]]
-            ends[channels[box]] += 1
+            slot = slots[channels[box]]
+            slots[channels[box]] += 1
             for corner in range(4):
                 for axis in range(2):
                     corners[slot, corner, axis] = np.int32(np.int64(corners_px[box, corner, axis] * CV2_SHIFT_VALUE))
-    return corners, starts

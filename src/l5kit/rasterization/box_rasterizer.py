@@ -5,15 +5,14 @@ from typing import Any
 
 import cv2
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
-from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, RecordArray, UInt8Array
+from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.data.records import AGENT_DTYPE
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.geometry.box import compute_box_corners
 from l5kit.geometry.transform import rotation33_as_yaw, transform_points
-from l5kit.rasterization.antialiased import fill_polygons_with, mix_paint, scratch_size
+from l5kit.rasterization.antialiased import draw_shapes, mix_paint, scratch_size
 from l5kit.rasterization.box_channels import collect_channel_boxes
 from l5kit.rasterization.log_windows import LogWindows
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter
@@ -141,12 +140,16 @@ class BoxRasterizer(PlanarRasterizer):
             render_ego_history=self.render_ego_history,
         )
 
-        contours = np.arange(len(boxes.corners) + 1, dtype=np.int64) * 4
-        most_points = 4 * int(np.diff(boxes.starts).max(initial=0))
+        limits = np.arange(len(boxes.corners) + 1, dtype=np.int64) * 4
+        shapes, starts = boxes.shapes, np.arange(len(windows) + 1) * self.num_channels()
+        most_points = 4 * int((shapes[:, 2] - shapes[:, 1]).max(initial=0))
+        if self.solid_boxes:
+            shapes, starts = _one_shape_each(shapes, starts)
         points, scratch = boxes.corners.reshape(-1, 2), np.empty(scratch_size(most_points, height), np.int64)
 
         def paint(index: int, planes: UInt8Array) -> None:
-            _paint_boxes(planes, points, contours, boxes.starts[index], self.solid_boxes, _box_paint(), scratch)
+            first, end = starts[index], starts[index + 1]
+            draw_shapes(planes, points, limits, shapes, first, end, _box_paints(), scratch, 0)
 
         return paint
 
@@ -177,36 +180,20 @@ class BoxRasterizer(PlanarRasterizer):
 
 
 @cache
-def _box_paint() -> UInt8Array:
-    """Return the paint of boxes, shape (1, 256, 256)."""
-    paint: UInt8Array = mix_paint(np.array([_BOX_COLOR], dtype=np.uint8))
-    paint.setflags(write=False)
-    return paint
+def _box_paints() -> UInt8Array:
+    """Return the paint of boxes, shape (1, 1, 256, 256)."""
+    paints: UInt8Array = mix_paint(np.array([_BOX_COLOR], dtype=np.uint8))[None]
+    paints.setflags(write=False)
+    return paints
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _paint_boxes(
-    planes: UInt8Array,
-    points: Int32Array,
-    contours: Int64Array,
-    starts: Int64Array,
-    are_solid: bool,
-    paint: UInt8Array,
-    scratch: Int64Array,
-) -> None:
-    """Fill the boxes from ``starts[c]`` to ``starts[c + 1]`` in channel c, together by the even-odd rule or one by one.
-
-    The points of box n in 512ths of a pixel start at ``contours[n]``.
-    """
-    planes.reshape(-1)[:] = 0
-    for channel in range(len(planes)):
-        first, last = starts[channel], starts[channel + 1]
-        plane = planes[channel : channel + 1]
-        if are_solid:
-            for box in range(first, last):
-                fill_polygons_with(plane, points, contours[box : box + 2], paint, scratch)
-        elif last > first:
-            fill_polygons_with(plane, points, contours[first : last + 1], paint, scratch)
+def _one_shape_each(shapes: Int64Array, starts: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return shapes (S, 5), whose contours follow one another, cut into shapes of one contour, and where they start."""
+    counts = shapes[:, 2] - shapes[:, 1]
+    single = np.repeat(shapes, counts, axis=0)
+    single[:, 1] = np.arange(len(single))
+    single[:, 2] = single[:, 1] + 1
+    return single, np.append(0, np.cumsum(counts))[starts]
 
 
 def _fade_into_past(channels: NumericArray, color: ArrayLike) -> Float32Array:

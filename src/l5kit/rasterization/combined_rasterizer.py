@@ -27,6 +27,16 @@ class CombinedRasterizer(PlanarRasterizer):
         """The rasterizer of the last three channels."""
 
     @property
+    def filter_agents_threshold(self) -> float:
+        """Probability of its label above which an agent is drawn."""
+        return self.box_rast.filter_agents_threshold
+
+    @property
+    def history_num_frames(self) -> int:
+        """Past frames whose boxes are drawn."""
+        return self.box_rast.history_num_frames
+
+    @property
     def draws_planes(self) -> bool:
         """Whether neither this class nor a part has a ``rasterize`` of its own; else the parts' rasters are joined."""
         return super().draws_planes and self.box_rast.draws_planes and self.background_rast.draws_planes

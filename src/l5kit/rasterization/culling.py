@@ -9,17 +9,21 @@ CULLING_MARGIN_PX: Final = 2.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def touches_picture(low: tuple[float, float], high: tuple[float, float], raster_size: tuple[int, int]) -> bool:
+def touches_picture(
+    column_low: float, row_low: float, column_high: float, row_high: float, raster_size: tuple[int, int]
+) -> bool:
     """Return whether the upright box from the lowest to the highest column and row comes near the picture.
 
     Args:
-        low: Lowest column and row.
-        high: Highest column and row.
+        column_low: Lowest column.
+        row_low: Lowest row.
+        column_high: Highest column.
+        row_high: Highest row.
         raster_size: Width and height in pixels.
     """
     return bool(
-        high[0] > -CULLING_MARGIN_PX
-        and low[0] < raster_size[0] + CULLING_MARGIN_PX
-        and high[1] > -CULLING_MARGIN_PX
-        and low[1] < raster_size[1] + CULLING_MARGIN_PX
+        column_high > -CULLING_MARGIN_PX
+        and column_low < raster_size[0] + CULLING_MARGIN_PX
+        and row_high > -CULLING_MARGIN_PX
+        and row_low < raster_size[1] + CULLING_MARGIN_PX
     )

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 from numba import njit
@@ -10,19 +11,14 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array
 from l5kit.data.lane_lights import LaneLights
 from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.relative_pose import transform_xy
+from l5kit.rasterization.antialiased import CLOSED_LINE, FILLED, OPEN_LINE
 from l5kit.rasterization.culling import touches_picture
 from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE
 
-FILLED: Final = 0
-OPEN_LINE: Final = 1
-CLOSED_LINE: Final = 2
-"""Kinds of shapes."""
-
-LINE_COLORS: Final = 4
-"""Colours of lane boundaries: that of lanes without a light, then :data:`l5kit.data.lane_lights.LIGHT_COLORS`."""
-
-ROAD_COLOR: Final = 4
-CROSSWALK_COLOR: Final = 5
+ROAD_COLOR: Final[Any] = np.int64(4)
+CROSSWALK_COLOR: Final[Any] = np.int64(5)
+"""Colours of shapes; before them come those of lane boundaries, by the rank of the light of their lane."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +28,14 @@ class MapShapes:
     Attributes:
         points: Column and row in 512ths of a pixel, int32, shape (P, 2).
         spans: First point and end point of each shape, shape (S, 2).
-        kinds: :data:`FILLED`, :data:`OPEN_LINE` or :data:`CLOSED_LINE`, shape (S,).
-        colors: Number of the colour, shape (S,).
+        table: Kind, first contour, end contour, colour and first plane of each shape, (S, 5), where contour 2 i has the
+            points of span i; see :func:`l5kit.rasterization.antialiased.draw_shapes`.
         starts: First shape of each window and the end of the last one, shape (B + 1,).
     """
 
     points: Int32Array
     spans: Int64Array
-    kinds: Int64Array
-    colors: Int64Array
+    table: Int64Array
     starts: Int64Array
 
 
@@ -78,16 +73,22 @@ class MapOutlines:
             right_m: Right boundaries, shape (L, P, >= 2).
             crosswalks_m: Polygons, each of shape (n, >= 2).
         """
-        lanes_m = np.stack([left_m[..., :2], right_m[:, ::-1, :2]], axis=1)  # (L, 2, P, 2)
-        num_lanes, _, num_points, _ = lanes_m.shape
+        num_lanes, num_points = left_m.shape[:2]
         lengths = np.array([num_points] * (2 * num_lanes) + [len(polygon) for polygon in crosswalks_m], np.int64)
         lines_per_element = np.array([2] * num_lanes + [1] * len(crosswalks_m), np.int64)
-        return cls(
-            np.concatenate([lanes_m.reshape(-1, 2), *(polygon[:, :2] for polygon in crosswalks_m)]),
-            _starts_of(lengths),
-            _starts_of(lines_per_element),
-            num_lanes,
-        )
+        line_starts = _starts_of(lengths)
+        vertices_m = np.empty((line_starts[-1], 2))
+        end_lanes = 2 * num_lanes * num_points
+        lanes_m = vertices_m[:end_lanes].reshape(num_lanes, 2, num_points, 2)
+        lanes_m[:, 0], lanes_m[:, 1] = left_m[..., :2], right_m[:, ::-1, :2]
+        if len(crosswalks_m):
+            np.concatenate([polygon[:, :2] for polygon in crosswalks_m], out=vertices_m[end_lanes:])
+        return cls(vertices_m, line_starts, _starts_of(lines_per_element), num_lanes)
+
+    @cached_property
+    def _num_vertices(self) -> Int64Array:
+        """Number of vertices of each element, (N,)."""
+        return np.diff(self.line_starts[self.element_starts])
 
     def list_shapes(
         self,
@@ -112,7 +113,9 @@ class MapOutlines:
             lights: The lights of the lanes.
             active: The active faces of each window and where they start, from :meth:`LaneLights.find_active`.
         """
-        points, spans, is_visible = _project_lines(
+        points = np.empty((int(self._num_vertices[rows].sum()), 2), np.int32)
+        spans, is_visible = np.empty((len(rows), 2, 2), np.int64), np.zeros((len(rows), 3), np.bool_)
+        _project_lines(
             self.vertices_m,
             self.line_starts,
             self.element_starts,
@@ -120,11 +123,26 @@ class MapOutlines:
             row_starts,
             raster_from_world,
             raster_size,
+            points,
+            spans,
+            is_visible,
         )
-        ranks = _rank_lanes(
-            rows, row_starts, self.num_lanes, *active, lights.ranks, lights.lane_starts, lights.lane_rows
+        shapes = np.empty((3 * len(rows), 2), np.int64), np.empty((3 * len(rows), 5), np.int64)
+        starts = np.zeros(len(row_starts), np.int64)
+        _order_shapes(
+            rows,
+            row_starts,
+            self.num_lanes,
+            *active,
+            (lights.ranks, lights.lane_starts, lights.lane_rows),
+            spans,
+            is_visible,
+            np.empty(len(rows), np.int64),
+            np.zeros(self.num_lanes, np.int64),
+            *shapes,
+            starts,
         )
-        return MapShapes(points, *_order_shapes(ranks, row_starts, spans, is_visible))
+        return MapShapes(points, shapes[0][: starts[-1]], shapes[1][: starts[-1]], starts)
 
 
 def _starts_of(lengths: Int64Array) -> Int64Array:
@@ -140,117 +158,105 @@ def _project_lines(
     row_starts: Int64Array,
     raster_from_world: Float64Array,
     raster_size: tuple[int, int],
-) -> tuple[Int32Array, Int64Array, BoolArray]:
-    """Project elements; a crosswalk leaves the second of its two lines empty.
+    points: Int32Array,
+    spans: Int64Array,
+    is_visible: BoolArray,
+) -> None:
+    """Project R elements; a crosswalk leaves the second of its two lines empty.
 
-    Returns:
-        Points in 512ths of a pixel (P, 2), first and end point of both lines of each element (R, 2, 2), and whether
-        the element and each of its lines may touch the picture (R, 3).
+    Writes points in 512ths of a pixel (P, 2), first and end point of both lines of each element (R, 2, 2), and whether
+    the element and each of its lines may touch the picture (R, 3), False before.
     """
-    num_points = 0
-    for row in rows:
-        num_points += line_starts[element_starts[row + 1]] - line_starts[element_starts[row]]
-    points = np.empty((num_points, 2), np.int32)
-    spans = np.empty((len(rows), 2, 2), np.int64)
-    is_visible = np.zeros((len(rows), 3), np.bool_)
     end = 0
     for window in range(len(row_starts) - 1):
         matrix = raster_from_world[window]
         for index in range(row_starts[window], row_starts[window + 1]):
-            row = rows[index]
-            spans[index] = end
-            element_low, element_high = (np.inf, np.inf), (-np.inf, -np.inf)
-            for part in range(element_starts[row + 1] - element_starts[row]):
-                first, last = line_starts[element_starts[row] + part], line_starts[element_starts[row] + part + 1]
-                low, high = _project_line(vertices_m[first:last], matrix, points[end : end + last - first])
-                is_visible[index, 1 + part] = touches_picture(low, high, raster_size)
-                element_low = (min(element_low[0], low[0]), min(element_low[1], low[1]))
-                element_high = (max(element_high[0], high[0]), max(element_high[1], high[1]))
+            first_line, end_line = element_starts[rows[index]], element_starts[rows[index] + 1]
+            lowest_column = lowest_row = np.inf
+            highest_column = highest_row = -np.inf
+            for part in range(2):
                 spans[index, part, 0] = end
-                end += last - first
-                spans[index, part:, 1] = end
-            is_visible[index, 0] = touches_picture(element_low, element_high, raster_size)
-    return points, spans, is_visible
+                line = first_line + part
+                if line < end_line:
+                    column_low = row_low = np.inf
+                    column_high = row_high = -np.inf
+                    for vertex in range(line_starts[line], line_starts[line + 1]):
+                        column, row = transform_xy(matrix, vertices_m[vertex, 0], vertices_m[vertex, 1])
+                        points[end, 0] = np.int32(np.int64(column * CV2_SHIFT_VALUE))
+                        points[end, 1] = np.int32(np.int64(row * CV2_SHIFT_VALUE))
+                        end += 1
+                        column_low, column_high = min(column_low, column), max(column_high, column)
+                        row_low, row_high = min(row_low, row), max(row_high, row)
+                    is_visible[index, 1 + part] = touches_picture(
+                        column_low, row_low, column_high, row_high, raster_size
+                    )
+                    lowest_column, highest_column = min(lowest_column, column_low), max(highest_column, column_high)
+                    lowest_row, highest_row = min(lowest_row, row_low), max(highest_row, row_high)
+                spans[index, part, 1] = end
+            is_visible[index, 0] = touches_picture(lowest_column, lowest_row, highest_column, highest_row, raster_size)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _project_line(
-    vertices_m: Float64Array, raster_from_world: Float64Array, points: Int32Array
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Write a line (n, 2) to ``points`` in 512ths of a pixel; return its lowest and highest pixel."""
-    column_low = row_low = np.inf
-    column_high = row_high = -np.inf
-    for i in range(len(vertices_m)):
-        x, y = vertices_m[i, 0], vertices_m[i, 1]
-        column = x * raster_from_world[0, 0] + y * raster_from_world[0, 1] + raster_from_world[0, 2]
-        row = x * raster_from_world[1, 0] + y * raster_from_world[1, 1] + raster_from_world[1, 2]
-        points[i, 0] = np.int32(np.int64(column * CV2_SHIFT_VALUE))
-        points[i, 1] = np.int32(np.int64(row * CV2_SHIFT_VALUE))
-        column_low, column_high = min(column_low, column), max(column_high, column)
-        row_low, row_high = min(row_low, row), max(row_high, row)
-    return (column_low, row_low), (column_high, row_high)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _rank_lanes(
+def _order_shapes(
     rows: Int64Array,
     row_starts: Int64Array,
     num_lanes: int,
     active: Int64Array,
     active_starts: Int64Array,
-    face_ranks: Int64Array,
-    lane_starts: Int64Array,
-    lane_rows: Int64Array,
-) -> Int64Array:
-    """Return for each element the highest rank of the active faces of its window that control it; -1 for crosswalks."""
-    ranks = np.full(len(rows), -1, np.int64)
-    rank_of_lane = np.zeros(num_lanes, np.int64)
+    lights: tuple[Int64Array, Int64Array, Int64Array],
+    spans: Int64Array,
+    is_visible: BoolArray,
+    ranks: Int64Array,
+    rank_of_lane: Int64Array,
+    shape_spans: Int64Array,
+    table: Int64Array,
+    starts: Int64Array,
+) -> None:
+    """Write the last three fields of :class:`MapShapes`; ``lights`` are ranks, lane starts and lane rows of the faces.
+
+    A lane has the highest rank of the active faces of its window that control it. ``ranks`` (R,) and ``rank_of_lane``,
+    one for each lane and 0 before, are overwritten.
+    """
+    face_ranks, lane_starts, lane_rows = lights
+    end: Any = np.int64(0)  # as a literal it would let numba compile what it is handed to twice
     for window in range(len(row_starts) - 1):
-        faces = active[active_starts[window] : active_starts[window + 1]]
-        for face in faces:
+        first, last = row_starts[window], row_starts[window + 1]
+        for face in active[active_starts[window] : active_starts[window + 1]]:
             for lane in lane_rows[lane_starts[face] : lane_starts[face + 1]]:
                 rank_of_lane[lane] = max(rank_of_lane[lane], face_ranks[face])
-        for index in range(row_starts[window], row_starts[window + 1]):
-            if rows[index] < num_lanes:
-                ranks[index] = rank_of_lane[rows[index]]
-        for face in faces:
-            rank_of_lane[lane_rows[lane_starts[face] : lane_starts[face + 1]]] = 0
-    return ranks
+        end_lane = first
+        for index in range(first, last):
+            if rows[index] >= num_lanes:
+                break
+            ranks[index] = rank_of_lane[rows[index]]
+            end_lane += 1
+            if is_visible[index, 0]:
+                _put(shape_spans, table, end, spans[index, 0, 0], spans[index, 1, 1], FILLED, ROAD_COLOR)
+                end += 1
+        for face in active[active_starts[window] : active_starts[window + 1]]:
+            for lane in lane_rows[lane_starts[face] : lane_starts[face + 1]]:
+                rank_of_lane[lane] = 0
+        colors_done = 0
+        for leader in range(first, end_lane):
+            color = ranks[leader]
+            if colors_done >> color & 1:
+                continue
+            colors_done |= 1 << color
+            for index in range(leader, end_lane):
+                for part in range(2):
+                    if ranks[index] == color and is_visible[index, 1 + part]:
+                        _put(shape_spans, table, end, spans[index, part, 0], spans[index, part, 1], OPEN_LINE, color)
+                        end += 1
+        for index in range(end_lane, last):
+            if is_visible[index, 0]:
+                _put(shape_spans, table, end, spans[index, 0, 0], spans[index, 0, 1], CLOSED_LINE, CROSSWALK_COLOR)
+                end += 1
+        starts[window + 1] = end
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _order_shapes(
-    ranks: Int64Array, row_starts: Int64Array, spans: Int64Array, is_visible: BoolArray
-) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-    """Return the last four fields of :class:`MapShapes`."""
-    shapes = np.empty((3 * len(ranks), 2), np.int64)
-    kinds, colors = np.empty(len(shapes), np.int64), np.empty(len(shapes), np.int64)
-    starts = np.zeros(len(row_starts), np.int64)
-    end = 0
-    for window in range(len(row_starts) - 1):
-        first, last = row_starts[window], row_starts[window + 1]
-        num_lanes = 0
-        for index in range(first, last):
-            if ranks[index] >= 0:
-                num_lanes += 1
-                if is_visible[index, 0]:
-                    shapes[end, 0], shapes[end, 1] = spans[index, 0, 0], spans[index, 1, 1]
-                    kinds[end], colors[end] = FILLED, ROAD_COLOR
-                    end += 1
-        is_done = np.zeros(LINE_COLORS, np.bool_)
-        for leader in range(first, first + num_lanes):
-            color = ranks[leader]
-            for index in range(leader, first + num_lanes) if not is_done[color] else range(0):
-                for part in range(2):
-                    if ranks[index] == color and is_visible[index, 1 + part]:
-                        shapes[end] = spans[index, part]
-                        kinds[end], colors[end] = OPEN_LINE, color
-                        end += 1
-            is_done[color] = True
-        for index in range(first + num_lanes, last):
-            if is_visible[index, 0]:
-                shapes[end] = spans[index, 0]
-                kinds[end], colors[end] = CLOSED_LINE, CROSSWALK_COLOR
-                end += 1
-        starts[window + 1] = end
-    return shapes[:end], kinds[:end], colors[:end], starts
+def _put(spans: Int64Array, table: Int64Array, shape: int, first: int, end: int, kind: int, color: int) -> None:
+    """Write a shape of one contour, which is drawn from the first plane on."""
+    spans[shape, 0], spans[shape, 1] = first, end
+    table[shape, 0], table[shape, 1], table[shape, 2] = kind, 2 * shape, 2 * shape + 1
+    table[shape, 3], table[shape, 4] = color, 0

@@ -55,3 +55,18 @@ class SatBoxRasterizer(CombinedRasterizer):
     def background_rast(self) -> PlanarRasterizer:
         """The rasterizer of the aerial picture."""
         return self.sat_rast
+
+    @property
+    def map_im(self) -> UInt8Array:
+        """The aerial picture, RGB, shape (rows, columns, 3)."""
+        return self.sat_rast.map_im
+
+    @property
+    def world_to_aerial(self) -> Float64Array:
+        """Row and column of the aerial picture from world metres, shape (4, 4)."""
+        return self.sat_rast.world_to_aerial
+
+    @property
+    def interpolation(self) -> int:
+        """OpenCV's name of the method that changes the scale."""
+        return self.sat_rast.interpolation

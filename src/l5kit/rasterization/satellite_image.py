@@ -15,11 +15,14 @@ from l5kit.configs.parameters import OUT_OF_BOUNDS_MODES
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, UnsupportedValueError
 from l5kit.geometry.transform import transform_point
 
+_MAX_BLACK_PX = 2**24
+"""Pixels that a crop may have beyond those of the whole picture, where it is padded with black."""
+
 
 def get_sat_image_crop(
     sat_image: NumericArray,
     crop_size: ArrayLike,
-    c: ArrayLike,
+    sat_pixel_translation: ArrayLike,
     yaw: float | None = None,
     *,
     out_of_bounds: str = "error",
@@ -29,7 +32,7 @@ def get_sat_image_crop(
     Args:
         sat_image: Shape (rows, columns) or (rows, columns, channels).
         crop_size: Rows and columns of the crop, shape (>= 2,).
-        c: Row and column of the centre, shape (>= 2,).
+        sat_pixel_translation: Row and column of the centre, shape (>= 2,).
         yaw: Angle in radians by which the picture is turned counter-clockwise around the centre; None for no turn.
         out_of_bounds: ``error``, or ``pad`` to fill what lies outside the picture with 0.
 
@@ -39,13 +42,15 @@ def get_sat_image_crop(
     Raises:
         IndexOutOfRangeError: The square that has to be read, sqrt(2) times larger for a turned crop, is not inside the
             picture, whose last row and column do not count.
-        InvalidArgumentError: ``crop_size`` or ``c`` has fewer than two entries.
+        InvalidArgumentError: ``crop_size`` or ``sat_pixel_translation`` has fewer than two entries.
     """
     size = _as_crop_size(crop_size)
     if yaw is None:
-        return _get_sat_image_crop_without_rotation(sat_image, size, c, out_of_bounds=out_of_bounds)
+        return _get_sat_image_crop_without_rotation(sat_image, size, sat_pixel_translation, out_of_bounds=out_of_bounds)
     large_size = np.ceil(size * math.sqrt(2)).astype(np.int64)
-    large = _get_sat_image_crop_without_rotation(sat_image, large_size, c, out_of_bounds=out_of_bounds)
+    large = _get_sat_image_crop_without_rotation(
+        sat_image, large_size, sat_pixel_translation, out_of_bounds=out_of_bounds
+    )
     num_rows, num_columns = large.shape[:2]
     turn = cv2.getRotationMatrix2D((num_columns / 2, num_rows / 2), float(np.degrees(yaw)), 1)
     return _crop_center(cv2.warpAffine(large, turn, (num_columns, num_rows)), size)
@@ -54,7 +59,7 @@ def get_sat_image_crop(
 def get_sat_image_crop_scaled(
     sat_image: NumericArray,
     crop_size: ArrayLike,
-    c: ArrayLike,
+    sat_pixel_translation: ArrayLike,
     yaw: float | None = None,
     sat_pixel_scale: float = 1.0,
     pixel_size: ArrayLike = 1.0,
@@ -67,7 +72,7 @@ def get_sat_image_crop_scaled(
     Args:
         sat_image: Shape (rows, columns) or (rows, columns, channels).
         crop_size: Width and height of the result in pixels, shape (>= 2,).
-        c: Row and column of the centre in ``sat_image``, shape (>= 2,).
+        sat_pixel_translation: Row and column of the centre in ``sat_image``, shape (>= 2,).
         yaw: Angle in radians by which the picture is turned counter-clockwise around the centre; None for no turn.
         sat_pixel_scale: Metres per pixel of ``sat_image``.
         pixel_size: Metres per pixel of the result, one number or one for each axis.
@@ -79,20 +84,49 @@ def get_sat_image_crop_scaled(
 
     Raises:
         IndexOutOfRangeError: As in :func:`get_sat_image_crop`.
-        InvalidArgumentError: ``crop_size`` or ``c`` has fewer than two entries, or the crop is smaller than one pixel
-            of ``sat_image``.
+        InvalidArgumentError: ``crop_size`` or ``sat_pixel_translation`` has fewer than two entries, or the crop is
+            smaller than one pixel of ``sat_image`` or far larger than all of it.
     """
     width, height = _as_crop_size(crop_size)[:2].tolist()
     side = max(width, height)
-    side_m = np.array([side, side]) * np.asarray(pixel_size)
-    sat_size = np.round(side_m / sat_pixel_scale).astype(np.int64)
-    if sat_size.min() < 1:
-        raise InvalidArgumentError(
-            f"the crop of {side} pixels of {np.asarray(pixel_size).tolist()} m covers less than one pixel of the aerial"
-            f" picture ({sat_pixel_scale} m); use a larger raster_size or pixel_size"
-        )
-    crop = get_sat_image_crop(sat_image, sat_size, c, yaw, out_of_bounds=out_of_bounds)
+    sat_size = aerial_crop_size((width, height), sat_image.shape, sat_pixel_scale, pixel_size)
+    crop = get_sat_image_crop(sat_image, sat_size, sat_pixel_translation, yaw, out_of_bounds=out_of_bounds)
     return _crop_center(cv2.resize(crop, (side, side), interpolation=interpolation), np.array([height, width]))
+
+
+def aerial_crop_size(
+    crop_size: tuple[int, int], picture_shape: tuple[int, ...], sat_pixel_scale: float, pixel_size: ArrayLike
+) -> Int64Array:
+    """Return rows and columns of an aerial picture that a crop is made of.
+
+    A crop is a square of its longer side, and sqrt(2) times as much of the picture is read when it is turned.
+
+    Args:
+        crop_size: Width and height of the crop in pixels.
+        picture_shape: Rows and columns of the picture, and more.
+        sat_pixel_scale: Metres per pixel of the picture.
+        pixel_size: Metres per pixel of the crop, one number or one for each axis.
+
+    Raises:
+        InvalidArgumentError: That is less than a pixel, or far more than the picture has.
+    """
+    side = max(crop_size)
+    side_m = np.array([side, side]) * np.asarray(pixel_size, np.float64)
+    sides_px = np.round(side_m / sat_pixel_scale)
+    area_px = 2 * float(np.prod(sides_px))
+    covers = f"a crop of {side} pixels of {np.asarray(pixel_size).tolist()} m covers"
+    if not sides_px.min() >= 1:
+        raise InvalidArgumentError(
+            f"{covers} less than one pixel of the aerial picture ({sat_pixel_scale:g} m); use a larger raster_size or "
+            "pixel_size, if the matrices of meta.json are right"
+        )
+    if not area_px <= picture_shape[0] * picture_shape[1] + _MAX_BLACK_PX:
+        raise InvalidArgumentError(
+            f"{covers} {sides_px[0]:,.0f} x {sides_px[1]:,.0f} pixels of an aerial picture that has {picture_shape[0]} "
+            f"x {picture_shape[1]} of {sat_pixel_scale:g} m; use a smaller raster_size or pixel_size, if the matrices "
+            "of meta.json and the picture belong together"
+        )
+    return sides_px.astype(np.int64)
 
 
 def get_sat_image_crop_scaled_from_ecef(
@@ -115,12 +149,12 @@ def get_sat_image_crop_scaled_from_ecef(
 
 
 def _get_sat_image_crop_without_rotation(
-    sat_image: NumericArray, crop_size: ArrayLike, c: ArrayLike, *, out_of_bounds: str = "error"
+    sat_image: NumericArray, crop_size: ArrayLike, sat_pixel_translation: ArrayLike, *, out_of_bounds: str = "error"
 ) -> NumericArray:
     """Return the upright crop of ``crop_size`` rows and columns around a row and column, a view when it lies inside."""
-    size, center = _as_crop_size(crop_size)[:2], np.asarray(c, dtype=np.float64)
+    size, center = _as_crop_size(crop_size)[:2], np.asarray(sat_pixel_translation, dtype=np.float64)
     if center.ndim != 1 or len(center) < 2:
-        raise InvalidArgumentError(f"c is {c!r}; pass row and column")
+        raise InvalidArgumentError(f"sat_pixel_translation is {sat_pixel_translation!r}; pass row and column")
     if out_of_bounds not in OUT_OF_BOUNDS_MODES:
         raise UnsupportedValueError(f"out_of_bounds is {out_of_bounds!r}; use one of {OUT_OF_BOUNDS_MODES}")
     start = (center[:2] - size // 2).astype(np.int64)

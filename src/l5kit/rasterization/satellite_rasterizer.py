@@ -42,7 +42,7 @@ class SatelliteRasterizer(PlanarRasterizer):
         self._aerial = map_im if isinstance(map_im, AerialImage) else AerialImage(map_im)
         self.world_to_aerial = world_to_aerial
         self.interpolation = interpolation
-        self.map_pixel_scale = _compute_pixel_scale(world_to_aerial)
+        self.map_pixel_scale = compute_pixel_scale(world_to_aerial)
         self.out_of_bounds = out_of_bounds
 
     @property
@@ -106,7 +106,8 @@ class SatelliteRasterizer(PlanarRasterizer):
         return 3
 
 
-def _compute_pixel_scale(world_to_aerial: Float64Array) -> float:
+def compute_pixel_scale(world_to_aerial: Float64Array) -> float:
     """Return the metres per aerial pixel, the mean along both axes."""
     pixels_per_metre = np.linalg.norm(world_to_aerial[:2, :3], axis=1)
-    return float(np.mean(1.0 / pixels_per_metre))
+    with np.errstate(divide="ignore"):  # a matrix of zeros gives pixels of endless size
+        return float(np.mean(1.0 / pixels_per_metre))

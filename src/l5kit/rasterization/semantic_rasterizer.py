@@ -5,18 +5,17 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from l5kit._types import Float64Array, FloatArray, Int32Array, Int64Array, NumericArray, RecordArray, UInt8Array
+from l5kit._types import Float64Array, FloatArray, Int64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.data.bounds_grid import BoundsGrid
 from l5kit.data.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.map_api import MapAPI
 from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.data.window_rows import WindowRows
 from l5kit.geometry.transform import transform_points
-from l5kit.rasterization.antialiased import draw_polyline_with, fill_polygons_with, mix_paint, scratch_size
+from l5kit.rasterization.antialiased import draw_shapes, mix_paint, scratch_size
 from l5kit.rasterization.log_windows import LogWindows
-from l5kit.rasterization.map_outlines import CLOSED_LINE, FILLED, MapOutlines
+from l5kit.rasterization.map_outlines import MapOutlines
 from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter, to_uint8, write_planes
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE, CV2_SUB_VALUES, cv2_subpixel
@@ -169,10 +168,11 @@ class SemanticRasterizer(PlanarRasterizer):
             active=self._lights.find_active(tl_faces),
         )
         scratch = np.empty(scratch_size(2 * INTERPOLATION_POINTS, height), np.int64)
-        drawn = (shapes.points, shapes.spans, shapes.kinds, shapes.colors)
+        limits, starts = shapes.spans.reshape(-1), shapes.starts
 
         def paint(index: int, planes: UInt8Array) -> None:
-            _paint_map(planes, shapes.starts[index], shapes.starts[index + 1], *drawn, _map_paints(), scratch)
+            first, end = starts[index], starts[index + 1]
+            draw_shapes(planes, shapes.points, limits, shapes.table, first, end, _map_paints(), scratch, _BACKGROUND)
 
         return paint
 
@@ -184,29 +184,6 @@ def _map_paints() -> UInt8Array:
     paints: UInt8Array = np.stack([mix_paint(np.array(COLORS[name], dtype=np.uint8)) for name in names])
     paints.setflags(write=False)
     return paints
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _paint_map(
-    planes: UInt8Array,
-    first: int,
-    end: int,
-    points: Int32Array,
-    spans: Int64Array,
-    kinds: Int64Array,
-    colors: Int64Array,
-    paints: UInt8Array,
-    scratch: Int64Array,
-) -> None:
-    """Draw the shapes from ``first`` to ``end``, fields of :class:`MapShapes`, on the background."""
-    planes.reshape(-1)[:] = _BACKGROUND
-    for shape in range(first, end):
-        paint = paints[colors[shape]]
-        if kinds[shape] == FILLED:
-            fill_polygons_with(planes, points, spans[shape], paint, scratch)
-        else:
-            line = points[spans[shape, 0] : spans[shape, 1]]
-            draw_polyline_with(planes, line, kinds[shape] == CLOSED_LINE, paint)
 
 
 __all__ = [

@@ -206,7 +206,7 @@ def _gather(array: Any, starts: Int64Array, stops: Int64Array, *, strict: bool) 
     return join_rows(parts)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _cut_contexts(
     frames: RecordArray,
     intervals_of_frames: tuple[Int64Array, Int64Array],
@@ -227,48 +227,36 @@ def _cut_contexts(
     empty one may lie behind it.
     """
     for context in range(len(rows)):
-        num_history = num_future = 0
-        row = rows[context]
-        while num_history < history.shape[1] and row >= scene_bounds[0][context]:
-            history[context, num_history] = frames[row]
-            for which in range(2):
-                if not _copy_interval(
-                    intervals_of_frames[which], row, lengths[which], intervals[which, :, context], num_history
-                ):
-                    return which, context, num_history
-            num_history += 1
-            row -= step_sizes[0]
-        row = rows[context] + step_sizes[1]
-        while num_future < future.shape[1] and row < scene_bounds[1][context]:
-            future[context, num_future] = frames[row]
-            column = history.shape[1] + num_future
-            for which in range(2):
-                if not _copy_interval(
-                    intervals_of_frames[which], row, lengths[which], intervals[which, :, context], column
-                ):
-                    return which, context, column
-            num_future += 1
-            row += step_sizes[1]
-        num_frames[0, context], num_frames[1, context] = num_history, num_future
-    for which in range(2):
-        _write_filled_ranges(intervals[which, 0], intervals[which, 1], ranges[which, 0], ranges[which, 1])
+        for part in range(2):
+            capacity = history.shape[1] if part == 0 else future.shape[1]
+            num_before = rows[context] - scene_bounds[0][context]
+            num_after = scene_bounds[1][context] - rows[context] - 1
+            to_edge = num_before if part == 0 else num_after
+            num_there = min((to_edge // step_sizes[part] + 1 - part) if to_edge >= 0 else 0, capacity)
+            for place in range(num_there):
+                if part == 0:
+                    row, column = rows[context] - place * step_sizes[0], place
+                    history[context, place] = frames[row]
+                else:
+                    row, column = rows[context] + (place + 1) * step_sizes[1], history.shape[1] + place
+                    future[context, place] = frames[row]
+                for which in range(2):
+                    if lengths[which] == 0:
+                        continue  # all intervals are 0 to 0
+                    start, stop = intervals_of_frames[which][row, 0], intervals_of_frames[which][row, 1]
+                    intervals[which, 0, context, column], intervals[which, 1, context, column] = start, stop
+                    if stop > start and start >= 0 and stop <= lengths[which]:
+                        if ranges[which, 1, context] == 0 or start < ranges[which, 0, context]:
+                            ranges[which, 0, context] = start
+                        if stop > ranges[which, 1, context]:
+                            ranges[which, 1, context] = stop
+                    elif start < 0 or stop != start:
+                        return which, context, column
+            num_frames[part, context] = num_there
     return -1, -1, -1
 
 
-@njit(nogil=True, cache=True)
-def _copy_interval(source: Int64Array, row: int, length: int, bounds: Int64Array, column: int) -> bool:
-    """Copy interval ``row`` of (N, 2) to a column of (2, F); return whether it is empty or within ``length`` rows.
-
-    Of an array without rows all intervals are 0 to 0.
-    """
-    if length == 0:
-        return True
-    start, stop = source[row, 0], source[row, 1]
-    bounds[0, column], bounds[1, column] = start, stop
-    return not (start < 0 or stop < start or (stop > length and stop > start))
-
-
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _write_filled_ranges(starts: Int64Array, stops: Int64Array, lows: Int64Array, highs: Int64Array) -> None:
     """Write the first row and the end row of all intervals (B, F) of each context that are not empty, or twice 0."""
     for context in range(starts.shape[0]):
@@ -279,7 +267,7 @@ def _write_filled_ranges(starts: Int64Array, stops: Int64Array, lows: Int64Array
         lows[context], highs[context] = (low, high) if high > 0 else (0, 0)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _count_from(lows: Int64Array, highs: Int64Array, starts: Int64Array, stops: Int64Array) -> None:
     """Count the intervals (B, F) of each context from its low; empty ones, which may lie anywhere, come within."""
     for context in range(starts.shape[0]):

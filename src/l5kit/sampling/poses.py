@@ -1,6 +1,7 @@
 """Positions, headings and extents of tracks over several frames, relative to poses."""
 
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from numba import njit
@@ -9,6 +10,9 @@ from l5kit._types import BoolArray, Float32Array, Float64Array
 from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.geometry.relative_pose import angular_distance_float32, transform_xy
 from l5kit.sampling.tracks import TrackStates
+
+_FIRST: Final[Any] = np.int64(0)
+"""In place of the literal, for which numba would compile what is called with it once more."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ def trajectories(states: TrackStates, num_history: int, viewpoints: Viewpoints, 
     return found
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _write_poses(
     is_there: BoolArray,
     world_m: Float64Array,
@@ -147,7 +151,9 @@ def _write_poses(
         for j in range(positions_m.shape[1]):
             frame = first_frame + j
             if not is_there[i, frame]:
-                positions_m[i, j] = extents_m[i, j] = yaws_rad[i, j] = availabilities[i, j] = np.float32(0.0)
+                for axis in range(2):
+                    positions_m[i, j, axis] = extents_m[i, j, axis] = np.float32(0.0)
+                yaws_rad[i, j, 0] = availabilities[i, j] = np.float32(0.0)
                 continue
             x, y = transform_xy(agent_from_world[i], world_m[i, frame, 0], world_m[i, frame, 1])
             positions_m[i, j, 0], positions_m[i, j, 1] = x, y
@@ -184,7 +190,7 @@ def _write_trajectories(
         world_m,
         world_yaws_rad,
         world_extents_m,
-        0,
+        _FIRST,
         agent_from_world,
         pose_yaws_rad,
         past_positions_m,
@@ -215,5 +221,5 @@ def _write_trajectories(
                 before_m = future_positions_m[i, j - 1, axis] if j else np.float32(0.0)
                 future_velocities_mps[i, j, axis] = (future_positions_m[i, j, axis] - before_m) / steps_s[1]
         if past_velocities_mps.shape[1]:
-            x, y = past_velocities_mps[i, 0]
+            x, y = past_velocities_mps[i, 0, 0], past_velocities_mps[i, 0, 1]
             speeds_mps[i] = np.sqrt(x * x + y * y)

@@ -70,9 +70,7 @@ def trace_tracks(agents: WindowRows, track_ids: NumericArray, states: TrackState
 
 def trace_av(history_frames: RecordArray, num_history: Int64Array, states: TrackStates, first_frame: int = 0) -> None:
     """Write where the AV is in the first ``num_history`` (B,) of frames (B, F) to states, from ``first_frame`` on."""
-    _trace_av(
-        history_frames["ego_translation"], history_frames["ego_rotation"], num_history, first_frame, *states.as_arrays()
-    )
+    _trace_av(history_frames, num_history, first_frame, *states.as_arrays())
 
 
 def find_rows(agents: WindowRows, track_ids: NumericArray, filter_agents_threshold: float) -> Int64Array:
@@ -94,7 +92,7 @@ def av_yaws(frames: RecordArray) -> Float64Array:
     return yaws_rad
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _trace_tracks(
     rows: RecordArray,
     first_context: int,
@@ -122,7 +120,7 @@ def _trace_tracks(
                     break
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _find_rows(
     rows: RecordArray,
     first_context: int,
@@ -144,10 +142,9 @@ def _find_rows(
                 found[context] = -2
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _trace_av(
-    translations_m: Float64Array,
-    rotations: Float64Array,
+    frames: RecordArray,
     num_frames: Int64Array,
     first_frame: int,
     is_there: BoolArray,
@@ -160,21 +157,21 @@ def _trace_av(
         for frame in range(num_frames[context]):
             column = first_frame + frame
             is_there[context, column] = True
-            positions_m[context, column, 0] = translations_m[context, frame, 0]
-            positions_m[context, column, 1] = translations_m[context, frame, 1]
-            yaws_rad[context, column] = _yaw(rotations[context, frame])
+            av = frames[context, frame]
+            positions_m[context, column, 0] = av.ego_translation[0]
+            positions_m[context, column, 1] = av.ego_translation[1]
+            yaws_rad[context, column] = _yaw(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
             extents_m[context, column, 0] = EGO_EXTENT_LENGTH
             extents_m[context, column, 1] = EGO_EXTENT_WIDTH
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _write_yaws(rotations: Float64Array, yaws_rad: Float64Array) -> None:
     for i in range(len(rotations)):
-        yaws_rad[i] = _yaw(rotations[i])
+        yaws_rad[i] = _yaw(rotations[i, 0, 0], rotations[i, 1, 0])
 
 
-@njit(nogil=True, cache=True)
-def _yaw(rotation: Float64Array) -> Any:
-    """Return the heading of a rotation (3, 3), 0 where its x axis is vertical."""
-    cos, sin = rotation[0, 0], rotation[1, 0]
+@njit(nogil=True, cache=True, error_model="numpy")
+def _yaw(cos: float, sin: float) -> Any:
+    """Return the heading of a rotation by the first two entries of its first column, 0 where its x axis is vertical."""
     return math.atan2(sin, cos) if math.sqrt(cos * cos + sin * sin) > GIMBAL_LOCK_COSINE else 0.0

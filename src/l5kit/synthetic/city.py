@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from l5kit._files import clear_leftovers, put_in_place, scratch_beside
 from l5kit._types import Int64Array, RecordArray
 from l5kit.data.records import SCENE_DTYPE
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -106,13 +106,14 @@ def make_city(
         aerial_resolution_m=aerial_resolution_m,
     )
     target = Path(path).absolute()
+    clear_leftovers(target)
     _require_free(target, overwrite)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        _write_city(part, params, progress)
-        _put_in_place(part, target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with scratch_beside(target) as scratch:
+        complete = scratch / target.name
+        complete.mkdir()
+        _write_city(complete, params, progress)
+        put_in_place(complete, target, scratch=scratch)
     return _folder(target, [name for name, count in zip(_SPLITS, _split_sizes(params), strict=True) if count])
 
 
@@ -144,20 +145,6 @@ def _require_free(target: Path, overwrite: bool) -> None:
             f"overwrite replaces dataset folders only, and {target} holds files but not meta.json and scenes; "
             "choose another path or empty it yourself"
         )
-
-
-def _put_in_place(part: Path, target: Path) -> None:
-    """Rename the finished folder; one that was there goes only after the new one has its name."""
-    old = part.with_suffix(".old")
-    if target.exists():
-        os.replace(target, old)
-    try:
-        os.replace(part, target)
-    except OSError:
-        if old.exists():
-            os.replace(old, target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _write_city(part: Path, params: CityParams, progress: Progress | None) -> None:

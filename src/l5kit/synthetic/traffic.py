@@ -1,6 +1,6 @@
 """Simulation of the traffic around the AV at 10 steps a second."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -31,9 +31,15 @@ STEP_S = 0.1
 BUBBLE_M = 175.0
 """Vehicles exist as far as this from the AV."""
 _OUT_OF_SIGHT_M = 95.0
-_SPAWN_TRIES = 30
 _COMPANION_SPACE_M = 60.0
 _AV_LENGTH_M, _AV_WIDTH_M, _AV_HEIGHT_M = 4.87, 1.85, 1.8
+
+# as NumPy's numbers, since numba compiles what is called with a literal once for each
+_AV: Any = np.int64(AV_SLOT)
+_A_CAR: Any = np.int64(CAR)
+_NO_UID: Any = np.int64(0)
+_FIRST_TRIES: Any = np.int64(6000)
+_SPAWN_TRIES: Any = np.int64(30)
 
 
 class Demand(NamedTuple):
@@ -90,7 +96,7 @@ def empty_log(num_steps: int, *, num_slots: int, num_walkers: int, num_heads: in
 def start_av(net: RoadNetwork, veh: Records, point: int, rng: np.random.Generator) -> None:
     """Put the AV on a point of a road lane."""
     lane = net.points.lane[point]
-    _put(net, veh, AV_SLOT, CAR, lane, net.points.s_m[point], 0, rng)
+    _put(net, veh, _AV, _A_CAR, lane, net.points.s_m[point], _NO_UID, rng)
     veh.box[AV_SLOT, 3] = _AV_LENGTH_M
     veh.box[AV_SLOT, 4] = _AV_WIDTH_M
     veh.height_m[AV_SLOT] = _AV_HEIGHT_M
@@ -119,7 +125,7 @@ def simulate_traffic(
     head_state = np.zeros(net.heads.node.shape[0], np.int64)
     claims = np.zeros(net.crosswalks.head.shape[0], np.int64)
     walkers_m = np.zeros((net.crosswalks.head.shape[0], 2))
-    next_uid = _fill_up(net, veh, demand, (0.0, BUBBLE_M), 6000, next_uid, rng)
+    next_uid = _fill_up(net, veh, demand, (0.0, BUBBLE_M), _FIRST_TRIES, next_uid, rng)
     for step in range(num_warmup + log.head_state.shape[0]):
         time_s = start_s + STEP_S * step
         for head in range(head_state.shape[0]):
@@ -175,7 +181,8 @@ def _write_log(veh: Records, walk: Pedestrians, head_state: Int64Array, log: Tra
         entry = log.vehicles[step, i]
         entry.uid = veh.uid[i]
         entry.kind = veh.kind[i]
-        entry.box[:] = veh.box[i]
+        for k in range(5):  # element by element, as numba takes seconds to compile the copy of a slice
+            entry.box[k] = veh.box[i, k]
         entry.height_m = veh.height_m[i]
         entry.speed_mps = veh.speed_mps[i]
         entry.accel_mps2 = veh.accel_mps2[i]
@@ -185,9 +192,11 @@ def _write_log(veh: Records, walk: Pedestrians, head_state: Int64Array, log: Tra
         entry.old_lane = veh.old_lane[i]
     for i in range(walk.state.active.shape[0]):
         log.walkers[step, i].active = walk.state.active[i]
-        log.walkers[step, i].box[:] = walk.state.box[i]
+        for k in range(5):
+            log.walkers[step, i].box[k] = walk.state.box[i, k]
         log.walkers[step, i].speed_mps = walk.state.speed_mps[i]
-    log.head_state[step] = head_state
+    for head in range(head_state.shape[0]):
+        log.head_state[step, head] = head_state[head]
 
 
 @njit(nogil=True, cache=True)
@@ -270,7 +279,7 @@ def _add_companion(net: RoadNetwork, veh: Records, next_uid: int, rng: np.random
     if not _has_room(net, veh, other, s_m, (room_m, 0.0)):
         s_m = beside_m - apart_m
     if _has_room(net, veh, other, s_m, (room_m, 0.0)):
-        _put(net, veh, slot, CAR, other, s_m, next_uid, rng)
+        _put(net, veh, slot, _A_CAR, other, s_m, next_uid, rng)
         veh.speed_mps[slot] = veh.speed_mps[AV_SLOT]
         veh.cooldown_s[slot] = 0.0
         next_uid += 1

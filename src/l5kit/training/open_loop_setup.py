@@ -219,4 +219,4 @@ def _test_agents(cfg: dict[str, Any], chopped_set: ChoppedSet, data_manager: Loc
     log = ChunkedDataset(str(chopped_set.log)).open(cached="mmap")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=RuntimeWarning)  # that a mask is used, which is what a test set is
-        return AgentDataset(cfg, log, rasterizer, agents_mask=chopped_set.mask)
+        return AgentDataset(cfg, log, rasterizer, agents_mask=chopped_set.mask, strict_mask=True)

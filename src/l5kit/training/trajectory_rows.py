@@ -9,7 +9,6 @@ import torch
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.labels import PERCEPTION_LABELS
-from l5kit.dataset.agent import AgentDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.batching import SamplePlaces, take_rows
 from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized
@@ -83,7 +82,7 @@ def label_name(label_index: int) -> str:
 def rows_of_batch(samples: BaseEgoDataset, predicted: PredictedBatch) -> TrajectoryRows:
     """Return the rows of a batch of a dataset, without trajectories that no step is known of."""
     num_agents, trajectories = predicted.num_agents, predicted.trajectories
-    places = _places_of(samples, predicted.indices)
+    places = samples.locate(predicted.indices)
     of_samples = {
         "sample_index": predicted.indices,
         "scene_index": places.scene_indices,
@@ -104,15 +103,6 @@ def rows_of_batch(samples: BaseEgoDataset, predicted: PredictedBatch) -> Traject
         baseline_fde_m=baseline_fde_m,
     )
     return rows.taken(trajectories.is_known.any(dim=1).cpu().numpy())
-
-
-def _places_of(samples: BaseEgoDataset, indices: Int64Array) -> SamplePlaces:
-    """Return where samples lie in the log."""
-    if not isinstance(samples, AgentDataset):
-        return SamplePlaces.of_frames(indices, samples.cumulative_sizes)
-    rows = samples.agents_indices[indices]
-    frames = np.searchsorted(samples.cumulative_sizes_agents, rows, side="right")
-    return SamplePlaces.of_frames(frames, samples.cumulative_sizes, rows)
 
 
 def _agents_of(

@@ -12,6 +12,7 @@ from l5kit._types import BoolArray, Float32Array, FloatArray, NumericArray, Reco
 from l5kit.configs.parameters import VectorizerParams
 from l5kit.data.map_api import MapAPI
 from l5kit.data.records import AGENT_DTYPE, TL_FACE_DTYPE
+from l5kit.data.track_ids import as_sample_track_ids
 from l5kit.data.window_rows import WindowRows
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.vectorization.other_agents import AgentChoice, AgentTracks, OtherAgents, write_other_agents
@@ -143,6 +144,7 @@ class Vectorizer:
 
         Raises:
             IndexError: There are more than h + 1 history frames or F future frames.
+            CorruptedDataError: An agent around a target has a track id that no sample holds.
         """
         self._require_frames(windows.num_history, windows.num_future)
         agents = self._find_agents(windows)
@@ -151,7 +153,7 @@ class Vectorizer:
             **_track_columns("all_other_agents_history", past),
             **_track_columns("all_other_agents_future", future),
             "all_other_agents_types": agents.types,
-            "all_other_agents_track_ids": agents.track_ids,
+            "all_other_agents_track_ids": as_sample_track_ids(agents.track_ids),
             "agent_trajectory_polyline": _polylines(windows.history_positions_m, windows.history_yaws_rad),
             "agent_polyline_availability": windows.history_availabilities.astype(np.bool_),
             "other_agents_polyline": _polylines(past.positions_m, past.yaws_rad),

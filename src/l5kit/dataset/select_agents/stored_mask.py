@@ -1,8 +1,6 @@
 """Agents masks stored inside a dataset folder, as L5Kit 1.x keeps them."""
 
 import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import zarr
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
+from l5kit._files import clear_leftovers, scratch_beside
 from l5kit._types import UInt32Array
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
@@ -51,8 +50,8 @@ def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32
     """
     folder = mask_folder(dataset, thresholds.probability)
     require_place_for_mask(dataset, thresholds.probability)
-    scratch = Path(tempfile.mkdtemp(dir=dataset.path, prefix=f".{MASK_GROUP}.", suffix=".part"))
-    try:
+    clear_leftovers(folder.parent)
+    with scratch_beside(folder.parent) as scratch:
         group = zarr.open_group(store=LocalStore(scratch), mode="a", zarr_format=2)
         array: Any = group.create_array(
             folder.name,
@@ -67,8 +66,6 @@ def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32
         array.attrs.update(thresholds.as_attributes())
         zarr.open_group(store=LocalStore(folder.parent), mode="a", zarr_format=2)
         _rename_new(scratch / folder.name, folder)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return folder
 
 
@@ -132,7 +129,7 @@ def _read_fitting(dataset: ChunkedDataset, name: str, thresholds: MaskThresholds
         array = dataset.root[f"{MASK_GROUP}/{name}"]
         problem = _problem_of(array, num_agents=len(dataset.agents), thresholds=thresholds)
         mask = None if problem else array[:]  # type: ignore[index]
-    except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:  # what zarr and codecs raise for damage
+    except Exception as error:  # whatever damaged files make zarr and its codecs raise
         mask, problem = None, f"cannot be read ({type(error).__name__}: {error})"
     return mask, problem and f"the stored agents mask {name!r} {problem}"
 

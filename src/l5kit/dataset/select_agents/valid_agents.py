@@ -11,7 +11,9 @@ from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, RecordArray, UInt8Array, UInt32Array
 from l5kit.data.filter import kept_probability
-from l5kit.data.record_sequence import column_of, rows_of
+from l5kit.data.log_index import LogIndex
+from l5kit.data.record_sequence import rows_of
+from l5kit.data.window_rows import read_only_field
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.conditions import MIN_AREA_M2
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
@@ -110,8 +112,20 @@ def find_valid_agents(
     first_row, end_row = int(intervals[0, 0]), int(intervals[-1, 1])
     _check_intervals(intervals, first_frame, min(end_row, len(dataset.agents)))
     agents = rows_of(dataset.agents, slice(first_row, end_row), strict=True)
-    counts, verdicts = _mark_rows(frames, first_row, agents, thresholds)
-    return ValidAgents(counts, verdicts, (first_row, end_row))
+    counts, verdicts = _mark_rows(_for_kernel(frames), first_row, _for_kernel(agents), thresholds)
+    return ValidAgents(counts[: len(agents)], verdicts[: len(agents)], (first_row, end_row))
+
+
+def _for_kernel(records: RecordArray) -> RecordArray:
+    """Return records for which the kernel need not be compiled once more, whatever their number and origin.
+
+    They are read-only, and at least two, since the columns of fewer are contiguous: empty ones, which belong to no
+    frame, stand behind those.
+    """
+    missing = max(2 - len(records), 0)
+    shown = np.concatenate([records, np.zeros(missing, records.dtype)]) if missing else records.view()
+    shown.flags.writeable = False
+    return shown
 
 
 def compute_agents_mask(
@@ -123,17 +137,42 @@ def compute_agents_mask(
         dataset: An opened dataset.
         thresholds: What a row must keep.
         progress: Called with the number of scenes done and of all scenes.
+
+    Raises:
+        CorruptedDataError: A scene is damaged.
+    """
+    mask, report, errors = compute_readable_mask(dataset, thresholds, progress=progress)
+    for error in errors.values():
+        raise error
+    return mask, report
+
+
+def compute_readable_mask(
+    dataset: ChunkedDataset, thresholds: MaskThresholds, *, progress: Callable[[int, int], None] | None = None
+) -> tuple[UInt32Array, Counter[str], dict[int, CorruptedDataError]]:
+    """Return the mask of all agents of a dataset, the counts by reason, and what is wrong with damaged scenes.
+
+    The agents of damaged scenes are rejected; arguments as in :func:`compute_agents_mask`.
+
+    Raises:
+        CorruptedDataError: The scenes cannot be read.
     """
     mask = np.zeros((len(dataset.agents), 2), dtype=np.uint32)
     report: Counter[str] = Counter()
-    intervals = column_of(dataset.scenes, "frame_index_interval", strict=True)
-    for done, (first_frame, end_frame) in enumerate(intervals.tolist(), start=1):
-        valid = find_valid_agents(dataset, first_frame, end_frame, thresholds=thresholds)
-        mask[slice(*valid.rows)] = valid.counts
-        report.update(valid.report())
+    errors: dict[int, CorruptedDataError] = {}
+    index = LogIndex.of(dataset).without_faces()
+    for scene, (first_frame, end_frame) in enumerate(index.scenes.bounds.tolist()):
+        try:
+            index.require_scene(scene)
+            valid = find_valid_agents(dataset, first_frame, end_frame, thresholds=thresholds)
+        except CorruptedDataError as error:
+            errors[scene] = error
+        else:
+            mask[slice(*valid.rows)] = valid.counts
+            report.update(valid.report())
         if progress is not None:
-            progress(done, len(intervals))
-    return mask, report
+            progress(scene + 1, len(index.scenes))
+    return mask, report, errors
 
 
 def _check_intervals(intervals: Int64Array, first_frame: int, end_row: int) -> None:
@@ -153,20 +192,25 @@ def _mark_rows(
     frames: RecordArray, first_row: int, agents: RecordArray, thresholds: MaskThresholds
 ) -> tuple[UInt32Array, UInt8Array]:
     slots, num_slots = _track_slots(agents["track_id"])
-    return _mark_rows_kernel(
+    counts, verdicts = np.zeros((len(slots), 2), np.uint32), np.zeros(len(slots), np.uint8)
+    _mark_rows_kernel(
         frames["agent_index_interval"] - first_row,
-        frames["ego_translation"],
+        read_only_field(frames, "ego_translation"),
         slots,
-        num_slots,
-        agents["label_probabilities"],
-        agents["centroid"],
-        agents["yaw"],
-        agents["extent"],
+        read_only_field(agents, "label_probabilities"),
+        read_only_field(agents, "centroid"),
+        read_only_field(agents, "yaw"),
+        read_only_field(agents, "extent"),
         np.float32(thresholds.probability),
         float(thresholds.distance_av_m),
         float(thresholds.yaw_degree),
         float(thresholds.extent_ratio),
+        np.full(len(slots), -1, np.int64),
+        np.full((num_slots, 2), -1, np.int64),
+        counts,
+        verdicts,
     )
+    return counts, verdicts
 
 
 def _track_slots(track_ids: Any) -> tuple[Int64Array, int]:
@@ -186,7 +230,6 @@ def _mark_rows_kernel(
     intervals: Int64Array,
     ego_translations_m: Float64Array,
     slots: Int64Array,
-    num_slots: int,
     probabilities: Float32Array,
     centroids_m: Float64Array,
     yaws_rad: Float32Array,
@@ -195,52 +238,54 @@ def _mark_rows_kernel(
     th_distance_m: float,
     th_yaw_degree: float,
     th_extent_ratio: float,
-) -> tuple[UInt32Array, UInt8Array]:
-    """Return the counts (N, 2) and verdicts (N,) of the rows of consecutive frames."""
-    counts = np.zeros((len(slots), 2), dtype=np.uint32)
-    verdicts = np.zeros(len(slots), dtype=np.uint8)
-    previous = np.full(len(slots), -1, dtype=np.int64)
-    newest = np.full(num_slots, -1, dtype=np.int64)
-    newest_frame = np.zeros(num_slots, dtype=np.int64)
+    previous: Int64Array,
+    newest: Int64Array,
+    counts: UInt32Array,
+    verdicts: UInt8Array,
+) -> None:
+    """Write the counts (N, 2) and verdicts (N,) of the rows of consecutive frames.
+
+    ``previous`` (N,) and ``newest``, the newest row of each track and its frame, are overwritten; they hold -1 before.
+    """
     for frame in range(len(intervals)):
         for row in range(intervals[frame, 0], intervals[frame, 1]):
             slot = slots[row]
             if not kept_probability(probabilities[row]) > th_probability:
-                verdicts[row], newest[slot] = RowVerdict.LABEL, -1
+                verdicts[row], newest[slot, 0] = RowVerdict.LABEL, -1
                 continue
             dx = ego_translations_m[frame, 0] - centroids_m[row, 0]
             dy = ego_translations_m[frame, 1] - centroids_m[row, 1]
             if not np.sqrt(dx * dx + dy * dy) < th_distance_m:
-                verdicts[row], newest[slot] = RowVerdict.AV_DISTANCE, -1
+                verdicts[row], newest[slot, 0] = RowVerdict.AV_DISTANCE, -1
                 continue
-            past = newest[slot]
+            past = newest[slot, 0]
             if past >= 0:
-                if frame != newest_frame[slot] + 1:
+                if frame != newest[slot, 1] + 1:
                     verdicts[row] = RowVerdict.HOLE
                 elif not _yaw_change_degree(yaws_rad[row], yaws_rad[past]) < th_yaw_degree:
                     verdicts[row] = RowVerdict.YAW
-                elif not _is_similar_size(extents_m[row], extents_m[past], th_extent_ratio):
+                elif not _is_similar_size(
+                    extents_m[row, 0] * extents_m[row, 1], extents_m[past, 0] * extents_m[past, 1], th_extent_ratio
+                ):
                     verdicts[row] = RowVerdict.EXTENT
                 else:
                     previous[row] = past
                     counts[row, 0] = counts[past, 0] + 1
-            newest[slot], newest_frame[slot] = row, frame
+            newest[slot, 0], newest[slot, 1] = row, frame
     for row in range(len(slots) - 1, -1, -1):
         if previous[row] >= 0:
             counts[previous[row], 1] = counts[row, 1] + 1
-    return counts, verdicts
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _yaw_change_degree(yaw_a: np.float32, yaw_b: np.float32) -> Any:
     """Return the angle between two headings in degrees, 0 to 180, in float64."""
     change = (np.float64(yaw_a) - np.float64(yaw_b) + np.pi) % (2 * np.pi) - np.pi
     return np.degrees(abs(change))
 
 
-@njit(nogil=True, cache=True)
-def _is_similar_size(extent_a: Float32Array, extent_b: Float32Array, th_ratio: float) -> Any:
-    """Return whether the ratio of two areas (float32) is below the threshold; see ``in_extent_ratio``."""
-    area_a, area_b = extent_a[0] * extent_a[1], extent_b[0] * extent_b[1]
+@njit(nogil=True, cache=True, error_model="numpy")
+def _is_similar_size(area_a: np.float32, area_b: np.float32, th_ratio: float) -> Any:
+    """Return whether the ratio of two areas is below the threshold; see ``in_extent_ratio``."""
     small, large = min(area_a, area_b), max(area_a, area_b)
     return not np.float64(small) < MIN_AREA_M2 and np.float64(large / small) < th_ratio

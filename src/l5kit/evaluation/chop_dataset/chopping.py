@@ -1,8 +1,6 @@
 """Cut a dataset short and keep the futures of the agents in its last frames apart."""
 
 import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from l5kit._files import clear_leftovers, put_in_place, scratch_beside
 from l5kit._types import BoolArray, Int64Array, UInt32Array
 from l5kit.data.filter import _get_label_filter
+from l5kit.data.log_index import require_readable_log
 from l5kit.data.progress import show_progress
 from l5kit.data.record_sequence import column_of, rows_of
-from l5kit.data.save import _put_in_place
 from l5kit.data.stores import is_url, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.data.zarr_utils import _require_apart, zarr_scenes_chop
@@ -77,9 +76,11 @@ def create_chopped_dataset(
     name = Path(path_of(zarr_path)).name
     folder = _folder_for(path_of(zarr_path), num_frames_to_copy) if output_folder is None else Path(output_folder)
     _require_apart(path_of(zarr_path), str(folder), argument="output_folder")
+    clear_leftovers(folder)
     _require_free(folder, name, overwrite=overwrite)
     _require_numbers(num_frames_to_copy, num_frames_gt, min_frame_future)
     dataset = ChunkedDataset(path_of(zarr_path)).open()
+    require_readable_log(dataset, has_all_frames=True)
     ends = _last_kept_frames(dataset, num_frames_to_copy)
     thresholds = MaskThresholds(th_agent_prob)
     with show_progress("Agents mask", visible=verbose) as progress:
@@ -91,7 +92,13 @@ def create_chopped_dataset(
         np.savez_compressed(scratch / MASK_FILE, **mask_arrays(chopped_mask, Selection(0, min_frame_future)))
         with show_progress("True positions", visible=verbose) as progress:
             export_zarr_to_csv(
-                dataset, scratch / GROUND_TRUTH_FILE, num_frames_gt, th_agent_prob, agents_mask=mask, progress=progress
+                dataset,
+                scratch / GROUND_TRUTH_FILE,
+                num_frames_gt,
+                th_agent_prob,
+                agents_mask=mask,
+                strict_mask=True,
+                progress=progress,
             )
     _tell_about_selection(folder, counts[mask], min_frame_future)
     return str(folder)
@@ -181,14 +188,11 @@ def _keep_rows(dataset: ChunkedDataset, mask: BoolArray, last_frames: Int64Array
 def _complete_or_not_at_all(folder: Path) -> Iterator[Path]:
     """Give a folder beside a place that takes this place when the block ends without an error."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
-    try:
+    with scratch_beside(folder) as scratch:
         complete = scratch / folder.name
         complete.mkdir()
         yield complete
-        _put_in_place(complete, folder, scratch / "replaced")
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        put_in_place(complete, folder, scratch=scratch)
 
 
 def _tell_about_selection(folder: Path, counts: UInt32Array, min_frame_future: int) -> None:

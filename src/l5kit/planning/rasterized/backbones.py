@@ -211,7 +211,7 @@ def build_backbone(
     """
     if model_arch == "simple_cnn":
         return SimpleCNN_GN(num_input_channels, num_outputs)
-    if model_arch not in _ARCHITECTURES:
+    if not isinstance(model_arch, str) or model_arch not in _ARCHITECTURES:
         raise UnsupportedValueError(
             f"model_arch {model_arch!r} does not exist; allowed are {', '.join([*_ARCHITECTURES, 'simple_cnn'])}"
         )

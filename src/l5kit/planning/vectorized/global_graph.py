@@ -102,6 +102,10 @@ class MLP(nn.Module):
             raise InvalidArgumentError(f"num_layers is {num_layers}; pass at least 2, one to and one from hidden_dim")
         dims = [input_dim, *[hidden_dim] * (num_layers - 1), output_dim]
         self.layers = nn.ModuleList(nn.Linear(*pair) for pair in itertools.pairwise(dims))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all weights anew, and set the biases to 0."""
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 nn.init.kaiming_normal_(parameter, nonlinearity="relu")

@@ -87,6 +87,11 @@ class PolylineModel(nn.Module):
         self.type_embedding = VectorizedEmbedding(dim_global, use_agent_labels=use_agent_labels)
         self.local_subgraph = LocalSubGraph(num_local_layers, dim_local)
 
+    @property
+    def disable_pos_encode(self) -> bool:
+        """Whether points are embedded without their place in the polyline: never, as in L5Kit 1.5."""
+        return False
+
     def embed_polyline(self, features: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return one embedding for each polyline.
 

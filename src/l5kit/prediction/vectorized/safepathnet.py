@@ -28,17 +28,18 @@ class TrajectoryMatcher(nn.Module):
         super().__init__()
         self.cost_prob_coeff = float(cost_prob_coeff)
 
-    def forward(self, costs: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    def forward(self, trajectory_costs: torch.Tensor, trajectory_logits: torch.Tensor) -> torch.Tensor:
         """Return the index of the best trajectory, without gradient.
 
         Args:
-            costs: Cost of each trajectory, shape (..., K).
-            logits: Logits of the probabilities, shape (..., K).
+            trajectory_costs: Cost of each trajectory, shape (..., K).
+            trajectory_logits: Logits of the probabilities, shape (..., K).
 
         Returns:
             int64, shape (...).
         """
-        return (costs.detach() - self.cost_prob_coeff * logits.detach().softmax(dim=-1)).argmin(dim=-1)
+        probabilities = trajectory_logits.detach().softmax(dim=-1)
+        return (trajectory_costs.detach() - self.cost_prob_coeff * probabilities).argmin(dim=-1)
 
 
 class TransformerGlobalGraph(nn.Module):

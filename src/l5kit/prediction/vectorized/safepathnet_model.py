@@ -119,6 +119,8 @@ class SafePathNetModel(PolylineModel):
         )
         self.history_num_frames_ego = history_num_frames_ego
         self.history_num_frames_agents = history_num_frames_agents
+        self.num_timesteps = num_timesteps
+        self.max_num_agents = max_num_agents
         self.cost_prob_coeff = float(cost_prob_coeff)
         self.yaw_is_doubled = yaw_residual == "doubled"
         self.apply_weights_scaling = apply_weights_scaling

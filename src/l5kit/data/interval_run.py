@@ -1,0 +1,438 @@
+"""Interval runs: the intervals of successive records, and which of them can be trusted.
+
+Scenes name rows of the frames, frames rows of the agents and of the traffic light faces. The rules of the format make
+these intervals a run: each starts where the one before ends, the first one at 0, so that every row belongs to one
+record. What looks a row up in a run that is broken gets rows of another record, so a run is checked before.
+
+A border between two records is written down twice, as the end of the one and as the start of the other. Where the two
+disagree, one of the records is wrong, and often it can be told which: it disagrees on both sides, or lies outside of
+the array, or is empty at a place where nothing ends. Where it cannot be told, neither is trusted.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+
+from l5kit._types import BoolArray, Int64Array, UInt8Array
+from l5kit.data.interval_index import IntervalIndex
+
+IsBreak = Callable[[Int64Array], BoolArray]
+"""Takes rows (N,) and returns which of them have nothing to do with the row before, bool (N,)."""
+
+
+class IntervalFault(IntEnum):
+    """What is wrong with the interval of a record."""
+
+    NONE = 0
+    UNREADABLE = 1
+    """The record could not be read."""
+    REVERSED = 2
+    """It ends before it starts."""
+    OUTSIDE = 3
+    """It does not lie within the rows."""
+    FLOATING = 4
+    """It is empty, but neither where the one before ends nor where the next one starts."""
+    EMPTY = 5
+    """It is empty, and rows that belong to no record follow."""
+    START = 6
+    """It does not start where the one before ends, and it may be this start that is wrong."""
+    STOP = 7
+    """It does not end where the next one starts, and it may be this end that is wrong."""
+    BOTH = 8
+    """It fits neither to the one before nor to the next."""
+    SHIFTED = 9
+    """It and those beside it fit to each other, and all of them lie too far ahead or behind by as much."""
+    MISPLACED = 10
+    """It lies before one that comes before it, or behind one that comes after it."""
+
+
+_MOST_STRETCHES = 2000
+"""Stretches between intervals that are not in order, above which none of them is trusted."""
+
+
+@dataclass(frozen=True)
+class RunTitles:
+    """What the parts of a run are called in messages.
+
+    Attributes:
+        record: One record, such as ``scene``.
+        field: Its field that holds the interval.
+        row: One row, such as ``frame``.
+    """
+
+    record: str
+    field: str
+    row: str
+
+
+@dataclass(frozen=True)
+class IntervalRun:
+    """The intervals of P successive records, checked.
+
+    Attributes:
+        titles: What the parts are called in messages.
+        length: End of the rows that the intervals name.
+        bounds: First row and end row of each interval, int64 (P, 2); twice -1 where the record cannot be read.
+        faults: What is wrong with each, values of :class:`IntervalFault`, uint8 (P,); None where nothing is.
+        is_plain: Whether nothing is wrong and each row belongs to a record, so that the ends tell to which.
+        origin: Number of the first record, and the row at which it has to start; not 0 where the run is part of one.
+        read_errors: Why a record cannot be read, by the first record of each block of such.
+    """
+
+    titles: RunTitles
+    length: int
+    bounds: Int64Array
+    faults: UInt8Array | None
+    is_plain: bool
+    origin: tuple[int, int] = (0, 0)
+    read_errors: dict[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def check(
+        cls,
+        titles: RunTitles,
+        bounds: Int64Array,
+        length: int,
+        *,
+        is_break: IsBreak | None = None,
+        num_used: int | None = None,
+        origin: tuple[int, int] = (0, 0),
+        read_errors: dict[int, str] | None = None,
+    ) -> "IntervalRun":
+        """Return a run with what is wrong in it.
+
+        Args:
+            titles: What the parts are called in messages.
+            bounds: Intervals (P, 2); twice -1 where the record cannot be read.
+            length: End of the rows.
+            is_break: Tells at which rows a record may well start, which shows who is right about a border.
+            num_used: Number of the first records that mean something; None if all do.
+            origin: See the class.
+            read_errors: See the class.
+        """
+        is_plain = _is_plain_run(bounds, origin[1], length)
+        faults = np.zeros(len(bounds), np.uint8)
+        if not is_plain:
+            used = slice(len(bounds) if num_used is None else num_used)
+            faults[used] = _find_faults(bounds[used], (origin[1], _end_of_used(bounds, used.stop, length)), is_break)
+        return cls(titles, length, bounds, faults if faults.any() else None, is_plain, origin, read_errors or {})
+
+    def __len__(self) -> int:
+        return len(self.bounds)
+
+    @cached_property
+    def is_sound(self) -> BoolArray:
+        """Whether each record can be trusted, (P,)."""
+        return np.ones(len(self.bounds), np.bool_) if self.faults is None else self.faults == IntervalFault.NONE
+
+    @cached_property
+    def _num_wrong(self) -> Int64Array:
+        """Number of records before each one, and of all, that cannot be trusted, (P + 1,)."""
+        return np.concatenate([[0], np.cumsum(~self.is_sound)])
+
+    @cached_property
+    def _owners(self) -> tuple[IntervalIndex, ...]:
+        """The records that can be trusted, and the others, each with the rows that it names."""
+        groups = np.flatnonzero(self.is_sound), np.flatnonzero(~self.is_sound)
+        return tuple(IntervalIndex(records, self.bounds[records]) for records in groups)
+
+    def has_wrong(self, starts: Int64Array, stops: Int64Array) -> BoolArray:
+        """Return which ranges of records (N,) hold one that cannot be trusted."""
+        wrong: BoolArray = self._num_wrong[stops] > self._num_wrong[starts]
+        return wrong
+
+    def owners(self, rows: Int64Array) -> Int64Array:
+        """Return the record that each row (N,) belongs to, also one that cannot be trusted; -1 where none does."""
+        owners = np.full(len(rows), -1, np.int64)
+        for index in self._owners:
+            is_free = owners < 0
+            owners[is_free] = index.owners(rows[is_free])
+        return owners
+
+    def fault(self, record: int) -> IntervalFault:
+        """Return what is wrong with a record."""
+        return IntervalFault.NONE if self.faults is None else IntervalFault(int(self.faults[record]))
+
+    def explain(self, record: int) -> str:
+        """Return in words what is wrong with a record that cannot be trusted."""
+        fault = self.fault(record)
+        if fault == IntervalFault.UNREADABLE:
+            first = max((start for start in self.read_errors if start <= record), default=None)
+            reason = "" if first is None else f": {self.read_errors[first]}"
+            return f"{self.titles.record} {record + self.origin[0]} cannot be read{reason}"
+        titles, (start, stop) = self.titles, self.bounds[record].tolist()
+        interval = f"{titles.field} [{start}, {stop}] of {titles.record} {record + self.origin[0]}"
+        end_before, next_start = self._neighbours(record)
+        texts = {
+            IntervalFault.NONE: "is as it should be",
+            IntervalFault.REVERSED: "ends before it starts",
+            IntervalFault.OUTSIDE: f"does not lie within the {self.length} {titles.row}s",
+            IntervalFault.FLOATING: f"is empty, but not at {end_before}, where the one before ends",
+            IntervalFault.EMPTY: f"is empty, but the {titles.row}s from {end_before} to {next_start} belong to no "
+            f"{titles.record}",
+            IntervalFault.START: f"does not start at {end_before}, where the one before ends",
+            IntervalFault.STOP: f"does not end at {next_start}, where the next one starts",
+            IntervalFault.BOTH: f"neither starts at {end_before}, where the one before ends, nor ends at {next_start}, "
+            "where the next one starts",
+            IntervalFault.SHIFTED: f"is one of several that all lie too far ahead or behind, by as many {titles.row}s",
+            IntervalFault.MISPLACED: f"does not lie between those of the {titles.record}s before and after it",
+        }
+        return f"{interval} {texts[fault]}"
+
+    def explain_row(self, row: int) -> str:
+        """Return in words why a row belongs to no record."""
+        around = f"{self.titles.row} {row} belongs to no {self.titles.record}"
+        suspect = self.suspect(row)
+        if suspect is not None:
+            return f"{around}: {self.explain(suspect)}"
+        before, after = self._sound_around(row)
+        ends = "" if before is None else f"{self.titles.record} {before} ends at {self.bounds[before, 1]}"
+        starts = "" if after is None else f"{self.titles.record} {after} starts at {self.bounds[after, 0]}"
+        return f"{around}: {', '.join(text for text in (ends, starts or 'there are no more') if text)}"
+
+    def suspect(self, row: int) -> int | None:
+        """Return the record that may have lost a row that belongs to none, if any is wrong."""
+        wrong = np.flatnonzero(~self.is_sound)
+        if len(wrong) == 0:
+            return None
+        before, after = self._sound_around(row)
+        first = 0 if before is None else before + 1
+        end = len(self.bounds) if after is None else after
+        between = wrong[(wrong >= first) & (wrong < end)]
+        return int((between if len(between) else wrong)[0])
+
+    def _sound_around(self, row: int) -> tuple[int | None, int | None]:
+        """Return the records that can be trusted and end last before a row, and start first behind it."""
+        sound = np.flatnonzero(self.is_sound & (self.bounds[:, 1] > self.bounds[:, 0]))
+        before, after = sound[self.bounds[sound, 1] <= row], sound[self.bounds[sound, 0] > row]
+        return (
+            int(before[np.argmax(self.bounds[before, 1])]) if len(before) else None,
+            int(after[np.argmin(self.bounds[after, 0])]) if len(after) else None,
+        )
+
+    def _neighbours(self, record: int) -> tuple[int, int]:
+        """Return where the filled interval before a record ends and where the next one starts."""
+        starts, stops = self.bounds[:, 0], self.bounds[:, 1]
+        is_filled = (starts >= 0) & (stops > starts) & (stops <= self.length)
+        before, after = np.flatnonzero(is_filled[:record]), np.flatnonzero(is_filled[record + 1 :])
+        end_before = int(stops[before[-1]]) if len(before) else self.origin[1]
+        return end_before, int(starts[after[0] + record + 1]) if len(after) else self.length
+
+
+def _is_plain_run(bounds: Int64Array, first: int, end: int) -> bool:
+    """Return whether intervals (P, 2) follow each other from one row to another."""
+    if len(bounds) == 0:
+        return first == end
+    starts, stops = bounds[:, 0], bounds[:, 1]
+    is_whole = starts[0] == first and stops[-1] == end
+    return bool(is_whole and (starts[1:] == stops[:-1]).all() and (starts <= stops).all())
+
+
+def _end_of_used(bounds: Int64Array, num_used: int, length: int) -> int:
+    """Return the end of the rows for the first records: where the one behind them starts, if the last ends there."""
+    if 0 < num_used < len(bounds) and bounds[num_used, 0] == bounds[num_used - 1, 1]:
+        return min(int(bounds[num_used, 0]), length)
+    return length
+
+
+def _find_faults(bounds: Int64Array, rows: tuple[int, int], is_break: IsBreak | None) -> UInt8Array:
+    """Return the fault of each interval (P,) of a range of rows, values of :class:`IntervalFault`."""
+    starts, stops = bounds[:, 0], bounds[:, 1]
+    faults = np.zeros(len(bounds), np.uint8)
+    faults[stops < starts] = IntervalFault.REVERSED
+    faults[(starts < 0) | (stops > rows[1])] = IntervalFault.OUTSIDE
+    faults[(bounds == -1).all(axis=1)] = IntervalFault.UNREADABLE
+    filled = np.flatnonzero((faults == 0) & (stops > starts))
+    misplaced = _mark_floating(faults, bounds, filled, rows)
+    if len(filled):
+        borders = _Borders.of(bounds[filled], _are_explained(faults, filled), rows, is_break)
+        found, is_shifted = borders.faults(), _are_shifted(bounds, filled, rows)
+        found[is_shifted] = IntervalFault.SHIFTED
+        _mark_empty(faults, bounds, filled, borders, is_shifted)
+        faults[filled] = _blame_others(found, is_shifted)
+        faults[misplaced] = IntervalFault.MISPLACED
+        _mark_misplaced(faults, bounds, filled, rows[0])
+        faults[filled] = _blame_others(faults[filled], faults[filled] == IntervalFault.MISPLACED)
+    return faults
+
+
+def _mark_floating(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> Int64Array:
+    """Mark empty intervals that lie neither where the filled one before them ends nor where the next one starts.
+
+    Returns:
+        The filled intervals that such an empty one would fit to on their other side, where no rows are missing: the two
+        have changed places.
+    """
+    empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
+    border = np.searchsorted(filled, empty)
+    ends, starts = np.append(rows[0], bounds[filled, 1]), np.append(bounds[filled, 0], rows[1])
+    places = bounds[empty, 0]
+    is_floating = (places != ends[border]) & (places != starts[border])
+    faults[empty[is_floating]] = IntervalFault.FLOATING
+    has_changed_places = is_floating & (ends == starts)[border]
+    fits_before = has_changed_places & (places == np.append(-1, bounds[filled, 0])[border])
+    fits_behind = has_changed_places & (places == np.append(bounds[filled, 1], -1)[border])
+    return np.concatenate([filled[border[fits_before] - 1], filled[border[fits_behind]]])
+
+
+def _are_shifted(bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> BoolArray:
+    """Return which of M filled intervals belong to a stretch of several that lies too far ahead or behind, (M,).
+
+    On its two sides such a stretch leaves a gap and overlaps by the same number of rows. At the first and the last row
+    it may reach beyond, with intervals that are not among the filled ones any more.
+    """
+    ends, starts = np.append(rows[0], bounds[filled, 1]), np.append(bounds[filled, 0], rows[1])
+    begin_of_all = -_end_of_chain(-starts[0], -bounds[: filled[0], ::-1][::-1])
+    end_of_all = _end_of_chain(ends[-1], bounds[filled[-1] + 1 :])
+    comes_before, goes_on = begin_of_all < rows[0], end_of_all > rows[1]
+    if comes_before:
+        starts[0] = begin_of_all
+    if goes_on:
+        ends[-1] = end_of_all
+    gaps = starts - ends
+    wrong = np.flatnonzero(gaps)
+    is_shifted = np.zeros(len(filled), np.bool_)
+    opposite = np.flatnonzero(gaps[wrong[1:]] == -gaps[wrong[:-1]])
+    for begin, end in zip(wrong[opposite].tolist(), wrong[opposite + 1].tolist(), strict=True):
+        reaches_beyond = (comes_before and begin == 0) or (goes_on and end == len(filled))
+        is_shifted[begin:end] = end - begin > 1 or reaches_beyond
+    return is_shifted
+
+
+def _end_of_chain(start: int, bounds: Int64Array) -> int:
+    """Return the end of the last of the intervals (N, 2) that follow each other from a row on; ``start`` for none."""
+    breaks = bounds[:, 0] != np.append(start, bounds[:-1, 1])[: len(bounds)]
+    length = int(np.argmax(breaks)) if breaks.any() else len(bounds)
+    return int(bounds[length - 1, 1]) if length else int(start)
+
+
+def _blame_others(faults: UInt8Array, is_elsewhere: BoolArray) -> UInt8Array:
+    """Return the faults of filled intervals (M,) where a border with one that lies elsewhere is the other's fault."""
+    cleared = faults.copy()
+    cleared[(faults == IntervalFault.STOP) & np.append(is_elsewhere[1:], False)] = IntervalFault.NONE
+    cleared[(faults == IntervalFault.START) & np.append(False, is_elsewhere[:-1])] = IntervalFault.NONE
+    return cleared
+
+
+def _are_explained(faults: UInt8Array, filled: Int64Array) -> BoolArray:
+    """Return, for each border of M filled intervals, whether there is one with a fault at it, (M + 1,)."""
+    num_wrong = np.concatenate([[0], np.cumsum(faults > 0)])
+    at_borders = num_wrong[np.append(filled, len(faults))]
+    explained: BoolArray = np.diff(at_borders, prepend=0) > 0
+    return explained
+
+
+@dataclass(frozen=True)
+class _Borders:
+    """The borders of M filled intervals, as the intervals on both sides of each have them.
+
+    Border ``i`` lies before interval ``i``; the last one lies behind all of them, at the end of the rows.
+
+    Attributes:
+        is_wrong: Whether the two sides disagree and nothing between them explains it, (M + 1,).
+        is_overlap: Whether the interval before ends behind the start of the next, (M + 1,).
+        is_start_wrong: Whether it may be the start of the next that is wrong, (M + 1,).
+        is_stop_wrong: Whether it may be the end of the one before, (M + 1,).
+    """
+
+    is_wrong: BoolArray
+    is_overlap: BoolArray
+    is_start_wrong: BoolArray
+    is_stop_wrong: BoolArray
+
+    @classmethod
+    def of(
+        cls, bounds: Int64Array, is_explained: BoolArray, rows: tuple[int, int], is_break: IsBreak | None
+    ) -> "_Borders":
+        """Return the borders of filled intervals (M, 2).
+
+        Args:
+            bounds: The intervals.
+            is_explained: Whether there is an interval with a fault at a border, which may be the one that is missing.
+            rows: Where the first one has to start, and the end of the rows.
+            is_break: Where an interval may well start or end; None if nothing tells.
+        """
+        ends, starts = np.append(rows[0], bounds[:, 1]), np.append(bounds[:, 0], rows[1])
+        gaps = starts - ends
+        is_overlap = gaps < 0
+        is_wrong = is_overlap | ((gaps > 0) & ~is_explained)
+        breaks_at_start, breaks_at_end = np.zeros((2, len(gaps)), np.bool_)
+        if is_break is not None:
+            breaks_at_start[is_wrong], breaks_at_end[is_wrong] = is_break(starts[is_wrong]), is_break(ends[is_wrong])
+        # of two that overlap, the one is refuted in the midst of which the other starts or ends at a break
+        starts_inside = starts > np.append(-1, bounds[:, 0])
+        ends_inside = ends < np.append(bounds[:, 1], rows[1])
+        proves_start = breaks_at_start & (~is_overlap | starts_inside)
+        proves_end = breaks_at_end & (~is_overlap | (ends_inside & ~proves_start))
+        # records that were left out on purpose leave gaps of whole records, damage rarely does
+        may_be_damage = is_wrong & (gaps < max(1, int(np.median(bounds[:, 1] - bounds[:, 0]))))
+        return cls(is_wrong, is_overlap, may_be_damage & ~proves_start, may_be_damage & ~proves_end)
+
+    def faults(self) -> UInt8Array:
+        """Return the fault of each filled interval, (M,)."""
+        start_wrong, stop_wrong = self.is_start_wrong[:-1], self.is_stop_wrong[1:]
+        fits_nowhere = self.is_wrong[:-1] & self.is_wrong[1:] & (self.is_overlap[:-1] | self.is_overlap[1:])
+        is_both = fits_nowhere | (start_wrong & stop_wrong)
+        faults = np.zeros(len(is_both), np.uint8)
+        faults[start_wrong & ~np.append(False, is_both[:-1])] = IntervalFault.START
+        faults[stop_wrong & ~np.append(is_both[1:], False)] = IntervalFault.STOP
+        faults[is_both] = IntervalFault.BOTH
+        return faults
+
+
+def _mark_empty(
+    faults: UInt8Array, bounds: Int64Array, filled: Int64Array, borders: _Borders, is_shifted: BoolArray
+) -> None:
+    """Mark empty intervals right before rows that belong to none: they may be what is left of filled ones.
+
+    Before and behind a shifted stretch the shift tells why rows belong to none.
+    """
+    is_at_shift = np.append(is_shifted, False) | np.append(False, is_shifted)
+    empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
+    is_before_gap = (borders.is_wrong & ~borders.is_overlap & ~is_at_shift)[np.searchsorted(filled, empty)]
+    faults[empty[is_before_gap]] = IntervalFault.EMPTY
+
+
+def _mark_misplaced(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, first_row: int) -> None:
+    """Mark filled intervals without a fault that are not in order.
+
+    Stretches of intervals that follow each other are taken as a whole. Those that are in order and hold more intervals,
+    empty ones counted, than any other choice of such are trusted; where two choices hold as many, only what is in both.
+    A stretch without room for those between it and the one before has moved.
+    """
+    sound = filled[faults[filled] == 0]
+    if len(sound) < 2 or (bounds[sound[1:], 0] >= bounds[sound[:-1], 1]).all():
+        return
+    first = np.append(0, np.flatnonzero(bounds[sound[1:], 0] != bounds[sound[:-1], 1]) + 1)
+    num_sound = np.diff(first, append=len(sound))
+    last = sound[first + num_sound - 1]
+    starts, stops = bounds[sound[first], 0], bounds[last, 1]
+    sizes = np.append(filled, len(bounds))[np.searchsorted(filled, last) + 1] - sound[first]
+    is_trusted = np.zeros(len(first), np.bool_)
+    if len(first) <= _MOST_STRETCHES:
+        is_trusted = _in_all_best_chains(starts, stops, sizes)
+        trusted = np.flatnonzero(is_trusted)
+        has_others_before = np.diff(trusted, prepend=-1) > 1
+        doubtful = sound[first[trusted]] - 1  # the first one of a stretch may be doubted on its own
+        belongs = (faults[doubtful] == IntervalFault.START) & (bounds[doubtful, 1] == starts[trusted])
+        begins = np.where(belongs, bounds[doubtful, 0], starts[trusted])
+        is_trusted[trusted[has_others_before & (begins == np.append(first_row, stops[trusted[:-1]]))]] = False
+    faults[sound[~np.repeat(is_trusted, num_sound)]] = IntervalFault.MISPLACED
+
+
+def _in_all_best_chains(starts: Int64Array, stops: Int64Array, sizes: Int64Array) -> BoolArray:
+    """Return which of S stretches are in every chain of ascending ones that has the largest total size, (S,)."""
+    best_until, best_from = np.zeros_like(sizes), np.zeros_like(sizes)
+    for i in range(len(sizes)):
+        best_until[i] = sizes[i] + best_until[:i][stops[:i] <= starts[i]].max(initial=0)
+    for i in reversed(range(len(sizes))):
+        best_from[i] = sizes[i] + best_from[i + 1 :][starts[i + 1 :] >= stops[i]].max(initial=0)
+    begins, total = best_until - sizes, best_until.max()
+    in_best = begins + best_from == total
+    # every best chain covers the sizes from 0 to the total once: what is in all of them shares its part with no other
+    overlaps = in_best & (begins < best_until[:, None]) & (best_until > begins[:, None])
+    is_trusted: BoolArray = in_best & (np.count_nonzero(overlaps, axis=1) == 1)
+    return is_trusted

@@ -1,0 +1,370 @@
+"""Log index: which frames belong to which scene and which rows to which frame, checked before rows are looked up.
+
+The check is one pass over scenes and frames. What it finds wrong keeps to itself: records that can be trusted stay
+readable, and those that cannot are refused with an error that names them.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import BoolArray, Int64Array, NumericArray, RecordArray
+from l5kit.data.chunked_array import passing_rows
+from l5kit.data.interval_run import IntervalFault, IntervalRun, RunTitles
+from l5kit.data.layout import FACE_INTERVAL
+from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
+from l5kit.errors import CorruptedDataError
+
+SCENES = RunTitles("scene", "frame_index_interval", "frame")
+FRAMES = RunTitles("frame", "agent_index_interval", "agent row")
+FACES = RunTitles("frame", FACE_INTERVAL, "traffic light face row")
+
+_ADVICE = "l5kit validate lists all that is wrong; restore the dataset from its source"
+_LONGEST_STEP_NS = 1_000_000_000
+"""Two frames further apart in time than this are not of one scene."""
+
+
+@dataclass(frozen=True)
+class LogIndex:
+    """The intervals of a log, checked.
+
+    Attributes:
+        scenes: Those of the scenes, rows of the frames.
+        frames: Those of the frames, rows of the agents.
+        faces: Those of the frames, rows of the traffic light faces; None where the log has no faces.
+        num_lost_faces: Number of faces that the frames name although the log has none.
+    """
+
+    scenes: IntervalRun
+    frames: IntervalRun
+    faces: IntervalRun | None
+    num_lost_faces: int = 0
+
+    @classmethod
+    def of(cls, dataset: Any) -> "LogIndex":
+        """Return the index of a dataset; a file that cannot be read leaves what is in others as it is.
+
+        Raises:
+            CorruptedDataError: No scene can be read.
+        """
+        fields = [titles.field for titles, _ in _arrays_of_frames(dataset)]
+        bounds, read_errors = _read_intervals(dataset.frames, fields)
+        return cls.check(dataset, check_scenes(dataset), bounds, read_errors)
+
+    @classmethod
+    def check(
+        cls, dataset: Any, scenes: IntervalRun, of_frames: Sequence[Int64Array], read_errors: dict[int, str]
+    ) -> "LogIndex":
+        """Return the index of a dataset whose intervals have been read.
+
+        Args:
+            dataset: An opened dataset.
+            scenes: Frames of the scenes, checked.
+            of_frames: Agent rows of each frame, (F, 2), and traffic light faces likewise if frames have them and they
+                matter; twice -1 where a frame cannot be read.
+            read_errors: Why blocks of frames cannot be read, by their first frame.
+        """
+        num_used = int(scenes.bounds[scenes.is_sound, 1].max(initial=0))
+        runs = [
+            IntervalRun.check(
+                titles,
+                bounds,
+                len(array),
+                is_break=partial(_are_blank, array),
+                num_used=num_used,
+                read_errors=read_errors,
+            )
+            for (titles, array), bounds in zip(_arrays_of_frames(dataset), of_frames, strict=False)
+        ]
+        if len(runs) == 1:
+            return cls(scenes, runs[0], None)
+        if len(dataset.tl_faces) == 0:
+            return cls(scenes, runs[0], None, num_lost_faces=int(of_frames[1].max(initial=0)))
+        return cls(scenes, runs[0], runs[1])
+
+    def without_faces(self) -> "LogIndex":
+        """Return the index for samples without traffic lights."""
+        return LogIndex(self.scenes, self.frames, None)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is wrong and each frame belongs to a scene, so that the ends of scenes tell to which."""
+        return self.scenes.is_plain and not self._runs_of_frames
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.scenes.faults is None and not self._runs_of_frames
+
+    @property
+    def _runs_of_frames(self) -> list[IntervalRun]:
+        """What is wrong with frames, if anything."""
+        return [run for run in (self.frames, self.faces) if run is not None and run.faults is not None]
+
+    def find_scenes(self, frames: Int64Array) -> Int64Array:
+        """Return the scene of each frame (N,).
+
+        Raises:
+            CorruptedDataError: A frame belongs to none.
+        """
+        scenes = self.scenes.owners(frames)
+        if (scenes < 0).any():
+            raise CorruptedDataError(f"{self.scenes.explain_row(int(frames[scenes < 0][0]))}; {_ADVICE}")
+        return scenes
+
+    def find_frames(self, agent_rows: Int64Array) -> Int64Array:
+        """Return the frame of each agent row (N,).
+
+        Raises:
+            CorruptedDataError: A row belongs to none.
+        """
+        frames = self.frames.owners(agent_rows)
+        if (frames < 0).any():
+            row = int(agent_rows[frames < 0][0])
+            suspect = self.frames.suspect(row)
+            scene = "" if suspect is None else self._in_its_scene(suspect)
+            raise CorruptedDataError(f"{scene}{self.frames.explain_row(row)}; {_ADVICE}")
+        return frames
+
+    def require_scenes(self, scenes: Int64Array) -> None:
+        """Refuse scenes (N,) that cannot be trusted.
+
+        Raises:
+            CorruptedDataError: The intervals of one are wrong, or may be.
+        """
+        if self.scenes.faults is None:
+            return
+        wrong = scenes[self.scenes.faults[scenes] > 0]
+        if len(wrong):
+            raise CorruptedDataError(f"{self.scenes.explain(int(wrong[0]))}; {_ADVICE}")
+
+    def require_frames(self, starts: Int64Array, stops: Int64Array) -> None:
+        """Refuse ranges of frames (N,) of which one cannot be trusted.
+
+        Raises:
+            CorruptedDataError: The intervals of a frame are wrong, or may be.
+        """
+        for run in self._runs_of_frames:
+            touched = np.flatnonzero(run.has_wrong(starts, stops))
+            if len(touched):
+                frames = slice(int(starts[touched[0]]), int(stops[touched[0]]))
+                frame = frames.start + int(np.argmin(run.is_sound[frames]))
+                raise CorruptedDataError(f"{self._in_its_scene(frame)}{run.explain(frame)}; {_ADVICE}")
+
+    def require_scene(self, scene: int) -> None:
+        """Refuse a scene that cannot be trusted, or one of whose frames cannot be.
+
+        Raises:
+            CorruptedDataError: Intervals of the scene or of a frame are wrong, or may be.
+        """
+        self.require_scenes(np.array([scene]))
+        self.require_frames(*self.scenes.bounds[[scene]].T)
+
+    def is_scene_sound(self) -> BoolArray:
+        """Return whether each scene and all its frames can be trusted, (S,)."""
+        sound = self.scenes.is_sound
+        bounds = np.where(sound[:, None], self.scenes.bounds, 0)
+        for run in self._runs_of_frames:
+            sound = sound & ~run.has_wrong(bounds[:, 0], bounds[:, 1])
+        return sound
+
+    def explain_scene(self, scene: int) -> str:
+        """Return in words what is wrong with a scene, or with the first of its frames that cannot be trusted."""
+        try:
+            self.require_scene(scene)
+        except CorruptedDataError as error:
+            return str(error)
+        return f"scene {scene} is as it should be"
+
+    def summary(self) -> str:
+        """Return in words how much of a log that is not sound can be read."""
+        wrong = np.flatnonzero(~self.is_scene_sound())
+        if len(wrong) == 0:
+            num_unowned = np.count_nonzero(self.scenes.owners(np.arange(self.scenes.length)) < 0)
+            return f"{num_unowned} frames belong to no scene"
+        shown = ", ".join(str(scene) for scene in wrong[:5].tolist()) + (", ..." if len(wrong) > 5 else "")
+        text = self.explain_scene(int(wrong[0])).removesuffix(f"; {_ADVICE}")
+        return f"{len(wrong)} of {len(self.scenes)} scenes are damaged ({shown}): {text}"
+
+    def _in_its_scene(self, frame: int) -> str:
+        scene = int(self.scenes.owners(np.array([frame]))[0])
+        return "" if scene < 0 else f"scene {scene}, frame {frame - int(self.scenes.bounds[scene, 0])} of it: "
+
+
+def require_readable_scene(dataset: Any, scene: int) -> None:
+    """Refuse a scene that cannot be trusted, or one of whose frames cannot be.
+
+    This is what :class:`LogIndex` tells of a whole log, for what reads a single scene.
+
+    Args:
+        dataset: An opened dataset.
+        scene: The scene, not negative.
+
+    Raises:
+        CorruptedDataError: A file is damaged or missing, or an interval is wrong or may be.
+    """
+    run = check_scenes(dataset)
+    start, stop = run.bounds[scene].tolist()
+    if not run.is_sound[scene] and run.fault(scene) != IntervalFault.EMPTY:
+        raise CorruptedDataError(f"{run.explain(scene)}; {_ADVICE}")
+    if start == stop:
+        return
+    own = rows_of(dataset.frames, slice(start, stop), strict=True)
+    for titles, array in _arrays_of_frames(dataset):
+        if titles is FACES and len(array) == 0:
+            continue
+        around = _check_some(titles, dataset.frames, own[titles.field], start, array)
+        frames = start - around.origin[0] + np.arange(stop - start)
+        wrong = frames[~around.is_sound[frames]]
+        if len(wrong):
+            frame = int(wrong[0])
+            raise CorruptedDataError(
+                f"scene {scene}, frame {frame + around.origin[0] - start} of it: {around.explain(frame)}; {_ADVICE}"
+            )
+
+
+def _check_some(titles: RunTitles, frames: Any, intervals: NumericArray, start: int, array: Any) -> IntervalRun:
+    """Return the run of some frames and of those beside them, the first of which is taken to start at the right row.
+
+    Args:
+        titles: What the parts are called in messages.
+        frames: All frames.
+        intervals: The intervals of some of them that follow each other, (F, 2).
+        start: Number of the first of these.
+        array: What holds the rows.
+    """
+    stop, length = start + len(intervals), len(array)
+    before, behind = (_interval_at(frames, frame, titles.field) for frame in (start - 1, stop))
+    if not ((before >= 0) & (before <= length) & (before[:, :1] <= before[:, 1:])).all():
+        before = before[:0]  # it is the one that is wrong
+    bounds = np.concatenate([before, intervals.astype(np.int64), behind])
+    end = length if stop == len(frames) else min(length, int(bounds[:, 1].max(initial=0)))
+    first_row = int(np.clip(bounds[0, 0], 0, length)) if start > 0 else 0
+    return IntervalRun.check(
+        titles, bounds, end, is_break=partial(_are_blank, array), origin=(start - len(before), first_row)
+    )
+
+
+def _interval_at(frames: Any, frame: int, field: str) -> Int64Array:
+    """Return the interval of one frame, (1, 2), twice -1 if it cannot be read; (0, 2) if there is no such frame."""
+    if not 0 <= frame < len(frames):
+        return np.empty((0, 2), np.int64)
+    try:
+        return rows_of(frames, slice(frame, frame + 1), strict=True)[field].astype(np.int64)
+    except CorruptedDataError:
+        return np.full((1, 2), -1, np.int64)
+
+
+def require_readable_log(dataset: Any, *, has_all_frames: bool = False) -> None:
+    """Refuse a log of which scenes or frames cannot be trusted, and warn of one with frames that belong to no scene.
+
+    Args:
+        dataset: An opened dataset.
+        has_all_frames: Refuse a log with frames that belong to no scene, too.
+
+    Raises:
+        CorruptedDataError: A file of scenes or frames is damaged, or an interval is wrong or may be.
+    """
+    index, path = LogIndex.of(dataset), dataset.path or "a log in memory"
+    if not index.is_sound or (has_all_frames and not index.scenes.is_plain):
+        raise CorruptedDataError(f"{path!r} is damaged: {index.summary()}; {_ADVICE}")
+    if index.num_lost_faces:
+        raise CorruptedDataError(
+            f"{path!r} has no traffic light faces, although its frames name {index.num_lost_faces} of them; {_ADVICE}"
+        )
+    if not index.scenes.is_plain:
+        warnings.warn(f"{path!r}: {index.summary()}, and are left out", RuntimeWarning, stacklevel=3)
+
+
+def check_scenes(dataset: Any, bounds: Int64Array | None = None) -> IntervalRun:
+    """Return the intervals of the scenes of a dataset, checked.
+
+    Args:
+        dataset: An opened dataset.
+        bounds: The intervals, if they have been read, (S, 2); twice -1 where a scene cannot be.
+
+    Raises:
+        CorruptedDataError: No scene can be read.
+    """
+    errors: dict[int, str] = {}
+    if bounds is None:
+        (bounds,), errors = _read_intervals(dataset.scenes, [SCENES.field])
+        if errors and (bounds == -1).all():
+            raise CorruptedDataError(next(iter(errors.values())))
+    is_break = partial(_are_breaks_in_time, dataset.frames)
+    return IntervalRun.check(SCENES, bounds, len(dataset.frames), is_break=is_break, read_errors=errors)
+
+
+def _arrays_of_frames(dataset: Any) -> list[tuple[RunTitles, Any]]:
+    """Return the arrays whose rows the frames name."""
+    arrays = [(FRAMES, dataset.agents), (FACES, dataset.tl_faces)]
+    return [(titles, array) for titles, array in arrays if titles.field in (dataset.frames.dtype.names or ())]
+
+
+def _read_intervals(array: Any, fields: list[str]) -> tuple[list[Int64Array], dict[int, str]]:
+    """Return some interval fields of all records, (N, 2) each, and why blocks of records cannot be read.
+
+    The intervals of records that cannot be read are twice -1.
+    """
+    columns: list[Int64Array] = [np.full((len(array), 2), -1, np.int64) for _ in fields]
+    errors: dict[int, str] = {}
+    for start, records in readable_blocks(array, errors):
+        for field, column in zip(fields, columns, strict=True):
+            column[start : start + len(records)] = records[field]
+    return columns, errors
+
+
+def readable_blocks(array: Any, errors: dict[int, str]) -> Iterator[tuple[int, RecordArray]]:
+    """Yield first row and rows of all blocks of an array of a dataset that can be read; none of them is kept.
+
+    Args:
+        array: NumPy array, or array of an opened dataset.
+        errors: Where is written why the other blocks cannot be read, by their first row.
+    """
+    chunk_length = getattr(array, "chunks", (ROWS_PER_BLOCK,))[0]
+    for start, stop in _ranges(0, len(array), ROWS_PER_BLOCK):
+        try:
+            yield start, passing_rows(array, start, stop)
+        except CorruptedDataError:
+            for low, high in _ranges(start, stop, chunk_length):
+                try:
+                    yield low, passing_rows(array, low, high)
+                except CorruptedDataError as error:
+                    errors[low] = str(error)
+
+
+def _ranges(start: int, stop: int, length: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges into which multiples of a length cut [start, stop)."""
+    while start < stop:
+        end = min(stop, start - start % length + length)
+        yield start, end
+        start = end
+
+
+def _are_breaks_in_time(frames: Any, rows: Int64Array) -> BoolArray:
+    """Return at which frames (N,) time does not go on from the frame before as it does within a scene."""
+    breaks = np.ones(len(rows), np.bool_)
+    for place, row in enumerate(rows.tolist()):
+        if 0 < row < len(frames):
+            try:
+                before, after = rows_of(frames, slice(row - 1, row + 1), strict=True)["timestamp"].tolist()
+            except CorruptedDataError:
+                breaks[place] = False
+            else:
+                breaks[place] = not 0 < after - before <= _LONGEST_STEP_NS
+    return breaks
+
+
+def _are_blank(array: Any, rows: Int64Array) -> BoolArray:
+    """Return which rows (N,) hold nothing but zeros, as those that were never written."""
+    blank = np.zeros(len(rows), np.bool_)
+    for place, row in enumerate(rows.tolist()):
+        if 0 <= row < len(array):
+            with suppress(CorruptedDataError):
+                blank[place] = not any(rows_of(array, slice(row, row + 1), strict=True).tobytes())
+    return blank

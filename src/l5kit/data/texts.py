@@ -1,0 +1,51 @@
+"""Texts of records, which a damaged file may fill with what is no text."""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import BoolArray
+
+__all__ = ["code_points", "decoded_text", "is_text", "shown_texts"]
+
+_ENCODING = "utf-32-le" if sys.byteorder == "little" else "utf-32-be"
+
+
+def shown_texts(column: Any) -> list[str]:
+    """Return texts of fixed width (N,) to be shown; what is none has the replacement character in its place."""
+    native = _as_native(column)
+    contents = native.view(f"V{native.dtype.itemsize}").tolist()
+    return [content.decode(_ENCODING, "replace").rstrip("\0") for content in contents]
+
+
+def is_text(column: Any) -> BoolArray:
+    """Return which of some texts of fixed width (N,) are such, bool (N,)."""
+    codes = code_points(column)
+    is_valid = ((codes <= sys.maxunicode) & ((codes < 0xD800) | (codes > 0xDFFF))).all(axis=1)
+    goes_on_after_its_end = ((codes[:, 1:] > 0) & (codes[:, :-1] == 0)).any(axis=1)
+    is_whole: BoolArray = is_valid & ~goes_on_after_its_end
+    return is_whole
+
+
+def code_points(column: Any) -> Any:
+    """Return the code points (N, length) of texts of fixed width (N,)."""
+    return _as_native(column).view(np.uint32).reshape(len(column), -1)
+
+
+def _as_native(column: Any) -> Any:
+    """Return texts one after the other, in the byte order of this machine."""
+    return np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("="))
+
+
+def decoded_text(content: bytes) -> str | None:
+    """Return a text of its bytes in a record, in the byte order of this machine; None if it is no text.
+
+    Half of a surrogate pair is no text, nor a NUL inside, nor a code beyond Unicode, of which NumPy makes strings that
+    fail when they are used.
+    """
+    try:
+        text = content.decode(_ENCODING).rstrip("\0")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
