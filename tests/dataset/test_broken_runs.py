@@ -216,6 +216,17 @@ def test_whatever_reads_a_scene_gets_it_right_or_refuses_it(damage: str) -> None
         )
 
 
+def test_a_scene_whose_frames_go_back_is_refused_by_name() -> None:
+    """Its frames are without agents; nothing but their place tells that the last of them were shifted with the rest."""
+    log = make_whole_log()
+    log.frames[AGENTS_OF_FRAME][14:28] = 42
+    log.frames[AGENTS_OF_FRAME][28:] -= 42
+    log.agents = log.agents[:126]
+    log.frames[AGENTS_OF_FRAME][24:] -= 3
+    with pytest.raises(CorruptedDataError, match="scene 1, frame 10 of it: agent_index_interval of frame 24 starts"):
+        log.get_scene_dataset(1)
+
+
 @pytest.mark.parametrize("damage", ["a scene one frame short", "scenes that overlap", "a scene one frame late"])
 def test_where_nothing_tells_which_of_two_scenes_is_wrong_both_are_refused(damage: str) -> None:
     broken = make_whole_log(has_breaks=False)

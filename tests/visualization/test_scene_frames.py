@@ -11,6 +11,7 @@ from fixture_s import make_fixture_s, make_fixture_s_arrays
 from l5kit.configs.config import load_metadata
 from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.errors import CorruptedDataError
 from l5kit.visualization.visualizer.common import MapLaneVisualization
 from l5kit.visualization.visualizer.zarr_utils import (
     COLORS,
@@ -261,16 +262,24 @@ def assert_same_frames(ours, theirs):
                 np.testing.assert_array_equal([a.xs, a.ys], [b.xs, b.ys])
 
 
-def test_a_dataset_on_disk_whose_scene_starts_later_is_read_where_it_is(tmp_path, small_map):
+def test_the_second_scene_of_a_log_on_disk_is_read_where_it_is(tmp_path, small_map):
+    scenes, frames, agents, tl_faces = make_fixture_s_arrays()
+    scenes = np.repeat(scenes[:1], 2)
+    scenes["frame_index_interval"] = [(0, 10), (10, 30)]
+    ChunkedDataset.in_memory(scenes=scenes, frames=frames, agents=agents, tl_faces=tl_faces).save(
+        str(tmp_path / "two.zarr")
+    )
+    opened = ChunkedDataset(str(tmp_path / "two.zarr")).open()
+    whole = zarr_to_visualizer_scene(make_fixture_s(), small_map)
+    assert_same_frames(zarr_to_visualizer_scene(opened.get_scene_dataset(1), small_map), whole[10:])
+
+
+def test_a_scene_that_leaves_out_frames_before_it_is_refused(small_map):
     scenes, frames, agents, tl_faces = make_fixture_s_arrays()
     scenes["frame_index_interval"] = (10, 30)
     late = ChunkedDataset.in_memory(scenes=scenes, frames=frames, agents=agents, tl_faces=tl_faces)
-    late.save(str(tmp_path / "late.zarr"))
-    opened = ChunkedDataset(str(tmp_path / "late.zarr")).open()
-    shown = zarr_to_visualizer_scene(opened, small_map)
-    assert_same_frames(shown, zarr_to_visualizer_scene(late.get_scene_dataset(0), small_map))
-    whole = zarr_to_visualizer_scene(make_fixture_s(), small_map)
-    assert_same_frames(shown, whole[10:])
+    with pytest.raises(CorruptedDataError, match=r"\[10, 30\] of scene 0 does not start at 0"):
+        zarr_to_visualizer_scene(late, small_map)
 
 
 @pytest.fixture(scope="module")

@@ -221,11 +221,15 @@ def require_readable_scene(dataset: Any, scene: int) -> None:
         around = _check_some(titles, dataset.frames, own[titles.field], start, array)
         frames = start - around.origin[0] + np.arange(stop - start)
         wrong = frames[~around.is_sound[frames]]
+        falls = np.flatnonzero(own[titles.field][1:, 0] < own[titles.field][:-1, 1])
         if len(wrong):
-            frame = int(wrong[0])
-            raise CorruptedDataError(
-                f"scene {scene}, frame {frame + around.origin[0] - start} of it: {around.explain(frame)}; {_ADVICE}"
-            )
+            frame, reason = int(wrong[0]) - int(frames[0]), around.explain(int(wrong[0]))
+        elif len(falls):  # frames without rows that fit to frames of other scenes, which are the wrong ones
+            frame = int(falls[0]) + 1
+            reason = f"{titles.field} of {titles.record} {start + frame} starts before the one before it ends"
+        else:
+            continue
+        raise CorruptedDataError(f"scene {scene}, frame {frame} of it: {reason}; {_ADVICE}")
 
 
 def _check_some(titles: RunTitles, frames: Any, intervals: NumericArray, start: int, array: Any) -> IntervalRun:
