@@ -1,3 +1,6 @@
+import hashlib
+
+import cv2
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -8,7 +11,14 @@ from l5kit.rasterization import (
     get_sat_image_crop_scaled,
     get_sat_image_crop_scaled_from_ecef,
 )
-from l5kit.rasterization.satellite_image import _get_sat_image_crop_without_rotation
+from l5kit.rasterization.satellite_image import (
+    _get_sat_image_crop_without_rotation,
+    _scale_crop,
+    aerial_crop_size,
+    write_scaled_crop,
+)
+from l5kit.rasterization.turned_crop import can_turn_and_scale
+from raster_cases import is_opencv_5
 
 CENTER = (500, 500)
 
@@ -165,3 +175,45 @@ def test_a_crop_may_be_larger_than_a_small_picture() -> None:
     crop = get_sat_image_crop_scaled(pixels, (100, 80), (25, 30), yaw=0.0, pixel_size=4.0, out_of_bounds="pad")
     assert crop.shape == (80, 100, 3)
     assert 0.01 < (crop == 7).mean() < 0.05
+
+
+opencv_4_only = pytest.mark.skipif(is_opencv_5(), reason="OpenCV 5 turns pictures by another method")
+
+
+@opencv_4_only
+@pytest.mark.parametrize("seed", range(40))
+def test_turned_and_scaled_as_opencv_4_does(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    picture = rng.integers(0, 256, (600, 700, 3), dtype=np.uint8)
+    raster_size, pixel_size = tuple(rng.integers(1, 200, 2).tolist()), rng.uniform(0.4, 2.4, 2)
+    yaw = [rng.uniform(-7, 7), rng.choice([0.0, 0.5, 1.0, 1.5, -0.5]) * np.pi, np.float32(rng.uniform(-4, 4))][seed % 3]
+    center = rng.uniform((-50, -50), (650, 750))
+    planes = np.empty((3, *raster_size[::-1]), np.uint8)
+    size = aerial_crop_size(raster_size, picture.shape, 1.0, pixel_size)
+    write_scaled_crop(planes, picture, center, yaw, size, out_of_bounds="pad", upside_down=bool(seed % 2))
+    assert can_turn_and_scale(picture, yaw, size, max(raster_size)) == (size != (2 * max(raster_size),) * 2)
+    turned = get_sat_image_crop(picture, size, center, yaw, out_of_bounds="pad")
+    expected = _scale_crop(turned, raster_size[::-1], cv2.INTER_LINEAR)
+    assert_array_equal(planes.transpose(1, 2, 0), expected[:: -1 if seed % 2 else 1])
+
+
+@opencv_4_only
+def test_what_cannot_be_drawn_at_once_is_drawn_by_opencv(quadrants: np.ndarray) -> None:
+    for picture, scale, yaw in (
+        (quadrants, 0.5, 0.3),  # halved
+        (quadrants, 0.4, None),
+        (quadrants, 0.4, np.nan),
+        (quadrants[..., :2], 0.4, 0.3),
+        (quadrants[..., 0], 0.4, 0.3),
+        (quadrants[::-1], 0.4, 0.3),
+        (quadrants.astype(np.float32), 0.4, 0.3),
+    ):
+        crop = get_sat_image_crop_scaled(picture, (60, 40), CENTER, yaw, sat_pixel_scale=scale)
+        turned = get_sat_image_crop(picture, np.round(np.array([60, 60]) / scale), CENTER, yaw)
+        assert_array_equal(crop, _scale_crop(turned, (40, 60), cv2.INTER_LINEAR))
+
+
+def test_a_turned_crop_is_the_same_on_every_opencv() -> None:
+    picture = np.random.default_rng(7).integers(0, 256, (300, 300, 3), dtype=np.uint8)
+    crop = get_sat_image_crop_scaled(picture, (64, 48), (150, 150), 0.6, pixel_size=1.3)
+    assert hashlib.sha256(crop.tobytes()).hexdigest()[:16] == "f91d6024ab328b3c"

@@ -35,6 +35,7 @@ from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.antialiased import draw_shapes
+from l5kit.rasterization.turned_crop import turn_and_scale
 from l5kit.rasterization.unit_range import stream_divided_by_255
 from l5kit.sampling.agent_sampling import get_agent_context
 
@@ -95,6 +96,7 @@ def _steps(files: DatasetFiles) -> list[Callable[[], object]]:
         partial(compute_agents_mask, log, MaskThresholds(0.5)),
         *(partial(_draw, workload, files, log, raster_params=values) for workload, values in rasters),
         _stream,
+        _turn,
         *(partial(_draw, workload, files, log) for workload in (URBAN_DRIVER, SAFEPATHNET)),
         partial(_draw, URBAN_DRIVER, files, log, data_generation_params=by_distance),
         partial(_draw, AGENT_STUB, files, log, model_params={"history_step_size": 2, "future_step_size": 2}),
@@ -130,6 +132,11 @@ def _draw(
 def _stream() -> None:
     """Divide as large batches are divided."""
     stream_divided_by_255(np.zeros(64, np.uint8), np.zeros(64, np.float32))
+
+
+def _turn() -> None:
+    """Turn a picture as aerial pictures are turned."""
+    turn_and_scale(np.zeros((9, 9, 3), np.uint8), 0.1, (6, 6), 4, np.empty((3, 4, 4), np.uint8), upside_down=False)
 
 
 def _cache_folder() -> Path:

@@ -4,16 +4,18 @@ The first coordinate of a point in the picture counts rows, the second columns, 
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit._types import Float64Array, Int64Array, NumericArray, UInt8Array
 from l5kit.configs.parameters import OUT_OF_BOUNDS_MODES
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, UnsupportedValueError
 from l5kit.geometry.transform import transform_point
+from l5kit.rasterization.turned_crop import can_turn_and_scale, turn_and_scale
 
 _MAX_BLACK_PX = 2**24
 """Pixels that a crop may have beyond those of the whole picture, where it is padded with black."""
@@ -47,10 +49,7 @@ def get_sat_image_crop(
     size = _as_crop_size(crop_size)
     if yaw is None:
         return _get_sat_image_crop_without_rotation(sat_image, size, sat_pixel_translation, out_of_bounds=out_of_bounds)
-    large_size = np.ceil(size * math.sqrt(2)).astype(np.int64)
-    large = _get_sat_image_crop_without_rotation(
-        sat_image, large_size, sat_pixel_translation, out_of_bounds=out_of_bounds
-    )
+    large = _cut_to_turn(sat_image, size, sat_pixel_translation, out_of_bounds)
     num_rows, num_columns = large.shape[:2]
     turn = cv2.getRotationMatrix2D((num_columns / 2, num_rows / 2), float(np.degrees(yaw)), 1)
     return _crop_center(cv2.warpAffine(large, turn, (num_columns, num_rows)), size)
@@ -88,15 +87,62 @@ def get_sat_image_crop_scaled(
             smaller than one pixel of ``sat_image`` or far larger than all of it.
     """
     width, height = _as_crop_size(crop_size)[:2].tolist()
-    side = max(width, height)
     sat_size = aerial_crop_size((width, height), sat_image.shape, sat_pixel_scale, pixel_size)
+    if sat_image.dtype == np.uint8 and sat_image.shape[2:] == (3,):
+        planes = np.empty((3, height, width), np.uint8)
+        write_scaled_crop(
+            planes,
+            sat_image,
+            sat_pixel_translation,
+            yaw,
+            sat_size,
+            interpolation=interpolation,
+            out_of_bounds=out_of_bounds,
+        )
+        return np.ascontiguousarray(planes.transpose(1, 2, 0))
     crop = get_sat_image_crop(sat_image, sat_size, sat_pixel_translation, yaw, out_of_bounds=out_of_bounds)
-    return _crop_center(cv2.resize(crop, (side, side), interpolation=interpolation), np.array([height, width]))
+    return _scale_crop(crop, (height, width), interpolation)
+
+
+def write_scaled_crop(
+    planes: UInt8Array,
+    sat_image: UInt8Array,
+    sat_pixel_translation: ArrayLike,
+    yaw: float | None,
+    sat_size: tuple[int, int],
+    *,
+    interpolation: int = cv2.INTER_LINEAR,
+    out_of_bounds: str = "error",
+    upside_down: bool = False,
+) -> None:
+    """Write a crop of :func:`get_sat_image_crop_scaled` into planes.
+
+    Args:
+        planes: Where it is written, uint8, C-contiguous, shape (3, height, width).
+        sat_image: Shape (rows, columns, 3), uint8.
+        sat_pixel_translation: Row and column of the centre in ``sat_image``, shape (>= 2,).
+        yaw: Angle in radians by which the picture is turned counter-clockwise around the centre; None for no turn.
+        sat_size: Rows and columns that the crop is made of, from :func:`aerial_crop_size`.
+        interpolation: OpenCV's name of the method that changes the scale.
+        out_of_bounds: ``error``, or ``pad`` to fill what lies outside the picture with 0.
+        upside_down: Whether the last row is written first.
+
+    Raises:
+        IndexOutOfRangeError: As in :func:`get_sat_image_crop`.
+    """
+    if yaw is not None and interpolation == cv2.INTER_LINEAR:
+        large, side = _cut_to_turn(sat_image, sat_size, sat_pixel_translation, out_of_bounds), max(planes.shape[1:])
+        if can_turn_and_scale(large, yaw, sat_size, side):
+            turn_and_scale(large, yaw, sat_size, side, planes, upside_down=upside_down)
+            return
+    crop = get_sat_image_crop(sat_image, sat_size, sat_pixel_translation, yaw, out_of_bounds=out_of_bounds)
+    scaled = _scale_crop(crop, planes.shape[1:], interpolation)
+    np.copyto(planes, (scaled[::-1] if upside_down else scaled).transpose(2, 0, 1))
 
 
 def aerial_crop_size(
     crop_size: tuple[int, int], picture_shape: tuple[int, ...], sat_pixel_scale: float, pixel_size: ArrayLike
-) -> Int64Array:
+) -> tuple[int, int]:
     """Return rows and columns of an aerial picture that a crop is made of.
 
     A crop is a square of its longer side, and sqrt(2) times as much of the picture is read when it is turned.
@@ -112,10 +158,10 @@ def aerial_crop_size(
     """
     side = max(crop_size)
     side_m = np.array([side, side]) * np.asarray(pixel_size, np.float64)
-    sides_px = np.round(side_m / sat_pixel_scale)
-    area_px = 2 * float(np.prod(sides_px))
+    sides_px = np.round(side_m / sat_pixel_scale).tolist()
+    area_px = 2 * sides_px[0] * sides_px[1]
     covers = f"a crop of {side} pixels of {np.asarray(pixel_size).tolist()} m covers"
-    if not sides_px.min() >= 1:
+    if not min(sides_px) >= 1:
         raise InvalidArgumentError(
             f"{covers} less than one pixel of the aerial picture ({sat_pixel_scale:g} m); use a larger raster_size or "
             "pixel_size, if the matrices of meta.json are right"
@@ -126,7 +172,7 @@ def aerial_crop_size(
             f"x {picture_shape[1]} of {sat_pixel_scale:g} m; use a smaller raster_size or pixel_size, if the matrices "
             "of meta.json and the picture belong together"
         )
-    return sides_px.astype(np.int64)
+    return int(sides_px[0]), int(sides_px[1])
 
 
 def get_sat_image_crop_scaled_from_ecef(
@@ -181,7 +227,23 @@ def _crop_with_padding(sat_image: NumericArray, start: Int64Array, end: Int64Arr
     return crop
 
 
-def _crop_center(image: NumericArray, size: Int64Array) -> NumericArray:
+def _cut_to_turn(
+    sat_image: NumericArray, crop_size: ArrayLike, sat_pixel_translation: ArrayLike, out_of_bounds: str
+) -> NumericArray:
+    """Return the upright crop that holds a crop of ``crop_size`` rows and columns however it is turned."""
+    large_size = np.ceil(_as_crop_size(crop_size) * math.sqrt(2)).astype(np.int64)
+    return _get_sat_image_crop_without_rotation(
+        sat_image, large_size, sat_pixel_translation, out_of_bounds=out_of_bounds
+    )
+
+
+def _scale_crop(crop: NumericArray, size: tuple[int, ...], interpolation: int) -> NumericArray:
+    """Return the middle rows and columns of a crop that is scaled to a square of the longer side."""
+    side = max(size)
+    return _crop_center(cv2.resize(crop, (side, side), interpolation=interpolation), size)
+
+
+def _crop_center(image: NumericArray, size: Sequence[int] | Int64Array) -> NumericArray:
     """Return the middle ``size`` rows and columns of a picture, the start cut off to whole pixels."""
     row, column = (int(image.shape[axis] / 2 - size[axis] / 2) for axis in (0, 1))
     return image[row : row + size[0], column : column + size[1]]

@@ -11,9 +11,9 @@ from l5kit.errors import UnsupportedValueError
 from l5kit.geometry.transform import transform_points
 from l5kit.rasterization.aerial_image import AerialImage
 from l5kit.rasterization.log_windows import LogWindows
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter, to_uint8, write_planes
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter, to_uint8
 from l5kit.rasterization.render_context import RenderContext
-from l5kit.rasterization.satellite_image import get_sat_image_crop_scaled
+from l5kit.rasterization.satellite_image import aerial_crop_size, write_scaled_crop
 
 
 class SatelliteRasterizer(PlanarRasterizer):
@@ -65,21 +65,20 @@ class SatelliteRasterizer(PlanarRasterizer):
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
         centers = self._find_centers(windows, raster_from_world)
+        width, height = self.raster_size.tolist()
+        sat_size = aerial_crop_size((width, height), self.map_im.shape, self.map_pixel_scale, self.pixel_size)
 
         def paint(index: int, planes: UInt8Array) -> None:
-            crop = get_sat_image_crop_scaled(
+            write_scaled_crop(
+                planes,
                 self.map_im,
-                self.raster_size,
                 centers[index],
-                yaw=-windows.yaws_rad[index],
-                sat_pixel_scale=self.map_pixel_scale,
-                pixel_size=self.pixel_size,
+                -windows.yaws_rad[index],
+                sat_size,
                 interpolation=self.interpolation,
                 out_of_bounds=self.out_of_bounds,
+                upside_down=not self.render_context.set_origin_to_bottom,
             )
-            if not self.render_context.set_origin_to_bottom:
-                crop = crop[::-1]
-            write_planes(crop, planes)
 
         return paint
 

@@ -12,7 +12,7 @@ from l5kit._types import Float32Array, UInt8Array
 _LANES: Final = 16
 """Values that are written at once past the caches: 64 bytes, a cache line."""
 
-STREAMED_NUM_BYTES: Final = 2**25
+STREAMED_NUM_BYTES: Final = 2**22
 """Size of the images of a batch from which on they leave the caches before anybody reads them."""
 
 

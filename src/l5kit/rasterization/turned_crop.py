@@ -1,0 +1,296 @@
+"""Crops of a picture, turned and scaled in one go, bit for bit as OpenCV 4 turns and then scales them.
+
+The method is that of OpenCV's ``warpAffine`` and ``resize`` with ``INTER_LINEAR`` for 8-bit pictures (Apache-2.0,
+modules/imgproc/src/imgwarp.cpp and resize.cpp of OpenCV 4): positions in the picture are rounded to 32nds of a pixel,
+what lies outside is black, and the weights of the scaling are 2048ths. Only the pixels that the result is made of are
+turned, row by row, where OpenCV turns all of a square that is twice as large; and the bits do not depend on which
+OpenCV is installed.
+"""
+
+import math
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import njit, types
+from numba.extending import intrinsic
+
+from l5kit._types import Int32Array, Int64Array, NumericArray, UInt8Array
+
+_CHANNELS: Final = 3
+_PITCH: Final = 4
+"""Values that a pixel takes in a line of int32: three channels and one that means nothing, so that it is one vector."""
+
+_MOST_PIXELS: Final = 1 << 15
+"""Rows and columns from which on OpenCV's positions, which are 16-bit numbers, do not suffice."""
+
+_POSITION_SCALE: Final = 1024
+"""Positions are 1024ths of a pixel before they are rounded to 32nds."""
+
+_WEIGHT_SCALE: Final = 2048
+
+
+def can_turn_and_scale(picture: NumericArray, yaw: float, size: tuple[int, int], side: int) -> bool:
+    """Return whether :func:`turn_and_scale` takes a crop.
+
+    OpenCV halves pictures by another method, and takes pictures of many types.
+
+    Args:
+        picture: What is turned, shape (rows, columns, ...).
+        yaw: Angle in radians.
+        size: Rows and columns of what is scaled.
+        side: Rows and columns of the result.
+    """
+    return (
+        picture.dtype == np.uint8
+        and picture.ndim == 3
+        and picture.shape[2] == _CHANNELS
+        and picture.strides[1:] == (_CHANNELS, 1)
+        and picture.strides[0] > 0
+        and min(picture.shape) > 0
+        and max(picture.shape) < _MOST_PIXELS
+        and min(*size, side) > 0
+        and size != (2 * side, 2 * side)
+        and math.isfinite(yaw)
+    )
+
+
+def turn_and_scale(
+    picture: UInt8Array, yaw: float, size: tuple[int, int], side: int, planes: UInt8Array, *, upside_down: bool
+) -> None:
+    """Turn a picture around its middle, scale the middle of that, and write the middle of this.
+
+    Args:
+        picture: Shape (rows, columns, 3); :func:`can_turn_and_scale` tells whether it is taken.
+        yaw: Angle in radians, counter-clockwise.
+        size: Rows and columns of the turned picture that are scaled, at most those of ``picture``.
+        side: Rows and columns that they become.
+        planes: Where the middle of these is written, uint8, C-contiguous, shape (3, height, width), at most ``side``.
+        upside_down: Whether the last row is written first.
+    """
+    num_rows, num_columns = picture.shape[:2]
+    _turn_and_scale(
+        picture,
+        _picture_from_turned(yaw, num_columns / 2, num_rows / 2),
+        _places_in_middle((num_rows, num_columns), size),
+        size,
+        side,
+        planes,
+        upside_down,
+    )
+
+
+def _places_in_middle(outer: tuple[int, int], inner: tuple[int, int]) -> tuple[int, int]:
+    """Return at which row and column the middle of so many rows and columns starts."""
+    return int(outer[0] / 2 - inner[0] / 2), int(outer[1] / 2 - inner[1] / 2)
+
+
+def _picture_from_turned(yaw: float, x: float, y: float) -> tuple[float, float, float, float, float, float]:
+    """Return the positions in a picture, from those in it turned by ``yaw`` around a point, as two rows of a matrix.
+
+    The steps are those of ``getRotationMatrix2D`` and of the inversion in ``warpAffine``, as the last bits count.
+    """
+    angle = float(np.degrees(yaw)) * (math.pi / 180)  # degrees of the type of the yaw
+    cos, sin = math.cos(angle), math.sin(angle)
+    shift_x, shift_y = (1 - cos) * x - sin * y, sin * x + (1 - cos) * y
+    determinant = cos * cos - sin * -sin
+    inverse = 1.0 / determinant if determinant != 0 else 0.0
+    x_from_x, y_from_y = cos * inverse, cos * inverse
+    x_from_y, y_from_x = sin * -inverse, -sin * -inverse
+    shifts = -x_from_x * shift_x - x_from_y * shift_y, -y_from_x * shift_x - y_from_y * shift_y
+    return x_from_x, x_from_y, shifts[0], y_from_x, y_from_y, shifts[1]
+
+
+def _type_mix_pixels(
+    typing_context: Any,  # noqa: ARG001
+    picture: Any,
+    upper: Any,
+    lower: Any,
+    right_weight: Any,
+    lower_weight: Any,
+    line: Any,
+    at: Any,
+) -> Any:
+    """Return types and code of writing the weighted mean of four neighbouring pixels to ``line`` from ``at`` on.
+
+    The bytes from ``upper`` and from ``lower`` on are two pixels each, and eight are read; weights are 32nds.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        source, target = (context.make_array(signature.args[i])(context, builder, arguments[i]).data for i in (0, 5))
+        bytes_8, shorts_8 = ir.VectorType(ir.IntType(8), 8), ir.VectorType(ir.IntType(16), 8)
+        ints_4 = ir.VectorType(ir.IntType(32), _PITCH)
+
+        def load(offset: Any) -> Any:
+            place = builder.bitcast(builder.gep(source, [offset]), bytes_8.as_pointer())
+            return builder.zext(builder.load(place, align=1), shorts_8)
+
+        def weights_of(weight: Any) -> tuple[Any, Any]:
+            return builder.sub(ir.Constant(weight.type, 32), weight), weight
+
+        above, below = (_splat(builder, weight, shorts_8) for weight in weights_of(arguments[4]))
+        pixels = builder.add(builder.mul(load(arguments[1]), above), builder.mul(load(arguments[2]), below))
+
+        def take(first: int) -> Any:
+            lanes = ir.Constant(ir.VectorType(ir.IntType(32), _PITCH), list(range(first, first + _PITCH)))
+            return builder.zext(builder.shuffle_vector(pixels, ir.Constant(shorts_8, ir.Undefined), lanes), ints_4)
+
+        left, right = (_splat(builder, weight, ints_4) for weight in weights_of(arguments[3]))
+        mean = builder.add(builder.mul(take(0), left), builder.mul(take(_CHANNELS), right))
+        mean = builder.lshr(builder.add(mean, ir.Constant(ints_4, [512] * _PITCH)), ir.Constant(ints_4, [10] * _PITCH))
+        builder.store(mean, builder.bitcast(builder.gep(target, [arguments[6]]), ints_4.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.void(picture, upper, lower, right_weight, lower_weight, line, at), generate
+
+
+def _type_mix_columns(
+    typing_context: Any,  # noqa: ARG001
+    line: Any,
+    left: Any,
+    right: Any,
+    left_weight: Any,
+    right_weight: Any,
+    scaled: Any,
+    at: Any,
+) -> Any:
+    """Return types and code of writing a 16th of the weighted sum of two pixels of a line to ``scaled``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        source, target = (context.make_array(signature.args[i])(context, builder, arguments[i]).data for i in (0, 5))
+        ints_4 = ir.VectorType(ir.IntType(32), _PITCH)
+
+        def weighted(place: Any, weight: Any) -> Any:
+            pixel = builder.load(builder.bitcast(builder.gep(source, [place]), ints_4.as_pointer()), align=4)
+            return builder.mul(pixel, _splat(builder, weight, ints_4))
+
+        total = builder.add(weighted(arguments[1], arguments[3]), weighted(arguments[2], arguments[4]))
+        total = builder.lshr(total, ir.Constant(ints_4, [4] * _PITCH))
+        builder.store(total, builder.bitcast(builder.gep(target, [arguments[6]]), ints_4.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.void(line, left, right, left_weight, right_weight, scaled, at), generate
+
+
+def _splat(builder: Any, value: Any, vector: Any) -> Any:
+    """Return a vector whose lanes are all the low bits of a number."""
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(undefined, builder.trunc(value, vector.element), ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(
+        first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
+    )
+
+
+_mix_pixels: Any = intrinsic(_type_mix_pixels)
+_mix_columns: Any = intrinsic(_type_mix_columns)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _turn_and_scale(
+    picture: UInt8Array,
+    matrix: tuple[float, float, float, float, float, float],
+    first_turned: tuple[int, int],
+    size: tuple[int, int],
+    side: int,
+    planes: UInt8Array,
+    upside_down: bool,
+) -> None:
+    """Turn the rows that are needed, scale each once, and write the weighted means of two at a time.
+
+    ``first_turned`` is the row and column of the turned picture at which what is scaled begins.
+    """
+    num_rows, num_columns = size
+    height, width = planes.shape[1:]
+    first_row, first_column = int(side / 2 - height / 2), int(side / 2 - width / 2)
+    rows, row_weights = _scaled_from(num_rows, side, False)
+    columns, column_weights = _scaled_from(num_columns, side, True)
+    steps = np.empty((2, num_columns), np.int64)
+    for column in range(num_columns):
+        steps[0, column] = np.int64(np.rint(matrix[0] * (first_turned[1] + column) * _POSITION_SCALE))
+        steps[1, column] = np.int64(np.rint(matrix[3] * (first_turned[1] + column) * _POSITION_SCALE))
+    line = np.empty(_PITCH * num_columns, np.int32)
+    scaled, scaled_rows = np.empty((2, _PITCH * width), np.int32), np.full(2, -1)
+    mixed = np.empty(_PITCH * width, np.uint8)
+    for row in range(height):
+        upper = max(rows[row + first_row], 0)
+        lower = min(rows[row + first_row] + 1, num_rows - 1)
+        for needed in (upper, lower):
+            if scaled_rows[needed & 1] != needed:
+                _turn_row(picture, matrix, first_turned[0] + needed, steps, line)
+                to = (needed & 1) * _PITCH * width
+                for column in range(width):
+                    left = columns[column + first_column]
+                    right = min(left + 1, num_columns - 1)
+                    weights = column_weights[column + first_column]
+                    _mix_columns(line, _PITCH * left, _PITCH * right, weights[0], weights[1], scaled, to)
+                    to += _PITCH
+                scaled_rows[needed & 1] = needed
+        _mix_rows(scaled[upper & 1], scaled[lower & 1], row_weights[row + first_row], mixed)
+        target = height - 1 - row if upside_down else row
+        for column in range(width):
+            for channel in range(_CHANNELS):
+                planes[channel, target, column] = mixed[_PITCH * column + channel]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _scaled_from(num_pixels: int, side: int, is_cut_off: bool) -> tuple[Int64Array, Int64Array]:
+    """Return from which pixel on two make each pixel of a scaled line, (N,), and their weights in 2048ths, (N, 2).
+
+    The pixel may be one before the first. Where the weights are cut off, all goes to a pixel at the border.
+    """
+    firsts, weights = np.empty(side, np.int64), np.empty((side, 2), np.int64)
+    scale = 1.0 / (np.float64(side) / np.float64(num_pixels))
+    for i in range(side):
+        place = np.float32((i + 0.5) * scale - 0.5)
+        first = int(np.floor(place))
+        share = np.float32(place - np.float32(first))
+        if is_cut_off and (first < 0 or first >= num_pixels - 1):
+            first, share = min(max(first, 0), num_pixels - 1), np.float32(0)
+        firsts[i] = first
+        weights[i, 0] = np.int64(np.rint((np.float32(1) - share) * np.float32(_WEIGHT_SCALE)))
+        weights[i, 1] = np.int64(np.rint(share * np.float32(_WEIGHT_SCALE)))
+    return firsts, weights
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _turn_row(
+    picture: UInt8Array,
+    matrix: tuple[float, float, float, float, float, float],
+    row: int,
+    steps: Int64Array,
+    line: Int32Array,
+) -> None:
+    """Write a row of the turned picture; its columns lie ``steps`` (2, N), 1024ths of a pixel, behind its start."""
+    num_rows, num_columns = picture.shape[:2]
+    x = np.int64(np.rint((matrix[1] * row + matrix[2]) * _POSITION_SCALE)) + 16
+    y = np.int64(np.rint((matrix[4] * row + matrix[5]) * _POSITION_SCALE)) + 16
+    for i in range(steps.shape[1]):
+        x_32nds, y_32nds = (x + steps[0, i]) >> 5, (y + steps[1, i]) >> 5
+        left, top, to_right, to_bottom = x_32nds >> 5, y_32nds >> 5, x_32nds & 31, y_32nds & 31
+        # eight bytes are two pixels and two thirds
+        if 0 <= left < num_columns - 2 and 0 <= top < num_rows - 1:
+            at = top * picture.strides[0] + _CHANNELS * left
+            _mix_pixels(picture, at, at + picture.strides[0], to_right, to_bottom, line, _PITCH * i)
+        else:
+            for channel in range(_CHANNELS):
+                total = 512
+                for pixel in range(4):
+                    x_pixel, y_pixel = left + (pixel & 1), top + (pixel >> 1)
+                    if 0 <= x_pixel < num_columns and 0 <= y_pixel < num_rows:
+                        weight_x = to_right if pixel & 1 else 32 - to_right
+                        weight_y = to_bottom if pixel >> 1 else 32 - to_bottom
+                        total += np.int64(picture[y_pixel, x_pixel, channel]) * weight_x * weight_y
+                line[_PITCH * i + channel] = np.int32(total >> 10)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mix_rows(upper: Int32Array, lower: Int32Array, weights: Int64Array, mixed: UInt8Array) -> None:
+    """Write the weighted mean of two scaled lines (N,)."""
+    upper_weight, lower_weight = np.int32(weights[0]), np.int32(weights[1])
+    for i in range(len(mixed)):
+        from_upper = np.int32(upper[i] * upper_weight) >> np.int32(16)
+        from_lower = np.int32(lower[i] * lower_weight) >> np.int32(16)
+        mixed[i] = np.uint8((from_upper + from_lower + np.int32(2)) >> np.int32(2))
+
+
+__all__ = ["can_turn_and_scale", "turn_and_scale"]
