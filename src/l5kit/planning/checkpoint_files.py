@@ -1,6 +1,7 @@
 """The forms in which weights are stored: safetensors, state dicts, pickled modules, TorchScript archives."""
 
 import hashlib
+import io
 import json
 import pickle
 import shutil
@@ -9,6 +10,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,9 @@ _KEYS_WITHOUT_CHECKSUM = ({_FORMAT_KEY, MODEL_KEY, CONFIG_KEY},)
 
 _LENGTH_BYTES = 8
 """A safetensors file starts with the length of its header in so many bytes, in little endian."""
+
+_PICKLES = {"data.pkl": "data", "constants.pkl": "constants"}
+"""Pickles in an archive of torch, and the folders of their storages."""
 
 _MAX_NESTING = 8
 """Dicts around a state dict."""
@@ -74,7 +79,7 @@ def is_safetensors(path: Path) -> bool:
 
 
 def check_archive(path: Path) -> list[str]:
-    """Return the names in a zip archive, all of whose parts have the checksums that stand in it.
+    """Return the names in a zip archive of torch, all of whose parts are whole and as long as its tensors need.
 
     Raises:
         CheckpointError: A part is broken or missing.
@@ -83,6 +88,7 @@ def check_archive(path: Path) -> list[str]:
         with zipfile.ZipFile(path) as archive:
             broken = archive.testzip()
             names = archive.namelist()
+            short = None if broken else _short_storage(archive)
     # zipfile raises these where headers contradict each other
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, NotImplementedError, OSError) as error:
         if isinstance(error, PermissionError):
@@ -90,7 +96,72 @@ def check_archive(path: Path) -> list[str]:
         raise CheckpointError(f"{path} is a broken archive: {_one_line(error)}; {_ANOTHER_COPY}") from error
     if broken is not None:
         raise CheckpointError(f"{path} is a broken archive: the checksum of {broken!r} is wrong; {_ANOTHER_COPY}")
+    if short is not None:
+        raise CheckpointError(f"{path} is a broken archive: {short!r} is shorter than its tensor; {_ANOTHER_COPY}")
     return names
+
+
+def _short_storage(archive: zipfile.ZipFile) -> str | None:
+    """Return a part of an archive that is shorter than its pickle says, which torch would read beyond its end."""
+    sizes = {part.filename: part.file_size for part in archive.infolist()}
+    for name in sizes:
+        folder, _, pickled = name.rpartition("/")
+        if pickled not in _PICKLES:
+            continue
+        reader = _StorageReader(io.BytesIO(archive.read(name)))
+        # the reader stops at what it does not understand; torch says what is wrong with the pickle
+        with suppress(Exception):
+            reader.load()
+        for key, num_bytes in reader.num_bytes.items():
+            storage = f"{folder}/{_PICKLES[pickled]}/{key}"
+            if sizes.get(storage, num_bytes) < num_bytes:
+                return storage
+    return None
+
+
+class _Inert:
+    """Stands for any class or function in a pickle and does nothing."""
+
+    def __new__(cls, *_: Any, **__: Any) -> "_Inert":
+        return super().__new__(cls)
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def append(self, value: Any) -> None:
+        """Forget a value."""
+
+    def extend(self, values: Any) -> None:
+        """Forget values."""
+
+
+class _StorageReader(pickle.Unpickler):
+    """Reads which storages a pickle of torch needs, without running code in it.
+
+    Attributes:
+        num_bytes: Bytes of each storage by its key.
+    """
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, encoding="latin1")
+        self.num_bytes: dict[str, int] = {}
+
+    def find_class(self, module: str, name: str, /) -> Any:  # noqa: ARG002
+        """Return something harmless of the same name."""
+        return type(name, (_Inert,), {})
+
+    def persistent_load(self, pid: Any) -> Any:
+        """Note a storage."""
+        _, kind, key, _, num_values = pid[:5]
+        dtype = getattr(getattr(torch, kind.__name__, None), "dtype", torch.uint8)
+        self.num_bytes[key] = num_values * dtype.itemsize
+        return _Inert()
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
