@@ -133,6 +133,7 @@ def test_the_training_has_better_and_worse_evaluations(wholes):
         pytest.param("both at once", "before replace vector_planner_best.safetensors", 1, id="before the best weights"),
         pytest.param("both at once", "after replace vector_planner_best.safetensors", 1, id="behind the best weights"),
         pytest.param("both at once", "after replace last.ckpt", 3, id="behind a state with its evaluation"),
+        pytest.param("both at once", "before validation_step", -1, id="in the last evaluation, when all is trained"),
         pytest.param("it ends early", "before replace last.ckpt", 3, id="before the last state of one that ends early"),
         pytest.param("it ends early", "after replace last.ckpt", 3, id="behind it"),
         pytest.param("it ends early", "before _write_result", 0, id="before the result"),

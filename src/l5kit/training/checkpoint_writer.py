@@ -18,7 +18,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from l5kit.planning.checkpoint import Checkpoint, CheckpointError, load_checkpoint, read_checkpoint, save_checkpoint
 from l5kit.training.best import BestScore
 from l5kit.training.lightning_module import TrainingModule
-from l5kit.training.state_file import LAST_CHECKPOINT
+from l5kit.training.state_file import LAST_CHECKPOINT, replace_writer_state
 
 __all__ = ["BestRule", "CheckpointWriter"]
 
@@ -140,8 +140,12 @@ class CheckpointWriter(pl.Callback):
         if self.best.after(value, step).num_worse == 0:
             self._save_best(trainer, pl_module, BestScore(value, step), self._rule)
         self._stop_if_out_of_patience(trainer)
-        if trainer.state.fn == TrainerFn.FITTING and self._loops_step == step:
+        if self._loops_step != step:
+            return
+        if trainer.state.fn == TrainerFn.FITTING:
             self._save_state(trainer)
+        elif trainer.is_global_zero:  # an evaluation behind the training, when Lightning has let its state go
+            replace_writer_state(self._folder / LAST_CHECKPOINT, self.state_dict())
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
         """Write the state of the last step."""

@@ -9,13 +9,13 @@ from lightning.fabric.plugins.io.checkpoint_io import CheckpointIO
 from l5kit._files import replaced_when_complete
 from l5kit.planning.checkpoint_files import CheckpointError, read_plain_objects, write_plain_objects
 
-__all__ = ["LAST_CHECKPOINT", "ResumePoint", "StateFiles", "read_resume_point"]
+__all__ = ["LAST_CHECKPOINT", "ResumePoint", "StateFiles", "read_resume_point", "replace_writer_state"]
 
 LAST_CHECKPOINT = "last.ckpt"
 """File of Lightning that a training is taken up from."""
 
 _WRITER = "CheckpointWriter"
-"""Under which name :class:`~l5kit.training.callbacks.CheckpointWriter` keeps its part of the state."""
+"""Under which name :class:`~l5kit.training.checkpoint_writer.CheckpointWriter` keeps its part of the state."""
 
 
 _ADVICE = (
@@ -47,6 +47,13 @@ def read_resume_point(path: Path) -> ResumePoint:
     step = state["global_step"]
     written = state["callbacks"].get(_WRITER, {})
     return ResumePoint(step, written.get("evaluated_step") if isinstance(written, dict) else None)
+
+
+def replace_writer_state(path: Path, written: dict[str, Any]) -> None:
+    """Write a state again, with another part of :class:`~l5kit.training.checkpoint_writer.CheckpointWriter` in it."""
+    files = StateFiles()
+    state = files.load_checkpoint(path)
+    files.save_checkpoint({**state, "callbacks": {**state["callbacks"], _WRITER: written}}, path)
 
 
 class StateFiles(CheckpointIO):
