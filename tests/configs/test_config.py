@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from l5kit.configs import load_config_data, save_config_data
 from l5kit.configs.config import load_matrix, load_metadata
+from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.errors import ConfigError
 
 
@@ -41,6 +42,100 @@ def test_what_is_no_mapping_is_a_config_error_that_names_the_file(tmp_path, load
     path = write(tmp_path / "bad.yaml", text)
     with pytest.raises(ConfigError, match=r"bad\.yaml"):
         load(path)
+
+
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12))
+MERGES = "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}\n" for i in range(1, 12))
+BROKEN_YAML = {
+    "no UTF-8": (b"x: 1\ny: \xff\xfe\n", "no text in UTF-8: byte 8 is 0xff; save it as UTF-8"),
+    "UTF-16": ("x: 1\n".encode("utf-16"), "no text in UTF-8: byte 0 is"),
+    "Latin-1": ("name: caf\xe9\n".encode("latin-1"), "no text in UTF-8: byte 9 is 0xe9"),
+    "a nest of lists": (b"x: " + b"[" * 5000 + b"]" * 5000, "nested too deep"),
+    "an open nest": (b"x: " + b"[" * 50_000, "nested too deep"),
+    "a nest of mappings": (b"x: " + b"{a: " * 3000 + b"1" + b"}" * 3000, "nested too deep"),
+    "a nest of dashes": (b"- " * 3000 + b"1", "nested too deep"),
+    "aliases of aliases": (BOMB.encode(), "more than 1,000,000 values when its aliases"),
+    "merges of merges": (MERGES.encode(), "more than 1,000,000 values when its aliases"),
+    "an alias of itself": (b"a: 1\nx: &x [*x]\n", "an alias of what it stands in: line 2"),
+    "a section of itself": (b"m: &m\n  n: {k: *m}\n", "an alias of what it stands in"),
+    "a date that is none": (b"x: 2020-99-99\n", "not valid YAML: month must be"),
+    "a huge number": (b"x: " + b"9" * 5000, "not valid YAML: .*digits"),
+    "half a number": (b"x: 0x_\n", "not valid YAML"),
+    "a list as key": (b"? [a]\n: 1\n", "not valid YAML"),
+    "zeros": (bytes(300), "not valid YAML"),
+    "two documents": (b"x: 1\n---\ny: 1\n", "not valid YAML"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_YAML)
+def test_broken_yaml_is_a_config_error_that_names_the_file(tmp_path, case):
+    content, message = BROKEN_YAML[case]
+    (tmp_path / "bad.yaml").write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"configuration file .*bad\.yaml (?s:.*){message}"):
+        load_config_data(str(tmp_path / "bad.yaml"))
+
+
+BROKEN_JSON = {
+    "no UTF-8": (b'{"x": "\xff"}', "no text in UTF-8: byte 7 is 0xff"),
+    "a nest of lists": (b"[" * 50_000 + b"]" * 50_000, "nested too deep"),
+    "a nest of objects": (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, "nested too deep"),
+    "a huge number": (b'{"x": ' + b"9" * 5000 + b"}", "not valid JSON"),
+    "nothing": (b"", "not valid JSON"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_JSON)
+def test_broken_json_is_a_config_error_that_names_the_file(tmp_path, case):
+    content, message = BROKEN_JSON[case]
+    (tmp_path / "meta.json").write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"metadata file .*meta\.json .*{message}"):
+        load_metadata(str(tmp_path / "meta.json"))
+
+
+@pytest.mark.parametrize(
+    ("load", "called"),
+    [
+        (load_config_data, "configuration file"),
+        (load_training_config, "configuration file"),
+        (load_metadata, "metadata file"),
+    ],
+)
+def test_a_folder_is_a_config_error(tmp_path, load, called):
+    with pytest.raises(ConfigError, match=rf"^{called} .*is a folder; name a file in it"):
+        load(str(tmp_path))
+
+
+def test_aliases_that_stand_for_little_are_read(tmp_path):
+    path = write(tmp_path / "c.yaml", "a: &a {x: 1}\nb: {<<: *a, y: 2}\nc: [*a, *a]\n")
+    assert load_config_data(path) == {"a": {"x": 1}, "b": {"x": 1, "y": 2}, "c": [{"x": 1}, {"x": 1}]}
+
+
+@pytest.mark.parametrize("load", [load_config_data, load_metadata])
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, load):
+    (tmp_path / "c").write_bytes(b'\xef\xbb\xbf{"a": 1}')
+    assert load(str(tmp_path / "c")) == {"a": 1}
+
+
+@pytest.mark.parametrize("value", ["[" * 3000, "2020-99-99", "9" * 5000, "[1"], ids=lambda value: value[:10])
+def test_a_value_that_is_no_yaml_is_named_by_its_key(value):
+    with pytest.raises(ConfigError, match=r"^train_params\.seed: '.* is (not valid YAML|nested too deep)"):
+        with_overrides({}, [f"train_params.seed={value}"])
+
+
+def test_a_configuration_that_is_part_of_itself_is_not_written(tmp_path):
+    cfg = {"a": {"b": {}}}
+    cfg["a"]["b"]["c"] = cfg
+    with pytest.raises(ConfigError, match=r"^a\.b\.c\.a\.\.\.: nested too deep"):
+        save_config_data(cfg, str(tmp_path / "c.yaml"))
+
+
+def test_a_matrix_in_too_many_lists_is_a_short_message():
+    nest = [1.0]
+    for _ in range(600):
+        nest = [nest]
+    with pytest.raises(ConfigError, match="4x4 list of") as found:
+        load_matrix({"ecef_to_aerial": nest}, "ecef_to_aerial", path="meta.json")
+    assert len(str(found.value)) < 300
 
 
 def test_a_config_runs_no_code(tmp_path):

@@ -1,7 +1,7 @@
 """Read and write configuration files and the metadata of a dataset folder."""
 
-import json
 import os
+import reprlib
 from collections.abc import Mapping
 from datetime import date, datetime
 from types import NoneType
@@ -11,6 +11,7 @@ import numpy as np
 import yaml
 
 from l5kit._files import replaced_when_complete
+from l5kit.configs.texts import MAX_DEPTH, parse_json, parse_yaml, read_text
 from l5kit.errors import ConfigError
 
 _RIGID_TOLERANCE = 0.01
@@ -25,13 +26,10 @@ def load_config_data(path: str) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ConfigError: The file is not YAML, or not a mapping at its top level.
+        ConfigError: The file is a folder, no UTF-8 or no YAML, nested too deep or swollen by aliases, or not a mapping
+            at its top level.
     """
-    try:
-        with open(path, encoding="utf-8") as file:
-            cfg = yaml.load(file, Loader=yaml.FullLoader)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"configuration file {path} is not valid YAML: {error}") from error
+    cfg = parse_yaml(read_text(path, called="configuration file"), called=f"configuration file {path}")
     return _require_mapping(cfg, path)
 
 
@@ -55,13 +53,9 @@ def load_metadata(metadata_path: str) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ConfigError: The file is not JSON, or not an object at its top level.
+        ConfigError: The file is a folder, no UTF-8 or no JSON, nested too deep, or not an object at its top level.
     """
-    try:
-        with open(metadata_path, encoding="utf-8") as file:
-            metadata = json.load(file)
-    except ValueError as error:
-        raise ConfigError(f"metadata file {metadata_path} is not valid JSON: {error}") from error
+    metadata = parse_json(read_text(metadata_path, called="metadata file"), called=f"metadata file {metadata_path}")
     return _require_mapping(metadata, metadata_path)
 
 
@@ -81,7 +75,7 @@ def load_matrix(metadata: Mapping[str, Any], key: str, *, path: str) -> np.ndarr
     try:
         matrix = np.asarray(metadata[key], dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"{path}: {key} must be a 4x4 list of numbers, got {metadata[key]!r}") from error
+        raise ConfigError(f"{path}: {key} must be a 4x4 list of numbers, got {reprlib.repr(metadata[key])}") from error
     if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
         raise ConfigError(f"{path}: {key} must be a 4x4 list of finite numbers, got shape {matrix.shape}")
     if key == "world_to_ecef":
@@ -108,6 +102,8 @@ def _require_mapping(content: object, path: str) -> dict[str, Any]:
 
 def _as_plain(value: object, yaml_path: tuple[str, ...]) -> object:
     """Return ``value`` built of dicts, lists and what :data:`_SCALARS` lists."""
+    if len(yaml_path) > MAX_DEPTH:
+        raise ConfigError(f"{'.'.join(yaml_path[:4])}...: nested too deep to be written, or a part of itself")
     if isinstance(value, Mapping):
         return {
             _as_scalar(key, (*yaml_path, str(key))): _as_plain(item, (*yaml_path, str(key)))

@@ -1,14 +1,14 @@
 """Configurations that ship with l5kit, and single values given beside a configuration."""
 
 import copy
+import reprlib
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from l5kit.configs.config import load_config_data
+from l5kit.configs.texts import parse_yaml
 from l5kit.errors import ConfigError
 
 __all__ = ["load_training_config", "shipped_config_names", "with_overrides"]
@@ -30,13 +30,13 @@ def load_training_config(name_or_path: str) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: There is no such file, and no such name.
-        ConfigError: The file is no YAML.
+        ConfigError: The file is a folder or no YAML.
     """
     if name_or_path in shipped_config_names():
         file = resources.files("l5kit.configs") / _FOLDER / f"{name_or_path}.yaml"
         with resources.as_file(file) as path:
             return load_config_data(str(path))
-    if not Path(name_or_path).is_file():
+    if not Path(name_or_path).exists():
         raise FileNotFoundError(
             f"there is no configuration file {name_or_path!r}; give the path of one, or a name of those that ship "
             f"with l5kit: {', '.join(shipped_config_names())}"
@@ -66,10 +66,7 @@ def with_overrides(cfg: dict[str, Any], overrides: Sequence[str]) -> dict[str, A
             section = section.setdefault(name, {})
             if not isinstance(section, dict):
                 raise ConfigError(f"{path}: {name} is a value, not a section with keys")
-        try:
-            section[key] = _as_number(yaml.safe_load(text))
-        except yaml.YAMLError as error:
-            raise ConfigError(f"{path}: {text!r} is not valid YAML: {error}") from error
+        section[key] = _as_number(parse_yaml(text, called=f"{path}: {reprlib.repr(text)}"))
     return changed
 
 

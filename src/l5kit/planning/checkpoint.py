@@ -17,15 +17,21 @@ from torch import nn
 from l5kit._files import replaced_when_complete
 from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.planning.checkpoint_files import (
+    CHECKSUM_KEY,
     CONFIG_KEY,
+    FACTS_KEY,
     MODEL_KEY,
     CheckpointError,
+    checksum_of,
     config_of,
+    facts_of,
+    is_archive,
     is_safetensors,
     is_torchscript,
     read_pickle,
     read_safetensors,
     read_torchscript,
+    sort_header,
 )
 
 __all__ = [
@@ -93,6 +99,7 @@ class Checkpoint:
         state_dict: The weights on the CPU.
         config: The configuration that was saved with them; empty for files of L5Kit 1.5.
         model_class: Module and name of the class of the model, if the file says so.
+        facts: What was saved about the weights, such as the step of their training and their score.
     """
 
     path: Path
@@ -100,9 +107,10 @@ class Checkpoint:
     state_dict: Mapping[str, torch.Tensor] = field(repr=False)
     config: Mapping[str, Any] = field(default_factory=dict)
     model_class: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def load_into(self, model: nn.Module, *, strict: bool = True) -> WeightMismatch:
-        """Load the weights into a model, in place.
+        """Load the weights into a model, in place; warn of those that are not finite.
 
         Args:
             model: The model; it keeps its device. One wrapped by ``torch.compile`` or for several devices is unwrapped.
@@ -126,35 +134,58 @@ class Checkpoint:
             )
         reshaped = {name for name, _, _ in mismatch.reshaped}
         fitting = {name: value for name, value in weights.items() if name in wanted and name not in reshaped}
+        self._warn_of_infinite(fitting)
         inner.load_state_dict(fitting, strict=False)
         return mismatch
 
+    def _warn_of_infinite(self, weights: Mapping[str, torch.Tensor]) -> None:
+        names = [name for name, value in weights.items() if not torch.isfinite(value).all()]
+        if names:
+            listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            warnings.warn(
+                f"{self.path}: NaN or infinite values in {listed}; such a network predicts nothing, so take weights "
+                "from before its training failed",
+                UserWarning,
+                stacklevel=4,
+            )
 
-def save_checkpoint(path: str | os.PathLike[str], model: nn.Module, *, config: Mapping[str, Any] | None = None) -> None:
-    """Save the weights of a model as a safetensors file, with a configuration in its metadata.
 
-    The file appears complete or not at all; an older one is replaced.
+def save_checkpoint(
+    path: str | os.PathLike[str],
+    model: nn.Module,
+    *,
+    config: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> None:
+    """Save the weights of a model as a safetensors file, with a configuration and a checksum in its metadata.
+
+    The file appears complete or not at all; an older one is replaced. Equal weights, configurations and facts make
+    equal files.
 
     Args:
         path: The file to write, such as ``planner.safetensors``.
         model: The model, on any device.
         config: What JSON can hold, such as the configuration of the training.
+        facts: Likewise, what is to be known of the weights, such as their step and score.
 
     Raises:
-        InvalidArgumentError: ``config`` holds something that JSON cannot.
+        InvalidArgumentError: ``config`` or ``facts`` holds something that JSON cannot.
         FileNotFoundError: The folder of ``path`` does not exist.
     """
     inner = _unwrapped(model)
     metadata = {
         "format": "pt",
         MODEL_KEY: f"{type(inner).__module__}.{type(inner).__qualname__}",
-        CONFIG_KEY: _as_json(config or {}),
+        CONFIG_KEY: _as_json(config or {}, "config"),
+        FACTS_KEY: _as_json(facts or {}, "facts"),
     }
     weights = {name: value.detach().cpu() for name, value in inner.state_dict().items()}
     with replaced_when_complete(path, argument="path") as temporary:
         # copies, because safetensors takes neither strided tensors nor two names of one memory
         copies = {name: value.clone(memory_format=torch.contiguous_format) for name, value in weights.items()}
-        save_file(copies, temporary, metadata)
+        unsorted = temporary.with_name("unsorted")
+        save_file(copies, unsorted, {**metadata, CHECKSUM_KEY: checksum_of(copies, metadata)})
+        sort_header(unsorted, temporary)
 
 
 def read_checkpoint(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Checkpoint:
@@ -176,8 +207,9 @@ def read_checkpoint(path: str | os.PathLike[str], *, allow_pickle: bool = False)
         raise FileNotFoundError(f"path {str(file)!r} is not a file; name a checkpoint")
     if is_safetensors(file):
         tensors, metadata = read_safetensors(file)
-        return Checkpoint(file, "safetensors", tensors, config_of(metadata, file), metadata.get(MODEL_KEY))
-    if is_torchscript(file):
+        config, facts = config_of(metadata, file), facts_of(metadata, file)
+        return Checkpoint(file, "safetensors", tensors, config, metadata.get(MODEL_KEY), facts)
+    if is_archive(file) and is_torchscript(file):
         return Checkpoint(file, "TorchScript", read_torchscript(file))
     weights, module = read_pickle(file, allow_pickle=allow_pickle)
     if module is None:
@@ -237,12 +269,12 @@ def _unwrapped(model: nn.Module) -> nn.Module:
             return model
 
 
-def _as_json(config: Mapping[str, Any]) -> str:
+def _as_json(value: Mapping[str, Any], argument: str) -> str:
     try:
-        return json.dumps(config)
-    except (TypeError, ValueError) as error:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(
-            f"config cannot be saved as JSON: {error}; give dicts, lists, texts, numbers, True, False and None only"
+            f"{argument} cannot be saved as JSON: {error}; give dicts, lists, texts, numbers, True, False and None only"
         ) from error
 
 

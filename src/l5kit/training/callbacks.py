@@ -1,83 +1,18 @@
-"""What happens beside a training: files are written, and people are told how it goes."""
+"""Progress of a training: its speed is logged, and people are told how it goes."""
 
-import os
 import sys
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import lightning.pytorch as pl
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from l5kit.planning.checkpoint import save_checkpoint
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.step_batches import StepBatches
 
-__all__ = ["LAST_CHECKPOINT", "CheckpointWriter", "TrainingProgress"]
-
-LAST_CHECKPOINT = "last.ckpt"
-"""File of Lightning that a training is taken up from."""
-
-
-class CheckpointWriter(pl.Callback):
-    """Writes the weights and the state of a training every so many steps, and the weights that scored best.
-
-    Each file appears whole or not at all.
-
-    Args:
-        folder: Where to.
-        name: First part of the names of the weights.
-        every: Steps between two checkpoints.
-        config: The configuration, which is saved with the weights.
-        best_by: Name of the score whose smallest value is the best; None without evaluations.
-    """
-
-    def __init__(self, folder: Path, *, name: str, every: int, config: Mapping[str, Any], best_by: str | None) -> None:
-        self._folder = folder
-        self._name = name
-        self._every = every
-        self._config = config
-        self._best_by = best_by
-        self._best = float("inf")
-
-    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any, **__: Any) -> None:
-        """Write both after the last of so many steps."""
-        step = trainer.global_step
-        if step % self._every == 0:
-            self._save_weights(trainer, pl_module, f"{self._name}_{step}_steps")
-            self.save_state(trainer)
-
-    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write the weights if they are the best so far."""
-        value = pl_module.scores.get(self._best_by or "") if isinstance(pl_module, TrainingModule) else None
-        if value is not None and value < self._best and not trainer.sanity_checking:
-            self._best = value
-            self._save_weights(trainer, pl_module, f"{self._name}_best")
-
-    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write the weights at the end of the training."""
-        self._save_weights(trainer, pl_module, self._name)
-
-    def save_state(self, trainer: pl.Trainer) -> None:
-        """Write what Lightning takes a training up from; to be called in all processes."""
-        part = self._folder / f".{LAST_CHECKPOINT}.part"
-        trainer.save_checkpoint(part)
-        if trainer.is_global_zero:
-            os.replace(part, self._folder / LAST_CHECKPOINT)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what is to be remembered: the best score."""
-        return {"best": self._best}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Remember it."""
-        self._best = state_dict["best"]
-
-    def _save_weights(self, trainer: pl.Trainer, pl_module: pl.LightningModule, name: str) -> None:
-        if trainer.is_global_zero and isinstance(pl_module, TrainingModule):
-            save_checkpoint(self._folder / f"{name}.safetensors", pl_module.model, config=self._config)
+__all__ = ["TrainingProgress"]
 
 
 class TrainingProgress(pl.Callback):

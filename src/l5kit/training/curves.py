@@ -5,24 +5,28 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
+from lightning.pytorch.loggers import Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
 
 from l5kit.errors import MissingDependencyError
+from l5kit.training.curve_table import CurveTable
+from l5kit.training.state_file import ResumePoint
 
 __all__ = ["close_logger", "make_logger"]
 
 _CURVES = "curves"
+_TABLE = "metrics.csv"
 
 _MODULES = {"tensorboard": ("tensorboard",), "wandb": ("wandb",), "mlflow": ("mlflow",)}
 
 
-def make_logger(kind: str, folder: Path, *, name: str) -> Logger:
-    """Return what writes curves; those of a training that is taken up again go beside the first ones.
+def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | None = None) -> Logger:
+    """Return what writes curves; those of a training that is taken up again go on where it goes on.
 
     Args:
         kind: One of :data:`l5kit.configs.training.LOGGERS`.
         folder: Of the training.
         name: Of the training, for services that show several.
+        resumed: Where a training goes on; None for a new one. Services begin curves of their own there.
 
     Raises:
         MissingDependencyError: The library for this kind is not there.
@@ -33,13 +37,21 @@ def make_logger(kind: str, folder: Path, *, name: str) -> Logger:
                 f"train_params.logger is {kind!r}, and {module} is not installed: pip install {module}, or take 'csv'"
             )
     options: dict[str, Any] = {
-        "csv": lambda: CSVLogger(folder, name=_CURVES),
-        "tensorboard": lambda: TensorBoardLogger(folder, name=_CURVES),
+        "csv": lambda: CurveTable(_folder_of_curves(folder) / _TABLE, resumed=resumed),
+        "tensorboard": lambda: TensorBoardLogger(
+            folder, name=_CURVES, version=_folder_of_curves(folder).name, purge_step=resumed.step if resumed else None
+        ),
         "wandb": lambda: WandbLogger(name=name, project="l5kit", save_dir=folder),
         "mlflow": lambda: MLFlowLogger("l5kit", run_name=name, tracking_uri=_mlflow_uri(folder)),
     }
     logger: Logger = options[kind]()
     return logger
+
+
+def _folder_of_curves(folder: Path) -> Path:
+    """Return the folder of the curves of a training; earlier versions of l5kit made one more at each resume."""
+    numbers = [int(path.name.removeprefix("version_")) for path in (folder / _CURVES).glob("version_[0-9]*")]
+    return folder / _CURVES / f"version_{max(numbers, default=0)}"
 
 
 def _mlflow_uri(folder: Path) -> str:

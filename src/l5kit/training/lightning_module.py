@@ -1,6 +1,6 @@
 """A network in training, as Lightning sees it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import lightning.pytorch as pl
@@ -77,12 +77,27 @@ class TrainingModule(pl.LightningModule):
         self._gathered.add(self._trajectories_of(batch, self.model(network_inputs(batch))))
 
     def on_validation_epoch_end(self) -> None:
-        """Log the mean errors over all processes, and those of the constant-velocity baseline."""
-        sums = self._gathered.sums().float().to(self.device)
-        total: Any = self.trainer.strategy.reduce(sums, reduce_op="sum")
-        model, baseline = total.cpu()
-        self.scores = means_of(model, self._horizons_s, "val") | means_of(baseline, self._horizons_s, "baseline")
-        self.log_dict(self.scores, sync_dist=True)
+        """Log the mean errors over all processes, and those of the constant-velocity baseline.
+
+        They stand at the step that has just been trained, wherever the evaluation is made.
+        """
+        self.scores = self._means(self._gathered)
+        self.log_dict({**self.scores, "step": float(max(self.global_step - 1, 0))}, sync_dist=True)
+
+    def scores_over(self, batches: Iterable[Any]) -> dict[str, float]:
+        """Return what an evaluation would find, and log nothing; to be called in all processes.
+
+        Args:
+            batches: Those of the evaluation.
+        """
+        gathered, was_training, precision = self._new_scores(), self.model.training, self.trainer.precision_plugin
+        self.model.eval()
+        with torch.no_grad(), precision.val_step_context():
+            for batch in batches:
+                inputs = tensors_on(self.device, precision.convert_input(batch))
+                gathered.add(self._trajectories_of(inputs, self.model(network_inputs(inputs))))
+        self.model.train(was_training)
+        return self._means(gathered)
 
     def transfer_batch_to_device(
         self,
@@ -100,6 +115,12 @@ class TrainingModule(pl.LightningModule):
         adam = torch.optim.AdamW(parameters, rate, weight_decay=decay) if decay else torch.optim.Adam(parameters, rate)
         course = torch.optim.lr_scheduler.LambdaLR(adam, lambda step: learning_rate_factor(step, self._schedule))
         return {"optimizer": adam, "lr_scheduler": {"scheduler": course, "interval": "step"}}
+
+    def _means(self, gathered: TrajectoryScores) -> dict[str, float]:
+        """Return the mean errors over all processes of the model and of the baseline."""
+        total: Any = self.trainer.strategy.reduce(gathered.sums().float().to(self.device), reduce_op="sum")
+        model, baseline = total.cpu()
+        return means_of(model, self._horizons_s, "val") | means_of(baseline, self._horizons_s, "baseline")
 
     def _new_scores(self) -> TrajectoryScores:
         step_time_s, past_step_time_s = self._step_times_s

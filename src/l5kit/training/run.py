@@ -13,10 +13,10 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.callbacks import EarlyStopping, LearningRateMonitor
+from lightning.pytorch.callbacks import LearningRateMonitor
 from torch.utils.data import Dataset, Subset
 
-from l5kit._files import replaced_when_complete
+from l5kit._files import clear_leftovers, replaced_when_complete
 from l5kit.configs.config import load_config_data, save_config_data
 from l5kit.configs.known_keys import LEGACY_KEYS
 from l5kit.configs.training import LoaderParams, TrainingParams
@@ -26,11 +26,15 @@ from l5kit.dataset.loading import loader as make_loader
 from l5kit.dataset.rank_sampler import process_place
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.training.batches import spread_indices
-from l5kit.training.callbacks import LAST_CHECKPOINT, CheckpointWriter, TrainingProgress
+from l5kit.training.best import BestScore, evaluation_digest
+from l5kit.training.callbacks import TrainingProgress
+from l5kit.training.checkpoint_writer import BestRule, CheckpointWriter
 from l5kit.training.curves import close_logger, make_logger
+from l5kit.training.ending import told_endings
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.schedule import TrainingSchedule
 from l5kit.training.scores import score_name
+from l5kit.training.state_file import LAST_CHECKPOINT, ResumePoint, StateFiles, read_resume_point
 from l5kit.training.step_batches import StepBatches, batches_per_epoch
 from l5kit.training.workflows import make_model, open_samples, workflow_of
 
@@ -52,6 +56,9 @@ class TrainingResult:
         num_steps: Steps that were trained in all.
         minutes: Minutes that this call took.
         scores: Mean errors at the end by name, of the model and of the constant-velocity baseline.
+        best_weights: The weights that scored best; None without evaluations.
+        best_step: Steps after which they were reached; None where that is not known.
+        best_score: Their mean error over the whole future, in metres.
     """
 
     folder: Path
@@ -59,6 +66,9 @@ class TrainingResult:
     num_steps: int
     minutes: float
     scores: Mapping[str, float]
+    best_weights: Path | None = None
+    best_step: int | None = None
+    best_score: float | None = None
 
 
 def train(
@@ -82,7 +92,8 @@ def train(
         folder: Where to write; new or empty, unless ``resume``.
         data_folder: Folder that the keys of the data are relative to; None for the environment's
             ``L5KIT_DATA_FOLDER``.
-        resume: Go on from ``last.ckpt``, at the same step, with the same samples.
+        resume: Go on from ``last.ckpt``, at the same step, with the same samples and best weights; from the first step
+            where a training had ended before it wrote one.
         tell: Takes a line for people, such as the scores of an evaluation.
         show_bar: Whether a bar is shown, if standard error is a terminal.
         callbacks: More callbacks for Lightning's trainer.
@@ -92,27 +103,35 @@ def train(
             that is to go on.
         FileNotFoundError: Data is missing, or there is nothing to go on from.
         InvalidArgumentError: The folder holds files.
+        CheckpointError: The state to go on from is broken; the message names the file.
+        KeyboardInterrupt: Ctrl-C; the last state stays.
+        SystemExit: SIGTERM, with status 143; the last state stays.
     """
     start_s = time.perf_counter()
     params = TrainingParams.from_cfg(cfg)
     _warn_of_ineffective(cfg)
     target = Path(folder)
-    checkpoint = _prepare_folder(target, cfg, resume=resume)
-    with torch.random.fork_rng(), _quiet_lightning():
-        trainer, module = _fit(
+    resumed = _prepare_folder(target, cfg, resume=resume)
+    with torch.random.fork_rng(), _quiet_lightning(), told_endings():
+        trainer, module, writer = _fit(
             cfg,
             params,
             target,
             data_manager=LocalDataManager(data_folder),
-            checkpoint=checkpoint,
+            resumed=resumed,
             watch=_Watch(tell, show_bar, callbacks),
         )
+        weights = writer.save_final_weights(trainer, module)
+    has_best = writer.best != BestScore()
     result = TrainingResult(
         folder=target,
-        weights=target / f"{params.run.output_name}.safetensors",
+        weights=weights,
         num_steps=trainer.global_step,
         minutes=(time.perf_counter() - start_s) / 60,
         scores=dict(module.scores),
+        best_weights=writer.best_weights if has_best else None,
+        best_step=writer.best.step if has_best else None,
+        best_score=writer.best.score if has_best else None,
     )
     if trainer.is_global_zero:
         _write_result(result)
@@ -130,10 +149,10 @@ def _fit(
     folder: Path,
     *,
     data_manager: LocalDataManager,
-    checkpoint: Path | None,
+    resumed: ResumePoint | None,
     watch: "_Watch",
-) -> tuple[pl.Trainer, TrainingModule]:
-    """Train, evaluate at the end, and return both with what is in them then."""
+) -> tuple[pl.Trainer, TrainingModule, CheckpointWriter]:
+    """Train, evaluate at the end, and return all three with what is in them then."""
     num_devices = _num_devices(params)
     samples = open_samples(cfg, params, params.train_loader, data_manager, perturbed=True)
     evaluation = _open_evaluation(cfg, params, data_manager)
@@ -159,18 +178,33 @@ def _fit(
     )
     step_size = params.train_loader.batch_size * num_devices
     progress = TrainingProgress(batches, batch_size=step_size, tell=watch.tell, visible=watch.show_bar)
-    callbacks = _make_callbacks(cfg, params, folder, schedule=schedule, progress=progress)
-    trainer = _make_trainer(
-        params, folder, schedule=schedule, num_devices=num_devices, callbacks=[*watch.callbacks, *callbacks]
+    writer = CheckpointWriter(
+        folder,
+        name=params.run.output_name,
+        every=schedule.checkpoint_every,
+        eval_every=schedule.eval_every,
+        config=cfg,
+        rule=_best_rule(cfg, params, evaluation),
+        resumed=resumed is not None,
+        tell=watch.tell,
     )
+    trainer = _make_trainer(
+        params,
+        folder,
+        schedule=schedule,
+        num_devices=num_devices,
+        callbacks=[*watch.callbacks, progress, LearningRateMonitor("step"), writer],
+        resumed=resumed,
+    )
+    checkpoint = folder / LAST_CHECKPOINT
     try:
-        trainer.fit(module, batches, evaluation, ckpt_path=checkpoint, weights_only=False)
-        if evaluation is not None and (not module.scores or trainer.global_step % schedule.eval_every):
+        trainer.fit(module, batches, evaluation, ckpt_path=checkpoint if resumed and resumed.step else None)
+        if evaluation is not None and writer.evaluated_step != trainer.global_step:
             trainer.validate(module, evaluation, verbose=False)
     finally:
         for logger in trainer.loggers:
             close_logger(logger)
-    return trainer, module
+    return trainer, module, writer
 
 
 @dataclass(frozen=True)
@@ -219,24 +253,13 @@ def _open_evaluation(cfg: dict[str, Any], params: TrainingParams, data_manager: 
     return _Evaluation(samples, params.val_loader, pin_memory=_is_on_cuda(params))
 
 
-def _make_callbacks(
-    cfg: dict[str, Any],
-    params: TrainingParams,
-    folder: Path,
-    *,
-    schedule: TrainingSchedule,
-    progress: TrainingProgress,
-) -> list[pl.Callback]:
-    """Return what is done beside the training."""
-    is_scored = params.val_loader is not None
-    best_by = score_name("val", "ade_m", params.horizons_s[-1]) if is_scored else None
-    writer = CheckpointWriter(
-        folder, name=params.run.output_name, every=schedule.checkpoint_every, config=cfg, best_by=best_by
-    )
-    callbacks: list[pl.Callback] = [progress, LearningRateMonitor("step")]
-    if params.run.early_stopping_patience is not None and best_by is not None:
-        callbacks.append(EarlyStopping(best_by, patience=params.run.early_stopping_patience, mode="min", strict=False))
-    return [*callbacks, writer]
+def _best_rule(cfg: dict[str, Any], params: TrainingParams, evaluation: _Evaluation | None) -> BestRule | None:
+    """Return which weights are the best: those with the smallest ADE at the last horizon."""
+    if evaluation is None:
+        return None
+    score = score_name("val", "ade_m", params.horizons_s[-1])
+    digest = evaluation_digest(cfg, score=score)
+    return BestRule(score, patience=params.run.early_stopping_patience, digest=digest, batches=evaluation)
 
 
 def _make_trainer(
@@ -246,6 +269,7 @@ def _make_trainer(
     schedule: TrainingSchedule,
     num_devices: int,
     callbacks: list[pl.Callback],
+    resumed: ResumePoint | None,
 ) -> pl.Trainer:
     """Return Lightning's trainer; one of its epochs is the whole training."""
     precision: Any = params.run.precision
@@ -254,8 +278,9 @@ def _make_trainer(
         devices=num_devices,
         strategy=_strategy(params, num_devices),
         precision=precision,
-        logger=make_logger(params.run.logger, folder, name=params.run.output_name),
+        logger=make_logger(params.run.logger, folder, name=params.run.output_name, resumed=resumed),
         callbacks=callbacks,
+        plugins=[StateFiles()],
         min_epochs=0,
         max_epochs=1,
         max_steps=schedule.num_steps,
@@ -289,21 +314,31 @@ def _num_devices(params: TrainingParams) -> int:
     return torch.cuda.device_count() if _is_on_cuda(params) else 1
 
 
-def _prepare_folder(folder: Path, cfg: dict[str, Any], *, resume: bool) -> Path | None:
-    """Make the folder with its configuration, or return the checkpoint in it to go on from."""
-    checkpoint = folder / LAST_CHECKPOINT
+def _prepare_folder(folder: Path, cfg: dict[str, Any], *, resume: bool) -> ResumePoint | None:
+    """Make the folder with its configuration, or return where the training in it goes on."""
+    checkpoint, config = folder / LAST_CHECKPOINT, folder / _CONFIG_FILE
+    resumed = None
+    if is_main_process():
+        _clear_leftovers_in(folder)
     if resume:
-        if not checkpoint.is_file():
+        if not config.is_file():
             raise FileNotFoundError(f"there is no {checkpoint} to go on from; start without resume")
-        _require_same_training(cfg, load_config_data(str(folder / _CONFIG_FILE)))
+        _require_same_training(cfg, load_config_data(str(config)))
+        resumed = read_resume_point(checkpoint) if checkpoint.exists() else ResumePoint()
     elif is_main_process() and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidArgumentError(
-            f"folder is {str(folder)!r}, which holds files; name another, or resume to go on with the training in it"
+            f"folder is {str(folder)!r}, which holds files; name another, or resume to go on with what is in it"
         )
     if is_main_process():
         folder.mkdir(parents=True, exist_ok=True)
-        save_config_data(cfg, str(folder / _CONFIG_FILE))
-    return checkpoint if resume else None
+        save_config_data(cfg, str(config))
+    return resumed
+
+
+def _clear_leftovers_in(folder: Path) -> None:
+    """Remove what a training left that was killed while it wrote a file."""
+    for scratch in folder.glob(".*.*.part"):
+        clear_leftovers(folder / scratch.name[1:].rsplit(".", 2)[0])
 
 
 def _require_same_training(cfg: Mapping[str, Any], started: Mapping[str, Any]) -> None:
@@ -343,7 +378,8 @@ def _warn_of_ineffective(cfg: Mapping[str, Any]) -> None:
 
 def _write_result(result: TrainingResult) -> None:
     """Write ``result.json``."""
-    facts = {"num_steps": result.num_steps, "minutes": round(result.minutes, 2), "scores": dict(result.scores)}
+    facts: dict[str, Any] = {"num_steps": result.num_steps, "minutes": round(result.minutes, 2)}
+    facts |= {"scores": dict(result.scores), "best_step": result.best_step, "best_score": result.best_score}
     with replaced_when_complete(result.folder / _RESULT_FILE, argument="folder") as temporary:
         temporary.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 

@@ -1,0 +1,133 @@
+"""YAML and JSON as people hand them in: read within bounds, and every way to be broken is one error."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from l5kit.errors import ConfigError
+
+__all__ = ["MAX_DEPTH", "parse_json", "parse_yaml", "read_text"]
+
+MAX_DEPTH = 100
+"""Lists and mappings in each other, many times what a configuration needs and few enough for any recursion."""
+
+_TOO_DEEP = "is nested too deep: lists and mappings in each other; a configuration has less than ten such levels"
+
+_MAX_NODES = 1_000_000
+"""Values of a document when each alias is written out as what it stands for."""
+
+_PARSING_ERRORS = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+"""What PyYAML raises for texts that are not what they seem, such as a date that is none or a number of 5,000 digits."""
+
+
+def read_text(path: str | os.PathLike[str], *, called: str) -> str:
+    """Return a text file that should be UTF-8, without a byte order mark.
+
+    Args:
+        path: The file.
+        called: What it is, for the errors, such as ``configuration file``.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ConfigError: It is a folder, or no UTF-8.
+    """
+    if os.path.isdir(path):
+        raise ConfigError(f"{called} {os.fspath(path)} is a folder; name a file in it")
+    content = Path(path).read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{called} {os.fspath(path)} is no text in UTF-8: byte {error.start} is 0x{content[error.start]:02x}; "
+            "save it as UTF-8 if it is a text, take another copy if it is not"
+        ) from error
+
+
+def parse_yaml(text: str, *, called: str) -> Any:
+    """Return what a YAML document holds; no code in it runs.
+
+    Args:
+        text: The document.
+        called: Where it came from, for the errors.
+
+    Raises:
+        ConfigError: It is no YAML, nested too deep, too large when its aliases are written out, or its own part.
+    """
+    try:
+        loader = _BoundedLoader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _count_nodes(node, {}, called)
+        return loader.construct_document(node)
+    except ConfigError:
+        raise
+    except _TooDeepError as error:
+        raise ConfigError(f"{called} {_TOO_DEEP}") from error
+    except _PARSING_ERRORS as error:
+        raise ConfigError(f"{called} is not valid YAML: {error}") from error
+
+
+def parse_json(text: str, *, called: str) -> Any:
+    """Return what a JSON document holds.
+
+    Args:
+        text: The document.
+        called: Where it came from, for the errors.
+
+    Raises:
+        ConfigError: It is no JSON, or nested too deep.
+    """
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{called} is not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{called} {_TOO_DEEP}") from error
+
+
+class _TooDeepError(Exception):
+    """A document is nested deeper than the bound."""
+
+
+class _BoundedLoader(yaml.FullLoader):
+    """Composes documents up to a depth."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Return the next node, which lies in as many others as are being composed."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise _TooDeepError
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+def _count_nodes(node: yaml.Node, counted: dict[int, int | None], called: str) -> int:
+    """Return the values in a node with aliases written out; ``counted`` has those of nodes that were seen."""
+    known = counted.get(id(node), 0)
+    if known is None:
+        raise ConfigError(f"{called} holds an alias of what it stands in: line {node.start_mark.line + 1}; remove it")
+    if known:
+        return known
+    counted[id(node)] = None
+    number = 1 + sum(_count_nodes(child, counted, called) for child in _children_of(node))
+    if number > _MAX_NODES:
+        raise ConfigError(
+            f"{called} holds more than {_MAX_NODES:,} values when its aliases (*name) are written out; remove them"
+        )
+    counted[id(node)] = number
+    return number
+
+
+def _children_of(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [child for pair in node.value for child in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []

@@ -1,0 +1,59 @@
+"""The best score of a training: which weights have it, and for how many evaluations none was better."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["BestScore", "evaluation_digest"]
+
+_UNSEEN = ("threads", "num_workers")
+"""Keys of a loader that decide how fast samples come, not which."""
+
+
+@dataclass(frozen=True)
+class BestScore:
+    """The smallest score so far.
+
+    Attributes:
+        score: The score; infinite before the first evaluation.
+        step: Steps after which it was reached; None where nobody has noted it.
+        num_worse: Evaluations since then.
+    """
+
+    score: float = math.inf
+    step: int | None = None
+    num_worse: int = 0
+
+    def after(self, score: float, step: int) -> "BestScore":
+        """Return the best score when there is one more; a score that is not finite is never better."""
+        if math.isfinite(score) and score < self.score:
+            return BestScore(score, step)
+        return BestScore(self.score, self.step, self.num_worse + 1)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as what JSON and a state of a training can hold."""
+        return {"score": self.score, "step": self.step, "num_worse": self.num_worse}
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> "BestScore | None":
+        """Return what :meth:`as_dict` gave, or None where ``facts`` holds no such thing."""
+        score, step, num_worse = (facts.get(key) for key in ("score", "step", "num_worse"))
+        is_step = step is None or (isinstance(step, int) and step >= 0)
+        if not isinstance(score, float) or math.isnan(score) or not is_step:
+            return None
+        return cls(score, step, num_worse if isinstance(num_worse, int) else 0)
+
+
+def evaluation_digest(cfg: Mapping[str, Any], *, score: str | None) -> str:
+    """Return a text that two evaluations have in common if their scores can be compared.
+
+    Args:
+        cfg: The configuration of the training.
+        score: Name of the score.
+    """
+    loader = {key: value for key, value in (cfg.get("val_data_loader") or {}).items() if key not in _UNSEEN}
+    text = json.dumps([score, loader], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

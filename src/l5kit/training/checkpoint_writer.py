@@ -1,0 +1,282 @@
+"""Checkpoints of a training: its weights, its state, and the weights that score best, at any end of the process.
+
+Files of a step appear in this order: the weights of the step, the state before its evaluation, the best weights, the
+state after the evaluation. Each is whole or not there. Wherever a process ends, the state that is there is followed by
+the same steps and evaluations again, and the best weights tell their score, so that no worse ones replace them.
+"""
+
+import copy
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.trainer.states import TrainerFn
+
+from l5kit.planning.checkpoint import Checkpoint, CheckpointError, load_checkpoint, read_checkpoint, save_checkpoint
+from l5kit.training.best import BestScore
+from l5kit.training.lightning_module import TrainingModule
+from l5kit.training.state_file import LAST_CHECKPOINT, replace_writer_state
+
+__all__ = ["BestRule", "CheckpointWriter"]
+
+_EVALUATION = "evaluation"
+_EARLY_STOPPING = "EarlyStopping"
+"""Callback of Lightning that counted evaluations in states of earlier versions."""
+
+
+@dataclass(frozen=True)
+class BestRule:
+    """Which weights are the best.
+
+    Attributes:
+        score: Name of the score whose smallest value is the best.
+        patience: Evaluations without a better one after which a training ends; None for any number.
+        digest: What evaluations have in common whose scores can be compared.
+        batches: Those of an evaluation, to judge weights of which no such score is known.
+    """
+
+    score: str
+    patience: int | None
+    digest: str
+    batches: Iterable[Any]
+
+
+class CheckpointWriter(pl.Callback):
+    """Writes the weights and the state of a training every so many steps, and the weights that scored best.
+
+    It also ends a training whose scores get no better, and evaluates after a resume what had not been evaluated.
+
+    Args:
+        folder: Where to.
+        name: First part of the names of the weights.
+        every: Steps between two checkpoints.
+        eval_every: Steps between two evaluations.
+        config: The configuration, which is saved with the weights.
+        rule: Which weights are the best; None without evaluations.
+        resumed: Whether a training goes on.
+        tell: Takes a line for people.
+
+    Attributes:
+        best: The score of the best weights in the folder.
+        evaluated_step: Steps that were done at the last evaluation; None before the first.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str,
+        every: int,
+        eval_every: int,
+        config: Mapping[str, Any],
+        rule: BestRule | None,
+        resumed: bool = False,
+        tell: Callable[[str], None] = print,
+    ) -> None:
+        self.best = BestScore()
+        self.evaluated_step: int | None = None
+        self._folder = folder
+        self._name = name
+        self._every = every
+        self._eval_every = eval_every
+        self._config = config
+        self._rule = rule
+        self._resumed = resumed
+        self._tell = tell
+        self._course = BestScore()
+        """The best score as the steps of this training up to now have it; the file may be of a later one."""
+        self._scores: dict[str, float] = {}
+        self._digest: str | None = None
+        self._loops: dict[str, Any] = {}
+        self._loops_step: int | None = None
+        self._is_due = False
+
+    @property
+    def best_weights(self) -> Path:
+        """The file of the best weights."""
+        return self._folder / f"{self._name}_best.safetensors"
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Take up the best weights of a training that goes on, or let it end where its patience had."""
+        if not self._resumed or not isinstance(pl_module, TrainingModule) or self._rule is None:
+            return
+        self._take_up_best(pl_module, self._rule)
+        if self.evaluated_step == self._loops_step:  # the trainer's own step is restored after this
+            pl_module.scores = dict(self._scores)
+            self._stop_if_out_of_patience(trainer)
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
+        """Make the evaluation that the process did not come to."""
+        step = trainer.global_step
+        if self._rule is not None and step > 0 and step % self._eval_every == 0 and self.evaluated_step != step:
+            _evaluate_now(trainer)
+
+    def on_train_batch_start(self, trainer: pl.Trainer, *_: Any, **__: Any) -> None:
+        """Write the state of the step before, whose curves have been written now."""
+        self._write_due(trainer)
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any, **__: Any) -> None:
+        """Write the weights after the last of so many steps, and remember where Lightning's loops are."""
+        step = trainer.global_step
+        if step % self._every == 0:
+            self._save_weights(trainer, pl_module, f"{self._name}_{step}_steps", {"step": step})
+            self._loops, self._loops_step = copy.deepcopy(trainer.fit_loop.state_dict()), step
+            self._is_due = True
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
+        """Write the state before the evaluation, which may take long."""
+        self._write_due(trainer)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Write the weights if they are the best so far, and the state with the score."""
+        if trainer.sanity_checking or not isinstance(pl_module, TrainingModule) or self._rule is None:
+            return
+        step, value = trainer.global_step, pl_module.scores[self._rule.score]
+        self.evaluated_step, self._scores, self._digest = step, dict(pl_module.scores), self._rule.digest
+        self._course = self._course.after(value, step)
+        if self.best.after(value, step).num_worse == 0:
+            self._save_best(trainer, pl_module, BestScore(value, step), self._rule)
+        self._stop_if_out_of_patience(trainer)
+        if self._loops_step != step:
+            return
+        if trainer.state.fn == TrainerFn.FITTING:
+            self._save_state(trainer)
+        elif trainer.is_global_zero:  # an evaluation behind the training, when Lightning has let its state go
+            replace_writer_state(self._folder / LAST_CHECKPOINT, self.state_dict())
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
+        """Write the state of the last step."""
+        self._write_due(trainer)
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
+        """Write a state that waits for being written; several processes could not agree on it any more."""
+        if trainer.world_size == 1:
+            self._write_due(trainer)
+
+    def on_save_checkpoint(
+        self,
+        trainer: pl.Trainer,  # noqa: ARG002
+        pl_module: pl.LightningModule,  # noqa: ARG002
+        checkpoint: dict[str, Any],
+    ) -> None:
+        """Let Lightning's loops be at the end of the step, whatever has come since; its evaluation is kept here."""
+        if self._loops_step == checkpoint["global_step"]:
+            checkpoint["loops"]["fit_loop"] = self._loops
+
+    def on_load_checkpoint(
+        self,
+        trainer: pl.Trainer,  # noqa: ARG002
+        pl_module: pl.LightningModule,  # noqa: ARG002
+        checkpoint: dict[str, Any],
+    ) -> None:
+        """Remember where the loops are, and what states of earlier versions have counted."""
+        self._loops, self._loops_step = copy.deepcopy(checkpoint["loops"]["fit_loop"]), checkpoint["global_step"]
+        for key in [key for key in checkpoint["callbacks"] if key.startswith(_EARLY_STOPPING)]:
+            counted = checkpoint["callbacks"].pop(key)
+            self._course = BestScore(float(counted["best_score"]), None, int(counted["wait_count"]))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is to be remembered: the best score, and the last evaluation."""
+        return {
+            "best": self._course.as_dict(),
+            "scores": self._scores,
+            "evaluated_step": self.evaluated_step,
+            _EVALUATION: self._digest,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Remember it; states of earlier versions had the best score of all that came before their own evaluation."""
+        if isinstance(state_dict.get("best"), dict):
+            self._course = BestScore.of(state_dict["best"]) or BestScore()
+        self._scores = dict(state_dict.get("scores", {}))
+        self.evaluated_step = state_dict.get("evaluated_step")
+        self._digest = state_dict.get(_EVALUATION)
+
+    def save_final_weights(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> Path:
+        """Write the weights at the end of a training and return their file."""
+        self._save_weights(trainer, pl_module, self._name, {"step": trainer.global_step})
+        return self._folder / f"{self._name}.safetensors"
+
+    def _take_up_best(self, module: TrainingModule, rule: BestRule) -> None:
+        """Find out how the best weights in the folder score; where nobody has noted that, they are evaluated again."""
+        stored = self._stored_best()
+        is_comparable = stored is not None and stored.facts.get(_EVALUATION) == rule.digest
+        noted = BestScore.of(stored.facts) if stored is not None and is_comparable else None
+        if noted is not None:
+            self.best = noted
+        elif stored is not None:
+            self._tell(f"evaluating {stored.path.name} again, as its score is not known")
+            self._judge(stored, module, rule)
+        if self._digest != rule.digest:  # the state is of other scores, of none yet, or of an earlier version
+            num_worse = self._course.num_worse if self._digest is None else 0
+            is_past = (self.best.step or 0) <= (self._loops_step or 0)
+            self._course = BestScore(self.best.score, self.best.step, num_worse) if is_past else BestScore()
+            self.evaluated_step = None
+
+    def _stored_best(self) -> Checkpoint | None:
+        if not self.best_weights.is_file():
+            if self._course.step is not None:
+                warnings.warn(
+                    f"the best weights, {self.best_weights}, are gone; the next evaluation makes new ones",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            return None
+        try:
+            return read_checkpoint(self.best_weights)
+        except CheckpointError as error:
+            warnings.warn(f"{error}; the next evaluation makes new best weights", UserWarning, stacklevel=2)
+            return None
+
+    def _judge(self, stored: Checkpoint, module: TrainingModule, rule: BestRule) -> None:
+        """Evaluate weights and write them again with their score."""
+        current = {name: value.detach().clone() for name, value in module.model.state_dict().items()}
+        load_checkpoint(module.model, stored.path)
+        step = stored.facts.get("step")
+        score = module.scores_over(rule.batches)[rule.score]
+        self._save_best(module.trainer, module, BestScore(score, step if isinstance(step, int) else None), rule)
+        module.model.load_state_dict(current)
+
+    def _stop_if_out_of_patience(self, trainer: pl.Trainer) -> None:
+        rule = self._rule
+        if rule is None or rule.patience is None or trainer.should_stop:
+            return
+        if self._course.num_worse >= rule.patience:
+            self._tell(
+                f"step {trainer.global_step:,}: ends, as {self._course.num_worse} evaluations were not better than the "
+                f"best, {rule.score} {self._course.score:.3f}"
+            )
+            trainer.should_stop = True
+
+    def _write_due(self, trainer: pl.Trainer) -> None:
+        if self._is_due:
+            self._save_state(trainer)
+
+    def _save_state(self, trainer: pl.Trainer) -> None:
+        """Write what Lightning takes a training up from; to be called in all processes."""
+        self._is_due = False
+        trainer.save_checkpoint(self._folder / LAST_CHECKPOINT)
+
+    def _save_best(self, trainer: pl.Trainer, module: TrainingModule, best: BestScore, rule: BestRule) -> None:
+        facts = {"score": best.score, "step": best.step, "score_name": rule.score, _EVALUATION: rule.digest}
+        self.best = best
+        self._save_weights(trainer, module, self.best_weights.stem, facts)
+
+    def _save_weights(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, name: str, facts: Mapping[str, Any]
+    ) -> None:
+        if trainer.is_global_zero and isinstance(pl_module, TrainingModule):
+            path = self._folder / f"{name}.safetensors"
+            save_checkpoint(path, pl_module.model, config=self._config, facts=facts)
+
+
+def _evaluate_now(trainer: pl.Trainer) -> None:
+    """Run Lightning's evaluation at the start of a training, as it does after a step."""
+    loop = trainer.fit_loop.epoch_loop.val_loop
+    loop.restarting = False
+    trainer.validating = True
+    loop.run()
+    trainer.training = True
