@@ -6,6 +6,7 @@ SHELL := /bin/bash
 
 VENV ?= .venv
 BIN := $(VENV)/bin
+LOOKING := $(VENV)/.l5kit-can-look
 STAMP := $(VENV)/.l5kit-set-up
 ARGS ?=
 
@@ -14,28 +15,39 @@ FIND_PYTHON = for python in $(PYTHON) python3.11 python3 python3.13 python3.12 p
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && break; python=; done; \
 	[ -n "$$python" ] || { echo "l5kit needs Python 3.11 or later, and none was found; name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 
-.PHONY: help setup demo test lint format clean
+.PHONY: help setup demo test test-long lint format clean
 
 help:  ## Show this list
-	@grep -E '^[a-z]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## */\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 setup: $(STAMP)  ## Make .venv with the package, its extras and the development tools
 
-# pip older than 25.1 knows no dependency groups.
-$(STAMP): pyproject.toml constraints.txt
+# What looks at logs and draws them needs neither torch nor an extra. The package says that it needs torch, hence --no-deps.
+$(LOOKING): pyproject.toml constraints.txt .ci/dependencies.py
 	@$(FIND_PYTHON); \
 	if ! "$(BIN)/python" -c 'import pip' >/dev/null 2>&1; then \
 		echo "Making $(VENV) with $$("$$python" --version)"; "$$python" -m venv --clear "$(VENV)"; fi
+	"$(BIN)/python" .ci/dependencies.py >"$(VENV)/looking.txt"
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -r "$(VENV)/looking.txt"
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch "$@"
+
+# pip older than 25.1 knows no dependency groups.
+$(STAMP): $(LOOKING)
 	"$(BIN)/python" -m pip install --quiet --upgrade 'pip>=25.1'
 	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[collision,compat,mcap,remote,rerun,train,viz]' --group dev
 	@touch "$@"
 
-demo: setup  ## Make a small city, sample from it and write pictures to demo-out (options: ARGS="--data FOLDER")
+demo: $(LOOKING)  ## Make a small city, sample from it and write pictures to demo-out (options: ARGS="--data FOLDER")
 	"$(BIN)/l5kit" demo $(ARGS)
 
 test: lint  ## Check the style and the types, then run all tests (options: ARGS="-k rasters")
 	"$(BIN)/python" -m mypy
 	"$(BIN)/python" -m pytest $(ARGS)
+
+test-long: setup  ## Run what takes too long for each change: the tests marked long, lowest and newest versions on all they can
+	"$(BIN)/python" -m pytest -m long $(ARGS)
+	.ci/run long
 
 lint: setup  ## Check the style only
 	"$(BIN)/ruff" check

@@ -5,6 +5,7 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
+from l5kit._compiling import CompilationWatch
 from l5kit.cli.main import make_app
 from synthetic_city import small_city
 
@@ -21,10 +22,20 @@ def city_copy(city, tmp_path):
     return shutil.copytree(city, tmp_path / "copy")
 
 
-@pytest.fixture(autouse=True)
-def _no_news_of_compilation(monkeypatch):
-    """Let commands in this process say the same whether or not a test before them has compiled the kernels."""
-    monkeypatch.setattr("l5kit._compiling.CompilationWatch.start", lambda _: None)
+class _SilentWatch(CompilationWatch):
+    def __init__(self, _):
+        super().__init__()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_news_of_compilation():
+    """Let commands in this process say the same whether or not a test before them has compiled the kernels.
+
+    It holds for a module, because fixtures of modules run commands as well.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("l5kit.cli.reporting.CompilationWatch", _SilentWatch)
+        yield
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def run_l5kit(words):
 
 
 def make_targets():
-    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE))
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE))
 
 
 def check_command(words):

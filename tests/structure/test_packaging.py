@@ -7,6 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -70,3 +71,43 @@ def test_opencv_is_held_at_4_for_bit_equality_but_not_by_the_package():
     assert pin.version.startswith("4.")
     (ours,) = [Requirement(text) for text in PROJECT["dependencies"] if text.startswith("opencv")]
     assert ours.specifier.contains("5.0.0")
+
+
+# --- the package page
+
+URL = PROJECT["urls"]["Source"]
+PICTURES_URL = URL.replace("https://github.com/", "https://raw.githubusercontent.com/") + "/main/"
+PAGES_URL = f"{URL}/blob/main/"
+LINKS = re.findall(r"(!?)\[[^\]]*\]\(([^)\s]+)\)", (ROOT / "README.md").read_text("utf-8"))
+
+
+@pytest.mark.parametrize(("mark", "target"), LINKS, ids=lambda value: str(value)[-40:])
+def test_links_of_the_readme_lead_somewhere_from_the_package_page_too(mark, target):
+    assert target.startswith("https://")
+    start = PICTURES_URL if mark else PAGES_URL
+    if mark or target.startswith(URL):
+        path, _, _ = target.removeprefix(start).partition("#")
+        assert target.startswith(start)
+        assert (ROOT / path).is_file()
+
+
+def test_the_licence_expression_names_the_licences_of_everything_that_is_shipped():
+    """A library that is added to the viewer's page needs a licence text and a place in NOTICE and expression."""
+    expression = set(PROJECT["license"].split(" AND "))
+    notice = (ROOT / "NOTICE").read_text("utf-8")
+    assert set(re.findall(r"\((MIT|ISC|BSD-3-Clause|Apache-2.0)\)", notice)) | {"Apache-2.0"} == expression
+    for path in (ROOT / "src/l5kit/visualization/viewer/page/vendor").glob("*.LICENSE.txt"):
+        assert path.name in notice
+        for library in re.findall(r"^==== (\S+) \S+ ====$", path.read_text("utf-8"), flags=re.MULTILINE):
+            assert library in notice, f"{library} of {path.name}"
+
+
+def test_the_licence_has_its_copyright_line():
+    (line,) = [line for line in (ROOT / "LICENSE").read_text("utf-8").splitlines() if line.startswith("   Copyright ")]
+    assert line.strip() == (ROOT / "NOTICE").read_text("utf-8").splitlines()[1]
+
+
+def test_the_citation_is_of_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert (str(citation["version"]), citation["title"]) == (l5kit.__version__, "l5kit")
+    assert citation["repository-code"] == URL
