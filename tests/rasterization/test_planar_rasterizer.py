@@ -21,7 +21,7 @@ from l5kit.rasterization import (
     SemBoxRasterizer,
     StubRasterizer,
 )
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, write_planes
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, SparsePainter, write_planes
 from raster_cases import HISTORY_NUM_FRAMES, THRESHOLD, WORLD_TO_ECEF, Window, join_windows, make_context, make_window
 
 WORLD_TO_AERIAL = np.array([[2.5, 0.3, 0, 800], [-0.3, 2.5, 0, 150], [0, 0, 0, 0], [0, 0, 0, 1.0]])
@@ -335,3 +335,29 @@ def test_repr_tells_class_size_and_channels(make: Make, kind: str) -> None:
     rasterizer = make(kind)
     name, num_channels = type(rasterizer).__name__, rasterizer.num_channels()
     assert repr(rasterizer) == f"<{name}: 224 x 112 pixels, {num_channels} channels, float32>"
+
+
+@pytest.mark.parametrize("solid_boxes", [False, True])
+def test_rows_that_no_box_is_said_to_touch_are_zero(solid_boxes: bool) -> None:
+    rng = np.random.default_rng(5)
+    rasterizer = BoxRasterizer(make_context(), 0.0, HISTORY_NUM_FRAMES, solid_boxes=solid_boxes, image_dtype="uint8")
+    windows = make_windows(None)
+    num_rows_told = num_rows = 0
+    for _ in range(60):
+        batch = join_windows(windows, one_array=True)
+        (rows,) = (array.copy() for array in batch.agents.arrays)
+        rows["centroid"] += rng.normal(0, 20, rows["centroid"].shape)
+        rows["extent"] *= rng.choice([0.01, 1.0, 5.0, 1000.0], (len(rows), 1))
+        rows["yaw"] = rng.uniform(-4, 4, len(rows))
+        batch = dataclasses.replace(batch, agents=dataclasses.replace(batch.agents, arrays=[rows]))
+        matrices = rasterizer.render_context.raster_from_world_many(batch.positions_m, batch.yaws_rad)
+        paint = rasterizer.prepare(batch, matrices)
+        assert isinstance(paint, SparsePainter)
+        images = rasterizer.rasterize_windows(batch)
+        is_told = np.zeros(images.shape[:3], np.bool_)
+        for index, channel in np.ndindex(*images.shape[:2]):
+            first, end = paint.rows[index, channel]
+            is_told[index, channel, first:end] = True
+        assert not images[~is_told].any()
+        num_rows_told, num_rows = num_rows_told + np.count_nonzero(is_told), num_rows + is_told.size
+    assert 0 < num_rows_told < num_rows

@@ -36,7 +36,6 @@ from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.antialiased import draw_shapes
 from l5kit.rasterization.turned_crop import turn_and_scale
-from l5kit.rasterization.unit_range import stream_divided_by_255
 from l5kit.sampling.agent_sampling import get_agent_context
 
 _BATCH_SIZE = 4
@@ -95,7 +94,6 @@ def _steps(files: DatasetFiles) -> list[Callable[[], object]]:
         partial(_ask_map, files),
         partial(compute_agents_mask, log, MaskThresholds(0.5)),
         *(partial(_draw, workload, files, log, raster_params=values) for workload, values in rasters),
-        _stream,
         _turn,
         *(partial(_draw, workload, files, log) for workload in (URBAN_DRIVER, SAFEPATHNET)),
         partial(_draw, URBAN_DRIVER, files, log, data_generation_params=by_distance),
@@ -127,11 +125,6 @@ def _draw(
     samples = make_samples(workload, cfg, log)
     samples[0]
     samples.__getitems__(list(range(min(_BATCH_SIZE, len(samples)))))
-
-
-def _stream() -> None:
-    """Divide as large batches are divided."""
-    stream_divided_by_255(np.zeros(64, np.uint8), np.zeros(64, np.float32))
 
 
 def _turn() -> None:

@@ -19,6 +19,9 @@ from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE
 _NOT_DRAWN = -1
 """Channel of a box that is in no channel."""
 
+_MARGIN_PX = 4
+"""Rows above and below the corners of a box that its outline may touch, and some to spare."""
+
 
 @dataclass(frozen=True)
 class ChannelBoxes:
@@ -28,10 +31,12 @@ class ChannelBoxes:
         corners: Columns and rows, int32, shape (N, 4, 2).
         shapes: A shape for each channel of each window, as :func:`l5kit.rasterization.antialiased.draw_shapes` takes
             them, with the boxes of the channel as contours, shape (B * C, 5).
+        rows: First row and end row of the picture that the boxes of each channel may touch, shape (B, C, 2).
     """
 
     corners: Int32Array
     shapes: Int64Array
+    rows: Int64Array
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,7 @@ def collect_channel_boxes(
     yaws_rad = boxes.yaws_rad[:num_boxes]
     corners = np.empty((num_boxes, 4, 2), np.int32)
     shapes = np.empty((len(raster_from_world) * planes_shape[0], 5), np.int64)
+    rows = np.empty((len(shapes), 2), np.int64)
     _project_boxes(
         boxes.channels[:num_boxes],
         boxes.centroids_m,
@@ -109,8 +115,10 @@ def collect_channel_boxes(
         np.zeros(len(shapes), np.int64),
         corners,
         shapes,
+        rows,
     )
-    return ChannelBoxes(corners[: shapes[-1, 2] if len(shapes) else 0], shapes)
+    num_drawn = shapes[-1, 2] if len(shapes) else 0
+    return ChannelBoxes(corners[:num_drawn], shapes, rows.reshape(len(raster_from_world), planes_shape[0], 2))
 
 
 def _gather_agents(
@@ -219,6 +227,7 @@ def _project_boxes(
     slots: Int64Array,
     corners: Int32Array,
     shapes: Int64Array,
+    rows: Int64Array,
 ) -> None:
     """Write the fields of :class:`ChannelBoxes`: the visible boxes, inside a channel in their order.
 
@@ -249,10 +258,18 @@ def _project_boxes(
         slots[shape] = begin
         shapes[shape, 0], shapes[shape, 1], shapes[shape, 2] = FILLED, begin, end
         shapes[shape, 3], shapes[shape, 4] = 0, shape % num_channels
+        rows[shape, 0], rows[shape, 1] = height, 0
     for box in range(len(channels)):
         if channels[box] != _NOT_DRAWN:
             slot = slots[channels[box]]
             slots[channels[box]] += 1
+            drawn = rows[channels[box]]
             for corner in range(4):
                 for axis in range(2):
                     corners[slot, corner, axis] = np.int32(np.int64(corners_px[box, corner, axis] * CV2_SHIFT_VALUE))
+                touched = np.int64(corners[slot, corner, 1]) // CV2_SHIFT_VALUE
+                drawn[0] = min(drawn[0], max(touched - _MARGIN_PX, 0))
+                drawn[1] = max(drawn[1], min(touched + _MARGIN_PX + 1, height))
+    for shape in range(len(shapes)):
+        if rows[shape, 0] >= rows[shape, 1]:
+            rows[shape] = 0

@@ -12,10 +12,10 @@ from l5kit.data.records import AGENT_DTYPE
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.geometry.box import compute_box_corners
 from l5kit.geometry.transform import rotation33_as_yaw, transform_points
-from l5kit.rasterization.antialiased import draw_shapes, mix_paint, scratch_size
+from l5kit.rasterization.antialiased import NO_BACKGROUND, draw_shapes, mix_paint, scratch_size
 from l5kit.rasterization.box_channels import collect_channel_boxes
 from l5kit.rasterization.log_windows import LogWindows
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter, SparsePainter
 from l5kit.rasterization.rasterizer import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.subpixel import CV2_SUB_VALUES, cv2_subpixel
@@ -147,11 +147,11 @@ class BoxRasterizer(PlanarRasterizer):
             shapes, starts = _one_shape_each(shapes, starts)
         points, scratch = boxes.corners.reshape(-1, 2), np.empty(scratch_size(most_points, height), np.int64)
 
-        def paint(index: int, planes: UInt8Array) -> None:
+        def draw(index: int, planes: UInt8Array) -> None:
             first, end = starts[index], starts[index + 1]
-            draw_shapes(planes, points, limits, shapes, first, end, _box_paints(), scratch, 0)
+            draw_shapes(planes, points, limits, shapes, first, end, _box_paints(), scratch, NO_BACKGROUND)
 
-        return paint
+        return SparsePainter(draw, boxes.rows)
 
     def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:
         """Return agents in blue and the agent of interest in green, fading from frame to frame into the past.

@@ -9,7 +9,7 @@ from l5kit._types import Float64Array, NumericArray, UInt8Array
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
 from l5kit.rasterization.log_window import LogWindow
 from l5kit.rasterization.log_windows import LogWindows
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter, SparsePainter
 
 
 class CombinedRasterizer(PlanarRasterizer):
@@ -52,11 +52,15 @@ class CombinedRasterizer(PlanarRasterizer):
         paint_boxes = self.box_rast.prepare(windows, raster_from_world)
         paint_background = self.background_rast.prepare(windows, raster_from_world)
 
-        def paint(index: int, planes: UInt8Array) -> None:
-            paint_boxes(index, planes[:num_box_channels])
-            paint_background(index, planes[num_box_channels:])
+        num_windows, num_channels, height, _ = self.images_shape(len(windows))
+        boxes = SparsePainter.of(paint_boxes, num_windows, num_box_channels, height)
+        background = SparsePainter.of(paint_background, num_windows, num_channels - num_box_channels, height)
 
-        return paint
+        def draw(index: int, planes: UInt8Array) -> None:
+            boxes.draw(index, planes[:num_box_channels])
+            background.draw(index, planes[num_box_channels:])
+
+        return SparsePainter(draw, np.concatenate([boxes.rows, background.rows], axis=1))
 
     def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:
         """Return the background with the boxes over it.

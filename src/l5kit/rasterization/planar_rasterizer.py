@@ -2,11 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import cv2
 import numpy as np
 
-from l5kit._types import Float64Array, NumericArray, RecordArray, UInt8Array
+from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.configs.parameters import IMAGE_DTYPES
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization.log_window import LogWindow
@@ -14,10 +15,37 @@ from l5kit.rasterization.log_windows import LogWindows
 from l5kit.rasterization.picture_memory import recycled_memory
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
-from l5kit.rasterization.unit_range import STREAMED_NUM_BYTES, divide_by_255, stream_divided_by_255
+from l5kit.rasterization.unit_range import STREAMED_NUM_BYTES, divide_by_255
 
 PlanePainter = Callable[[int, UInt8Array], None]
 """Draws window i of a batch into C-contiguous planes (channels, height, width), whatever they held; for one thread."""
+
+
+@dataclass(frozen=True)
+class SparsePainter:
+    """A :data:`PlanePainter` that leaves most of the planes 0, so that it is worth knowing where it does not.
+
+    Attributes:
+        draw: Draws window i into planes (channels, height, width) that are 0, in some rows of each.
+        rows: First row and end row of these, shape (B, channels, 2).
+    """
+
+    draw: PlanePainter
+    rows: Int64Array
+
+    @classmethod
+    def of(cls, paint: PlanePainter, num_windows: int, num_channels: int, height: int) -> "SparsePainter":
+        """Return a painter that draws as any other: in all rows of planes of that height."""
+        if isinstance(paint, SparsePainter):
+            return paint
+        rows = np.zeros((num_windows, num_channels, 2), np.int64)
+        rows[..., 1] = height
+        return cls(paint, rows)
+
+    def __call__(self, index: int, planes: UInt8Array) -> None:
+        """Draw window i into planes whatever they held."""
+        planes.fill(0)
+        self.draw(index, planes)
 
 
 class PlanarRasterizer(Rasterizer):
@@ -121,11 +149,12 @@ class PlanarRasterizer(Rasterizer):
             for index, planes in enumerate(images):
                 paint(index, planes)
             return images
+        painter = SparsePainter.of(paint, *images.shape[:3])
         planes = recycled_memory.empty(images.shape[1:], np.uint8)  # of one window, so that it stays in the caches
-        divide = stream_divided_by_255 if images.nbytes >= STREAMED_NUM_BYTES else divide_by_255
+        planes.fill(0)
         for index, image in enumerate(images):
-            paint(index, planes)
-            divide(planes.reshape(-1), image.reshape(-1))
+            painter.draw(index, planes)
+            divide_by_255(planes, image, painter.rows[index], images.nbytes >= STREAMED_NUM_BYTES)
         return images
 
     def images_shape(self, num_windows: int) -> tuple[int, int, int, int]:
