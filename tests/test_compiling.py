@@ -70,3 +70,37 @@ def test_a_kernel_from_disk_is_no_compilation(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     runs = [subprocess.run(call, env=environment, check=True, capture_output=True, text=True).stdout for _ in range(2)]
     assert [run.split() for run in runs] == [["compiling", "2"], ["2"]]
+
+
+USE = """
+import sys
+{logging}
+import numpy as np
+from numba import njit
+from l5kit.data import SCENE_DTYPE, ChunkedDataset
+
+ChunkedDataset.in_memory(scenes=np.zeros(1, SCENE_DTYPE)).save("log.zarr")
+for _ in range(2):
+    ChunkedDataset("log.zarr").open()
+
+@njit
+def add_one(x):
+    return x + 1
+
+add_one(1), add_one(1.0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("shown", "lines"),
+    [
+        pytest.param('import logging; logging.basicConfig(level="INFO")', 1, id="records of INFO are shown"),
+        pytest.param("", 0, id="nobody asked for records"),
+    ],
+)
+def test_programs_in_python_are_told_once_where_they_want_to_be(shown, lines, tmp_path):
+    call = [sys.executable, "-W", "ignore", "-c", USE.format(logging=shown)]
+    done = subprocess.run(call, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == lines
+    assert done.stderr.startswith("INFO:l5kit:compiling kernels") == bool(lines)

@@ -130,6 +130,37 @@ def pictures():
     hang()
 write_gif("target", pictures(), (4, 4), fps=10)
 """,
+    "a video": """
+import numpy as np
+from l5kit.visualization import write_video
+def pictures():
+    yield np.zeros((4, 4, 3), np.uint8)
+    hang()
+write_video("target.mp4", pictures(), (4, 4), fps=10)
+""",
+    "a picture": """
+import numpy as np
+from PIL import Image
+from l5kit.visualization import write_png
+Image.Image.save = lambda *_, **__: hang()
+write_png("target", np.zeros((4, 4, 3), np.uint8))
+""",
+    "a test set": """
+import tempfile
+from pathlib import Path
+from l5kit.bench.small_log import write_small_log
+from l5kit.evaluation.chop_dataset import chopping
+log = write_small_log(Path(tempfile.mkdtemp(dir="."))).dataset
+chopping.export_zarr_to_csv = lambda *_, **__: hang()
+chopping.create_chopped_dataset(str(log), 0.5, 20, 10, 1, output_folder="target", verbose=False)
+""",
+    "a kept agents mask": """
+import numpy as np
+from pathlib import Path
+from l5kit.dataset import mask_cache
+mask_cache.npy_header = lambda *_: hang()
+mask_cache._write_whole(Path("target"), np.zeros((4, 2), np.uint32))
+""",
     "an agents mask inside a dataset": """
 from types import SimpleNamespace
 import os
@@ -143,7 +174,7 @@ stored_mask.write_mask(SimpleNamespace(path="log.zarr"), MaskThresholds(0.5), np
 }
 """Scripts that write "target" in the working folder and call hang() in the midst of it."""
 
-TARGETS = {"an agents mask inside a dataset": "log.zarr/agents_mask"}
+TARGETS = {"an agents mask inside a dataset": "log.zarr/agents_mask", "a video": "target.mp4"}
 
 
 def hanging(script, folder):

@@ -4,10 +4,11 @@ numba compiles a kernel when it is first called with arguments of new types and 
 installation that takes a while, which a person who waits should be told.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 
-__all__ = ["CompilationWatch"]
+__all__ = ["CompilationWatch", "log_compilation"]
 
 
 class CompilationWatch:
@@ -68,3 +69,21 @@ class CompilationWatch:
     def _ended(self) -> None:
         with self._lock:
             self._running -= 1
+
+
+def log_compilation() -> None:
+    """Log the first compilation of this process at level INFO, as ``l5kit``; later calls do nothing.
+
+    Nothing is printed unless the program that uses l5kit shows such records.
+    """
+    _LOGGED.start()
+
+
+def _log() -> None:
+    logging.getLogger("l5kit").info(
+        "compiling kernels for this machine, once, about 15 seconds at the first samples; "
+        "l5kit warmup does it ahead of time"
+    )
+
+
+_LOGGED = CompilationWatch(_log)

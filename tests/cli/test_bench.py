@@ -122,7 +122,7 @@ def test_memory(l5kit, city, tmp_path):
 
 
 def test_startup(l5kit, city, monkeypatch):
-    """The processes are started in another test, since kernels take half a minute to compile."""
+    """The processes are started in another test, since kernels take a quarter of a minute to compile."""
     steps = ("import", "open", "rasterizer", "dataset", "sample", "sample again", "batch", "batch again")
     monkeypatch.setattr("l5kit.bench.startup._start", lambda *_: dict.fromkeys(steps, 0.25))
     done = l5kit("bench", "--startup", "--data", city)

@@ -223,7 +223,7 @@ def test_the_boxes_of_samples_say_that_kernels_are_compiled_while_they_are(brows
         page.open_scene(f"{url}#scene=1&frame={FRAME}")
         page.wait_for(f"() => ({WAITING})().every((text) => text === 'Drawing')")
         with event.trigger_event("numba:compile"):
-            page.wait_for(f"() => ({WAITING})().every((text) => text === 'Compiling, once, about half a minute')")
+            page.wait_for(f"() => ({WAITING})().every((text) => text === 'Compiling, once, about 15 seconds')")
             page.part("play").click()  # it plays meanwhile, and other scenes are opened
             page.wait_for("(frame) => window.l5kitViewer.state().frame > frame + 3", FRAME)
             page.page.keyboard.press("Space")

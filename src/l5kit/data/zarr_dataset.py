@@ -14,6 +14,7 @@ import zarr
 from zarr.abc.store import Store
 from zarr.errors import ContainsArrayError, ContainsGroupError
 
+from l5kit._compiling import log_compilation
 from l5kit._types import RecordArray
 from l5kit.data import layout, stores
 from l5kit.data.chunk_cache import ChunkCache
@@ -207,6 +208,7 @@ class ChunkedDataset:
         """
         _require_one_of("mode", mode, _OPEN_MODES)
         _check_caching(mode, cached, cache_folder)
+        log_compilation()
         self.root = self._open_group(mode)
         self._check_attributes()
         cache = ChunkCache(cache_size_bytes if cached else 0)

@@ -39,8 +39,8 @@ class ViewerServer:
 
     It hands out the page, its scripts and what it makes of the dataset, never a file by its path. Requests that name
     another host than the one it listens on are refused, so that no foreign site can read the data by a name that
-    leads to this machine. Samples are drawn by a thread of their own, which may have to compile kernels for half a
-    minute, so that data never waits for them. What nobody waits for any more is left out.
+    leads to this machine. Samples are drawn by a thread of their own, which may have to compile kernels for a quarter
+    of a minute, so that data never waits for them. What nobody waits for any more is left out.
 
     Args:
         log: The dataset.

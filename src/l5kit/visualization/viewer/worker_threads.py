@@ -17,7 +17,7 @@ class WorkerThreads(Executor):
     """Threads that carry out calls in the order in which they were handed over; cancelled ones are left out.
 
     The process does not wait for them at its end, as it does for those of ``ThreadPoolExecutor``: a sample whose
-    kernels are being compiled would keep it for half a minute.
+    kernels are being compiled would keep it for a quarter of a minute.
 
     Args:
         num_threads: How many calls are carried out at the same time.

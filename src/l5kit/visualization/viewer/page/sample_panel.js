@@ -10,7 +10,7 @@ import { requestData } from "l5kit/source";
 const REST_MS = 180; // how long a frame has to stand before its sample is asked for
 const PATIENCE_MS = 500; // a sample that comes sooner says nothing of waiting
 const ASK_AGAIN_MS = 700; // how often the server is asked what it is doing meanwhile
-const COMPILING = "Compiling, once, about half a minute";
+const COMPILING = "Compiling, once, about 15 seconds";
 const DRAWING = "Drawing";
 
 /** One picture with its caption, loading and error. */
