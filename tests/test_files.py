@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import filelock
 import numpy as np
 import pytest
 
@@ -345,3 +346,13 @@ def test_what_cannot_come_back_is_kept_for_the_next_run(tmp_path, monkeypatch):
     clear_leftovers(target)
     assert target.read_text() == "the only copy"
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def test_an_interruption_while_the_scratch_folder_is_being_made_leaves_nothing(tmp_path, monkeypatch):
+    def interrupt(*_args, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", interrupt)
+    with pytest.raises(KeyboardInterrupt), replaced_when_complete(tmp_path / "a.mp4"):
+        raise AssertionError
+    assert list(tmp_path.iterdir()) == []

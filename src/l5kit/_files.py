@@ -66,24 +66,30 @@ def scratch_beside(target: Path) -> Iterator[Path]:
     Args:
         target: The place, whose parent exists.
     """
-    from filelock import FileLock, Timeout  # here, since reading a configuration needs no locks
+    from filelock import FileLock  # here, since reading a configuration needs no locks
 
     while True:
         scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=_SUFFIX))
         lock = FileLock(scratch / _LOCK)
-        with suppress(Timeout, OSError, NotImplementedError):  # some file systems know no locks
-            lock.acquire(timeout=0)
         try:
-            (scratch / _HOST).write_text("\n".join(_this_machine()), "utf-8")
-            if not lock.is_locked or (scratch / _LOCK).exists():
-                break
-        except FileNotFoundError:  # somebody who clears leftovers was there between the making and the lock
-            pass
-        lock.release()
+            if _own(scratch, lock):
+                yield scratch
+                return
+        finally:
+            _remove(scratch, target, lock)
+
+
+def _own(scratch: Path, lock: Any) -> bool:
+    """Show in a new folder whose it is; return False if somebody who clears leftovers has come before."""
+    from filelock import Timeout
+
+    with suppress(Timeout, OSError, NotImplementedError):  # some file systems know no locks
+        lock.acquire(timeout=0)
     try:
-        yield scratch
-    finally:
-        _remove(scratch, target, lock)
+        (scratch / _HOST).write_text("\n".join(_this_machine()), "utf-8")
+    except FileNotFoundError:
+        return False
+    return not lock.is_locked or (scratch / _LOCK).exists()
 
 
 def put_in_place(complete: Path, target: Path, *, scratch: Path) -> None:
