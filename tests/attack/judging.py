@@ -221,6 +221,12 @@ def difference(value: Any, other: Any, name: str = "it") -> str | None:
 def _array_difference(value: np.ndarray, other: np.ndarray, name: str) -> str | None:
     if value.shape != other.shape:
         return f"{name} is of shape {value.shape}, not {other.shape}"
+    names = value.dtype.names
+    if names and value.dtype != other.dtype and set(names) == set(other.dtype.names or ()):
+        # records are the same whatever the order of their fields
+        return next(
+            (found for key in names if (found := _array_difference(value[key], other[key], f"{name}.{key}"))), None
+        )
     if value.dtype.names or value.dtype.kind in "OUS" or other.dtype.kind in "OUS":
         is_same = value.tobytes() == other.tobytes() if value.dtype.names else bool((value == other).all())
         return None if is_same else f"{name} is {str(value.tolist())[:150]}, not {str(other.tolist())[:150]}"
