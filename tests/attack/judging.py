@@ -132,7 +132,7 @@ def judge_error(error: BaseException, expected: Expected, place: str) -> tuple[O
     detail = f"{type(error).__name__}: {error}"
     if isinstance(error, MismatchError):
         return Outcome.WRONG, str(error).split(":")[0], detail
-    raw = _raw_cause(error)
+    raw = _raw_cause(error, place)
     if raw is not None:
         return Outcome.RAW, f"{_chain(error)} at {where(raw)}", detail
     if not isinstance(error, ConfigError) and not _names_something(str(error), place):
@@ -142,15 +142,16 @@ def judge_error(error: BaseException, expected: Expected, place: str) -> tuple[O
     return Outcome.NAMED, f"{_chain(error)} at {where(error)}", detail
 
 
-def _raw_cause(error: BaseException) -> BaseException | None:
+def _raw_cause(error: BaseException, place: str) -> BaseException | None:
     """Return the error that is none of ours and says nothing to a person, if there is one.
 
-    The error of a sample hands on the text of its cause, so that the cause must be readable as well.
+    The error of a sample hands on the text of its cause, so that the cause must be readable as well. One of the system
+    is readable if it names a file, by itself or in words: those of l5kit about missing files do that.
     """
     if isinstance(error, L5KitError):
         is_handed_on = type(error).__name__ == "SampleError" and error.__cause__ is not None
-        return _raw_cause(error.__cause__) if is_handed_on and error.__cause__ is not None else None
-    return None if isinstance(error, OSError) and error.filename else error
+        return _raw_cause(error.__cause__, place) if is_handed_on and error.__cause__ is not None else None
+    return None if isinstance(error, OSError) and (error.filename or place in str(error)) else error
 
 
 _PLACES = re.compile(

@@ -190,6 +190,8 @@ def _chained(error: Exception, cause: Exception) -> Exception:
             Outcome.NAMED,
             id="a sample's named cause",
         ),
+        pytest.param(FileNotFoundError("/set/map.pb does not exist"), False, Outcome.NAMED, id="a file, in words"),
+        pytest.param(FileNotFoundError("there is none"), False, Outcome.RAW, id="no file"),
         pytest.param(MismatchError("two things: differ"), False, Outcome.WRONG, id="a reader's own finding"),
     ],
 )
