@@ -210,16 +210,6 @@ def test_an_empty_one_has_not_changed_places_across_others_that_are_where_they_s
     assert faults(check(swapped, 15)) == ["NONE", "MISPLACED", "FLOATING", "FLOATING", "NONE", "NONE"]
 
 
-def test_two_blocks_that_have_changed_places_are_refused_and_what_is_between_them_is_trusted():
-    """The records 0 to 3 and 8 to 11; what is in doubt at a border counts for the block that it fits to."""
-    truth = [[0, 0], [0, 1], [1, 3], [3, 8], [8, 11], [11, 13], [13, 14], *[[14, 14]] * 4, [14, 15], [15, 16], [16, 17]]
-    bounds = [*truth[8:12], *truth[4:8], *truth[:4], *truth[12:]]
-    run = check(bounds, 17)
-    assert run.is_sound[4:8].all()
-    assert run.is_sound[12:].all()
-    assert not run.is_sound[[0, 1, 2, 3, 9, 10, 11]].any()
-
-
 def test_records_behind_those_that_mean_something_are_not_looked_at():
     bounds = np.array([[0, 14], [14, 28], [0, 0], [3, 1]], np.int64)
     assert IntervalRun.check(TITLES, bounds, 28, num_used=2).faults is None

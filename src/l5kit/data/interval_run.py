@@ -450,8 +450,7 @@ def _mark_misplaced(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, 
 
     Stretches of intervals that follow each other are taken as a whole. Those that are in order and hold more intervals,
     empty ones counted, than any other choice of such are trusted; where two choices hold as many, only what is in both.
-    A stretch without room for those between it and the one before has moved. The one before a stretch of which only the
-    start is in doubt belongs to it, and so does the one behind it of which only the end is.
+    A stretch without room for those between it and the one before has moved.
     """
     sound = filled[faults[filled] == 0]
     if len(sound) < 2 or (bounds[sound[1:], 0] >= bounds[sound[:-1], 1]).all():
@@ -460,23 +459,17 @@ def _mark_misplaced(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, 
     num_sound = np.diff(first, append=len(sound))
     last = sound[first + num_sound - 1]
     starts, stops = bounds[sound[first], 0], bounds[last, 1]
-    before, behind = np.searchsorted(filled, sound[first]) - 1, np.searchsorted(filled, last) + 1
-    joins_before = (before >= 0) & (faults[filled[before]] == IntervalFault.START)
-    joins_before &= bounds[filled[before], 1] == starts
-    follower = filled[np.minimum(behind, len(filled) - 1)]
-    joins_behind = (behind < len(filled)) & (faults[follower] == IntervalFault.STOP) & (bounds[follower, 0] == stops)
-    sizes = np.append(filled, len(bounds))[behind + joins_behind]
-    sizes -= np.where(joins_before, filled[before], sound[first])
+    sizes = np.append(filled, len(bounds))[np.searchsorted(filled, last) + 1] - sound[first]
     is_trusted = np.zeros(len(first), np.bool_)
     if len(first) <= _MOST_STRETCHES:
         is_trusted = _in_all_best_chains(starts, stops, sizes)
         trusted = np.flatnonzero(is_trusted)
         has_others_before = np.diff(trusted, prepend=-1) > 1
-        begins = np.where(joins_before, bounds[filled[before], 0], starts)[trusted]
+        doubtful = sound[first[trusted]] - 1  # the first one of a stretch may be doubted on its own
+        belongs = (faults[doubtful] == IntervalFault.START) & (bounds[doubtful, 1] == starts[trusted])
+        begins = np.where(belongs, bounds[doubtful, 0], starts[trusted])
         is_trusted[trusted[has_others_before & (begins == np.append(first_row, stops[trusted[:-1]]))]] = False
     faults[sound[~np.repeat(is_trusted, num_sound)]] = IntervalFault.MISPLACED
-    faults[filled[before[joins_before & ~is_trusted]]] = IntervalFault.MISPLACED
-    faults[follower[joins_behind & ~is_trusted]] = IntervalFault.MISPLACED
 
 
 def _in_all_best_chains(starts: Int64Array, stops: Int64Array, sizes: Int64Array) -> BoolArray:
