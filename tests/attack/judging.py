@@ -132,7 +132,7 @@ def judge_error(error: BaseException, expected: Expected, place: str) -> tuple[O
     detail = f"{type(error).__name__}: {error}"
     if isinstance(error, MismatchError):
         return Outcome.WRONG, str(error).split(":")[0], detail
-    raw = _raw_cause(error)
+    raw = _raw_cause(error, place)
     if raw is not None:
         return Outcome.RAW, f"{_chain(error)} at {where(raw)}", detail
     if not isinstance(error, ConfigError) and not _names_something(str(error), place):
@@ -142,15 +142,16 @@ def judge_error(error: BaseException, expected: Expected, place: str) -> tuple[O
     return Outcome.NAMED, f"{_chain(error)} at {where(error)}", detail
 
 
-def _raw_cause(error: BaseException) -> BaseException | None:
+def _raw_cause(error: BaseException, place: str) -> BaseException | None:
     """Return the error that is none of ours and says nothing to a person, if there is one.
 
-    The error of a sample hands on the text of its cause, so that the cause must be readable as well.
+    The error of a sample hands on the text of its cause, so that the cause must be readable as well. One of the system
+    is readable if it names a file, by itself or in words: those of l5kit about missing files do that.
     """
     if isinstance(error, L5KitError):
         is_handed_on = type(error).__name__ == "SampleError" and error.__cause__ is not None
-        return _raw_cause(error.__cause__) if is_handed_on and error.__cause__ is not None else None
-    return None if isinstance(error, OSError) and error.filename else error
+        return _raw_cause(error.__cause__, place) if is_handed_on and error.__cause__ is not None else None
+    return None if isinstance(error, OSError) and (error.filename or place in str(error)) else error
 
 
 _PLACES = re.compile(
@@ -221,6 +222,12 @@ def difference(value: Any, other: Any, name: str = "it") -> str | None:
 def _array_difference(value: np.ndarray, other: np.ndarray, name: str) -> str | None:
     if value.shape != other.shape:
         return f"{name} is of shape {value.shape}, not {other.shape}"
+    names = value.dtype.names
+    if names and value.dtype != other.dtype and set(names) == set(other.dtype.names or ()):
+        # records are the same whatever the order of their fields
+        return next(
+            (found for key in names if (found := _array_difference(value[key], other[key], f"{name}.{key}"))), None
+        )
     if value.dtype.names or value.dtype.kind in "OUS" or other.dtype.kind in "OUS":
         is_same = value.tobytes() == other.tobytes() if value.dtype.names else bool((value == other).all())
         return None if is_same else f"{name} is {str(value.tolist())[:150]}, not {str(other.tolist())[:150]}"

@@ -25,7 +25,9 @@ def suspects(bounds: np.ndarray, length: int) -> np.ndarray:
     """Return which intervals (N, 2) are wrong, or lie beside a break: where one does not start at the end before it.
 
     Nobody can tell from a break which of both sides is at fault. Empty intervals behind a suspect one are suspect as
-    well, since any number would do for them. Rows behind the last interval are no break.
+    well, since any number would do for them. So are those before a gap, any of which may have lost the rows in it,
+    unless what comes behind the gap fits to nothing behind it either, and so is what has moved. Rows behind the last
+    interval are no break.
     """
     starts, stops = bounds[:, 0], bounds[:, 1]
     is_wrong = (starts < 0) | (stops < starts) | (stops > length)
@@ -34,6 +36,11 @@ def suspects(bounds: np.ndarray, length: int) -> np.ndarray:
     found[:-1] |= is_break[1:]
     for row in range(1, len(found)):
         found[row] |= found[row - 1] and starts[row] == stops[row]
+    is_before_gap = np.append((starts[1:] > stops[:-1]) & ~np.append(is_break[2:], False), False)
+    for row in range(len(found) - 2, -1, -1):
+        is_twin = starts[row] == stops[row] == starts[row + 1] == stops[row + 1]
+        is_before_gap[row] |= is_before_gap[row + 1] and is_twin
+        found[row] |= is_before_gap[row] and is_twin
     return found
 
 
@@ -59,9 +66,9 @@ def disputed(bounds: np.ndarray, length: int) -> np.ndarray:
     starts, stops = bounds[:, 0], bounds[:, 1]
     fits_before = starts == np.concatenate([[0], stops[:-1]])
     fits_after = stops == np.concatenate([starts[1:], [length]])
-    may_be_right = (starts >= 0) & (stops > starts) & (stops <= length) & (fits_before | fits_after)
-    shares = (starts[:, None] < stops) & (starts < stops[:, None]) & may_be_right
-    np.fill_diagonal(shares, val=False)
+    others = np.flatnonzero((starts >= 0) & (stops > starts) & (stops <= length) & (fits_before | fits_after))
+    shares = (starts[:, None] < stops[others]) & (starts[others] < stops[:, None])
+    shares[others, np.arange(len(others))] = False
     found: np.ndarray = shares.any(axis=1)
     return found
 

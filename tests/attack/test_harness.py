@@ -79,6 +79,8 @@ def test_every_kind_of_damage_can_be_done(clean_folder: Path, tmp_path: Path) ->
         pytest.param([[0, 3], [3, 5], [5, 6]], [], id="rows that nothing names"),
         pytest.param([[0, 3], [5, 7], [3, 5], [7, 7]], [0, 1, 2, 3], id="two swapped"),
         pytest.param([[0, -5], [-5, 7]], [0, 1], id="negative"),
+        pytest.param([[0, 3], [3, 3], [3, 3], [4, 5], [5, 7]], [1, 2, 3], id="a gap behind two empty ones"),
+        pytest.param([[0, 3], [3, 3], [3, 3], [5, 6], [3, 7]], [2, 3, 4], id="one behind empty ones that has moved"),
     ],
 )
 def test_a_break_in_a_run_of_intervals(bounds: list[list[int]], found: list[int]) -> None:
@@ -112,6 +114,21 @@ def test_intervals_that_nobody_may_trust(bounds: list[list[int]], found: list[in
 )
 def test_rows_that_two_intervals_name(bounds: list[list[int]], found: list[int]) -> None:
     assert np.flatnonzero(disputed(np.array(bounds), 7)).tolist() == found
+
+
+def test_rows_of_a_million_intervals_are_compared_in_little_memory() -> None:
+    bounds = np.zeros((1_000_000, 2), np.int64)
+    bounds[:3] = [[0, 3], [2, 5], [5, 7]]
+    assert np.flatnonzero(disputed(bounds, 7)).tolist() == [0, 1]
+
+
+def test_records_are_compared_by_their_fields() -> None:
+    records = np.array([(1, (2.0, 3.0))], [("a", "<i8"), ("b", "<f8", (2,))])
+    turned = np.zeros(1, [("b", "<f8", (2,)), ("a", "<i8")])
+    turned["a"], turned["b"] = records["a"], records["b"]
+    assert difference(turned, records) is None
+    turned["b"][0, 1] = 4
+    assert difference(turned, records) == "it.b is np.float64(4.0), not np.float64(3.0) at (0, 1) (1 of 2 values)"
 
 
 def _fail() -> Any:
@@ -173,6 +190,8 @@ def _chained(error: Exception, cause: Exception) -> Exception:
             Outcome.NAMED,
             id="a sample's named cause",
         ),
+        pytest.param(FileNotFoundError("/set/map.pb does not exist"), False, Outcome.NAMED, id="a file, in words"),
+        pytest.param(FileNotFoundError("there is none"), False, Outcome.RAW, id="no file"),
         pytest.param(MismatchError("two things: differ"), False, Outcome.WRONG, id="a reader's own finding"),
     ],
 )

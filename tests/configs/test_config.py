@@ -218,8 +218,19 @@ def test_a_world_that_is_not_in_metres_is_refused(factor):
     assert load_matrix({"ecef_to_aerial": matrix.tolist()}, "ecef_to_aerial", path="meta.json")[0, 0] == factor
 
 
+@pytest.mark.parametrize("key", ["world_to_ecef", "ecef_to_aerial"])
+@pytest.mark.parametrize("last_row", [[0, 0, 0, 0], [0, 0, 0, 2], [0, 1e-3, 0, 1], [1e300, 0, 0, 1]], ids=str)
+def test_a_matrix_with_another_last_row_is_refused(key, last_row):
+    matrix = [*np.eye(4).tolist()[:3], last_row]
+    with pytest.raises(ConfigError, match=rf"meta\.json: the last row of {key} must be \[0, 0, 0, 1\]"):
+        load_matrix({key: matrix}, key, path="meta.json")
+    matrix[3] = [0, 0, 1e-9, 1 - 1e-9]
+    assert load_matrix({key: matrix}, key, path="meta.json").tolist() == matrix
+
+
 def test_a_rotation_may_be_rounded():
-    matrix = np.round(np.array([[0.6, -0.8, 0, 5], [0.8, 0.6, 0, 7], [0, 0, 1, 0], [0, 0, 0, 1]]) * 1.001, 3)
+    matrix = np.round(np.array([[0.6, -0.8, 0, 5], [0.8, 0.6, 0, 7], [0, 0, 1, 0]]) * 1.001, 3)
+    matrix = np.vstack([matrix, [0, 0, 0, 1]])
     assert (
         load_matrix({"world_to_ecef": matrix.tolist()}, "world_to_ecef", path="meta.json").tolist() == matrix.tolist()
     )

@@ -1,6 +1,8 @@
 """Damaged files: an error that names the file and says what to do, and everything else stays readable."""
 
 import json
+import shutil
+import warnings
 from pathlib import Path
 
 import numcodecs
@@ -88,6 +90,28 @@ def test_a_missing_chunk_reads_as_zeros_and_strict_reads_name_it(made, folder, n
     assert len(array.rows(0, first, strict=True)) == first
     with pytest.raises(CorruptedDataError, match="missing"):
         array.rows(first - 1, first + 1, strict=True)
+
+
+@pytest.mark.parametrize("cached", [True, False, "mmap"])
+@pytest.mark.parametrize("form", ["folder", "folder with a file", "zip"])
+@pytest.mark.parametrize("name", ["scenes", "frames", "agents", "traffic_light_faces"])
+def test_a_folder_in_the_place_of_a_chunk_is_an_error_that_names_it(folder, tmp_path, name, form, cached):
+    (folder / name / "1").unlink()
+    (folder / name / "1").mkdir()
+    if form != "folder":
+        (folder / name / "1" / "x").write_bytes(b"x")
+    if form == "zip":
+        folder = Path(shutil.make_archive(str(folder), "zip", folder))
+    dataset = ChunkedDataset(str(folder))
+    options = {"cache_folder": tmp_path / "cache"} if cached == "mmap" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that there are no decoded files
+        dataset.open(cached=cached, **options)
+    array = getattr(dataset, name.replace("traffic_light_faces", "tl_faces"))
+    with pytest.raises(CorruptedDataError, match=rf"{name}/1 is a folder"):
+        array.rows(CHUNK_LENGTHS[name], CHUNK_LENGTHS[name] + 1)
+    findings = [finding for finding in validate_path(folder) if "is a folder" in finding.message]
+    assert findings
 
 
 @pytest.mark.parametrize("name", ["scenes", "frames", "agents"])

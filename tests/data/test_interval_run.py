@@ -165,6 +165,51 @@ def test_a_gap_of_the_median_length_is_no_damage_and_a_shorter_one_is():
     assert faults(check([[0, 14], [27, 41]], 41)) == ["STOP", "START"]
 
 
+GAP_OF_A_RECORD = [[0, 14], [28, 42], [42, 56], [56, 70]]
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_gap_where_no_record_can_be_left_out_is_damage_however_long_it_is(goes_on):
+    asked = []
+
+    def tell(before, behind):
+        asked.append((before.tolist(), behind.tolist()))
+        return np.full(len(before), goes_on)
+
+    bounds = np.array(GAP_OF_A_RECORD, np.int64)
+    run = IntervalRun.check(TITLES, bounds, 70, goes_on=tell)
+    assert faults(run) == (["STOP", "START", "NONE", "NONE"] if goes_on else [])
+    assert asked == [([0], [1])]
+
+
+def test_where_most_records_have_gaps_others_were_left_out_on_purpose():
+    bounds = np.arange(20, dtype=np.int64).reshape(-1, 2) * 14
+
+    def tell(before, behind):
+        raise AssertionError("nobody needs to look")
+
+    assert IntervalRun.check(TITLES, bounds, 19 * 14, goes_on=tell).faults is None
+
+
+MOVED_AWAY = {
+    "to later rows": ([[0, 2], [2, 2], [2, 2], [5, 6], [2, 2], [2, 4], [4, 5], [5, 6]], {3: "BOTH"}),
+    "with one behind": ([[0, 2], [2, 2], [4, 5], [2, 2], [2, 4], [2, 2], [5, 6]], {2: "BOTH", 5: "FLOATING"}),
+    "one of two": ([[0, 2], [2, 2], [3, 4], [2, 2], [2, 4], [4, 5], [5, 6]], {2: "BOTH"}),
+}
+
+
+@pytest.mark.parametrize(("bounds", "wrong"), MOVED_AWAY.values(), ids=MOVED_AWAY.keys())
+def test_empty_ones_beside_one_that_lies_elsewhere_are_trusted_where_the_others_meet(bounds, wrong):
+    assert faults(check(bounds, 6)) == [wrong.get(record, "NONE") for record in range(len(bounds))]
+
+
+def test_an_empty_one_has_not_changed_places_across_others_that_are_where_they_should_be():
+    bounds = [[0, 13], [13, 14], [14, 14], [14, 14], [13, 13], [14, 14], [14, 15]]
+    assert faults(check(bounds, 15)) == ["NONE"] * 4 + ["FLOATING", "NONE", "NONE"]
+    swapped = [[0, 13], [13, 14], [13, 13], [13, 13], [14, 14], [14, 15]]
+    assert faults(check(swapped, 15)) == ["NONE", "MISPLACED", "FLOATING", "FLOATING", "NONE", "NONE"]
+
+
 def test_records_behind_those_that_mean_something_are_not_looked_at():
     bounds = np.array([[0, 14], [14, 28], [0, 0], [3, 1]], np.int64)
     assert IntervalRun.check(TITLES, bounds, 28, num_used=2).faults is None

@@ -448,6 +448,24 @@ def test_a_lane_is_found_beside_a_light_of_the_same_id(tmp_path, map_s: MapAPI, 
     assert "L1" in found.bounds_info["lanes"]["ids"]
 
 
+@pytest.mark.parametrize("first", [True, False], ids=["crosswalk behind", "crosswalk before"])
+def test_a_crosswalk_is_found_beside_a_face_of_the_same_id(tmp_path, map_s: MapAPI, first: bool) -> None:
+    fragment = fixture_s()
+    face = type(fragment.elements[0])()
+    face.CopyFrom(next(element for element in fragment.elements if not element.element.HasField("lane")))
+    face.element.Clear()
+    face.element.traffic_control_element.signal_red_face.SetInParent()
+    face.id.id = b"C1"
+    if first:
+        elements = [face, *fragment.elements]
+        fragment = type(fragment)(elements=elements)
+    else:
+        fragment.elements.append(face)
+    found = write(tmp_path / "twins.pb", fragment)
+    np.testing.assert_array_equal(found.get_crosswalk_coords("C1")["xyz"], map_s.get_crosswalk_coords("C1")["xyz"])
+    assert found.bounds_info["crosswalks"]["ids"] == ["C1"]
+
+
 def test_arguments_of_interpolate_are_not_changed() -> None:
     xyz = np.array([[0.0, 0, 0], [3, 0, 0]])
     MapAPI.interpolate(xyz, 2, ENSURE_LEN)[:] = 9.0

@@ -19,7 +19,7 @@ from l5kit.data import (
     get_frames_slice_from_scenes,
 )
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, TL_FACE_LABEL_TO_INDEX, TL_FACE_LABELS
-from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, L5KitError, MissingArrayError
+from l5kit.errors import CorruptedDataError, DatasetNotFoundError, InvalidArgumentError, L5KitError, MissingArrayError
 from random_dataset import ARRAYS, assert_same_records, random_dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore:dataset path .* does not exist:RuntimeWarning")
@@ -395,6 +395,13 @@ def test_a_path_of_another_type_is_named(path):
 def test_a_scene_of_a_dataset_without_scenes():
     with pytest.raises(InvalidArgumentError, match="the dataset has no scenes"):
         ChunkedDataset.in_memory().get_scene_dataset(0)
+
+
+def test_frames_without_scenes_are_damage():
+    dataset = random_dataset(np.random.default_rng(5), 3)
+    dataset.scenes = dataset.scenes[:0]
+    with pytest.raises(CorruptedDataError, match=rf"has {len(dataset.frames)} frames but no scenes.* restore"):
+        dataset.get_scene_dataset(0)
 
 
 def test_repr_tells_path_and_counts(tmp_path):

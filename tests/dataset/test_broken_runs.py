@@ -266,6 +266,27 @@ def test_windows_beside_damaged_frames_are_right() -> None:
         assert_samples_equal(dataset[index], whole[index])
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_frame_that_has_lost_as_many_agents_as_others_have_is_refused_where_time_goes_on(side: int) -> None:
+    def make() -> ChunkedDataset:
+        crowd = [{"track_id": track, "centroid": (0.0, 3.0 * track)} for track in range(1, 8)]
+        return make_log([[crowd if frame == 6 else crowd[:3] for frame in range(NUM_FRAMES)]])
+
+    broken, whole = make(), make_ego(make())
+    broken.frames[AGENTS_OF_FRAME][6, side] += 3 - 6 * side
+    dataset = make_ego(broken)
+    refused = [index for index in range(NUM_FRAMES) if is_refused(dataset, index)]
+    assert refused == ([2, 3, 4, 5, 6, 7, 8] if side == 0 else [3, 4, 5, 6, 7, 8, 9]), "the frame and the one beside it"
+    for index in set(range(NUM_FRAMES)) - set(refused):
+        assert_samples_equal(dataset[index], whole[index])
+    with pytest.raises(CorruptedDataError, match=r"agent_index_interval \[\d+, \d+\] of frame \d"):
+        broken.get_scene_dataset(0)
+
+    behind = 6 + side
+    broken.frames["timestamp"][behind:] += 100_000_000  # a frame was left out there
+    assert not any(is_refused(make_ego(broken), index) for index in range(NUM_FRAMES))
+
+
 def is_refused(dataset: Any, index: int) -> bool:
     try:
         dataset[index]

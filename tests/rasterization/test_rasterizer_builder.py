@@ -135,7 +135,8 @@ def test_missing_files_are_file_errors(folder: Path, map_type: str, key: str) ->
 def test_a_meta_json_that_does_not_fit_the_aerial_picture_is_named(
     folder: Path, tmp_path: Path, map_type: str, factor: float, said: str, out_of_bounds: str
 ) -> None:
-    meta = {"world_to_ecef": WORLD_TO_ECEF.tolist(), "ecef_to_aerial": (factor * ECEF_TO_AERIAL).tolist()}
+    ecef_to_aerial = np.vstack([factor * ECEF_TO_AERIAL[:3], ECEF_TO_AERIAL[3]])
+    meta = {"world_to_ecef": WORLD_TO_ECEF.tolist(), "ecef_to_aerial": ecef_to_aerial.tolist()}
     (tmp_path / "meta.json").write_text(json.dumps(meta))
     cfg = make_cfg(map_type, dataset_meta_key=str(tmp_path / "meta.json"), satellite_out_of_bounds=out_of_bounds)
     with pytest.raises(ConfigError, match=rf"meta\.json and .*aerial\.png do not fit the raster: .*{said}"):

@@ -13,6 +13,7 @@ from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.errors import CorruptedDataError, MissingDependencyError
 from l5kit.visualization.recording import RecordingForm, write_mcap
 from l5kit.visualization.recording.colors import CLASS_RGB, LIGHT_RGB
+from l5kit.visualization.recording.nearby_map import light_changes
 from l5kit.visualization.scene_content import read_scene_content
 from recording_cases import AGENTS, BIG_TRACK, EGO_YAW, START_NS, entities_after, read_case, read_mcap, yaw_of
 
@@ -317,6 +318,18 @@ def test_times_that_do_not_ascend_are_refused(needs_foxglove, case, tmp_path):
     scene, map_api = case
     scene.timestamps_ns[2] = scene.timestamps_ns[1]
     with pytest.raises(CorruptedDataError, match=r"frame 2 is at \d+ ns, but times must ascend"):
+        write_mcap(tmp_path / "scene.mcap", scene, map_api)
+
+
+@pytest.mark.parametrize("time_ns", [2**32 * 10**9, 2**63 - 1])
+def test_times_that_the_schemas_cannot_hold_are_refused_also_where_lights_change(
+    needs_foxglove, case, tmp_path, time_ns
+):
+    scene, map_api = case
+    frame = [frame for frame, _ in light_changes(scene.lights, dict.fromkeys(range(9)))][-1]
+    assert frame > 0
+    scene.timestamps_ns[frame:] = time_ns - np.arange(scene.num_frames - frame)[::-1]
+    with pytest.raises(CorruptedDataError, match=r"of scene 0, frame \d of it, is not between 1970 and 2106"):
         write_mcap(tmp_path / "scene.mcap", scene, map_api)
 
 

@@ -14,7 +14,7 @@ from l5kit.data.map_builder import MapBuilder
 from l5kit.errors import InvalidArgumentError
 from l5kit.visualization.recording import RecordingForm
 from l5kit.visualization.recording.colors import CLASS_RGB, EGO_RGB, LIGHT_RGB, class_title
-from l5kit.visualization.recording.nearby_map import find_nearby_map, light_changes
+from l5kit.visualization.recording.nearby_map import MAX_LINE_POINTS, find_nearby_map, light_changes
 from l5kit.visualization.recording.scene_elements import Boxes, collect_elements
 from l5kit.visualization.recording.trajectories import frames_within, track_windows
 from l5kit.visualization.scene_content import LaneLightRows
@@ -111,6 +111,25 @@ def test_the_area_of_a_bent_lane_is_covered_once(tmp_path):
     polygon = np.concatenate([lane.left_m, lane.right_m[::-1]])
     x, y = polygon.T
     np.testing.assert_allclose(areas.sum(), 0.5 * abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("num_points", [MAX_LINE_POINTS, MAX_LINE_POINTS + 1, 3 * MAX_LINE_POINTS + 7])
+def test_a_line_of_very_many_points_is_thinned_from_end_to_end(tmp_path, num_points):
+    line = np.column_stack([np.linspace(0, 90, num_points), np.zeros(num_points), np.zeros(num_points)])
+    few = np.array([[0.0, -4, 0], [90, -4, 0]])
+    builder = MapBuilder(WORLD_TO_ECEF)
+    builder.add_lane("long", line, few)
+    builder.add_crosswalk("wide", line + [0, 3, 0])
+    builder.save(tmp_path / "map.pb")
+    map_api = MapAPI(str(tmp_path / "map.pb"), WORLD_TO_ECEF)
+    found = find_nearby_map(map_api, np.zeros((1, 2)), 100.0, origin_m=np.zeros(2))
+    lane = found.lanes[0]
+    for shown_m in (lane.left_m, found.crosswalks[0]):
+        assert len(shown_m) == MAX_LINE_POINTS
+        np.testing.assert_allclose(shown_m[[0, -1], 0], [0, 90], atol=0.02)
+        assert np.diff(shown_m[:, 0]).max() < 2.5 * 90 / MAX_LINE_POINTS + 0.02
+    assert len(lane.right_m) == 2
+    assert lane.triangles.max() == MAX_LINE_POINTS + 1
 
 
 def _arcs():

@@ -17,6 +17,9 @@ from l5kit.errors import ConfigError
 _RIGID_TOLERANCE = 0.01
 """Largest error of the products of the columns of a rotation matrix that somebody may have rounded."""
 
+_LAST_ROW_TOLERANCE = 1e-6
+"""Largest error of the last row of a matrix that somebody may have computed."""
+
 _SCALARS = (str, bytes, bool, int, float, NoneType, date, datetime)
 """Types that YAML reads back as they were."""
 
@@ -68,7 +71,8 @@ def load_matrix(metadata: Mapping[str, Any], key: str, *, path: str) -> np.ndarr
         path: Where the metadata came from, for the error text.
 
     Raises:
-        ConfigError: The matrix is missing, not 4x4 or not finite, or ``world_to_ecef`` does more than turn and shift.
+        ConfigError: The matrix is missing, not 4x4 or not finite, its last row is not 0, 0, 0, 1, or ``world_to_ecef``
+            does more than turn and shift.
     """
     if key not in metadata:
         raise ConfigError(f"{path} has no key {key!r}; found {sorted(metadata)}. Take the meta.json of this dataset.")
@@ -78,6 +82,11 @@ def load_matrix(metadata: Mapping[str, Any], key: str, *, path: str) -> np.ndarr
         raise ConfigError(f"{path}: {key} must be a 4x4 list of numbers, got {reprlib.repr(metadata[key])}") from error
     if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
         raise ConfigError(f"{path}: {key} must be a 4x4 list of finite numbers, got shape {matrix.shape}")
+    if not np.abs(matrix[3] - (0, 0, 0, 1)).max() <= _LAST_ROW_TOLERANCE:
+        raise ConfigError(
+            f"{path}: the last row of {key} must be [0, 0, 0, 1], as of any matrix that takes points to points, "
+            f"got {matrix[3].tolist()}; take the meta.json of this dataset"
+        )
     if key == "world_to_ecef":
         _require_rigid(matrix, path)
     return matrix

@@ -20,7 +20,7 @@ from zarr.storage import LocalStore
 from l5kit._types import Int64Array, NumericArray
 from l5kit.data.chunk_cache import ChunkCache
 from l5kit.data.record_sequence import RecordSequence, require_within, rows_of
-from l5kit.data.stores import describe_file, is_process_memory, location_of, store_signature
+from l5kit.data.stores import describe_file, is_folder, is_process_memory, location_of, store_signature
 from l5kit.errors import (
     CorruptedDataError,
     IndexOutOfRangeError,
@@ -167,6 +167,10 @@ class ChunkedArray(RecordSequence):
                 "restore it from the source of the dataset"
             ) from error
         if not stored.view(np.uint8).any() and not self.has_chunk_file(index):
+            if is_folder(self.zarr_array.store, self._chunk_key(index)):
+                raise CorruptedDataError(
+                    f"chunk file {self.chunk_file(index)} is a folder; restore the file from the source of the dataset"
+                )
             self._missing.add(index)
         chunk = stored if stored.dtype == self.dtype else self._with_all_fields(stored)
         chunk.setflags(write=False)
@@ -185,9 +189,10 @@ class ChunkedArray(RecordSequence):
 
     def has_chunk_file(self, index: int) -> bool:
         """Return whether the file of a chunk exists."""
-        array = self.zarr_array
-        key = f"{array.store_path.path}/{index}".lstrip("/")
-        return bool(sync(array.store.exists(key)))
+        return bool(sync(self.zarr_array.store.exists(self._chunk_key(index))))
+
+    def _chunk_key(self, index: int) -> str:
+        return f"{self.zarr_array.store_path.path}/{index}".lstrip("/")
 
     def signature(self) -> Any:
         """Return path and a digest of names, sizes and modification times of the files; None if nothing tells."""

@@ -23,6 +23,10 @@ IsBreak = Callable[[Int64Array], BoolArray]
 """Takes rows (N,) and returns which of them have nothing to do with the row before, bool (N,)."""
 
 
+GoesOn = Callable[[Int64Array, Int64Array], BoolArray]
+"""Takes the records before and behind gaps, (N,) each, and returns where none can have been left out between them."""
+
+
 class IntervalFault(IntEnum):
     """What is wrong with the interval of a record."""
 
@@ -48,6 +52,9 @@ class IntervalFault(IntEnum):
     MISPLACED = 10
     """It lies before one that comes before it, or behind one that comes after it."""
 
+
+_MOST_DAMAGED_GAPS = 1000
+"""Gaps of whole records above which they were left there on purpose."""
 
 _MOST_STRETCHES = 2000
 """Stretches between intervals that are not in order, above which none of them is trusted."""
@@ -98,6 +105,7 @@ class IntervalRun:
         length: int,
         *,
         is_break: IsBreak | None = None,
+        goes_on: GoesOn | None = None,
         num_used: int | None = None,
         origin: tuple[int, int] = (0, 0),
         read_errors: dict[int, str] | None = None,
@@ -109,6 +117,8 @@ class IntervalRun:
             bounds: Intervals (P, 2); twice -1 where the record cannot be read.
             length: End of the rows.
             is_break: Tells at which rows a record may well start, which shows who is right about a border.
+            goes_on: Tells between which records, by their rows in ``bounds``, none can have been left out, so that
+                any gap is damage.
             num_used: Number of the first records that mean something; None if all do.
             origin: See the class.
             read_errors: See the class.
@@ -117,7 +127,8 @@ class IntervalRun:
         faults = np.zeros(len(bounds), np.uint8)
         if not is_plain:
             used = slice(len(bounds) if num_used is None else num_used)
-            faults[used] = _find_faults(bounds[used], (origin[1], _end_of_used(bounds, used.stop, length)), is_break)
+            rows = origin[1], _end_of_used(bounds, used.stop, length)
+            faults[used] = _find_faults(bounds[used], rows, is_break, goes_on)
         return cls(titles, length, bounds, faults if faults.any() else None, is_plain, origin, read_errors or {})
 
     def __len__(self) -> int:
@@ -238,7 +249,9 @@ def _end_of_used(bounds: Int64Array, num_used: int, length: int) -> int:
     return length
 
 
-def _find_faults(bounds: Int64Array, rows: tuple[int, int], is_break: IsBreak | None) -> UInt8Array:
+def _find_faults(
+    bounds: Int64Array, rows: tuple[int, int], is_break: IsBreak | None, goes_on: GoesOn | None
+) -> UInt8Array:
     """Return the fault of each interval (P,) of a range of rows, values of :class:`IntervalFault`."""
     starts, stops = bounds[:, 0], bounds[:, 1]
     faults = np.zeros(len(bounds), np.uint8)
@@ -248,7 +261,8 @@ def _find_faults(bounds: Int64Array, rows: tuple[int, int], is_break: IsBreak | 
     filled = np.flatnonzero((faults == 0) & (stops > starts))
     misplaced = _mark_floating(faults, bounds, filled, rows)
     if len(filled):
-        borders = _Borders.of(bounds[filled], _are_explained(faults, filled), rows, is_break)
+        are_damage = _are_damaged_gaps(bounds, filled, goes_on)
+        borders = _Borders.of(bounds[filled], _are_explained(faults, filled), rows, is_break, are_damage)
         found, is_shifted = borders.faults(), _are_shifted(bounds, filled, rows)
         found[is_shifted] = IntervalFault.SHIFTED
         _mark_empty(faults, bounds, filled, borders, is_shifted)
@@ -256,6 +270,7 @@ def _find_faults(bounds: Int64Array, rows: tuple[int, int], is_break: IsBreak | 
         faults[misplaced] = IntervalFault.MISPLACED
         _mark_misplaced(faults, bounds, filled, rows[0])
         faults[filled] = _blame_others(faults[filled], faults[filled] == IntervalFault.MISPLACED)
+        _clear_empty(faults, bounds, filled, rows)
     return faults
 
 
@@ -263,8 +278,8 @@ def _mark_floating(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, r
     """Mark empty intervals that lie neither where the filled one before them ends nor where the next one starts.
 
     Returns:
-        The filled intervals that such an empty one would fit to on their other side, where no rows are missing: the two
-        have changed places.
+        The filled intervals that such an empty one would fit to on their other side, where no rows are missing and no
+        empty one between them is where it should be: the two have changed places.
     """
     empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
     border = np.searchsorted(filled, empty)
@@ -273,8 +288,13 @@ def _mark_floating(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, r
     is_floating = (places != ends[border]) & (places != starts[border])
     faults[empty[is_floating]] = IntervalFault.FLOATING
     has_changed_places = is_floating & (ends == starts)[border]
-    fits_before = has_changed_places & (places == np.append(-1, bounds[filled, 0])[border])
-    fits_behind = has_changed_places & (places == np.append(bounds[filled, 1], -1)[border])
+    num_fitting = np.zeros(len(faults) + 1, np.int64)  # empty ones in their place before each interval
+    num_fitting[empty[~is_floating] + 1] = 1
+    num_fitting = np.cumsum(num_fitting)
+    is_next = num_fitting[np.append(-1, filled)[border] + 1] == num_fitting[empty]
+    is_last = num_fitting[np.append(filled, len(faults))[border]] == num_fitting[empty]
+    fits_before = has_changed_places & is_next & (places == np.append(-1, bounds[filled, 0])[border])
+    fits_behind = has_changed_places & is_last & (places == np.append(bounds[filled, 1], -1)[border])
     return np.concatenate([filled[border[fits_before] - 1], filled[border[fits_behind]]])
 
 
@@ -325,6 +345,19 @@ def _are_explained(faults: UInt8Array, filled: Int64Array) -> BoolArray:
     return explained
 
 
+def _are_damaged_gaps(bounds: Int64Array, filled: Int64Array, goes_on: GoesOn | None) -> BoolArray:
+    """Return, for each border of M filled intervals, whether a gap there cannot be of records left out, (M + 1,).
+
+    Where there are others between the two, these are what the gap may come of.
+    """
+    are_damaged = np.zeros(len(filled) + 1, np.bool_)
+    is_gap = (bounds[filled[1:], 0] > bounds[filled[:-1], 1]) & (np.diff(filled) == 1)
+    behind = np.flatnonzero(is_gap) + 1
+    if goes_on is not None and 0 < len(behind) <= min(_MOST_DAMAGED_GAPS, len(filled) // 2):
+        are_damaged[behind] = goes_on(filled[behind - 1], filled[behind])
+    return are_damaged
+
+
 @dataclass(frozen=True)
 class _Borders:
     """The borders of M filled intervals, as the intervals on both sides of each have them.
@@ -345,7 +378,12 @@ class _Borders:
 
     @classmethod
     def of(
-        cls, bounds: Int64Array, is_explained: BoolArray, rows: tuple[int, int], is_break: IsBreak | None
+        cls,
+        bounds: Int64Array,
+        is_explained: BoolArray,
+        rows: tuple[int, int],
+        is_break: IsBreak | None,
+        are_damage: BoolArray,
     ) -> "_Borders":
         """Return the borders of filled intervals (M, 2).
 
@@ -354,6 +392,7 @@ class _Borders:
             is_explained: Whether there is an interval with a fault at a border, which may be the one that is missing.
             rows: Where the first one has to start, and the end of the rows.
             is_break: Where an interval may well start or end; None if nothing tells.
+            are_damage: Whether a gap at a border is damage, however many rows it has.
         """
         ends, starts = np.append(rows[0], bounds[:, 1]), np.append(bounds[:, 0], rows[1])
         gaps = starts - ends
@@ -368,7 +407,8 @@ class _Borders:
         proves_start = breaks_at_start & (~is_overlap | starts_inside)
         proves_end = breaks_at_end & (~is_overlap | (ends_inside & ~proves_start))
         # records that were left out on purpose leave gaps of whole records, damage rarely does
-        may_be_damage = is_wrong & (gaps < max(1, int(np.median(bounds[:, 1] - bounds[:, 0]))))
+        is_short = gaps < max(1, int(np.median(bounds[:, 1] - bounds[:, 0])))
+        may_be_damage = is_wrong & (is_short | are_damage)
         return cls(is_wrong, is_overlap, may_be_damage & ~proves_start, may_be_damage & ~proves_end)
 
     def faults(self) -> UInt8Array:
@@ -394,6 +434,15 @@ def _mark_empty(
     empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
     is_before_gap = (borders.is_wrong & ~borders.is_overlap & ~is_at_shift)[np.searchsorted(filled, empty)]
     faults[empty[is_before_gap]] = IntervalFault.EMPTY
+
+
+def _clear_empty(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> None:
+    """Trust empty intervals where those that are trusted around them meet: what seemed to be a gap was misplaced."""
+    sound, empty = filled[faults[filled] == 0], np.flatnonzero(faults == IntervalFault.EMPTY)
+    ends, starts = np.append(rows[0], bounds[sound, 1]), np.append(bounds[sound, 0], rows[1])
+    border = np.searchsorted(sound, empty)
+    is_between = (ends == starts)[border] & (bounds[empty, 0] == ends[border])
+    faults[empty[is_between]] = IntervalFault.NONE
 
 
 def _mark_misplaced(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, first_row: int) -> None:

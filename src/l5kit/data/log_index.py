@@ -28,6 +28,9 @@ _ADVICE = "l5kit validate lists all that is wrong; restore the dataset from its 
 _LONGEST_STEP_NS = 1_000_000_000
 """Two frames further apart in time than this are not of one scene."""
 
+_LARGEST_STEP_RATIO = 1.5
+"""A step in time that is longer than those beside it by this may have lost a frame."""
+
 
 @dataclass(frozen=True)
 class LogIndex:
@@ -76,6 +79,7 @@ class LogIndex:
                 bounds,
                 len(array),
                 is_break=partial(_are_blank, array),
+                goes_on=partial(_goes_on_in_time, dataset.frames),
                 num_used=num_used,
                 read_errors=read_errors,
             )
@@ -249,8 +253,14 @@ def _check_some(titles: RunTitles, frames: Any, intervals: NumericArray, start: 
     bounds = np.concatenate([before, intervals.astype(np.int64), behind])
     end = length if stop == len(frames) else min(length, int(bounds[:, 1].max(initial=0)))
     first_row = int(np.clip(bounds[0, 0], 0, length)) if start > 0 else 0
+    first = start - len(before)
     return IntervalRun.check(
-        titles, bounds, end, is_break=partial(_are_blank, array), origin=(start - len(before), first_row)
+        titles,
+        bounds,
+        end,
+        is_break=partial(_are_blank, array),
+        goes_on=lambda ahead, behind: _goes_on_in_time(frames, ahead + first, behind + first),
+        origin=(first, first_row),
     )
 
 
@@ -362,6 +372,21 @@ def _are_breaks_in_time(frames: Any, rows: Int64Array) -> BoolArray:
             else:
                 breaks[place] = not 0 < after - before <= _LONGEST_STEP_NS
     return breaks
+
+
+def _goes_on_in_time(frames: Any, before: Int64Array, behind: Int64Array) -> BoolArray:
+    """Return where time goes on from one frame to another, (N,) each, in steps like those beside them."""
+    goes_on = np.zeros(len(before), np.bool_)
+    for place, (first, last) in enumerate(zip(before.tolist(), behind.tolist(), strict=True)):
+        around = slice(max(0, first - 1), min(len(frames), last + 2))
+        with suppress(CorruptedDataError):
+            steps_ns = np.diff(rows_of(frames, around, strict=True)["timestamp"])
+            between = slice(first - around.start, last - around.start)
+            inside_ns, beside_ns = steps_ns[between], np.delete(steps_ns, between)
+            usual_ns = beside_ns[(beside_ns > 0) & (beside_ns <= _LONGEST_STEP_NS)].min(initial=_LONGEST_STEP_NS)
+            is_known = usual_ns < _LONGEST_STEP_NS
+            goes_on[place] = is_known and inside_ns.min() > 0 and inside_ns.max() <= _LARGEST_STEP_RATIO * usual_ns
+    return goes_on
 
 
 def _are_blank(array: Any, rows: Int64Array) -> BoolArray:

@@ -448,12 +448,22 @@ class MapAPI:
             KeyError: There is no element with this id.
             InvalidArgumentError: It is not a crosswalk, or has no points.
         """
-        position = self._position(element_id)
-        if not self.is_crosswalk(self.elements[position]):
-            raise InvalidArgumentError(
-                f"element {element_id!r} is not a crosswalk with points; bounds_info['crosswalks']['ids'] lists them"
-            )
-        return {"xyz": self._content.crosswalk_lines.line(int(self._content.index_in_kind[position]))}
+        crosswalk = self._content.crosswalk_lines.line(self._crosswalk_index(element_id))
+        return {"xyz": crosswalk}
+
+    def _crosswalk_index(self, element_id: str) -> int:
+        """Return the position of a crosswalk with points among the crosswalks of the map."""
+        position, content = self._position(element_id), self._content
+        if not self.is_crosswalk(self.elements[position]):  # of several elements with this id, another may be
+            drawable = content.crosswalks[content.drawable_crosswalks()].tolist()
+            crosswalks = [crosswalk for crosswalk in drawable if content.ids[crosswalk] == element_id]
+            if not crosswalks:
+                raise InvalidArgumentError(
+                    f"element {element_id!r} is not a crosswalk with points; bounds_info['crosswalks']['ids'] lists "
+                    "them"
+                )
+            position = crosswalks[-1]
+        return int(content.index_in_kind[position])
 
     @cached_property
     def crosswalk_polygons(self) -> tuple[Float64Array, ...]:

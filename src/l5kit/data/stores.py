@@ -190,6 +190,22 @@ def chunk_numbers(store: Store, key: str) -> list[int]:
     return sorted(int(name) for name in names if name.isascii() and name.isdigit() and name == str(int(name)))
 
 
+def is_folder(store: Store, key: str) -> bool:
+    """Return whether there is a folder where a file of a store should be, which zarr takes for a file that is missing.
+
+    Args:
+        store: The store.
+        key: Path of the file inside it.
+    """
+    if isinstance(store, LocalStore):
+        return (Path(store.root) / key).is_dir()
+
+    async def has_content() -> bool:
+        return any([True async for _ in store.list_prefix(f"{key}/")])
+
+    return sync(has_content())
+
+
 def store_signature(store: Store, keys: tuple[str, ...]) -> list[tuple[Any, ...]] | None:
     """Return name, size and modification time of every file of some arrays, sorted; None where nothing tells.
 

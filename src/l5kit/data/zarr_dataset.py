@@ -51,6 +51,7 @@ from l5kit.data.records import (
 from l5kit.data.save import Progress, save_arrays
 from l5kit.data.validation import validate_dataset
 from l5kit.errors import (
+    CorruptedDataError,
     DatasetFormatError,
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -333,10 +334,15 @@ class ChunkedDataset:
 
         Raises:
             InvalidArgumentError: There is no such scene.
-            CorruptedDataError: A file of the scene is damaged or missing, or its intervals or those of its frames are
-                wrong.
+            CorruptedDataError: A file of the scene is damaged or missing, its intervals or those of its frames are
+                wrong, or there are frames but no scenes.
         """
         num_scenes = len(self.scenes)
+        if num_scenes == 0 and len(self.frames) > 0:
+            raise CorruptedDataError(
+                f"{self.path or 'a log in memory'!r} has {len(self.frames)} frames but no scenes, so there is no scene "
+                f"{scene_index}; restore the array 'scenes' from the source of the dataset"
+            )
         if num_scenes == 0:
             raise InvalidArgumentError(
                 f"scene_index is {scene_index}, but the dataset has no scenes; open() it first if it lies on disk"

@@ -74,10 +74,10 @@ def write_messages(file: BinaryIO, elements: SceneElements, progress: Progress |
     Raises:
         CorruptedDataError: A frame is of a time that the schemas cannot hold.
     """
-    context = foxglove.Context()
-    topics, messages = _Topics(context), _Messages(elements)
     times_ns = elements.scene.timestamps_ns.tolist()
     _require_times(elements.scene.scene_index, times_ns)
+    context = foxglove.Context()
+    topics, messages = _Topics(context), _Messages(elements)
     options = MCAPWriteOptions(compression_threads=0)
     with foxglove.open_mcap(file, context=context, writer_options=options) as writer:
         writer.write_metadata("l5kit.scene", _scene_facts(elements))

@@ -10,7 +10,10 @@ from l5kit.data.map_api import MapAPI
 from l5kit.visualization.map_shapes import read_map_shapes
 from l5kit.visualization.scene_content import LaneLightRows
 
-__all__ = ["NearbyLane", "NearbyMap", "find_nearby_map", "light_changes"]
+__all__ = ["MAX_LINE_POINTS", "NearbyLane", "NearbyMap", "find_nearby_map", "light_changes"]
+
+MAX_LINE_POINTS = 10_000
+"""Points of a boundary of a lane or an outline of a crosswalk that are shown at most; streets have hundreds."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ def find_nearby_map(
 ) -> NearbyMap:
     """Return the lanes and crosswalks near positions.
 
+    Of lines of more than :data:`MAX_LINE_POINTS` points, as many are taken, evenly spread from the first to the last.
+
     Args:
         map_api: The map.
         positions_m: World x and y, shape (F, 2).
@@ -64,7 +69,7 @@ def find_nearby_map(
     shapes, rows = read_map_shapes(map_api).near(positions_m, radius_m)
     ids = map_api.bounds_info["lanes"]["ids"]
     outlines_m = np.split(shapes.lanes.points_m - origin_m, shapes.lanes.starts[1:-1])
-    crosswalks_m = np.split(shapes.crosswalks.points_m - origin_m, shapes.crosswalks.starts[1:-1])
+    crosswalks_m = list(map(_thinned, np.split(shapes.crosswalks.points_m - origin_m, shapes.crosswalks.starts[1:-1])))
     lanes = {
         row: _lane(ids[row], outline_m, num_left)
         for row, outline_m, num_left in zip(rows.tolist(), outlines_m, shapes.lane_left_counts.tolist(), strict=False)
@@ -88,8 +93,15 @@ def light_changes(lights: LaneLightRows, lanes: dict[int, NearbyLane]) -> Iterat
 
 
 def _lane(lane_id: str, outline_m: Float64Array, num_left: int) -> NearbyLane:
-    left_m, right_m = outline_m[:num_left], outline_m[num_left:][::-1]
+    left_m, right_m = _thinned(outline_m[:num_left]), _thinned(outline_m[num_left:][::-1])
     return NearbyLane(lane_id, left_m, right_m, _triangles_between(left_m, right_m))
+
+
+def _thinned(line_m: Float64Array) -> Float64Array:
+    """Return a line (n, 2) with at most :data:`MAX_LINE_POINTS` of its points, the first and the last among them."""
+    if len(line_m) <= MAX_LINE_POINTS:
+        return line_m
+    return line_m[np.arange(MAX_LINE_POINTS) * (len(line_m) - 1) // (MAX_LINE_POINTS - 1)]
 
 
 def _triangles_between(left_m: Float64Array, right_m: Float64Array) -> UInt32Array:
