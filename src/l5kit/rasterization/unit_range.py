@@ -16,6 +16,9 @@ from l5kit._types import Float32Array, Int64Array, UInt8Array
 _LANES: Final = 16
 """Values that are written at once past the caches: 64 bytes, a cache line."""
 
+_PARTS_OF_255TH: Final = tuple(float(np.float32(257 * part)) for part in (2.0**-16, 2.0**-32 + 2.0**-48))
+"""The sum of the products of a byte with these two is, in float32, its quotient by 255 to the bit, without a division."""
+
 STREAMED_NUM_BYTES: Final = 2**22
 """Size of the images of a batch from which on they leave the caches before anybody reads them."""
 
@@ -87,7 +90,9 @@ def _type_stream(*, is_zero: bool) -> Any:
             if not is_zero:
                 place = builder.bitcast(builder.gep(source, [arguments[2]]), some_bytes.as_pointer())
                 line = builder.uitofp(builder.load(place, align=1), some_floats)
-                line = builder.fdiv(line, ir.Constant(some_floats, [255.0] * _LANES))
+                line = builder.fadd(
+                    *(builder.fmul(line, ir.Constant(some_floats, [part] * _LANES)) for part in _PARTS_OF_255TH)
+                )
             place = builder.bitcast(builder.gep(target, [arguments[2]]), some_floats.as_pointer())
             store = builder.store(line, place, align=4 * _LANES)
             store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
