@@ -17,7 +17,7 @@ _LANES: Final = 16
 """Values that are written at once past the caches: 64 bytes, a cache line."""
 
 _PARTS_OF_255TH: Final = tuple(float(np.float32(257 * part)) for part in (2.0**-16, 2.0**-32 + 2.0**-48))
-"""The sum of the products of a byte with these two is, in float32, its quotient by 255 to the bit, without a division."""
+"""The sum of the products of a byte with these two is, in float32, its quotient by 255 to the bit."""
 
 STREAMED_NUM_BYTES: Final = 2**22
 """Size of the images of a batch from which on they leave the caches before anybody reads them."""
