@@ -11,7 +11,7 @@ from l5kit.data.map_api import MapAPI
 from l5kit.data.map_builder import MapBuilder
 from l5kit.data.proto.road_network_pb2 import MapElement, MapFragment, TrafficControlElement
 from l5kit.data.records import TL_FACE_DTYPE
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 
 def straight(y_m: float, x_from_m: float, x_to_m: float) -> np.ndarray:
@@ -285,3 +285,16 @@ def test_every_kind_of_the_schema_is_found(tmp_path: Path) -> None:
         assert len(list(map_api.get_elements_of_kind(kind))) == counts.get(kind, 1), kind
     with pytest.raises(InvalidArgumentError, match=r"segment, node, lane.*crosswalk.*u_turn_only_sign.*got 'road'"):
         map_api.get_elements_of_kind("road")
+
+
+def test_ids_that_a_lane_names_and_that_are_no_text_are_an_error_that_names_it(tmp_path: Path) -> None:
+    builder = MapBuilder(WORLD_TO_ECEF)
+    builder.add_lane("A", straight(0, 0, 100), straight(-4, 0, 100), parent="road!", lanes_ahead=["next!"])
+    builder.save(str(tmp_path / "map.pb"))
+    calls = {"next!": MapAPI.get_lanes_ahead, "road!": MapAPI.get_lane_speed_limit}
+    for name, call in calls.items():
+        damaged = tmp_path / f"{name}.pb"
+        damaged.write_bytes((tmp_path / "map.pb").read_bytes().replace(name.encode(), b"\xbf" * len(name)))
+        semantic_map = MapAPI(str(damaged), WORLD_TO_ECEF)
+        with pytest.raises(CorruptedDataError, match=f"{name}.pb: lane 'A' names the id .*not UTF-8"):
+            call(semantic_map, "A")

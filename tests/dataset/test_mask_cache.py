@@ -169,9 +169,15 @@ def damage_metadata(path: Path) -> None:
     (path / "agents_mask" / "0.5" / ".zarray").write_text("{")
 
 
+def turn_bytes_round(path: Path) -> None:
+    metadata = path / "agents_mask" / "0.5" / ".zarray"
+    metadata.write_text(metadata.read_text().replace("<u4", ">u4"))
+
+
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
+        (turn_bytes_round, "is in big endian"),
         (shorten, "does not fit the 98 agents"),
         (use_other_thresholds, "was computed with other thresholds"),
         (lose_a_chunk, "is incomplete: its computation was interrupted or is still running"),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from l5kit.configs.parameters import RasterGeometry
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import InvalidArgumentError, UnsupportedConfigError
 from l5kit.rasterization import RenderContext
 
 
@@ -89,6 +89,12 @@ def test_the_array_passed_in_stays_writeable() -> None:
 def test_pixels_that_are_not_square_are_refused() -> None:
     with pytest.raises(NotImplementedError, match="square"):
         RenderContext(np.array([10, 10]), np.array([0.5, 0.25]), np.array([0.5, 0.5]), True)
+
+
+def test_pixels_of_a_configuration_that_are_not_square_are_refused_by_their_key() -> None:
+    geometry = RasterGeometry((10, 10), (0.5, 0.25), (0.5, 0.5), True)
+    with pytest.raises(UnsupportedConfigError, match=r"raster_params\.pixel_size.*\[0\.5, 0\.25\]"):
+        RenderContext.from_geometry(geometry)
 
 
 @pytest.mark.parametrize(

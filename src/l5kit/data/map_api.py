@@ -19,7 +19,7 @@ from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.parameters import MapKeys
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
 from l5kit.data.local_data_manager import require_data_manager
-from l5kit.data.map_content import MapContent, read_map
+from l5kit.data.map_content import MapContent, decode_reference, read_map
 from l5kit.data.map_faces import TLFacesColors, face_colors
 from l5kit.data.map_geometry import resample_every, resample_lanes, resample_line, world_from_local
 from l5kit.data.map_queries import LaneLocator, LaneNetwork, select_elements
@@ -234,7 +234,7 @@ class MapAPI:
     @staticmethod
     def id_as_str(element_id: GlobalId) -> str:
         """Return the id of an element as text."""
-        return element_id.id.decode(ENCODING)
+        return decode_reference(element_id.id, "an element")
 
     @staticmethod
     def _undo_e7(value: float) -> float:
@@ -604,7 +604,7 @@ class MapAPI:
 
     @cached_property
     def _network(self) -> LaneNetwork:
-        return LaneNetwork(self._content)
+        return LaneNetwork(self._content, self.protobuf_map_path)
 
     @cached_property
     def _locator(self) -> LaneLocator:

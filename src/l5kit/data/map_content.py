@@ -154,6 +154,24 @@ def _decode_ids(data: bytes, runs: Int64Array, path: str) -> list[str]:
         raise CorruptedDataError(f"map file {path}: the id {error.object!r} is not UTF-8 text") from error
 
 
+def decode_reference(content: bytes, holder: str) -> str:
+    """Return the id of an element that another one names.
+
+    Args:
+        content: The id as it stands in the map.
+        holder: Which element of which file names it, for the error text.
+
+    Raises:
+        CorruptedDataError: It is not UTF-8 text.
+    """
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CorruptedDataError(
+            f"{holder} names the id {content!r}, which is not UTF-8 text; the map is damaged, restore it from its source"
+        ) from error
+
+
 def _index_in_kind(num_elements: int, groups: Sequence[Int64Array]) -> Int64Array:
     index = np.full(num_elements, -1, dtype=np.int64)
     for group in groups:

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
-from l5kit.data.map_content import MapContent
+from l5kit.data.map_content import MapContent, decode_reference
 from l5kit.data.map_wire import KIND_LANE, KIND_TRAFFIC_CONTROL
 from l5kit.data.proto.road_network_pb2 import (
     AnnotatedShape,
@@ -65,10 +65,15 @@ class LaneNetwork:
 
     Args:
         content: The map.
+        path: Its file, for error texts.
     """
 
-    def __init__(self, content: MapContent):
+    def __init__(self, content: MapContent, path: str):
         self._content = content
+        self._path = path
+
+    def _named_by(self, lane_id: str, element_id: bytes) -> str:
+        return decode_reference(element_id, f"map file {self._path}: lane {lane_id!r}")
 
     def _lane(self, lane_id: str) -> Lane | None:
         """Return a lane, None for an id that is unknown or no lane."""
@@ -91,7 +96,7 @@ class LaneNetwork:
     def ahead(self, lane_id: str) -> list[str]:
         """Return the ids of the successors of a lane, none for an unknown lane."""
         lane = self._lane(lane_id)
-        return [] if lane is None else [ahead.id.decode("utf-8") for ahead in lane.lanes_ahead]
+        return [] if lane is None else [self._named_by(lane_id, ahead.id) for ahead in lane.lanes_ahead]
 
     def behind(self, lane_id: str) -> list[str]:
         """Return the ids of the predecessors of a lane."""
@@ -113,7 +118,9 @@ class LaneNetwork:
         """Return the segment or junction of a lane as ``MapElement.Element``, None if the map does not hold it."""
         lane = self._lane(lane_id)
         parent_id = b"" if lane is None else lane.parent_segment_or_junction.id
-        position = self._content.ids_to_el.get(parent_id.decode("utf-8")) if parent_id else None
+        if not parent_id:
+            return None
+        position = self._content.ids_to_el.get(self._named_by(lane_id, parent_id))
         return None if position is None else self._content.fragment.elements[position].element
 
     def _is_in_junction(self, lane_id: str) -> bool:

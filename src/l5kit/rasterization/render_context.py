@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from l5kit._types import Float64Array, FloatArray, NumericArray
 from l5kit.configs.parameters import RasterGeometry
-from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.errors import InvalidArgumentError, UnsupportedConfigError, UnsupportedValueError
 from l5kit.geometry.transform import compute_agent_pose, compute_agent_poses, vertical_flip
 
 
@@ -48,7 +48,16 @@ class RenderContext:
 
     @classmethod
     def from_geometry(cls, geometry: RasterGeometry) -> "RenderContext":
-        """Return the context that the ``raster_params`` of a configuration describe."""
+        """Return the context that the ``raster_params`` of a configuration describe.
+
+        Raises:
+            UnsupportedConfigError: Pixels are not square.
+        """
+        if geometry.pixel_size_m[0] != geometry.pixel_size_m[1]:
+            raise UnsupportedConfigError(
+                "raster_params.pixel_size: expected the same number twice, as pixels must be square, got "
+                f"{list(geometry.pixel_size_m)}"
+            )
         return cls(
             np.array(geometry.raster_size_px),
             np.array(geometry.pixel_size_m),

@@ -138,6 +138,8 @@ def _problem_of(array: Any, *, num_agents: int, thresholds: MaskThresholds) -> s
     """Return why a stored mask cannot be used; an empty text if it can."""
     if not isinstance(array, zarr.Array) or array.shape != (num_agents, 2) or array.dtype.kind not in "ui":
         return f"does not fit the {num_agents} agents of the dataset"
+    if array.dtype.str.startswith(">"):
+        return "is in big endian, as no agents mask is"
     wanted = thresholds.as_attributes()
     usual = MaskThresholds(thresholds.probability).as_attributes()
     stored: dict[str, Any] = {key: array.attrs.get(key, usual[key]) for key in wanted}
