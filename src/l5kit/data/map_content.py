@@ -168,7 +168,7 @@ def decode_reference(content: bytes, holder: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CorruptedDataError(
-            f"{holder} names the id {content!r}, which is not UTF-8 text; the map is damaged, restore it from its source"
+            f"{holder} names the id {content!r}, which is no UTF-8 text; the map is damaged, restore it"
         ) from error
 
 
