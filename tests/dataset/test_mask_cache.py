@@ -181,7 +181,7 @@ def turn_bytes_round(path: Path) -> None:
         (shorten, "does not fit the 98 agents"),
         (use_other_thresholds, "was computed with other thresholds"),
         (lose_a_chunk, "is incomplete: its computation was interrupted or is still running"),
-        (cut_a_chunk, "cannot be read (RuntimeError: "),
+        (cut_a_chunk, "cannot be read (ValueError: it has 20 bytes"),
         (damage_metadata, "cannot be read"),
     ],
 )
