@@ -91,7 +91,7 @@ def test_threads_never_get_the_same_memory() -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-    assert memory.num_free_bytes <= 4 << 20
+    assert memory.num_free_bytes <= 4 * 2 << 20  # a thread has the next array before it drops the one before
 
 
 def _free_bytes_in_child(memory: RecycledMemory, found: Any) -> None:
