@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import CancelledError, Future, wait
 
 import pytest
@@ -81,6 +82,18 @@ def test_a_shutdown_ends_the_threads_and_takes_nothing_more():
     with pytest.raises(RuntimeError, match="after the shutdown"):
         threads.submit(lambda: 3)
     threads.shutdown()
+
+
+def test_who_waits_for_the_threads_may_set_a_limit(busy):
+    threads, released = busy
+    threads.shutdown(wait=False)
+    begin = time.monotonic()
+    threads.join(0.2)
+    assert 0.2 <= time.monotonic() - begin < 20
+    released.set()
+    begin = time.monotonic()
+    threads.join(600)
+    assert time.monotonic() - begin < 20
 
 
 def test_a_shutdown_may_leave_out_what_has_not_begun(busy):

@@ -27,6 +27,9 @@ from l5kit.visualization.viewer.worker_threads import WorkerThreads
 __all__ = ["ViewerServer"]
 
 _NUM_DATA_THREADS: Final = 4
+# What reads records ends before the interpreter does, or zarr warns of reads that never ended. What compiles or draws
+# for longer is not waited for.
+_GRACE_S: Final = 1.0
 _POLICY: Final = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -113,6 +116,8 @@ class ViewerServer:
         finally:
             for threads in (self._data_threads, self._sample_threads):
                 threads.shutdown(wait=False, cancel_futures=True)
+            for threads in (self._data_threads, self._sample_threads):
+                threads.join(_GRACE_S)
             self._watch.stop()
             self._loop.close()
 

@@ -108,7 +108,7 @@ class ViewedLog:
 
     @cached_property
     def _scene_columns(self) -> Columns:
-        return _as_columns(read_scene_table(self._dataset, progress=self._go_on))
+        return _as_columns(read_scene_table(self._dataset, progress=lambda _done, _total: self._require_open()))
 
     def scene_row(self, scene_index: int) -> Columns:
         """Return the table with one scene alone; see :meth:`scene`."""
@@ -116,7 +116,7 @@ class ViewedLog:
         return _as_columns(read_scene_table(self._dataset.get_scene_dataset(scene_index)))
 
     def close(self) -> None:
-        """Give up what is being read for the table, which may take long; nothing is to be asked for any more."""
+        """Have no more scenes read, nor the rest of the table; nothing is to be asked for any more."""
         self._is_closed.set()
 
     def require_scene(self, scene_index: int) -> None:
@@ -134,6 +134,7 @@ class ViewedLog:
             IndexOutOfRangeError: There is no such scene.
             CorruptedDataError: The scene cannot be read.
         """
+        self._require_open()
         self.require_scene(scene_index)
         return read_scene_content(self._dataset, scene_index, map_api=self._map, controlled=self._controlled)
 
@@ -175,7 +176,7 @@ class ViewedLog:
             return None
         return map_api
 
-    def _go_on(self, _done: int, _total: int) -> None:
+    def _require_open(self) -> None:
         if self._is_closed.is_set():
             raise _ClosedError("the viewer has been closed")
 

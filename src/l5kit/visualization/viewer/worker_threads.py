@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, wait
 from queue import Empty, SimpleQueue
@@ -63,6 +64,12 @@ class WorkerThreads(Executor):
         if wait:
             for thread in self._threads:
                 thread.join()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until the threads have ended after a :meth:`shutdown`, together no longer than this many seconds."""
+        deadline = time.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _leave_out(self) -> None:
         with contextlib.suppress(Empty):
