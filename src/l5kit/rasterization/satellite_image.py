@@ -15,7 +15,7 @@ from l5kit._types import Float64Array, Int64Array, NumericArray, UInt8Array
 from l5kit.configs.parameters import OUT_OF_BOUNDS_MODES
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, UnsupportedValueError
 from l5kit.geometry.transform import transform_point
-from l5kit.rasterization.turned_crop import can_turn_and_scale, turn_and_scale
+from l5kit.rasterization.turned_crop import can_turn_and_scale, start_of_middle, turn_and_scale
 
 _MAX_BLACK_PX = 2**24
 """Pixels that a crop may have beyond those of the whole picture, where it is padded with black."""
@@ -49,10 +49,7 @@ def get_sat_image_crop(
     size = _as_crop_size(crop_size)
     if yaw is None:
         return _get_sat_image_crop_without_rotation(sat_image, size, sat_pixel_translation, out_of_bounds=out_of_bounds)
-    large = _cut_to_turn(sat_image, size, sat_pixel_translation, out_of_bounds)
-    num_rows, num_columns = large.shape[:2]
-    turn = cv2.getRotationMatrix2D((num_columns / 2, num_rows / 2), float(np.degrees(yaw)), 1)
-    return _crop_center(cv2.warpAffine(large, turn, (num_columns, num_rows)), size)
+    return _turn(_cut_to_turn(sat_image, size, sat_pixel_translation, out_of_bounds), yaw, size)
 
 
 def get_sat_image_crop_scaled(
@@ -130,12 +127,14 @@ def write_scaled_crop(
     Raises:
         IndexOutOfRangeError: As in :func:`get_sat_image_crop`.
     """
-    if yaw is not None and interpolation == cv2.INTER_LINEAR:
+    if yaw is None:
+        crop = get_sat_image_crop(sat_image, sat_size, sat_pixel_translation, out_of_bounds=out_of_bounds)
+    else:
         large, side = _cut_to_turn(sat_image, sat_size, sat_pixel_translation, out_of_bounds), max(planes.shape[1:])
-        if can_turn_and_scale(large, yaw, sat_size, side):
+        if interpolation == cv2.INTER_LINEAR and can_turn_and_scale(large, yaw, sat_size, side):
             turn_and_scale(large, yaw, sat_size, side, planes, upside_down=upside_down)
             return
-    crop = get_sat_image_crop(sat_image, sat_size, sat_pixel_translation, yaw, out_of_bounds=out_of_bounds)
+        crop = _turn(large, yaw, sat_size)
     scaled = _scale_crop(crop, planes.shape[1:], interpolation)
     np.copyto(planes, (scaled[::-1] if upside_down else scaled).transpose(2, 0, 1))
 
@@ -237,6 +236,13 @@ def _cut_to_turn(
     )
 
 
+def _turn(large: NumericArray, yaw: float, size: Sequence[int] | Int64Array) -> NumericArray:
+    """Return the middle rows and columns of a crop that is turned counter-clockwise around its middle."""
+    num_rows, num_columns = large.shape[:2]
+    turn = cv2.getRotationMatrix2D((num_columns / 2, num_rows / 2), float(np.degrees(yaw)), 1)
+    return _crop_center(cv2.warpAffine(large, turn, (num_columns, num_rows)), size)
+
+
 def _scale_crop(crop: NumericArray, size: tuple[int, ...], interpolation: int) -> NumericArray:
     """Return the middle rows and columns of a crop that is scaled to a square of the longer side."""
     side = max(size)
@@ -245,7 +251,7 @@ def _scale_crop(crop: NumericArray, size: tuple[int, ...], interpolation: int) -
 
 def _crop_center(image: NumericArray, size: Sequence[int] | Int64Array) -> NumericArray:
     """Return the middle ``size`` rows and columns of a picture, the start cut off to whole pixels."""
-    row, column = (int(image.shape[axis] / 2 - size[axis] / 2) for axis in (0, 1))
+    row, column = (start_of_middle(image.shape[axis], size[axis]) for axis in (0, 1))
     return image[row : row + size[0], column : column + size[1]]
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, register_jitable
 
 from l5kit._types import Int32Array, Int64Array, NumericArray, UInt8Array
 
@@ -72,7 +72,7 @@ def turn_and_scale(
     _turn_and_scale(
         picture,
         _picture_from_turned(yaw, num_columns / 2, num_rows / 2),
-        _places_in_middle((num_rows, num_columns), size),
+        (start_of_middle(num_rows, size[0]), start_of_middle(num_columns, size[1])),
         size,
         side,
         planes,
@@ -80,9 +80,10 @@ def turn_and_scale(
     )
 
 
-def _places_in_middle(outer: tuple[int, int], inner: tuple[int, int]) -> tuple[int, int]:
-    """Return at which row and column the middle of so many rows and columns starts."""
-    return int(outer[0] / 2 - inner[0] / 2), int(outer[1] / 2 - inner[1] / 2)
+@register_jitable
+def start_of_middle(num_pixels: int, num_in_middle: int) -> int:
+    """Return at which of some rows or columns the middle ones start, cut off to a whole pixel."""
+    return int(num_pixels / 2 - num_in_middle / 2)
 
 
 def _picture_from_turned(yaw: float, x: float, y: float) -> tuple[float, float, float, float, float, float]:
@@ -201,7 +202,7 @@ def _turn_and_scale(
     """
     num_rows, num_columns = size
     height, width = planes.shape[1:]
-    first_row, first_column = int(side / 2 - height / 2), int(side / 2 - width / 2)
+    first_row, first_column = start_of_middle(side, height), start_of_middle(side, width)
     rows, row_weights = _scaled_from(num_rows, side, False)
     columns, column_weights = _scaled_from(num_columns, side, True)
     steps = np.empty((2, num_columns), np.int64)
@@ -293,4 +294,4 @@ def _mix_rows(upper: Int32Array, lower: Int32Array, weights: Int64Array, mixed: 
         mixed[i] = np.uint8((from_upper + from_lower + np.int32(2)) >> np.int32(2))
 
 
-__all__ = ["can_turn_and_scale", "turn_and_scale"]
+__all__ = ["can_turn_and_scale", "start_of_middle", "turn_and_scale"]
