@@ -4,10 +4,12 @@ A Blosc chunk says in its header how long it is, and the library believes it: of
 what lies behind it in memory, which is an error most of the time, and once in a while wrong records.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numcodecs
 import numpy as np
+import zarr
 from numcodecs.compat import ensure_contiguous_ndarray
 
 _HEADER_NUM_BYTES = 16
@@ -31,11 +33,19 @@ class CheckedBlosc(numcodecs.Blosc):  # type: ignore[misc]
         return super().decode(buf, out)
 
 
-def check_lengths(array: Any) -> None:
-    """Make a zarr array of format 2 check the lengths of its chunks, if they are compressed with Blosc."""
-    compressor = getattr(array.metadata, "compressor", None)
-    if type(compressor) is numcodecs.Blosc:
-        compressor.__class__ = CheckedBlosc  # the array and what decodes for it hold this one object
+def with_checked_lengths(array: Any, **config: Any) -> Any:
+    """Return a zarr array of which :class:`CheckedBlosc` decodes the chunks if Blosc compressed them.
+
+    Args:
+        array: A zarr array.
+        **config: How it is read and written, as zarr names it.
+    """
+    metadata, compressor = array.metadata, getattr(array.metadata, "compressor", None)
+    if isinstance(compressor, numcodecs.Blosc):
+        kept = {key: value for key, value in compressor.get_config().items() if key != "id"}
+        metadata = replace(metadata, compressor=CheckedBlosc(**kept))
+    settings: Any = config or None
+    return zarr.Array(zarr.AsyncArray(metadata=metadata, store_path=array.store_path, config=settings))
 
 
-__all__ = ["CheckedBlosc", "check_lengths"]
+__all__ = ["CheckedBlosc", "with_checked_lengths"]

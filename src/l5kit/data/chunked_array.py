@@ -13,12 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import zarr
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
 from l5kit._types import Int64Array, NumericArray
-from l5kit.data.checked_blosc import check_lengths
+from l5kit.data.checked_blosc import with_checked_lengths
 from l5kit.data.chunk_cache import ChunkCache
 from l5kit.data.record_sequence import RecordSequence, require_within, rows_of
 from l5kit.data.stores import describe_file, is_folder, is_process_memory, location_of, store_signature
@@ -47,7 +46,8 @@ class ChunkedArray(RecordSequence):
     def __init__(self, array: Any, cache: ChunkCache, *, dtype: Any = None) -> None:
         self.dtype = array.dtype if dtype is None else np.dtype(dtype)
         self.name = str(array.path)
-        self._array = _with_safe_chunks(array)
+        # chunks of zeros are written as zarr 2 did, so that a missing file means a lost one
+        self._array = with_checked_lengths(array, write_empty_chunks=True)
         self._cache = cache
         self._last: tuple[int, NumericArray | None] = (-1, None)
         self._missing: set[int] = set()
@@ -394,13 +394,3 @@ def _are_tuples(values: Any) -> bool:
 def _fits(array: Any, dtype: np.dtype[Any], cache: ChunkCache) -> bool:
     """Return whether all rows of an array that nobody changes have room in the cache, which is then set apart."""
     return bool(array.read_only) and cache.reserve(int(array.shape[0]) * dtype.itemsize)
-
-
-def _with_safe_chunks(array: Any) -> Any:
-    """Return a zarr array that tells of chunks cut short, and writes those of zeros as zarr 2 did.
-
-    So a missing file means a lost one.
-    """
-    check_lengths(array)
-    config: Any = {"write_empty_chunks": True}
-    return zarr.Array(zarr.AsyncArray(metadata=array.metadata, store_path=array.store_path, config=config))

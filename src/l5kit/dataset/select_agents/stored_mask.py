@@ -11,7 +11,7 @@ from zarr.storage import LocalStore
 
 from l5kit._files import clear_leftovers, scratch_beside
 from l5kit._types import UInt32Array
-from l5kit.data.checked_blosc import check_lengths
+from l5kit.data.checked_blosc import with_checked_lengths
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.errors import InvalidArgumentError, ReadOnlyDatasetError
@@ -128,9 +128,8 @@ def _read_fitting(dataset: ChunkedDataset, name: str, thresholds: MaskThresholds
     """Return a stored mask; or None, and why it cannot be used."""
     try:
         array = dataset.root[f"{MASK_GROUP}/{name}"]
-        check_lengths(array)
         problem = _problem_of(array, num_agents=len(dataset.agents), thresholds=thresholds)
-        mask = None if problem else array[:]  # type: ignore[index]
+        mask = None if problem else with_checked_lengths(array)[:]
     except Exception as error:  # whatever damaged files make zarr and its codecs raise
         mask, problem = None, f"cannot be read ({type(error).__name__}: {error})"
     return mask, problem and f"the stored agents mask {name!r} {problem}"
