@@ -3,41 +3,17 @@
 import json
 from pathlib import Path
 
-import numcodecs
 import numpy as np
 import pytest
-from zarr.storage import LocalStore
 
-from data_cases import CHUNK_LENGTHS
+from data_cases import write_with_chunks
 from dataset_cases import make_cfg
 from l5kit.data import ChunkedDataset, layout, validate_path
-from l5kit.data.record_dtype import RecordDType
 from l5kit.dataset import EgoDataset
 from l5kit.errors import DatasetFormatError, InvalidArgumentError
 from random_dataset import random_dataset
 
 OPENERS = {"cached": {}, "uncached": {"cached": False}, "mmap": {"cached": "mmap", "progress": False}}
-
-
-def write_as(dataset, path, change):
-    """Write a dataset whose records have the types that ``change`` gives for (field, type)."""
-    group = layout.create_group(LocalStore(path), "w")
-    for key, (attribute, _, _) in layout.ARRAYS.items():
-        records = np.asarray(getattr(dataset, attribute))
-        fields = [
-            (name, change(name, records.dtype[name].base), records.dtype[name].shape) for name in records.dtype.names
-        ]
-        array = group.create_array(
-            key,
-            shape=records.shape,
-            chunks=(CHUNK_LENGTHS[key],),
-            dtype=RecordDType.from_numpy(fields),
-            compressors=numcodecs.Blosc("lz4", 5, 1),
-            fill_value=0,
-            config={"write_empty_chunks": True},
-        )
-        array[:] = records.astype(fields)
-    return str(path)
 
 
 @pytest.fixture
@@ -49,7 +25,7 @@ def made():
 @pytest.mark.parametrize("key", layout.ARRAYS)
 def test_big_endian_records_are_refused(made, tmp_path, options, key):
     """All machines write the format in little endian: the metadata is wrong, and would turn all values."""
-    path = Path(write_as(made, tmp_path / "big.zarr", lambda _, dtype: dtype))
+    path = Path(write_with_chunks(made, tmp_path / "big.zarr"))
     file = path / key / ".zarray"
     file.write_text(file.read_text().replace('"<', '">'))
     with pytest.raises(DatasetFormatError, match=rf"{key}/\.zarray must have little-endian fields"):
@@ -62,7 +38,7 @@ def test_one_big_endian_field_is_refused(made, tmp_path, field):
     def change(name, dtype):
         return dtype.newbyteorder(">") if name == field else dtype
 
-    path = write_as(made, tmp_path / "big.zarr", change)
+    path = write_with_chunks(made, tmp_path / "big.zarr", type_of=change)
     with pytest.raises(DatasetFormatError, match=f"as field '{field}'"):
         ChunkedDataset(path).open()
 
@@ -75,7 +51,9 @@ def test_records_in_memory_are_of_the_byte_order_of_this_machine(made):
 
 def test_types_of_the_first_sets_stay_as_they_are(made, tmp_path):
     narrow = {"ego_translation": np.float32, "ego_rotation": np.float32, "centroid": np.float32, "track_id": np.int32}
-    opened = ChunkedDataset(write_as(made, tmp_path / "a.zarr", lambda name, dtype: narrow.get(name, dtype))).open()
+    opened = ChunkedDataset(
+        write_with_chunks(made, tmp_path / "a.zarr", type_of=lambda name, dtype: narrow.get(name, dtype))
+    ).open()
     for name, dtype in narrow.items():
         array = opened.frames if name.startswith("ego") else opened.agents
         assert array.dtype[name].base == dtype
@@ -87,7 +65,7 @@ def test_types_of_the_first_sets_stay_as_they_are(made, tmp_path):
     ids=str,
 )
 def test_widths_that_no_kernel_knows_are_converted(made, tmp_path, field, stored):
-    path = write_as(made, tmp_path / "a.zarr", lambda name, dtype: stored if name == field else dtype)
+    path = write_with_chunks(made, tmp_path / "a.zarr", type_of=lambda name, dtype: stored if name == field else dtype)
     opened = ChunkedDataset(path).open()
     assert opened.agents.dtype[field] == made.agents.dtype[field]
     np.testing.assert_allclose(opened.agents[field], made.agents[field], rtol=1e-3)
@@ -95,7 +73,7 @@ def test_widths_that_no_kernel_knows_are_converted(made, tmp_path, field, stored
 
 @pytest.mark.parametrize("stored", ["<c16", "|b1", "<M8[ns]", "|V8", "<U2"])
 def test_other_kinds_of_types_are_refused(made, tmp_path, stored):
-    path = write_as(made, tmp_path / "a.zarr", lambda _, dtype: dtype)
+    path = write_with_chunks(made, tmp_path / "a.zarr")
     file = tmp_path / "a.zarr" / "agents" / ".zarray"
     metadata = json.loads(file.read_text())
     metadata["dtype"] = [[name, stored if name == "yaw" else kind, *shape] for name, kind, *shape in metadata["dtype"]]
