@@ -97,6 +97,7 @@ class ViewedLog:
             if self.num_scenes:
                 self.scene_bytes(0)
         with contextlib.suppress(L5KitError, OSError):
+            self._require_open()
             self.map_bytes  # noqa: B018
             self.scene_columns  # noqa: B018
 
@@ -116,7 +117,7 @@ class ViewedLog:
         return _as_columns(read_scene_table(self._dataset.get_scene_dataset(scene_index)))
 
     def close(self) -> None:
-        """Have no more scenes read, nor the rest of the table; nothing is to be asked for any more."""
+        """Give up reading ahead, and what is being read for the table; nothing is to be asked for any more."""
         self._is_closed.set()
 
     def require_scene(self, scene_index: int) -> None:
@@ -134,7 +135,6 @@ class ViewedLog:
             IndexOutOfRangeError: There is no such scene.
             CorruptedDataError: The scene cannot be read.
         """
-        self._require_open()
         self.require_scene(scene_index)
         return read_scene_content(self._dataset, scene_index, map_api=self._map, controlled=self._controlled)
 
