@@ -1,13 +1,14 @@
 """Compilation of kernels as a process sees it."""
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 from numba import njit
 
-from l5kit._compiling import CompilationWatch
+from l5kit._compiling import CompilationWatch, interrupted_after_compiling
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_what_is_compiled_after_the_end_is_not_told(watched, kernel):
 def test_a_kernel_from_disk_is_no_compilation(tmp_path):
     (tmp_path / "one.py").write_text(
         "from numba import njit\n"
-        "from l5kit._compiling import CompilationWatch\n"
+        "from l5kit._compiling import CompilationWatch, interrupted_after_compiling\n"
         "watch = CompilationWatch(lambda: print('compiling'))\n"
         "watch.start()\n"
         "@njit(cache=True)\n"
@@ -104,3 +105,45 @@ def test_programs_in_python_are_told_once_where_they_want_to_be(shown, lines, tm
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == lines
     assert done.stderr.startswith("INFO:l5kit:compiling kernels") == bool(lines)
+
+
+def interrupt(*_):
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_waits_until_the_kernel_is_compiled(kernel):
+    watch = CompilationWatch(interrupt)
+    watch.start()
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupted_after_compiling():
+            kernel(1)
+    finally:
+        watch.stop()
+    assert len(kernel.signatures) == 1, "nothing of the compilation was lost"
+    assert kernel(1) == 2
+
+
+def test_ctrl_c_waits_until_the_kernel_is_loaded_from_disk(kernel, monkeypatch):
+    load = kernel._cache.load_overload
+    monkeypatch.setattr(kernel._cache, "load_overload", lambda *arguments: (interrupt(), load(*arguments))[1])
+    with pytest.raises(KeyboardInterrupt), interrupted_after_compiling():
+        kernel(1)
+    assert len(kernel.signatures) == 1
+
+
+def test_ctrl_c_waits_for_nothing_else(kernel):
+    kernel(1)
+    with pytest.raises(KeyboardInterrupt), interrupted_after_compiling():
+        interrupt()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_handler_of_the_program_stays(kernel):
+    came = []
+    before = signal.signal(signal.SIGINT, lambda *_: came.append(1))
+    try:
+        with interrupted_after_compiling():
+            interrupt()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert came == [1]

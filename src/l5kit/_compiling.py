@@ -1,14 +1,17 @@
-"""Compilation of kernels: whether one is going on in this process, and who is to be told of the first one.
+"""Compilation of kernels: whether one is going on in this process, who is told of it, and that Ctrl-C waits for it.
 
 numba compiles a kernel when it is first called with arguments of new types and keeps it on disk. On a fresh
 installation that takes a while, which a person who waits should be told.
 """
 
 import logging
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
-__all__ = ["CompilationWatch", "log_compilation"]
+__all__ = ["CompilationWatch", "interrupted_after_compiling", "log_compilation"]
 
 
 class CompilationWatch:
@@ -35,19 +38,10 @@ class CompilationWatch:
         """Begin to watch; the second call does nothing."""
         from numba.core import event
 
-        watch = self
-
-        class Listener(event.Listener):
-            def on_start(self, _: object) -> None:
-                watch._started()
-
-            def on_end(self, _: object) -> None:
-                watch._ended()
-
         with self._lock:
             if self._listener is not None:
                 return
-            self._listener = Listener()
+            self._listener = _make_listener(self._started, self._ended)
         event.register("numba:compile", self._listener)  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
@@ -69,6 +63,73 @@ class CompilationWatch:
     def _ended(self) -> None:
         with self._lock:
             self._running -= 1
+
+
+@contextmanager
+def interrupted_after_compiling() -> Iterator[None]:
+    """Let Ctrl-C wait in the block while its thread compiles a kernel or loads one from disk, a few seconds at most.
+
+    LLVM calls back into Python meanwhile. An exception that comes up there is lost, and with it the kernel: the call
+    ends in another error, or the process in a crash. Nothing is changed in other threads than the main one, nor where
+    a program has a handler of its own.
+    """
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield
+        return
+    from numba.core import event
+
+    held = _HeldInterruption()
+    listener = _make_listener(held.begin, held.end)
+    event.register("numba:compiler_lock", listener)  # type: ignore[no-untyped-call]
+    signal.signal(signal.SIGINT, held.handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        event.unregister("numba:compiler_lock", listener)  # type: ignore[no-untyped-call]
+
+
+class _HeldInterruption:
+    """Ctrl-C, held back while the main thread holds numba's lock or waits for it."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._has_come = False
+
+    def begin(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._depth += 1
+
+    def end(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._depth -= 1
+        if self._depth == 0 and self._has_come:
+            self._has_come = False
+            raise KeyboardInterrupt
+
+    def handle(self, number: int, frame: Any) -> None:
+        if self._depth > 0:
+            self._has_come = True
+        else:
+            signal.default_int_handler(number, frame)
+
+
+def _make_listener(on_start: Callable[[], None], on_end: Callable[[], None]) -> object:
+    """Return a listener for events of numba."""
+    from numba.core import event
+
+    class Listener(event.Listener):
+        def on_start(self, _: object) -> None:
+            on_start()
+
+        def on_end(self, _: object) -> None:
+            on_end()
+
+    return Listener()
 
 
 def log_compilation() -> None:

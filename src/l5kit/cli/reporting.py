@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from l5kit._compiling import CompilationWatch
+from l5kit._compiling import CompilationWatch, interrupted_after_compiling
 from l5kit.errors import L5KitError
 
 DEBUG_OPTION = "--debug"
@@ -68,7 +68,8 @@ class ReportingCommand(TyperCommand):
             with warnings.catch_warnings():
                 warnings.showwarning = _print_warning
                 watch.start()
-                return super().invoke(ctx)
+                with interrupted_after_compiling():
+                    return super().invoke(ctx)
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
             raise
         except KeyboardInterrupt:
