@@ -104,7 +104,7 @@ class AgentSampler(ContextSampler):
             contexts.history_frames[0, :num_frames],
             contexts.agents.frames_of(0, num_frames),
             contexts.tl_faces.frames_of(0, num_frames),
-            None if targets.rows is None else targets.rows[0],
+            None if targets.rows is None else contexts.agents.take(targets.rows)[0],
         )
         if hasattr(rasterizer, "rasterize_planar"):
             picture: NumericArray = rasterizer.rasterize_planar(*window).transpose(1, 2, 0)

@@ -5,16 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from l5kit._types import Float64Array, FloatArray, NumericArray, RecordArray
+from l5kit._types import Float64Array, FloatArray, Int64Array, NumericArray
 from l5kit.errors import InvalidArgumentError, TrackNotFoundError
-from l5kit.geometry.transform import compute_agent_poses
+from l5kit.geometry.transform import compute_agent_transforms
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.rasterization.log_windows import LogWindows
 from l5kit.rasterization.rasterizer import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.context import Contexts
 from l5kit.sampling.poses import StepTimes, Trajectories, Viewpoints, trajectories
-from l5kit.sampling.tracks import TrackStates, as_track_ids, av_yaws, find_rows, trace_av, trace_tracks
+from l5kit.sampling.tracks import TrackStates, as_track_ids, av_yaws, find_current, trace_av, trace_tracks
 
 ALIASES = {"world_to_image": "raster_from_world"}
 """Keys of a sample whose values are those of another key."""
@@ -26,7 +26,7 @@ class Targets:
 
     Attributes:
         track_ids: One track for each context, (B,), in the type of the agents' field; None for the AV.
-        rows: Their records of the agents, (B,); None for the AV.
+        rows: Their rows of the agents, (B,); None for the AV.
         centroids_m: World positions, (B, 2) float64.
         yaws_rad: World headings, (B,) float64.
         extents_m: Length, width, height, (B, 3): float64 for the AV, the type of the agents' field for agents.
@@ -35,7 +35,7 @@ class Targets:
     """
 
     track_ids: NumericArray | None
-    rows: RecordArray | None
+    rows: Int64Array | None
     centroids_m: Float64Array
     yaws_rad: Float64Array
     extents_m: FloatArray
@@ -50,18 +50,12 @@ class Targets:
         extents_m: FloatArray,
         *,
         track_ids: NumericArray | None = None,
-        rows: RecordArray | None = None,
+        rows: Int64Array | None = None,
     ) -> "Targets":
         """Return targets with the poses that follow from their positions and headings."""
-        world_from_agent = compute_agent_poses(centroids_m, yaws_rad)
-        agent_from_world: Float64Array = np.linalg.inv(world_from_agent).astype(np.float64, copy=False)
+        world_from_agent, agent_from_world = compute_agent_transforms(centroids_m, yaws_rad)
         viewpoints = Viewpoints(agent_from_world, yaws_rad)
         return cls(track_ids, rows, centroids_m, yaws_rad, extents_m, world_from_agent, viewpoints)
-
-    @property
-    def drawn_yaws_rad(self) -> FloatArray:
-        """The headings as rasterizers take them: those of agents as they are stored, (B,)."""
-        return self.yaws_rad if self.rows is None else self.rows["yaw"]
 
 
 def perturb_contexts(contexts: Contexts, perturbation: Perturbation | None) -> None:
@@ -111,18 +105,11 @@ def find_agents(contexts: Contexts, track_ids: NumericArray, filter_agents_thres
     Raises:
         TrackNotFoundError: A track is not in its current frame or does not pass the label filter.
     """
-    rows = find_rows(contexts.agents, track_ids, filter_agents_threshold)
-    if rows.min() < 0:
-        missing = int(np.flatnonzero(rows < 0)[0])
-        raise track_not_found(int(track_ids[missing]), int(rows[missing]), filter_agents_threshold)
-    records = contexts.agents.take(rows)
-    return Targets.of_states(
-        records["centroid"].astype(np.float64),
-        records["yaw"].astype(np.float64),
-        records["extent"].copy(),
-        track_ids=track_ids,
-        rows=records,
-    )
+    found = find_current(contexts.agents, track_ids, filter_agents_threshold)
+    if found.rows.min() < 0:
+        missing = int(np.flatnonzero(found.rows < 0)[0])
+        raise track_not_found(int(track_ids[missing]), int(found.rows[missing]), filter_agents_threshold)
+    return Targets.of_states(found.centroids_m, found.yaws_rad, found.extents_m, track_ids=track_ids, rows=found.rows)
 
 
 def ids_of_one_track(contexts: Contexts, track_id: int | None, filter_agents_threshold: float) -> NumericArray | None:
@@ -140,7 +127,7 @@ def ids_of_one_track(contexts: Contexts, track_id: int | None, filter_agents_thr
 
 
 def track_not_found(track_id: int, row: int, filter_agents_threshold: float) -> TrackNotFoundError:
-    """Return the error for a track for which :func:`find_rows` has a negative ``row``."""
+    """Return the error for a track for which :func:`find_current` has a negative ``row``."""
     if row == -1:
         return TrackNotFoundError(f"track {track_id} is not among the agents of the current frame")
     return TrackNotFoundError(
@@ -151,7 +138,7 @@ def track_not_found(track_id: int, row: int, filter_agents_threshold: float) -> 
 
 def log_windows(contexts: Contexts, targets: Targets) -> LogWindows:
     """Return what rasters of the contexts show."""
-    num_history = contexts.history_frames.shape[1]
+    num_history, yaws_rad = contexts.history_frames.shape[1], targets.yaws_rad
     return LogWindows(
         frames=contexts.history_frames,
         num_frames=contexts.num_history,
@@ -159,7 +146,7 @@ def log_windows(contexts: Contexts, targets: Targets) -> LogWindows:
         tl_faces=contexts.tl_faces.head(num_history),
         track_ids=targets.track_ids,
         positions_m=targets.centroids_m,
-        yaws_rad=targets.drawn_yaws_rad,
+        yaws_rad=yaws_rad if targets.rows is None else yaws_rad.astype(contexts.agents.dtype["yaw"]),  # as stored
     )
 
 

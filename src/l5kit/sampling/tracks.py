@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit._types import BoolArray, Float32Array, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray
 from l5kit.data.filter import kept_probability
 from l5kit.data.window_rows import WindowRows
 from l5kit.geometry.transform import GIMBAL_LOCK_COSINE
@@ -73,15 +73,36 @@ def trace_av(history_frames: RecordArray, num_history: Int64Array, states: Track
     _trace_av(history_frames, num_history, first_frame, *states.as_arrays())
 
 
-def find_rows(agents: WindowRows, track_ids: NumericArray, filter_agents_threshold: float) -> Int64Array:
-    """Return each track's first row of the first frame that passes the label filter, (B,).
+@dataclass(frozen=True)
+class FoundAgents:
+    """Agents of B frames.
 
-    -1 stands for a track that is not in the frame, -2 for one of which no row passes the filter.
+    Attributes:
+        rows: Their rows, each in the array of its window, (B,); -1 for a track that is not in its frame, -2 for one of
+            which no row passes the label filter.
+        centroids_m: (B, 2) float64; anything where there is no row.
+        yaws_rad: (B,) float64, likewise.
+        extents_m: (B, 3) in the type of the field, likewise.
     """
-    found = np.empty(len(track_ids), np.int64)
-    threshold = np.float32(filter_agents_threshold)
+
+    rows: Int64Array
+    centroids_m: Float64Array
+    yaws_rad: Float64Array
+    extents_m: FloatArray
+
+
+def find_current(agents: WindowRows, track_ids: NumericArray, filter_agents_threshold: float) -> FoundAgents:
+    """Return each track's first row of the first frame of its window that passes the label filter."""
+    num_windows, threshold = len(track_ids), np.float32(filter_agents_threshold)
+    found = FoundAgents(
+        np.empty(num_windows, np.int64),
+        np.empty((num_windows, 2)),
+        np.empty(num_windows),
+        np.empty((num_windows, 3), agents.dtype["extent"].base),
+    )
+    states = found.rows, found.centroids_m, found.yaws_rad, found.extents_m
     for rows, windows in agents.parts():
-        _find_rows(rows, windows.start, windows.stop, agents.starts, agents.stops, track_ids, threshold, found)
+        _find_current(rows, windows.start, windows.stop, agents.starts, agents.stops, track_ids, threshold, *states)
     return found
 
 
@@ -121,25 +142,32 @@ def _trace_tracks(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _find_rows(
-    rows: RecordArray,
+def _find_current(
+    agents: RecordArray,
     first_context: int,
     end_context: int,
     starts: Int64Array,
     stops: Int64Array,
     track_ids: NumericArray,
     threshold: np.float32,
-    found: Int64Array,
+    rows: Int64Array,
+    centroids_m: Float64Array,
+    yaws_rad: Float64Array,
+    extents_m: FloatArray,
 ) -> None:
-    """Write :func:`find_rows` of some contexts, whose agents are ``rows``."""
+    """Write the fields of :class:`FoundAgents` of some contexts, whose agents these are."""
     for context in range(first_context, end_context):
-        found[context] = -1
+        rows[context] = -1
         for row in range(starts[context, 0], stops[context, 0]):
-            if rows[row].track_id == track_ids[context]:
-                if kept_probability(rows[row].label_probabilities) > threshold:
-                    found[context] = row
+            if agents[row].track_id == track_ids[context]:
+                if kept_probability(agents[row].label_probabilities) > threshold:
+                    rows[context] = row
+                    centroids_m[context, 0], centroids_m[context, 1] = agents[row].centroid[0], agents[row].centroid[1]
+                    yaws_rad[context] = agents[row].yaw
+                    for axis in range(3):
+                        extents_m[context, axis] = agents[row].extent[axis]
                     break
-                found[context] = -2
+                rows[context] = -2
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -95,7 +95,7 @@ class VectorSampler(ContextSampler):
             array[:, end:] = 0
         return {
             "extent": targets.extents_m,
-            "type": _types(targets),
+            "type": _types(contexts, targets),
             "agent_from_world": targets.viewpoints.agent_from_world,
             "world_from_agent": targets.world_from_agent,
             "target_positions": future.positions_m,
@@ -159,9 +159,10 @@ def vector_windows(contexts: Contexts, targets: Targets, columns: dict[str, Nume
     )
 
 
-def _types(targets: Targets) -> Int64Array:
+def _types(contexts: Contexts, targets: Targets) -> Int64Array:
     """Return the most likely label of each target, (B,)."""
     if targets.rows is None:
         return np.full(len(targets.yaws_rad), AV_TYPE, np.int64)
-    labels: Int64Array = targets.rows["label_probabilities"].argmax(axis=1).astype(np.int64)
+    rows = contexts.agents.take(targets.rows)
+    labels: Int64Array = rows["label_probabilities"].argmax(axis=1).astype(np.int64)
     return labels
