@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data_cases import write_with_chunks
-from l5kit.data import ChunkedDataset, scene_table
+from l5kit.data import ChunkedDataset, log_index, scene_table
 from l5kit.data.records import FRAME_DTYPE, SCENE_DTYPE
 from l5kit.data.scene_table import read_scene_table
 from l5kit.errors import CorruptedDataError
@@ -326,6 +326,18 @@ def test_agents_and_faces_are_not_read(made, folder, name):
     table = read_scene_table(ChunkedDataset(str(folder)).open())
     assert table.errors == {}
     assert table.agents_per_frame.tolist() == read_scene_table(made).agents_per_frame.tolist()
+
+
+def test_scenes_are_read_once(made, monkeypatch):
+    read = []
+
+    def passing_rows(array, start, stop):
+        read.append(array)
+        return array[start:stop]
+
+    monkeypatch.setattr(log_index, "passing_rows", passing_rows)
+    read_scene_table(made)
+    assert sum(array is made.scenes for array in read) == 1
 
 
 def test_a_dataset_of_three_arrays_has_the_same_table(made, tmp_path):

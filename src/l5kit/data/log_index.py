@@ -295,23 +295,25 @@ def require_readable_log(dataset: Any, *, has_all_frames: bool = False) -> None:
         warnings.warn(f"{path!r}: {index.summary()}, and are left out", RuntimeWarning, stacklevel=3)
 
 
-def check_scenes(dataset: Any, bounds: Int64Array | None = None) -> IntervalRun:
+def check_scenes(
+    dataset: Any, bounds: Int64Array | None = None, read_errors: dict[int, str] | None = None
+) -> IntervalRun:
     """Return the intervals of the scenes of a dataset, checked.
 
     Args:
         dataset: An opened dataset.
         bounds: The intervals, if they have been read, (S, 2); twice -1 where a scene cannot be.
+        read_errors: Why blocks of scenes cannot be, by their first scene.
 
     Raises:
         CorruptedDataError: No scene can be read.
     """
-    errors: dict[int, str] = {}
     if bounds is None:
-        (bounds,), errors = _read_intervals(dataset.scenes, [SCENES.field])
-        if errors and (bounds == -1).all():
-            raise CorruptedDataError(next(iter(errors.values())))
+        (bounds,), read_errors = _read_intervals(dataset.scenes, [SCENES.field])
+    if read_errors and (bounds == -1).all():
+        raise CorruptedDataError(next(iter(read_errors.values())))
     is_break = partial(_are_breaks_in_time, dataset.frames)
-    return IntervalRun.check(SCENES, bounds, len(dataset.frames), is_break=is_break, read_errors=errors)
+    return IntervalRun.check(SCENES, bounds, len(dataset.frames), is_break=is_break, read_errors=read_errors)
 
 
 def _arrays_of_frames(dataset: Any) -> list[tuple[RunTitles, Any]]:

@@ -90,7 +90,7 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
     Raises:
         CorruptedDataError: No scene can be read.
     """
-    run = check_scenes(dataset)
+    run, hosts = _read_scenes(dataset)
     intervals = run.bounds.copy()
     errors = _interval_errors(run)
     intervals[list(errors)] = 0
@@ -103,15 +103,17 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
             errors[scene_index] = str(error)
     empty = {index: f"scene {index} has no frame" for index in _empty(intervals).tolist()}
     errors = empty | _frame_errors(intervals, frames.agent_intervals) | errors
-    return _as_table(_hosts(dataset), intervals, frames, errors)
+    return _as_table(hosts, intervals, frames, errors)
 
 
-def _hosts(dataset: ChunkedDataset) -> tuple[str, ...]:
-    """Return the host of each scene; an empty text where it cannot be read."""
-    hosts = [""] * len(dataset.scenes)
-    for start, scenes in readable_blocks(dataset.scenes, {}):
-        hosts[start : start + len(scenes)] = shown_texts(scenes["host"])
-    return tuple(hosts)
+def _read_scenes(dataset: ChunkedDataset) -> tuple[IntervalRun, tuple[str, ...]]:
+    """Return the intervals of all scenes, and the host of each; an empty text where it cannot be read."""
+    bounds, hosts = np.full((len(dataset.scenes), 2), -1, np.int64), [""] * len(dataset.scenes)
+    errors: dict[int, str] = {}
+    for start, scenes in readable_blocks(dataset.scenes, errors):
+        rows = slice(start, start + len(scenes))
+        bounds[rows], hosts[rows] = scenes["frame_index_interval"], shown_texts(scenes["host"])
+    return check_scenes(dataset, bounds, errors), tuple(hosts)
 
 
 def _interval_errors(run: IntervalRun) -> dict[int, str]:
