@@ -29,6 +29,9 @@ _FAULTS: Final = (
     ("ego_translation", f"is not finite, or more than {MAX_COORDINATE_M:,.0f} m from the origin of the world"),
     ("ego_rotation", "is not finite"),
 )
+_WITHOUT_FRAMES: Final = (IntervalFault.UNREADABLE, IntervalFault.REVERSED, IntervalFault.OUTSIDE)
+"""What is wrong with scenes of which no frames can be told."""
+
 _TURNS: Final = ("straight", "left", "right", "standing")
 
 
@@ -121,14 +124,14 @@ def _interval_errors(run: IntervalRun) -> dict[int, str]:
 
     Whether scenes follow each other is not asked: a table tells of each what its record says.
     """
-    is_wrong = (run.bounds[:, 0] < 0) | (run.bounds[:, 1] < run.bounds[:, 0]) | (run.bounds[:, 1] > run.length)
-    return {
-        index: run.explain(index)
-        if run.fault(index) == IntervalFault.UNREADABLE
-        else f"frame_index_interval {run.bounds[index].tolist()} of scene {index} does not lie within the "
-        f"{run.length} frames; l5kit validate lists what is wrong in the dataset"
-        for index in np.flatnonzero(is_wrong).tolist()
-    }
+    if run.faults is None:
+        return {}
+    errors = {}
+    for index in np.flatnonzero(np.isin(run.faults, _WITHOUT_FRAMES)).tolist():
+        is_unreadable = run.fault(index) == IntervalFault.UNREADABLE
+        advice = "" if is_unreadable else "; l5kit validate lists what is wrong in the dataset"
+        errors[index] = f"{run.explain(index)}{advice}"
+    return errors
 
 
 def _frame_errors(intervals: Int64Array, agent_intervals: Int64Array) -> dict[int, str]:
