@@ -186,14 +186,22 @@ class LogIndex:
         return f"scene {scene} is as it should be"
 
     def summary(self) -> str:
-        """Return in words how much of a log that is not sound can be read."""
+        """Return in words how much of a log that is not plain can be read, and the first thing that is wrong."""
         wrong = np.flatnonzero(~self.is_scene_sound())
         if len(wrong) == 0:
             num_unowned = np.count_nonzero(self.scenes.owners(np.arange(self.scenes.length)) < 0)
-            return f"{num_unowned} frames belong to no scene"
+            return f"{num_unowned} frames belong to no scene{self._first_fault_of_frames()}"
         shown = ", ".join(str(scene) for scene in wrong[:5].tolist()) + (", ..." if len(wrong) > 5 else "")
         text = self.explain_scene(int(wrong[0])).removesuffix(f"; {_ADVICE}")
         return f"{len(wrong)} of {len(self.scenes)} scenes are damaged ({shown}): {text}"
+
+    def _first_fault_of_frames(self) -> str:
+        """Return in brackets what is wrong with the first frame that cannot be trusted, an empty text for none."""
+        runs = self._runs_of_frames
+        if not runs:
+            return ""
+        run = min(runs, key=lambda run: int(np.argmin(run.is_sound)))
+        return f" ({run.explain(int(np.argmin(run.is_sound)))})"
 
     def _in_its_scene(self, frame: int) -> str:
         scene = int(self.scenes.owners(np.array([frame]))[0])
@@ -275,17 +283,17 @@ def _interval_at(frames: Any, frame: int, field: str) -> Int64Array:
 
 
 def require_readable_log(dataset: Any, *, has_all_frames: bool = False) -> None:
-    """Refuse a log of which scenes or frames cannot be trusted, and warn of one with frames that belong to no scene.
+    """Refuse a log of which scenes or their frames cannot be trusted; warn of one with frames that belong to no scene.
 
     Args:
         dataset: An opened dataset.
         has_all_frames: Refuse a log with frames that belong to no scene, too.
 
     Raises:
-        CorruptedDataError: A file of scenes or frames is damaged, or an interval is wrong or may be.
+        CorruptedDataError: A file of scenes or of their frames is damaged, or an interval is wrong or may be.
     """
     index, path = LogIndex.of(dataset), dataset.path or "a log in memory"
-    if not index.is_sound or (has_all_frames and not index.scenes.is_plain):
+    if not index.is_scene_sound().all() or (has_all_frames and not index.scenes.is_plain):
         raise CorruptedDataError(f"{path!r} is damaged: {index.summary()}; {_ADVICE}")
     if index.num_lost_faces:
         raise CorruptedDataError(
