@@ -68,8 +68,8 @@ class LogIndex:
         Args:
             dataset: An opened dataset.
             scenes: Frames of the scenes, checked.
-            of_frames: Agent rows of each frame, (F, 2), and traffic light faces likewise if frames have them and they
-                matter; twice -1 where a frame cannot be read.
+            of_frames: Agent rows of each frame, (F, 2), and traffic light faces likewise if frames have them; twice -1
+                where a frame cannot be read.
             read_errors: Why blocks of frames cannot be read, by their first frame.
         """
         num_used = int(scenes.bounds[scenes.is_sound, 1].max(initial=0))
@@ -83,7 +83,7 @@ class LogIndex:
                 num_used=num_used,
                 read_errors=read_errors,
             )
-            for (titles, array), bounds in zip(_arrays_of_frames(dataset), of_frames, strict=False)
+            for (titles, array), bounds in zip(_arrays_of_frames(dataset), of_frames, strict=True)
         ]
         if len(runs) == 1:
             return cls(scenes, runs[0], None)
@@ -211,7 +211,8 @@ class LogIndex:
 def require_readable_scene(dataset: Any, scene: int) -> None:
     """Refuse a scene that cannot be trusted, or one of whose frames cannot be.
 
-    This is what :class:`LogIndex` tells of a whole log, for what reads a single scene.
+    This is what :class:`LogIndex` tells of a whole log, for what reads a single scene. An empty scene before frames
+    that belong to none passes, although its interval may have lost them: it has no frames that could be wrong ones.
 
     Args:
         dataset: An opened dataset.
