@@ -336,14 +336,8 @@ class MapAPI:
         if method == InterpolationMethod.INTER_METER:
             if not (step > 0 and math.isfinite(step)):
                 raise InvalidArgumentError(f"step must be a positive number of metres for INTER_METER, got {step}")
-            with np.errstate(over="ignore"):
-                length_m = float(np.linalg.norm(np.diff(points, axis=0), axis=1).sum())
-            if not length_m / step <= MAX_POINTS:
-                raise InvalidArgumentError(
-                    f"step is {step} m, but the line is {length_m / 1000:,.1f} km long: that would be more than "
-                    f"{MAX_POINTS:,} points; take a larger step, if the map and the matrix world_to_ecef are right"
-                )
-            return resample_every(points, float(step)).astype(np.asarray(xyz).dtype, copy=False)
+            resampled = resample_every(points, step, max_points=MAX_POINTS)
+            return resampled.astype(np.asarray(xyz).dtype, copy=False)
         raise UnsupportedValueError(f"method must be one of {list(InterpolationMethod)}, got {method!r}")
 
     def get_lane_as_interpolation(
