@@ -1,4 +1,4 @@
-"""YAML and JSON of people, read within bounds, every way to be broken being one error; and values as JSON holds them."""
+"""YAML and JSON of people, read within bounds, where each way to be broken is one error; values as JSON holds them."""
 
 import json
 import math
@@ -42,8 +42,9 @@ def read_text(path: str | os.PathLike[str], *, called: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        place = len(content) - len(error.object) + error.start  # the error counts without the byte order mark
         raise ConfigError(
-            f"{called} {os.fspath(path)} is no text in UTF-8: byte {error.start} is 0x{content[error.start]:02x}; "
+            f"{called} {os.fspath(path)} is no text in UTF-8: byte {place} is 0x{error.object[error.start]:02x}; "
             "save it as UTF-8 if it is a text, take another copy if it is not"
         ) from error
 
