@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from numba import njit
+from numba.core import event
 
 from l5kit._compiling import CompilationWatch, interrupted_after_compiling
 
@@ -47,6 +48,14 @@ def test_started_twice_it_watches_once(watched, kernel):
     kernel(1)
     assert told == [True]
     assert not watch.is_compiling
+
+
+def test_a_compilation_that_began_before_the_watch_leaves_the_next_ones_to_be_seen(watched, kernel):
+    watch, told = watched
+    event.end_event("numba:compile")
+    assert not watch.is_compiling
+    kernel(1)
+    assert told == [True]
 
 
 def test_what_is_compiled_after_the_end_is_not_told(watched, kernel):

@@ -13,7 +13,14 @@ import filelock
 import numpy as np
 import pytest
 
-from l5kit._files import clear_leftovers, put_in_place, replaced_when_complete, scratch_beside
+from l5kit._files import (
+    clear_leftovers,
+    clear_leftovers_in,
+    placed_when_complete,
+    put_in_place,
+    replaced_when_complete,
+    scratch_beside,
+)
 from l5kit.configs import save_config_data
 from l5kit.data import SCENE_DTYPE, ChunkedDataset
 from l5kit.data.map_builder import MapBuilder
@@ -243,6 +250,19 @@ def test_what_others_write_and_other_names_stay(killed, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
+def test_leftovers_of_all_names_in_a_folder_are_cleared(killed, tmp_path):
+    left = killed()
+    for other in (".target.txt.abcdefgh.part", ".a b.c\n.abcdefgh.part"):
+        shutil.copytree(left, tmp_path / other)
+    others = [tmp_path / name for name in (".target.part", "target.abcdefgh.part", ".target.abcdefgh.parts")]
+    for other in others:
+        shutil.copytree(left, other)
+    clear_leftovers_in(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted(others)
+    clear_leftovers_in(tmp_path / "none")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
 @pytest.mark.parametrize("file", ["owner.txt", "owner.lock"])
 def test_what_another_machine_or_an_older_release_left_is_cleared_after_a_day_only(killed, tmp_path, file):
     """Where a shared folder does not share its locks, a lock of another machine cannot be seen."""
@@ -305,6 +325,21 @@ def test_two_writers_of_one_place_in_one_process_do_not_disturb_each_other(tmp_p
         assert target.read_bytes() == b"second"
     assert target.read_bytes() == b"first"
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def test_a_folder_is_there_when_it_is_complete_and_not_before(tmp_path):
+    target = tmp_path / "folders" / "around" / "target"
+    with placed_when_complete(target) as complete:
+        complete.mkdir()
+        (complete / "file").write_text("first")
+        assert not target.exists()
+    with pytest.raises(FileNotFoundError), placed_when_complete(target) as complete:
+        (complete / "file").write_text("in a folder that was not made")
+    assert (target / "file").read_text() == "first"
+    with placed_when_complete(target) as complete:
+        complete.write_text("second")
+    assert target.read_text() == "second"
+    assert [path.name for path in target.parent.iterdir()] == ["target"]
 
 
 def test_what_is_there_comes_back_where_the_new_cannot_be_moved(tmp_path, monkeypatch):

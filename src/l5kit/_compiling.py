@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["CompilationWatch", "interrupted_after_compiling", "log_compilation"]
+__all__ = ["ADVICE", "COMPILING", "CompilationWatch", "interrupted_after_compiling", "log_compilation"]
+
+COMPILING = "compiling kernels for this machine, once"
+"""What a person who waits is told."""
+
+ADVICE = "about 15 seconds at the first samples; l5kit warmup does it ahead of time"
+"""What follows where it is not done ahead of time already."""
 
 
 class CompilationWatch:
@@ -62,7 +68,7 @@ class CompilationWatch:
 
     def _ended(self) -> None:
         with self._lock:
-            self._running -= 1
+            self._running = max(0, self._running - 1)  # it may have started before the watch
 
 
 @contextmanager
@@ -141,10 +147,7 @@ def log_compilation() -> None:
 
 
 def _log() -> None:
-    logging.getLogger("l5kit").info(
-        "compiling kernels for this machine, once, about 15 seconds at the first samples; "
-        "l5kit warmup does it ahead of time"
-    )
+    logging.getLogger("l5kit").info("%s, %s", COMPILING, ADVICE)
 
 
 _LOGGED = CompilationWatch(_log)

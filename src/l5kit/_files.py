@@ -19,13 +19,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["clear_leftovers", "put_in_place", "replaced_when_complete", "scratch_beside"]
+__all__ = [
+    "clear_leftovers",
+    "clear_leftovers_in",
+    "placed_when_complete",
+    "put_in_place",
+    "replaced_when_complete",
+    "scratch_beside",
+]
 
 _SUFFIX = ".part"
 _LOCK = "owner.lock"
 _HOST = "owner.txt"
 _REPLACED = "replaced"
 _OTHERS_LEFT_ALONE_S = 24 * 3600.0
+_SCRATCH = re.compile(rf"\.(?P<target>.+)\.[^.]+{re.escape(_SUFFIX)}", re.DOTALL)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -57,6 +65,23 @@ def replaced_when_complete(path: str | os.PathLike[str], *, argument: str = "out
         temporary = scratch / target.name
         yield temporary
         os.replace(temporary, target)
+
+
+@contextmanager
+def placed_when_complete(target: Path) -> Iterator[Path]:
+    """Hand out a temporary path for a file or folder that moves to its place when the block ends without an error.
+
+    The block makes what is to be there, under the wanted name; what is in the place goes only then. What killed
+    writers have left is for the caller to clear, before it asks whether the place is free.
+
+    Args:
+        target: The place; folders around it are made.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with scratch_beside(target) as scratch:
+        complete = scratch / target.name
+        yield complete
+        put_in_place(complete, target, scratch=scratch)
 
 
 @contextmanager
@@ -122,8 +147,8 @@ def clear_leftovers(target: Path) -> None:
     """
     from filelock import FileLock, Timeout
 
-    for scratch in _scratch_folders(target):
-        if not _may_be_judged(scratch):
+    for scratch, name in _scratch_folders(target.parent):
+        if name != target.name or not _may_be_judged(scratch):
             continue
         lock = FileLock(scratch / _LOCK)
         with suppress(Timeout, OSError, NotImplementedError):
@@ -136,14 +161,20 @@ def clear_leftovers(target: Path) -> None:
         _remove(scratch, target, lock)
 
 
-def _scratch_folders(target: Path) -> list[Path]:
-    """Return the scratch folders of writers of a file or folder, whoever they are."""
-    pattern = re.compile(rf"\.{re.escape(target.name)}\.[^.]+{re.escape(_SUFFIX)}")
+def clear_leftovers_in(folder: Path) -> None:
+    """Remove what writers of any file or folder in a folder have left, as :func:`clear_leftovers` does for one."""
+    for name in sorted({name for _, name in _scratch_folders(folder)}):
+        clear_leftovers(folder / name)
+
+
+def _scratch_folders(folder: Path) -> list[tuple[Path, str]]:
+    """Return the scratch folders in a folder, and the name of what is written in each, whoever writes."""
     try:
-        with os.scandir(target.parent) as entries:
-            return [Path(entry.path) for entry in entries if pattern.fullmatch(entry.name)]
+        with os.scandir(folder) as entries:
+            matches = [(Path(entry.path), _SCRATCH.fullmatch(entry.name)) for entry in entries]
     except OSError:
         return []
+    return [(path, match["target"]) for path, match in matches if match]
 
 
 def _may_be_judged(scratch: Path) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import l5kit as package
+from l5kit._compiling import ADVICE, COMPILING, CompilationWatch
 
 COMMANDS = ("demo", "synth", "info", "validate", "mask", "chop", "render", "record", "view", "warmup", "bench")
 SCRIPT = Path(sys.executable).with_name("l5kit")
@@ -197,8 +198,19 @@ def test_compilation_is_told_once_where_it_happens(city, tmp_path):
         json.loads(stdout)
         runs.append(stderr.splitlines())
     ((line,), nothing) = runs
-    assert line.startswith("note: compiling kernels for this machine, once")
+    assert line == f"note: {COMPILING}, {ADVICE}"
     assert nothing == []
+
+
+def test_warming_up_is_not_advised_to_those_who_do_it(l5kit, city, monkeypatch):
+    class TellingWatch(CompilationWatch):
+        def __init__(self, on_first):
+            super().__init__()
+            on_first()
+
+    monkeypatch.setattr("l5kit.cli.reporting.CompilationWatch", TellingWatch)
+    assert l5kit("warmup", "--json").stderr.splitlines()[0] == f"note: {COMPILING}"
+    assert l5kit("info", city, "--json").stderr.splitlines()[0] == f"note: {COMPILING}, {ADVICE}"
 
 
 def test_a_warning_is_one_line_and_leaves_the_warnings_module_as_it_was(l5kit, monkeypatch):

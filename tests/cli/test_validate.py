@@ -79,10 +79,32 @@ def test_a_changed_file_is_found_by_its_digest_only(l5kit, city_copy, tmp_path):
     assert finding["file"].endswith("frames/0")
 
 
-@pytest.mark.parametrize("text", ["{", "[1, 2]", '{"agents/0": 7}'], ids=["no JSON", "a list", "a number"])
-def test_a_list_of_digests_that_is_none_is_an_error(l5kit, city, tmp_path, text):
-    (tmp_path / "digests.json").write_text(text)
+BAD_DIGESTS = {
+    "no JSON": b"{",
+    "a list": b"[1, 2]",
+    "a number": b'{"agents/0": 7}',
+    "a nest": b"[" * 50_000,
+    "no UTF-8": b'{"agents/0": "\xff"}',
+    "a folder": None,
+}
+
+
+@pytest.mark.parametrize("content", BAD_DIGESTS.values(), ids=BAD_DIGESTS.keys())
+def test_a_list_of_digests_that_is_none_is_an_error(l5kit, city, tmp_path, content):
+    if content is None:
+        (tmp_path / "digests.json").mkdir()
+    else:
+        (tmp_path / "digests.json").write_bytes(content)
     done = l5kit("validate", city, "--checksums", tmp_path / "digests.json")
     assert (done.exit_code, done.stdout) == (1, "")
+    assert "--checksums" in done.stderr
     assert "digests.json" in done.stderr
+    assert "unexpected" not in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_list_of_digests_may_begin_with_a_byte_order_mark(l5kit, city, tmp_path):
+    digests = tmp_path / "digests.json"
+    assert l5kit("info", city, "--checksums", digests).exit_code == 0
+    digests.write_bytes(b"\xef\xbb\xbf" + digests.read_bytes())
+    assert l5kit("validate", city, "--checksums", digests).exit_code == 0

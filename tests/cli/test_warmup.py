@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from l5kit.bench.small_log import write_small_log
+from l5kit.bench.warmup import warm_up
 from l5kit.data import ChunkedDataset
 
 USES = """
@@ -52,6 +53,14 @@ def test_the_small_log_has_what_every_kernel_needs(tmp_path):
     log = ChunkedDataset(str(write_small_log(tmp_path).dataset)).open()
     assert log.validate() == []
     assert (len(log.scenes), len(log.frames), len(log.agents), len(log.tl_faces)) == (1, 32, 96, 32)
+
+
+def test_each_step_is_reported_when_it_is_done():
+    reported = []
+    warm_up(progress=lambda done, of_all: reported.append((done, of_all)))
+    num_steps = len(reported)
+    assert num_steps > 1
+    assert reported == [(done, num_steps) for done in range(1, num_steps + 1)]
 
 
 def test_it_says_what_it_did_and_where(l5kit, monkeypatch, tmp_path):

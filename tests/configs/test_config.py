@@ -48,6 +48,7 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9
 MERGES = "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}\n" for i in range(1, 12))
 BROKEN_YAML = {
     "no UTF-8": (b"x: 1\ny: \xff\xfe\n", "no text in UTF-8: byte 8 is 0xff; save it as UTF-8"),
+    "no UTF-8 behind a byte order mark": (b"\xef\xbb\xbfx: \xff\n", "no text in UTF-8: byte 6 is 0xff"),
     "UTF-16": ("x: 1\n".encode("utf-16"), "no text in UTF-8: byte 0 is"),
     "Latin-1": ("name: caf\xe9\n".encode("latin-1"), "no text in UTF-8: byte 9 is 0xe9"),
     "a nest of lists": (b"x: " + b"[" * 5000 + b"]" * 5000, "nested too deep"),

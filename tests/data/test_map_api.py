@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 from fixture_s_map import FIXTURE_S_MAP, WORLD_TO_ECEF
 from l5kit.data.map_api import CACHE_SIZE, ENCODING, InterpolationMethod, MapAPI, TLFacesColors
+from l5kit.data.map_builder import MapBuilder
 from l5kit.data.map_content import MapDecodeError
 from l5kit.data.proto.road_network_pb2 import GeoFrame, GeoLocation, MapFragment
 from l5kit.errors import ConfigError, CorruptedDataError, InvalidArgumentError
@@ -446,6 +447,51 @@ def test_a_lane_is_found_beside_a_light_of_the_same_id(tmp_path, map_s: MapAPI, 
     found = write(tmp_path / "twins.pb", fragment)
     np.testing.assert_array_equal(found.get_lane_coords("L1")["xyz_left"], map_s.get_lane_coords("L1")["xyz_left"])
     assert "L1" in found.bounds_info["lanes"]["ids"]
+
+
+@pytest.mark.parametrize("lane_is_last", [True, False], ids=["lane behind", "lane before"])
+def test_the_network_has_a_lane_beside_a_light_of_the_same_id(tmp_path, lane_is_last: bool) -> None:
+    builder = MapBuilder(WORLD_TO_ECEF)
+    line = np.array([[0.0, 0, 0], [10, 0, 0]])
+    builder.add_segment("road", line, lanes=["A", "B", "C"], speed_limit_mps=20.0)
+    builder.add_traffic_light("T", [10.0, 5.0, 4.0])
+    builder.add_lane("A", line, line - [0, 4, 0], parent="road", lanes_ahead=["B"], traffic_controls=["T"])
+    builder.add_lane(
+        "B",
+        line,
+        line - [0, 4, 0],
+        parent="road",
+        lanes_ahead=["C"],
+        change_left="A",
+        change_right="C",
+        traffic_controls=["T"],
+    )
+    builder.add_lane("C", line, line - [0, 4, 0], parent="road")
+    builder.save(tmp_path / "map.pb")
+    alone = MapAPI(str(tmp_path / "map.pb"), WORLD_TO_ECEF)
+    fragment = MapFragment.FromString((tmp_path / "map.pb").read_bytes())
+    light = type(fragment.elements[0]).FromString(alone["T"].SerializeToString())
+    light.id.id = b"B"
+    lights_and_map = [light, *fragment.elements] if lane_is_last else [*fragment.elements, light]
+    with pytest.warns(RuntimeWarning, match="'B' for one"):
+        found = write(tmp_path / "twins.pb", MapFragment(elements=lights_and_map))
+    questions = (
+        *("get_lanes_ahead", "get_lanes_behind", "get_lane_left", "get_lane_right", "get_lane_speed_limit"),
+        "get_lane_traffic_control_ids",
+    )
+    for question in questions:
+        for lane_id in "ABC":
+            assert getattr(found, question)(lane_id) == getattr(alone, question)(lane_id), (question, lane_id)
+    assert found.get_lanes_ahead("B") == ["C"]
+    assert found.get_lanes_behind("C") == ["B"]
+    assert found.get_lane_speed_limit("B") == 20.0
+
+
+def test_controls_of_what_is_no_lane(map_s: MapAPI) -> None:
+    with pytest.raises(KeyError, match="no element with id 'nowhere'"):
+        map_s.get_lane_traffic_control_ids("nowhere")
+    assert map_s.get_lane_traffic_control_ids("C1") == set()
+    assert map_s.get_lane_traffic_control_ids("L1") == {"T1", "F1", "F2"}
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["crosswalk behind", "crosswalk before"])

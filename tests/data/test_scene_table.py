@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data_cases import write_with_chunks
-from l5kit.data import ChunkedDataset, scene_table
+from l5kit.data import ChunkedDataset, log_index, scene_table
 from l5kit.data.records import FRAME_DTYPE, SCENE_DTYPE
 from l5kit.data.scene_table import read_scene_table
 from l5kit.errors import CorruptedDataError
@@ -119,14 +119,23 @@ def test_a_dataset_without_scenes_has_an_empty_table():
     assert table.speeds_mps.shape == (0,)
 
 
-@pytest.mark.parametrize("interval", [(-1, 2), (2, 1), (2, 100), (2**62, -(2**62))], ids=str)
-def test_a_wrong_interval_is_named_and_leaves_the_others(interval):
+@pytest.mark.parametrize(
+    ("interval", "fault"),
+    [
+        ((-1, 2), "does not lie within the 9 frames"),
+        ((2, 1), "ends before it starts"),
+        ((2, 100), "does not lie within the 9 frames"),
+        ((2**62, -(2**62)), "ends before it starts"),
+    ],
+    ids=str,
+)
+def test_a_wrong_interval_is_named_and_leaves_the_others(interval, fault):
     ways = [drive([0] * 3, 4.0)] * 3
     log, sound = make_log(*ways), read_scene_table(make_log(*ways))
     log.scenes["frame_index_interval"][1] = interval
     table = read_scene_table(log)
     assert list(table.errors) == [1]
-    assert f"frame_index_interval {list(interval)} of scene 1 does not lie within the 9 frames" in table.errors[1]
+    assert f"frame_index_interval {list(interval)} of scene 1 {fault}" in table.errors[1]
     assert "l5kit validate" in table.errors[1]
     assert table.num_frames.tolist() == [3, 0, 3]
     assert table.turns == ["straight", None, "straight"]
@@ -326,6 +335,18 @@ def test_agents_and_faces_are_not_read(made, folder, name):
     table = read_scene_table(ChunkedDataset(str(folder)).open())
     assert table.errors == {}
     assert table.agents_per_frame.tolist() == read_scene_table(made).agents_per_frame.tolist()
+
+
+def test_scenes_are_read_once(made, monkeypatch):
+    read = []
+
+    def passing_rows(array, start, stop):
+        read.append(array)
+        return array[start:stop]
+
+    monkeypatch.setattr(log_index, "passing_rows", passing_rows)
+    read_scene_table(made)
+    assert sum(array is made.scenes for array in read) == 1
 
 
 def test_a_dataset_of_three_arrays_has_the_same_table(made, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 
 from data_cases import write_with_chunks
 from dataset_cases import assert_samples_equal, make_agent_dataset, make_cfg, make_log
+from l5kit.data.log_index import require_readable_log
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoDataset
 from l5kit.dataset.select_agents.selection import select_agents
@@ -293,6 +294,25 @@ def is_refused(dataset: Any, index: int) -> bool:
     except SampleError:
         return True
     return False
+
+
+def test_damaged_frames_between_scenes_refuse_no_scene_and_are_named() -> None:
+    log = make_whole_log()
+    log.scenes = log.scenes[[0, 2, 3]]
+    log.frames[AGENTS_OF_FRAME][18] = (54, 50)
+    named = r"14 frames belong to no scene \(agent_index_interval \[54, 50\] of frame 18 ends before it starts\)"
+    with pytest.warns(RuntimeWarning, match=f"{named}, and are left out"):
+        require_readable_log(log)
+    with pytest.raises(CorruptedDataError, match=f"is damaged: {named}"):
+        require_readable_log(log, has_all_frames=True)
+    with pytest.warns(RuntimeWarning, match=f"is damaged, .* are errors: {named}"):
+        EgoDataset(CFG, log, None)
+    log.frames[FACES_OF_FRAME][16] = (3, 1)
+    with pytest.warns(RuntimeWarning, match=r"no scene \(traffic_light_faces_index_interval \[3, 1\] of frame 16 ends"):
+        require_readable_log(log)
+    log.frames[AGENTS_OF_FRAME][4] = (54, 50)
+    with pytest.raises(CorruptedDataError, match=r"is damaged: 1 of 3 scenes are damaged \(0\)"):
+        require_readable_log(log)
 
 
 def test_lights_that_nobody_asks_for_may_be_damaged() -> None:

@@ -20,6 +20,7 @@ from dataset_cases import (
 )
 from fixture_s import make_fixture_s_arrays
 from l5kit.configs.parameters import RasterGeometry
+from l5kit.data import log_index
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import BaseEgoDataset, EgoDataset
 from l5kit.dataset.utils import convert_str_to_fixed_length_tensor
@@ -227,6 +228,20 @@ def test_a_subclass_that_gives_its_own_sample_function() -> None:
             return lambda *args: {"centroid": full(*args)["centroid"]}
 
     assert list(Shorter(make_cfg(), make_fixture_s_log(), None)[3]) == ["centroid", *ADDED_KEYS]
+
+
+def test_the_scenes_are_read_once_and_their_ends_are_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, read = make_several_scenes_log(), []
+
+    def passing_rows(array: Any, start: int, stop: int) -> Any:
+        read.append(array)
+        return array[start:stop]
+
+    monkeypatch.setattr(log_index, "passing_rows", passing_rows)
+    dataset = make_dataset(log)
+    assert sum(array is log.scenes for array in read) == 1
+    dataset.cumulative_sizes[:] = 0
+    assert log.scenes["frame_index_interval"][:, 1].tolist() == [20, 20, 21, 37]
 
 
 def test_dataset_and_cumulative_sizes_may_be_replaced_in_place() -> None:

@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.geometry import compute_box_corners, compute_box_outline, compute_box_sides, within_range
-
-FRONT, REAR, LEFT, RIGHT = range(4)
+from l5kit.geometry import compute_box_corners, compute_box_outline, within_range
 
 metres = st.floats(-1e3, 1e3)
 lengths = st.floats(0.1, 20.0)
@@ -101,25 +99,6 @@ def test_only_sine_and_cosine_are_taken_in_float32():
     assert 0 < np.abs(corners - wide).max() < 1e-6
 
 
-def test_sides_run_in_the_directions_of_the_spec():
-    sides = compute_box_sides(compute_box_corners((10, 20), 0.0, (4, 2, 1)))
-    np.testing.assert_array_equal(sides[FRONT], [(12, 21), (12, 19)])
-    np.testing.assert_array_equal(sides[REAR], [(8, 19), (8, 21)])
-    np.testing.assert_array_equal(sides[LEFT], [(12, 21), (8, 21)])
-    np.testing.assert_array_equal(sides[RIGHT], [(12, 19), (8, 19)])
-
-
-@given(metres, metres, yaws, lengths, lengths)
-def test_side_lengths_and_shared_corners(x, y, yaw, length, width):
-    sides = compute_box_sides(compute_box_corners([x, y], yaw, [length, width]))
-    side_lengths = np.linalg.norm(sides[:, 1] - sides[:, 0], axis=1)
-    np.testing.assert_allclose(side_lengths, [width, width, length, length], atol=1e-9)
-    np.testing.assert_array_equal(sides[FRONT, 0], sides[LEFT, 0])
-    np.testing.assert_array_equal(sides[FRONT, 1], sides[RIGHT, 0])
-    np.testing.assert_array_equal(sides[REAR, 0], sides[RIGHT, 1])
-    np.testing.assert_array_equal(sides[REAR, 1], sides[LEFT, 1])
-
-
 @pytest.mark.parametrize(
     ("distance", "expected"), [(4.99, True), (5.0, False), (5.01, False)], ids=["near", "at the bound", "far"]
 )
@@ -154,7 +133,6 @@ def test_p13_range_uses_length_and_width_of_an_ego_for_each_agent():
         pytest.param(lambda: compute_box_corners(np.zeros(3), 0.0, [4, 2]), "centroids_m", id="centroid in space"),
         pytest.param(lambda: compute_box_corners(np.zeros(2), 0.0, [4]), "extents_m", id="no width"),
         pytest.param(lambda: compute_box_corners(np.zeros(2), 0.0, 4), "extents_m", id="scalar extent"),
-        pytest.param(lambda: compute_box_sides(np.zeros((4, 3))), "corners_m", id="corners in space"),
         pytest.param(lambda: within_range([0, 0], [4, 2], [0, 0], [4, 2]), "agent_centroids_m", id="one agent"),
         pytest.param(lambda: within_range([0, 0], [4, 2], [[0, 0]], [4, 2]), "agent_extents_m", id="one extent"),
         pytest.param(lambda: within_range([0, 0, 0], [4, 2], [[0, 0]], [[4, 2]]), "ego_centroid_m", id="ego in space"),

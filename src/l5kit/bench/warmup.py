@@ -25,10 +25,10 @@ from l5kit.bench.workloads import (
     Workload,
 )
 from l5kit.bench.workplace import config_with_files, make_samples
-from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.data.dataset_files import DatasetFiles
-from l5kit.data.map_api import InterpolationMethod, MapAPI
+from l5kit.data.map_api import InterpolationMethod
 from l5kit.data.map_wire import read_varint
+from l5kit.data.opened_map import open_map
 from l5kit.data.save import Progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
@@ -72,10 +72,10 @@ def warm_up(*, progress: Progress | None = None) -> WarmUp:
         with tempfile.TemporaryDirectory(prefix="l5kit-warmup-") as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             steps = _steps(write_small_log(Path(folder)))
-            for done, step in enumerate(steps):
+            for done, step in enumerate(steps, start=1):
+                step()
                 if progress is not None:
                     progress(done, len(steps))
-                step()
     finally:
         watch.stop()
     return WarmUp(time.perf_counter() - start, bool(compiled), _cache_folder())
@@ -104,10 +104,9 @@ def _steps(files: DatasetFiles) -> list[Callable[[], object]]:
 
 def _ask_map(files: DatasetFiles) -> None:
     """Ask a map for lines, bounds and neighbourhoods."""
-    if files.semantic_map is None or files.meta is None:
+    semantic_map = open_map(files)
+    if semantic_map is None:
         raise InvalidArgumentError(f"a map and meta.json must lie beside {files.dataset}")
-    world_to_ecef = load_matrix(load_metadata(str(files.meta)), "world_to_ecef", path=str(files.meta))
-    semantic_map = MapAPI(str(files.semantic_map), world_to_ecef)
     lane = semantic_map.bounds_info["lanes"]["ids"][0]
     for step, method in ((5, InterpolationMethod.INTER_ENSURE_LEN), (1.0, InterpolationMethod.INTER_METER)):
         semantic_map.get_lane_as_interpolation(lane, step, method)

@@ -1,7 +1,6 @@
 """What commands give: tables for people on standard output, JSON for machines, remarks on standard error, files."""
 
 import json
-import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from l5kit.configs.texts import finite_values
+
 _WIDTH_WITHOUT_TERMINAL = 120
 
 
@@ -19,7 +20,7 @@ def print_json(content: Any) -> None:
 
     Numbers that are not finite become null, paths absolute.
     """
-    print(json.dumps(_finite(content), indent=2, default=_as_text, allow_nan=False))
+    print(json.dumps(finite_values(content), indent=2, default=_as_text, allow_nan=False))
 
 
 def _as_text(value: Any) -> str:
@@ -80,14 +81,6 @@ def print_texts(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for row in rows:
         table.add_row(*row)
     _print_titled(title, table)
-
-
-def _finite(content: Any) -> Any:
-    if isinstance(content, Mapping):
-        return {name: _finite(value) for name, value in content.items()}
-    if isinstance(content, (list, tuple)):
-        return [_finite(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _print_titled(title: str, table: Table) -> None:

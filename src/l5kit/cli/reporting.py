@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from l5kit._compiling import CompilationWatch, interrupted_after_compiling
+from l5kit._compiling import ADVICE, COMPILING, CompilationWatch, interrupted_after_compiling
 from l5kit.errors import L5KitError
 
 DEBUG_OPTION = "--debug"
@@ -25,10 +25,8 @@ _WRONG_CALL: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name_
 _EXTRAS = {"lightning": "'l5kit2[train]'"}
 """What brings a library, where it is not called as the library is."""
 
-_COMPILING = (
-    "note: compiling kernels for this machine, once, about 15 seconds at the first samples; "
-    "l5kit warmup does it ahead of time"
-)
+_AHEAD_OF_TIME = "warmup"
+"""The command that compiles and nothing else."""
 
 
 class ReportingGroup(TyperGroup):
@@ -63,7 +61,8 @@ class ReportingCommand(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; see the module for how it ends."""
-        watch = CompilationWatch(lambda: _print_line(_COMPILING))
+        note = COMPILING if ctx.info_name == _AHEAD_OF_TIME else f"{COMPILING}, {ADVICE}"
+        watch = CompilationWatch(lambda: _print_line(f"note: {note}"))
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _print_warning

@@ -1,6 +1,5 @@
 """``l5kit validate``: what is wrong in a dataset."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +8,7 @@ import typer
 
 from l5kit.cli.options import DatasetArgument, JsonOption
 from l5kit.cli.output import print_json, print_line, print_texts
+from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.finding import Finding
 from l5kit.data.path_validation import validate_path
@@ -49,12 +49,10 @@ def _read_digests(path: Path) -> dict[str, str]:
     """Return the digests of a file.
 
     Raises:
-        ConfigError: The file does not hold names and digests.
+        FileNotFoundError: There is no such file.
+        ConfigError: It is a folder, or does not hold names and digests.
     """
-    try:
-        digests = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise ConfigError(f"--checksums {path}: the file is not valid JSON ({error})") from error
+    digests = parse_json(read_text(path, called="--checksums"), called=f"--checksums {path}")
     if not isinstance(digests, dict) or not all(isinstance(digest, str) for digest in digests.values()):
         raise ConfigError(
             f"--checksums {path}: the file must hold names of files and their digests; "

@@ -102,9 +102,7 @@ class RasterizerParams:
             geometry=RasterGeometry.from_cfg(cfg),
             map_type=map_type,
             filter_agents_threshold=raster.number("filter_agents_threshold") if has_boxes else None,
-            history_num_frames=model.integer("history_num_frames", minimum=0, maximum=MAX_NUM_FRAMES)
-            if model
-            else None,
+            history_num_frames=_history_num_frames(model) if model else None,
             render_ego_history=model.boolean("render_ego_history") if model else None,
             semantic_map_key=raster.path("semantic_map_key") if is_semantic else None,
             satellite_map_key=raster.path("satellite_map_key") if is_satellite else None,

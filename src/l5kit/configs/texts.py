@@ -1,7 +1,9 @@
-"""YAML and JSON as people hand them in: read within bounds, and every way to be broken is one error."""
+"""YAML and JSON of people, read within bounds, where each way to be broken is one error; values as JSON holds them."""
 
 import json
+import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import yaml
 
 from l5kit.errors import ConfigError
 
-__all__ = ["MAX_DEPTH", "parse_json", "parse_yaml", "read_text"]
+__all__ = ["MAX_DEPTH", "finite_values", "parse_json", "parse_yaml", "read_text"]
 
 MAX_DEPTH = 100
 """Lists and mappings in each other, many times what a configuration needs and few enough for any recursion."""
@@ -40,8 +42,9 @@ def read_text(path: str | os.PathLike[str], *, called: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        place = len(content) - len(error.object) + error.start  # the error counts without the byte order mark
         raise ConfigError(
-            f"{called} {os.fspath(path)} is no text in UTF-8: byte {error.start} is 0x{content[error.start]:02x}; "
+            f"{called} {os.fspath(path)} is no text in UTF-8: byte {place} is 0x{error.object[error.start]:02x}; "
             "save it as UTF-8 if it is a text, take another copy if it is not"
         ) from error
 
@@ -87,6 +90,15 @@ def parse_json(text: str, *, called: str) -> Any:
         raise ConfigError(f"{called} is not valid JSON: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{called} {_TOO_DEEP}") from error
+
+
+def finite_values(content: Any) -> Any:
+    """Return values as JSON holds them: None for numbers that are not finite, lists for tuples; others stay."""
+    if isinstance(content, Mapping):
+        return {name: finite_values(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite_values(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 class _TooDeepError(Exception):

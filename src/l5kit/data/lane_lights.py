@@ -6,9 +6,10 @@ from typing import Any, Final
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float32Array, Int64Array, NumericArray, UInt32Array
+from l5kit._types import Float32Array, Int64Array, UInt32Array
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
 from l5kit.data.map_api import MapAPI
+from l5kit.data.texts import code_points
 from l5kit.data.window_rows import WindowRows, read_only_field
 
 LIGHT_COLORS: Final = ("GREEN", "YELLOW", "RED")
@@ -44,7 +45,7 @@ class LaneLights:
         colored = [(face, color) for face, color in sorted(colors.items()) if color is not None]
         lanes = [map_api.lanes_by_control[face] for face, _ in colored]
         return cls(
-            _code_points(np.array([face for face, _ in colored], dtype=np.str_)).copy(),
+            code_points(np.array([face for face, _ in colored], dtype=np.str_)).copy(),
             np.array([LIGHT_COLORS.index(color) + 1 for _, color in colored], dtype=np.int64),
             np.cumsum([0, *(len(rows) for rows in lanes)], dtype=np.int64),
             np.concatenate([np.empty(0, np.int64), *lanes]),
@@ -65,7 +66,7 @@ class LaneLights:
         if len(active):
             for rows, part in newest.parts():
                 _find_active(
-                    _code_points(read_only_field(rows, "face_id")),
+                    code_points(read_only_field(rows, "face_id")),
                     read_only_field(rows, "traffic_light_face_status"),
                     newest.starts[part],
                     newest.stops[part],
@@ -74,14 +75,6 @@ class LaneLights:
                     starts[part.start : part.stop + 1],
                 )
         return active[: starts[-1]], starts
-
-
-def _code_points(ids: NumericArray) -> UInt32Array:
-    """Return strings (N,) as code points, filled up with 0, shape (N, length); a view where it can be."""
-    if ids.dtype.kind != "U":
-        ids = ids.astype(np.str_)
-    code_points: UInt32Array = ids[:, None].view(np.uint32)
-    return code_points
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

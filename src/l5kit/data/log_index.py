@@ -68,8 +68,8 @@ class LogIndex:
         Args:
             dataset: An opened dataset.
             scenes: Frames of the scenes, checked.
-            of_frames: Agent rows of each frame, (F, 2), and traffic light faces likewise if frames have them and they
-                matter; twice -1 where a frame cannot be read.
+            of_frames: Agent rows of each frame, (F, 2), and traffic light faces likewise if frames have them; twice -1
+                where a frame cannot be read.
             read_errors: Why blocks of frames cannot be read, by their first frame.
         """
         num_used = int(scenes.bounds[scenes.is_sound, 1].max(initial=0))
@@ -83,7 +83,7 @@ class LogIndex:
                 num_used=num_used,
                 read_errors=read_errors,
             )
-            for (titles, array), bounds in zip(_arrays_of_frames(dataset), of_frames, strict=False)
+            for (titles, array), bounds in zip(_arrays_of_frames(dataset), of_frames, strict=True)
         ]
         if len(runs) == 1:
             return cls(scenes, runs[0], None)
@@ -186,14 +186,22 @@ class LogIndex:
         return f"scene {scene} is as it should be"
 
     def summary(self) -> str:
-        """Return in words how much of a log that is not sound can be read."""
+        """Return in words how much of a log that is not plain can be read, and the first thing that is wrong."""
         wrong = np.flatnonzero(~self.is_scene_sound())
         if len(wrong) == 0:
             num_unowned = np.count_nonzero(self.scenes.owners(np.arange(self.scenes.length)) < 0)
-            return f"{num_unowned} frames belong to no scene"
+            return f"{num_unowned} frames belong to no scene{self._first_fault_of_frames()}"
         shown = ", ".join(str(scene) for scene in wrong[:5].tolist()) + (", ..." if len(wrong) > 5 else "")
         text = self.explain_scene(int(wrong[0])).removesuffix(f"; {_ADVICE}")
         return f"{len(wrong)} of {len(self.scenes)} scenes are damaged ({shown}): {text}"
+
+    def _first_fault_of_frames(self) -> str:
+        """Return in brackets what is wrong with the first frame that cannot be trusted, an empty text for none."""
+        runs = self._runs_of_frames
+        if not runs:
+            return ""
+        run = min(runs, key=lambda run: int(np.argmin(run.is_sound)))
+        return f" ({run.explain(int(np.argmin(run.is_sound)))})"
 
     def _in_its_scene(self, frame: int) -> str:
         scene = int(self.scenes.owners(np.array([frame]))[0])
@@ -203,7 +211,8 @@ class LogIndex:
 def require_readable_scene(dataset: Any, scene: int) -> None:
     """Refuse a scene that cannot be trusted, or one of whose frames cannot be.
 
-    This is what :class:`LogIndex` tells of a whole log, for what reads a single scene.
+    This is what :class:`LogIndex` tells of a whole log, for what reads a single scene. An empty scene before frames
+    that belong to none passes, although its interval may have lost them: it has no frames that could be wrong ones.
 
     Args:
         dataset: An opened dataset.
@@ -275,17 +284,17 @@ def _interval_at(frames: Any, frame: int, field: str) -> Int64Array:
 
 
 def require_readable_log(dataset: Any, *, has_all_frames: bool = False) -> None:
-    """Refuse a log of which scenes or frames cannot be trusted, and warn of one with frames that belong to no scene.
+    """Refuse a log of which scenes or their frames cannot be trusted; warn of one with frames that belong to no scene.
 
     Args:
         dataset: An opened dataset.
         has_all_frames: Refuse a log with frames that belong to no scene, too.
 
     Raises:
-        CorruptedDataError: A file of scenes or frames is damaged, or an interval is wrong or may be.
+        CorruptedDataError: A file of scenes or of their frames is damaged, or an interval is wrong or may be.
     """
     index, path = LogIndex.of(dataset), dataset.path or "a log in memory"
-    if not index.is_sound or (has_all_frames and not index.scenes.is_plain):
+    if not index.is_scene_sound().all() or (has_all_frames and not index.scenes.is_plain):
         raise CorruptedDataError(f"{path!r} is damaged: {index.summary()}; {_ADVICE}")
     if index.num_lost_faces:
         raise CorruptedDataError(
@@ -295,23 +304,25 @@ def require_readable_log(dataset: Any, *, has_all_frames: bool = False) -> None:
         warnings.warn(f"{path!r}: {index.summary()}, and are left out", RuntimeWarning, stacklevel=3)
 
 
-def check_scenes(dataset: Any, bounds: Int64Array | None = None) -> IntervalRun:
+def check_scenes(
+    dataset: Any, bounds: Int64Array | None = None, read_errors: dict[int, str] | None = None
+) -> IntervalRun:
     """Return the intervals of the scenes of a dataset, checked.
 
     Args:
         dataset: An opened dataset.
         bounds: The intervals, if they have been read, (S, 2); twice -1 where a scene cannot be.
+        read_errors: Why blocks of scenes cannot be, by their first scene.
 
     Raises:
         CorruptedDataError: No scene can be read.
     """
-    errors: dict[int, str] = {}
     if bounds is None:
-        (bounds,), errors = _read_intervals(dataset.scenes, [SCENES.field])
-        if errors and (bounds == -1).all():
-            raise CorruptedDataError(next(iter(errors.values())))
+        (bounds,), read_errors = _read_intervals(dataset.scenes, [SCENES.field])
+    if read_errors and (bounds == -1).all():
+        raise CorruptedDataError(next(iter(read_errors.values())))
     is_break = partial(_are_breaks_in_time, dataset.frames)
-    return IntervalRun.check(SCENES, bounds, len(dataset.frames), is_break=is_break, read_errors=errors)
+    return IntervalRun.check(SCENES, bounds, len(dataset.frames), is_break=is_break, read_errors=read_errors)
 
 
 def _arrays_of_frames(dataset: Any) -> list[tuple[RunTitles, Any]]:

@@ -23,8 +23,7 @@ from l5kit.data.map_content import MapContent, decode_reference, read_map
 from l5kit.data.map_faces import TLFacesColors, face_colors
 from l5kit.data.map_geometry import resample_every, resample_lanes, resample_line, world_from_local
 from l5kit.data.map_queries import LaneLocator, LaneNetwork, select_elements
-from l5kit.data.map_wire import KIND_LANE
-from l5kit.data.proto.road_network_pb2 import GeoFrame, GlobalId, MapElement
+from l5kit.data.proto.road_network_pb2 import GeoFrame, GlobalId, Lane, MapElement
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, UnsupportedValueError
 
 CACHE_SIZE = int(1e5)
@@ -88,8 +87,9 @@ class MapAPI:
 
     Arrays handed out are read-only and shared; dicts, lists and sets are new at each call. Lanes without points on one
     of their boundaries are not in ``bounds_info`` but can be looked up by id. If several elements have one id, looking
-    it up gives the last of them. Altitude and bearing of the elements' frames are ignored, as in L5Kit 1.x, so heights
-    are relative to the ellipsoid and do not compare with those of the AV.
+    it up gives the last of them; what is asked of a lane or a crosswalk is told of the last lane, or crosswalk with
+    points, among them. Altitude and bearing of the elements' frames are ignored, as in L5Kit 1.x, so heights are
+    relative to the ellipsoid and do not compare with those of the AV.
 
     A pickled map holds only its path and matrix; the file is read again where it is first needed, and must be the same.
 
@@ -275,16 +275,17 @@ class MapAPI:
 
     def _lane_index(self, element_id: str) -> int:
         """Return the position of a lane among the lanes of the map."""
-        position = self._position(element_id)
+        lane = self._content.lane_of_id.get(element_id)
+        if lane is None:
+            self._position(element_id)
+            raise InvalidArgumentError(f"element {element_id!r} is not a lane; bounds_info['lanes']['ids'] lists them")
+        return lane
+
+    def _lane(self, element_id: str) -> Lane:
+        """Return the message of a lane."""
         content = self._content
-        if content.scan.kinds[position] != KIND_LANE:  # of several elements with this id, another may be
-            lanes = [lane for lane in content.lanes.tolist() if content.ids[lane] == element_id]
-            if not lanes:
-                raise InvalidArgumentError(
-                    f"element {element_id!r} is not a lane; bounds_info['lanes']['ids'] lists them"
-                )
-            position = lanes[-1]
-        return int(content.index_in_kind[position])
+        lane: Lane = content.fragment.elements[int(content.lanes[self._lane_index(element_id)])].element.lane
+        return lane
 
     def get_lane_coords(self, element_id: str) -> dict[str, Float64Array]:
         """Return the boundaries of a lane as stored.
@@ -305,7 +306,8 @@ class MapAPI:
         Raises:
             KeyError: There is no element with this id.
         """
-        return {self.id_as_str(control) for control in self[element_id].element.lane.traffic_controls}
+        lane = self._content.find_lane(element_id) or self[element_id].element.lane  # without controls if it is none
+        return {self.id_as_str(control) for control in lane.traffic_controls}
 
     @staticmethod
     def interpolate(xyz: NumericArray, step: float, method: InterpolationMethod | int) -> NumericArray:
@@ -334,14 +336,8 @@ class MapAPI:
         if method == InterpolationMethod.INTER_METER:
             if not (step > 0 and math.isfinite(step)):
                 raise InvalidArgumentError(f"step must be a positive number of metres for INTER_METER, got {step}")
-            with np.errstate(over="ignore"):
-                length_m = float(np.linalg.norm(np.diff(points, axis=0), axis=1).sum())
-            if not length_m / step <= MAX_POINTS:
-                raise InvalidArgumentError(
-                    f"step is {step} m, but the line is {length_m / 1000:,.1f} km long: that would be more than "
-                    f"{MAX_POINTS:,} points; take a larger step, if the map and the matrix world_to_ecef are right"
-                )
-            return resample_every(points, float(step)).astype(np.asarray(xyz).dtype, copy=False)
+            resampled = resample_every(points, step, max_points=MAX_POINTS)
+            return resampled.astype(np.asarray(xyz).dtype, copy=False)
         raise UnsupportedValueError(f"method must be one of {list(InterpolationMethod)}, got {method!r}")
 
     def get_lane_as_interpolation(
@@ -453,17 +449,13 @@ class MapAPI:
 
     def _crosswalk_index(self, element_id: str) -> int:
         """Return the position of a crosswalk with points among the crosswalks of the map."""
-        position, content = self._position(element_id), self._content
-        if not self.is_crosswalk(self.elements[position]):  # of several elements with this id, another may be
-            drawable = content.crosswalks[content.drawable_crosswalks()].tolist()
-            crosswalks = [crosswalk for crosswalk in drawable if content.ids[crosswalk] == element_id]
-            if not crosswalks:
-                raise InvalidArgumentError(
-                    f"element {element_id!r} is not a crosswalk with points; bounds_info['crosswalks']['ids'] lists "
-                    "them"
-                )
-            position = crosswalks[-1]
-        return int(content.index_in_kind[position])
+        crosswalk = self._content.crosswalk_of_id.get(element_id)
+        if crosswalk is None:
+            self._position(element_id)
+            raise InvalidArgumentError(
+                f"element {element_id!r} is not a crosswalk with points; bounds_info['crosswalks']['ids'] lists them"
+            )
+        return crosswalk
 
     @cached_property
     def crosswalk_polygons(self) -> tuple[Float64Array, ...]:
@@ -644,8 +636,7 @@ class MapAPI:
             KeyError: There is no element with this id.
             InvalidArgumentError: It is not a lane.
         """
-        self._lane_index(lane_id)
-        return self.id_as_str(self[lane_id].element.lane.adjacent_lane_change_left) or None
+        return self.id_as_str(self._lane(lane_id).adjacent_lane_change_left) or None
 
     def get_lane_right(self, lane_id: str) -> str | None:
         """Return the id of the lane to which one may change to the right, None where that is not allowed.
@@ -654,8 +645,7 @@ class MapAPI:
             KeyError: There is no element with this id.
             InvalidArgumentError: It is not a lane.
         """
-        self._lane_index(lane_id)
-        return self.id_as_str(self[lane_id].element.lane.adjacent_lane_change_right) or None
+        return self.id_as_str(self._lane(lane_id).adjacent_lane_change_right) or None
 
     def get_lane_speed_limit(self, lane_id: str) -> float | None:
         """Return the speed limit of a lane in metres per second, None where the map does not say.

@@ -2,8 +2,8 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from l5kit._types import BoolArray, Float64Array, Int64Array, UInt8Array
 from l5kit.data.map_geometry import decode_lines
 from l5kit.data.map_wire import KIND_LANE, KIND_TRAFFIC_CONTROL, MapScan, scan_fragment
-from l5kit.data.proto.road_network_pb2 import MapFragment, TrafficControlElement
+from l5kit.data.proto.road_network_pb2 import Lane, MapFragment, TrafficControlElement
 from l5kit.errors import CorruptedDataError
 
 CROSSWALK_KIND = TrafficControlElement.PEDESTRIAN_CROSSWALK_FIELD_NUMBER
@@ -61,7 +61,6 @@ class MapContent:
         crosswalks: Elements that are crosswalks, with points or without, int64 (m,).
         lane_lines: Left and right boundary of lane i as lines 2 i and 2 i + 1.
         crosswalk_lines: Points of each crosswalk.
-        index_in_kind: Position of each element among the lanes or the crosswalks, else -1, int64 (n,).
     """
 
     fragment: MapFragment
@@ -73,7 +72,23 @@ class MapContent:
     crosswalks: Int64Array
     lane_lines: MapLines
     crosswalk_lines: MapLines
-    index_in_kind: Int64Array
+
+    @cached_property
+    def lane_of_id(self) -> dict[str, int]:
+        """Index (among the lanes) of the lane with each id; of several lanes with one id the last."""
+        return {self.ids[element]: lane for lane, element in enumerate(self.lanes.tolist())}
+
+    @cached_property
+    def crosswalk_of_id(self) -> dict[str, int]:
+        """Index (among the crosswalks) of the crosswalk with points with each id; of several the last."""
+        drawable = self.drawable_crosswalks()
+        elements = self.crosswalks[drawable].tolist()
+        return {self.ids[element]: crosswalk for crosswalk, element in zip(drawable.tolist(), elements, strict=True)}
+
+    def find_lane(self, lane_id: str) -> Lane | None:
+        """Return the message of the lane with an id, None if there is none."""
+        lane = self.lane_of_id.get(lane_id)
+        return None if lane is None else self.fragment.elements[int(self.lanes[lane])].element.lane
 
     def drawable_lanes(self) -> Int64Array:
         """Return the indices (among the lanes) of those whose boundaries both have points."""
@@ -128,7 +143,6 @@ def read_map(data: bytes, *, path: str, ecef_to_world: Float64Array) -> MapConte
         crosswalks=crosswalks,
         lane_lines=decoder.decode(lanes, lines_per_element=2),
         crosswalk_lines=decoder.decode(crosswalks, lines_per_element=1),
-        index_in_kind=_index_in_kind(len(ids), (lanes, crosswalks)),
     )
     _warn_about_oddities(content, path)
     return content
@@ -172,20 +186,14 @@ def decode_reference(content: bytes, holder: str) -> str:
         ) from error
 
 
-def _index_in_kind(num_elements: int, groups: Sequence[Int64Array]) -> Int64Array:
-    index = np.full(num_elements, -1, dtype=np.int64)
-    for group in groups:
-        index[group] = np.arange(len(group))
-    return index
-
-
 def _warn_about_oddities(content: MapContent, path: str) -> None:
     """Warn once each about ids that stand for several elements, and about turned frames."""
     if len(content.ids_to_el) < len(content.ids):
         repeated = [element_id for element_id, count in Counter(content.ids).items() if count > 1 and element_id]
         if repeated:
             text = f"map file {path}: {len(repeated)} ids are used more than once, {repeated[0]!r} for one"
-            warnings.warn(f"{text}; looking one up gives the last element", RuntimeWarning, stacklevel=4)
+            advice = "looking one up gives the last element, or the last lane or crosswalk where one is asked for"
+            warnings.warn(f"{text}; {advice}", RuntimeWarning, stacklevel=4)
     _warn_about_bearing(content.scan.has_bearing, content.ids, path)
 
 

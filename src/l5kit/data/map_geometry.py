@@ -13,6 +13,7 @@ from pymap3d.ecef import geodetic2ecef
 
 from l5kit._types import Float64Array, Int64Array, UInt8Array
 from l5kit.data.map_wire import read_varint
+from l5kit.errors import InvalidArgumentError
 
 _EQUALLY = 0.0
 """In place of a step between the points of a resampled line: equally spaced, both ends included."""
@@ -98,13 +99,23 @@ def resample_line(line: Float64Array, num_points: int) -> Float64Array:
     return resampled
 
 
-def resample_every(line: Float64Array, step_m: float) -> Float64Array:
-    """Return points at the lengths 0, step, 2 step, ... strictly below the end of a line (n, d), n >= 1."""
+def resample_every(line: Float64Array, step_m: float, *, max_points: int) -> Float64Array:
+    """Return points at the lengths 0, step, 2 step, ... strictly below the end of a line (n, d), n >= 1.
+
+    Raises:
+        InvalidArgumentError: There would be more points than ``max_points``.
+    """
     line, lengths_m = _as_kernels_take(line), np.empty(len(line))
     starts, ends = np.array([[0], [len(line)]])
     _resample(line, starts, ends, _EQUALLY, lengths_m, np.empty((1, 0, line.shape[1])))
-    resampled: Float64Array = np.empty((math.ceil(lengths_m[-1] / step_m), line.shape[1]))
-    _resample(line, starts, ends, step_m, lengths_m, resampled[None])
+    length_m = float(lengths_m[-1])
+    if not length_m / step_m <= max_points:
+        raise InvalidArgumentError(
+            f"step is {step_m} m, but the line is {length_m / 1000:,.1f} km long: that would be more than "
+            f"{max_points:,} points; take a larger step, if the map and the matrix world_to_ecef are right"
+        )
+    resampled: Float64Array = np.empty((math.ceil(length_m / step_m), line.shape[1]))
+    _resample(line, starts, ends, float(step_m), lengths_m, resampled[None])
     return resampled
 
 

@@ -10,10 +10,9 @@ from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.map_content import MapContent, decode_reference
-from l5kit.data.map_wire import KIND_LANE, KIND_TRAFFIC_CONTROL
+from l5kit.data.map_wire import KIND_TRAFFIC_CONTROL
 from l5kit.data.proto.road_network_pb2 import (
     AnnotatedShape,
-    Lane,
     MapElement,
     RoadNetworkSegment,
     TrafficControlElement,
@@ -75,27 +74,20 @@ class LaneNetwork:
     def _named_by(self, lane_id: str, element_id: bytes) -> str:
         return decode_reference(element_id, f"map file {self._path}: lane {lane_id!r}")
 
-    def _lane(self, lane_id: str) -> Lane | None:
-        """Return a lane, None for an id that is unknown or no lane."""
-        position = self._content.ids_to_el.get(lane_id)
-        if position is None or self._content.scan.kinds[position] != KIND_LANE:
-            return None
-        return self._content.fragment.elements[position].element.lane
-
     @cached_property
     def _behind(self) -> dict[str, list[str]]:
         """Ids of the lanes behind each lane, in file order."""
         behind: dict[str, dict[str, None]] = {}
-        for position in self._content.lanes.tolist():
-            lane_id = self._content.ids[position]
-            if self._content.ids_to_el[lane_id] == position:
+        for lane, element in enumerate(self._content.lanes.tolist()):
+            lane_id = self._content.ids[element]
+            if self._content.lane_of_id[lane_id] == lane:
                 for ahead_id in self.ahead(lane_id):
                     behind.setdefault(ahead_id, {})[lane_id] = None
         return {lane_id: list(lanes) for lane_id, lanes in behind.items()}
 
     def ahead(self, lane_id: str) -> list[str]:
         """Return the ids of the successors of a lane, none for an unknown lane."""
-        lane = self._lane(lane_id)
+        lane = self._content.find_lane(lane_id)
         return [] if lane is None else [self._named_by(lane_id, ahead.id) for ahead in lane.lanes_ahead]
 
     def behind(self, lane_id: str) -> list[str]:
@@ -116,7 +108,7 @@ class LaneNetwork:
 
     def _parent(self, lane_id: str) -> Any:
         """Return the segment or junction of a lane as ``MapElement.Element``, None if the map does not hold it."""
-        lane = self._lane(lane_id)
+        lane = self._content.find_lane(lane_id)
         parent_id = b"" if lane is None else lane.parent_segment_or_junction.id
         if not parent_id:
             return None
@@ -143,7 +135,7 @@ class LaneNetwork:
 
     def _segment_limit_mps(self, lane_id: str) -> float | None:
         """Return the limit that the segment of a lane has in the lane's direction."""
-        parent, lane = self._parent(lane_id), self._lane(lane_id)
+        parent, lane = self._parent(lane_id), self._content.find_lane(lane_id)
         if parent is None or lane is None or not parent.HasField("segment"):
             return None
         segment = parent.segment

@@ -8,7 +8,7 @@ import numpy as np
 from zarr.abc.store import Store
 from zarr.storage import LocalStore, ZipStore
 
-from l5kit._files import clear_leftovers, put_in_place, scratch_beside
+from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit.data.layout import create_array, create_group
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import TL_FACE_ARRAY_KEY
@@ -37,15 +37,12 @@ def save_arrays(arrays: Mapping[str, Any], path: Path, *, overwrite: bool, progr
     as_zip = path.name.endswith(".zip")
     clear_leftovers(path)
     _require_free(path, as_zip=as_zip, overwrite=overwrite)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with scratch_beside(path) as scratch:
-        complete = scratch / path.name
+    with placed_when_complete(path) as complete:
         store: Store = ZipStore(complete, mode="w") if as_zip else LocalStore(complete)
         try:
             _write(store, arrays, progress)
         finally:
             store.close()
-        put_in_place(complete, path, scratch=scratch)
 
 
 def _write(store: Store, arrays: Mapping[str, Any], progress: Progress | None) -> None:

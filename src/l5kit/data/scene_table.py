@@ -29,6 +29,9 @@ _FAULTS: Final = (
     ("ego_translation", f"is not finite, or more than {MAX_COORDINATE_M:,.0f} m from the origin of the world"),
     ("ego_rotation", "is not finite"),
 )
+_WITHOUT_FRAMES: Final = (IntervalFault.UNREADABLE, IntervalFault.REVERSED, IntervalFault.OUTSIDE)
+"""What is wrong with scenes of which no frames can be told."""
+
 _TURNS: Final = ("straight", "left", "right", "standing")
 
 
@@ -90,7 +93,7 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
     Raises:
         CorruptedDataError: No scene can be read.
     """
-    run = check_scenes(dataset)
+    run, hosts = _read_scenes(dataset)
     intervals = run.bounds.copy()
     errors = _interval_errors(run)
     intervals[list(errors)] = 0
@@ -103,15 +106,17 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
             errors[scene_index] = str(error)
     empty = {index: f"scene {index} has no frame" for index in _empty(intervals).tolist()}
     errors = empty | _frame_errors(intervals, frames.agent_intervals) | errors
-    return _as_table(_hosts(dataset), intervals, frames, errors)
+    return _as_table(hosts, intervals, frames, errors)
 
 
-def _hosts(dataset: ChunkedDataset) -> tuple[str, ...]:
-    """Return the host of each scene; an empty text where it cannot be read."""
-    hosts = [""] * len(dataset.scenes)
-    for start, scenes in readable_blocks(dataset.scenes, {}):
-        hosts[start : start + len(scenes)] = shown_texts(scenes["host"])
-    return tuple(hosts)
+def _read_scenes(dataset: ChunkedDataset) -> tuple[IntervalRun, tuple[str, ...]]:
+    """Return the intervals of all scenes, and the host of each; an empty text where it cannot be read."""
+    bounds, hosts = np.full((len(dataset.scenes), 2), -1, np.int64), [""] * len(dataset.scenes)
+    errors: dict[int, str] = {}
+    for start, scenes in readable_blocks(dataset.scenes, errors):
+        rows = slice(start, start + len(scenes))
+        bounds[rows], hosts[rows] = scenes["frame_index_interval"], shown_texts(scenes["host"])
+    return check_scenes(dataset, bounds, errors), tuple(hosts)
 
 
 def _interval_errors(run: IntervalRun) -> dict[int, str]:
@@ -119,14 +124,14 @@ def _interval_errors(run: IntervalRun) -> dict[int, str]:
 
     Whether scenes follow each other is not asked: a table tells of each what its record says.
     """
-    is_wrong = (run.bounds[:, 0] < 0) | (run.bounds[:, 1] < run.bounds[:, 0]) | (run.bounds[:, 1] > run.length)
-    return {
-        index: run.explain(index)
-        if run.fault(index) == IntervalFault.UNREADABLE
-        else f"frame_index_interval {run.bounds[index].tolist()} of scene {index} does not lie within the "
-        f"{run.length} frames; l5kit validate lists what is wrong in the dataset"
-        for index in np.flatnonzero(is_wrong).tolist()
-    }
+    if run.faults is None:
+        return {}
+    errors = {}
+    for index in np.flatnonzero(np.isin(run.faults, _WITHOUT_FRAMES)).tolist():
+        is_unreadable = run.fault(index) == IntervalFault.UNREADABLE
+        advice = "" if is_unreadable else "; l5kit validate lists what is wrong in the dataset"
+        errors[index] = f"{run.explain(index)}{advice}"
+    return errors
 
 
 def _frame_errors(intervals: Int64Array, agent_intervals: Int64Array) -> dict[int, str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from l5kit._types import BoolArray
+from l5kit._types import BoolArray, UInt32Array
 
 __all__ = ["code_points", "decoded_text", "is_text", "shown_texts"]
 
@@ -14,7 +14,7 @@ _ENCODING = "utf-32-le" if sys.byteorder == "little" else "utf-32-be"
 
 def shown_texts(column: Any) -> list[str]:
     """Return texts of fixed width (N,) to be shown; what is none has the replacement character in its place."""
-    native = _as_native(column)
+    native = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("="))
     contents = native.view(f"V{native.dtype.itemsize}").tolist()
     return [content.decode(_ENCODING, "replace").rstrip("\0") for content in contents]
 
@@ -28,14 +28,11 @@ def is_text(column: Any) -> BoolArray:
     return is_whole
 
 
-def code_points(column: Any) -> Any:
-    """Return the code points (N, length) of texts of fixed width (N,)."""
-    return _as_native(column).view(np.uint32).reshape(len(column), -1)
-
-
-def _as_native(column: Any) -> Any:
-    """Return texts one after the other, in the byte order of this machine."""
-    return np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("="))
+def code_points(column: Any) -> UInt32Array:
+    """Return the code points of texts (N,), filled up with 0, (N, length); a view of texts of fixed width."""
+    native = column.astype(column.dtype.newbyteorder("=") if column.dtype.kind == "U" else np.str_, copy=False)
+    codes: UInt32Array = native[:, None].view(np.uint32)
+    return codes
 
 
 def decoded_text(content: bytes) -> str | None:

@@ -329,6 +329,8 @@ class ChunkedDataset:
     def get_scene_dataset(self, scene_index: int) -> "ChunkedDataset":
         """Return a copy of one scene in memory, with intervals that start at 0.
 
+        An empty scene is returned as such, also where frames follow that belong to no scene and may have been its own.
+
         Args:
             scene_index: The scene; negative counts from the end.
 

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.configs.parameters import read_disable_traffic_light_faces
+from l5kit.data.interval_run import IntervalRun
 from l5kit.data.log_index import LogIndex, check_scenes
 from l5kit.data.record_sequence import RecordSequence, rows_of
 from l5kit.data.records import TL_FACE_DTYPE
@@ -76,8 +77,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         read_disable_traffic_light_faces(cfg)  # it is read for every sample; what is wrong with it is told now
         self.cfg = cfg
         self.dataset = zarr_dataset
-        self.cumulative_sizes: Int64Array = _end_frames(zarr_dataset)
-        self._check_log()
+        self.cumulative_sizes: Int64Array = _end_frames(self._check_log().scenes)
         self.sample_function = self._get_sample_function()
         self._worker_seed: int | None = None
         self._new_memory: Allocator | None = None
@@ -292,8 +292,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         """Return a copy of this object that reads another log."""
         other = copy.copy(self)
         other.dataset = dataset
-        other.cumulative_sizes = _end_frames(dataset)
-        other._check_log()
+        other.cumulative_sizes = _end_frames(other._check_log().scenes)
         return other
 
     def _scene(self, scene_index: int) -> RecordArray:
@@ -322,9 +321,9 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
             self._check_log()  # the log has been replaced
         return self._index
 
-    def _check_log(self) -> None:
-        """Check the intervals of the log, and tell if they are wrong."""
-        index = LogIndex.of(self.dataset)
+    def _check_log(self) -> LogIndex:
+        """Check the intervals of the log, tell if they are wrong, and return them."""
+        whole = index = LogIndex.of(self.dataset)
         self._indexed, self._index = self.dataset, None if index.is_plain else index
         if read_disable_traffic_light_faces(self.cfg):
             index = index.without_faces()
@@ -339,6 +338,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
                 f"{path!r} has no traffic light faces, although its frames name {index.num_lost_faces} of them: "
                 "it is read as one without traffic lights; l5kit validate lists what is wrong"
             )
+        return whole
 
     def _require_readable(self, damage: LogIndex, scenes: Int64Array, state_indices: Int64Array) -> None:
         """Refuse samples (B,) that need scenes or frames that cannot be trusted."""
@@ -440,12 +440,12 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         self.__dict__.update(state)
         self._indexed = self.dataset
         if "cumulative_sizes" not in state:
-            self.cumulative_sizes = _end_frames(self.dataset)
+            self.cumulative_sizes = _end_frames(check_scenes(self.dataset))
 
 
-def _end_frames(dataset: ChunkedDataset) -> Int64Array:
-    """Return the end frame of each scene, (S,); -1 where it cannot be read."""
-    return np.ascontiguousarray(check_scenes(dataset).bounds[:, 1])
+def _end_frames(scenes: IntervalRun) -> Int64Array:
+    """Return a copy of the end frame of each scene, (S,); -1 where it cannot be read."""
+    return scenes.bounds[:, 1].copy()
 
 
 def _warn(message: str) -> None:

@@ -1,7 +1,7 @@
 """Transforms, angles, boxes, picture crops and voxel grids."""
 
 from l5kit.geometry.angle import angle_between_vectors, angular_distance, compute_yaw_around_north_from_direction
-from l5kit.geometry.box import compute_box_corners, compute_box_outline, compute_box_sides, within_range
+from l5kit.geometry.box import compute_box_corners, compute_box_outline, within_range
 from l5kit.geometry.image import crop_rectangle_from_image
 from l5kit.geometry.transform import (
     compute_agent_pose,
@@ -21,7 +21,6 @@ __all__ = [
     "compute_agent_pose",
     "compute_box_corners",
     "compute_box_outline",
-    "compute_box_sides",
     "compute_yaw_around_north_from_direction",
     "crop_rectangle_from_image",
     "ecef_to_geodetic",

@@ -1,4 +1,4 @@
-"""Boxes of vehicles seen from above: corners, sides and a quick range test.
+"""Boxes of vehicles seen from above: corners and a quick range test.
 
 A box has a centroid, a yaw and an extent: length along the heading, width across it; further columns are ignored.
 """
@@ -11,9 +11,6 @@ from l5kit.errors import InvalidArgumentError
 
 _CORNER_SIGNS = ((-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (1.0, -1.0))
 """Signs of half length and half width: rear right, rear left, front left, front right."""
-
-_SIDE_CORNERS = ((2, 3), (0, 1), (2, 1), (3, 0))
-"""Start and end corner of the front, rear, left and right side."""
 
 
 def compute_box_corners(centroids_m: ArrayLike, yaws_rad: ArrayLike, extents_m: ArrayLike) -> Float64Array:
@@ -71,26 +68,6 @@ def compute_box_outline(centroids_m: ArrayLike, yaws_rad: ArrayLike, extents_m: 
     front, rear = centroids + along, centroids - along
     corners: Float64Array = np.stack([front + across, front - across, rear - across, rear + across], axis=-2)
     return corners.astype(np.float64)
-
-
-def compute_box_sides(corners_m: ArrayLike) -> Float64Array:
-    """Return the front, rear, left and right side of each box as segments from a start to an end point.
-
-    The front runs from left to right, the rear from right to left, left and right from front to rear.
-
-    Args:
-        corners_m: Corners in metres as :func:`compute_box_corners` orders them, shape (..., 4, 2).
-
-    Returns:
-        Shape (..., 4, 2, 2): side, start or end, xy.
-
-    Raises:
-        InvalidArgumentError: The shape is not (..., 4, 2).
-    """
-    corners = np.asarray(corners_m, dtype=np.float64)
-    if corners.shape[-2:] != (4, 2):
-        raise InvalidArgumentError(f"corners_m has shape {corners.shape}; pass four xy corners a box, (..., 4, 2)")
-    return corners[..., np.array(_SIDE_CORNERS), :]
 
 
 def within_range(

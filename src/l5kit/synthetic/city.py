@@ -9,7 +9,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from l5kit._files import clear_leftovers, put_in_place, scratch_beside
+from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import Int64Array, RecordArray
 from l5kit.data.records import SCENE_DTYPE
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -108,12 +108,9 @@ def make_city(
     target = Path(path).absolute()
     clear_leftovers(target)
     _require_free(target, overwrite)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with scratch_beside(target) as scratch:
-        complete = scratch / target.name
+    with placed_when_complete(target) as complete:
         complete.mkdir()
         _write_city(complete, params, progress)
-        put_in_place(complete, target, scratch=scratch)
     return _folder(target, [name for name, count in zip(_SPLITS, _split_sizes(params), strict=True) if count])
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from l5kit._files import replaced_when_complete
 from l5kit._types import UInt8Array
+from l5kit.configs.texts import finite_values
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.metrics import MISS_THRESHOLD_M
 from l5kit.training.open_loop_result import OpenLoopResult
@@ -106,7 +107,7 @@ def scores_of(result: OpenLoopResult) -> dict[str, Any]:
         "scores": scores,
         "competition": result.competition,
     }
-    known: dict[str, Any] = _without_nan(facts)
+    known: dict[str, Any] = finite_values(facts)
     return known
 
 
@@ -137,15 +138,6 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
         )
         flat |= {key: round(item, 6) if isinstance(item, float) else item for key, item in items.items()}
     return flat
-
-
-def _without_nan(value: Any) -> Any:
-    """Return JSON values in which None stands for NaN, and lists for tuples."""
-    if isinstance(value, dict):
-        return {name: _without_nan(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -16,7 +16,7 @@ import torch
 from lightning.pytorch.callbacks import LearningRateMonitor
 from torch.utils.data import Dataset, Subset
 
-from l5kit._files import clear_leftovers, replaced_when_complete
+from l5kit._files import clear_leftovers_in, replaced_when_complete
 from l5kit.configs.config import load_config_data, save_config_data
 from l5kit.configs.known_keys import LEGACY_KEYS
 from l5kit.configs.training import LoaderParams, TrainingParams
@@ -319,7 +319,7 @@ def _prepare_folder(folder: Path, cfg: dict[str, Any], *, resume: bool) -> Resum
     checkpoint, config = folder / LAST_CHECKPOINT, folder / _CONFIG_FILE
     resumed = None
     if is_main_process():
-        _clear_leftovers_in(folder)
+        clear_leftovers_in(folder)
     if resume:
         if not config.is_file():
             raise FileNotFoundError(f"there is no {checkpoint} to go on from; start without resume")
@@ -333,12 +333,6 @@ def _prepare_folder(folder: Path, cfg: dict[str, Any], *, resume: bool) -> Resum
         folder.mkdir(parents=True, exist_ok=True)
         save_config_data(cfg, str(config))
     return resumed
-
-
-def _clear_leftovers_in(folder: Path) -> None:
-    """Remove what a training left that was killed while it wrote a file."""
-    for scratch in folder.glob(".*.*.part"):
-        clear_leftovers(folder / scratch.name[1:].rsplit(".", 2)[0])
 
 
 def _require_same_training(cfg: Mapping[str, Any], started: Mapping[str, Any]) -> None:

@@ -2,13 +2,11 @@
 
 import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from l5kit._files import clear_leftovers, put_in_place, scratch_beside
+from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import BoolArray, Int64Array, UInt32Array
 from l5kit.data.filter import _get_label_filter
 from l5kit.data.log_index import require_readable_log
@@ -87,13 +85,14 @@ def create_chopped_dataset(
         counts = load_agent_counts(dataset, thresholds, progress=progress)
     mask = _mark_test_agents(dataset, counts, ends, thresholds=thresholds, min_frame_future=min_frame_future)
     chopped_mask = _keep_rows(dataset, mask, ends, num_frames=num_frames_to_copy)
-    with _complete_or_not_at_all(folder) as scratch:
-        zarr_scenes_chop(path_of(zarr_path), str(scratch / name), num_frames_to_copy, verbose=verbose)
-        np.savez_compressed(scratch / MASK_FILE, **mask_arrays(chopped_mask, Selection(0, min_frame_future)))
+    with placed_when_complete(folder) as complete:
+        complete.mkdir()
+        zarr_scenes_chop(path_of(zarr_path), str(complete / name), num_frames_to_copy, verbose=verbose)
+        np.savez_compressed(complete / MASK_FILE, **mask_arrays(chopped_mask, Selection(0, min_frame_future)))
         with show_progress("True positions", visible=verbose) as progress:
             export_zarr_to_csv(
                 dataset,
-                scratch / GROUND_TRUTH_FILE,
+                complete / GROUND_TRUTH_FILE,
                 num_frames_gt,
                 th_agent_prob,
                 agents_mask=mask,
@@ -182,17 +181,6 @@ def _keep_rows(dataset: ChunkedDataset, mask: BoolArray, last_frames: Int64Array
     starts, stops = intervals[last_frames - num_frames + 1, 0], intervals[last_frames, 1]
     parts = [mask[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
     return np.concatenate([np.zeros(0, np.bool_), *parts])
-
-
-@contextmanager
-def _complete_or_not_at_all(folder: Path) -> Iterator[Path]:
-    """Give a folder beside a place that takes this place when the block ends without an error."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with scratch_beside(folder) as scratch:
-        complete = scratch / folder.name
-        complete.mkdir()
-        yield complete
-        put_in_place(complete, folder, scratch=scratch)
 
 
 def _tell_about_selection(folder: Path, counts: UInt32Array, min_frame_future: int) -> None:
