@@ -338,6 +338,30 @@ def test_a_chunk_of_agents_that_cannot_be_read_leaves_the_agents_of_other_scenes
         select_agents(ChunkedDataset(str(path)).open(), 0.5, 30, 1.1, 50)
 
 
+@pytest.mark.filterwarnings("ignore:the agents mask of .* has to be computed", "ignore:min_frame")
+@pytest.mark.parametrize("is_transient", [False, True], ids=["nowhere to keep masks", "a chunk read again later"])
+def test_a_mask_that_is_not_kept_goes_along_to_other_processes(
+    is_transient: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(write_with_chunks(make_whole_log(), tmp_path / "log.zarr"))
+    chunk, content = path / "agents" / "7", (path / "agents" / "7").read_bytes()
+    if is_transient:
+        chunk.write_bytes(b"garbage")
+    else:
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("L5KIT_CACHE_DIR", str(tmp_path / "file"))
+    told = "damaged scenes .* and is not kept" if is_transient else "cannot be kept"
+    with pytest.warns(RuntimeWarning, match=told):
+        dataset = AgentDataset(CFG, ChunkedDataset(str(path)).open(), None, **MASK)
+    chunk.write_bytes(content)
+    copied = dataset
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            copied = pickle.loads(pickle.dumps(copied))
+        np.testing.assert_array_equal(copied.agents_mask, dataset.agents_mask)
+
+
 @pytest.mark.parametrize("damage", ["a scene of [0, 0]", "frames of [0, 0]"])
 def test_what_is_wrong_goes_along_to_other_processes(damage: str, tmp_path: Path) -> None:
     broken = make_whole_log()
