@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from data_cases import write_with_chunks
 from dataset_cases import assert_samples_equal, make_agent_dataset, make_cfg, make_log
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoDataset
+from l5kit.dataset.mask_cache import load_or_compute_mask
 from l5kit.dataset.select_agents.selection import select_agents
+from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.errors import CorruptedDataError, SampleError
 
 NUM_SCENES, NUM_FRAMES = 4, 14
@@ -336,6 +340,19 @@ def test_a_chunk_of_agents_that_cannot_be_read_leaves_the_agents_of_other_scenes
     assert assert_right_or_refused(dataset, whole) == {0, 2, 3}
     with pytest.raises(CorruptedDataError, match="agents/7"):
         select_agents(ChunkedDataset(str(path)).open(), 0.5, 30, 1.1, 50)
+
+
+@pytest.mark.filterwarnings("ignore:the agents mask of .* has to be computed")
+@pytest.mark.parametrize(
+    "compute", [compute_agents_mask, partial(load_or_compute_mask, strict=True)], ids=["computed", "or read"]
+)
+def test_who_wants_a_whole_mask_does_not_wait_for_the_scenes_behind_a_damaged_one(compute: Any, tmp_path: Path) -> None:
+    path = Path(write_with_chunks(make_whole_log(), tmp_path / "log.zarr"))
+    (path / "agents" / "7").write_bytes(b"garbage")
+    told: list[tuple[int, int]] = []
+    with pytest.raises(CorruptedDataError, match="agents/7"):
+        compute(ChunkedDataset(str(path)).open(), MaskThresholds(0.5), progress=lambda *done: told.append(done))
+    assert told == [(1, NUM_SCENES)]
 
 
 @pytest.mark.filterwarnings("ignore:the agents mask of .* has to be computed", "ignore:min_frame")

@@ -97,10 +97,10 @@ def _compute(
     dataset: ChunkedDataset, thresholds: MaskThresholds, progress: Progress | None, strict: bool
 ) -> tuple[UInt32Array, bool]:
     """Return the mask, and whether it is that of all scenes; where none can be read, there is no mask."""
-    mask, _, errors = compute_readable_mask(dataset, thresholds, progress=progress)
+    mask, _, errors = compute_readable_mask(dataset, thresholds, progress=progress, strict=strict)
     if errors:
         scene, error = next(iter(errors.items()))
-        if strict or len(errors) == len(dataset.scenes):
+        if len(errors) == len(dataset.scenes):
             raise error
         warnings.warn(
             f"the agents mask of {dataset.path or 'a log in memory'!r} takes no agent of {len(errors)} damaged scenes "
