@@ -1,5 +1,7 @@
 """A training that was killed goes on as if it had not been."""
 
+import re
+
 import lightning.pytorch as pl
 import pytest
 
@@ -86,6 +88,31 @@ def test_a_training_can_be_made_longer(city, tmp_path):
     again, weights = run(cfg, tmp_path / "out", city, resume=True)
     assert not again
     assert weights is not None
+
+
+def test_a_training_that_ended_before_its_first_state_starts_anew_and_says_so(city, tmp_path):
+    cfg = small_config("vector_planner", train_params={"max_num_steps": 2, "accelerator": "cpu"})
+    folder, told = tmp_path / "out", []
+    run(cfg, folder, city, killed_after=1)
+    assert not (folder / "last.ckpt").exists()
+    train(cfg, folder, data_folder=city, resume=True, tell=told.append)
+    assert told[0] == f"there is no {folder / 'last.ckpt'} yet: the training starts at step 0"
+    train(cfg, folder, data_folder=city, resume=True, tell=told.append)
+    assert [line for line in told if "starts at step 0" in line] == told[:1]
+
+
+@pytest.mark.parametrize("lost", ["last.ckpt", "config.yaml"])
+def test_a_folder_that_lost_a_file_does_not_start_anew(lost, city, tmp_path):
+    params = {"max_num_steps": 2, "checkpoint_every_n_steps": 1, "accelerator": "cpu", "output_name": "of[0]"}
+    cfg, folder = small_config("vector_planner", train_params=params), tmp_path / "out"
+    run(cfg, folder, city)
+    (folder / lost).unlink()
+    for proof in ("result.json", "of[0]_1_steps.safetensors"):
+        with pytest.raises(FileNotFoundError, match=f"there is no {re.escape(str(folder / lost))}.* put it back"):
+            run(cfg, folder, city, resume=True)
+        (folder / proof).unlink()
+    if lost == "last.ckpt":
+        assert sorted(run(cfg, folder, city, resume=True)[0]) == [0, 1]
 
 
 def test_another_training_does_not_go_on(city, tmp_path):
