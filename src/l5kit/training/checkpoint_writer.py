@@ -6,6 +6,7 @@ the same steps and evaluations again, and the best weights tell their score, so 
 """
 
 import copy
+import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.trainer.states import TrainerFn
 
-from l5kit.planning.checkpoint import Checkpoint, CheckpointError, load_checkpoint, read_checkpoint, save_checkpoint
+from l5kit.planning.checkpoint import Checkpoint, CheckpointError, read_checkpoint, save_checkpoint
 from l5kit.training.best import BestScore
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.state_file import LAST_CHECKPOINT, replace_writer_state
@@ -232,12 +233,13 @@ class CheckpointWriter(pl.Callback):
             return None
 
     def _judge(self, stored: Checkpoint, module: TrainingModule, rule: BestRule) -> None:
-        """Evaluate weights and write them again with their score."""
+        """Evaluate weights and write them again with their score; any finite score is better than one that is not."""
         current = {name: value.detach().clone() for name, value in module.model.state_dict().items()}
-        load_checkpoint(module.model, stored.path)
+        stored.load_into(module.model)
         step = stored.facts.get("step")
         score = module.scores_over(rule.batches)[rule.score]
-        self._save_best(module.trainer, module, BestScore(score, step if isinstance(step, int) else None), rule)
+        if math.isfinite(score):
+            self._save_best(module.trainer, module, BestScore(score, step if isinstance(step, int) else None), rule)
         module.model.load_state_dict(current)
 
     def _stop_if_out_of_patience(self, trainer: pl.Trainer) -> None:
