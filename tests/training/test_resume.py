@@ -169,6 +169,21 @@ def test_best_weights_that_predict_nothing_give_way(city, tmp_path):
     assert all(value.isfinite().all() for value in found.state_dict.values())
 
 
+def test_a_training_that_had_no_patience_left_ends_at_its_step(city, tmp_path, monkeypatch):
+    cfg = evaluated(max_num_steps=50, early_stopping_patience=2, learning_rate=1e-12)
+    folder, told = tmp_path / "out", []
+    train(cfg, folder, data_folder=city, tell=told.append)
+    line = told[-1]
+    assert line.startswith("step 3: ends, as 2 evaluations were not better")
+    again = train(cfg, folder, data_folder=city, resume=True, tell=told.append)
+    assert (again.num_steps, told[4:]) == (3, [line])
+
+    forget_score(folder)
+    monkeypatch.setattr(pl.Trainer, "is_global_zero", property(lambda _: False))
+    another_process = train(cfg, folder, data_folder=city, resume=True, tell=told.append)
+    assert (another_process.num_steps, told[5:]) == (3, [])
+
+
 def test_another_training_does_not_go_on(city, tmp_path):
     cfg = small_config("vector_planner", train_params={"max_num_steps": 1, "accelerator": "cpu"})
     with pytest.raises(FileNotFoundError, match=r"last\.ckpt"):
