@@ -156,10 +156,11 @@ class _StorageReader(pickle.Unpickler):
         return type(name, (_Inert,), {})
 
     def persistent_load(self, pid: Any) -> Any:
-        """Note a storage."""
+        """Note a storage; torch says what is wrong with one whose length is no number."""
         _, kind, key, _, num_values = pid[:5]
         dtype = getattr(getattr(torch, kind.__name__, None), "dtype", torch.uint8)
-        self.num_bytes[key] = num_values * dtype.itemsize
+        if isinstance(num_values, int):
+            self.num_bytes[key] = num_values * dtype.itemsize
         return _Inert()
 
 
