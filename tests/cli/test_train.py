@@ -1,16 +1,23 @@
 """``l5kit train``."""
 
 import json
+import signal
+import subprocess
 import sys
+import time
 
 import pytest
 import yaml
 
 from l5kit.configs.config import save_config_data
 from l5kit.planning.checkpoint import read_checkpoint
+from l5kit.training.state_file import read_resume_point
 from training_cases import small_config
 
 FEW = ("--set", "train_params.max_num_steps=2", "--set", "train_params.accelerator=cpu")
+
+PATIENCE_S = 240
+"""Far more than a command takes to start."""
 
 
 @pytest.fixture
@@ -40,6 +47,40 @@ def test_a_network_is_trained_and_goes_on(l5kit, config, city, tmp_path):
     assert longer.exit_code == 0
     assert "Trained vector_planner" in longer.stdout
     assert "step 3" in longer.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows knows no such signals")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_command_that_is_ended_by_a_signal_has_its_status_and_can_go_on(
+    number, status, l5kit, config, city, tmp_path
+):
+    call = ["train", config, "--data", city, "--out", tmp_path / "out", "--workflow", "vector_planner", *FEW]
+    checkpoints = ("--set", "train_params.checkpoint_every_n_steps=5")
+    endless = (*checkpoints, "--set", "train_params.max_num_steps=1000000")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "l5kit.cli", *map(str, (*call, *endless))],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # where tests run in the background, processes of theirs would ignore Ctrl-C
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    try:
+        until = time.monotonic() + PATIENCE_S
+        while not (tmp_path / "out" / "last.ckpt").exists() and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        process.send_signal(number)
+        told, complaints = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    assert process.returncode == status, complaints
+    assert (told, "Traceback" in complaints) == ("", False)
+    step = read_resume_point(tmp_path / "out" / "last.ckpt").step
+    assert step >= 5
+
+    longer = l5kit(*call, *checkpoints, "--set", f"train_params.max_num_steps={step + 1}", "--resume", "--json")
+    assert longer.exit_code == 0, longer.stderr
+    assert json.loads(longer.stdout)["steps"] == step + 1
 
 
 def test_a_configuration_that_ships_is_found_by_its_name(l5kit, city, tmp_path):

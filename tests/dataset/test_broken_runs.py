@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ from dataset_cases import assert_samples_equal, make_agent_dataset, make_cfg, ma
 from l5kit.data.log_index import require_readable_log
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoDataset
+from l5kit.dataset.mask_cache import load_or_compute_mask
 from l5kit.dataset.select_agents.selection import select_agents
+from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.errors import CorruptedDataError, SampleError
 
 NUM_SCENES, NUM_FRAMES = 4, 14
@@ -356,6 +360,43 @@ def test_a_chunk_of_agents_that_cannot_be_read_leaves_the_agents_of_other_scenes
     assert assert_right_or_refused(dataset, whole) == {0, 2, 3}
     with pytest.raises(CorruptedDataError, match="agents/7"):
         select_agents(ChunkedDataset(str(path)).open(), 0.5, 30, 1.1, 50)
+
+
+@pytest.mark.filterwarnings("ignore:the agents mask of .* has to be computed")
+@pytest.mark.parametrize(
+    "compute", [compute_agents_mask, partial(load_or_compute_mask, strict=True)], ids=["computed", "or read"]
+)
+def test_who_wants_a_whole_mask_does_not_wait_for_the_scenes_behind_a_damaged_one(compute: Any, tmp_path: Path) -> None:
+    path = Path(write_with_chunks(make_whole_log(), tmp_path / "log.zarr"))
+    (path / "agents" / "7").write_bytes(b"garbage")
+    told: list[tuple[int, int]] = []
+    with pytest.raises(CorruptedDataError, match="agents/7"):
+        compute(ChunkedDataset(str(path)).open(), MaskThresholds(0.5), progress=lambda *done: told.append(done))
+    assert told == [(1, NUM_SCENES)]
+
+
+@pytest.mark.filterwarnings("ignore:the agents mask of .* has to be computed", "ignore:min_frame")
+@pytest.mark.parametrize("is_transient", [False, True], ids=["nowhere to keep masks", "a chunk read again later"])
+def test_a_mask_that_is_not_kept_goes_along_to_other_processes(
+    is_transient: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(write_with_chunks(make_whole_log(), tmp_path / "log.zarr"))
+    chunk, content = path / "agents" / "7", (path / "agents" / "7").read_bytes()
+    if is_transient:
+        chunk.write_bytes(b"garbage")
+    else:
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("L5KIT_CACHE_DIR", str(tmp_path / "file"))
+    told = "damaged scenes .* and is not kept" if is_transient else "cannot be kept"
+    with pytest.warns(RuntimeWarning, match=told):
+        dataset = AgentDataset(CFG, ChunkedDataset(str(path)).open(), None, **MASK)
+    chunk.write_bytes(content)
+    copied = dataset
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            copied = pickle.loads(pickle.dumps(copied))
+        np.testing.assert_array_equal(copied.agents_mask, dataset.agents_mask)
 
 
 @pytest.mark.parametrize("damage", ["a scene of [0, 0]", "frames of [0, 0]"])

@@ -307,6 +307,23 @@ def zip_without_weights():
     return file.getvalue()
 
 
+class StoragePickler(pickle.Pickler):
+    """Writes ``...`` as a storage that has a text of values."""
+
+    def persistent_id(self, value):
+        return ("storage", torch.FloatStorage, "0", "cpu", "3") if value is ... else None
+
+
+def archive_of_text():
+    """An archive of torch with a storage that has a text of values."""
+    file, pickled = io.BytesIO(), io.BytesIO()
+    StoragePickler(pickled, protocol=2).dump([...])
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in (("data.pkl", pickled.getvalue()), ("data/0", bytes(12)), ("version", b"3\n")):
+            archive.writestr(f"a/{name}", content)
+    return file.getvalue()
+
+
 def header(text):
     return len(text).to_bytes(8, "little") + text.encode()
 
@@ -320,6 +337,7 @@ BROKEN = {
     ),
     "broken archive": (zip_without_weights(), "broken TorchScript archive"),
     "cut archive": (zip_without_weights()[:-9], "broken archive"),
+    "length of text": (archive_of_text(), "no plain state dict|cannot be read"),
     "number": (pickle.dumps(3, protocol=2), "no plain state dict|holds a int|cannot be read"),
 }
 

@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 import torch
+from torch import nn
 
 from checkpoint_damage import damaged_checkpoints, small_network
 from l5kit.errors import InvalidArgumentError
@@ -106,12 +107,22 @@ def test_every_turned_bit_of_a_file_of_ours_is_seen(tmp_path):
 
 
 def test_facts_come_back_and_equal_checkpoints_are_equal_files(tmp_path):
-    for name in ("a", "b"):
-        save_checkpoint(tmp_path / name, small_network(), config={"x": "grün", "y": 1}, facts={"step": 3, "score": 0.5})
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    config = {"x": 'grün "\\/\x01\x1f\n\x7f\u2028😀', "y": 1}
+    for name in ("a", "b", "unsorted"):
+        save_checkpoint(tmp_path / name, small_network(), config=config, facts={"step": 3, "score": 0.5})
+        assert (tmp_path / "a").read_bytes() == (tmp_path / name).read_bytes()
+    assert read_checkpoint(tmp_path / "unsorted").config == config
     assert read_checkpoint(tmp_path / "a").facts == {"step": 3, "score": 0.5}
     with pytest.raises(InvalidArgumentError, match="facts cannot be saved as JSON"):
         save_checkpoint(tmp_path / "a", small_network(), facts={"step": object()})
+
+
+def test_names_of_weights_may_be_any_text(tmp_path):
+    network = nn.Module()
+    for name in ("plain", "grün", '"', "\\", "\x01\x1f", "\n\t", "\x7f\u2028", "😀"):
+        network.register_parameter(name, nn.Parameter(torch.ones(3)))
+    save_checkpoint(tmp_path / "a", network)
+    assert read_checkpoint(tmp_path / "a").state_dict.keys() == network.state_dict().keys()
 
 
 def test_files_from_before_the_checksum_are_read(tmp_path):

@@ -7,12 +7,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from l5kit.rasterization.antialiased import (
+    CLOSED_LINE,
     FILLED,
     NO_BACKGROUND,
     OPEN_LINE,
-    draw_polyline,
     draw_shapes,
-    fill_polygons,
     mix_paint,
     scratch_size,
 )
@@ -96,6 +95,27 @@ def join(contours: Shape) -> tuple[np.ndarray, np.ndarray]:
 
 def to_picture(planes: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(planes.transpose(1, 2, 0))
+
+
+def fill_polygons(planes: np.ndarray, points: np.ndarray, starts: np.ndarray, color: np.ndarray) -> None:
+    """Draw contours as one shape."""
+    draw_shape(planes, points, starts, FILLED, color)
+
+
+def draw_polyline(planes: np.ndarray, points: np.ndarray, closed: bool, color: np.ndarray) -> None:
+    """Draw one line."""
+    draw_shape(planes, points, np.array([0, len(points)]), CLOSED_LINE if closed else OPEN_LINE, color)
+
+
+def draw_shape(planes: np.ndarray, points: np.ndarray, starts: np.ndarray, kind: int, color: np.ndarray) -> None:
+    """Draw contours from ``starts[c]`` to ``starts[c + 1]`` in a colour."""
+    shapes = np.array([[kind, 0, max(len(starts) - 1, 0), 0, 0]])
+    scratch = np.empty(scratch_size(len(points), planes.shape[1]), np.int64)
+    paints = mix_paint(color)[None]
+    paints.setflags(write=False)
+    draw_shapes(
+        planes, np.array(points, np.int32), np.array(starts, np.int64), shapes, 0, 1, paints, scratch, NO_BACKGROUND
+    )
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3])

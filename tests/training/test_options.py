@@ -95,6 +95,12 @@ def test_the_same_seed_gives_the_same_weights_and_another_other_ones(city, tmp_p
     assert contents[0] == contents[1] != contents[2]
 
 
+def test_curves_go_on_in_the_folder_of_the_highest_number(tmp_path):
+    for name in ("version_2", "version_10", "version_11_backup", "version_0x", "version_"):
+        (tmp_path / "curves" / name).mkdir(parents=True)
+    assert curves._folder_of_curves(tmp_path) == tmp_path / "curves" / "version_10"
+
+
 def test_tensorboard_gets_the_curves(city, tmp_path):
     pytest.importorskip("tensorboard")
     run(city, tmp_path / "out", logger="tensorboard", log_every_n_steps=1)

@@ -1,7 +1,11 @@
 """A training that was killed goes on as if it had not been."""
 
+import math
+import re
+
 import lightning.pytorch as pl
 import pytest
+from safetensors.torch import save_file
 
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.planning.checkpoint import read_checkpoint
@@ -9,6 +13,9 @@ from l5kit.training import train
 from training_cases import small_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")
+
+SCORE = "val/ade_m/0.4s"
+"""The one that decides which weights are the best."""
 
 
 class KilledError(Exception):
@@ -86,6 +93,95 @@ def test_a_training_can_be_made_longer(city, tmp_path):
     again, weights = run(cfg, tmp_path / "out", city, resume=True)
     assert not again
     assert weights is not None
+
+
+def test_a_training_that_ended_before_its_first_state_starts_anew_and_says_so(city, tmp_path):
+    cfg = small_config("vector_planner", train_params={"max_num_steps": 2, "accelerator": "cpu"})
+    folder, told = tmp_path / "out", []
+    run(cfg, folder, city, killed_after=1)
+    assert not (folder / "last.ckpt").exists()
+    train(cfg, folder, data_folder=city, resume=True, tell=told.append)
+    assert told[0] == f"there is no {folder / 'last.ckpt'} yet: the training starts at step 0"
+    train(cfg, folder, data_folder=city, resume=True, tell=told.append)
+    assert [line for line in told if "starts at step 0" in line] == told[:1]
+
+
+@pytest.mark.parametrize("lost", ["last.ckpt", "config.yaml"])
+def test_a_folder_that_lost_a_file_does_not_start_anew(lost, city, tmp_path):
+    params = {"max_num_steps": 2, "checkpoint_every_n_steps": 1, "accelerator": "cpu", "output_name": "of[0]"}
+    cfg, folder = small_config("vector_planner", train_params=params), tmp_path / "out"
+    run(cfg, folder, city)
+    (folder / lost).unlink()
+    for proof in ("result.json", "of[0]_1_steps.safetensors"):
+        with pytest.raises(FileNotFoundError, match=f"there is no {re.escape(str(folder / lost))}.* put it back"):
+            run(cfg, folder, city, resume=True)
+        (folder / proof).unlink()
+    if lost == "last.ckpt":
+        assert sorted(run(cfg, folder, city, resume=True)[0]) == [0, 1]
+
+
+def evaluated(**changes):
+    """Two steps with an evaluation and a checkpoint after each."""
+    params = {"max_num_steps": 2, "eval_every_n_steps": 1, "checkpoint_every_n_steps": 1, "accelerator": "cpu"}
+    return small_config("vector_planner", train_params={**params, **changes})
+
+
+def forget_score(folder, change=lambda weights: weights):
+    """Write the best weights as earlier versions did, which noted no score with them."""
+    path = folder / "vector_planner_best.safetensors"
+    save_file(change(dict(read_checkpoint(path).state_dict)), path)
+    return path
+
+
+def test_best_weights_whose_score_is_not_noted_are_evaluated_again(city, tmp_path):
+    cfg, folder, told = evaluated(), tmp_path / "out", []
+    before = train(cfg, folder, data_folder=city)
+    path = forget_score(folder)
+    after = train(cfg, folder, data_folder=city, resume=True, tell=told.append)
+    assert told == [f"evaluating {path.name} again, as its score is not known"]
+    assert (after.best_score, after.best_step) == (before.best_score, None)
+    assert read_checkpoint(path).facts["score"] == before.best_score
+    train(cfg, folder, data_folder=city, resume=True, tell=told.append)
+    assert len(told) == 1
+
+
+def test_scores_of_other_samples_are_not_compared(city, tmp_path):
+    cfg, folder, told = evaluated(eval_every_n_steps=2), tmp_path / "out", []
+    before = train(cfg, folder, data_folder=city)
+    cfg["val_data_loader"]["max_num_batches"] = 1
+    after = train(cfg, folder, data_folder=city, resume=True, tell=told.append)
+    assert told[0] == "evaluating vector_planner_best.safetensors again, as its score is not known"
+    assert before.best_step == after.best_step == 2
+    assert after.best_score == after.scores[SCORE]  # which the weights of step 2 have got anew
+    assert after.best_score != before.best_score
+
+
+def test_best_weights_that_predict_nothing_give_way(city, tmp_path):
+    cfg, folder = evaluated(), tmp_path / "out"
+    train(cfg, folder, data_folder=city)
+    path = forget_score(folder, lambda weights: {name: value * float("nan") for name, value in weights.items()})
+    longer = evaluated(max_num_steps=6, early_stopping_patience=4)
+    with pytest.warns(UserWarning, match="such a network predicts nothing"):
+        after = train(longer, folder, data_folder=city, resume=True)
+    assert (after.num_steps, math.isfinite(after.best_score)) == (6, True)
+    found = read_checkpoint(path)
+    assert found.facts["score"] == after.best_score
+    assert all(value.isfinite().all() for value in found.state_dict.values())
+
+
+def test_a_training_that_had_no_patience_left_ends_at_its_step(city, tmp_path, monkeypatch):
+    cfg = evaluated(max_num_steps=50, early_stopping_patience=2, learning_rate=1e-12)
+    folder, told = tmp_path / "out", []
+    train(cfg, folder, data_folder=city, tell=told.append)
+    line = told[-1]
+    assert line.startswith("step 3: ends, as 2 evaluations were not better")
+    again = train(cfg, folder, data_folder=city, resume=True, tell=told.append)
+    assert (again.num_steps, told[4:]) == (3, [line])
+
+    forget_score(folder)
+    monkeypatch.setattr(pl.Trainer, "is_global_zero", property(lambda _: False))
+    another_process = train(cfg, folder, data_folder=city, resume=True, tell=told.append)
+    assert (another_process.num_steps, told[5:]) == (3, [])
 
 
 def test_another_training_does_not_go_on(city, tmp_path):

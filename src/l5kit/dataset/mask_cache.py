@@ -17,7 +17,7 @@ from l5kit.dataset.select_agents.stored_mask import read_stored_mask
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_readable_mask
 
-__all__ = ["CACHE_DIR_ENV_KEY", "cache_folder", "load_or_compute_mask"]
+__all__ = ["CACHE_DIR_ENV_KEY", "cache_folder", "load_or_compute_mask", "mask_and_whether_kept"]
 
 _MASK_VERSION = 1
 
@@ -44,53 +44,67 @@ def load_or_compute_mask(
         CorruptedDataError: The scenes cannot be read, or what the mask needs is damaged in all scenes; in any scene, if
             ``strict``.
     """
+    return mask_and_whether_kept(dataset, thresholds, progress=progress, strict=strict)[0]
+
+
+def mask_and_whether_kept(
+    dataset: ChunkedDataset, thresholds: MaskThresholds, *, progress: Progress | None = None, strict: bool = False
+) -> tuple[UInt32Array, bool]:
+    """Return the agents mask (N, 2) of a dataset, and whether it is on disk for other processes to find.
+
+    Arguments and errors are those of :func:`load_or_compute_mask`.
+    """
     mask, problem = read_stored_mask(dataset, thresholds)
     if mask is not None:
-        return np.asarray(mask, dtype=np.uint32)
+        return np.asarray(mask, dtype=np.uint32), True
     if problem:
         warnings.warn(f"{problem}; it is computed anew", RuntimeWarning, stacklevel=6)
     compute = partial(_compute, dataset, thresholds, progress, strict)
     fingerprint = dataset.fingerprint()
     if fingerprint is None:
-        return compute()[0]
+        return compute()[0], False
     file = cache_folder() / "agents_mask" / f"{_digest(fingerprint, thresholds)}.npy"
     mask = _read_cached(file, len(dataset.agents))
     if mask is not None:
-        return mask
+        return mask, True
     with hold_lock(file.with_suffix(".lock")) as problem:
         return _compute_unless_kept(file, problem, dataset, compute)
 
 
 def _compute_unless_kept(
     file: Path, problem: str, dataset: ChunkedDataset, compute: Callable[[], tuple[UInt32Array, bool]]
-) -> UInt32Array:
-    """Return the mask that another process has kept meanwhile, else a computed one, kept if there is no problem."""
+) -> tuple[UInt32Array, bool]:
+    """Return the mask that another process has kept meanwhile, else a computed one; and whether it is kept now.
+
+    It is if there is no problem, and no scene is damaged.
+    """
     kept = None if problem else _read_cached(file, len(dataset.agents))
     if kept is not None:
-        return kept
+        return kept, True
     _warn(f"the agents mask of {dataset.path!r} has to be computed, which takes a while; {_fate(file, problem)}")
     mask, is_complete = compute()
     if problem or not is_complete:
-        return mask
+        return mask, False
     try:
         _write_whole(file, mask)
     except OSError as error:
         _warn(f"the agents mask of {dataset.path!r} was computed, but {_fate(file, str(error))}")
-    return mask
+        return mask, False
+    return mask, True
 
 
 def _compute(
     dataset: ChunkedDataset, thresholds: MaskThresholds, progress: Progress | None, strict: bool
 ) -> tuple[UInt32Array, bool]:
     """Return the mask, and whether it is that of all scenes; where none can be read, there is no mask."""
-    mask, _, errors = compute_readable_mask(dataset, thresholds, progress=progress)
+    mask, _, errors = compute_readable_mask(dataset, thresholds, progress=progress, strict=strict)
     if errors:
         scene, error = next(iter(errors.items()))
-        if strict or len(errors) == len(dataset.scenes):
+        if len(errors) == len(dataset.scenes):
             raise error
         warnings.warn(
             f"the agents mask of {dataset.path or 'a log in memory'!r} takes no agent of {len(errors)} damaged scenes "
-            f"(scene {scene}: {error})",
+            f"(scene {scene}: {error}) and is not kept",
             RuntimeWarning,
             stacklevel=8,
         )
@@ -99,7 +113,7 @@ def _compute(
 
 def _fate(file: Path, problem: str) -> str:
     if not problem:
-        return f"it is kept in {file.parent}"
+        return f"it is kept in {file.parent} if no scene is damaged"
     return f"it cannot be kept in {file.parent} ({problem}); set {CACHE_DIR_ENV_KEY} to a folder with space"
 
 

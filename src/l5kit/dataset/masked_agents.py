@@ -14,7 +14,7 @@ from l5kit.data.filter import _get_label_filter
 from l5kit.data.record_sequence import RecordSequence, column_at, column_of, near_rows
 from l5kit.dataset.base import BaseEgoDataset, checked_index
 from l5kit.dataset.inclusion import InclusionRule
-from l5kit.dataset.mask_cache import load_or_compute_mask
+from l5kit.dataset.mask_cache import mask_and_whether_kept
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
@@ -32,6 +32,9 @@ class MaskedAgentsDataset(BaseEgoDataset):
     _left_out_bits: UInt8Array | None = None
     """The rows of a user's mask that are left out, packed, ((N + 7) // 8,); None if there are none."""
 
+    _is_mask_kept: bool = True
+    """Whether another process finds the same mask on disk; not, if one was computed that could not be kept."""
+
     @property
     def mask_indices(self) -> Int64Array:
         """For each agent row its index in this dataset, or -1, (N,)."""
@@ -45,7 +48,10 @@ class MaskedAgentsDataset(BaseEgoDataset):
         It holds, for each agent row, the valid frames of its track before and after. It is read from the dataset or the
         cache folder where it is there, else computed, with a ``RuntimeWarning``.
         """
-        return load_or_compute_mask(self.dataset, MaskThresholds(read_filter_agents_threshold(self.cfg)))
+        thresholds = MaskThresholds(read_filter_agents_threshold(self.cfg))
+        mask, is_kept = mask_and_whether_kept(self.dataset, thresholds)
+        self._is_mask_kept = self._is_mask_kept and is_kept
+        return mask
 
     def get_scene_dataset(self, scene_index: int) -> Self:
         """Return a dataset of the same class over a copy of one scene in memory, with the same agents of it.
@@ -207,7 +213,8 @@ class MaskedAgentsDataset(BaseEgoDataset):
 
     def _can_read_mask_again(self) -> bool:
         has_same_threshold = read_filter_agents_threshold(self.cfg) == self._rule.thresholds.probability
-        return not self._rule.has_custom_mask and has_same_threshold and isinstance(self.dataset.agents, RecordSequence)
+        is_on_disk = self._is_mask_kept and isinstance(self.dataset.agents, RecordSequence)
+        return not self._rule.has_custom_mask and has_same_threshold and is_on_disk
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         packed = state.pop("_packed_mask", None)

@@ -4,6 +4,7 @@ import copy
 import difflib
 import json
 import os
+import stat
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -183,9 +184,11 @@ def save_checkpoint(
     with replaced_when_complete(path, argument="path") as temporary:
         # copies, because safetensors takes neither strided tensors nor two names of one memory
         copies = {name: value.clone(memory_format=torch.contiguous_format) for name, value in weights.items()}
-        unsorted = temporary.with_name("unsorted")
-        save_file(copies, unsorted, {**metadata, CHECKSUM_KEY: checksum_of(copies, metadata)})
-        sort_header(unsorted, temporary)
+        temporary.touch()
+        permissions = stat.S_IMODE(temporary.stat().st_mode)
+        save_file(copies, temporary, {**metadata, CHECKSUM_KEY: checksum_of(copies, metadata)})
+        temporary.chmod(permissions)  # safetensors makes files that their owner alone can read
+        sort_header(temporary)
 
 
 def read_checkpoint(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Checkpoint:

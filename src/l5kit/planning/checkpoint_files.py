@@ -4,7 +4,6 @@ import hashlib
 import io
 import json
 import pickle
-import shutil
 import types
 import warnings
 import zipfile
@@ -157,10 +156,11 @@ class _StorageReader(pickle.Unpickler):
         return type(name, (_Inert,), {})
 
     def persistent_load(self, pid: Any) -> Any:
-        """Note a storage."""
+        """Note a storage; torch says what is wrong with one whose length is no number."""
         _, kind, key, _, num_values = pid[:5]
         dtype = getattr(getattr(torch, kind.__name__, None), "dtype", torch.uint8)
-        self.num_bytes[key] = num_values * dtype.itemsize
+        if isinstance(num_values, int):
+            self.num_bytes[key] = num_values * dtype.itemsize
         return _Inert()
 
 
@@ -194,15 +194,23 @@ def checksum_of(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]
     return digest.hexdigest()
 
 
-def sort_header(path: Path, target: Path) -> None:
-    """Copy a safetensors file with the keys of its header in order, so that equal contents are equal files."""
-    with path.open("rb") as source, target.open("wb") as file:
-        header = json.loads(source.read(int.from_bytes(source.read(_LENGTH_BYTES), "little")))
+def sort_header(path: Path) -> None:
+    """Put the keys in the header of a safetensors file in order, so that equal contents are equal files.
+
+    Raises:
+        CheckpointError: The header in order is longer than it was.
+    """
+    with path.open("r+b") as file:
+        length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+        header = json.loads(file.read(length))
         metadata = dict(sorted(header.pop("__metadata__", {}).items()))
         text = json.dumps({"__metadata__": metadata, **header}, separators=(",", ":"), ensure_ascii=False).encode()
-        text += b" " * (-len(text) % _LENGTH_BYTES)  # tensors start at a multiple of 8
-        file.write(len(text).to_bytes(_LENGTH_BYTES, "little") + text)
-        shutil.copyfileobj(source, file, 1 << 20)
+        if len(text) > length:  # no JSON of the same is shorter
+            raise CheckpointError(
+                f"{path}: its header has {length} bytes, and needs {len(text)} with its keys in order"
+            )
+        file.seek(_LENGTH_BYTES)
+        file.write(text.ljust(length))
 
 
 def _check_checksum(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> None:

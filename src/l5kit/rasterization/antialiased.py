@@ -59,45 +59,6 @@ NO_BACKGROUND: Final = -1
 _ZERO: Final[Any] = np.int64(0)
 
 
-def fill_polygons(planes: UInt8Array, points: Int32Array, starts: Int64Array, color: UInt8Array) -> None:
-    """Fill contours by the even-odd rule over all of them together, with anti-aliased outlines.
-
-    Mixing the paint costs more than a small polygon: for many polygons call :func:`draw_shapes`.
-
-    Args:
-        planes: Drawn into, C-contiguous, shape (channels, height, width).
-        points: Column and row in 512ths of a pixel, shape (P, 2).
-        starts: First point of each contour and the end of the last one, shape (N + 1,).
-        color: Shape (channels,).
-    """
-    _draw_shape(planes, points, starts, FILLED, color)
-
-
-def draw_polyline(planes: UInt8Array, points: Int32Array, closed: bool, color: UInt8Array) -> None:
-    """Draw an anti-aliased line that is one pixel thick.
-
-    Mixing the paint costs more than a short line: for many lines call :func:`draw_shapes`.
-
-    Args:
-        planes: Drawn into, C-contiguous, shape (channels, height, width).
-        points: Column and row in 512ths of a pixel, shape (P, 2).
-        closed: Whether the last point is joined to the first one.
-        color: Shape (channels,).
-    """
-    _draw_shape(planes, points, np.array([0, len(points)]), CLOSED_LINE if closed else OPEN_LINE, color)
-
-
-def _draw_shape(planes: UInt8Array, points: Int32Array, starts: Int64Array, kind: int, color: UInt8Array) -> None:
-    num_contours = max(len(starts) - 1, 0)
-    shapes = np.array([[kind, 0, num_contours, 0, 0]])
-    scratch = np.empty(scratch_size(len(points), planes.shape[1]), np.int64)
-    paints = mix_paint(color)[None]
-    paints.setflags(write=False)
-    draw_shapes(
-        planes, np.array(points, np.int32), np.array(starts, np.int64), shapes, 0, 1, paints, scratch, NO_BACKGROUND
-    )
-
-
 def mix_paint(color: UInt8Array) -> UInt8Array:
     """Return what becomes of a value under a colour for every weight.
 

@@ -74,7 +74,7 @@ def _build(params: RasterizerParams, data_manager: DataManager) -> PlanarRasteri
 def _build_semantic(params: RasterizerParams, context: RenderContext, data_manager: DataManager) -> PlanarRasterizer:
     require_data_manager(data_manager)
     map_path = data_manager.require(_needed(params.semantic_map_key, "raster_params.semantic_map_key"))
-    world_to_ecef = _load_matrices(params, data_manager, "world_to_ecef")[0]
+    (world_to_ecef,) = _load_matrices(_require_meta(params, data_manager), "world_to_ecef")
     if params.map_type == "semantic_debug":
         return SemanticRasterizer(context, map_path, world_to_ecef, image_dtype=params.image_dtype)
     return SemBoxRasterizer(
@@ -89,9 +89,9 @@ def _build_semantic(params: RasterizerParams, context: RenderContext, data_manag
 def _build_satellite(params: RasterizerParams, context: RenderContext, data_manager: DataManager) -> PlanarRasterizer:
     require_data_manager(data_manager)
     picture_path = data_manager.require(_needed(params.satellite_map_key, "raster_params.satellite_map_key"))
-    world_to_ecef, ecef_to_aerial = _load_matrices(params, data_manager, "world_to_ecef", "ecef_to_aerial")
+    meta_path = _require_meta(params, data_manager)
+    world_to_ecef, ecef_to_aerial = _load_matrices(meta_path, "world_to_ecef", "ecef_to_aerial")
     aerial, world_to_aerial = AerialImage.from_file(picture_path), ecef_to_aerial @ world_to_ecef
-    meta_path = data_manager.require(_needed(params.dataset_meta_key, "raster_params.dataset_meta_key"))
     _require_fitting_scale(params, aerial, world_to_aerial, f"{meta_path} and {picture_path}")
     if params.map_type == "satellite_debug":
         return SatelliteRasterizer(
@@ -161,10 +161,13 @@ def _box_arguments(params: RasterizerParams) -> _BoxArguments:
     }
 
 
-def _load_matrices(params: RasterizerParams, data_manager: DataManager, *names: str) -> list[Float64Array]:
-    path = data_manager.require(_needed(params.dataset_meta_key, "raster_params.dataset_meta_key"))
-    metadata = load_metadata(path)
-    return [load_matrix(metadata, name, path=path) for name in names]
+def _require_meta(params: RasterizerParams, data_manager: DataManager) -> str:
+    return data_manager.require(_needed(params.dataset_meta_key, "raster_params.dataset_meta_key"))
+
+
+def _load_matrices(meta_path: str, *names: str) -> list[Float64Array]:
+    metadata = load_metadata(meta_path)
+    return [load_matrix(metadata, name, path=meta_path) for name in names]
 
 
 def _load_satellite_map(satellite_map_path: str) -> UInt8Array:

@@ -6,6 +6,7 @@ the same steps and evaluations again, and the best weights tell their score, so 
 """
 
 import copy
+import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.trainer.states import TrainerFn
 
-from l5kit.planning.checkpoint import Checkpoint, CheckpointError, load_checkpoint, read_checkpoint, save_checkpoint
+from l5kit.planning.checkpoint import Checkpoint, CheckpointError, read_checkpoint, save_checkpoint
 from l5kit.training.best import BestScore
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.state_file import LAST_CHECKPOINT, replace_writer_state
@@ -106,7 +107,7 @@ class CheckpointWriter(pl.Callback):
         self._take_up_best(pl_module, self._rule)
         if self.evaluated_step == self._loops_step:  # the trainer's own step is restored after this
             pl_module.scores = dict(self._scores)
-            self._stop_if_out_of_patience(trainer)
+            self._stop_if_out_of_patience(trainer, self._loops_step)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
         """Make the evaluation that the process did not come to."""
@@ -139,7 +140,7 @@ class CheckpointWriter(pl.Callback):
         self._course = self._course.after(value, step)
         if self.best.after(value, step).num_worse == 0:
             self._save_best(trainer, pl_module, BestScore(value, step), self._rule)
-        self._stop_if_out_of_patience(trainer)
+        self._stop_if_out_of_patience(trainer, step)
         if self._loops_step != step:
             return
         if trainer.state.fn == TrainerFn.FITTING:
@@ -208,7 +209,8 @@ class CheckpointWriter(pl.Callback):
         if noted is not None:
             self.best = noted
         elif stored is not None:
-            self._tell(f"evaluating {stored.path.name} again, as its score is not known")
+            if module.trainer.is_global_zero:
+                self._tell(f"evaluating {stored.path.name} again, as its score is not known")
             self._judge(stored, module, rule)
         if self._digest != rule.digest:  # the state is of other scores, of none yet, or of an earlier version
             num_worse = self._course.num_worse if self._digest is None else 0
@@ -232,24 +234,26 @@ class CheckpointWriter(pl.Callback):
             return None
 
     def _judge(self, stored: Checkpoint, module: TrainingModule, rule: BestRule) -> None:
-        """Evaluate weights and write them again with their score."""
+        """Evaluate weights and write them again with their score; any finite score is better than one that is not."""
         current = {name: value.detach().clone() for name, value in module.model.state_dict().items()}
-        load_checkpoint(module.model, stored.path)
+        stored.load_into(module.model)
         step = stored.facts.get("step")
         score = module.scores_over(rule.batches)[rule.score]
-        self._save_best(module.trainer, module, BestScore(score, step if isinstance(step, int) else None), rule)
+        if math.isfinite(score):
+            self._save_best(module.trainer, module, BestScore(score, step if isinstance(step, int) else None), rule)
         module.model.load_state_dict(current)
 
-    def _stop_if_out_of_patience(self, trainer: pl.Trainer) -> None:
+    def _stop_if_out_of_patience(self, trainer: pl.Trainer, step: int | None) -> None:
+        """Let the training end after a step; to be called in all processes."""
         rule = self._rule
-        if rule is None or rule.patience is None or trainer.should_stop:
+        if rule is None or rule.patience is None or trainer.should_stop or self._course.num_worse < rule.patience:
             return
-        if self._course.num_worse >= rule.patience:
+        trainer.should_stop = True
+        if trainer.is_global_zero:
             self._tell(
-                f"step {trainer.global_step:,}: ends, as {self._course.num_worse} evaluations were not better than the "
-                f"best, {rule.score} {self._course.score:.3f}"
+                f"step {step or 0:,}: ends, as {self._course.num_worse} evaluations were not better than the best, "
+                f"{rule.score} {self._course.score:.3f}"
             )
-            trainer.should_stop = True
 
     def _write_due(self, trainer: pl.Trainer) -> None:
         if self._is_due:

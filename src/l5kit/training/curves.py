@@ -50,8 +50,8 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
 
 def _folder_of_curves(folder: Path) -> Path:
     """Return the folder of the curves of a training; earlier versions of l5kit made one more at each resume."""
-    numbers = [int(path.name.removeprefix("version_")) for path in (folder / _CURVES).glob("version_[0-9]*")]
-    return folder / _CURVES / f"version_{max(numbers, default=0)}"
+    texts = [path.name.removeprefix("version_") for path in (folder / _CURVES).glob("version_*")]
+    return folder / _CURVES / f"version_{max((int(text) for text in texts if text.isdecimal()), default=0)}"
 
 
 def _mlflow_uri(folder: Path) -> str:

@@ -1,5 +1,6 @@
 """Train a network from a configuration."""
 
+import glob
 import json
 import logging
 import os
@@ -56,7 +57,7 @@ class TrainingResult:
         num_steps: Steps that were trained in all.
         minutes: Minutes that this call took.
         scores: Mean errors at the end by name, of the model and of the constant-velocity baseline.
-        best_weights: The weights that scored best; None without evaluations.
+        best_weights: The weights that scored best; None if no evaluation of this training had a finite score.
         best_step: Steps after which they were reached; None where that is not known.
         best_score: Their mean error over the whole future, in metres.
     """
@@ -93,7 +94,7 @@ def train(
         data_folder: Folder that the keys of the data are relative to; None for the environment's
             ``L5KIT_DATA_FOLDER``.
         resume: Go on from ``last.ckpt``, at the same step, with the same samples and best weights; from the first step
-            where a training had ended before it wrote one.
+            where a training had ended before it wrote one, which is told.
         tell: Takes a line for people, such as the scores of an evaluation.
         show_bar: Whether a bar is shown, if standard error is a terminal.
         callbacks: More callbacks for Lightning's trainer.
@@ -111,7 +112,9 @@ def train(
     params = TrainingParams.from_cfg(cfg)
     _warn_of_ineffective(cfg)
     target = Path(folder)
-    resumed = _prepare_folder(target, cfg, resume=resume)
+    resumed = _prepare_folder(target, cfg, name=params.run.output_name, resume=resume)
+    if resumed is not None and resumed.step == 0 and is_main_process():
+        tell(f"there is no {target / LAST_CHECKPOINT} yet: the training starts at step 0")
     with torch.random.fork_rng(), _quiet_lightning(), told_endings():
         trainer, module, writer = _fit(
             cfg,
@@ -314,15 +317,14 @@ def _num_devices(params: TrainingParams) -> int:
     return torch.cuda.device_count() if _is_on_cuda(params) else 1
 
 
-def _prepare_folder(folder: Path, cfg: dict[str, Any], *, resume: bool) -> ResumePoint | None:
+def _prepare_folder(folder: Path, cfg: dict[str, Any], *, name: str, resume: bool) -> ResumePoint | None:
     """Make the folder with its configuration, or return where the training in it goes on."""
     checkpoint, config = folder / LAST_CHECKPOINT, folder / _CONFIG_FILE
     resumed = None
     if is_main_process():
         clear_leftovers_in(folder)
     if resume:
-        if not config.is_file():
-            raise FileNotFoundError(f"there is no {checkpoint} to go on from; start without resume")
+        _require_files_to_go_on(checkpoint, config, name)
         _require_same_training(cfg, load_config_data(str(config)))
         resumed = read_resume_point(checkpoint) if checkpoint.exists() else ResumePoint()
     elif is_main_process() and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -333,6 +335,23 @@ def _prepare_folder(folder: Path, cfg: dict[str, Any], *, resume: bool) -> Resum
         folder.mkdir(parents=True, exist_ok=True)
         save_config_data(cfg, str(config))
     return resumed
+
+
+def _require_files_to_go_on(checkpoint: Path, config: Path, name: str) -> None:
+    """Refuse a folder without a configuration, and one whose state is gone, as other files in it prove."""
+    advice = "put it back, or start a new training in another folder"
+    if not config.is_file():
+        if checkpoint.exists():
+            raise FileNotFoundError(
+                f"there is no {config}, the configuration of the training that is to go on; {advice}"
+            )
+        raise FileNotFoundError(f"there is no {checkpoint} to go on from; start without resume")
+    # the state of a step is written before the weights of the next checkpoint are
+    num_weights = len(list(checkpoint.parent.glob(f"{glob.escape(name)}_*_steps.safetensors")))
+    has_ended = (checkpoint.parent / _RESULT_FILE).exists()
+    if not checkpoint.exists() and (num_weights > 1 or has_ended):
+        proof = _RESULT_FILE if has_ended else f"the weights of {num_weights} checkpoints"
+        raise FileNotFoundError(f"there is no {checkpoint} to go on from, but there was, before {proof} came; {advice}")
 
 
 def _require_same_training(cfg: Mapping[str, Any], started: Mapping[str, Any]) -> None:

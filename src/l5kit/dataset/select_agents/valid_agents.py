@@ -141,21 +141,29 @@ def compute_agents_mask(
     Raises:
         CorruptedDataError: A scene is damaged.
     """
-    mask, report, errors = compute_readable_mask(dataset, thresholds, progress=progress)
-    for error in errors.values():
-        raise error
+    mask, report, _ = compute_readable_mask(dataset, thresholds, progress=progress, strict=True)
     return mask, report
 
 
 def compute_readable_mask(
-    dataset: ChunkedDataset, thresholds: MaskThresholds, *, progress: Callable[[int, int], None] | None = None
+    dataset: ChunkedDataset,
+    thresholds: MaskThresholds,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    strict: bool = False,
 ) -> tuple[UInt32Array, Counter[str], dict[int, CorruptedDataError]]:
     """Return the mask of all agents of a dataset, the counts by reason, and what is wrong with damaged scenes.
 
-    The agents of damaged scenes are rejected; arguments as in :func:`compute_agents_mask`.
+    The agents of damaged scenes are rejected.
+
+    Args:
+        dataset: An opened dataset.
+        thresholds: What a row must keep.
+        progress: Called with the number of scenes done and of all scenes.
+        strict: Raise at the first damaged scene.
 
     Raises:
-        CorruptedDataError: The scenes cannot be read.
+        CorruptedDataError: The scenes cannot be read, or a scene is damaged and ``strict``.
     """
     mask = np.zeros((len(dataset.agents), 2), dtype=np.uint32)
     report: Counter[str] = Counter()
@@ -166,6 +174,8 @@ def compute_readable_mask(
             index.require_scene(scene)
             valid = find_valid_agents(dataset, first_frame, end_frame, thresholds=thresholds)
         except CorruptedDataError as error:
+            if strict:
+                raise
             errors[scene] = error
         else:
             mask[slice(*valid.rows)] = valid.counts

@@ -95,7 +95,7 @@ def _require_times(scene_index: int, times_ns: list[int]) -> None:
         if not 0 <= time_ns < END_OF_TIMES_NS:
             raise CorruptedDataError(
                 f"the timestamp {time_ns} ns of scene {scene_index}, frame {frame_index} of it, is not between 1970 "
-                "and 2106; l5kit validate lists what is wrong in the dataset"
+                "and 2106, the times that its format can hold; correct the timestamps of the dataset"
             )
 
 
