@@ -158,7 +158,9 @@ class _StorageReader(pickle.Unpickler):
     def persistent_load(self, pid: Any) -> Any:
         """Note a storage; torch says what is wrong with one whose length is no number."""
         _, kind, key, _, num_values = pid[:5]
-        dtype = getattr(getattr(torch, kind.__name__, None), "dtype", torch.uint8)
+        with warnings.catch_warnings():  # the classes in old files are deprecated
+            warnings.simplefilter("ignore", UserWarning)
+            dtype = getattr(getattr(torch, kind.__name__, None), "dtype", torch.uint8)
         if isinstance(num_values, int):
             self.num_bytes[key] = num_values * dtype.itemsize
         return _Inert()
