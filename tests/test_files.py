@@ -54,6 +54,16 @@ def interrupted(path):
     raise KeyboardInterrupt
 
 
+def test_a_folder_that_may_not_be_written_to_is_named(tmp_path, monkeypatch):
+    def refuse(**options):
+        raise PermissionError(13, "Permission denied", f"{options['dir']}/.a.part")
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    with pytest.raises(PermissionError, match="may not be written to") as raised, scratch_beside(tmp_path / "a"):
+        pass
+    assert str(tmp_path) in str(raised.value)
+
+
 def test_an_interruption_keeps_the_older_file(tmp_path):
     target = tmp_path / "file.bin"
     target.write_bytes(b"older")

@@ -90,11 +90,20 @@ def scratch_beside(target: Path) -> Iterator[Path]:
 
     Args:
         target: The place, whose parent exists.
+
+    Raises:
+        PermissionError: The folder of the place may not be written to.
     """
     from filelock import FileLock  # here, since reading a configuration needs no locks
 
     while True:
-        scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=_SUFFIX))
+        try:
+            scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=_SUFFIX))
+        except PermissionError as error:
+            raise PermissionError(
+                f"{str(target)!r} cannot be made: the folder {str(target.parent)!r} may not be written to; name one "
+                "that may"
+            ) from error
         lock = FileLock(scratch / _LOCK)
         try:
             if _own(scratch, lock):

@@ -108,3 +108,39 @@ def test_a_list_of_digests_may_begin_with_a_byte_order_mark(l5kit, city, tmp_pat
     assert l5kit("info", city, "--checksums", digests).exit_code == 0
     digests.write_bytes(b"\xef\xbb\xbf" + digests.read_bytes())
     assert l5kit("validate", city, "--checksums", digests).exit_code == 0
+
+
+def break_map(city):
+    file = city / "semantic_map" / "semantic_map.pb"
+    file.write_bytes(file.read_bytes()[:10_000])
+    return file
+
+
+def break_meta(city):
+    (city / "meta.json").write_text('{"world_to_ecef": 1')
+    return city / "meta.json"
+
+
+def break_aerial(city):
+    file = city / "aerial_map" / "aerial_map.png"
+    file.write_bytes(b"no picture")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("damage", "check"), [(break_map, "map"), (break_meta, "meta"), (break_aerial, "aerial")], ids=str
+)
+def test_files_that_lie_with_the_log_are_checked(l5kit, city_copy, damage, check):
+    file = damage(city_copy)
+    done = l5kit("validate", city_copy, "--json")
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert done.exit_code == 1
+    assert (finding["severity"], finding["check"], finding["file"]) == ("error", check, str(file))
+    assert str(file) in finding["message"]
+
+
+def test_a_log_alone_has_no_findings(l5kit, city_copy):
+    for name in ("semantic_map", "aerial_map"):
+        shutil.rmtree(city_copy / name)
+    (city_copy / "meta.json").unlink()
+    assert l5kit("validate", city_copy).exit_code == 0

@@ -111,3 +111,10 @@ def test_no_dataset(tmp_path):
 def test_a_damaged_zarr_folder_is_still_found_so_that_it_can_be_checked(tmp_path):
     (tmp_path / "broken.zarr").mkdir()
     assert find_dataset_files(tmp_path / "broken.zarr").dataset == tmp_path / "broken.zarr"
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/train.zarr", "http://127.0.0.1:8899/city", "file:///tmp/a.zarr"])
+def test_a_url_is_told_to_be_one(url):
+    """As a path it has lost a slash."""
+    with pytest.raises(DatasetNotFoundError, match=r"is a URL.*ChunkedDataset\(url\)"):
+        find_dataset_files(url)

@@ -184,6 +184,14 @@ def test_a_training_that_had_no_patience_left_ends_at_its_step(city, tmp_path, m
     assert (another_process.num_steps, told[5:]) == (3, [])
 
 
+def test_a_training_without_its_data_leaves_the_folder_free(city, tmp_path):
+    cfg = small_config("vector_planner", train_params={"max_num_steps": 1, "accelerator": "cpu"})
+    with pytest.raises(FileNotFoundError):
+        run(cfg, tmp_path / "out", tmp_path / "no data")
+    run(cfg, tmp_path / "out", city)
+    assert (tmp_path / "out" / "result.json").exists()
+
+
 def test_another_training_does_not_go_on(city, tmp_path):
     cfg = small_config("vector_planner", train_params={"max_num_steps": 1, "accelerator": "cpu"})
     with pytest.raises(FileNotFoundError, match=r"last\.ckpt"):

@@ -47,7 +47,7 @@ def demo(
     from l5kit.dataset.select_agents.thresholds import MaskThresholds
     from l5kit.visualization.demo_folder import write_demo_folder
     from l5kit.visualization.tour import measure_sampling
-    from l5kit.visualization.tour_tables import MASK_COLUMNS, SPEED_COLUMNS, mask_rows, speed_rows
+    from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, SPEED_COLUMNS, mask_rows, speed_rows
 
     out.mkdir(parents=True, exist_ok=True)
     if data is None:
@@ -67,7 +67,7 @@ def demo(
     warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
     with show_progress("Agents mask", visible=True) as progress:
         agents_mask = load_or_compute_mask(dataset, MaskThresholds(_PROBABILITY), progress=progress)
-    print_table("Agent rows by past and future frames of their track", MASK_COLUMNS, mask_rows(agents_mask))
+    print_table(MASK_TITLE, MASK_COLUMNS, mask_rows(agents_mask))
 
     with show_progress("Sampling", visible=True) as progress:
         speeds = measure_sampling(files, dataset, num_samples=samples, seed=seed, progress=progress)

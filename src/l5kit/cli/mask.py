@@ -35,7 +35,7 @@ def mask(
     from l5kit.dataset.select_agents.stored_mask import require_place_for_mask, write_mask
     from l5kit.dataset.select_agents.thresholds import MaskThresholds
     from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
-    from l5kit.visualization.tour_tables import MASK_COLUMNS, mask_facts, mask_rows
+    from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, mask_facts, mask_rows
 
     dataset = ChunkedDataset(find_dataset_files(path).dataset).open()
     thresholds = MaskThresholds(probability, yaw, extent_ratio, distance)
@@ -54,4 +54,4 @@ def mask(
         print_json({"dataset": Path(dataset.path), **facts, "table": mask_table(counts).tolist()})
         return
     print_facts(f"Agents mask of {dataset.path}", facts)
-    print_table("Agent rows by past and future frames of their track", MASK_COLUMNS, mask_rows(counts))
+    print_table(MASK_TITLE, MASK_COLUMNS, mask_rows(counts))

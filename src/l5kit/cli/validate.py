@@ -1,19 +1,23 @@
 """``l5kit validate``: what is wrong in a dataset."""
 
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from l5kit.cli.options import DatasetArgument, JsonOption
 from l5kit.cli.output import print_json, print_line, print_texts
+from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.texts import parse_json, read_text
-from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.finding import Finding
+from l5kit.data.map_api import MapAPI
 from l5kit.data.path_validation import validate_path
 from l5kit.data.progress import show_progress
-from l5kit.errors import ConfigError
+from l5kit.errors import ConfigError, L5KitError
 
 
 def validate(
@@ -23,11 +27,12 @@ def validate(
         Path | None, typer.Option(metavar="FILE", help="Digests that `l5kit info PATH --checksums FILE` has written.")
     ] = None,
 ) -> None:
-    """Check every file and record of a dataset; exit status 1 if anything is wrong."""
+    """Check every file and record of a dataset, and its maps; exit status 1 if anything is wrong."""
     files = find_dataset_files(path)
     digests = None if checksums is None else _read_digests(checksums)
     with show_progress("Checking", visible=True) as progress:
         findings = validate_path(files.dataset, checksums=digests, progress=progress)
+    findings += _check_maps(files)
     if as_json:
         print_json({"dataset": files.dataset, "findings": [asdict(finding) for finding in findings]})
     elif findings:
@@ -36,6 +41,35 @@ def validate(
         print_line(f"{files.dataset}: nothing wrong found")
     if findings:
         raise typer.Exit(1)
+
+
+def _check_maps(files: DatasetFiles) -> list[Finding]:
+    """Return what is wrong with the files that lie with the log; those that are not there are not missed."""
+    from l5kit.rasterization.aerial_image import read_aerial_pixels
+
+    def read_meta(path: str) -> None:
+        metadata = load_metadata(path)
+        for key in ("world_to_ecef", "ecef_to_aerial")[: 2 if files.aerial else 1]:
+            load_matrix(metadata, key, path=path)
+
+    def read_map(path: str) -> None:
+        MapAPI(path, np.eye(4)).bounds_info  # noqa: B018 - reads the map, wherever in the world
+
+    findings = []
+    checks = {
+        "meta": (files.meta, read_meta),
+        "map": (files.semantic_map, read_map),
+        "aerial": (files.aerial, read_aerial_pixels),
+    }
+    for name, (file, read) in checks.items():
+        try:
+            if file is not None:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    read(str(file))
+        except (L5KitError, OSError) as error:
+            findings.append(Finding(severity="error", check=name, message=str(error), file=str(file)))
+    return findings
 
 
 def _cells(finding: Finding) -> list[str]:

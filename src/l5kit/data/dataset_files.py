@@ -1,12 +1,14 @@
 """Find a dataset and the maps that belong to it."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 
 _SCENES_FOLDER = "scenes"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,11 @@ def find_dataset_files(
 
 def _find_dataset(path: Path) -> Path:
     if not path.exists():
+        if _URL.match(str(path)):
+            raise DatasetNotFoundError(
+                f"{str(path)!r} is a URL, and commands read files: copy the dataset to this machine, or open it in "
+                "Python with ChunkedDataset(url).open()"
+            )
         raise DatasetNotFoundError(f"no dataset at {str(path)!r}: this path does not exist; check it for spelling")
     if path.is_file() or _is_dataset(path) or (path / ".zgroup").is_file():
         return path

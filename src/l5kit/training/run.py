@@ -159,6 +159,8 @@ def _fit(
     num_devices = _num_devices(params)
     samples = open_samples(cfg, params, params.train_loader, data_manager, perturbed=True)
     evaluation = _open_evaluation(cfg, params, data_manager)
+    if is_main_process():  # now that the data is there: before, the folder is free for another try
+        save_config_data(cfg, str(folder / _CONFIG_FILE))
     num_batches = batches_per_epoch(samples, params.train_loader, world_size=num_devices)
     schedule = TrainingSchedule.of(params, num_batches=num_batches, schedule=workflow_of(params).schedule)
     torch.manual_seed(params.run.seed)
@@ -318,7 +320,7 @@ def _num_devices(params: TrainingParams) -> int:
 
 
 def _prepare_folder(folder: Path, cfg: dict[str, Any], *, name: str, resume: bool) -> ResumePoint | None:
-    """Make the folder with its configuration, or return where the training in it goes on."""
+    """Make the folder of a new training, or return where the training in it goes on."""
     checkpoint, config = folder / LAST_CHECKPOINT, folder / _CONFIG_FILE
     resumed = None
     if is_main_process():
@@ -333,7 +335,6 @@ def _prepare_folder(folder: Path, cfg: dict[str, Any], *, name: str, resume: boo
         )
     if is_main_process():
         folder.mkdir(parents=True, exist_ok=True)
-        save_config_data(cfg, str(config))
     return resumed
 
 

@@ -15,7 +15,7 @@ from l5kit.visualization.png import write_png
 from l5kit.visualization.sample_config import available_map_kinds
 from l5kit.visualization.showcase import draw_contact_sheet, draw_film
 from l5kit.visualization.tour import SamplingSpeed
-from l5kit.visualization.tour_tables import MASK_COLUMNS, SPEED_COLUMNS, mask_rows, speed_rows
+from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, SPEED_COLUMNS, mask_rows, speed_rows
 
 __all__ = ["DemoFolder", "write_demo_folder"]
 
@@ -91,7 +91,7 @@ def write_demo_folder(
         ],
         tables=[
             PageTable("Samples per second", SPEED_COLUMNS, speed_rows(speeds), _describe_machine()),
-            PageTable("Agent rows by past and future frames of their track", MASK_COLUMNS, mask_rows(agents_mask)),
+            PageTable(MASK_TITLE, MASK_COLUMNS, mask_rows(agents_mask)),
         ],
         footer=" ".join((f"Made by l5kit {__version__}.", *files.notes)),
     )
