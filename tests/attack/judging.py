@@ -230,10 +230,17 @@ def _array_difference(value: np.ndarray, other: np.ndarray, name: str) -> str | 
         )
     if value.dtype.names or value.dtype.kind in "OUS" or other.dtype.kind in "OUS":
         is_same = value.tobytes() == other.tobytes() if value.dtype.names else bool((value == other).all())
-        return None if is_same else f"{name} is {str(value.tolist())[:150]}, not {str(other.tolist())[:150]}"
+        return None if is_same else f"{name} is {_shown(value)}, not {_shown(other)}"
     is_equal = (value == other) | ((value != value) & (other != other))
     if is_equal.all():
         return None
     place = tuple(int(index[0]) for index in np.nonzero(np.atleast_1d(~is_equal)))
     got, wanted = np.atleast_1d(value)[place], np.atleast_1d(other)[place]
     return f"{name} is {got!r}, not {wanted!r} at {place} ({int((~is_equal).sum())} of {is_equal.size} values)"
+
+
+def _shown(values: np.ndarray) -> str:
+    try:
+        return str(values.tolist())[:150]
+    except (SystemError, ValueError):  # NumPy makes no texts of code points that there are not
+        return repr(values.tobytes())[:150]
