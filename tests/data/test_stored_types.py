@@ -81,3 +81,13 @@ def test_other_kinds_of_types_are_refused(made, tmp_path, stored):
     file.write_text(json.dumps(metadata))
     with pytest.raises(DatasetFormatError, match=r"agents/\.zarray"):
         ChunkedDataset(path).open()
+
+
+def test_faces_that_no_frame_can_name_are_told(made, tmp_path):
+    path = Path(write_with_chunks(made, tmp_path / "log.zarr"))
+    file = path / "frames" / ".zarray"
+    file.write_text(file.read_text().replace("traffic_light_faces_index_interval", "traffic_light_faces_of_the_frame"))
+    with pytest.warns(
+        RuntimeWarning, match=r"faces, but its frames have no field 'traffic_light_faces_index_interval'"
+    ):
+        ChunkedDataset(str(path)).open()

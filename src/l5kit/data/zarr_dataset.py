@@ -214,6 +214,7 @@ class ChunkedDataset:
         self._check_attributes()
         cache = ChunkCache(cache_size_bytes if cached else 0)
         opened = {key: self._open_array(key, cache) for key in layout.ARRAYS}
+        self._check_face_intervals(opened)
         if cached == "mmap":
             opened |= self._map_arrays(opened, cache_folder, progress)
         for key, array in opened.items():
@@ -269,6 +270,14 @@ class ChunkedDataset:
             _warn(f"dataset {self.path!r} has format_version {version}; this l5kit knows version {FORMAT_VERSION}")
         if labels is not None and labels != PERCEPTION_LABELS:
             _warn(f"dataset {self.path!r} lists other perception labels than l5kit: {labels}")
+
+    def _check_face_intervals(self, opened: Mapping[str, Any]) -> None:
+        num_faces, stored = len(opened[TL_FACE_ARRAY_KEY]), opened["frames"].zarr_array.dtype.names
+        if num_faces and FACE_INTERVAL not in stored:
+            _warn(
+                f"dataset {self.path!r} has {num_faces} traffic light faces, but its frames have no field "
+                f"{FACE_INTERVAL!r} that names them: it is read as one without traffic lights"
+            )
 
     def _open_array(self, key: str, cache: ChunkCache) -> Any:
         file = stores.describe_file(self.root.store, f"{key}/.zarray")
