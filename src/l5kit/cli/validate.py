@@ -49,8 +49,9 @@ def _check_maps(files: DatasetFiles) -> list[Finding]:
 
     def read_meta(path: str) -> None:
         metadata = load_metadata(path)
-        for key in ("world_to_ecef", "ecef_to_aerial")[: 2 if files.aerial else 1]:
-            load_matrix(metadata, key, path=path)
+        load_matrix(metadata, "world_to_ecef", path=path)
+        if files.aerial is not None:
+            load_matrix(metadata, "ecef_to_aerial", path=path)
 
     def read_map(path: str) -> None:
         MapAPI(path, np.eye(4)).bounds_info  # noqa: B018 - reads the map, wherever in the world
@@ -61,14 +62,14 @@ def _check_maps(files: DatasetFiles) -> list[Finding]:
         "map": (files.semantic_map, read_map),
         "aerial": (files.aerial, read_aerial_pixels),
     }
-    for name, (file, read) in checks.items():
-        try:
-            if file is not None:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, (file, read) in checks.items():
+            try:
+                if file is not None:
                     read(str(file))
-        except (L5KitError, OSError) as error:
-            findings.append(Finding(severity="error", check=name, message=str(error), file=str(file)))
+            except (L5KitError, OSError) as error:
+                findings.append(Finding(severity="error", check=name, message=str(error), file=str(file)))
     return findings
 
 

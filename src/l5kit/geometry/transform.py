@@ -57,9 +57,8 @@ def compute_agent_transforms(centroids_m: FloatArray, yaws_rad: FloatArray) -> t
 
     The inverse of a rotation is its transpose: it is more exact than that of a general matrix, and costs nothing.
     """
-    poses, inverses = np.empty((2, len(yaws_rad), 3, 3))
-    cos, sin = np.cos(yaws_rad).astype(np.float64, copy=False), np.sin(yaws_rad).astype(np.float64, copy=False)
-    _write_poses(cos, sin, np.asarray(centroids_m), poses)
+    poses = compute_agent_poses(centroids_m, yaws_rad)
+    inverses = np.empty_like(poses)
     _write_inverses(poses, inverses)
     return poses, inverses
 
