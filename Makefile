@@ -9,13 +9,16 @@ BIN := $(VENV)/bin
 LOOKING := $(VENV)/.l5kit-can-look
 STAMP := $(VENV)/.l5kit-set-up
 ARGS ?=
+# Tests in as many processes as there are cores; WORKERS=0 keeps them in one.
+WORKERS ?= logical
+PYTEST = "$(BIN)/python" -m pytest -n $(WORKERS) --maxprocesses 8
 
 # The first interpreter that runs and is new enough. Asking each one matters: a pyenv shim exists even when it cannot run.
 FIND_PYTHON = for python in $(PYTHON) python3.11 python3 python3.13 python3.12 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && break; python=; done; \
 	[ -n "$$python" ] || { echo "l5kit needs Python 3.11 or later, and none was found; name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 
-.PHONY: help setup demo test test-long lint format clean
+.PHONY: help setup demo check test test-long lint format docs clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -41,22 +44,33 @@ $(STAMP): $(LOOKING)
 demo: $(LOOKING)  ## Make a small city, sample from it and write pictures to demo-out (options: ARGS="--data FOLDER")
 	"$(BIN)/l5kit" demo $(ARGS)
 
+check: lint  ## Minutes: the style, the types, and the tests without processes, browsers and what is slow
+	"$(BIN)/python" -m mypy
+	"$(BIN)/l5kit" warmup
+	$(PYTEST) -m "not (browser or long or process or slow)" $(ARGS)
+
 test: lint  ## Check the style and the types, then run all tests (options: ARGS="-k rasters")
 	"$(BIN)/python" -m mypy
-	"$(BIN)/python" -m pytest $(ARGS)
+	"$(BIN)/l5kit" warmup
+	$(PYTEST) $(ARGS)
 
 test-long: setup  ## Run what takes too long for each change: the tests marked long, lowest and newest versions on all they can
 	"$(BIN)/python" -m pytest -m long $(ARGS)
 	.ci/run long
 
-lint: setup  ## Check the style only
+lint: setup  ## Check the style only, and the types of the viewer's page where Node.js is at hand
 	"$(BIN)/ruff" check
 	"$(BIN)/ruff" format --check
+	@.ci/page lint
 
 format: setup  ## Mend the style
 	"$(BIN)/ruff" check --fix
 	"$(BIN)/ruff" format
+	@.ci/page format
+
+docs: setup  ## Print the tables of keys in docs/configuration.md anew
+	"$(BIN)/python" -m l5kit.configs.documentation docs/configuration.md
 
 clean:  ## Remove .venv and everything that was built, cached or drawn
-	rm -rf .venv .venv-* build dist demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -20,11 +20,11 @@ from l5kit.evaluation.horizon_scores import HorizonScore
 from l5kit.geometry import transform_points
 from l5kit.rasterization import build_rasterizer
 from l5kit.synthetic import make_city
-from l5kit.training.batches import network_inputs, spread_indices, tensors_on
-from l5kit.training.trained_network import load_network
-from l5kit.training.workflows import open_samples
 from l5kit.visualization import PREDICTED_POINTS_COLOR, TARGET_POINTS_COLOR, draw_trajectory
 from l5kit.visualization.text import draw_text, text_size_px
+from l5kit.workflows import TrainingConfig, load_network, open_samples
+from l5kit.workflows.network_inputs import network_inputs, tensors_on
+from l5kit.workflows.samples import spread_indices
 
 HERE = Path(__file__).parent
 HORIZONS_S = (0.5, 1.0, 2.0, 3.0, 5.0)
@@ -91,9 +91,9 @@ def evenly_spread(num_samples: int, cfg: Mapping[str, Any]) -> list[int]:
 
 def load_trained(cfg: dict[str, Any], weights: Path, data_folder: Path) -> tuple[torch.nn.Module, BaseEgoDataset]:
     """Return a trained network, and the samples it has not seen."""
-    params = TrainingParams.from_cfg(cfg)
-    samples = open_samples(cfg, params, params.val_loader, LocalDataManager(data_folder), perturbed=False)
-    return load_network(weights, cfg, params, samples, allow_pickle=False), samples
+    config = TrainingConfig.from_cfg(cfg)
+    samples = open_samples(config, config.params.val_loader, LocalDataManager(data_folder), perturbed=False)
+    return load_network(weights, config, samples, allow_pickle=False), samples
 
 
 @torch.inference_mode()

@@ -1,22 +1,55 @@
-"""Fixtures shared by all tests."""
+"""Fixtures shared by all tests, and how the tests share the cores of a machine."""
 
+import multiprocessing.process
+import os
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from fixture_s_map import FIXTURE_S_MAP
+from support.maps import FIXTURE_S_MAP
 
 settings.register_profile("l5kit", deadline=None, derandomize=True)
 settings.load_profile("l5kit")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
+if os.environ.get("PYTEST_XDIST_WORKER"):
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the other workers have the other cores
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give the tests of a file to one worker, which makes its fixtures once, and all with a browser to one."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::", 1)[0]
+            return "browser" if file.endswith("_in_browser.py") else file
+
+    return ByFile(config, log)
+
 
 @pytest.fixture(autouse=True)
 def _own_cache_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what the tests cache out of the user's cache folder."""
     monkeypatch.setenv("L5KIT_CACHE_DIR", str(tmp_path_factory.mktemp("l5kit-cache")))
+
+
+@pytest.fixture(autouse=True)
+def _processes_are_told_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse processes of tests that are not marked, so that ``make check`` can leave out all that start some."""
+    if any(request.node.get_closest_marker(name) for name in ("browser", "long", "process")):
+        return
+
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("this test starts a process: mark it with pytest.mark.process")
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", refuse)
 
 
 def _require(path: Path) -> Path:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from numba import njit
@@ -66,6 +67,7 @@ def test_what_is_compiled_after_the_end_is_not_told(watched, kernel):
     assert told == []
 
 
+@pytest.mark.process
 def test_a_kernel_from_disk_is_no_compilation(tmp_path):
     (tmp_path / "one.py").write_text(
         "from numba import njit\n"
@@ -101,6 +103,7 @@ add_one(1), add_one(1.0)
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("shown", "lines"),
     [
@@ -156,3 +159,22 @@ def test_a_handler_of_the_program_stays(kernel):
     finally:
         signal.signal(signal.SIGINT, before)
     assert came == [1]
+
+
+def test_nothing_is_held_for_other_threads(kernel):
+    """Only the main thread gets Ctrl-C: what others compile, or do in such a block, is none of its business."""
+
+    def compile_in_block():
+        with interrupted_after_compiling():
+            kernel(1)
+
+    def interrupt_after_another_thread():
+        with interrupted_after_compiling():
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(compile_in_block).result()
+            interrupt()
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt_after_another_thread()
+    assert len(kernel.signatures) == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -18,12 +18,13 @@ from l5kit._files import (
     clear_leftovers_in,
     placed_when_complete,
     put_in_place,
+    remove_whole,
     replaced_when_complete,
     scratch_beside,
 )
 from l5kit.configs import save_config_data
 from l5kit.data import SCENE_DTYPE, ChunkedDataset
-from l5kit.data.map_builder import MapBuilder
+from l5kit.data.map.builder import MapBuilder
 from l5kit.visualization import write_png
 
 
@@ -186,7 +187,7 @@ import numpy as np
 from l5kit.dataset.select_agents import stored_mask
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 os.makedirs("log.zarr", exist_ok=True)
-stored_mask._rename_new = lambda *_: hang()
+MaskThresholds.as_attributes = lambda *_: hang()
 stored_mask.write_mask(SimpleNamespace(path="log.zarr"), MaskThresholds(0.5), np.zeros((4, 2), np.uint32))
 """,
 }
@@ -221,6 +222,7 @@ def killed(tmp_path):
     return run
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_next_writer_clears_what_a_killed_one_left(name, tmp_path):
@@ -235,6 +237,7 @@ def test_the_next_writer_clears_what_a_killed_one_left(name, tmp_path):
     assert at_work != left
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
 def test_nothing_of_a_writer_at_work_is_cleared(tmp_path):
     at_work = hanging(WRITERS["a file"], tmp_path)
@@ -249,6 +252,7 @@ def test_nothing_of_a_writer_at_work_is_cleared(tmp_path):
         kill(at_work)
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
 def test_what_others_write_and_other_names_stay(killed, tmp_path):
     left = killed()
@@ -259,6 +263,7 @@ def test_what_others_write_and_other_names_stay(killed, tmp_path):
     assert set(tmp_path.iterdir()) == others
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
 def test_leftovers_of_all_names_in_a_folder_are_cleared(killed, tmp_path):
     left = killed()
@@ -272,6 +277,7 @@ def test_leftovers_of_all_names_in_a_folder_are_cleared(killed, tmp_path):
     clear_leftovers_in(tmp_path / "none")
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
 @pytest.mark.parametrize("file", ["owner.txt", "owner.lock"])
 def test_what_another_machine_or_an_older_release_left_is_cleared_after_a_day_only(killed, tmp_path, file):
@@ -289,6 +295,7 @@ def test_what_another_machine_or_an_older_release_left_is_cleared_after_a_day_on
     assert not left.exists()
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
 def test_a_container_on_the_same_machine_is_no_other_machine(killed, tmp_path):
     left = killed()
@@ -300,6 +307,7 @@ def test_a_container_on_the_same_machine_is_no_other_machine(killed, tmp_path):
     assert not left.exists()
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
 def test_what_a_killed_writer_had_taken_away_comes_back(killed, tmp_path):
     """It was killed between moving the older folder away and moving the new one to its place."""
@@ -352,6 +360,67 @@ def test_a_folder_is_there_when_it_is_complete_and_not_before(tmp_path):
     assert [path.name for path in target.parent.iterdir()] == ["target"]
 
 
+def test_a_place_that_is_taken_is_refused_where_nothing_may_be_replaced(tmp_path):
+    target = tmp_path / "target"
+    for make in (Path.mkdir, Path.touch):
+        with placed_when_complete(target, may_replace=False) as complete:
+            make(complete)
+        with (
+            pytest.raises(FileExistsError, match="another process"),
+            placed_when_complete(target, may_replace=False) as complete,
+        ):
+            make(complete)
+        assert [path.name for path in tmp_path.iterdir()] == ["target"]
+        target.rmdir() if target.is_dir() else target.unlink()
+
+
+def test_a_place_that_is_taken_in_the_last_moment_is_refused(tmp_path, monkeypatch):
+    """Another writer is through between the question whether the place is free and the move."""
+    target = tmp_path / "target"
+    (target / "of another").mkdir(parents=True)
+    answers = iter([False])
+    lexists = os.path.lexists
+    monkeypatch.setattr(os.path, "lexists", lambda path: next(answers, True) if path == target else lexists(path))
+    with scratch_beside(target) as scratch:
+        (scratch / "new").mkdir()
+        with pytest.raises(FileExistsError, match="another process"):
+            put_in_place(scratch / "new", target, scratch=scratch, may_replace=False)
+    assert (target / "of another").is_dir()
+
+
+def test_the_scratch_folder_may_lie_beside_another_place(tmp_path):
+    target = tmp_path / "group" / "target"
+    with placed_when_complete(target, scratch_by=target.parent) as complete:
+        assert complete.parent.parent == tmp_path
+        complete.write_text("new")
+    assert target.read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["group"]
+
+
+def test_a_new_file_takes_the_place_of_an_older_one_in_one_step(tmp_path, monkeypatch):
+    """At no moment a reader finds no file."""
+    target, replace, moves = tmp_path / "target", os.replace, []
+    target.write_text("older")
+    monkeypatch.setattr(os, "replace", lambda source, place: (moves.append(Path(place)), replace(source, place)))
+    with placed_when_complete(target) as complete:
+        complete.write_text("new")
+    assert moves == [target]
+    assert target.read_text() == "new"
+
+
+def test_a_folder_is_removed_under_another_name(tmp_path, monkeypatch):
+    folder, rmtree, was_there = tmp_path / "target", shutil.rmtree, []
+    folder.mkdir()
+    monkeypatch.setattr(shutil, "rmtree", lambda *args, **kw: (was_there.append(folder.exists()), rmtree(*args, **kw)))
+    remove_whole(folder)
+    assert was_there
+    assert not any(was_there)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileNotFoundError):
+        remove_whole(folder)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_is_there_comes_back_where_the_new_cannot_be_moved(tmp_path, monkeypatch):
     target, replace = tmp_path / "target", os.replace
     target.write_text("older")
@@ -371,7 +440,8 @@ def test_what_is_there_comes_back_where_the_new_cannot_be_moved(tmp_path, monkey
 
 def test_what_cannot_come_back_is_kept_for_the_next_run(tmp_path, monkeypatch):
     target, replace = tmp_path / "target", os.replace
-    target.write_text("the only copy")
+    target.mkdir()
+    (target / "file").write_text("the only copy")
 
     def fail_for_the_place(source, place):
         if place == target:
@@ -380,7 +450,7 @@ def test_what_cannot_come_back_is_kept_for_the_next_run(tmp_path, monkeypatch):
 
     def replace_target():
         with scratch_beside(target) as scratch:
-            (scratch / "new").write_text("new")
+            (scratch / "new").mkdir()
             put_in_place(scratch / "new", target, scratch=scratch)
 
     with monkeypatch.context() as patch:
@@ -389,7 +459,7 @@ def test_what_cannot_come_back_is_kept_for_the_next_run(tmp_path, monkeypatch):
             replace_target()
         assert not target.exists()
     clear_leftovers(target)
-    assert target.read_text() == "the only copy"
+    assert (target / "file").read_text() == "the only copy"
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
 
 

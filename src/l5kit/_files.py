@@ -24,8 +24,10 @@ __all__ = [
     "clear_leftovers_in",
     "placed_when_complete",
     "put_in_place",
+    "remove_whole",
     "replaced_when_complete",
     "scratch_beside",
+    "sync_folder",
 ]
 
 _SUFFIX = ".part"
@@ -61,14 +63,14 @@ def replaced_when_complete(path: str | os.PathLike[str], *, argument: str = "out
     if target.is_dir():
         raise IsADirectoryError(f"{argument} {str(target)!r} is a folder; give the name of a file in it")
     clear_leftovers(target)
-    with scratch_beside(target) as scratch:
-        temporary = scratch / target.name
+    with placed_when_complete(target) as temporary:
         yield temporary
-        os.replace(temporary, target)
 
 
 @contextmanager
-def placed_when_complete(target: Path) -> Iterator[Path]:
+def placed_when_complete(
+    target: Path, *, may_replace: bool = True, is_synced: bool = False, scratch_by: Path | None = None
+) -> Iterator[Path]:
     """Hand out a temporary path for a file or folder that moves to its place when the block ends without an error.
 
     The block makes what is to be there, under the wanted name; what is in the place goes only then. What killed
@@ -76,12 +78,22 @@ def placed_when_complete(target: Path) -> Iterator[Path]:
 
     Args:
         target: The place; folders around it are made.
+        may_replace: Let it take the place of what is there. Otherwise, of several writers of a folder one wins.
+        is_synced: Let the new name outlast a power failure, where the system can; the block syncs what it writes.
+        scratch_by: Place beside which the temporary path lies, on the same file system; None for ``target``.
+
+    Raises:
+        FileExistsError: There is something at the end, and ``may_replace`` is False.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with scratch_beside(target) as scratch:
+    beside = scratch_by or target
+    beside.parent.mkdir(parents=True, exist_ok=True)
+    with scratch_beside(beside) as scratch:
         complete = scratch / target.name
         yield complete
-        put_in_place(complete, target, scratch=scratch)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        put_in_place(complete, target, scratch=scratch, may_replace=may_replace)
+        if is_synced:
+            sync_folder(target.parent)
 
 
 @contextmanager
@@ -126,14 +138,41 @@ def _own(scratch: Path, lock: Any) -> bool:
     return not lock.is_locked or (scratch / _LOCK).exists()
 
 
-def put_in_place(complete: Path, target: Path, *, scratch: Path) -> None:
+def put_in_place(complete: Path, target: Path, *, scratch: Path, may_replace: bool = True) -> None:
     """Move what is complete to its place; what is there goes, and comes back where the move fails.
+
+    A file takes the place of a file in one step. A folder that is there is moved away first.
 
     Args:
         complete: File or folder in ``scratch``.
         target: Its place.
         scratch: From :func:`scratch_beside`.
+        may_replace: Let it take the place of what is there.
+
+    Raises:
+        FileExistsError: There is something, and ``may_replace`` is False.
     """
+    if not may_replace:
+        _put_in_free_place(complete, target)
+    elif target.is_dir() or complete.is_dir():
+        _put_in_place_of_folder(complete, target, scratch)
+    else:
+        os.replace(complete, target)
+
+
+def _put_in_free_place(complete: Path, target: Path) -> None:
+    problem = f"{target} exists; another process has just written it"
+    if os.path.lexists(target):
+        raise FileExistsError(problem)
+    try:
+        os.rename(complete, target)
+    except OSError as error:
+        if os.path.lexists(target):
+            raise FileExistsError(problem) from error
+        raise
+
+
+def _put_in_place_of_folder(complete: Path, target: Path, scratch: Path) -> None:
     if not os.path.lexists(target):
         os.replace(complete, target)
         return
@@ -143,6 +182,27 @@ def put_in_place(complete: Path, target: Path, *, scratch: Path) -> None:
     except OSError:
         os.replace(scratch / _REPLACED, target)
         raise
+
+
+def remove_whole(folder: Path) -> None:
+    """Remove a folder under another name, so that nobody finds half of it.
+
+    Raises:
+        OSError: It is in use, as a system may have it, or may not be removed.
+    """
+    with scratch_beside(folder) as scratch:
+        os.replace(folder, scratch / folder.name)
+
+
+def sync_folder(folder: Path) -> None:
+    """Let the names in a folder outlast a power failure, where the system can."""
+    if os.name != "posix":
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def clear_leftovers(target: Path) -> None:

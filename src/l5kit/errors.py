@@ -4,6 +4,8 @@ Every error of l5kit is an :class:`L5KitError`. Where scripts written for L5Kit 
 inherits that built-in too, so that old ``except`` clauses keep working.
 """
 
+from concurrent.futures import BrokenExecutor
+
 __all__ = [
     "ConfigError",
     "CorruptedDataError",
@@ -21,6 +23,7 @@ __all__ = [
     "UnpicklableStoreError",
     "UnsupportedConfigError",
     "UnsupportedValueError",
+    "WorkerDiedError",
 ]
 
 
@@ -93,3 +96,7 @@ class ReadOnlyDatasetError(L5KitError, PermissionError):
 
 class UnpicklableStoreError(L5KitError, TypeError):
     """A dataset held in this process's memory cannot be handed to another process."""
+
+
+class WorkerDiedError(L5KitError, BrokenExecutor):
+    """A worker process has died, of lack of memory for example; the message names it and the scenes that it had."""

@@ -11,11 +11,11 @@ import numpy as np
 import yaml
 
 from attack.record_files import ATTRIBUTES, STANDARD, Records, write_log, zip_folder
-from dataset_cases import make_cfg
-from fixture_s_map import WORLD_TO_ECEF
-from l5kit.data.map_builder import MapBuilder
-from random_dataset import random_dataset
-from vector_cases import make_vector_cfg
+from l5kit.data.map.builder import MapBuilder
+from support.maps import WORLD_TO_ECEF
+from support.random_logs import random_dataset
+from support.samples import make_cfg
+from support.vectors import make_vector_cfg
 
 SMALL_CHUNKS = {"scenes": 3, "frames": 8, "agents": 16, "traffic_light_faces": 9}
 USUAL_CHUNKS = {"scenes": 10_000, "frames": 10_000, "agents": 20_000, "traffic_light_faces": 10_000}

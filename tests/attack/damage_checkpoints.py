@@ -1,6 +1,5 @@
-"""Damage to checkpoints, where ``tests/checkpoint_damage.py`` knows how to do it."""
+"""Damage to checkpoints, as ``tests/support/checkpoint_damage.py`` does it."""
 
-import importlib.util
 import itertools
 from pathlib import Path
 from random import Random
@@ -21,19 +20,17 @@ def checkpoint_of(root: Path) -> Path:
 
 def small_network() -> Any:
     """Return the network whose weights the checkpoints hold."""
-    import checkpoint_damage
+    from support.checkpoint_damage import small_network as network  # needs torch, which the other attacks do without
 
-    return checkpoint_damage.small_network()
+    return network()
 
 
-if importlib.util.find_spec("checkpoint_damage") is not None:
+@CHECKPOINTS("checkpoint", weight=20)
+def checkpoint(target: Target) -> str:
+    from support.checkpoint_damage import damaged_checkpoints
 
-    @CHECKPOINTS("checkpoint", weight=20)
-    def checkpoint(target: Target) -> str:
-        from checkpoint_damage import damaged_checkpoints
-
-        number = target.integer(0, _ABOUT - 1)
-        made = damaged_checkpoints(Random(target.integer(0, 2**32)), target.root / "checkpoint")
-        said, path = next(itertools.islice(made, number, None))
-        (target.root / _NAME_FILE).write_text(str(path), "utf-8")
-        return f"checkpoint {path.name}: {said}"
+    number = target.integer(0, _ABOUT - 1)
+    made = damaged_checkpoints(Random(target.integer(0, 2**32)), target.root / "checkpoint")
+    said, path = next(itertools.islice(made, number, None))
+    (target.root / _NAME_FILE).write_text(str(path), "utf-8")
+    return f"checkpoint {path.name}: {said}"

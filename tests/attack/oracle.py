@@ -14,7 +14,7 @@ from attack.clean_sets import raster_cfg, vector_cfg
 from attack.record_files import ATTRIBUTES, Records
 from l5kit.data import ChunkedDataset
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.map_api import MapAPI
+from l5kit.data.map.api import MapAPI
 from l5kit.data.scene_table import read_scene_table
 from l5kit.dataset import EgoDataset, EgoDatasetVectorized
 from l5kit.dataset.select_agents.thresholds import MaskThresholds

@@ -14,14 +14,15 @@ from attack.judging import ANYTHING, Expected, Outcome
 from attack.reading_samples import places_of
 from l5kit.configs import load_config_data
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.map_api import InterpolationMethod
-from l5kit.data.opened_map import open_map
+from l5kit.data.map.api import InterpolationMethod
+from l5kit.data.map.opened import open_map
 from l5kit.data.proto.road_network_pb2 import MapFragment
 from l5kit.dataset import EgoDataset
 from l5kit.planning.checkpoint import load_checkpoint
 from l5kit.rasterization import build_rasterizer
 from l5kit.visualization.facts import map_counts
 from l5kit.visualization.viewer.sample_pictures import SamplePictures
+from support.tolerances import FLOAT64_LONG, NETWORK
 
 
 def read_map(job: Job) -> None:
@@ -88,7 +89,9 @@ def _compare_with_protobuf(job: Job, map_api: Any) -> None:
 
 def _is_boundary(map_api: Any, lane_id: str, name: str, wanted: np.ndarray) -> bool:
     points = map_api.get_lane_coords(lane_id)[name]
-    return points.shape == wanted.shape and bool(np.allclose(points, wanted, rtol=1e-9, atol=1e-4, equal_nan=True))
+    return points.shape == wanted.shape and bool(
+        np.allclose(points, wanted, rtol=FLOAT64_LONG, atol=NETWORK, equal_nan=True)
+    )
 
 
 def _read_samples(job: Job, map_type: str) -> None:

@@ -16,8 +16,8 @@ from attack.oracle import THRESHOLDS, table_row
 from attack.reading_samples import has_frames
 from attack.record_files import ATTRIBUTES, read_records
 from attack.study import Study
-from l5kit.data.opened_map import open_map
-from l5kit.data.path_validation import validate_path
+from l5kit.data.checks.path_validation import validate_path
+from l5kit.data.map.opened import open_map
 from l5kit.data.scene_table import read_scene_table
 from l5kit.dataset.mask_cache import load_or_compute_mask
 from l5kit.evaluation.chop_dataset import create_chopped_dataset

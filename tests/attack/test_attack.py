@@ -34,11 +34,15 @@ def test_the_seeds_have_all_kinds_of_damage() -> None:
     assert {kind_of(seed) for seed in range(NUM_SETS)} == set(KINDS)
 
 
+@pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_damage_is_told_or_harmless(family: str, results: list[SetResult]) -> None:
     assert_good([result for result in results if result.family == family])
 
 
+@pytest.mark.process
+@pytest.mark.slow
 def test_the_attack_is_no_blank_charge(results: list[SetResult]) -> None:
     outcomes = [reading.outcome for result in results for reading in result.readings]
     for outcome in (Outcome.RIGHT, Outcome.AS_STORED, Outcome.NAMED):

@@ -99,6 +99,7 @@ def run_script(repository, *arguments):
     return subprocess.run([sys.executable, str(SCRIPT), *options], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.process
 def test_two_commits_are_compared_and_nothing_is_left_behind(repository):
     before = git(repository, "status", "--porcelain")
     done = run_script(repository, "HEAD~1", "HEAD", "--passes", "2")
@@ -114,6 +115,7 @@ def test_two_commits_are_compared_and_nothing_is_left_behind(repository):
     assert len(git(repository, "worktree", "list").splitlines()) == 1
 
 
+@pytest.mark.process
 def test_a_commit_that_does_not_exist_is_an_error_that_names_it(repository):
     done = run_script(repository, "no-such-commit")
     assert done.returncode == 1

@@ -42,6 +42,7 @@ def test_memory_is_flat_within_20_mb(readings, is_flat, verdict):
     assert verdict in course.verdict()
 
 
+@pytest.mark.slow
 @needs_memory_figures
 def test_memory_is_read_at_regular_numbers_of_samples(place):
     seen = []
@@ -58,6 +59,7 @@ def test_cells_of_processes_are_medians_and_the_sum_of_shares():
     assert memory.cells() == ("3", "200 MB", "20 MB", "12,000 MB")
 
 
+@pytest.mark.process
 @needs_memory_figures
 def test_processes_are_measured_while_all_of_them_run(place):
     (shared,) = measure_processes(place, MemoryAmounts(process_counts=(2,)))
@@ -90,6 +92,7 @@ def test_starting_without_a_map_says_what_is_missing(city, tmp_path):
         measure_startup(place)
 
 
+@pytest.mark.process
 def test_a_process_that_fails_to_start_tells_its_last_line(place):
     with pytest.raises(RowLeftOutError, match="KeyError: 'dataset'"):
         startup._start("{}", place.scratch)

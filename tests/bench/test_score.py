@@ -14,6 +14,7 @@ from l5kit.bench.machine import (
 )
 from l5kit.bench.score import geometric_mean, measure_score, score_of_script
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from support.tolerances import FLOAT64
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ from l5kit.errors import InvalidArgumentError, UnsupportedValueError
     ids=str,
 )
 def test_geometric_mean(rates, mean):
-    assert geometric_mean(rates) == pytest.approx(mean, rel=1e-12)
+    assert geometric_mean(rates) == pytest.approx(mean, rel=FLOAT64)
 
 
 def test_the_score_is_the_geometric_mean_of_the_best_windows(monkeypatch, clock):

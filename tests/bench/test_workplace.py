@@ -143,6 +143,7 @@ def test_both_loaders_draw_the_same_number_of_samples(place):
     assert one == two >= QUICK.num_loaded_batches * QUICK.batch_size
 
 
+@pytest.mark.process
 def test_copies_are_read_by_another_process(place):
     task = make_copies(place)
     assert len(ChunkedDataset(str(task.path)).open().agents) == 3 * len(place.dataset.agents)
@@ -162,6 +163,7 @@ def test_a_large_dataset_is_not_copied(city):
         assert list(place.scratch.iterdir()) == []
 
 
+@pytest.mark.process
 def test_a_dataset_that_the_process_cannot_read_is_a_row_left_out(place):
     task = make_copies(place)
     for folder in (task.path, task.cache_folder):

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from l5kit._compiling import CompilationWatch
 from l5kit.cli.main import make_app
-from synthetic_city import small_city
+from support.cities import small_city
 
 
 @pytest.fixture(scope="session")

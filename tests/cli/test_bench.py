@@ -8,6 +8,8 @@ import pytest
 
 from l5kit.bench.machine import has_memory_figures
 
+pytestmark = pytest.mark.process  # a fast store is read by another process
+
 QUICK = ("bench", "--quick", "--passes", 1)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from l5kit.data import ChunkedDataset
-from l5kit.data.decoded_store import stores_folder
+from l5kit.data.stores.decoded_store import stores_folder
 
 
 def zarr_of(city):

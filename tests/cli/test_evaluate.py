@@ -8,8 +8,8 @@ import torch
 
 from l5kit.configs.config import save_config_data
 from l5kit.planning.checkpoint import read_checkpoint
-from model_cases import one_thread
-from open_loop_cases import save_network
+from support.models import one_thread
+from support.networks import save_network
 
 __all__ = ["one_thread"]
 
@@ -38,7 +38,7 @@ def test_machines_get_what_the_folder_holds(l5kit, network, city, tmp_path):
         "0.5,1",
         "--set",
         "val_data_loader.batch_size=3",
-        "--threads",
+        "--workers",
         0,
         "--device",
         "cpu",

@@ -14,6 +14,7 @@ def test_counts_are_shown(l5kit, city):
     assert lines["Scenes"] == "3"
     assert lines["Frames"] == "300"
     assert lines["Frame rate"] == "10.00 Hz"
+    assert lines["Size of the AV"] == "4.87 x 1.85 x 1.80 m"
     assert int(lines["Lanes on the map"]) > 10
     assert lines["meta.json"] == str(city / "meta.json")
 
@@ -24,6 +25,7 @@ def test_json_is_all_there_is_on_stdout(l5kit, city):
     content = json.loads(done.stdout)
     assert content["summary"]["num_scenes"] == 3
     assert content["summary"]["num_frames"] == 300
+    assert content["facts"] == {"ego_extent_m": [4.87, 1.85, 1.8], "step_time_s": 0.1, "label_mapping": {}}
     assert content["files"]["semantic_map"] == str(city / "semantic_map" / "semantic_map.pb")
     assert content["map"]["lanes"] > 10
 

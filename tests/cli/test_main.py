@@ -15,7 +15,10 @@ import pytest
 import l5kit as package
 from l5kit._compiling import ADVICE, COMPILING, CompilationWatch
 
-COMMANDS = ("demo", "synth", "info", "validate", "mask", "chop", "render", "record", "view", "warmup", "bench")
+COMMANDS = (
+    *("demo", "synth", "info", "validate", "mask", "chop", "render", "record", "view"),
+    *("config", "warmup", "bench"),
+)
 SCRIPT = Path(sys.executable).with_name("l5kit")
 
 
@@ -31,11 +34,13 @@ def installed(*arguments, **environment):
     )
 
 
+@pytest.mark.process
 def test_the_installed_script_knows_its_version():
     done = installed("--version")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"l5kit {package.__version__}\n", "")
 
 
+@pytest.mark.process
 def test_the_package_runs_as_a_module():
     done = subprocess.run([sys.executable, "-m", "l5kit.cli", "--version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"l5kit {package.__version__}\n")
@@ -90,6 +95,7 @@ def test_a_missing_dataset_is_one_line_on_stderr(l5kit, command, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("arguments", [["--debug", "info", "nothing"], ["info", "nothing", "--debug"]], ids=str)
 def test_debug_shows_the_traceback(arguments):
     done = installed(*arguments)
@@ -98,6 +104,7 @@ def test_debug_shows_the_traceback(arguments):
     assert "DatasetNotFoundError" in done.stderr
 
 
+@pytest.mark.process
 def test_without_debug_there_is_no_traceback():
     done = installed("info", "nothing")
     assert done.returncode == 1
@@ -166,6 +173,7 @@ def start_module(*arguments, cwd=None, **environment):
     )
 
 
+@pytest.mark.process
 def test_an_interruption_while_libraries_are_imported_is_one_line_too(tmp_path):
     """A numba that is interrupted while it is imported stands in for the fingers of a person."""
     (tmp_path / "numba").mkdir()
@@ -176,8 +184,10 @@ def test_an_interruption_while_libraries_are_imported_is_one_line_too(tmp_path):
     assert (process.returncode, stdout, stderr) == (130, "", "interrupted\n")
 
 
-def test_a_command_at_work_that_is_interrupted_leaves_nothing_behind(tmp_path):
-    process = start_module("synth", "city", "--scenes", "500", cwd=tmp_path)
+@pytest.mark.process
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_command_at_work_that_is_interrupted_leaves_nothing_behind(tmp_path, workers):
+    process = start_module("synth", "city", "--scenes", "500", "--workers", workers, cwd=tmp_path)
     end = time.monotonic() + 120
     while not list(tmp_path.rglob("scenes")) and time.monotonic() < end:
         time.sleep(0.05)
@@ -188,6 +198,7 @@ def test_a_command_at_work_that_is_interrupted_leaves_nothing_behind(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.process
 def test_compilation_is_told_once_where_it_happens(city, tmp_path):
     """Also where standard error is no terminal, and never on standard output."""
     runs = []
@@ -225,11 +236,13 @@ def test_a_warning_is_one_line_and_leaves_the_warnings_module_as_it_was(l5kit, m
     assert warnings.showwarning is before
 
 
+@pytest.mark.process
 def test_the_shell_completes_commands():
     done = installed(_L5KIT_COMPLETE="complete_bash", COMP_WORDS="l5kit va", COMP_CWORD="1")
     assert "validate" in done.stdout.split()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_for_completion_is_printed(shell):
     """The shell is given by name, since typer would otherwise look for the one that runs the tests."""
@@ -238,6 +251,7 @@ def test_the_script_for_completion_is_printed(shell):
     assert "_L5KIT_COMPLETE=complete_" + shell in done.stdout
 
 
+@pytest.mark.process
 def test_help_loads_no_torch():
     code = "import sys, l5kit.cli.main as main; main.make_app(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

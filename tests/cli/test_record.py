@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch", reason="scenes are read with the rules of the datasets, which need torch")
 
 from l5kit.data import ChunkedDataset
-from recording_cases import read_mcap, read_rerun
+from support.recordings import read_mcap, read_rerun
 
 
 @pytest.fixture

@@ -302,6 +302,7 @@ def run_apart(*arguments, **options):
     return subprocess.Popen(words, stdin=subprocess.DEVNULL, **options)
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_the_same_call_in_two_processes_gives_the_same_bytes(l5kit, city, tmp_path):
     """The second process has another seed of hashes and other values in fresh memory."""
@@ -327,6 +328,7 @@ def wait_until(holds, *, seconds=120):
     return holds()
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs terminals and signals of POSIX")
 @pytest.mark.parametrize("name", ["a.gif", "a.mp4"])

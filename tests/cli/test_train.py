@@ -12,7 +12,7 @@ import yaml
 from l5kit.configs.config import save_config_data
 from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.training.state_file import read_resume_point
-from training_cases import small_config
+from support.workflows import small_config
 
 FEW = ("--set", "train_params.max_num_steps=2", "--set", "train_params.accelerator=cpu")
 
@@ -49,6 +49,7 @@ def test_a_network_is_trained_and_goes_on(l5kit, config, city, tmp_path):
     assert "step 3" in longer.stderr
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows knows no such signals")
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_command_that_is_ended_by_a_signal_has_its_status_and_can_go_on(
@@ -108,7 +109,8 @@ def test_wrong_calls_end_with_a_line(l5kit, config, city, tmp_path, arguments, m
 
 
 def test_a_missing_lightning_is_told_with_its_extra(l5kit, config, city, monkeypatch):
-    monkeypatch.delitem(sys.modules, "l5kit.training.run", raising=False)  # so that it is imported anew
+    for module in [name for name in sys.modules if name.startswith("l5kit.training")]:
+        monkeypatch.delitem(sys.modules, module)  # so that it is imported anew
     monkeypatch.setitem(sys.modules, "lightning", None)
     done = l5kit("train", config, "--data", city)
     assert done.exit_code == 1

@@ -128,7 +128,9 @@ def break_aerial(city):
 
 
 @pytest.mark.parametrize(
-    ("damage", "check"), [(break_map, "map"), (break_meta, "meta"), (break_aerial, "aerial")], ids=str
+    ("damage", "check"),
+    [(break_map, "map"), (break_meta, "meta"), (break_aerial, "aerial")],
+    ids=["map", "meta", "aerial"],
 )
 def test_files_that_lie_with_the_log_are_checked(l5kit, city_copy, damage, check):
     file = damage(city_copy)

@@ -326,6 +326,7 @@ SamplePictures.raster_png = lambda *arguments, **options: threading.Event().wait
 """
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("is_drawing", [False, True], ids=["at rest", "while a sample takes long"])
 def test_ctrl_c_ends_it_cleanly(city, is_drawing):

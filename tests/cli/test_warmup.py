@@ -72,6 +72,7 @@ def test_it_says_what_it_did_and_where(l5kit, monkeypatch, tmp_path):
     assert "Folder" in l5kit("warmup").stdout
 
 
+@pytest.mark.process
 @pytest.mark.long
 def test_afterwards_nothing_is_left_to_compile(city, tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")}

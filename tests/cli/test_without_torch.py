@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 TESTS = Path(__file__).resolve().parents[1]
 
 COMMANDS = {
@@ -66,6 +68,7 @@ def outcomes(city, tmp_path_factory):
         return run_without_torch(SCRIPT, stdin=json.dumps(calls), cwd=tmp_path_factory.mktemp("without-torch"))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", COMMANDS)
 def test_looking_works(outcomes, name):
     exit_code, _, stderr = outcomes[name]
@@ -73,6 +76,7 @@ def test_looking_works(outcomes, name):
     assert "error" not in stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", NEEDS_TORCH)
 def test_what_needs_torch_says_so_in_one_line(outcomes, name):
     exit_code, stdout, stderr = outcomes[name]
@@ -103,6 +107,7 @@ print(json.dumps(drawn))
 """
 
 
+@pytest.mark.process
 def test_samples_are_the_same_without_torch(city):
     pytest.importorskip("torch")
     without = run_without_torch(DRAWING.format(block='sys.modules["torch"] = None', city=str(city)))
@@ -114,7 +119,7 @@ TENSORS = """
 import json, sys
 sys.modules["torch"] = None
 from l5kit.dataset import RankSampler, collate, loader, rank_generator
-from l5kit.dataset.batch_memory import allocate_pinned
+from l5kit.dataset.allocators import allocate_pinned
 from l5kit.dataset.utils import convert_str_to_fixed_length_tensor
 from l5kit.errors import MissingDependencyError
 
@@ -136,6 +141,7 @@ print(json.dumps(texts))
 """
 
 
+@pytest.mark.process
 def test_tensors_and_loaders_say_what_to_install():
     texts = run_without_torch(TENSORS)
     assert len(texts) == 5
@@ -143,6 +149,7 @@ def test_tensors_and_loaders_say_what_to_install():
     assert texts[0].startswith("a loader of batches")
 
 
+@pytest.mark.process
 def test_a_broken_torch_is_not_taken_for_a_missing_one(tmp_path):
     """Its own error says what is wrong with it."""
     (tmp_path / "torch").mkdir()

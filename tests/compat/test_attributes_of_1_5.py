@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from torch import nn
 
-from dataset_cases import make_agent_dataset, make_cfg, make_fixture_s_log, make_stub
 from l5kit.data import ChunkedDataset, LocalDataManager, MapAPI
 from l5kit.dataset import EgoAgentDatasetVectorized, EgoDataset, EgoDatasetVectorized
 from l5kit.kinematic import AckermanPerturbation
@@ -29,8 +28,12 @@ from l5kit.rasterization import (
     SemBoxRasterizer,
 )
 from l5kit.vectorization.vectorizer import Vectorizer
-from raster_cases import WORLD_TO_ECEF, make_context
-from vector_cases import make_vector_cfg
+from support.fixture_s import make_fixture_s
+from support.maps import WORLD_TO_ECEF
+from support.rasters import make_context
+from support.samples import make_agent_dataset, make_cfg, make_stub
+from support.tolerances import FLOAT64
+from support.vectors import make_vector_cfg
 
 CONTEXT = make_context()
 AERIAL = np.arange(60 * 50 * 3, dtype=np.uint8).reshape(60, 50, 3)
@@ -64,7 +67,7 @@ def make_vectorizer(map_path: str) -> Vectorizer:
 def make_vector_agents(map_path: str) -> EgoAgentDatasetVectorized:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        return EgoAgentDatasetVectorized(make_vector_cfg(), make_fixture_s_log(), make_vectorizer(map_path))
+        return EgoAgentDatasetVectorized(make_vector_cfg(), make_fixture_s(), make_vectorizer(map_path))
 
 
 def make_unroll_model(_: str) -> VectorizedUnrollModel:
@@ -125,17 +128,17 @@ CASES: dict[str, tuple[Callable[[str], Any], dict[str, Any]]] = {
         | {"tl_faces": np.ndarray},
     ),
     "EgoDataset": (
-        lambda _: EgoDataset(make_cfg(), make_fixture_s_log(), make_stub(make_cfg()), make_perturbation()),
+        lambda _: EgoDataset(make_cfg(), make_fixture_s(), make_stub(make_cfg()), make_perturbation()),
         {"cfg": make_cfg(), "dataset": ChunkedDataset, "cumulative_sizes": np.array([30]), "rasterizer": object}
         | {"perturbation": AckermanPerturbation, "sample_function": Callable},
     ),
     "AgentDataset": (
-        lambda _: make_agent_dataset(make_cfg(), make_fixture_s_log(), make_stub(make_cfg())),
+        lambda _: make_agent_dataset(make_cfg(), make_fixture_s(), make_stub(make_cfg())),
         {"cfg": make_cfg(), "agents_mask": np.ndarray, "agents_indices": np.ndarray, "mask_indices": np.ndarray}
         | {"cumulative_sizes_agents": np.ndarray},
     ),
     "EgoDatasetVectorized": (
-        lambda path: EgoDatasetVectorized(make_vector_cfg(), make_fixture_s_log(), make_vectorizer(path)),
+        lambda path: EgoDatasetVectorized(make_vector_cfg(), make_fixture_s(), make_vectorizer(path)),
         {"vectorizer": Vectorizer, "perturbation": None, "cumulative_sizes": np.array([30])},
     ),
     "EgoAgentDatasetVectorized": (
@@ -178,7 +181,7 @@ def test_attributes_are_there_with_their_values(name: str, fixture_s_map: str) -
         if isinstance(value, type) or value is Callable:
             assert isinstance(found, value), attribute
         elif isinstance(value, np.ndarray):
-            np.testing.assert_allclose(found, value, atol=1e-12, err_msg=attribute)
+            np.testing.assert_allclose(found, value, atol=FLOAT64, err_msg=attribute)
         elif isinstance(value, float):
             assert math.isclose(found, value), attribute
         else:

@@ -10,7 +10,7 @@ import pytest
 import torch
 import yaml
 
-from synthetic_city import small_city
+from support.cities import small_city
 
 FIRST_LOOK = """
 import os
@@ -163,6 +163,7 @@ def test_a_loop_over_some_agents_ends_behind_the_last_one(workplace: Path) -> No
     assert len(names["dataset"]) == len(names["seen"])
 
 
+@pytest.mark.process
 def test_training_batches(workplace: Path) -> None:
     batch = run(TRAIN)["batch"]
     assert batch["image"].shape == (4, 11, 80, 112)

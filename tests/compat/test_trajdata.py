@@ -14,10 +14,11 @@ import pytest
 
 from l5kit.configs.config import load_metadata
 from l5kit.data import ChunkedDataset, LocalDataManager
-from l5kit.data.map_api import InterpolationMethod, MapAPI
+from l5kit.data.map.api import InterpolationMethod, MapAPI
 from l5kit.data.proto import road_network_pb2
 from l5kit.geometry import rotation33_as_yaw
-from synthetic_city import NUM_FRAMES, NUM_SCENES, small_city
+from support.cities import NUM_FRAMES, NUM_SCENES, small_city
+from support.tolerances import FLOAT32
 
 STEP_S = 0.1
 
@@ -102,7 +103,7 @@ def test_lanes_in_world_coordinates(map_api: MapAPI, log: ChunkedDataset) -> Non
     for lane_id, bounds in zip(ids, map_api.bounds_info["lanes"]["bounds"], strict=True):
         coords = map_api.get_lane_coords(lane_id)
         points_m = np.concatenate([coords["xyz_left"], coords["xyz_right"]])
-        np.testing.assert_allclose([points_m[:, :2].min(axis=0), points_m[:, :2].max(axis=0)], bounds, atol=1e-6)
+        np.testing.assert_allclose([points_m[:, :2].min(axis=0), points_m[:, :2].max(axis=0)], bounds, atol=FLOAT32)
         by_number = map_api.get_lane_as_interpolation(lane_id, 10, InterpolationMethod.INTER_ENSURE_LEN)
         assert [by_number[f"xyz_{side}"].shape for side in ("left", "right", "midlane")] == [(10, 3)] * 3
         by_metre = map_api.get_lane_as_interpolation(lane_id, 1.0, InterpolationMethod.INTER_METER)

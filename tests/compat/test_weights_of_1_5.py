@@ -53,6 +53,7 @@ WRITERS: dict[str, Callable[[Any, Path], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("name", MODELS)
 def test_weights_are_loaded(name: str, writer: str, tmp_path: Path) -> None:

@@ -1,24 +1,31 @@
 import copy
 import os
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from l5kit.configs.parameters import (
-    MAP_TYPES,
+    RASTERIZERS,
     LaneParams,
     MapKeys,
     RasterGeometry,
-    RasterizerParams,
     SamplingParams,
     VectorizerParams,
     VectorSamplingParams,
     read_disable_traffic_light_faces,
     read_filter_agents_threshold,
 )
-from l5kit.configs.reading import Section
+from l5kit.configs.reading import read_variant
 from l5kit.errors import ConfigError, UnsupportedConfigError, UnsupportedValueError
+
+MAP_TYPES = {params.map_type_name(): params for params in RASTERIZERS}
+
+
+def rasterizer_params(cfg):
+    """Read what the map type of a configuration needs."""
+    return read_variant(cfg, "raster_params.map_type", MAP_TYPES).from_cfg(cfg)
 
 
 @pytest.fixture
@@ -67,10 +74,11 @@ def test_sampling(cfg):
 
 
 def test_rasterizer_defaults_and_options(cfg):
-    params = RasterizerParams.from_cfg(cfg)
+    cfg["raster_params"]["map_type"] = "py_satellite"
+    params = rasterizer_params(cfg)
     assert (params.solid_boxes, params.image_dtype, params.satellite_out_of_bounds) == (False, "float32", "error")
     cfg["raster_params"] |= {"solid_boxes": True, "image_dtype": "uint8", "satellite_out_of_bounds": "pad"}
-    params = RasterizerParams.from_cfg(cfg)
+    params = rasterizer_params(cfg)
     assert (params.solid_boxes, params.image_dtype, params.satellite_out_of_bounds) == (True, "uint8", "pad")
 
 
@@ -93,9 +101,9 @@ def test_each_map_type_needs_its_keys_only(cfg, map_type):
         del without["raster_params"][key]
         if key in NEEDED[map_type]:
             with pytest.raises(ConfigError, match=rf"raster_params\.{key}"):
-                RasterizerParams.from_cfg(without)
+                rasterizer_params(without)
         else:
-            assert getattr(RasterizerParams.from_cfg(without), key) is None
+            assert not hasattr(rasterizer_params(without), key)
 
 
 @pytest.mark.parametrize("map_type", ["py_lidar", "", None, 3, True, ["py_semantic"], {"py_semantic": 1}], ids=repr)
@@ -104,7 +112,7 @@ def test_an_unknown_map_type_is_also_a_not_implemented_error(cfg, map_type, caug
     """L5Kit 1.5 compared and found none, whatever the type: an empty value in YAML is None."""
     cfg["raster_params"]["map_type"] = map_type
     with pytest.raises(caught_as) as error:
-        RasterizerParams.from_cfg(cfg)
+        rasterizer_params(cfg)
     assert type(error.value) is UnsupportedConfigError
     message = str(error.value)
     assert message.startswith("raster_params.map_type: expected 'py_semantic' or ")
@@ -114,7 +122,7 @@ def test_an_unknown_map_type_is_also_a_not_implemented_error(cfg, map_type, caug
 def test_a_missing_map_type_is_a_missing_key(cfg):
     del cfg["raster_params"]["map_type"]
     with pytest.raises(KeyError, match=r"raster_params\.map_type: this key is missing") as error:
-        RasterizerParams.from_cfg(cfg)
+        rasterizer_params(cfg)
     assert not isinstance(error.value, NotImplementedError)
 
 
@@ -139,11 +147,11 @@ def test_j8_missing_and_ill_typed_keys_name_the_path_and_what_is_expected(cfg, s
         wrong = copy.deepcopy(cfg)
         wrong[section][key] = value
         with pytest.raises(ConfigError, match=rf"{section}\.{key}: expected .*got"):
-            RasterizerParams.from_cfg(wrong)
+            rasterizer_params(wrong)
     del cfg[section][key]
     for builtin in (KeyError, ValueError, ConfigError):
         with pytest.raises(builtin) as error:
-            RasterizerParams.from_cfg(cfg)
+            rasterizer_params(cfg)
         assert str(error.value).startswith(f"{section}.{key}: this key is missing; expected ")
 
 
@@ -170,10 +178,10 @@ def test_j8_missing_sections(bad):
 
 
 def test_unknown_keys_are_ignored(cfg):
-    expected = RasterizerParams.from_cfg(cfg)
+    expected = rasterizer_params(cfg)
     cfg["raster_params"]["my_own_key"] = object()
     cfg["train_params"] = {"max_num_steps": 5}
-    assert RasterizerParams.from_cfg(cfg) == expected
+    assert rasterizer_params(cfg) == expected
 
 
 @pytest.mark.parametrize("value", [0, 0.0, 1, 0.5, -1, np.float32(0.5)])
@@ -204,9 +212,8 @@ def test_map_keys(cfg):
 
 def test_sections_change_nothing(cfg):
     before = copy.deepcopy(cfg)
-    RasterizerParams.from_cfg(cfg)
+    rasterizer_params(cfg)
     SamplingParams.from_cfg(cfg)
-    Section.of(cfg, "raster_params").text("map_type")
     assert cfg == before
 
 
@@ -214,7 +221,7 @@ def test_sections_change_nothing(cfg):
 @pytest.mark.parametrize("value", ["", "  ", 3, None, b"map.pb"], ids=repr)
 def test_a_key_that_is_empty_or_no_path_is_named(cfg, key, value):
     cfg["raster_params"][key] = value
-    for read in (MapKeys.from_cfg, RasterizerParams.from_cfg):
+    for read in (MapKeys.from_cfg, rasterizer_params):
         with pytest.raises(ConfigError, match=rf"raster_params\.{key}: expected a path that is not empty, got"):
             read(cfg)
 
@@ -222,7 +229,7 @@ def test_a_key_that_is_empty_or_no_path_is_named(cfg, key, value):
 def test_a_path_object_is_a_key(cfg):
     cfg["raster_params"]["semantic_map_key"] = Path("maps") / "semantic_map.pb"
     assert MapKeys.from_cfg(cfg).semantic_map_key == os.path.join("maps", "semantic_map.pb")
-    assert RasterizerParams.from_cfg(cfg).semantic_map_key == os.path.join("maps", "semantic_map.pb")
+    assert rasterizer_params(cfg).semantic_map_key == os.path.join("maps", "semantic_map.pb")
 
 
 @pytest.fixture
@@ -281,3 +288,62 @@ def test_j8_ill_typed_keys_of_vector_samples_name_the_path(vector_cfg, section, 
     values[key] = value
     with pytest.raises(ConfigError, match=rf"^{section}\.{key}: expected .*got {value!r}"):
         VectorizerParams.from_cfg(vector_cfg)
+
+
+def test_all_wrong_keys_of_a_read_are_named_at_once(vector_cfg):
+    vector_cfg["model_params"]["future_num_frames"] = -1
+    del vector_cfg["data_generation_params"]["other_agents_num"]
+    vector_cfg["data_generation_params"]["lane_params"]["max_retrieval_distance_m"] = 0
+    with pytest.raises(ConfigError) as caught:
+        VectorizerParams.from_cfg(vector_cfg)
+    assert str(caught.value).split("; ") == [
+        "model_params.future_num_frames: expected a whole number from 0 to 100000, got -1",
+        "data_generation_params.other_agents_num: this key is missing",
+        "expected a whole number from 0 to 10000",
+        "data_generation_params.lane_params.max_retrieval_distance_m: expected a finite number greater than 0 "
+        "(metres), got 0",
+    ]
+
+
+def test_a_missing_section_within_a_section_is_named(vector_cfg):
+    del vector_cfg["data_generation_params"]["lane_params"]
+    with pytest.raises(ConfigError, match=r"^data_generation_params\.lane_params: this section is missing .*found \["):
+        VectorizerParams.from_cfg(vector_cfg)
+
+
+def test_the_threshold_of_a_vectorizer_may_be_missing_with_its_section(vector_cfg):
+    del vector_cfg["raster_params"]
+    assert VectorizerParams.from_cfg(vector_cfg).filter_agents_threshold == 0.5
+    vector_cfg["raster_params"] = None
+    with pytest.raises(ConfigError, match="raster_params: expected a mapping of keys, got None"):
+        VectorizerParams.from_cfg(vector_cfg)
+
+
+@pytest.mark.parametrize("value", [np.array(0.1), np.float64(0.1), np.float32(0.5), np.int8(1), 1, 1e300], ids=repr)
+def test_numbers_of_any_type_are_numbers(cfg, value):
+    cfg["model_params"]["step_time"] = value
+    found = SamplingParams.from_cfg(cfg).step_time_s
+    assert found == value
+    assert type(found) in (int, float)
+
+
+@pytest.mark.parametrize("value", [np.array([0.1]), 10**400, b"1", np.bool_(True), 1j, {1}, object()], ids=type)
+def test_what_is_no_number_is_refused(cfg, value):
+    cfg["model_params"]["step_time"] = value
+    with pytest.raises(ConfigError, match=r"model_params\.step_time: expected a finite number greater than 0 \(sec"):
+        SamplingParams.from_cfg(cfg)
+
+
+@pytest.mark.parametrize("value", [{1, 2}, {1: 2}, np.array(3), np.zeros((2, 2)), "12", range(2)], ids=repr)
+def test_what_is_no_pair_is_refused(cfg, value):
+    cfg["raster_params"]["raster_size"] = value
+    with pytest.raises(ConfigError, match=r"raster_params\.raster_size: expected two whole numbers from 1 to 16384"):
+        RasterGeometry.from_cfg(cfg)
+
+
+def test_parameters_pickle_and_compare(vector_cfg):
+    params = VectorizerParams.from_cfg(vector_cfg)
+    assert pickle.loads(pickle.dumps(params)) == params
+    assert hash(params) == hash(VectorizerParams.from_cfg(vector_cfg))
+    with pytest.raises(AttributeError):
+        params.future_num_frames = 3

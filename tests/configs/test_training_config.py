@@ -14,9 +14,12 @@ from l5kit.configs.training import (
     SafePathNetParams,
     TrainingParams,
     VectorModelParams,
+    read_output_name,
 )
 from l5kit.errors import ConfigError
-from training_cases import small_config
+from support.workflows import small_config
+
+LOADERS = ("train_data_loader", "val_data_loader")
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS)
@@ -60,10 +63,10 @@ def test_all_wrong_keys_are_named():
         ("train_params.precision=8", r"train_params\.precision"),
         ("train_params.logger=paper", "'csv' or 'tensorboard'"),
         ("train_params.horizons_s=[2.0]", "beyond the 1.2 s"),
-        ("train_params.horizons_s=[0]", "seconds above 0"),
-        ("train_params.horizons_s=2", "list of numbers"),
+        ("train_params.horizons_s=[0]", r"a list of finite numbers greater than 0 \(seconds\), got \[0\]"),
+        ("train_params.horizons_s=2", "list of finite numbers"),
         ("train_data_loader.perturb_probability=1.5", "from 0 to 1"),
-        ("train_data_loader.perturb_std=[1, 2]", "three numbers"),
+        ("train_data_loader.perturb_std=[1, 2]", "three finite numbers of at least 0"),
         ("train_data_loader={key: a, batch_size: 2, num_workers: 2, threads: 2}", "not both"),
         ("train_data_loader.batch_size=true", r"train_data_loader\.batch_size"),
         ("train_data_loader={batch_size: 2}", r"train_data_loader\.key: this key is missing"),
@@ -116,6 +119,33 @@ def test_defaults_are_those_of_l5kit_1_5():
     vector = VectorModelParams.from_cfg({"model_params": {}})
     assert vector.weights_scaling == (1.0, 1.0, 1.0)
     assert not vector.use_agent_labels
+
+
+@pytest.mark.parametrize(("workers", "threads"), [({}, 1), ({"num_workers": 2}, 0), ({"num_workers": 0}, 1)])
+def test_threads_make_batches_where_no_processes_do(workers, threads):
+    loader = {"key": "a", "batch_size": 2, **workers}
+    assert LoaderParams.from_cfg({"val_data_loader": loader}, "val_data_loader").threads == threads
+
+
+def test_each_loader_has_keys_of_its_own():
+    cfg = {name: {"key": "a", "batch_size": 2, "max_num_batches": 3, "perturb_std": [0, 1, 2]} for name in LOADERS}
+    trained, evaluated = (LoaderParams.from_cfg(cfg, name) for name in LOADERS)
+    assert (trained.shuffle, trained.max_num_batches, trained.perturb_std) == (True, None, (0.0, 1.0, 2.0))
+    assert (evaluated.shuffle, evaluated.max_num_batches) == (False, 3)
+    with pytest.raises(ConfigError, match=r"val_data_loader\.batch_size: expected a whole number of at least 1, got 0"):
+        LoaderParams.from_cfg({"val_data_loader": {"key": "a", "batch_size": 0}}, "val_data_loader")
+    for name, key in zip(LOADERS, ("max_num_batches", "perturb_std"), strict=True):
+        with pytest.raises(ConfigError, match=f"{name}.{key}: there is no such key here; it belongs into"):
+            check_known_keys({name: {key: None}})
+
+
+def test_the_name_of_the_weights_is_that_of_the_workflow_unless_it_is_configured():
+    assert read_output_name({"workflow": "simnet", "train_params": {}}) == "simnet"
+    assert read_output_name({"workflow": "simnet", "train_params": {"output_name": "mine"}}) == "mine"
+    with pytest.raises(ConfigError, match="--workflow"):
+        read_output_name({"train_params": {}})
+    with pytest.raises(ConfigError, match=r"train_params\.output_name: expected a text, got 3"):
+        read_output_name({"workflow": "simnet", "train_params": {"output_name": 3}})
 
 
 def test_what_is_not_said_of_weights_is_left_open():

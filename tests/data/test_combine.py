@@ -1,18 +1,14 @@
 import numpy as np
 import pytest
 
-from data_cases import write_with_chunks
 from l5kit.data import SCENE_DTYPE, ChunkedDataset, get_combined_scenes
+from support.logs import scenes_of, write_with_chunks
 
 
 @pytest.fixture
 def chained():
-    scenes = np.zeros(10, dtype=SCENE_DTYPE)
-    scenes["host"] = "host-a"
-    scenes["start_time"] = 1000 * np.arange(10) + 5
-    scenes["end_time"] = scenes["start_time"] + 1000
-    scenes["frame_index_interval"] = np.stack([10 * np.arange(10), 10 * np.arange(10) + 10], axis=1)
-    return scenes
+    starts_ns = 1000 * np.arange(10) + 5
+    return scenes_of([10] * 10, hosts="host-a", start_ns=starts_ns, end_ns=starts_ns + 1000)
 
 
 def test_chained_scenes_become_one(chained):

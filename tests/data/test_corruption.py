@@ -9,10 +9,10 @@ import numcodecs
 import numpy as np
 import pytest
 
-from data_cases import write_with_chunks
 from l5kit.data import ChunkedDataset, validate_path
 from l5kit.errors import CorruptedDataError, DatasetFormatError, DatasetNotFoundError, MissingArrayError
-from random_dataset import assert_same_records, random_dataset
+from support.logs import write_with_chunks
+from support.random_logs import assert_same_records, random_dataset
 
 CHUNK_LENGTHS = {"scenes": 2, "frames": 5, "agents": 6, "traffic_light_faces": 6}
 CODEC = numcodecs.Blosc("lz4", 5, 1)

@@ -3,7 +3,7 @@ import pytest
 
 from l5kit.data import find_dataset_files
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
-from random_dataset import random_dataset
+from support.random_logs import random_dataset
 
 
 @pytest.fixture

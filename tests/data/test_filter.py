@@ -4,10 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from data_cases import write_with_chunks
 from l5kit.data import (
     AGENT_DTYPE,
-    TL_FACE_DTYPE,
     ChunkedDataset,
     filter_agents_by_distance,
     filter_agents_by_frames,
@@ -26,7 +24,8 @@ from l5kit.data.filter import (
     get_other_agents_ids,
     kept_probability,
 )
-from random_dataset import random_dataset
+from support.logs import make_agent, make_agents, make_faces, write_with_chunks
+from support.random_logs import random_dataset
 
 
 @pytest.fixture
@@ -34,14 +33,9 @@ def dataset():
     return random_dataset(np.random.default_rng(21), 4)
 
 
-def make_agents(probabilities_by_column):
+def agents_of(probabilities_by_column):
     """Agents with ids 1, 2, ..., each with a dict of probabilities by column."""
-    agents = np.zeros(len(probabilities_by_column), dtype=AGENT_DTYPE)
-    agents["track_id"] = np.arange(len(agents)) + 1
-    for agent, probabilities in zip(agents, probabilities_by_column, strict=True):
-        for column, probability in probabilities.items():
-            agent["label_probabilities"][column] = probability
-    return agents
+    return make_agents(*(make_agent(track, labels=labels) for track, labels in enumerate(probabilities_by_column, 1)))
 
 
 def test_labels_to_keep():
@@ -55,17 +49,17 @@ def test_labels_to_keep():
     [(0.5, [2, 4]), (0.0, [2, 3, 4]), (-1, [1, 2, 3, 4, 5]), (0.6, [2]), (1.0, []), (0, [2, 3, 4])],
 )
 def test_filter_by_labels_sums_the_kept_classes_and_is_strict(threshold, kept):
-    agents = make_agents([{1: 1.0}, {3: 1.0}, {14: 0.5, 1: 0.5}, {3: 0.3, 12: 0.3}, {16: 1.0}])
+    agents = agents_of([{1: 1.0}, {3: 1.0}, {14: 0.5, 1: 0.5}, {3: 0.3, 12: 0.3}, {16: 1.0}])
     assert filter_agents_by_labels(agents, threshold)["track_id"].tolist() == kept
     assert _get_label_filter(agents["label_probabilities"], threshold).dtype == bool
 
 
 def test_filter_by_labels_takes_half_by_default():
-    assert filter_agents_by_labels(make_agents([{3: 0.5}, {3: 0.51}]))["track_id"].tolist() == [2]
+    assert filter_agents_by_labels(agents_of([{3: 0.5}, {3: 0.51}]))["track_id"].tolist() == [2]
 
 
 def test_b10_agents_of_unknown_class_are_dropped_at_threshold_0():
-    assert len(filter_agents_by_labels(make_agents([{1: 1.0}]), 0.0)) == 0
+    assert len(filter_agents_by_labels(agents_of([{1: 1.0}]), 0.0)) == 0
 
 
 @settings(derandomize=True, deadline=None)
@@ -79,13 +73,13 @@ def test_a1_label_sums_and_their_comparison_are_in_float32(probabilities, thresh
 
 
 def test_a1_a_threshold_between_two_float32_numbers_is_rounded():
-    agents = make_agents([{3: np.float32(0.7)}])
+    agents = agents_of([{3: np.float32(0.7)}])
     assert len(filter_agents_by_labels(agents, 0.7)) == 0
     assert len(filter_agents_by_labels(agents, np.float64(0.7))) == 0
 
 
 def test_filter_by_distance_is_strict_and_sorted():
-    agents = make_agents([{}] * 5)
+    agents = agents_of([{}] * 5)
     agents["centroid"] = [[3, 4], [0, 1], [0, 0], [1, 0], [30, 40]]
     assert filter_agents_by_distance(agents, np.zeros(2), 5.0)["track_id"].tolist() == [3, 2, 4]
     assert filter_agents_by_distance(agents, np.zeros(2), 5.001)["track_id"].tolist() == [3, 2, 4, 1]
@@ -123,9 +117,7 @@ def test_b8_a_single_frame_is_taken_by_both_filters(dataset):
 
 
 def test_filter_by_status():
-    faces = np.zeros(3, dtype=TL_FACE_DTYPE)
-    faces["face_id"] = ["a", "b", "c"]
-    faces["traffic_light_face_status"] = [[1, 0, 0], [0, 1, 0], [0.1, 0, 0.9]]
+    faces = make_faces(a=1, b=0, c=[0.1, 0, 0.9])
     assert filter_tl_faces_by_status(faces, "ACTIVE")["face_id"].tolist() == ["a", "c"]
     assert filter_tl_faces_by_status(faces, "INACTIVE")["face_id"].tolist() == ["b"]
     assert filter_tl_faces_by_status(faces, "UNKNOWN")["face_id"].tolist() == ["c"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from l5kit.data import ChunkedDataset
-from l5kit.data.records import FRAME_DTYPE
 from l5kit.errors import CorruptedDataError
+from support.logs import make_frames
 
 NUM_FRAMES = 25_000  # three chunks of 10,000
 
@@ -15,8 +15,7 @@ NUM_FRAMES = 25_000  # three chunks of 10,000
 @pytest.fixture
 def log(tmp_path):
     """A log of frames alone; those of the second chunk are all zero."""
-    frames = np.zeros(NUM_FRAMES, FRAME_DTYPE)
-    frames["timestamp"] = np.arange(1, NUM_FRAMES + 1)
+    frames, *_ = make_frames(NUM_FRAMES, timestamps_ns=np.arange(1, NUM_FRAMES + 1))
     frames["timestamp"][10_000:20_000] = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)

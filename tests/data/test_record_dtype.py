@@ -8,10 +8,10 @@ import pytest
 import zarr
 from zarr.dtype import data_type_registry
 
-from data_cases import write_with_chunks
 from l5kit.data import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE, TL_FACE_DTYPE, ChunkedDataset, layout
 from l5kit.data.record_dtype import DataTypeValidationError, RecordDType
-from random_dataset import random_dataset
+from support.logs import write_with_chunks
+from support.random_logs import random_dataset
 
 KEYS = ("scenes", "frames", "agents", "traffic_light_faces")
 DTYPES = {"scenes": SCENE_DTYPE, "frames": FRAME_DTYPE, "agents": AGENT_DTYPE, "traffic_light_faces": TL_FACE_DTYPE}

@@ -6,13 +6,12 @@ import numcodecs
 import numpy as np
 import pytest
 
-from data_cases import write_with_chunks
 from l5kit.data import ChunkedDataset, log_index, scene_table
-from l5kit.data.records import FRAME_DTYPE, SCENE_DTYPE
 from l5kit.data.scene_table import read_scene_table
 from l5kit.errors import CorruptedDataError
-from l5kit.geometry import yaw_as_rotation33
-from random_dataset import random_dataset, write_three_arrays
+from support.logs import intervals, log_of, make_frames, scenes_of, write_with_chunks
+from support.random_logs import random_dataset, write_three_arrays
+from support.tolerances import FLOAT64_LONG
 
 FRAMES_PER_CHUNK = 5
 
@@ -24,21 +23,17 @@ def drive(yaws_deg, step_m):
     return np.concatenate([[[0.0, 0.0]], np.cumsum(steps_m, axis=0)])[: len(yaws_rad)], yaws_rad
 
 
-def make_log(*ways, agents_per_frame=0, step_ns=100_000_000, host="host"):
+def log_of_ways(*ways, agents_per_frame=0, step_ns=100_000_000, host="host"):
     """A dataset of one scene for each (positions, headings)."""
-    num_frames = [len(yaws) for _, yaws in ways]
-    frames = np.zeros(sum(num_frames), FRAME_DTYPE)
-    frames["timestamp"] = 10**18 + step_ns * np.arange(len(frames))
-    if len(frames):
-        frames["ego_translation"][:, :2] = np.concatenate([positions for positions, _ in ways])
-        frames["ego_rotation"] = [yaw_as_rotation33(yaw) for _, yaws in ways for yaw in yaws]
-    ends = agents_per_frame * np.arange(1, len(frames) + 1)
-    frames["agent_index_interval"] = np.stack([ends - agents_per_frame, ends], axis=1)
-    scenes = np.zeros(len(ways), SCENE_DTYPE)
-    ends = np.cumsum(num_frames)
-    scenes["frame_index_interval"] = np.stack([ends - num_frames, ends], axis=1)
-    scenes["host"] = host
-    return ChunkedDataset.in_memory(scenes=scenes, frames=frames)
+    lengths = [len(yaws) for _, yaws in ways]
+    frames, *_ = make_frames(
+        sum(lengths),
+        positions_m=np.concatenate([np.zeros((0, 2)), *(positions for positions, _ in ways)]),
+        yaws_rad=[yaw for _, yaws in ways for yaw in yaws],
+        timestamps_ns=10**18 + step_ns * np.arange(sum(lengths)),
+    )
+    frames["agent_index_interval"] = intervals([agents_per_frame] * len(frames))
+    return log_of(scenes_of(lengths, hosts=host), frames)
 
 
 WAYS = {
@@ -56,20 +51,20 @@ WAYS = {
 
 @pytest.mark.parametrize(("way", "turn", "turn_deg"), WAYS.values(), ids=WAYS.keys())
 def test_turns_are_those_of_the_heading(way, turn, turn_deg):
-    table = read_scene_table(make_log(way))
+    table = read_scene_table(log_of_ways(way))
     assert table.turns == [turn]
-    assert table.turns_deg == pytest.approx([turn_deg], abs=1e-9)
+    assert table.turns_deg == pytest.approx([turn_deg], abs=FLOAT64_LONG)
 
 
 @pytest.mark.parametrize(("sign", "turn"), [(1, "left"), (-1, "right")], ids=["left", "right"])
 def test_whole_turns_are_counted(sign, turn):
-    table = read_scene_table(make_log(drive(sign * np.arange(0, 811, 30), 1.0)))
+    table = read_scene_table(log_of_ways(drive(sign * np.arange(0, 811, 30), 1.0)))
     assert table.turns_deg == pytest.approx([sign * 810])
     assert table.turns == [turn]
 
 
 def test_each_scene_has_its_own_way_time_and_agents():
-    log = make_log(drive([0] * 5, 1.5), drive([0] * 2, 10.0), drive([0] * 3, 0.5), agents_per_frame=7)
+    log = log_of_ways(drive([0] * 5, 1.5), drive([0] * 2, 10.0), drive([0] * 3, 0.5), agents_per_frame=7)
     table = read_scene_table(log)
     assert len(table) == 3
     assert table.num_frames.tolist() == [5, 2, 3]
@@ -84,19 +79,19 @@ def test_each_scene_has_its_own_way_time_and_agents():
 
 def test_the_way_is_what_was_driven_on_the_ground():
     there_and_back = np.array([[0.0, 0.0], [3.0, 4.0], [0.0, 0.0]])
-    log = make_log((there_and_back, np.zeros(3)))
+    log = log_of_ways((there_and_back, np.zeros(3)))
     log.frames["ego_translation"][:, 2] = [0.0, 100.0, -100.0]
     assert read_scene_table(log).distances_m == pytest.approx([10.0])
 
 
 def test_agents_are_a_mean_over_frames():
-    log = make_log(drive([0] * 4, 1.0))
+    log = log_of_ways(drive([0] * 4, 1.0))
     log.frames["agent_index_interval"] = [[0, 3], [3, 3], [3, 4], [4, 6]]
     assert read_scene_table(log).agents_per_frame.tolist() == [1.5]
 
 
 def test_a_single_frame_has_no_way_and_no_speed():
-    table = read_scene_table(make_log(drive([0, 90], 9.0), drive([10], 5.0), agents_per_frame=2))
+    table = read_scene_table(log_of_ways(drive([0, 90], 9.0), drive([10], 5.0), agents_per_frame=2))
     assert table.num_frames.tolist() == [2, 1]
     assert table.lengths_s[1] == table.distances_m[1] == table.turns_deg[1] == table.speeds_mps[1] == 0.0
     assert table.agents_per_frame[1] == 2.0
@@ -105,7 +100,7 @@ def test_a_single_frame_has_no_way_and_no_speed():
 
 
 def test_scenes_without_a_frame_are_named_and_leave_the_others():
-    table = read_scene_table(make_log(drive([], 1.0), drive([0, 0], 3.0), drive([], 1.0)))
+    table = read_scene_table(log_of_ways(drive([], 1.0), drive([0, 0], 3.0), drive([], 1.0)))
     assert table.errors == {0: "scene 0 has no frame", 2: "scene 2 has no frame"}
     assert table.num_frames.tolist() == [0, 2, 0]
     assert table.turns == [None, "straight", None]
@@ -114,7 +109,7 @@ def test_scenes_without_a_frame_are_named_and_leave_the_others():
 
 
 def test_a_dataset_without_scenes_has_an_empty_table():
-    table = read_scene_table(make_log())
+    table = read_scene_table(log_of_ways())
     assert (len(table), table.turns, table.errors, table.doubts, table.hosts) == (0, [], {}, {}, ())
     assert table.speeds_mps.shape == (0,)
 
@@ -131,7 +126,7 @@ def test_a_dataset_without_scenes_has_an_empty_table():
 )
 def test_a_wrong_interval_is_named_and_leaves_the_others(interval, fault):
     ways = [drive([0] * 3, 4.0)] * 3
-    log, sound = make_log(*ways), read_scene_table(make_log(*ways))
+    log, sound = log_of_ways(*ways), read_scene_table(log_of_ways(*ways))
     log.scenes["frame_index_interval"][1] = interval
     table = read_scene_table(log)
     assert list(table.errors) == [1]
@@ -144,7 +139,7 @@ def test_a_wrong_interval_is_named_and_leaves_the_others(interval, fault):
 
 @pytest.mark.parametrize("interval", [(0, 0), (21, 21), (22, 28), (28, 21), (-7, 28)], ids=str)
 def test_agents_of_a_frame_that_are_not_those_between_its_neighbours_are_named(interval):
-    log = make_log(*[drive([0] * 3, 4.0)] * 3, agents_per_frame=7)
+    log = log_of_ways(*[drive([0] * 3, 4.0)] * 3, agents_per_frame=7)
     log.frames["agent_index_interval"][4] = interval
     table = read_scene_table(log)
     assert list(table.errors) == [1]
@@ -172,10 +167,10 @@ def test_a_chunk_of_scenes_that_cannot_be_read_leaves_the_others(made, tmp_path)
 
 
 def test_intervals_may_overlap_or_go_backward():
-    log = make_log(drive([0] * 6, 1.0))
-    scenes = np.zeros(3, SCENE_DTYPE)
+    log = log_of_ways(drive([0] * 6, 1.0))
+    scenes = scenes_of([0] * 3)
     scenes["frame_index_interval"] = [[4, 6], [0, 6], [1, 3]]
-    table = read_scene_table(ChunkedDataset.in_memory(scenes=scenes, frames=log.frames))
+    table = read_scene_table(log_of(scenes, log.frames))
     assert table.distances_m == pytest.approx([1.0, 5.0, 1.0])
     assert table.num_frames.tolist() == [2, 6, 2]
 
@@ -184,7 +179,7 @@ def test_intervals_may_overlap_or_go_backward():
 @pytest.mark.parametrize("row", [4, 5, 7], ids=["first frame", "in the middle", "last frame"])
 def test_a_damaged_position_hits_only_its_scene(row, value):
     ways = [drive([0] * 4, 4.0), drive([0] * 4, 4.0), drive([0] * 4, 4.0)]
-    log, sound = make_log(*ways), read_scene_table(make_log(*ways))
+    log, sound = log_of_ways(*ways), read_scene_table(log_of_ways(*ways))
     log.frames["ego_translation"][row, 0] = value
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -200,20 +195,20 @@ def test_a_damaged_position_hits_only_its_scene(row, value):
 
 
 def test_positions_as_far_as_the_earth_is_round_are_no_fault():
-    log = make_log(drive([0] * 3, 4.0))
+    log = log_of_ways(drive([0] * 3, 4.0))
     log.frames["ego_translation"][:, :2] += [4e7, -1e8]
     table = read_scene_table(log)
     assert (table.doubts, table.distances_m.tolist()) == ({}, pytest.approx([8.0]))
 
 
 def test_the_height_of_a_position_is_not_asked():
-    log = make_log(drive([0] * 3, 4.0))
+    log = log_of_ways(drive([0] * 3, 4.0))
     log.frames["ego_translation"][1, 2] = np.nan
     assert read_scene_table(log).doubts == {}
 
 
 def test_a_damaged_position_of_a_single_frame_is_told():
-    log = make_log(drive([0], 4.0), drive([0], 4.0))
+    log = log_of_ways(drive([0], 4.0), drive([0], 4.0))
     log.frames["ego_translation"][1, 1] = np.inf
     table = read_scene_table(log)
     assert list(table.doubts) == [1]
@@ -221,7 +216,7 @@ def test_a_damaged_position_of_a_single_frame_is_told():
 
 
 def test_the_first_fault_of_a_scene_is_told_and_those_between_scenes_to_nobody():
-    log = make_log(*[drive([0] * 4, 4.0)] * 3)
+    log = log_of_ways(*[drive([0] * 4, 4.0)] * 3)
     log.frames["ego_translation"][[6, 7], 0] = 1e200
     log.frames["ego_rotation"][5, 0, 0] = np.inf
     log.frames["ego_translation"][8] = np.nan
@@ -232,7 +227,7 @@ def test_the_first_fault_of_a_scene_is_told_and_those_between_scenes_to_nobody()
 
 def test_numbers_stay_finite_or_unknown_whatever_the_poses_are():
     generator = np.random.default_rng(8)
-    log = make_log(*[drive([0] * 6, 4.0)] * 40)
+    log = log_of_ways(*[drive([0] * 6, 4.0)] * 40)
     values = np.array([np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 1e300, 1e100, 1e9, 1e-320, 5.0])
     for name in ("ego_translation", "ego_rotation"):
         cells = log.frames[name].reshape(len(log.frames), -1)
@@ -253,7 +248,7 @@ def test_numbers_stay_finite_or_unknown_whatever_the_poses_are():
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_damaged_rotation_hits_only_the_turn_of_its_scene(value):
     ways = [drive([0, 20, 40], 4.0)] * 2
-    log = make_log(*ways)
+    log = log_of_ways(*ways)
     log.frames["ego_rotation"][1] = value
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -284,7 +279,9 @@ def test_numbers_agree_with_a_loop_over_scenes():
         assert table.num_frames[index] == len(scene.frames)
         assert table.agents_per_frame[index] == pytest.approx(len(scene.agents) / len(scene.frames))
         assert table.distances_m[index] == pytest.approx(np.hypot(*steps_m.T).sum())
-        assert table.turns_deg[index] == pytest.approx(np.degrees(np.unwrap(yaws_rad)[-1] - yaws_rad[0]), abs=1e-9)
+        assert table.turns_deg[index] == pytest.approx(
+            np.degrees(np.unwrap(yaws_rad)[-1] - yaws_rad[0]), abs=FLOAT64_LONG
+        )
         assert table.hosts[index] == scene.scenes[0]["host"]
 
 

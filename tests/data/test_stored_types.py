@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_cases import write_with_chunks
-from dataset_cases import make_cfg
 from l5kit.data import ChunkedDataset, layout, validate_path
 from l5kit.dataset import EgoDataset
 from l5kit.errors import DatasetFormatError, InvalidArgumentError
-from random_dataset import random_dataset
+from support.logs import write_with_chunks
+from support.random_logs import random_dataset
+from support.samples import make_cfg
 
 OPENERS = {"cached": {}, "uncached": {"cached": False}, "mmap": {"cached": "mmap", "progress": False}}
 

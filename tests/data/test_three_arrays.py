@@ -14,7 +14,7 @@ from l5kit.data import (
     zarr_concat,
 )
 from l5kit.data.zarr_utils import zarr_scenes_chop, zarr_split
-from random_dataset import assert_same_records, random_dataset, without_traffic_lights, write_three_arrays
+from support.random_logs import assert_same_records, random_dataset, without_traffic_lights, write_three_arrays
 
 WARNING = "without traffic lights"
 

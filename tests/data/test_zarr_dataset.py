@@ -6,8 +6,6 @@ import warnings
 import numpy as np
 import pytest
 
-from data_cases import write_with_chunks
-from fixture_s import make_fixture_s
 from l5kit.data import (
     AGENT_DTYPE,
     FRAME_DTYPE,
@@ -20,7 +18,9 @@ from l5kit.data import (
 )
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, TL_FACE_LABEL_TO_INDEX, TL_FACE_LABELS
 from l5kit.errors import CorruptedDataError, DatasetNotFoundError, InvalidArgumentError, L5KitError, MissingArrayError
-from random_dataset import ARRAYS, assert_same_records, random_dataset
+from support.fixture_s import make_fixture_s
+from support.logs import log_of, make_frames, scenes_of, write_with_chunks
+from support.random_logs import ARRAYS, assert_same_records, random_dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore:dataset path .* does not exist:RuntimeWarning")
 
@@ -30,13 +30,9 @@ def dataset():
     return random_dataset(np.random.default_rng(11), 5)
 
 
-def make_frames(timestamps_s, scene_lengths):
-    frames = np.zeros(len(timestamps_s), dtype=FRAME_DTYPE)
-    frames["timestamp"] = np.round(np.asarray(timestamps_s) * 1e9)
-    scenes = np.zeros(len(scene_lengths), dtype=SCENE_DTYPE)
-    ends = np.cumsum(scene_lengths)
-    scenes["frame_index_interval"] = np.stack([ends - scene_lengths, ends], axis=1)
-    return ChunkedDataset.in_memory(scenes=scenes, frames=frames)
+def log_at(timestamps_s, scene_lengths):
+    frames, *_ = make_frames(len(timestamps_s), timestamps_ns=np.round(np.asarray(timestamps_s) * 1e9))
+    return log_of(scenes_of(scene_lengths), frames)
 
 
 def test_a_new_dataset_is_empty():
@@ -235,7 +231,7 @@ def test_fixture_s_has_its_totals():
 
 
 def test_str_is_the_table_of_1_5():
-    lines = str(make_frames(0.1 * np.arange(30) + 1, [30])).splitlines()
+    lines = str(log_at(0.1 * np.arange(30) + 1, [30])).splitlines()
     assert [len(line) for line in lines] == [len(lines[0])] * 5
     assert [cell.strip() for cell in lines[1].strip("|").split("|")] == [
         "Num Scenes",
@@ -263,12 +259,12 @@ def test_str_is_the_table_of_1_5():
     ids=["two scenes", "equal timestamps", "one-frame scenes", "time goes back"],
 )
 def test_b7_the_frame_rate_is_measured_inside_scenes(timestamps_s, scene_lengths):
-    assert make_frames(timestamps_s, scene_lengths).summary().frequency_hz == pytest.approx(5.0)
+    assert log_at(timestamps_s, scene_lengths).summary().frequency_hz == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize("scene_lengths", [[], [1], [1, 1]], ids=["no frame", "one frame", "one-frame scenes"])
 def test_too_few_frames_to_measure_give_a_warning_and_10_hz(scene_lengths):
-    dataset = make_frames(1.0 + 7 * np.arange(sum(scene_lengths)), np.array(scene_lengths, dtype=int))
+    dataset = log_at(1.0 + 7 * np.arange(sum(scene_lengths)), np.array(scene_lengths, dtype=int))
     with pytest.warns(RuntimeWarning, match="10 Hz"):
         assert dataset.summary().frequency_hz == 10.0
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_cases import write_with_chunks
 from l5kit.data import ChunkedDataset, zarr_concat
 from l5kit.data.zarr_utils import GIGABYTE, zarr_scenes_chop, zarr_split
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
-from random_dataset import ARRAYS, assert_same_records, random_dataset, write_three_arrays
+from support.logs import write_with_chunks
+from support.random_logs import ARRAYS, assert_same_records, random_dataset, write_three_arrays
 
 pytestmark = pytest.mark.filterwarnings("ignore:dataset path .* does not exist:RuntimeWarning")
 
@@ -108,6 +108,7 @@ def test_concat_never_replaces(inputs, tmp_path):
         zarr_concat(inputs, str(tmp_path / "file.zarr"))
 
 
+@pytest.mark.process
 def test_a5_checks_of_arguments_are_not_optimized_away(inputs):
     script = (
         "from l5kit.data import zarr_concat\n"

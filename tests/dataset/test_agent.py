@@ -12,16 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataset_cases import (
-    assert_samples_equal,
-    make_agent_dataset,
-    make_cfg,
-    make_fixture_s_log,
-    make_log,
-    make_several_scenes_log,
-    make_stub,
-    save_fixture_s,
-)
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoDataset
 from l5kit.dataset.agent import MIN_FRAME_FUTURE, MIN_FRAME_HISTORY
@@ -31,6 +21,10 @@ from l5kit.dataset.select_agents.valid_agents import RowVerdict
 from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic import AckermanPerturbation
 from l5kit.random import ReplayRandomGenerator
+from support.fixture_s import make_fixture_s, save_fixture_s
+from support.logs import make_log, make_several_scenes_log
+from support.samples import assert_samples_equal, make_agent_dataset, make_cfg, make_stub
+from support.tolerances import FLOAT32
 
 TRACK_IDS_OF_FIXTURE_S = (
     [1, 1, 1, 1, 1, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 300, 1, 2] + [300, 1] * 5 + [300]
@@ -42,7 +36,7 @@ def track_ids(dataset: AgentDataset) -> list[int]:
 
 
 def test_known_answer_of_fixture_s() -> None:
-    dataset = AgentDataset(make_cfg(), make_fixture_s_log(), None)
+    dataset = AgentDataset(make_cfg(), make_fixture_s(), None)
     assert len(dataset) == 35
     assert track_ids(dataset) == TRACK_IDS_OF_FIXTURE_S
     sample = dataset[0]
@@ -52,12 +46,12 @@ def test_known_answer_of_fixture_s() -> None:
         sample["target_positions"],
         [(0.3999200, -0.0079995), (0.7998400, -0.0159989), (1.1997600, -0.0239984)]
         + [(1.5996801, -0.0319979), (1.9996001, -0.0399973)],
-        atol=1e-6,
+        atol=FLOAT32,
     )
 
 
 def test_attributes() -> None:
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     dataset = AgentDataset(make_cfg(), log, None)
     assert isinstance(dataset, EgoDataset)
     assert (dataset.agents_mask.dtype, dataset.agents_mask.shape) == (np.bool_, (98,))
@@ -83,7 +77,7 @@ def test_d22_names_of_older_releases() -> None:
 def test_a_perturbation_is_refused() -> None:
     perturbation = AckermanPerturbation(ReplayRandomGenerator([]), 1)
     with pytest.raises(AssertionError, match="takes no perturbation"):
-        AgentDataset(make_cfg(), make_fixture_s_log(), None, perturbation)
+        AgentDataset(make_cfg(), make_fixture_s(), None, perturbation)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +89,7 @@ def test_a_perturbation_is_refused() -> None:
 def test_d20_other_minima_than_the_usual_ones_give_a_warning_each(minima: tuple[int, int], names: list[str]) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        AgentDataset(make_cfg(), make_fixture_s_log(), None, None, None, *minima)
+        AgentDataset(make_cfg(), make_fixture_s(), None, None, None, *minima)
     messages = [str(warning.message) for warning in caught]
     assert [message.startswith(name) for message, name in zip(messages, names, strict=True)] == [True] * len(names)
     assert {(warning.category, warning.filename) for warning in caught} <= {(RuntimeWarning, __file__)}
@@ -103,15 +97,13 @@ def test_d20_other_minima_than_the_usual_ones_give_a_warning_each(minima: tuple[
 
 @pytest.mark.parametrize("minima", [(0, 1), (1, 0), (3, 2), (17, 0), (0, 29), (30, 0)], ids=str)
 def test_minima_select_by_the_counts_of_the_mask(minima: tuple[int, int]) -> None:
-    dataset = make_agent_dataset(
-        make_cfg(), make_fixture_s_log(), min_frame_history=minima[0], min_frame_future=minima[1]
-    )
+    dataset = make_agent_dataset(make_cfg(), make_fixture_s(), min_frame_history=minima[0], min_frame_future=minima[1])
     past, future = dataset.load_agents_mask().T
     assert dataset.agents_mask.tolist() == ((past >= minima[0]) & (future >= minima[1])).tolist()
 
 
 def test_c6_with_both_minima_0_no_row_is_taken_that_cannot_be_sampled() -> None:
-    dataset = make_agent_dataset(make_cfg(), make_fixture_s_log(), min_frame_history=0, min_frame_future=0)
+    dataset = make_agent_dataset(make_cfg(), make_fixture_s(), min_frame_history=0, min_frame_future=0)
     assert len(dataset) == 30 + 20 + 18
     assert set(track_ids(dataset)) == {1, 2, 300}
 
@@ -130,7 +122,7 @@ def custom_mask() -> Any:
 def test_a_custom_mask_decides_alone_with_one_warning() -> None:
     mask = custom_mask()
     with pytest.warns(RuntimeWarning, match="custom agents_mask") as caught:
-        dataset = AgentDataset(make_cfg(), make_fixture_s_log(), None, None, mask, 3, 3)
+        dataset = AgentDataset(make_cfg(), make_fixture_s(), None, None, mask, 3, 3)
     assert (len(caught), caught[0].filename) == (1, __file__)
     assert dataset.agents_indices.tolist() == [0, 20, 97]
     mask[:] = False
@@ -150,13 +142,13 @@ def test_a_custom_mask_decides_alone_with_one_warning() -> None:
 )
 def test_c8_a_mask_of_another_type_or_shape_is_refused(mask: Any, found: str) -> None:
     with pytest.raises(ValueError, match=rf"agents_mask must be a bool array of shape \(98,\).*got {found}"):
-        AgentDataset(make_cfg(), make_fixture_s_log(), None, agents_mask=mask)
+        AgentDataset(make_cfg(), make_fixture_s(), None, agents_mask=mask)
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.int8, np.uint32])
 def test_a_mask_of_integers_0_and_1_is_taken(dtype: Any) -> None:
     mask = custom_mask().astype(dtype)
-    dataset = make_agent_dataset(make_cfg(), make_fixture_s_log(), agents_mask=mask)
+    dataset = make_agent_dataset(make_cfg(), make_fixture_s(), agents_mask=mask)
     assert dataset.agents_indices.tolist() == [0, 20, 97]
     assert dataset.agents_mask.dtype == np.bool_
     assert mask.dtype == dtype
@@ -167,11 +159,11 @@ def test_other_integers_are_no_mask(value: int, dtype: Any) -> None:
     mask = np.zeros(98, dtype)
     mask[[3, 5, 9]] = 1, value, value
     with pytest.raises(ValueError, match=rf"integers 0 and 1, got {value} in row 5; of row numbers, make a mask"):
-        AgentDataset(make_cfg(), make_fixture_s_log(), None, agents_mask=mask)
+        AgentDataset(make_cfg(), make_fixture_s(), None, agents_mask=mask)
 
 
 def test_c7_nothing_is_kept_per_row_but_a_mask_that_cannot_be_changed() -> None:
-    dataset = AgentDataset(make_cfg(), make_fixture_s_log(), None)
+    dataset = AgentDataset(make_cfg(), make_fixture_s(), None)
     per_row = {name: value for name, value in vars(dataset).items() if getattr(value, "shape", ())[:1] == (98,)}
     assert list(per_row) == ["agents_mask"]
     with pytest.raises(ValueError, match="read-only"):
@@ -202,7 +194,7 @@ def test_a_scene_dataset_does_not_read_the_mask_again(monkeypatch: pytest.Monkey
 
 
 def test_scenes_of_a_custom_mask_keep_their_part_of_it() -> None:
-    log = ChunkedDataset.concatenate([make_fixture_s_log()] * 2)
+    log = ChunkedDataset.concatenate([make_fixture_s()] * 2)
     mask = np.concatenate([np.zeros(98, np.bool_), custom_mask()])
     dataset = make_agent_dataset(make_cfg(), log, agents_mask=mask)
     assert [len(dataset.get_scene_dataset(scene)) for scene in (0, 1)] == [0, 3]
@@ -226,14 +218,14 @@ def test_scene_and_frame_indices_are_running_numbers_of_agents() -> None:
 
 @pytest.mark.parametrize("method", ["get_scene_indices", "get_frame_indices"])
 def test_indices_beyond_the_end_are_an_assertion_error(method: str) -> None:
-    dataset = AgentDataset(make_cfg(), make_fixture_s_log(), None)
+    dataset = AgentDataset(make_cfg(), make_fixture_s(), None)
     for index in (30, 775, -31):
         with pytest.raises(AssertionError, match=f"_idx {index} is out of range"):
             getattr(dataset, method)(index)
 
 
 def test_negative_indices_count_from_the_end() -> None:
-    dataset = AgentDataset(make_cfg(), make_fixture_s_log(), None)
+    dataset = AgentDataset(make_cfg(), make_fixture_s(), None)
     assert_samples_equal(dataset[-1], dataset[34])
     assert_samples_equal(dataset[-35], dataset[0])
 
@@ -257,7 +249,7 @@ def test_a_subclass_that_overrides_get_frame_is_asked_by_items() -> None:
         def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> dict[str, Any]:
             return super().get_frame(scene_index, state_index, track_id) | {"note": track_id}
 
-    assert Annotated(make_cfg(), make_fixture_s_log(), None)[6]["note"] == 2
+    assert Annotated(make_cfg(), make_fixture_s(), None)[6]["note"] == 2
 
 
 def by_track(explained: list[AgentInclusion]) -> dict[int, AgentInclusion]:
@@ -265,7 +257,7 @@ def by_track(explained: list[AgentInclusion]) -> dict[int, AgentInclusion]:
 
 
 def test_all_agents_of_a_frame_are_explained() -> None:
-    dataset = AgentDataset(make_cfg(), make_fixture_s_log(), None)
+    dataset = AgentDataset(make_cfg(), make_fixture_s(), None)
     found = by_track(dataset.explain_frame(15))
     assert list(found) == [1, 2, 7, 300]
     assert (found[1].is_included, found[2].is_included) == (True, True)
@@ -297,13 +289,13 @@ def test_explanations_name_what_started_the_track_anew(kind: str) -> None:
 
 def test_a_frame_beyond_the_end_cannot_be_explained() -> None:
     with pytest.raises(InvalidArgumentError, match="frame_idx 30 is out of range"):
-        AgentDataset(make_cfg(), make_fixture_s_log(), None).explain_frame(30)
+        AgentDataset(make_cfg(), make_fixture_s(), None).explain_frame(30)
 
 
 def test_a_row_that_is_left_out_of_a_custom_mask_is_explained() -> None:
     mask = np.zeros(98, np.bool_)
     mask[:2] = True  # tracks 1 and 7 in frame 0; 7 does not pass the label filter
-    dataset = make_agent_dataset(make_cfg(), make_fixture_s_log(), agents_mask=mask)
+    dataset = make_agent_dataset(make_cfg(), make_fixture_s(), agents_mask=mask)
     for explained in (dataset, pickle.loads(pickle.dumps(dataset)), dataset.get_scene_dataset(0)):
         found = by_track(explained.explain_frame(0))
         assert found[1].reason == "the custom agents_mask takes it"
@@ -316,14 +308,14 @@ def test_a_row_that_is_left_out_of_a_custom_mask_is_explained() -> None:
 
 
 def test_a_custom_mask_is_the_reason() -> None:
-    dataset = make_agent_dataset(make_cfg(), make_fixture_s_log(), agents_mask=custom_mask())
+    dataset = make_agent_dataset(make_cfg(), make_fixture_s(), agents_mask=custom_mask())
     found = by_track(dataset.explain_frame(0))
     assert found[1].reason == "the custom agents_mask takes it"
     assert found[7].reason == "the custom agents_mask leaves it out"
 
 
 def test_scenes_are_explained_as_the_whole_log_is() -> None:
-    dataset = AgentDataset(make_cfg(), ChunkedDataset.concatenate([make_fixture_s_log()] * 2), None)
+    dataset = AgentDataset(make_cfg(), ChunkedDataset.concatenate([make_fixture_s()] * 2), None)
     whole, part = dataset.explain_frame(45), dataset.get_scene_dataset(1).explain_frame(15)
     assert [found.reason for found in part] == [found.reason for found in whole]
 
@@ -357,7 +349,7 @@ def test_a_changed_threshold_does_not_reach_another_process(tmp_path: Path) -> N
 @pytest.mark.parametrize("is_custom", [False, True])
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_a_pickled_dataset_gives_the_same_samples(is_custom: bool, on_disk: bool, tmp_path: Path) -> None:
-    log = ChunkedDataset(save_fixture_s(tmp_path)).open() if on_disk else make_fixture_s_log()
+    log = ChunkedDataset(save_fixture_s(tmp_path)).open() if on_disk else make_fixture_s()
     mask = custom_mask() if is_custom else None
     dataset = make_agent_dataset(make_cfg(), log, make_stub(make_cfg()), agents_mask=mask)
     copied = pickle.loads(pickle.dumps(dataset))

@@ -10,19 +10,10 @@ import cv2
 import numpy as np
 import pytest
 
-from dataset_cases import (
-    assert_samples_equal,
-    make_agent_dataset,
-    make_cfg,
-    make_fixture_s_log,
-    make_several_scenes_log,
-    make_stub,
-)
-from fixture_s_map import FIXTURE_S_MAP, WORLD_TO_ECEF
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoDataset
-from l5kit.dataset.batch_memory import Memory
+from l5kit.dataset.allocators import Memory
 from l5kit.dataset.sample_batch import SampleBatch, collate
 from l5kit.errors import InvalidArgumentError, SampleError
 from l5kit.kinematic import AckermanPerturbation
@@ -30,6 +21,10 @@ from l5kit.random import GaussianRandomGenerator
 from l5kit.rasterization import build_rasterizer
 from l5kit.rasterization.picture_memory import RecycledMemory
 from l5kit.rasterization.semantic_rasterizer import SemanticRasterizer
+from support.fixture_s import make_fixture_s
+from support.logs import make_several_scenes_log
+from support.maps import FIXTURE_S_MAP, WORLD_TO_ECEF
+from support.samples import assert_samples_equal, make_agent_dataset, make_cfg, make_stub
 
 BOTH = pytest.mark.parametrize("cls", [EgoDataset, AgentDataset])
 MAP_KEYS = {
@@ -98,7 +93,7 @@ def all_in_disorder(dataset: Any) -> list[int]:
 @pytest.mark.parametrize("map_type", ["py_satellite", "py_semantic", "box_debug", "satellite_debug", "stub_debug"])
 def test_pictures_of_all_kinds(map_type: str, image_dtype: str, cls: Any, map_folder: Path) -> None:
     cfg = make_cfg(map_type=map_type, image_dtype=image_dtype, **MAP_KEYS)
-    dataset = make_dataset(cls, cfg, make_fixture_s_log(), build_rasterizer(cfg, LocalDataManager(str(map_folder))))
+    dataset = make_dataset(cls, cfg, make_fixture_s(), build_rasterizer(cfg, LocalDataManager(str(map_folder))))
     assert_batch_holds_the_samples(dataset, all_in_disorder(dataset)[:12])
 
 
@@ -177,7 +172,7 @@ def test_negative_indices_and_repeated_ones(cls: Any) -> None:
 @BOTH
 def test_traffic_light_faces_are_switched_off_after_construction(cls: Any, map_folder: Path) -> None:
     cfg = make_cfg(map_type="py_semantic", **MAP_KEYS)
-    dataset = make_dataset(cls, cfg, make_fixture_s_log(), build_rasterizer(cfg, LocalDataManager(str(map_folder))))
+    dataset = make_dataset(cls, cfg, make_fixture_s(), build_rasterizer(cfg, LocalDataManager(str(map_folder))))
     indices = all_in_disorder(dataset)[:8]
     lit = make_batch(dataset, indices)
     cfg["raster_params"]["disable_traffic_light_faces"] = True
@@ -187,7 +182,7 @@ def test_traffic_light_faces_are_switched_off_after_construction(cls: Any, map_f
 
 def test_perturbations_draw_the_numbers_of_single_items_in_order() -> None:
     perturbation = AckermanPerturbation(GaussianRandomGenerator(np.zeros(3), np.ones(3)), 0.6)
-    dataset = EgoDataset(make_cfg(), make_fixture_s_log(), make_stub(make_cfg()), perturbation)
+    dataset = EgoDataset(make_cfg(), make_fixture_s(), make_stub(make_cfg()), perturbation)
     indices = all_in_disorder(dataset)
     perturbation.reseed(5)
     batch = make_batch(dataset, indices)
@@ -200,12 +195,12 @@ def test_perturbations_draw_the_numbers_of_single_items_in_order() -> None:
 
 
 def test_no_samples() -> None:
-    assert make_dataset(EgoDataset, make_cfg(), make_fixture_s_log()).__getitems__([]) == []
+    assert make_dataset(EgoDataset, make_cfg(), make_fixture_s()).__getitems__([]) == []
 
 
 @pytest.mark.parametrize("wrong", [30, -31])
 def test_an_index_outside_the_dataset(wrong: int) -> None:
-    dataset = make_dataset(EgoDataset, make_cfg(), make_fixture_s_log())
+    dataset = make_dataset(EgoDataset, make_cfg(), make_fixture_s())
     assert len(dataset) == 30
     with pytest.raises(IndexError) as single:
         dataset[wrong]
@@ -254,7 +249,7 @@ class OwnAgentFrame(AgentDataset):
 
 @pytest.mark.parametrize("cls", [OwnItem, OwnFrame, OwnFunction, OwnAgentFrame])
 def test_what_a_subclass_makes_is_honoured(cls: Any) -> None:
-    dataset = make_dataset(cls, make_cfg(), make_fixture_s_log())
+    dataset = make_dataset(cls, make_cfg(), make_fixture_s())
     samples = dataset.__getitems__(iter([3, 1]))
     assert [sample["mark"] for sample in samples] == [1, 1]
     for sample, index in zip(samples, [3, 1], strict=True):
@@ -262,14 +257,14 @@ def test_what_a_subclass_makes_is_honoured(cls: Any) -> None:
 
 
 def test_what_an_instance_makes_is_honoured() -> None:
-    dataset = make_dataset(EgoDataset, make_cfg(), make_fixture_s_log())
+    dataset = make_dataset(EgoDataset, make_cfg(), make_fixture_s())
     inherited = dataset.get_frame
     dataset.get_frame = lambda *args, **kwargs: add_mark(inherited(*args, **kwargs))
     assert [sample["mark"] for sample in dataset.__getitems__([3, 1])] == [1, 1]
 
 
 def test_a_replaced_sample_function_is_honoured() -> None:
-    dataset = make_dataset(EgoDataset, make_cfg(), make_fixture_s_log())
+    dataset = make_dataset(EgoDataset, make_cfg(), make_fixture_s())
     inherited = dataset.sample_function
     dataset.sample_function = lambda *args: add_mark(inherited(*args))
     assert [sample["mark"] for sample in dataset.__getitems__([3, 1])] == [1, 1]
@@ -284,7 +279,7 @@ def test_a_rasterizer_of_its_own_is_honoured(map_folder: Path) -> None:
     cfg = make_cfg()
     context = make_stub(cfg).render_context
     rasterizer = DarkRasterizer(context, str(map_folder / "semantic_map.pb"), WORLD_TO_ECEF)
-    dataset = make_dataset(EgoDataset, cfg, make_fixture_s_log(), rasterizer)
+    dataset = make_dataset(EgoDataset, cfg, make_fixture_s(), rasterizer)
     for sample in dataset.__getitems__([3, 1]):
         assert sample["image"].shape == (3, 112, 224)
         assert not sample["image"].any()
@@ -298,7 +293,7 @@ class SlowRasterizer:
 
 
 def test_a_rasterizer_without_planes() -> None:
-    dataset = make_dataset(EgoDataset, make_cfg(), make_fixture_s_log(), SlowRasterizer())
+    dataset = make_dataset(EgoDataset, make_cfg(), make_fixture_s(), SlowRasterizer())
     for sample, index in zip(dataset.__getitems__([3, 1]), [3, 1], strict=True):
         assert sample["image"].shape == (2, 6, 8)
         assert_samples_equal(sample, dataset[index])
@@ -307,7 +302,7 @@ def test_a_rasterizer_without_planes() -> None:
 def make_large(num_pixels: int = 256, image_dtype: str = "float32") -> EgoDataset:
     """Return a dataset with pictures large enough for their memory to be used again."""
     cfg = make_cfg(map_type="box_debug", raster_size=[num_pixels, num_pixels], image_dtype=image_dtype)
-    return make_dataset(EgoDataset, cfg, make_fixture_s_log(), build_rasterizer(cfg, LocalDataManager(".")))
+    return make_dataset(EgoDataset, cfg, make_fixture_s(), build_rasterizer(cfg, LocalDataManager(".")))
 
 
 def address_of(batch: SampleBatch) -> int:
@@ -360,7 +355,7 @@ def test_out_is_drawn_over(size: int) -> None:
             id="other type",
         ),
         pytest.param(
-            lambda: make_batch(make_dataset(EgoDataset, make_cfg(), make_fixture_s_log()), [1, 2, 3]),
+            lambda: make_batch(make_dataset(EgoDataset, make_cfg(), make_fixture_s()), [1, 2, 3]),
             "must be a batch with pictures",
             id="no pictures",
         ),

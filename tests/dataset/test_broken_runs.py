@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data_cases import write_with_chunks
-from dataset_cases import assert_samples_equal, make_agent_dataset, make_cfg, make_log
 from l5kit.data.log_index import require_readable_log
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoDataset
@@ -19,6 +17,8 @@ from l5kit.dataset.select_agents.selection import select_agents
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.errors import CorruptedDataError, SampleError
+from support.logs import make_log, write_with_chunks
+from support.samples import assert_samples_equal, make_agent_dataset, make_cfg
 
 NUM_SCENES, NUM_FRAMES = 4, 14
 FRAMES_OF_SCENE, AGENTS_OF_FRAME, FACES_OF_FRAME = (

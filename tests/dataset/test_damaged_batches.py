@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data_cases import CHUNK_LENGTHS, write_with_chunks
-from dataset_cases import assert_samples_equal, make_cfg, make_log, make_several_scenes_log
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import EgoDataset
 from l5kit.errors import SampleError
-from random_dataset import random_dataset
+from support.logs import CHUNK_LENGTHS, make_log, make_several_scenes_log, write_with_chunks
+from support.random_logs import random_dataset
+from support.samples import assert_samples_equal, make_cfg
 
 FRAMES_OF_A_SCENE, AGENTS_OF_A_FRAME = "frame_index_interval", "agent_index_interval"
 

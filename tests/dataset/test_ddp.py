@@ -13,11 +13,12 @@ import torch
 import torch.multiprocessing
 from torch.utils.data import DataLoader, Subset
 
-from dataset_cases import make_cfg, make_fixture_s_log, make_stub
 from l5kit.dataset import EgoDataset, RankSampler, loader, rank_generator
 from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic import AckermanPerturbation
 from l5kit.random import GaussianRandomGenerator
+from support.fixture_s import make_fixture_s
+from support.samples import make_cfg, make_stub
 
 WORLD_SIZE = 2
 FIRST_FRAMES = 24
@@ -31,12 +32,12 @@ gloo = pytest.mark.skipif(
 def make_dataset() -> EgoDataset:
     perturbation = AckermanPerturbation(GaussianRandomGenerator(np.zeros(3), np.ones(3)), 1.0)
     cfg = make_cfg(raster_size=[16, 8])
-    return EgoDataset(cfg, make_fixture_s_log(), make_stub(cfg), perturbation)
+    return EgoDataset(cfg, make_fixture_s(), make_stub(cfg), perturbation)
 
 
 def moves_of(batches: Any) -> dict[int, list[float]]:
     """Return how far the AV was moved in each frame that was given, in metres along x and y."""
-    recorded = make_fixture_s_log().frames["ego_translation"][:, :2]
+    recorded = make_fixture_s().frames["ego_translation"][:, :2]
     moves: dict[int, list[float]] = {}
     for batch in batches:
         for frame, centroid in zip(batch["frame_index"].tolist(), batch["centroid"].numpy(), strict=True):
@@ -89,6 +90,7 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, An
 WAYS = pytest.mark.parametrize("way", ["threads", "workers", "plain"])
 
 
+@pytest.mark.process
 @gloo
 @WAYS
 def test_ranks_get_all_samples_and_none_twice(way: str, two_runs: Any) -> None:
@@ -98,6 +100,7 @@ def test_ranks_get_all_samples_and_none_twice(way: str, two_runs: Any) -> None:
         assert frames[0] | frames[1] == set(range(30))
 
 
+@pytest.mark.process
 @gloo
 @WAYS
 def test_ranks_workers_and_epochs_move_the_av_differently(way: str, two_runs: Any) -> None:
@@ -109,12 +112,14 @@ def test_ranks_workers_and_epochs_move_the_av_differently(way: str, two_runs: An
     assert np.abs(moves).max(axis=1).min() > 0
 
 
+@pytest.mark.process
 @gloo
 @WAYS
 def test_a_run_gives_what_the_run_before_gave(way: str, two_runs: Any) -> None:
     assert [found[way] for found in two_runs[0]] == [found[way] for found in two_runs[1]]
 
 
+@pytest.mark.process
 @gloo
 def test_threads_and_workers_give_the_same(two_runs: Any) -> None:
     for found in two_runs[0]:

@@ -7,18 +7,12 @@ import numpy as np
 import pytest
 from torch.utils.data import DataLoader
 
-from dataset_cases import (
-    assert_samples_equal,
-    make_agent_dataset,
-    make_cfg,
-    make_fixture_s_log,
-    make_stub,
-    save_fixture_s,
-)
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoDataset, select_agents
 from l5kit.errors import ConfigError, CorruptedDataError, InvalidArgumentError
 from l5kit.sampling import get_agent_context, get_history_slice
+from support.fixture_s import make_fixture_s, save_fixture_s
+from support.samples import assert_samples_equal, make_agent_dataset, make_cfg, make_stub
 
 
 class OwnPerturbation:
@@ -40,7 +34,7 @@ class OwnRasterizer:
 @pytest.fixture
 def ego() -> EgoDataset:
     cfg = make_cfg()
-    return EgoDataset(cfg, make_fixture_s_log(), make_stub(cfg))
+    return EgoDataset(cfg, make_fixture_s(), make_stub(cfg))
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int8, np.uint64, np.int64], ids=lambda kind: kind.__name__)
@@ -52,7 +46,7 @@ def test_every_kind_of_integer_gives_the_same_sample(kind: Any, ego: EgoDataset)
 
 
 def test_small_integers_do_not_overflow() -> None:
-    frames = np.zeros(300, make_fixture_s_log().frames.dtype)
+    frames = np.zeros(300, make_fixture_s().frames.dtype)
     context = get_agent_context(np.uint8(250), frames, [], [], np.uint8(200), np.uint8(100))
     assert [len(part) for part in context[:2]] == [201, 49]
     assert get_history_slice(np.int8(120), np.int8(100), np.int8(2)) == get_history_slice(120, 100, 2)
@@ -64,9 +58,10 @@ def test_an_index_that_is_no_integer_is_a_type_error(index: Any, ego: EgoDataset
         ego[index]
 
 
+@pytest.mark.process
 def test_objects_without_base_classes_work() -> None:
-    dataset = EgoDataset(make_cfg(), make_fixture_s_log(), OwnRasterizer(), OwnPerturbation())
-    recorded = EgoDataset(make_cfg(), make_fixture_s_log(), None)
+    dataset = EgoDataset(make_cfg(), make_fixture_s(), OwnRasterizer(), OwnPerturbation())
+    recorded = EgoDataset(make_cfg(), make_fixture_s(), None)
     assert dataset[10]["image"].shape == (2, 4, 6)
     assert dataset[10]["centroid"][0] == recorded[10]["centroid"][0] + 1.0
     batch = next(iter(DataLoader(dataset, batch_size=2, num_workers=1, multiprocessing_context="fork")))
@@ -82,7 +77,7 @@ def test_objects_without_base_classes_work() -> None:
     ],
 )
 def test_wrong_objects_are_refused_by_name(arguments: dict[str, Any], words: str) -> None:
-    usual = {"cfg": make_cfg(), "zarr_dataset": make_fixture_s_log(), "rasterizer": None}
+    usual = {"cfg": make_cfg(), "zarr_dataset": make_fixture_s(), "rasterizer": None}
     with pytest.raises(InvalidArgumentError, match=words):
         EgoDataset(**(usual | arguments))
 
@@ -95,12 +90,12 @@ def test_a_log_that_was_not_opened_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", ["yes", 2, None])
 def test_a_bad_switch_of_the_lights_is_told_by_the_constructor(value: Any) -> None:
     with pytest.raises(ConfigError, match=r"raster_params\.disable_traffic_light_faces"):
-        EgoDataset(make_cfg(disable_traffic_light_faces=value), make_fixture_s_log(), None)
+        EgoDataset(make_cfg(disable_traffic_light_faces=value), make_fixture_s(), None)
 
 
 def test_minima_must_be_integers() -> None:
     with pytest.raises(TypeError):
-        make_agent_dataset(make_cfg(), make_fixture_s_log(), min_frame_history="1")
+        make_agent_dataset(make_cfg(), make_fixture_s(), min_frame_history="1")
 
 
 @pytest.mark.parametrize("array", ["scenes", "frames"])

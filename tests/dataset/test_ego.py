@@ -8,17 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dataset_cases import (
-    assert_samples_equal,
-    make_agent_dataset,
-    make_cfg,
-    make_fixture_s_log,
-    make_log,
-    make_several_scenes_log,
-    make_stub,
-    save_fixture_s,
-)
-from fixture_s import make_fixture_s_arrays
 from l5kit.configs.parameters import RasterGeometry
 from l5kit.data import log_index
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -28,12 +17,16 @@ from l5kit.errors import ConfigError, TrackNotFoundError
 from l5kit.rasterization import BoxRasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling import generate_agent_sample
+from support.fixture_s import make_fixture_s, make_fixture_s_arrays, save_fixture_s
+from support.logs import make_log, make_several_scenes_log
+from support.samples import assert_samples_equal, make_agent_dataset, make_cfg, make_stub
+from support.tolerances import FLOAT32
 
 ADDED_KEYS = ["scene_index", "host_id", "timestamp", "track_id"]
 
 
 def make_dataset(log: ChunkedDataset | None = None, **overrides: Any) -> EgoDataset:
-    return EgoDataset(make_cfg(**overrides), make_fixture_s_log() if log is None else log, None)
+    return EgoDataset(make_cfg(**overrides), make_fixture_s() if log is None else log, None)
 
 
 class RowCounter(BaseEgoDataset):
@@ -48,7 +41,7 @@ class RowCounter(BaseEgoDataset):
 
 def test_the_base_makes_no_samples() -> None:
     with pytest.raises(NotImplementedError, match="BaseEgoDataset makes no samples by itself"):
-        BaseEgoDataset(make_cfg(), make_fixture_s_log())
+        BaseEgoDataset(make_cfg(), make_fixture_s())
 
 
 def test_d1_scenes_of_an_own_dataset_are_of_its_class() -> None:
@@ -74,7 +67,7 @@ def test_an_item_is_the_sample_of_its_frame_with_where_it_comes_from() -> None:
     cfg, arrays = make_cfg(), make_fixture_s_arrays()[1:]
     context = RenderContext.from_geometry(RasterGeometry.from_cfg(cfg))
     rasterizer = BoxRasterizer(context, 0.5, 3)
-    sample = EgoDataset(cfg, make_fixture_s_log(), rasterizer)[10]
+    sample = EgoDataset(cfg, make_fixture_s(), rasterizer)[10]
     expected = generate_agent_sample(10, *arrays, None, context, 3, 5, 0.1, 0.5, rasterizer)
     assert list(sample) == [*expected, *ADDED_KEYS]
     np.testing.assert_array_equal(sample.pop("image"), expected.pop("image").transpose(2, 0, 1))
@@ -90,7 +83,7 @@ def test_an_item_is_the_sample_of_its_frame_with_where_it_comes_from() -> None:
 def test_d15_images_are_channel_first_and_contiguous(set_origin_to_bottom: bool, image_dtype: str) -> None:
     cfg = make_cfg(set_origin_to_bottom=set_origin_to_bottom, raster_size=[60, 40], image_dtype=image_dtype)
     context = RenderContext.from_geometry(RasterGeometry.from_cfg(cfg))
-    sample = EgoDataset(cfg, make_fixture_s_log(), BoxRasterizer(context, 0.5, 3, image_dtype=image_dtype))[15]
+    sample = EgoDataset(cfg, make_fixture_s(), BoxRasterizer(context, 0.5, 3, image_dtype=image_dtype))[15]
     assert (sample["image"].shape, sample["image"].dtype.name) == ((8, 40, 60), image_dtype)
     assert sample["image"].flags.c_contiguous
     assert sample["image"].max() == (1 if image_dtype == "float32" else 255)
@@ -102,7 +95,7 @@ def test_bytes_are_the_floats_before_the_division() -> None:
         cfg = make_cfg(image_dtype=image_dtype)
         context = RenderContext.from_geometry(RasterGeometry.from_cfg(cfg))
         rasterizer = BoxRasterizer(context, 0.5, 3, image_dtype=image_dtype)
-        images[image_dtype] = EgoDataset(cfg, make_fixture_s_log(), rasterizer)[15]["image"]
+        images[image_dtype] = EgoDataset(cfg, make_fixture_s(), rasterizer)[15]["image"]
     np.testing.assert_array_equal(images["uint8"].astype(np.float32) / np.float32(255), images["float32"])
 
 
@@ -161,7 +154,7 @@ def test_a_scene_dataset_reproduces_the_samples_of_the_scene(scene: int) -> None
 
 
 def test_scene_datasets_of_identical_scenes_hold_the_original_rows() -> None:
-    original = make_fixture_s_log()
+    original = make_fixture_s()
     dataset = make_dataset(ChunkedDataset.concatenate([original] * 3))
     for scene in range(3):
         part = dataset.get_scene_dataset(scene).dataset
@@ -193,7 +186,7 @@ def test_indices_beyond_the_end_are_an_assertion_error(method: str) -> None:
 
 
 def test_traffic_lights_are_switched_off_and_on_between_samples() -> None:
-    dataset = RowCounter(make_cfg(), make_fixture_s_log())
+    dataset = RowCounter(make_cfg(), make_fixture_s())
     counts = []
     for is_off in (False, True, 1, False):
         dataset.cfg["raster_params"]["disable_traffic_light_faces"] = is_off
@@ -217,7 +210,7 @@ def test_a_subclass_that_overrides_get_frame_is_asked_by_items() -> None:
         def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> dict[str, Any]:
             return super().get_frame(scene_index, state_index, track_id) | {"note": state_index}
 
-    dataset = Annotated(make_cfg(), make_fixture_s_log(), None)
+    dataset = Annotated(make_cfg(), make_fixture_s(), None)
     assert (dataset[3]["note"], dataset.get_scene_dataset(0)[4]["note"]) == (3, 4)
 
 
@@ -227,7 +220,7 @@ def test_a_subclass_that_gives_its_own_sample_function() -> None:
             full = super()._get_sample_function()
             return lambda *args: {"centroid": full(*args)["centroid"]}
 
-    assert list(Shorter(make_cfg(), make_fixture_s_log(), None)[3]) == ["centroid", *ADDED_KEYS]
+    assert list(Shorter(make_cfg(), make_fixture_s(), None)[3]) == ["centroid", *ADDED_KEYS]
 
 
 def test_the_scenes_are_read_once_and_their_ends_are_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +274,7 @@ def test_b4_a_log_without_traffic_lights_gives_samples(tmp_path: Path) -> None:
 
 
 def test_concatenated_logs_equal_their_parts(tmp_path: Path) -> None:
-    parts = [ChunkedDataset(save_fixture_s(tmp_path)).open(), make_several_scenes_log(), make_fixture_s_log()]
+    parts = [ChunkedDataset(save_fixture_s(tmp_path)).open(), make_several_scenes_log(), make_fixture_s()]
     whole = make_dataset(ChunkedDataset.concatenate(parts))
     expected = [sample for part in parts for sample in make_dataset(part)]
     scenes = [0] * 30 + [1] * 20 + [3] + [4] * 16 + [5] * 30
@@ -302,11 +295,11 @@ def test_empty_logs_have_length_0() -> None:
 def test_d14_a_rasterizer_with_another_geometry_gives_a_warning_at_the_constructor() -> None:
     cfg = make_cfg()
     with pytest.warns(RuntimeWarning, match="another geometry") as caught:
-        EgoDataset(cfg, make_fixture_s_log(), make_stub(make_cfg(raster_size=[50, 50])))
+        EgoDataset(cfg, make_fixture_s(), make_stub(make_cfg(raster_size=[50, 50])))
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        EgoDataset(cfg, make_fixture_s_log(), make_stub(cfg))
+        EgoDataset(cfg, make_fixture_s(), make_stub(cfg))
 
 
 def test_a_copy_shares_everything() -> None:
@@ -322,6 +315,6 @@ def test_step_sizes_of_the_configuration_reach_the_samples(history_step: int, fu
     strided = make_dataset(history_step_size=history_step, future_step_size=future_step)[12]
     dense = make_dataset(history_num_frames=3 * history_step, future_num_frames=5 * future_step)[12]
     for name in ("target_positions", "target_yaws"):
-        np.testing.assert_allclose(strided[name], dense[name][future_step - 1 :: future_step], atol=1e-6)
+        np.testing.assert_allclose(strided[name], dense[name][future_step - 1 :: future_step], atol=FLOAT32)
     for name in ("history_positions", "history_yaws"):
-        np.testing.assert_allclose(strided[name], dense[name][::history_step], atol=1e-6)
+        np.testing.assert_allclose(strided[name], dense[name][::history_step], atol=FLOAT32)

@@ -11,10 +11,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from dataset_cases import assert_samples_equal, make_fixture_s_log, make_log, make_several_scenes_log, save_fixture_s
-from fixture_s_map import FIXTURE_S_MAP, WORLD_TO_ECEF
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.map_api import MapAPI
+from l5kit.data.map.api import MapAPI
 from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import EgoAgentDatasetVectorized, EgoDatasetVectorized, collate, loader
@@ -25,7 +23,12 @@ from l5kit.random import GaussianRandomGenerator
 from l5kit.sampling.agent_sampling_vectorized import generate_agent_sample_vectorized
 from l5kit.vectorization.vectorizer import Vectorizer
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
-from vector_cases import make_vector_cfg, save_street_map
+from support.fixture_s import make_fixture_s, save_fixture_s
+from support.logs import make_log, make_several_scenes_log
+from support.maps import FIXTURE_S_MAP, WORLD_TO_ECEF, save_street_map
+from support.samples import assert_samples_equal
+from support.tolerances import FLOAT32
+from support.vectors import make_vector_cfg
 
 BOTH = pytest.mark.parametrize("cls", [EgoDatasetVectorized, EgoAgentDatasetVectorized])
 AGENT_KEYS = {
@@ -138,7 +141,7 @@ def test_a_log_without_traffic_lights(cls: Any, map_api: MapAPI) -> None:
 @BOTH
 def test_traffic_lights_are_switched_off_after_construction(cls: Any, fixture_s_map: str) -> None:
     cfg = long_cfg()
-    dataset = make_dataset(cls, cfg, make_fixture_s_log(), MapAPI(fixture_s_map, WORLD_TO_ECEF))
+    dataset = make_dataset(cls, cfg, make_fixture_s(), MapAPI(fixture_s_map, WORLD_TO_ECEF))
     assert dataset[15]["lanes_mid"][0, 0, 2] == 3
     cfg["raster_params"]["disable_traffic_light_faces"] = True
     assert dataset[15]["lanes_mid"][0, 0, 2] == 0
@@ -244,6 +247,7 @@ def open_dataset(cls: Any, folder: Path, **options: Any) -> Any:
         return cls(cfg, ChunkedDataset(str(folder / "fixture_s.zarr")).open(), vectorizer, **options)
 
 
+@pytest.mark.process
 @BOTH
 def test_threads_and_processes_load_the_same_batches(cls: Any, data_folder: Path) -> None:
     dataset = open_dataset(cls, data_folder, perturbation=perturbed())
@@ -257,6 +261,7 @@ def test_threads_and_processes_load_the_same_batches(cls: Any, data_folder: Path
     assert len({int(timestamp) for batch in loaded[0] for timestamp in batch["timestamp"]}) == 30
 
 
+@pytest.mark.process
 @BOTH
 def test_workers_of_a_dataloader_make_batches(cls: Any, data_folder: Path) -> None:
     dataset = open_dataset(cls, data_folder)
@@ -446,4 +451,4 @@ def test_speed_may_be_that_of_the_past(map_api: MapAPI) -> None:
     log.frames["ego_translation"][:, 0] = [0.0, 1.0, 3.0]
     cfg = make_vector_cfg(speed_from_history=True)
     speeds = [make_dataset(EgoDatasetVectorized, c, log, map_api)[1]["speed"] for c in (make_vector_cfg(), cfg)]
-    assert speeds == [pytest.approx(20, rel=1e-6), pytest.approx(10, rel=1e-6)]
+    assert speeds == [pytest.approx(20, rel=FLOAT32), pytest.approx(10, rel=FLOAT32)]

@@ -7,18 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dataset_cases import (
-    make_agent_dataset,
-    make_cfg,
-    make_fixture_s_log,
-    make_several_scenes_log,
-    make_stub,
-    save_fixture_s,
-)
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoDataset
 from l5kit.errors import ConfigError, CorruptedDataError, IndexOutOfRangeError, NegativeIndexError, SampleError
 from l5kit.rasterization import StubRasterizer
+from support.fixture_s import make_fixture_s, save_fixture_s
+from support.logs import make_several_scenes_log
+from support.samples import make_agent_dataset, make_cfg, make_stub
 
 
 class FailingRasterizer(StubRasterizer):
@@ -49,7 +44,7 @@ def test_d10_a_failing_ego_sample_names_dataset_index_scene_and_frame(tmp_path: 
 
 def test_d10_a_failing_agent_sample_names_the_track_too() -> None:
     with pytest.raises(SampleError) as raised:
-        make_failing(AgentDataset, make_fixture_s_log())[6]
+        make_failing(AgentDataset, make_fixture_s())[6]
     assert str(raised.value) == (
         "AgentDataset on 'a log in memory' cannot make sample 6 (scene 0, frame 15 of it, track 2): "
         "IndexError: the crop leaves the picture"
@@ -63,7 +58,7 @@ def test_a_frame_is_counted_in_its_scene() -> None:
 
 @pytest.mark.parametrize("cls", [EgoDataset, AgentDataset])
 def test_d10_iteration_over_failing_samples_does_not_end_silently(cls: Any) -> None:
-    dataset = make_failing(cls, make_fixture_s_log())
+    dataset = make_failing(cls, make_fixture_s())
     assert len(dataset) > 0
     with pytest.raises(SampleError, match="sample 0"):
         for _ in dataset:
@@ -71,7 +66,7 @@ def test_d10_iteration_over_failing_samples_does_not_end_silently(cls: Any) -> N
 
 
 def test_d10_iteration_fails_in_the_middle_at_an_agent_that_was_filtered_out() -> None:
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     mask = np.zeros(98, np.bool_)
     mask[:2] = True  # tracks 1 and 7 in frame 0; 7 does not pass the label filter
     dataset = make_agent_dataset(make_cfg(), log, agents_mask=mask, strict_mask=True)
@@ -83,7 +78,7 @@ def test_d10_iteration_fails_in_the_middle_at_an_agent_that_was_filtered_out() -
 
 @pytest.mark.parametrize("cls", [EgoDataset, AgentDataset])
 def test_indices_outside_the_dataset(cls: Any) -> None:
-    cfg, log = make_cfg(), make_fixture_s_log()
+    cfg, log = make_cfg(), make_fixture_s()
     dataset = make_agent_dataset(cfg, log) if cls is AgentDataset else cls(cfg, log, None)
     length = len(dataset)
     for index in (length, length + 100):
@@ -136,18 +131,18 @@ def test_a_missing_key_is_found_by_the_constructor() -> None:
     cfg = make_cfg()
     del cfg["model_params"]["step_time"]
     with pytest.raises(ConfigError, match=r"model_params\.step_time: this key is missing"):
-        EgoDataset(cfg, make_fixture_s_log(), None)
+        EgoDataset(cfg, make_fixture_s(), None)
 
 
 def test_sample_errors_cross_process_borders() -> None:
     with pytest.raises(SampleError) as raised:
-        make_failing(EgoDataset, make_fixture_s_log())[3]
+        make_failing(EgoDataset, make_fixture_s())[3]
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
 
 
 @pytest.mark.parametrize("host", ["hôte-1", "ホスト", "\U0001f697" * 16])
 def test_hosts_of_any_text_stand_in_samples_as_utf_8(host: str) -> None:
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     log.scenes["host"] = host
     dataset = EgoDataset(make_cfg(), log, None)
     for sample in (dataset[3], *dataset.__getitems__([3])):
@@ -158,7 +153,7 @@ def test_hosts_of_any_text_stand_in_samples_as_utf_8(host: str) -> None:
 
 @pytest.mark.parametrize("code", [0xD800, 0x110000, 0xFFFFFFFF])
 def test_hosts_that_are_no_text_are_an_error_by_name(code: int) -> None:
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     log.scenes.view(np.uint8)[16:20] = np.frombuffer(np.uint32(code).tobytes(), np.uint8)
     dataset = EgoDataset(make_cfg(), log, None)
     for make in (lambda: dataset[3], lambda: dataset.__getitems__([3])):
@@ -170,7 +165,7 @@ def test_hosts_that_are_no_text_are_an_error_by_name(code: int) -> None:
 
 @pytest.mark.parametrize("track_id", [2**63, 2**64 - 1])
 def test_track_ids_that_samples_cannot_hold_are_an_error_by_name(track_id: int) -> None:
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     log.agents["track_id"][log.agents["track_id"] == 1] = track_id
     dataset = make_agent_dataset(make_cfg(), log)
     of_it = [index for index, row in enumerate(dataset.agents_indices) if log.agents["track_id"][row] == track_id]
@@ -186,7 +181,7 @@ def test_track_ids_that_samples_cannot_hold_are_an_error_by_name(track_id: int) 
 
 
 def test_the_largest_track_id_that_samples_hold() -> None:
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     log.agents["track_id"][log.agents["track_id"] == 1] = 2**63 - 1
     dataset = make_agent_dataset(make_cfg(), log)
     assert {sample["track_id"] for sample in dataset.__getitems__(range(len(dataset)))} >= {2**63 - 1}

@@ -9,24 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dataset_cases import (
-    assert_samples_equal,
-    make_agent_dataset,
-    make_agent_row,
-    make_cfg,
-    make_fixture_s_log,
-    make_log,
-    make_several_scenes_log,
-    save_fixture_s,
-)
 from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.filter import filter_agents_by_labels
 from l5kit.data.record_sequence import column_at, near_rows
 from l5kit.dataset import AgentDataset, EgoAgentDatasetVectorized, collate
 from l5kit.errors import SampleError
 from l5kit.vectorization.vectorizer import Vectorizer
-from raster_cases import WORLD_TO_ECEF
-from vector_cases import make_vector_cfg
+from support.fixture_s import make_fixture_s, save_fixture_s
+from support.logs import intervals, log_of, make_agent, make_log, make_scene, make_several_scenes_log, scenes_of
+from support.maps import WORLD_TO_ECEF
+from support.samples import assert_samples_equal, make_agent_dataset, make_cfg
+from support.vectors import make_vector_cfg
 
 LEFT_OUT = "rows of agents_mask are left out"
 
@@ -48,7 +41,7 @@ def warnings_of(make: Any) -> tuple[Any, list[str]]:
 
 def test_the_rows_that_do_not_pass_the_label_filter_are_left_out_with_one_warning_that_counts_them() -> None:
     """Of fixture S the rows of track 7 do not pass: every frame has one."""
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     mask = every(1, 98)
     dataset, told = warnings_of(lambda: AgentDataset(make_cfg(), log, None, agents_mask=mask))
     assert [message for message in told if LEFT_OUT in message] == [told[1]]
@@ -65,7 +58,7 @@ def test_the_rows_that_do_not_pass_the_label_filter_are_left_out_with_one_warnin
 
 def test_a_loop_over_every_third_row_goes_to_its_end() -> None:
     """As the document of the dataset shows it, with every 100th row; in 1.5 the loop ended at the first such row."""
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     log.agents["label_probabilities"][::6] = 0
     dataset = make_agent_dataset(make_cfg(), log, agents_mask=every(3, 98))
     kept = filter_agents_by_labels(log.agents[::3])
@@ -115,7 +108,7 @@ def can_be_sampled(dataset: Any, index: int) -> bool:
 
 
 def test_strict_masks_keep_all_rows_and_samples_of_some_are_errors() -> None:
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     dataset, told = warnings_of(lambda: AgentDataset(make_cfg(), log, None, agents_mask=every(1, 98), strict_mask=True))
     assert len(told) == 1
     assert "a custom agents_mask is used" in told[0]
@@ -126,7 +119,7 @@ def test_strict_masks_keep_all_rows_and_samples_of_some_are_errors() -> None:
 
 @pytest.mark.parametrize("strict_mask", [False, True])
 def test_a_mask_whose_rows_all_pass_is_taken_as_it_is(strict_mask: bool) -> None:
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     mask = log.agents["track_id"] != 7
     dataset, told = warnings_of(lambda: AgentDataset(make_cfg(), log, None, agents_mask=mask, strict_mask=strict_mask))
     assert told == ["a custom agents_mask is used; min_frame_history and min_frame_future have no effect"]
@@ -134,7 +127,7 @@ def test_a_mask_whose_rows_all_pass_is_taken_as_it_is(strict_mask: bool) -> None
 
 
 def test_a_mask_of_which_nothing_is_left_makes_an_empty_dataset() -> None:
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     dataset, told = warnings_of(lambda: AgentDataset(make_cfg(), log, None, agents_mask=log.agents["track_id"] == 7))
     assert told[1].startswith("30 of the 30 rows")
     assert (len(dataset), list(dataset)) == (0, [])
@@ -158,13 +151,13 @@ class OwnFilter(AgentDataset):
 
 
 def test_a_subclass_says_which_rows_its_samples_can_be_made_of() -> None:
-    dataset, told = warnings_of(lambda: OwnFilter(make_cfg(), make_fixture_s_log(), None, agents_mask=every(1, 98)))
+    dataset, told = warnings_of(lambda: OwnFilter(make_cfg(), make_fixture_s(), None, agents_mask=every(1, 98)))
     assert len(told) == 1
     assert len(dataset) == 98
 
 
 def test_vector_datasets_leave_out_the_same_rows(fixture_s_map: str) -> None:
-    log, cfg = make_fixture_s_log(), make_vector_cfg()
+    log, cfg = make_fixture_s(), make_vector_cfg()
     vectorizer = Vectorizer(cfg, MapAPI(fixture_s_map, WORLD_TO_ECEF))
 
     def make(**options: Any) -> Any:
@@ -196,20 +189,15 @@ class CountingRows(np.ndarray):
 
 def make_long_log(num_frames: int) -> ChunkedDataset:
     """A log of one agent a frame."""
-    log = make_log([[[{"track_id": 1}]] * 2])
-    frames = np.repeat(log.frames[:1], num_frames)
-    starts = np.arange(num_frames)
-    frames["agent_index_interval"] = np.stack([starts, starts + 1], axis=1)
-    frames["traffic_light_faces_index_interval"] = 0
-    scenes = log.scenes[:1].copy()
-    scenes["frame_index_interval"] = (0, num_frames)
-    agents = np.repeat(log.agents[:1], num_frames)
-    return ChunkedDataset.in_memory(scenes=scenes, frames=frames, agents=agents, tl_faces=log.tl_faces[:0])
+    log = make_scene([[make_agent(1)]], positions_m=(0, 0))
+    frames = np.repeat(log.frames, num_frames)
+    frames["agent_index_interval"] = intervals([1] * num_frames)
+    return log_of(scenes_of([num_frames]), frames, np.repeat(log.agents, num_frames))
 
 
 def test_a_mask_of_few_rows_reads_few_rows() -> None:
     log = make_long_log(200_000)
-    log.agents[150_000] = np.array(make_agent_row(1, probability=0.1), log.agents.dtype)
+    log.agents[150_000] = make_agent(1, probability=0.1)
     log.agents = log.agents.view(CountingRows)
     mask = np.zeros(200_000, np.bool_)
     mask[[5, 100_000, 100_007, 150_000]] = True

@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
 
-from dataset_cases import make_cfg, make_several_scenes_log, make_stub
-from fixture_s_map import FIXTURE_S_MAP, WORLD_TO_ECEF
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoAgentDatasetVectorized, EgoDataset, EgoDatasetVectorized
 from l5kit.dataset.select_agents import valid_agents
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.rasterization.sem_box_rasterizer import SemBoxRasterizer
 from l5kit.vectorization.vectorizer import Vectorizer
-from vector_cases import make_vector_cfg
+from support.logs import make_several_scenes_log
+from support.maps import FIXTURE_S_MAP, WORLD_TO_ECEF
+from support.samples import make_cfg, make_stub
+from support.vectors import make_vector_cfg
 
 OPENINGS: list[dict[str, Any]] = [{}, {"cached": False}, {"cached": "mmap"}]
 
@@ -86,12 +87,14 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return answers.get()
 
 
+@pytest.mark.process
 def test_a_worker_compiles_nothing_that_its_parent_has_compiled(found: Any) -> None:
     _, _, missed = found
     assert len(missed) > 20
     assert {name: count for name, count in missed.items() if count} == {}
 
 
+@pytest.mark.process
 def test_batches_need_no_types_that_single_samples_do_not(found: Any) -> None:
     single, batches, _ = found
     assert sum(single.values()) > 20
@@ -108,6 +111,7 @@ def test_arrays_of_the_log_have_one_type_in_all_stores(tmp_path: Path) -> None:
     assert len(types) == 1
 
 
+@pytest.mark.process
 def test_the_mask_needs_no_other_types_for_few_rows(tmp_path: Path) -> None:
     """Columns of one row or none are contiguous, those of more are not."""
     log = make_several_scenes_log()

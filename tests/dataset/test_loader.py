@@ -14,16 +14,17 @@ import torch
 import zarr
 from torch.utils.data import DataLoader, Subset
 
-from dataset_cases import make_agent_dataset, make_cfg, make_fixture_s_log, make_stub, save_fixture_s
-from fixture_s_map import FIXTURE_S_MAP, WORLD_TO_ECEF
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.map_builder import MapBuilder
+from l5kit.data.map.builder import MapBuilder
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoDataset
 from l5kit.errors import UnpicklableStoreError
 from l5kit.kinematic import AckermanPerturbation
 from l5kit.random import GaussianRandomGenerator
 from l5kit.rasterization import build_rasterizer
+from support.fixture_s import make_fixture_s, save_fixture_s
+from support.maps import FIXTURE_S_MAP, WORLD_TO_ECEF
+from support.samples import make_agent_dataset, make_cfg, make_stub
 
 needs_fork = pytest.mark.skipif(sys.platform != "linux", reason="fork is safe on Linux only")
 MAP_KEYS = {
@@ -91,6 +92,7 @@ def test_types_of_a_batch(data_folder: Path) -> None:
         assert (found["host_id"], tuple(batch["host_id"].shape)) == (torch.uint8, (4, 70))
 
 
+@pytest.mark.process
 @needs_fork
 @pytest.mark.parametrize("cls", [EgoDataset, AgentDataset])
 def test_forked_workers_give_the_samples(cls: Any, data_folder: Path) -> None:
@@ -99,28 +101,31 @@ def test_forked_workers_give_the_samples(cls: Any, data_folder: Path) -> None:
     assert_batches_hold_the_samples(loader, dataset)
 
 
+@pytest.mark.process
 def test_spawned_workers_give_the_samples(data_folder: Path) -> None:
     dataset = make_dataset(AgentDataset, data_folder, "py_semantic")
     loader = DataLoader(dataset, batch_size=4, num_workers=2, multiprocessing_context="spawn")
     assert_batches_hold_the_samples(loader, dataset)
 
 
+@pytest.mark.process
 @needs_fork
 def test_a_log_in_memory_goes_to_forked_workers() -> None:
     cfg = make_cfg()
-    dataset = EgoDataset(cfg, make_fixture_s_log(), make_stub(cfg))
+    dataset = EgoDataset(cfg, make_fixture_s(), make_stub(cfg))
     loader = DataLoader(dataset, batch_size=4, num_workers=2, multiprocessing_context="fork")
     assert_batches_hold_the_samples(loader, dataset)
 
 
 def open_memory_store() -> ChunkedDataset:
-    store, log = zarr.storage.MemoryStore(), make_fixture_s_log()
+    store, log = zarr.storage.MemoryStore(), make_fixture_s()
     written = ChunkedDataset(store).initialize()
     for name in ("scenes", "frames", "agents", "tl_faces"):
         getattr(written, name).append(getattr(log, name))
     return ChunkedDataset(store).open()
 
 
+@pytest.mark.process
 @pytest.mark.filterwarnings("ignore:Got pickle error when attempting to start a worker Process")
 @pytest.mark.parametrize("cls", [EgoDataset, AgentDataset])
 def test_a_memory_store_cannot_go_to_spawned_workers_and_says_what_to_do(cls: Any) -> None:
@@ -146,6 +151,7 @@ class WhereTheArraysAre(AgentDataset):
         self.was_unpickled = True
 
 
+@pytest.mark.process
 @needs_fork
 def test_d21_forked_workers_share_mask_and_indices(data_folder: Path) -> None:
     with warnings.catch_warnings():
@@ -209,11 +215,12 @@ def moves_of_epochs(folder: Path, *, seed: int, num_epochs: int = 2, num_workers
         options["multiprocessing_context"] = "fork"
     indices = range(2, 22, 2)
     loader = DataLoader(Subset(make_perturbed(folder), indices), batch_size=1, num_workers=num_workers, **options)
-    recorded = make_fixture_s_log().frames["ego_translation"][indices, :2]
+    recorded = make_fixture_s().frames["ego_translation"][indices, :2]
     epochs = [torch.cat([batch["centroid"] for batch in loader]).numpy() for _ in range(num_epochs)]
     return np.linalg.norm(np.array(epochs) - recorded, axis=-1)
 
 
+@pytest.mark.process
 @needs_fork
 @pytest.mark.parametrize("persistent", [False, True])
 def test_f5_workers_and_epochs_draw_differently_and_reproducibly(persistent: bool, data_folder: Path) -> None:
@@ -226,6 +233,7 @@ def test_f5_workers_and_epochs_draw_differently_and_reproducibly(persistent: boo
     assert not np.array_equal(moves_of_epochs(data_folder, seed=2, persistent_workers=persistent), first)
 
 
+@pytest.mark.process
 def test_f5_without_workers_the_global_generators_decide_as_in_1_5(data_folder: Path) -> None:
     np.random.seed(3)  # noqa: NPY002
     first = moves_of_epochs(data_folder, seed=1, num_workers=0)

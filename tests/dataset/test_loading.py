@@ -22,14 +22,16 @@ from torch.utils.data import (
     random_split,
 )
 
-from dataset_cases import make_cfg, make_fixture_s_log, make_several_scenes_log, make_stub, save_fixture_s
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset import EgoDataset, batch_memory, loader, loading
+from l5kit.dataset import EgoDataset, allocators, loader, loading
 from l5kit.errors import InvalidArgumentError, SampleError
 from l5kit.kinematic import AckermanPerturbation
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.random import GaussianRandomGenerator, ReplayRandomGenerator
 from l5kit.rasterization import build_rasterizer
+from support.fixture_s import make_fixture_s, save_fixture_s
+from support.logs import make_several_scenes_log
+from support.samples import make_cfg, make_stub
 
 needs_fork = pytest.mark.skipif(sys.platform != "linux", reason="fork is safe on Linux only")
 FORK: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": "fork"}
@@ -38,7 +40,7 @@ WAYS = [
     pytest.param({"threads": 1}, id="1 thread"),
     pytest.param({"threads": 3}, id="3 threads"),
     pytest.param({"threads": 2, "prefetch": 1}, id="2 threads, little ahead"),
-    pytest.param(FORK, id="2 forked workers", marks=needs_fork),
+    pytest.param(FORK, id="2 forked workers", marks=[needs_fork, pytest.mark.process]),
 ]
 
 
@@ -48,7 +50,7 @@ def make_perturbation(probability: float = 0.7) -> AckermanPerturbation:
 
 def make_ego(perturbation: Any = None, log: ChunkedDataset | None = None, cls: Any = EgoDataset) -> Any:
     cfg = make_cfg(raster_size=[16, 8])
-    return cls(cfg, log or make_fixture_s_log(), make_stub(cfg), perturbation)
+    return cls(cfg, log or make_fixture_s(), make_stub(cfg), perturbation)
 
 
 def assert_equal_batches(found: Any, expected: Any) -> None:
@@ -269,7 +271,7 @@ class Shift(Perturbation):
 
 def test_a_perturbation_that_draws_nothing() -> None:
     for batch in loader(make_ego(Shift()), 5, threads=2):
-        recorded = make_fixture_s_log().frames["ego_translation"][batch["frame_index"].numpy(), :2]
+        recorded = make_fixture_s().frames["ego_translation"][batch["frame_index"].numpy(), :2]
         is_moved = (batch["centroid"].numpy() == recorded + 1).all(axis=1)
         np.testing.assert_array_equal(is_moved, batch["frame_index"].numpy() < 25)
 
@@ -277,7 +279,7 @@ def test_a_perturbation_that_draws_nothing() -> None:
 def test_offsets_that_cannot_be_reseeded_are_shared_by_threads() -> None:
     offsets = ReplayRandomGenerator([(0.0, 0.1 * k, 0.0) for k in range(1, 31)])
     batches = list(loader(make_ego(AckermanPerturbation(offsets, 1.0)), 5, threads=2))
-    recorded = make_fixture_s_log().frames["ego_translation"][:25, :2]
+    recorded = make_fixture_s().frames["ego_translation"][:25, :2]
     moved_m = np.linalg.norm(torch.cat([batch["centroid"] for batch in batches])[:25].numpy() - recorded, axis=1)
     np.testing.assert_allclose(np.sort(moved_m), 0.1 * np.arange(1, 26), atol=1e-3)
 
@@ -390,7 +392,7 @@ class FakePin:
     def allocate(self, shape: Any, dtype: Any) -> Any:
         tensor = torch.from_numpy(np.empty(shape, dtype))
         self.drawn.append(tensor.data_ptr())
-        return batch_memory.Memory(tensor.numpy(), tensor)
+        return allocators.Memory(tensor.numpy(), tensor)
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.data_ptr() not in self.drawn:
@@ -431,7 +433,7 @@ def saved_log(tmp_path: Path) -> ChunkedDataset:
     ],
 )
 def test_threads_that_read_one_log_at_once(opening: Any, tmp_path: Path) -> None:
-    scenes = [make_several_scenes_log(), make_fixture_s_log()] * 2
+    scenes = [make_several_scenes_log(), make_fixture_s()] * 2
     path = str(tmp_path / "log.zarr")
     ChunkedDataset.concatenate(scenes).save(path)
     cfg = make_cfg(map_type="box_debug", raster_size=[32, 16])
@@ -442,6 +444,7 @@ def test_threads_that_read_one_log_at_once(opening: Any, tmp_path: Path) -> None
         assert_equal_batches(loader(dataset, 3, shuffle=True, threads=4), expected)
 
 
+@pytest.mark.process
 def test_spawned_workers_make_the_same_bits(saved_log: ChunkedDataset) -> None:
     dataset = make_ego(make_perturbation(), saved_log)
     expected = loader(dataset, 4, shuffle=True, threads=2)
@@ -460,6 +463,7 @@ class WorkerOf(Dataset[Any]):
         return os.getpid()
 
 
+@pytest.mark.process
 @needs_fork
 def test_workers_live_through_epochs() -> None:
     batches = loader(WorkerOf(), 1, **FORK)
@@ -489,7 +493,7 @@ def test_torchs_loader_gains_from_batches(make: Any, num_batches: int, monkeypat
         return inherited(self, sampler, places, allocate)
 
     monkeypatch.setattr(EgoDataset, "_make_batch", make_batch)
-    dataset = make_ego(log=make_fixture_s_log())
+    dataset = make_ego(log=make_fixture_s())
     batches = list(make(dataset))
     assert len(sizes) == len(batches) == num_batches
     for batch in batches:

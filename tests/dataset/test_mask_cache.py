@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import zarr
 
-from dataset_cases import THRESHOLDS, make_cfg, make_fixture_s_log, make_log, save_fixture_s
 from l5kit.data import user_cache
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, mask_cache, select_agents
@@ -20,6 +19,9 @@ from l5kit.dataset.mask_cache import cache_folder, load_or_compute_mask
 from l5kit.dataset.select_agents import stored_mask
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask, compute_readable_mask
+from support.fixture_s import make_fixture_s, save_fixture_s
+from support.logs import make_log
+from support.samples import THRESHOLDS, make_cfg
 
 USUAL = MaskThresholds(0.5)
 
@@ -56,7 +58,7 @@ def store(path: Path, probability: float = 0.5, **thresholds: float) -> None:
 
 
 def expected_mask(probability: float = 0.5) -> Any:
-    return compute_agents_mask(make_fixture_s_log(), MaskThresholds(probability))[0]
+    return compute_agents_mask(make_fixture_s(), MaskThresholds(probability))[0]
 
 
 def cached_files() -> list[Path]:
@@ -377,7 +379,7 @@ def test_an_interrupted_computation_leaves_no_lock(path: Path) -> None:
 def test_a_log_in_memory_keeps_nothing_on_disk(num_computed: Callable[[], int]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        mask = load_or_compute_mask(make_fixture_s_log(), USUAL)
+        mask = load_or_compute_mask(make_fixture_s(), USUAL)
     np.testing.assert_array_equal(mask, expected_mask())
     assert (num_computed(), cached_files()) == (1, [])
 

@@ -5,19 +5,21 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from dataset_cases import make_several_scenes_log
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.mask_cache import cache_folder
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
-from mask_processes import compute_slowly, stop_in_the_middle
+from support.logs import make_several_scenes_log
+from support.processes.agents_mask import compute_slowly, stop_in_the_middle
 
 NUM_PROCESSES = 3
 PATIENCE_S = 120
 """Far more than anything takes; whoever hangs fails the test."""
 
 
+@pytest.mark.process
 def test_c2_nobody_hangs_or_reads_half_a_mask_when_a_process_is_killed(tmp_path: Path) -> None:
     log = make_several_scenes_log()
     path, results = str(tmp_path / "log.zarr"), [tmp_path / f"{k}.npz" for k in range(NUM_PROCESSES)]

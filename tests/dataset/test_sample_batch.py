@@ -9,17 +9,18 @@ import pytest
 import torch
 from torch.utils.data import default_collate
 
-from dataset_cases import make_agent_dataset, make_cfg, make_fixture_s_log, make_stub
 from l5kit.dataset import EgoDataset, collate
 from l5kit.dataset.sample_batch import SampleBatch
+from support.fixture_s import make_fixture_s
+from support.samples import make_agent_dataset, make_cfg, make_stub
 
 
 def make_batch(*, of_agents: bool = False, size: int = 4, **overrides: Any) -> Any:
     cfg = make_cfg(**overrides)
     if of_agents:
-        dataset: Any = make_agent_dataset(cfg, make_fixture_s_log(), make_stub(cfg), min_frame_history=0)
+        dataset: Any = make_agent_dataset(cfg, make_fixture_s(), make_stub(cfg), min_frame_history=0)
     else:
-        dataset = EgoDataset(cfg, make_fixture_s_log(), make_stub(cfg))
+        dataset = EgoDataset(cfg, make_fixture_s(), make_stub(cfg))
     batch = dataset.__getitems__(list(range(size)))
     assert type(batch) is SampleBatch
     return batch

@@ -14,7 +14,6 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataset_cases import THRESHOLDS, make_fixture_s_log, make_log, save_fixture_s
 from l5kit._types import RecordArray
 from l5kit.data.records import AGENT_DTYPE
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -32,6 +31,9 @@ from l5kit.dataset.select_agents import (
 )
 from l5kit.dataset.select_agents.selection import mask_table
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
+from support.fixture_s import make_fixture_s, save_fixture_s
+from support.logs import make_log
+from support.samples import THRESHOLDS
 
 NUM_FRAMES = 20
 
@@ -92,7 +94,7 @@ def slow_mask(frames: RecordArray, agents: RecordArray, probability: float) -> t
 
 
 def test_known_answer_of_fixture_s() -> None:
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     mask, report = mask_of(log)
     ids = log.agents["track_id"]
     for track_id, length in ((1, 30), (2, 20), (300, 18)):
@@ -150,6 +152,31 @@ def test_a_rejected_row_leaves_no_hole_behind(changed: Any, reason: str) -> None
     mask, report = mask_of(make_log([frames_of_one_track(**changed)]))
     assert mask.tolist() == [*counting(10), [0, 0], *counting(9)]
     assert (report[reason], report["total_reject"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"probability": np.nextafter(np.float32(0.5), np.float32(1))}, {"centroid": (30.0, np.nextafter(40.0, 0))}],
+    ids=["above the threshold", "below 50 m"],
+)
+def test_a_row_one_step_inside_its_bound_is_taken(changed: Any) -> None:
+    assert mask_of(make_log([frames_of_one_track(**changed)]))[0].tolist() == counting(NUM_FRAMES)
+
+
+def test_the_bounds_of_the_conditions_are_strict() -> None:
+    tenth = np.float32(0.01)
+    small, least = (np.array([1, side, 1], np.float32) for side in (tenth, np.nextafter(tenth, np.float32(1))))
+    wide, wider = np.array([4, 2, 1], np.float32), np.array([4, 2.5, 1], np.float32)
+    for distance_m, angle_deg, ratio, is_inside in (
+        (5.0, 0.0, 1.25, False),
+        (np.nextafter(5.0, 6), np.nextafter(0.0, 1), np.nextafter(1.25, 2), True),
+    ):
+        assert in_av_distance((0, 0), (3, 4), distance_m) == is_inside
+        assert in_angular_distance(0.3, 0.3, angle_deg) == is_inside
+        assert in_extent_ratio(wide, wider, ratio) == in_extent_ratio(wider, wide, ratio) == is_inside
+    assert float(tenth) < 0.01 < float(least[1])
+    assert not in_extent_ratio(small, small, 2.0)
+    assert in_extent_ratio(least, least, 2.0)
 
 
 def test_the_heading_may_cross_pi() -> None:
@@ -243,7 +270,7 @@ def test_label_sums_are_those_of_numpy_to_the_bit() -> None:
 
 def test_old_record_types_are_read() -> None:
     """Sets made before April 2020 hold float32 positions and int32 track ids."""
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     narrower = {"centroid": np.float32, "track_id": np.int32}
     fields = [(name, narrower.get(name, kind), *shape) for name, kind, *shape in AGENT_DTYPE]
     old = np.dtype(fields)
@@ -337,7 +364,7 @@ def test_select_agents_stores_the_mask_and_prints_a_report(tmp_path: Path, capsy
     folder = Path(path) / "agents_mask" / "0.5"
     assert printed == (f"computing the agents mask of {path} ...\n{REPORT}agents mask stored in {folder}\n")
     stored = zarr.open_group(str(Path(path)), mode="r", zarr_format=2)["agents_mask/0.5"]
-    np.testing.assert_array_equal(stored[:], mask_of(make_fixture_s_log())[0])
+    np.testing.assert_array_equal(stored[:], mask_of(make_fixture_s())[0])
 
 
 def test_the_stored_mask_has_the_layout_of_1_5(tmp_path: Path) -> None:
@@ -412,12 +439,12 @@ def test_an_interrupted_computation_leaves_nothing_in_the_dataset(tmp_path: Path
 
 def test_a_log_in_memory_has_no_place_for_a_mask() -> None:
     with pytest.raises(InvalidArgumentError, match="stored inside a dataset folder, and '' is none"):
-        select_agents(make_fixture_s_log(), 0.5, *THRESHOLDS.values())
+        select_agents(make_fixture_s(), 0.5, *THRESHOLDS.values())
 
 
 def test_thresholds_must_be_numbers() -> None:
     with pytest.raises(InvalidArgumentError, match="threshold yaw_degree must be a number, got 'wide'"):
-        get_valid_agents((0, 1), make_fixture_s_log(), 0.5, "wide", 1.1, 50)  # type: ignore[arg-type]
+        get_valid_agents((0, 1), make_fixture_s(), 0.5, "wide", 1.1, 50)  # type: ignore[arg-type]
 
 
 def run_module(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -425,6 +452,7 @@ def run_module(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.process
 def test_the_module_runs_as_a_command_without_warnings(tmp_path: Path) -> None:
     paths = []
     for name in ("a", "b"):
@@ -435,7 +463,7 @@ def test_the_module_runs_as_a_command_without_warnings(tmp_path: Path) -> None:
     assert done.stdout.count("th_distance_av: 20.0\n") == 2
     for path in paths:
         stored = zarr.open_group(path, mode="r", zarr_format=2)["agents_mask/0.5"]
-        np.testing.assert_array_equal(stored[:], mask_of(make_fixture_s_log(), th_distance_av=20)[0])
+        np.testing.assert_array_equal(stored[:], mask_of(make_fixture_s(), th_distance_av=20)[0])
     again = run_module("--input_folders", paths[0], "--th_agent_prob", "0.5")
     assert again.returncode == 1
     assert again.stderr.startswith("error: ")

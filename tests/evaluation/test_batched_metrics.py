@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation import batched_metrics, metrics
+from support.tolerances import FLOAT32
 
-TOLERANCE = 1e-6
+TOLERANCE = FLOAT32
 NAMES = (
     "neg_multi_log_likelihood",
     "rmse",

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dataset_cases import make_agent_dataset, make_cfg, make_log
 from l5kit.data import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
@@ -25,7 +24,10 @@ from l5kit.evaluation import (
 from l5kit.evaluation.chop_dataset import MIN_FUTURE_STEPS
 from l5kit.evaluation.chop_dataset import __main__ as command
 from l5kit.evaluation.metrics import average_displacement_error_oracle, neg_multi_log_likelihood
-from synthetic_city import small_city
+from support.cities import small_city
+from support.logs import make_log
+from support.samples import make_agent_dataset, make_cfg
+from support.tolerances import FLOAT32
 
 SAMPLE_TOLERANCE_M = 2e-5
 
@@ -140,7 +142,7 @@ def test_predictions_on_the_chopped_dataset_fit_the_truth(city, chopped_city, tm
     write_pred_csv(files[1], times, tracks, still, max_modes=1)
     found = compute_metrics_csv(*files, [average_displacement_error_oracle], 1)
     expected = np.mean([(np.linalg.norm(row["coord"], axis=-1) * row["avail"]).mean() for row in truth])
-    assert found["average_displacement_error_oracle"] == pytest.approx(expected, abs=1e-6) != 0
+    assert found["average_displacement_error_oracle"] == pytest.approx(expected, abs=FLOAT32) != 0
     write_pred_csv(files[1], times, tracks, np.stack([row["coord"] for row in truth]))
     assert compute_metrics_csv(*files, [neg_multi_log_likelihood]) == {"neg_multi_log_likelihood": 0.0}
 
@@ -315,6 +317,7 @@ def test_the_module_runs_with_the_options_of_1_5(lone_scene, tmp_path, capsys):
         assert row["track_id"] == "1"
 
 
+@pytest.mark.process
 def test_n1_the_module_runs_in_a_process_of_its_own_on_current_numpy(lone_scene):
     arguments = ["--zarr_paths", str(lone_scene), "--th_agent_prob", "0.5"]
     arguments += ["--num_frames_to_copy", "9", "--future_steps", "4"]

@@ -7,23 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from l5kit.data.records import AGENT_DTYPE
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.metrics import CollisionType, detect_collision
+from support.logs import make_agents
 
 BOX_DTYPE = np.dtype([("centroid", "f8", 2), ("extent", "f4", 3), ("yaw", "f4"), ("track_id", "u8")])
 EGO = np.array([4.87, 1.85])
 FRONT, REAR, SIDE = CollisionType.FRONT, CollisionType.REAR, CollisionType.SIDE
 
 
-def make_agents(*boxes):
+def boxes_of(*boxes):
     """Agents 1, 2, ... from (x, y, length, width, yaw)."""
     rows = [((x, y), (length, width, 1.5), yaw, track) for track, (x, y, length, width, yaw) in enumerate(boxes, 1)]
     return np.array(rows, BOX_DTYPE)
 
 
 def type_of(*boxes, centroid=(0.0, 0.0), yaw=0.0):
-    found = detect_collision(np.array(centroid), yaw, EGO, make_agents(*boxes))
+    found = detect_collision(np.array(centroid), yaw, EGO, boxes_of(*boxes))
     return found and found[0]
 
 
@@ -59,13 +59,13 @@ def test_known_collisions(boxes, expected):
 
 @pytest.mark.parametrize(("x", "y", "expected"), [(4, 0, FRONT), (-4, 0, REAR), (0, 2, SIDE), (0, -2, SIDE)])
 def test_a_side_that_lies_on_that_of_an_agent_is_touched_all_along(x, y, expected):
-    found = detect_collision(np.zeros(2), 0.0, np.array([4.0, 2.0]), make_agents((x, y, 4, 2, 0)))
+    found = detect_collision(np.zeros(2), 0.0, np.array([4.0, 2.0]), boxes_of((x, y, 4, 2, 0)))
     assert found is not None
     assert found[0] == expected
 
 
 def test_track_ids_keep_their_type_and_the_first_agent_in_range_decides():
-    agents = make_agents((500.0, 0, 4, 2, 0), (0.5, 0.2, 4.87, 1.85, 1.0), (0.5, 0.2, 4.87, 1.85, 1.0))
+    agents = boxes_of((500.0, 0, 4, 2, 0), (0.5, 0.2, 4.87, 1.85, 1.0), (0.5, 0.2, 4.87, 1.85, 1.0))
     found = detect_collision(np.array([0.5, 0.2]), 1.0, EGO, agents)
     assert found == (SIDE, 2)
     assert isinstance(found[1], np.uint64)
@@ -74,7 +74,7 @@ def test_track_ids_keep_their_type_and_the_first_agent_in_range_decides():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_two_identical_boxes_touch_along_their_longest_sides(dtype):
     """Of each side all lies on the edge of the other box: the first of the longest decides."""
-    agents = make_agents((0, 0, 5, 2, 1.0))
+    agents = boxes_of((0, 0, 5, 2, 1.0))
     for yaw in (1.0, dtype(1.0), np.array([1.0], dtype)):
         found = detect_collision(np.zeros(2), yaw, np.array([5.0, 2.0], dtype), agents)
         assert found == (SIDE, 1)
@@ -84,7 +84,7 @@ def test_two_identical_boxes_touch_along_their_longest_sides(dtype):
     "yaw", [0.3, np.float32(0.3), np.array(0.3), np.array([0.3]), np.array([0.3], np.float32), [0.3]]
 )
 def test_a_heading_is_a_number_or_of_shape_1(yaw):
-    found = detect_collision(np.zeros(2), yaw, EGO, make_agents((4.0, 1.0, 4, 1.8, 0.3)))
+    found = detect_collision(np.zeros(2), yaw, EGO, boxes_of((4.0, 1.0, 4, 1.8, 0.3)))
     assert found == (FRONT, 1)
 
 
@@ -97,8 +97,7 @@ def test_a_heading_is_a_number_or_of_shape_1(yaw):
     ],
 )
 def test_m4_agents_that_a_simulation_has_hidden_do_not_collide(hide):
-    agents = np.zeros(1, AGENT_DTYPE)
-    agents["extent"] = (4, 2, 1.5)
+    agents = make_agents({})
     assert detect_collision(np.zeros(2), 0.0, EGO, agents) is not None
     for field, value in hide.items():
         agents[field] = value
@@ -151,17 +150,17 @@ def test_collisions_and_types_are_those_of_shapely(x, y, yaw, length, width):
 @pytest.mark.parametrize(
     ("centroid", "extent", "agents", "message"),
     [
-        pytest.param(np.zeros(3), EGO, make_agents(), "pred_centroid has shape", id="three coordinates"),
-        pytest.param(np.zeros(2), EGO[:1], make_agents(), "pred_extent has shape", id="length only"),
-        pytest.param([np.nan, 0], EGO, make_agents(), "pred_centroid is", id="a position that is not known"),
+        pytest.param(np.zeros(3), EGO, boxes_of(), "pred_centroid has shape", id="three coordinates"),
+        pytest.param(np.zeros(2), EGO[:1], boxes_of(), "pred_extent has shape", id="length only"),
+        pytest.param([np.nan, 0], EGO, boxes_of(), "pred_centroid is", id="a position that is not known"),
         pytest.param(
-            np.zeros(2), EGO, make_agents((0, 0, 4, 2, np.nan)), "track 1 of target_agents", id="a heading that is not"
+            np.zeros(2), EGO, boxes_of((0, 0, 4, 2, np.nan)), "track 1 of target_agents", id="a heading that is not"
         ),
         pytest.param(np.zeros(2), EGO, np.zeros((3, 2)), "target_agents must be", id="plain array"),
         pytest.param(
-            np.zeros(2), EGO, make_agents()[["centroid", "extent"]], "without yaw, track_id", id="fields missing"
+            np.zeros(2), EGO, boxes_of()[["centroid", "extent"]], "without yaw, track_id", id="fields missing"
         ),
-        pytest.param(np.zeros(2), EGO, make_agents((0, 0, 1, 1, 0))[0], "target_agents must be", id="one record"),
+        pytest.param(np.zeros(2), EGO, boxes_of((0, 0, 1, 1, 0))[0], "target_agents must be", id="one record"),
     ],
 )
 def test_wrong_arguments_are_named(centroid, extent, agents, message):
@@ -172,4 +171,4 @@ def test_wrong_arguments_are_named(centroid, extent, agents, message):
 @pytest.mark.parametrize("yaw", [np.zeros(2), np.zeros((1, 1)), np.nan])
 def test_wrong_headings_are_named(yaw):
     with pytest.raises(InvalidArgumentError, match="pred_yaw"):
-        detect_collision(np.zeros(2), yaw, EGO, make_agents((0, 0, 4, 2, 0)))
+        detect_collision(np.zeros(2), yaw, EGO, boxes_of((0, 0, 4, 2, 0)))

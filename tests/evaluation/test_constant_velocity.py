@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from dataset_cases import make_agent_dataset, make_cfg, make_log
 from l5kit.dataset import EgoDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.constant_velocity import (
@@ -16,6 +15,9 @@ from l5kit.evaluation.constant_velocity import (
     score_constant_velocity,
 )
 from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
+from support.logs import make_log
+from support.samples import make_agent_dataset, make_cfg
+from support.tolerances import FLOAT32, FLOAT32_LONG, FLOAT64, NETWORK
 
 STEP_S = 0.1
 
@@ -39,13 +41,13 @@ def make_batch(*histories):
 )
 def test_velocities_by_hand(history, expected):
     velocities = constant_velocities(make_batch(history), step_time_s=STEP_S)
-    np.testing.assert_allclose(velocities, [[expected, 0.0]], atol=1e-5)
+    np.testing.assert_allclose(velocities, [[expected, 0.0]], atol=FLOAT32_LONG)
 
 
 def test_positions_go_on_from_the_current_one():
     batch = make_batch([0.5, 0.0], [0.0, None])
     positions = constant_velocity_positions(batch, num_steps=3, step_time_s=STEP_S)
-    np.testing.assert_allclose(positions, [[[1.0, 0], [1.5, 0], [2.0, 0]], [[0, 0]] * 3], atol=1e-6)
+    np.testing.assert_allclose(positions, [[[1.0, 0], [1.5, 0], [2.0, 0]], [[0, 0]] * 3], atol=FLOAT32)
 
 
 @pytest.mark.parametrize("key", ["history_positions", "history_availabilities"])
@@ -67,8 +69,8 @@ def test_an_agent_that_keeps_its_velocity_is_predicted_exactly(yaw):
     dataset = make_agent_dataset(make_cfg(history_num_frames=2, future_num_frames=20), make_log([frames]))
     scores = score_constant_velocity(DataLoader(dataset, batch_size=7), horizons_s=(0.5, 2.0), step_time_s=STEP_S)
     for score in scores:
-        assert score.ade_m == pytest.approx(0, abs=1e-4)
-        assert score.fde_m == pytest.approx(0, abs=1e-4)
+        assert score.ade_m == pytest.approx(0, abs=NETWORK)
+        assert score.fde_m == pytest.approx(0, abs=NETWORK)
         assert score.miss_rate == 0
     # of the 29 agents with 10 past and 1 future frames, those of the first 9 frames have 20 steps ahead of them
     assert [(score.num_trajectories, score.num_final) for score in scores] == [(29, 25), (29, 10)]
@@ -82,8 +84,8 @@ def test_an_av_that_speeds_up_leaves_the_baseline_behind():
     batch = next(iter(DataLoader([dataset[5]], batch_size=1)))
     (score,) = score_constant_velocity([batch], horizons_s=[1.0], step_time_s=STEP_S)
     # after t seconds it is t^2 + 0.1 t ahead of the velocity between the last two frames
-    assert score.fde_m == pytest.approx(1.1, abs=1e-4)
-    assert score.ade_m == pytest.approx(np.mean([t * t + 0.1 * t for t in STEP_S * np.arange(1, 11)]), abs=1e-4)
+    assert score.fde_m == pytest.approx(1.1, abs=NETWORK)
+    assert score.ade_m == pytest.approx(np.mean([t * t + 0.1 * t for t in STEP_S * np.arange(1, 11)]), abs=NETWORK)
 
 
 def test_vector_samples_with_bool_availabilities_are_taken():
@@ -122,7 +124,7 @@ def test_batches_do_not_change_the_result():
         for start in range(0, 20, size):
             scores.add(truth[start : start + size], pred[start : start + size], known[start : start + size])
         found.append([[score.ade_m, score.fde_m, score.miss_rate, score.num_final] for score in scores.scores()])
-    np.testing.assert_allclose(found[1:], found[:1] * 2, rtol=1e-12)
+    np.testing.assert_allclose(found[1:], found[:1] * 2, rtol=FLOAT64)
 
 
 def test_the_best_of_several_modes_counts_at_each_horizon():

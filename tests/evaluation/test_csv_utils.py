@@ -13,8 +13,9 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation import csv_utils
 from l5kit.evaluation.csv_rows import MAX_LISTED
 from l5kit.evaluation.csv_utils import MAX_MODES, read_gt_csv, read_pred_csv, write_gt_csv, write_pred_csv
+from support.tolerances import NETWORK
 
-ROUND_TRIP_TOLERANCE_M = 1e-4
+ROUND_TRIP_TOLERANCE_M = NETWORK
 TIMES = np.array([1_500_000_000_000_000_000, 1_500_000_000_100_000_000])
 TRACKS = np.array([5, 18446744073709551615], np.uint64)
 
@@ -251,6 +252,11 @@ BAD_PRED = {
     "infinity": ({"coords": np.full((2, 2, 3, 2), np.inf)}, "NaN or infinite"),
     "one track too many": ({"track_ids": np.arange(3)}, "track_ids has shape"),
 }
+
+
+def test_a_mode_may_be_impossible(path):
+    write_pred_csv(path, **PRED_ARGUMENTS | {"confs": np.array([[0.0, 1.0], [1.0, 0.0]])})
+    assert [row["conf"].tolist() for row in read_pred_csv(path)] == [[0, 1, 0], [1, 0, 0]]
 
 
 @pytest.mark.parametrize(("changes", "message"), BAD_PRED.values(), ids=BAD_PRED.keys())

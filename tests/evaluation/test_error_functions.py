@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from l5kit.evaluation.error_functions import closest_angle_error, l2_error
+from support.tolerances import FLOAT32_LONG, FLOAT64_LONG
 
 ANGLES = st.floats(-20, 20)
 
@@ -28,7 +29,7 @@ def test_l2_error_is_the_distance_along_the_last_axis():
     ],
 )
 def test_known_angle_errors(a, b, expected):
-    assert closest_angle_error(torch.tensor([a]), torch.tensor([b])).item() == pytest.approx(expected, abs=1e-5)
+    assert closest_angle_error(torch.tensor([a]), torch.tensor([b])).item() == pytest.approx(expected, abs=FLOAT32_LONG)
 
 
 @given(ANGLES, ANGLES)
@@ -36,8 +37,8 @@ def test_an_angle_error_is_unsigned_symmetric_and_that_of_the_directions(a, b):
     first, second = torch.tensor([a], dtype=torch.float64), torch.tensor([b], dtype=torch.float64)
     error = closest_angle_error(first, second).item()
     assert 0 <= error <= math.pi + 1e-12
-    assert error == pytest.approx(closest_angle_error(second, first).item(), abs=1e-9)
-    assert math.cos(error) == pytest.approx(math.cos(a - b), abs=1e-9)
+    assert error == pytest.approx(closest_angle_error(second, first).item(), abs=FLOAT64_LONG)
+    assert math.cos(error) == pytest.approx(math.cos(a - b), abs=FLOAT64_LONG)
 
 
 def test_unequal_shapes_are_an_assertion_error():

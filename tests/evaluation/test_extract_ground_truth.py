@@ -6,11 +6,14 @@ import warnings
 import numpy as np
 import pytest
 
-from dataset_cases import make_agent_dataset, make_cfg, make_fixture_s_log, make_log
 from l5kit.data import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation import export_zarr_to_csv, read_gt_csv, world_displacements
 from l5kit.geometry import transform_points
+from support.fixture_s import make_fixture_s
+from support.logs import make_log
+from support.samples import make_agent_dataset, make_cfg
+from support.tolerances import FLOAT64_LONG
 
 CSV_TOLERANCE_M = 1e-5  # five decimals
 SAMPLE_TOLERANCE_M = 2e-5  # sample positions are float32
@@ -43,7 +46,7 @@ def test_an_agent_that_drives_along_x_goes_along_x_whatever_its_heading(path):
 
 
 def test_rows_are_those_of_an_agent_dataset_in_its_order(path):
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     samples = make_agent_dataset(make_cfg(future_num_frames=5), log)
     rows = export(log, path, 5, 0.5)
     assert len(rows) == len(samples) > 10
@@ -55,7 +58,7 @@ def test_rows_are_those_of_an_agent_dataset_in_its_order(path):
 
 
 def test_a_mask_chooses_the_rows_and_gives_no_warning(path, recwarn):
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     mask = np.zeros(len(log.agents), bool)
     mask[[0, 40]] = True
     export_zarr_to_csv(log, path, 3, 0.5, agents_mask=mask)
@@ -64,20 +67,20 @@ def test_a_mask_chooses_the_rows_and_gives_no_warning(path, recwarn):
 
 
 def test_no_agents_give_a_file_without_rows(path):
-    log = make_fixture_s_log()
+    log = make_fixture_s()
     assert export(log, path, 3, 0.5, agents_mask=np.zeros(len(log.agents), bool)) == []
     assert path.read_text().splitlines()[0].endswith("coord_x02,coord_y02")
 
 
 def test_progress_ends_with_all_agents(path):
-    log, told = make_fixture_s_log(), []
+    log, told = make_fixture_s(), []
     rows = export(log, path, 3, 0.5, progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (len(rows), len(rows))
 
 
 def test_a_mask_that_does_not_fit_is_named(path):
     with pytest.raises(InvalidArgumentError, match="agents_mask must be a bool array"):
-        export_zarr_to_csv(make_fixture_s_log(), path, 3, 0.5, agents_mask=np.ones(3, bool))
+        export_zarr_to_csv(make_fixture_s(), path, 3, 0.5, agents_mask=np.ones(3, bool))
     assert not path.exists()
 
 
@@ -94,8 +97,8 @@ def test_s11_predictions_of_many_modes_turn_into_the_axes_of_the_world():
     modes = rng.normal(size=(4, 3, 5, 2)).astype(np.float32)
     found = world_displacements(modes, poses, centroids)
     assert (found.shape, found.dtype) == (modes.shape, np.float64)
-    np.testing.assert_allclose(found[2, 1], modes[2, 1] @ poses[2, :2, :2].T, atol=1e-9)
-    np.testing.assert_allclose(world_displacements(modes[:, 0], poses, centroids), found[:, 0], atol=1e-9)
+    np.testing.assert_allclose(found[2, 1], modes[2, 1] @ poses[2, :2, :2].T, atol=FLOAT64_LONG)
+    np.testing.assert_allclose(world_displacements(modes[:, 0], poses, centroids), found[:, 0], atol=FLOAT64_LONG)
     assert world_displacements(modes[:0], poses[:0], centroids[:0]).shape == (0, 3, 5, 2)
 
 

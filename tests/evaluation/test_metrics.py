@@ -20,6 +20,7 @@ from l5kit.evaluation.metrics import (
     rmse,
     time_displace,
 )
+from support.tolerances import FLOAT32, NETWORK
 
 ALL = (1.0, 1.0, 1.0)
 TRUTH = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]])
@@ -56,16 +57,16 @@ def constant_modes(*values):
 )
 def test_known_likelihoods_of_two_constant_modes(truth, confidences, expected):
     arguments = np.array(truth, float)[:, None], constant_modes(0, 10), np.array(confidences, float), np.ones(3)
-    assert neg_multi_log_likelihood(*arguments) == pytest.approx(expected, abs=1e-4)
-    assert rmse(*arguments) == pytest.approx(math.sqrt(2 * expected / 3), abs=1e-4)
+    assert neg_multi_log_likelihood(*arguments) == pytest.approx(expected, abs=NETWORK)
+    assert rmse(*arguments) == pytest.approx(math.sqrt(2 * expected / 3), abs=NETWORK)
 
 
 def test_known_answers_of_probabilities_and_time_displacement():
     truth = np.array([[50.0, 0.0]] * 3)
     modes = np.array([[[52.0, 0.0]] * 3, [[49.0, 0.0], [51.0, 0.0], [50.0, 2.0]]])
     arguments = truth, modes, np.array([0.1, 0.9]), np.ones(3)
-    np.testing.assert_allclose(prob_true_mode(*arguments), [0.0055, 0.9944], atol=1e-4)
-    np.testing.assert_allclose(time_displace(*arguments), [1.0055, 1.0055, 2.0], atol=1e-4)
+    np.testing.assert_allclose(prob_true_mode(*arguments), [0.0055, 0.9944], atol=NETWORK)
+    np.testing.assert_allclose(time_displace(*arguments), [1.0055, 1.0055, 2.0], atol=NETWORK)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_large_errors_give_finite_results():
     for metric in METRICS:
         assert np.isfinite(metric(*arguments)).all(), metric.__name__
     # both modes are about as far away, so that the better one takes it all
-    assert neg_multi_log_likelihood(*arguments) == pytest.approx(0.5 * 6e10, rel=1e-4)
+    assert neg_multi_log_likelihood(*arguments) == pytest.approx(0.5 * 6e10, rel=NETWORK)
 
 
 def test_errors_beyond_float64_are_infinite_and_not_nan():
@@ -183,7 +184,7 @@ def test_results_have_the_dtype_of_the_arrays_as_in_1_5(metric, dtype, avails, e
     result = metric(TRUTH.astype(dtype), MODES.astype(dtype), CONFIDENCES.astype(dtype), avails)
     assert result.dtype == expected
     assert isinstance(result, (expected, np.ndarray))
-    np.testing.assert_allclose(result, metric(TRUTH, MODES, CONFIDENCES, np.ones(3)), rtol=1e-6)
+    np.testing.assert_allclose(result, metric(TRUTH, MODES, CONFIDENCES, np.ones(3)), rtol=FLOAT32)
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 
-from dataset_cases import make_agent_dataset, make_cfg, make_log
 from l5kit.data import ChunkedDataset
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 from l5kit.evaluation import (
@@ -18,6 +17,8 @@ from l5kit.evaluation import (
 )
 from l5kit.evaluation.metrics import rmse
 from l5kit.evaluation.selection_parity import compare_selections
+from support.logs import make_log
+from support.samples import make_agent_dataset, make_cfg
 
 SAME = Selection(min_frame_history=0, min_frame_future=3)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from l5kit.synthetic import make_city
-from model_cases import one_thread
+from support.models import one_thread
 
 __all__ = ["one_thread"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from synthetic_city import small_city
+from support.cities import small_city
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "visualise_data.py"
 

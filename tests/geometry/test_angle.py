@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry import angle_between_vectors, angular_distance, compute_yaw_around_north_from_direction
+from support.tolerances import FLOAT64, FLOAT64_LONG
 
 angles = st.floats(-20.0, 20.0)
 
@@ -37,8 +38,8 @@ def test_angular_distance_of_opposite_angles_is_minus_pi_both_ways():
 def test_angular_distance_is_the_rotation_from_b_to_a(a, b, turns):
     distance = angular_distance(a + turns * 2 * math.pi, b)
     assert -math.pi <= distance < math.pi
-    assert math.cos(b + distance) == pytest.approx(math.cos(a), abs=1e-9)
-    assert math.sin(b + distance) == pytest.approx(math.sin(a), abs=1e-9)
+    assert math.cos(b + distance) == pytest.approx(math.cos(a), abs=FLOAT64_LONG)
+    assert math.sin(b + distance) == pytest.approx(math.sin(a), abs=FLOAT64_LONG)
 
 
 @given(st.lists(angles, min_size=1, max_size=8), angles)
@@ -67,8 +68,8 @@ def test_angular_distance_of_float32_arrays_is_computed_in_float32():
     ],
 )
 def test_angle_between_vectors_is_unsigned(v1, v2, expected):
-    assert angle_between_vectors(v1, v2) == pytest.approx(expected, abs=1e-12)
-    assert angle_between_vectors(np.array(v2), np.array(v1)) == pytest.approx(expected, abs=1e-12)
+    assert angle_between_vectors(v1, v2) == pytest.approx(expected, abs=FLOAT64)
+    assert angle_between_vectors(np.array(v2), np.array(v1)) == pytest.approx(expected, abs=FLOAT64)
 
 
 @given(angles, angles, st.floats(0.1, 10.0))

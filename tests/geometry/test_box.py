@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry import compute_box_corners, compute_box_outline, within_range
+from support.tolerances import FLOAT32_LONG, FLOAT64, FLOAT64_LONG
 
 metres = st.floats(-1e3, 1e3)
 lengths = st.floats(0.1, 20.0)
@@ -34,17 +35,17 @@ def make_boxes(num_boxes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ],
 )
 def test_corners_by_hand(yaw, expected):
-    np.testing.assert_allclose(compute_box_corners((10, 20), yaw, (4, 2, 1)), expected, atol=1e-12)
+    np.testing.assert_allclose(compute_box_corners((10, 20), yaw, (4, 2, 1)), expected, atol=FLOAT64)
 
 
 @given(metres, metres, yaws, lengths, lengths)
 def test_corners_surround_the_centroid(x, y, yaw, length, width):
     corners = compute_box_corners([x, y], yaw, [length, width])
-    np.testing.assert_allclose(corners.mean(axis=0), [x, y], atol=1e-9)
+    np.testing.assert_allclose(corners.mean(axis=0), [x, y], atol=FLOAT64_LONG)
     edges = np.roll(corners, -1, axis=0) - corners
-    np.testing.assert_allclose(np.linalg.norm(edges, axis=1), [width, length, width, length], atol=1e-9)
+    np.testing.assert_allclose(np.linalg.norm(edges, axis=1), [width, length, width, length], atol=FLOAT64_LONG)
     heading = (math.cos(yaw), math.sin(yaw))
-    np.testing.assert_allclose((corners - [x, y]) @ heading, np.array([-1, -1, 1, 1]) * length / 2, atol=1e-9)
+    np.testing.assert_allclose((corners - [x, y]) @ heading, np.array([-1, -1, 1, 1]) * length / 2, atol=FLOAT64_LONG)
 
 
 @pytest.mark.parametrize("num_boxes", [0, 1, 6])
@@ -54,7 +55,7 @@ def test_outlines_are_the_corners_clockwise(num_boxes):
     assert outlines.shape == (num_boxes, 4, 2)
     assert outlines.dtype == np.float64
     corners = compute_box_corners(centroids, yaws_rad, extents)
-    np.testing.assert_allclose(outlines, corners[:, [2, 3, 0, 1]], atol=1e-5)  # float32 beside float64
+    np.testing.assert_allclose(outlines, corners[:, [2, 3, 0, 1]], atol=FLOAT32_LONG)  # float32 beside float64
     for index in range(num_boxes):
         alone = compute_box_outline(centroids[index], yaws_rad[index], extents[index])
         np.testing.assert_array_equal(outlines[index], alone)

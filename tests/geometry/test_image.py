@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry import compute_box_corners, crop_rectangle_from_image
 from l5kit.geometry import image as image_module
+from support.tolerances import FLOAT32_LONG
 
 CENTER = (60.0, 45.0)  # x, y
 
@@ -72,7 +73,7 @@ def test_j4_crop_does_not_depend_on_the_angle_convention(monkeypatch, quarter_tu
         return center, size, angle + 90.0 * quarter_turns
 
     monkeypatch.setattr(image_module.cv2, "minAreaRect", in_other_convention)
-    np.testing.assert_allclose(crop_rectangle_from_image(picture, corners), expected, atol=1e-5)
+    np.testing.assert_allclose(crop_rectangle_from_image(picture, corners), expected, atol=FLOAT32_LONG)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +110,16 @@ def test_crop_of_colours_equals_crop_of_each_channel(dtype):
     for channel in range(3):
         alone = crop_rectangle_from_image(np.ascontiguousarray(picture[..., channel]), corners)
         np.testing.assert_allclose(crop[..., channel].astype(float), alone.astype(float), atol=1.0)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 3), (3, 1)], ids=str)
+def test_a_rectangle_of_one_pixel_is_the_least(size):
+    picture = np.arange(81, dtype=np.float32).reshape(9, 9)
+    unit = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
+    assert sorted(crop_rectangle_from_image(picture, 4 + unit * size).shape) == sorted(size)
+    thin = 4 + unit * (0.99, size[1])
+    with pytest.raises(InvalidArgumentError, match="they must span at least 1 x 1"):
+        crop_rectangle_from_image(picture, thin)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from hypothesis.extra.numpy import arrays
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import (
+    GIMBAL_LOCK_COSINE,
     compute_agent_pose,
+    compute_agent_transforms,
     ecef_to_geodetic,
     geodetic_to_ecef,
     rotation33_as_yaw,
@@ -21,6 +23,7 @@ from l5kit.geometry.transform import (
     yaw_as_rotation33,
     yaws_as_rotations33,
 )
+from support.tolerances import FLOAT32, FLOAT32_LONG, FLOAT64, FLOAT64_LONG
 
 VERTICAL_ROTATION = np.array([[0.0, 0, 1], [0, 1, 0], [-1, 0, 0]])
 
@@ -33,6 +36,16 @@ def make_batch(num_dims: int, dtype: type = np.float64) -> tuple[np.ndarray, np.
     rng = np.random.default_rng(num_dims)
     points = rng.normal(size=(5, 7, num_dims)).astype(dtype)
     return points, rng.normal(size=(5, num_dims + 1, num_dims + 1)).astype(dtype)
+
+
+def test_poses_of_many_agents_and_their_inverses():
+    centroids_m, yaws_rad = np.array([[10.0, -3.0], [-1e3, 2e3], [0.5, 0.0]]), np.array([math.pi / 2, -2.5, 0.1])
+    poses, inverses = compute_agent_transforms(centroids_m, yaws_rad)
+    np.testing.assert_array_equal(
+        poses, [compute_agent_pose(*state) for state in zip(centroids_m, yaws_rad, strict=True)]
+    )
+    np.testing.assert_allclose(inverses[0], [[0, 1, 3], [-1, 0, 10], [0, 0, 1]], atol=1e-14)
+    np.testing.assert_allclose(inverses @ poses, np.broadcast_to(np.eye(3), (3, 3, 3)), atol=FLOAT64)
 
 
 def test_agent_pose_by_hand():
@@ -65,7 +78,7 @@ def test_yaw_and_rotation_are_inverse(yaw):
     rotation = yaw_as_rotation33(yaw)
     np.testing.assert_allclose(rotation @ rotation.T, np.eye(3), atol=1e-15)
     assert type(rotation33_as_yaw(rotation)) is float
-    assert rotation33_as_yaw(rotation) == pytest.approx(yaw, abs=1e-12)
+    assert rotation33_as_yaw(rotation) == pytest.approx(yaw, abs=FLOAT64)
 
 
 def test_yaw_turns_x_towards_y():
@@ -79,6 +92,15 @@ def test_j5_yaw_at_gimbal_lock_is_zero():
     assert rotation33_as_yaw(nearly) == 0.0
     nearly[1, 0] = 9e-16
     assert rotation33_as_yaw(nearly) == pytest.approx(math.pi / 2)
+
+
+@pytest.mark.parametrize(
+    ("cosine", "yaw_rad"), [(GIMBAL_LOCK_COSINE, 0.0), (np.nextafter(GIMBAL_LOCK_COSINE, 1), np.pi / 2)]
+)
+def test_the_least_cosine_of_a_heading(cosine, yaw_rad):
+    pitched = np.array([[0, 0, 1], [cosine, 1, 0], [-1, 0, 0]])
+    assert rotation33_as_yaw(pitched) == pytest.approx(yaw_rad)
+    assert rotations33_as_yaws(pitched[None]) == pytest.approx([yaw_rad])
 
 
 def test_yaw_drops_roll_and_pitch():
@@ -165,13 +187,13 @@ def test_transform_refuses_shapes_that_do_not_fit(points_shape, matrix_shape):
 
 def test_j1_geodetic_order_is_latitude_longitude_altitude():
     on_the_equator = ecef_to_geodetic(np.array([6378137.0 + 100.0, 0.0, 0.0]))
-    np.testing.assert_allclose(on_the_equator, [0, 0, 100], atol=1e-6)
+    np.testing.assert_allclose(on_the_equator, [0, 0, 100], atol=FLOAT32)
     east = ecef_to_geodetic([0.0, 6378137.0, 0.0])
-    np.testing.assert_allclose(east, [0, 90, 0], atol=1e-6)
+    np.testing.assert_allclose(east, [0, 90, 0], atol=FLOAT32)
 
 
 def test_geodetic_to_ecef_at_the_pole_and_without_altitude():
-    np.testing.assert_allclose(geodetic_to_ecef([90.0, 0.0, 10.0]), [0, 0, 6356752.314245 + 10.0], atol=1e-5)
+    np.testing.assert_allclose(geodetic_to_ecef([90.0, 0.0, 10.0]), [0, 0, 6356752.314245 + 10.0], atol=FLOAT32_LONG)
     two, three = geodetic_to_ecef(np.array([37.4, -122.1])), geodetic_to_ecef(np.array([37.4, -122.1, 0.0]))
     np.testing.assert_array_equal(two, three)
     assert two.shape == (3,)
@@ -181,7 +203,7 @@ def test_geodetic_to_ecef_at_the_pole_and_without_altitude():
 @given(st.floats(-89.0, 89.0), st.floats(-179.0, 179.0), st.floats(-100.0, 5000.0))
 def test_geodetic_and_ecef_are_inverse(latitude, longitude, altitude):
     there_and_back = ecef_to_geodetic(geodetic_to_ecef([latitude, longitude, altitude]))
-    np.testing.assert_allclose(there_and_back[:2], [latitude, longitude], atol=1e-9)
+    np.testing.assert_allclose(there_and_back[:2], [latitude, longitude], atol=FLOAT64_LONG)
     assert there_and_back[2] == pytest.approx(altitude, abs=1e-3)
 
 

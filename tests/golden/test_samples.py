@@ -13,8 +13,9 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoDataset
 from l5kit.errors import SampleError
 from l5kit.rasterization import build_rasterizer
+from support.tolerances import FLOAT32
 
-FLOAT_TOLERANCE = 1e-6
+FLOAT_TOLERANCE = FLOAT32
 
 DATASETS = {"EgoDataset": EgoDataset, "AgentDataset": AgentDataset}
 RECORDINGS = ("scene", "street_map")

@@ -12,8 +12,9 @@ from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import EgoAgentDatasetVectorized, EgoDatasetVectorized
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
+from support.tolerances import FLOAT32
 
-FLOAT_TOLERANCE = 1e-6
+FLOAT_TOLERANCE = FLOAT32
 
 DATASETS = {
     "EgoDatasetVectorized": EgoDatasetVectorized,

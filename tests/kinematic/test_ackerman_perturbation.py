@@ -7,34 +7,30 @@ import warnings
 import numpy as np
 import pytest
 
-from l5kit.data.records import FRAME_DTYPE
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import rotation33_as_yaw, yaw_as_rotation33
 from l5kit.kinematic import AckermanPerturbation, Perturbation
 from l5kit.random import GaussianRandomGenerator, LambdaRandomGenerator, ReplayRandomGenerator
+from support.logs import make_frames, without_face_intervals
+from support.tolerances import FLOAT32, FLOAT32_LONG, FLOAT64
 
 OFFSETS = (1.0, 0.5, 0.1)
 """Lateral m, longitudinal m, yaw rad."""
 
-FRAME_DTYPE_WITHOUT_LIGHTS = [field for field in FRAME_DTYPE if field[0] != "traffic_light_faces_index_interval"]
 
-
-def make_frames(positions, *, z=7.0, tilt=0.0, dtype=FRAME_DTYPE):
+def frames_at(positions, *, z=7.0, tilt=0.0, has_lights=True):
     """Return frames that look along x, pitched by ``tilt``."""
-    frames = np.zeros(len(positions), dtype=dtype)
-    frames["timestamp"] = np.arange(len(positions)) + 1
-    if len(positions):
-        frames["ego_translation"][:, :2] = positions
-    frames["ego_translation"][:, 2] = z
+    times_ns = np.arange(len(positions)) + 1
+    frames, *_ = make_frames(len(positions), positions_m=[(x, y, z) for x, y in positions], timestamps_ns=times_ns)
     cos, sin = math.cos(tilt), math.sin(tilt)
     frames["ego_rotation"] = [[cos, 0, sin], [0, 1, 0], [-sin, 0, cos]]
-    return frames
+    return frames if has_lights else without_face_intervals(frames)
 
 
 def make_straight(spacing=1.0, num_future=6, **options):
     """Return history (newest first) and future of a drive along x that is at 0 now."""
-    history = make_frames([(0, 0), (-spacing, 0)], **options)
-    return history, make_frames([(spacing * step, 0) for step in range(1, num_future + 1)], **options)
+    history = frames_at([(0, 0), (-spacing, 0)], **options)
+    return history, frames_at([(spacing * step, 0) for step in range(1, num_future + 1)], **options)
 
 
 def always(offsets=OFFSETS, **options):
@@ -53,22 +49,23 @@ def _global_seed():
     np.random.set_state(state)  # noqa: NPY002
 
 
-@pytest.mark.parametrize("dtype", [FRAME_DTYPE, FRAME_DTYPE_WITHOUT_LIGHTS], ids=["four arrays", "three arrays"])
-def test_known_answer(dtype):
-    history, future = make_straight(dtype=dtype)
+@pytest.mark.parametrize("has_lights", [True, False], ids=["four arrays", "three arrays"])
+def test_known_answer(has_lights):
+    history, future = make_straight(has_lights=has_lights)
     new_history, new_future = always().perturb(history, future)
-    assert new_history.dtype == new_future.dtype == np.dtype(dtype)
+    assert new_history.dtype == new_future.dtype == history.dtype
+    assert ("traffic_light_faces_index_interval" in history.dtype.names) == has_lights
     np.testing.assert_allclose(new_history[0]["ego_translation"], [0.5, 1.0, 7.0])
     assert rotation33_as_yaw(new_history[0]["ego_rotation"]) == pytest.approx(0.1)
     assert new_history[1] == history[1]
     np.testing.assert_allclose(
-        new_future["ego_translation"][:, 0], [1.429004, 2.337956, 3.245090, 4.153150, 5.064972, 5.979628], atol=1e-6
+        new_future["ego_translation"][:, 0], [1.429004, 2.337956, 3.245090, 4.153150, 5.064972, 5.979628], atol=FLOAT32
     )
     np.testing.assert_allclose(
-        new_future["ego_translation"][:, 1], [1.019940, 0.968001, 0.844216, 0.662039, 0.461374, 0.259474], atol=1e-6
+        new_future["ego_translation"][:, 1], [1.019940, 0.968001, 0.844216, 0.662039, 0.461374, 0.259474], atol=FLOAT32
     )
     np.testing.assert_allclose(
-        get_yaws(new_future), [0.021460, -0.057080, -0.135619, -0.197994, -0.216617, -0.217255], atol=1e-6
+        get_yaws(new_future), [0.021460, -0.057080, -0.135619, -0.197994, -0.216617, -0.217255], atol=FLOAT32
     )
     np.testing.assert_array_equal(new_future["ego_translation"][:, 2], 7.0)
     np.testing.assert_array_equal(new_future["timestamp"], future["timestamp"])
@@ -83,8 +80,8 @@ def test_known_answer(dtype):
 )
 def test_standing_cars_are_only_moved_along_their_heading(spacing, expected_xy, expected_yaw):
     history, _ = always(min_displacement=1).perturb(*make_straight(spacing))
-    np.testing.assert_allclose(history[0]["ego_translation"][:2], expected_xy, atol=1e-12)
-    assert rotation33_as_yaw(history[0]["ego_rotation"]) == pytest.approx(expected_yaw, abs=1e-12)
+    np.testing.assert_allclose(history[0]["ego_translation"][:2], expected_xy, atol=FLOAT64)
+    assert rotation33_as_yaw(history[0]["ego_rotation"]) == pytest.approx(expected_yaw, abs=FLOAT64)
 
 
 def test_offsets_are_applied_along_the_heading():
@@ -94,10 +91,10 @@ def test_offsets_are_applied_along_the_heading():
         frames["ego_translation"][:, :2] = frames["ego_translation"][:, 1::-1]
         frames["ego_rotation"] = yaw_as_rotation33(math.pi / 2)
     new_history, new_future = always().perturb(history, future)
-    np.testing.assert_allclose(new_history[0]["ego_translation"][:2], [-1.0, 0.5], atol=1e-6)
+    np.testing.assert_allclose(new_history[0]["ego_translation"][:2], [-1.0, 0.5], atol=FLOAT32)
     straight = always().perturb(*make_straight())[1]["ego_translation"]
-    np.testing.assert_allclose(new_future["ego_translation"][:, 1], straight[:, 0], atol=1e-5)
-    np.testing.assert_allclose(new_future["ego_translation"][:, 0], -straight[:, 1], atol=1e-5)
+    np.testing.assert_allclose(new_future["ego_translation"][:, 1], straight[:, 0], atol=FLOAT32_LONG)
+    np.testing.assert_allclose(new_future["ego_translation"][:, 0], -straight[:, 1], atol=FLOAT32_LONG)
 
 
 def test_moved_frames_lose_roll_and_pitch():
@@ -130,6 +127,26 @@ def test_f2_arguments_are_not_changed_and_results_are_copies(perturb_prob):
         assert not np.shares_memory(result, argument)
         assert result.flags.writeable
         assert (result == argument).all() == (perturb_prob == 0.0)
+
+
+@pytest.mark.parametrize("num_future", [1, 6])
+def test_cars_that_drive_the_least_displacement_are_moved_to_the_side(num_future):
+    driven = make_straight(0.5, num_future)
+    for least_m, expected_xy in ((0.5 * num_future, (0.5, 1.0)), (np.nextafter(0.5 * num_future, 9), (0.5, 0.0))):
+        history, _ = always(min_displacement=least_m).perturb(*driven)
+        np.testing.assert_allclose(history[0]["ego_translation"][:2], expected_xy, atol=FLOAT64)
+
+
+@pytest.mark.parametrize(("draw", "is_moved"), [(0.0, True), (np.nextafter(0.5, 0), True), (0.5, False)])
+def test_a_draw_of_the_probability_itself_leaves_a_sample_alone(draw, is_moved, monkeypatch):
+    """A draw is at least 0 and below 1, so that a probability of 0 never moves and one of 1 always does."""
+    monkeypatch.setattr(np.random, "rand", lambda: draw)
+    perturbation = AckermanPerturbation(LambdaRandomGenerator(lambda: OFFSETS), 0.5)
+    history, future = make_straight(num_future=2)
+    assert bool(perturbation.perturb(history, future)[0][0] != history[0]) == is_moved
+    with pytest.warns(RuntimeWarning, match="perturb_prob is 0"):
+        never = AckermanPerturbation(LambdaRandomGenerator(lambda: OFFSETS), 0.0)
+    assert never.perturb(history, future)[0][0] == history[0]
 
 
 def test_probability_decides_with_the_global_draws_of_1x():
@@ -187,7 +204,7 @@ def test_f6_without_future_nothing_is_perturbed():
 def test_empty_history_is_an_error(num_future):
     _, future = make_straight(num_future=num_future)
     with pytest.raises(InvalidArgumentError, match="history_frames is empty"):
-        always().perturb(make_frames([]), future)
+        always().perturb(frames_at([]), future)
 
 
 def test_one_future_frame_is_enough():

@@ -11,9 +11,10 @@ from hypothesis.extra.numpy import arrays
 from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic import ackerman_steering_model as model
 from l5kit.kinematic import fit_ackerman_model_approximate, fit_ackerman_model_exact
+from support.tolerances import FLOAT32, FLOAT32_LONG, FLOAT64, NETWORK
 
 MAX_STEER = math.radians(45) * 0.1
-TOLERANCE = 1e-6
+TOLERANCE = FLOAT32
 """Of the known answers, which are printed with six decimals."""
 
 
@@ -71,7 +72,7 @@ def test_exact_fit_gives_the_known_answer():
     np.testing.assert_allclose(
         steer, [-0.078540, -0.078540, -0.078540, -0.062374, -0.018623, -0.000638], atol=TOLERANCE
     )
-    np.testing.assert_allclose(acc, np.diff(v, prepend=1.0), atol=1e-12)
+    np.testing.assert_allclose(acc, np.diff(v, prepend=1.0), atol=FLOAT64)
     assert all(each.shape == (6,) and each.dtype == np.float64 for each in (x, y, r, v, acc, steer))
 
 
@@ -100,10 +101,10 @@ def test_exact_fit_of_a_path_the_car_can_drive_follows_it():
     x, y, r, v, fitted_acc, fitted_steer = fit_ackerman_model_exact(
         3.0, -2.0, 3.1, 1.0, *goals, ones, ones, ones, ones, ws=0.0, wa=0.0
     )
-    np.testing.assert_allclose([x, y, v], goals[[0, 1, 3]], atol=1e-5)
-    np.testing.assert_allclose(r, drive(3.0, -2.0, 3.1, 1.0, acc, steer)[2], atol=1e-5)
-    np.testing.assert_allclose(fitted_acc, acc, atol=1e-4)
-    np.testing.assert_allclose(fitted_steer, steer, atol=1e-4)
+    np.testing.assert_allclose([x, y, v], goals[[0, 1, 3]], atol=FLOAT32_LONG)
+    np.testing.assert_allclose(r, drive(3.0, -2.0, 3.1, 1.0, acc, steer)[2], atol=FLOAT32_LONG)
+    np.testing.assert_allclose(fitted_acc, acc, atol=NETWORK)
+    np.testing.assert_allclose(fitted_steer, steer, atol=NETWORK)
 
 
 @pytest.mark.parametrize("num_steps", [1, 2, 12])
@@ -111,7 +112,7 @@ def test_exact_fit_obeys_model_and_bounds(num_steps):
     start = (0.0, 4.0, 1.0, 1.0)
     bounds = {"min_acc": -0.1, "max_acc": 0.05, "min_steer": -0.04, "max_steer": 0.02}
     *states, acc, steer = fit_straight(num_steps, start=start, ws=0.1, wa=0.1, **bounds)
-    np.testing.assert_allclose(states, drive(*start, acc, steer), atol=1e-12)
+    np.testing.assert_allclose(states, drive(*start, acc, steer), atol=FLOAT64)
     assert acc.min() >= -0.1
     assert acc.max() <= 0.05
     assert steer.min() >= -0.04
@@ -142,7 +143,7 @@ def test_f9_exact_jacobian_equals_sums_in_a_loop(controls):
                 [sum(v[k] * math.cos(r[k]) for k in steps), sum(math.sin(r[k]) for k in steps)],
             ]
             expected = np.array(expected) * fit.goal_weights[:2, row, None]
-            np.testing.assert_allclose(jacobian[:2, row, :, column], expected, atol=1e-12)
+            np.testing.assert_allclose(jacobian[:2, row, :, column], expected, atol=FLOAT64)
 
 
 @pytest.mark.parametrize("num_steps", [1, 2, 5])
@@ -157,7 +158,7 @@ def test_approximate_fit_of_a_path_the_car_can_drive_keeps_it():
     t = np.arange(5.0)
     goals = (t * math.cos(0.3), t * math.sin(0.3), np.full(5, 0.3), np.ones(5))
     for fitted, goal in zip(fit_ackerman_model_approximate(*goals, *[1.0] * 8), goals, strict=True):
-        np.testing.assert_allclose(fitted, goal, atol=1e-12)
+        np.testing.assert_allclose(fitted, goal, atol=FLOAT64)
 
 
 def test_approximate_fit_leaves_states_without_weights_where_they_are():

@@ -26,7 +26,7 @@ from l5kit.planning.checkpoint import (
 from l5kit.planning.rasterized import backbones
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
-from model_cases import vector_batch
+from support.models import vector_batch
 
 CONFIG = {"format_version": 4, "model_params": {"future_num_frames": 4, "name": "grün"}, "list": [1.5, None, True]}
 

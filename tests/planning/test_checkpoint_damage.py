@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import nn
 
-from checkpoint_damage import damaged_checkpoints, small_network
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.checkpoint import (
     CheckpointError,
@@ -23,6 +22,7 @@ from l5kit.planning.checkpoint import (
 )
 from l5kit.planning.checkpoint_files import CHECKSUM_KEY
 from l5kit.training.state_file import StateFiles
+from support.checkpoint_damage import damaged_checkpoints, small_network
 
 
 def other_network():
@@ -63,6 +63,7 @@ def assert_all_told(seed, folder):
     assert outcomes["other"] < 60  # of forms without a checksum only
 
 
+@pytest.mark.slow
 def test_damaged_checkpoints_are_told(tmp_path):
     assert_all_told(0, tmp_path)
 

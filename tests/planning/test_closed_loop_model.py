@@ -10,7 +10,8 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.planning.vectorized.closed_loop_model import VectorizedUnrollModel
 from l5kit.planning.vectorized.common import build_matrix
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
-from model_cases import copied, set_weights, vector_batch
+from support.models import copied, set_weights, vector_batch
+from support.tolerances import FLOAT32, FLOAT32_LONG, NETWORK
 
 FUTURES = ("target_positions", "target_yaws", "target_availabilities") + tuple(
     f"all_other_agents_future_{name}" for name in ("positions", "yaws", "availability")
@@ -80,13 +81,13 @@ NUMBERS = {
 def test_numbers_of_1_5(case):
     options, loss, total, size, first, yaws, first_yaws = NUMBERS[case]
     model, batch = set_weights(make(**options)), vector_batch()
-    assert model.train()(copied(batch))["loss"].item() == pytest.approx(loss, rel=1e-4)
+    assert model.train()(copied(batch))["loss"].item() == pytest.approx(loss, rel=NETWORK)
     outputs = model.eval()(batch)
-    assert outputs["positions"].sum().item() == pytest.approx(total, rel=1e-4)
-    assert outputs["positions"].abs().sum().item() == pytest.approx(size, rel=1e-4)
-    assert outputs["positions"].flatten()[: len(first)].tolist() == pytest.approx(first, rel=1e-4)
-    assert outputs["yaws"].sum().item() == pytest.approx(yaws, rel=1e-4)
-    assert outputs["yaws"].flatten()[: len(first_yaws)].tolist() == pytest.approx(first_yaws, rel=1e-4)
+    assert outputs["positions"].sum().item() == pytest.approx(total, rel=NETWORK)
+    assert outputs["positions"].abs().sum().item() == pytest.approx(size, rel=NETWORK)
+    assert outputs["positions"].flatten()[: len(first)].tolist() == pytest.approx(first, rel=NETWORK)
+    assert outputs["yaws"].sum().item() == pytest.approx(yaws, rel=NETWORK)
+    assert outputs["yaws"].flatten()[: len(first_yaws)].tolist() == pytest.approx(first_yaws, rel=NETWORK)
 
 
 def test_attention_of_1_5():
@@ -156,8 +157,8 @@ def test_a_driver_that_changes_nothing_goes_on_as_before(step_m, turn):
     outputs = Driver(same_actions(0.0, 0.0, 0.0), velocity_residual=True).eval()(batch)
     ahead = torch.arange(0.5, 4, 1) * turn
     way = (step_m * torch.stack((torch.cos(ahead), torch.sin(ahead)), dim=-1)).cumsum(dim=0)
-    torch.testing.assert_close(outputs["positions"], way.expand(2, 4, 2), atol=1e-5, rtol=0)
-    torch.testing.assert_close(outputs["yaws"][0, :, 0], torch.arange(1, 5) * turn, atol=1e-6, rtol=0)
+    torch.testing.assert_close(outputs["positions"], way.expand(2, 4, 2), atol=FLOAT32_LONG, rtol=0)
+    torch.testing.assert_close(outputs["yaws"][0, :, 0], torch.arange(1, 5) * turn, atol=FLOAT32, rtol=0)
 
 
 def test_a_driver_without_a_past_starts_from_a_stand():
@@ -182,7 +183,7 @@ def test_steps_around_a_square():
     quarter = math.pi / 2
     outputs = Driver(same_actions(1.0, 0.0, quarter)).eval()(vector_batch())
     corners = torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
-    torch.testing.assert_close(outputs["positions"][1], corners, atol=1e-5, rtol=0)
+    torch.testing.assert_close(outputs["positions"][1], corners, atol=FLOAT32_LONG, rtol=0)
     torch.testing.assert_close(outputs["yaws"][1, :, 0], torch.arange(1, 5) * quarter)
 
 
@@ -196,14 +197,14 @@ def test_the_world_moves_against_the_driver():
         t0_from_ts, _ = build_matrix(positions[:, step - 1], yaw)
         seen = driver.seen[step][1][..., :2]
         back = torch.einsum("bij,bnpj->bnpi", t0_from_ts[:, :2, :2], seen) + t0_from_ts[:, None, None, :2, 2]
-        torch.testing.assert_close(back[available], elements[available], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(back[available], elements[available], atol=NETWORK, rtol=NETWORK)
 
 
 def test_the_past_of_the_driver_is_where_it_has_been():
     driver, batch = Driver(same_actions(1.0, 0.0, 0.0)).eval(), vector_batch()
     driver(batch)
     last = driver.seen[3][0][:, 0]  # (B, Hn, 3), newest first, three metres ahead of the start
-    assert last[0, :, 0].tolist()[:3] == pytest.approx([0.0, -1.0, -2.0], abs=1e-6)
+    assert last[0, :, 0].tolist()[:3] == pytest.approx([0.0, -1.0, -2.0], abs=FLOAT32)
     torch.testing.assert_close(last[:, 3, 0], batch["agent_trajectory_polyline"][:, 0, 0] - 3.0)
 
 
@@ -243,7 +244,7 @@ def test_a_driver_that_follows_the_log_has_no_loss():
     steps = previous @ frames  # from the frame of each step to that of the next
     turns = torch.diff(torch.cat((torch.zeros(2, 1), yaws), dim=1), dim=1)
     actions = torch.cat((steps[..., :2, 2], turns.unsqueeze(-1)), dim=-1).transpose(0, 1)
-    assert Driver(actions)(batch)["loss"].item() == pytest.approx(0.0, abs=1e-6)
+    assert Driver(actions)(batch)["loss"].item() == pytest.approx(0.0, abs=FLOAT32)
     torch.testing.assert_close(Driver(actions).eval()(batch)["positions"], positions)
 
 
@@ -343,7 +344,7 @@ def test_p4_a_drive_of_another_length_than_the_log(num_steps):
     common = min(num_steps, 4)
     expected = set_weights(make()).eval()(batch)["positions"][:, :common]
     torch.testing.assert_close(outputs["positions"][:, :common], expected)
-    assert model.train()(batch)["loss"].item() == pytest.approx(3.821995, rel=1e-4)  # training needs the log
+    assert model.train()(batch)["loss"].item() == pytest.approx(3.821995, rel=NETWORK)  # training needs the log
 
 
 def test_p4_without_targets_and_a_number_of_steps():
@@ -373,6 +374,6 @@ def test_update_of_the_transforms():
         state = make().update_transformation_matrices(step, turn, *state, zeros, ones)
     t0_from_ts, ts_from_t0, yaw_t0_from_ts, yaw_ts_from_t0 = state
     torch.testing.assert_close(t0_from_ts[:, :2, 2], torch.tensor([[1.0, 1.0], [0.0, 4.0]]))
-    torch.testing.assert_close(t0_from_ts @ ts_from_t0, eye, atol=1e-6, rtol=0)
+    torch.testing.assert_close(t0_from_ts @ ts_from_t0, eye, atol=FLOAT32, rtol=0)
     torch.testing.assert_close(yaw_t0_from_ts, 2 * turn)
     torch.testing.assert_close(yaw_ts_from_t0, -2 * turn)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from l5kit.planning.vectorized.global_graph import MLP, MultiheadAttentionGlobalHead, VectorizedEmbedding
-from model_cases import vector_batch
+from support.models import vector_batch
 
 
 def rows_of(embedding, batch):

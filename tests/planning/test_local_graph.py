@@ -13,6 +13,7 @@ from l5kit.planning.vectorized.local_graph import (
     LocalSubGraphLayer,
     SinusoidalPositionalEmbedding,
 )
+from support.tolerances import FLOAT32, FLOAT32_LONG, NETWORK
 
 
 def test_positional_codes():
@@ -22,8 +23,8 @@ def test_positional_codes():
     for position in range(4):
         for pair in range(3):
             angle = position * math.exp(-math.log(10000) / 6 * 2 * pair)
-            assert codes[position, 0, 2 * pair].item() == pytest.approx(math.sin(angle), abs=1e-6)
-            assert codes[position, 0, 2 * pair + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
+            assert codes[position, 0, 2 * pair].item() == pytest.approx(math.sin(angle), abs=FLOAT32)
+            assert codes[position, 0, 2 * pair + 1].item() == pytest.approx(math.cos(angle), abs=FLOAT32)
 
 
 def test_state_dicts_of_the_parts():
@@ -105,7 +106,7 @@ def test_packed_and_dense_give_the_same(monkeypatch):
         (embeddings**2).sum().backward()
         results.append([embeddings, x.grad, *(parameter.grad for parameter in graph.parameters())])
     for packed, dense in zip(*results, strict=True):
-        torch.testing.assert_close(packed, dense, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(packed, dense, rtol=NETWORK, atol=FLOAT32_LONG)
 
 
 def test_p15_the_points_are_not_changed():

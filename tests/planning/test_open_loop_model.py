@@ -7,7 +7,8 @@ from torch import nn
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.vectorized.common import build_target_normalization
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
-from model_cases import copied, set_weights, vector_batch
+from support.models import copied, set_weights, vector_batch
+from support.tolerances import FLOAT32, NETWORK
 
 HEAD = (1, 3)
 
@@ -83,12 +84,12 @@ NUMBERS = {
 def test_numbers_of_1_5(case):
     options, loss, total, size, first, yaws = NUMBERS[case]
     model, batch = set_weights(make(**options)), vector_batch()
-    assert model.train()(copied(batch))["loss"].item() == pytest.approx(loss, rel=1e-4)
+    assert model.train()(copied(batch))["loss"].item() == pytest.approx(loss, rel=NETWORK)
     outputs = model.eval()(batch)
-    assert outputs["positions"].sum().item() == pytest.approx(total, rel=1e-4)
-    assert outputs["positions"].abs().sum().item() == pytest.approx(size, rel=1e-4)
-    assert outputs["positions"].flatten()[: len(first)].tolist() == pytest.approx(first, rel=1e-4)
-    assert outputs["yaws"].sum().item() == pytest.approx(yaws, rel=1e-4)
+    assert outputs["positions"].sum().item() == pytest.approx(total, rel=NETWORK)
+    assert outputs["positions"].abs().sum().item() == pytest.approx(size, rel=NETWORK)
+    assert outputs["positions"].flatten()[: len(first)].tolist() == pytest.approx(first, rel=NETWORK)
+    assert outputs["yaws"].sum().item() == pytest.approx(yaws, rel=NETWORK)
 
 
 def test_attention_of_1_5():
@@ -179,7 +180,7 @@ def test_p7_lights_enter_through_the_type_of_the_lane_only():
 def test_p8_the_loss_over_available_steps():
     ours, theirs = set_weights(make(average_available_only=True)), set_weights(make())
     batch = vector_batch()  # 7 of 8 steps are available
-    assert ours(batch)["loss"].item() == pytest.approx(theirs(batch)["loss"].item() * 8 / 7, rel=1e-6)
+    assert ours(batch)["loss"].item() == pytest.approx(theirs(batch)["loss"].item() * 8 / 7, rel=FLOAT32)
 
 
 def test_p16_labels_matter_when_asked_for():

@@ -8,6 +8,7 @@ import pytest
 
 from l5kit.errors import MissingDependencyError
 from l5kit.planning.utils import _get_bounding_box, _get_sides, within_range
+from support.tolerances import FLOAT64
 
 needs_shapely = pytest.mark.skipif(importlib.util.find_spec("shapely") is None, reason="needs the extra collision")
 
@@ -38,7 +39,7 @@ def test_sides_of_a_box(yaw):
     assert not front.touches(rear)
     ahead = np.array([np.cos(yaw), np.sin(yaw)])
     middle = np.array(front.centroid.coords[0]) - np.array(rear.centroid.coords[0])
-    np.testing.assert_allclose(middle, 4.0 * ahead, atol=1e-12)
+    np.testing.assert_allclose(middle, 4.0 * ahead, atol=FLOAT64)
 
 
 @needs_shapely

@@ -17,6 +17,7 @@ from l5kit.planning.vectorized.common import (
     transform_points,
     transform_xy,
 )
+from support.tolerances import FLOAT32, FLOAT64, FLOAT64_LONG
 
 POSES = st.tuples(st.floats(-100, 100), st.floats(-100, 100), st.floats(-math.pi, math.pi))
 
@@ -49,14 +50,16 @@ def test_padding_never_cuts(pad):
 def test_a_quarter_turn_and_a_shift():
     matrix, inverse = build_matrix(*pose(3.0, 5.0, math.pi / 2))
     expected = torch.tensor([[0.0, -1, 3], [1, 0, 5], [0, 0, 1]], dtype=torch.float64)
-    torch.testing.assert_close(matrix[0], expected, atol=1e-12, rtol=0)
-    torch.testing.assert_close(inverse[0], torch.linalg.inv(expected), atol=1e-12, rtol=0)
+    torch.testing.assert_close(matrix[0], expected, atol=FLOAT64, rtol=0)
+    torch.testing.assert_close(inverse[0], torch.linalg.inv(expected), atol=FLOAT64, rtol=0)
 
 
 @given(POSES)
 def test_the_inverse_undoes_the_pose(values):
     matrix, inverse = build_matrix(*pose(*values))
-    torch.testing.assert_close(compose(matrix, inverse)[0], torch.eye(3, dtype=torch.float64), atol=1e-9, rtol=0)
+    torch.testing.assert_close(
+        compose(matrix, inverse)[0], torch.eye(3, dtype=torch.float64), atol=FLOAT64_LONG, rtol=0
+    )
 
 
 @given(POSES, POSES)
@@ -113,6 +116,6 @@ def test_scale_of_the_targets():
     scale = build_target_normalization(12)
     assert (scale.shape, scale.dtype) == ((12, 2), torch.float32)
     first = [(2.211737, 0.058858), (4.018898, 0.077841), (5.822720, 0.106895)]
-    torch.testing.assert_close(scale[:3], torch.tensor(first), atol=1e-6, rtol=0)
-    torch.testing.assert_close(scale[11], torch.tensor([21.939283, 0.765445]), atol=1e-6, rtol=0)
+    torch.testing.assert_close(scale[:3], torch.tensor(first), atol=FLOAT32, rtol=0)
+    torch.testing.assert_close(scale[11], torch.tensor([21.939283, 0.765445]), atol=FLOAT32, rtol=0)
     assert build_target_normalization(0).shape == (0, 2)

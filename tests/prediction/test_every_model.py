@@ -12,7 +12,8 @@ from l5kit.planning.rasterized.multimodal_model import RasterizedMultiModalPlann
 from l5kit.planning.vectorized.closed_loop_model import VectorizedUnrollModel
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
 from l5kit.prediction.vectorized.safepathnet_model import SafePathNetModel
-from model_cases import copied, no_dropout, raster_batch, rows, set_weights, vector_batch
+from support.models import copied, no_dropout, raster_batch, rows, set_weights, vector_batch
+from support.tolerances import NETWORK
 
 ONES = [1.0, 1.0, 1.0]
 
@@ -81,7 +82,9 @@ def make(name):
 def assert_same(ours, theirs):
     assert ours.keys() == theirs.keys()
     for key, value in theirs.items():
-        torch.testing.assert_close(ours[key], value, rtol=1e-4, atol=1e-4, msg=lambda text, key=key: f"{key}: {text}")
+        torch.testing.assert_close(
+            ours[key], value, rtol=NETWORK, atol=NETWORK, msg=lambda text, key=key: f"{key}: {text}"
+        )
 
 
 @pytest.fixture(params=list(MAKERS))
@@ -159,6 +162,7 @@ def test_keys_that_a_model_does_not_know_are_ignored(name):
     assert_same(model({**batch, "scene_index": 7, "more": torch.ones(3)}), model(batch))
 
 
+@pytest.mark.slow
 @ignore_jit
 @pytest.mark.parametrize("criterion", [None, nn.L1Loss(reduction="none")], ids=["no criterion", "L1"])
 def test_scripted_models_give_the_same(name, criterion):
@@ -170,6 +174,7 @@ def test_scripted_models_give_the_same(name, criterion):
         assert_same(scripted.train()(copied(batch)), model.train()(copied(batch)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [True, False], ids=["train", "eval"])
 def test_compiled_models_are_one_graph_and_give_the_same(name, mode):
     torch._dynamo.reset()
@@ -185,7 +190,7 @@ def test_compiled_models_are_one_graph_and_give_the_same(name, mode):
         found["loss"].backward()
         for ours, theirs in zip(compiled.parameters(), model.parameters(), strict=True):
             if theirs.grad is not None:
-                torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-4)
+                torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=NETWORK)
 
 
 def test_nothing_is_made_on_another_device_than_that_of_the_model(name):

@@ -9,7 +9,8 @@ from torch import nn
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.planning.vectorized.common import build_target_normalization
 from l5kit.prediction.vectorized.safepathnet_model import SafePathNetModel
-from model_cases import copied, no_dropout, rows, set_weights, signal, vector_batch
+from support.models import copied, no_dropout, rows, set_weights, signal, vector_batch
+from support.tolerances import FLOAT32, FLOAT32_LONG, NETWORK
 
 
 def make(
@@ -110,7 +111,7 @@ def test_state_dict_of_1_5(num_trajectories):
 def test_losses_of_1_5():
     losses = make()(vector_batch())
     expected = {"loss": 1.761798, "loss/agents_traj": 1.588767, "loss/agents_traj_prob": 0.692125}
-    assert {key: value.item() for key, value in losses.items()} == pytest.approx(expected, rel=1e-4)
+    assert {key: value.item() for key, value in losses.items()} == pytest.approx(expected, rel=NETWORK)
 
 
 def test_predictions_of_1_5():
@@ -123,11 +124,11 @@ def test_predictions_of_1_5():
         "all_agent_yaws": 39.152386,
         "agent_traj_logits": 3.822267,
     }
-    assert sums == pytest.approx(expected, rel=1e-4)
-    assert outputs["agent_positions"].abs().sum().item() == pytest.approx(2900.295250, rel=1e-4)
-    assert outputs["agent_positions"][0, 0, 0].tolist() == pytest.approx([-132.248306, 64.967476], rel=1e-4)
-    assert outputs["agent_yaws"].flatten()[:2].tolist() == pytest.approx([2.595442, -2.033371], rel=1e-4)
-    assert outputs["agent_traj_logits"].flatten()[:2].tolist() == pytest.approx([0.368096, 0.366592], rel=1e-4)
+    assert sums == pytest.approx(expected, rel=NETWORK)
+    assert outputs["agent_positions"].abs().sum().item() == pytest.approx(2900.295250, rel=NETWORK)
+    assert outputs["agent_positions"][0, 0, 0].tolist() == pytest.approx([-132.248306, 64.967476], rel=NETWORK)
+    assert outputs["agent_yaws"].flatten()[:2].tolist() == pytest.approx([2.595442, -2.033371], rel=NETWORK)
+    assert outputs["agent_traj_logits"].flatten()[:2].tolist() == pytest.approx([0.368096, 0.366592], rel=NETWORK)
 
 
 def test_shapes_of_a_usual_batch():
@@ -199,7 +200,7 @@ POSES = [pytest.param((0.0, 0.0), 0.0, id="at the ego"), pytest.param((10.0, -5.
 def test_s1_single_yaws_are_relative_to_the_agent(position, yaw):
     model = Given(right_trajectory(0.2), torch.ones(1, 1, 1), yaw_residual="single")
     batch = one_agent(position, yaw)
-    assert model(batch)["loss/agents_traj"].item() == pytest.approx(0.0, abs=1e-6)
+    assert model(batch)["loss/agents_traj"].item() == pytest.approx(0.0, abs=FLOAT32)
     outputs = model.eval()(batch)
     torch.testing.assert_close(outputs["agent_positions"], batch["all_other_agents_future_positions"])
     torch.testing.assert_close(outputs["agent_yaws"], batch["all_other_agents_future_yaws"])
@@ -209,7 +210,7 @@ def test_s1_single_yaws_are_relative_to_the_agent(position, yaw):
 def test_s1_doubled_yaws_are_those_of_1_5(position, yaw):
     model = Given(right_trajectory(2 * (yaw + 0.2)), torch.ones(1, 1, 1))
     batch = one_agent(position, yaw)
-    assert model(batch)["loss/agents_traj"].item() == pytest.approx(0.0, abs=1e-6)
+    assert model(batch)["loss/agents_traj"].item() == pytest.approx(0.0, abs=FLOAT32)
     outputs = model.eval()(batch)
     torch.testing.assert_close(outputs["agent_positions"], batch["all_other_agents_future_positions"])
     torch.testing.assert_close(outputs["agent_yaws"], 4 * batch["all_other_agents_future_yaws"])
@@ -219,7 +220,7 @@ def test_s1_a_turn_across_the_back_is_a_small_one():
     batch = one_agent(yaw=3.1)
     batch["all_other_agents_future_yaws"] -= 2 * math.pi
     model = Given(right_trajectory(0.2), torch.ones(1, 1, 1), yaw_residual="single")
-    assert model(batch)["loss/agents_traj"].item() == pytest.approx(0.0, abs=1e-6)
+    assert model(batch)["loss/agents_traj"].item() == pytest.approx(0.0, abs=FLOAT32)
 
 
 def test_s1_other_treatments_of_yaws_do_not_exist():
@@ -239,7 +240,7 @@ def test_the_likeliest_trajectory_is_selected_and_the_matched_one_trained():
     model = Given(torch.cat((right, wrong), dim=2), torch.tensor([[[0.0, 1.0]]]), cost_prob_coeff=0.5)
     batch = one_agent()
     losses = model(batch)
-    assert losses["loss/agents_traj"].item() == pytest.approx(0.0, abs=1e-6)
+    assert losses["loss/agents_traj"].item() == pytest.approx(0.0, abs=FLOAT32)
     surprise = math.log(1 + math.e)
     assert losses["loss/agents_traj_prob"].item() == pytest.approx(surprise)
     assert losses["loss"].item() == pytest.approx(0.5 * surprise)
@@ -254,7 +255,7 @@ def test_the_likeliest_trajectory_is_selected_and_the_matched_one_trained():
 def test_s6_weights_are_applied_when_asked_for(options, loss):
     model = Given(right_trajectory(0.4) + 1.0, torch.ones(1, 1, 1), **options)
     model.weights_scaling = torch.tensor([1.0, 10.0, 100.0])
-    assert model(one_agent())["loss/agents_traj"].item() == pytest.approx(loss, rel=1e-5)
+    assert model(one_agent())["loss/agents_traj"].item() == pytest.approx(loss, rel=FLOAT32_LONG)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +311,7 @@ def test_s4_scenes_without_agents_are_finite_and_change_no_other_scene():
     assert all(torch.isfinite(value) for value in losses.values())
     assert all(parameter.grad is None or torch.isfinite(parameter.grad).all() for parameter in model.parameters())
     alone = model(rows(batch, slice(1, 2)))
-    assert losses["loss"].item() == pytest.approx(alone["loss"].item(), rel=1e-5)
+    assert losses["loss"].item() == pytest.approx(alone["loss"].item(), rel=FLOAT32_LONG)
     assert all(torch.isfinite(value).all() for value in model.eval()(batch).values())
 
 
@@ -359,7 +360,7 @@ def test_s9_normalized_targets_are_undone(position, yaw):
     given[..., :2] /= build_target_normalization(2)
     model = Given(given, torch.ones(1, 1, 1), yaw_residual="single", normalize_targets=True)
     batch = one_agent(position, yaw)
-    assert model(batch)["loss/agents_traj"].item() == pytest.approx(0.0, abs=1e-6)
+    assert model(batch)["loss/agents_traj"].item() == pytest.approx(0.0, abs=FLOAT32)
     torch.testing.assert_close(model.eval()(batch)["agent_positions"], batch["all_other_agents_future_positions"])
 
 
@@ -394,8 +395,8 @@ def test_motions_do_not_depend_on_where_an_agent_is():
     rotation = torch.tensor([[torch.cos(turn), -torch.sin(turn)], [torch.sin(turn), torch.cos(turn)]])
     moved = torch.cat((polylines[..., :2] @ rotation.T + shift, polylines[..., 2:] + turn), dim=-1)
     before, after = model._embed_motions(polylines, available), model._embed_motions(moved, available)
-    torch.testing.assert_close(before, after, atol=1e-4, rtol=1e-4)
-    assert before[0, 0].norm().item() == pytest.approx(1.0, rel=1e-5)
+    torch.testing.assert_close(before, after, atol=NETWORK, rtol=NETWORK)
+    assert before[0, 0].norm().item() == pytest.approx(1.0, rel=FLOAT32_LONG)
     assert not torch.allclose(before[0, 0], before[0, 1], atol=1e-2)
 
 

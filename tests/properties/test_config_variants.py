@@ -13,12 +13,13 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from dataset_cases import make_cfg, make_several_scenes_log
-from fixture_s_map import FIXTURE_S_MAP, WORLD_TO_ECEF
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.dataset import AgentDataset, EgoDataset
 from l5kit.errors import ConfigError, SampleError, UnsupportedValueError
 from l5kit.rasterization import build_rasterizer
+from support.logs import make_several_scenes_log
+from support.maps import FIXTURE_S_MAP, WORLD_TO_ECEF
+from support.samples import make_cfg
 
 GOOD: dict[str, st.SearchStrategy[Any]] = {
     "history_num_frames": st.integers(0, 8),

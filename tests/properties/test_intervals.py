@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from l5kit.data import ChunkedDataset, get_agents_slice_from_frames, get_tl_faces_slice_from_frames, split_scenes
 from l5kit.data.scene_view import view_of_first_frames, view_of_scenes
 from l5kit.data.zarr_utils import zarr_concat, zarr_scenes_chop
-from random_dataset import assert_same_records, random_dataset
+from support.random_logs import assert_same_records, random_dataset
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True)
 FILES = settings(max_examples=15, deadline=None, derandomize=True)

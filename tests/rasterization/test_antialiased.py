@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from l5kit.rasterization.antialiased import (
-    CLOSED_LINE,
-    FILLED,
-    NO_BACKGROUND,
-    OPEN_LINE,
-    draw_shapes,
-    mix_paint,
-    scratch_size,
-)
+from l5kit.rasterization.antialiased import draw_shapes, mix_paint, scratch_size
+from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE
 from l5kit.rasterization.subpixel import CV2_SUB_VALUES
 
 HEIGHT, WIDTH = 61, 83
@@ -113,9 +106,12 @@ def draw_shape(planes: np.ndarray, points: np.ndarray, starts: np.ndarray, kind:
     scratch = np.empty(scratch_size(len(points), planes.shape[1]), np.int64)
     paints = mix_paint(color)[None]
     paints.setflags(write=False)
-    draw_shapes(
-        planes, np.array(points, np.int32), np.array(starts, np.int64), shapes, 0, 1, paints, scratch, NO_BACKGROUND
-    )
+    draw_shapes(planes, np.array(points, np.int32), to_contours(starts), shapes, 0, 1, paints, scratch)
+
+
+def to_contours(starts: np.ndarray) -> np.ndarray:
+    """Return first and end point of contours from ``starts[c]`` to ``starts[c + 1]``."""
+    return np.stack([starts[:-1], starts[1:]], axis=-1).astype(np.int64)
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3])
@@ -217,9 +213,9 @@ def test_ready_paint_and_used_scratch_change_nothing() -> None:
     planes, expected = rng.integers(0, 256, (2, 5, HEIGHT, WIDTH), np.uint8)
     expected[:] = 255
     shapes = [(kind, lane, lane + 1, 1, 2) for lane in range(30) for kind in (FILLED, OPEN_LINE)]
-    halves = ((0, 31, 255), (31, len(shapes), NO_BACKGROUND))
-    for first, end, background in halves:
-        draw_shapes(planes, points, starts, np.array(shapes), first, end, paints, scratch, background)
+    planes[:] = 255
+    for first, end in ((0, 31), (31, len(shapes))):
+        draw_shapes(planes, points, to_contours(starts), np.array(shapes), first, end, paints, scratch)
     for lane in lanes:
         fill_polygons(expected[2:], lane, np.array([0, 40]), color)
         draw_polyline(expected[2:], lane, False, color)

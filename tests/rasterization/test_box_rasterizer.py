@@ -15,7 +15,8 @@ from l5kit.rasterization import BoxRasterizer, RenderContext
 from l5kit.rasterization.box_channels import _gather_rows
 from l5kit.rasterization.box_rasterizer import draw_boxes, get_box_world_coords, get_ego_as_agent
 from l5kit.rasterization.subpixel import CV2_SUB_VALUES, cv2_subpixel
-from raster_cases import (
+from support.logs import make_agent, make_agents
+from support.rasters import (
     HISTORY_NUM_FRAMES,
     THRESHOLD,
     crc,
@@ -26,17 +27,15 @@ from raster_cases import (
     make_window,
     to_bytes,
 )
+from support.tolerances import FLOAT32
 
 
 def make_rasterizer(**options: bool | str) -> BoxRasterizer:
     return BoxRasterizer(make_context(), THRESHOLD, HISTORY_NUM_FRAMES, **options)  # type: ignore[arg-type]
 
 
-def make_agents(*boxes: tuple[tuple[float, float], float, tuple[float, float]]) -> np.ndarray:
-    agents = np.zeros(len(boxes), AGENT_DTYPE)
-    for row, (centroid, yaw, extent) in zip(agents, boxes, strict=True):
-        row["centroid"], row["yaw"], row["extent"][:2] = centroid, yaw, extent
-    return agents
+def agents_of(*boxes: tuple[tuple[float, float], float, tuple[float, float]]) -> np.ndarray:
+    return make_agents(*(make_agent(0, centroid, yaw=yaw, extent=(*extent, 0)) for centroid, yaw, extent in boxes))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +130,7 @@ def test_a_batch_of_random_boxes_equals_its_windows_one_by_one(
         image_dtype="uint8",
     )
     images = np.full((num_windows, 10, raster_size[1], raster_size[0]), 77, np.uint8)
-    rasterizer.rasterize_windows(join_windows(windows, one_array=one_array), images)
+    rasterizer.rasterize_windows(*join_windows(windows, one_array=one_array), images)
     assert_array_equal(images, [rasterizer.rasterize_planar(*window) for window in windows])
 
 
@@ -164,7 +163,7 @@ def test_boxes_outside_the_picture_are_left_out_only_when_they_touch_nothing(sid
         "bottom": (5.0, low[1] - reach),
         "top": (5.0, high[1] + reach),
     }[side]
-    agents = make_agents((centroid, 0.0, (2.0, 2.0)), ((2.0, 5.0), 0.3, (4.0, 2.0)))
+    agents = agents_of((centroid, 0.0, (2.0, 2.0)), ((2.0, 5.0), 0.3, (4.0, 2.0)))
     agents["label_probabilities"][:, 3] = 1.0
     window = (frames, [agents], [], None)
     expected = draw_boxes_slowly(window, context, threshold=THRESHOLD, num_history=0, render_ego_history=True)
@@ -173,16 +172,16 @@ def test_boxes_outside_the_picture_are_left_out_only_when_they_touch_nothing(sid
 
 
 def test_i1_two_overlapping_boxes_cancel_and_three_fill_again() -> None:
-    two = make_agents(((50, 50), 0.0, (20, 20)), ((60, 60), 0.0, (20, 20)))
+    two = agents_of(((50, 50), 0.0, (20, 20)), ((60, 60), 0.0, (20, 20)))
     picture = draw_boxes((100, 100), np.eye(3), two, 255)
     assert [picture[55, 55], picture[45, 45], picture[65, 65]] == [0, 255, 255]
-    three = make_agents(*[((50, 50), 0.0, (20, 20))] * 3)
+    three = agents_of(*[((50, 50), 0.0, (20, 20))] * 3)
     assert draw_boxes((100, 100), np.eye(3), three, 255)[50, 50] == 255
 
 
 def test_i1_solid_boxes_fill_the_overlap() -> None:
     frames, _, _, _ = make_window(0, num_history=0)
-    agents = make_agents(((5.0, 5.0), 0.0, (8, 8)), ((7.0, 7.0), 0.0, (8, 8)))
+    agents = agents_of(((5.0, 5.0), 0.0, (8, 8)), ((7.0, 7.0), 0.0, (8, 8)))
     agents["centroid"] += frames[0]["ego_translation"][:2]
     agents["label_probabilities"][:, 3] = 1.0
     window = (frames, [agents], [], None)
@@ -197,7 +196,7 @@ def test_i1_solid_boxes_fill_the_overlap() -> None:
 
 
 def test_draw_boxes_returns_three_channels_for_a_color() -> None:
-    agents = make_agents(((10, 5), 0.0, (8, 4)))
+    agents = agents_of(((10, 5), 0.0, (8, 4)))
     picture = draw_boxes((20, 10), np.eye(3), agents, (1, 2, 3))
     assert picture.shape == (10, 20, 3)
     assert picture[5, 10].tolist() == [1, 2, 3]
@@ -205,17 +204,17 @@ def test_draw_boxes_returns_three_channels_for_a_color() -> None:
 
 @pytest.mark.parametrize(("color", "shape"), [(255, (10, 20)), ((1, 2, 3), (10, 20, 3))])
 def test_draw_boxes_without_agents_is_black(color: int | tuple[int, int, int], shape: tuple[int, ...]) -> None:
-    picture = draw_boxes(np.array([20, 10]), np.eye(3), make_agents(), color)
+    picture = draw_boxes(np.array([20, 10]), np.eye(3), agents_of(), color)
     assert picture.shape == shape
     assert picture.dtype == np.uint8
     assert not picture.any()
 
 
 def test_corners_run_from_rear_right_over_rear_left_to_the_front() -> None:
-    agents = make_agents(((1, 2), 0.0, (4, 2)), ((0, 0), np.pi / 2, (4, 2)))
+    agents = agents_of(((1, 2), 0.0, (4, 2)), ((0, 0), np.pi / 2, (4, 2)))
     corners = get_box_world_coords(agents)
     assert_allclose(corners[0], [(-1, 1), (-1, 3), (3, 3), (3, 1)])
-    assert_allclose(corners[1], [(1, -2), (-1, -2), (-1, 2), (1, 2)], atol=1e-6)
+    assert_allclose(corners[1], [(1, -2), (-1, -2), (-1, 2), (1, 2)], atol=FLOAT32)
 
 
 def test_get_ego_as_agent_sets_pose_and_extent_only() -> None:
@@ -287,7 +286,7 @@ def test_a_long_box_whose_middle_lies_outside_reaches_into_the_picture(distance_
     frames, _, faces, _ = make_window(15)
     frames = frames[:1].copy()
     frames["ego_translation"], frames["ego_rotation"] = (0, 0, 0), np.eye(3)
-    agents = make_agents(((42.0 + distance_m, 0.0), 0.0, (20.0, 0.5)))
+    agents = agents_of(((42.0 + distance_m, 0.0), 0.0, (20.0, 0.5)))
     agents["label_probabilities"][:, 3] = 1
     window = (frames, [agents], faces[:1], None)
     plane = BoxRasterizer(context, THRESHOLD, 0, image_dtype="uint8").rasterize_planar(*window)[0]
@@ -303,7 +302,7 @@ def test_windows_far_from_each_other_show_what_is_around_each(one_array: bool) -
         rows[:, :2] += 500
     windows[1][3]["centroid"] += 500  # type: ignore[index]
     raster = make_rasterizer(image_dtype="uint8")
-    planes = raster.rasterize_windows(join_windows(windows, one_array=one_array))
+    planes = raster.rasterize_windows(*join_windows(windows, one_array=one_array))
     for found, window in zip(planes, windows, strict=True):
         assert_array_equal(found, raster.rasterize_planar(*window))
         assert found[0].any()
@@ -357,8 +356,8 @@ def test_e7_agents_of_all_frames_are_filtered_once(monkeypatch: pytest.MonkeyPat
     filtered: list[int] = []
 
     def counting(*arguments: Any) -> Any:
-        starts, stops = arguments[3:5]
-        filtered.append(int((stops - starts).sum()))
+        views = arguments[1]
+        filtered.append(int((views.stops - views.starts).sum()))
         return _gather_rows(*arguments)
 
     monkeypatch.setattr("l5kit.rasterization.box_channels._gather_rows", counting)

@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from l5kit.data.lane_lights import LaneLights
+from l5kit.data.map.lane_lights import LaneLights
 from l5kit.errors import InvalidArgumentError
+from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE, ShapeList
 from l5kit.rasterization.map_outlines import (
-    CLOSED_LINE,
     CROSSWALK_COLOR,
-    FILLED,
-    OPEN_LINE,
     ROAD_COLOR,
+    ActiveFaces,
     MapOutlines,
-    MapShapes,
+    NearElements,
 )
 
 SIZE = (8, 6)
@@ -42,26 +41,29 @@ def list_shapes(
     rows: list[list[int]],
     lights: LaneLights | None = None,
     active: list[list[int]] | None = None,
-) -> MapShapes:
+) -> ShapeList:
     active = active or [[] for _ in rows]
     return outlines.list_shapes(
-        np.array([row for window in rows for row in window], dtype=np.int64),
-        np.cumsum([0, *(len(window) for window in rows)]),
+        NearElements(
+            np.array([row for window in rows for row in window], dtype=np.int64),
+            np.cumsum([0, *(len(window) for window in rows)]),
+        ),
         np.stack([np.eye(3)] * len(rows)),
         SIZE,
         lights=lights or make_lights(ranks=()),
-        active=(
+        active=ActiveFaces(
             np.array([face for window in active for face in window], dtype=np.int64),
             np.cumsum([0, *(len(window) for window in active)]),
         ),
+        colors=np.zeros((6, 3), np.uint8),
     )
 
 
-def describe(shapes: MapShapes, window: int = 0) -> list[tuple[int, int, list[float]]]:
+def describe(shapes: ShapeList, window: int = 0) -> list[tuple[int, int, list[float]]]:
     """Return kind, colour and rows of the points of each shape."""
     return [
-        (int(shapes.table[i, 0]), int(shapes.table[i, 3]), (shapes.points[slice(*shapes.spans[i]), 1] / 512).tolist())
-        for i in range(shapes.starts[window], shapes.starts[window + 1])
+        (int(kind), int(color), (shapes.points[slice(*shapes.contours[contour]), 1] / 512).tolist())
+        for kind, contour, _, color, _ in shapes.shapes[shapes.starts[window] : shapes.starts[window + 1]]
     ]
 
 
@@ -114,10 +116,10 @@ def test_of_several_active_faces_the_highest_rank_counts_in_its_window_only() ->
 def test_outlines_half_a_pixel_outside_the_picture_are_drawn_and_three_pixels_outside_not(
     line: list[tuple[float, float]], is_drawn: bool
 ) -> None:
-    assert len(list_shapes(make_outlines(crosswalks=(np.array(line, dtype=float),)), [[0]]).table) == is_drawn
+    assert len(list_shapes(make_outlines(crosswalks=(np.array(line, dtype=float),)), [[0]]).shapes) == is_drawn
     points = np.array([line], dtype=float)
     lane = MapOutlines.stack(points, points, ())
-    assert len(list_shapes(lane, [[0]]).table) == 3 * is_drawn
+    assert len(list_shapes(lane, [[0]]).shapes) == 3 * is_drawn
 
 
 def test_a_lane_around_the_picture_is_filled_without_its_lines() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from l5kit.data.window_rows import WindowRows
+from l5kit.data.windows import Targets
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization import (
     BoxRasterizer,
@@ -21,8 +21,10 @@ from l5kit.rasterization import (
     SemBoxRasterizer,
     StubRasterizer,
 )
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, SparsePainter, write_planes
-from raster_cases import HISTORY_NUM_FRAMES, THRESHOLD, WORLD_TO_ECEF, Window, join_windows, make_context, make_window
+from l5kit.rasterization.draw_list import ShapeList, touched_rows
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, write_planes
+from support.maps import WORLD_TO_ECEF
+from support.rasters import HISTORY_NUM_FRAMES, THRESHOLD, Window, join_windows, make_context, make_window
 
 WORLD_TO_AERIAL = np.array([[2.5, 0.3, 0, 800], [-0.3, 2.5, 0, 150], [0, 0, 0, 0], [0, 0, 0, 1.0]])
 BOXES = (THRESHOLD, HISTORY_NUM_FRAMES)
@@ -166,7 +168,7 @@ def rasterize_one_by_one(rasterizer: PlanarRasterizer, windows: list[Window]) ->
 def rasterize_together(rasterizer: PlanarRasterizer, windows: list[Window], *, one_array: bool = True) -> Any:
     width, height = rasterizer.raster_size
     images = np.full((len(windows), rasterizer.num_channels(), height, width), 77, rasterizer.image_dtype)
-    rasterizer.rasterize_windows(join_windows(windows, one_array=one_array), images)
+    rasterizer.rasterize_windows(*join_windows(windows, one_array=one_array), images)
     return images
 
 
@@ -195,31 +197,22 @@ def test_a_batch_with_options_equals_its_windows_one_by_one(make: Make, kind: st
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_window_is_an_empty_batch(make: Make, kind: str) -> None:
     rasterizer = make(kind)
-    windows = join_windows(make_windows(None), one_array=True)
-    nothing = dataclasses.replace(
-        windows,
-        frames=windows.frames[:0],
-        num_frames=windows.num_frames[:0],
-        agents=WindowRows(windows.agents.arrays, windows.agents.starts[:0], windows.agents.stops[:0]),
-        tl_faces=WindowRows(windows.tl_faces.arrays, windows.tl_faces.starts[:0], windows.tl_faces.stops[:0]),
-        positions_m=windows.positions_m[:0],
-        yaws_rad=windows.yaws_rad[:0],
-    )
-    rasterizer.rasterize_windows(nothing, np.empty((0, rasterizer.num_channels(), 112, 224), np.float32))
+    windows, targets = join_windows(make_windows(None), one_array=True)
+    nobody = Targets(None, None, targets.centroids_m[:0], targets.yaws_rad[:0], targets.extents_m[:0])
+    nothing = windows.taken(np.zeros(len(windows), np.bool_)), nobody
+    rasterizer.rasterize_windows(*nothing, np.empty((0, rasterizer.num_channels(), 112, 224), np.float32))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_painters_write_every_byte_whatever_was_there(make: Make, kind: str) -> None:
     rasterizer, windows = make(kind, image_dtype="uint8"), make_windows(2)
-    batch = join_windows(windows, one_array=True)
-    paint = rasterizer.prepare(
-        batch, rasterizer.render_context.raster_from_world_many(batch.positions_m, batch.yaws_rad)
-    )
+    batch, targets = join_windows(windows, one_array=True)
+    draw_list = rasterizer.draw_list(batch, targets)
     expected = rasterize_one_by_one(rasterizer, windows)
     for garbage in (0, 1, 254, 255):
         planes = np.full(expected.shape[1:], garbage, np.uint8)
         for index in (3, 0, 1, 0, 5):  # in any order, and again
-            paint(index, planes)
+            rasterizer.painter.paint(draw_list, index, planes)
             assert_array_equal(planes, expected[index])
 
 
@@ -236,8 +229,8 @@ def test_threads_may_share_a_rasterizer(make: Make, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_images_that_do_not_fit_a_batch_are_refused(make: Make, kind: str) -> None:
-    rasterizer, windows = make(kind), join_windows(make_windows(None), one_array=True)
-    shape = (len(windows), rasterizer.num_channels(), 112, 224)
+    rasterizer, batch = make(kind), join_windows(make_windows(None), one_array=True)
+    shape = (len(batch[0]), rasterizer.num_channels(), 112, 224)
     for images in (
         np.empty((shape[0] - 1, *shape[1:]), np.float32),
         np.empty((*shape[:2], 224, 112), np.float32),
@@ -245,7 +238,7 @@ def test_images_that_do_not_fit_a_batch_are_refused(make: Make, kind: str) -> No
         np.empty((*shape[:3], 448), np.float32)[..., ::2],
     ):
         with pytest.raises(InvalidArgumentError, match=r"images has shape .* C-contiguous .* float32"):
-            rasterizer.rasterize_windows(windows, images)
+            rasterizer.rasterize_windows(*batch, images)
 
 
 class PlanarInverted(BoxRasterizer):
@@ -257,18 +250,18 @@ class PlanarInverted(BoxRasterizer):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_built_in_rasterizers_draw_planes(make: Make, kind: str) -> None:
-    assert make(kind).draws_planes
+    assert make(kind).draws_windows
 
 
 @pytest.mark.parametrize("cls", [Inverted, PlanarInverted])
 def test_rasterizers_with_a_drawing_of_their_own_draw_no_planes(make: Make, cls: Any) -> None:
     window = make_window(15, 2)
     own, plain = make("box", cls=cls), make("box").rasterize_planar(*window)
-    assert not own.draws_planes
+    assert not own.draws_windows
     assert_array_equal(own.rasterize_planar(*window), 1 - plain)
     combined = make("sem_box")
     combined.box_rast = own  # type: ignore[attr-defined]
-    assert not combined.draws_planes
+    assert not combined.draws_windows
     assert_array_equal(combined.rasterize_planar(*window)[:8], 1 - plain)
 
 
@@ -303,7 +296,7 @@ def test_i4_stub_has_rows_first(make: Make) -> None:
 def test_large_and_small_batches_hold_the_same_values(make: Make, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     rasterizer, windows = make("sem_box"), make_windows(2)
     expected = np.stack([make("sem_box", image_dtype="uint8").rasterize_planar(*window) for window in windows])
-    monkeypatch.setattr("l5kit.rasterization.planar_rasterizer.STREAMED_NUM_BYTES", limit)
+    monkeypatch.setattr("l5kit.rasterization.numba_painter.STREAMED_NUM_BYTES", limit)
     assert_array_equal(rasterize_together(rasterizer, windows), expected / np.float32(255))
 
 
@@ -344,19 +337,18 @@ def test_rows_that_no_box_is_said_to_touch_are_zero(solid_boxes: bool) -> None:
     windows = make_windows(None)
     num_rows_told = num_rows = 0
     for _ in range(60):
-        batch = join_windows(windows, one_array=True)
+        batch, targets = join_windows(windows, one_array=True)
         (rows,) = (array.copy() for array in batch.agents.arrays)
         rows["centroid"] += rng.normal(0, 20, rows["centroid"].shape)
         rows["extent"] *= rng.choice([0.01, 1.0, 5.0, 1000.0], (len(rows), 1))
         rows["yaw"] = rng.uniform(-4, 4, len(rows))
         batch = dataclasses.replace(batch, agents=dataclasses.replace(batch.agents, arrays=[rows]))
-        matrices = rasterizer.render_context.raster_from_world_many(batch.positions_m, batch.yaws_rad)
-        paint = rasterizer.prepare(batch, matrices)
-        assert isinstance(paint, SparsePainter)
-        images = rasterizer.rasterize_windows(batch)
+        draw_list = rasterizer.draw_list(batch, targets)
+        assert isinstance(draw_list, ShapeList)
+        images = rasterizer.rasterize_windows(batch, targets)
         is_told = np.zeros(images.shape[:3], np.bool_)
         for index, channel in np.ndindex(*images.shape[:2]):
-            first, end = paint.rows[index, channel]
+            first, end = touched_rows(draw_list)[index, channel]
             is_told[index, channel, first:end] = True
         assert not images[~is_told].any()
         num_rows_told, num_rows = num_rows_told + np.count_nonzero(is_told), num_rows + is_told.size

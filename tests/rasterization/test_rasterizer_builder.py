@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fixture_s_map import FIXTURE_S_MAP
+from l5kit.configs.parameters import RASTERIZERS
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.errors import ConfigError, CorruptedDataError
 from l5kit.rasterization import (
@@ -21,8 +21,9 @@ from l5kit.rasterization import (
     StubRasterizer,
     build_rasterizer,
 )
-from l5kit.rasterization.rasterizer_builder import _load_satellite_map
-from raster_cases import WORLD_TO_ECEF, make_window
+from l5kit.rasterization.rasterizer_builder import MAP_TYPES, _load_satellite_map
+from support.maps import FIXTURE_S_MAP, WORLD_TO_ECEF
+from support.rasters import make_window
 
 CLASSES = {
     "py_semantic": SemBoxRasterizer,
@@ -88,6 +89,12 @@ def test_class_of_each_map_type(folder: Path, map_type: str) -> None:
         assert rasterizer.box_rast.history_num_frames == 3
         assert rasterizer.box_rast.filter_agents_threshold == 0.5
         assert rasterizer.box_rast.render_ego_history is False
+
+
+def test_the_table_has_the_map_types_that_the_schema_tells_of() -> None:
+    assert {name: entry.params for name, entry in MAP_TYPES.items()} == {
+        params.map_type_name(): params for params in RASTERIZERS
+    }
 
 
 @pytest.mark.parametrize("map_type", CLASSES)

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from l5kit.configs.parameters import RasterGeometry
 from l5kit.errors import InvalidArgumentError, UnsupportedConfigError
 from l5kit.rasterization import RenderContext
+from support.tolerances import NETWORK
 
 
 def make_context(set_origin_to_bottom: bool) -> RenderContext:
@@ -69,7 +70,7 @@ def test_i12_float32_heading_is_rounded_like_in_1_5() -> None:
     context, yaw = make_context(True), np.float32(0.7)
     narrow, wide = context.raster_from_world([500.0, 900.0], yaw), context.raster_from_world([500.0, 900.0], float(yaw))
     assert narrow[0, 0] != wide[0, 0]
-    assert_allclose(narrow, wide, rtol=0, atol=1e-4)
+    assert_allclose(narrow, wide, rtol=0, atol=NETWORK)
 
 
 @pytest.mark.parametrize("pair", [[0.5, 0.5], (0.5, 0.5), np.array([0.5, 0.5])], ids=["list", "tuple", "array"])

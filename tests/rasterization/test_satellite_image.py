@@ -18,7 +18,7 @@ from l5kit.rasterization.satellite_image import (
     write_scaled_crop,
 )
 from l5kit.rasterization.turned_crop import can_turn_and_scale
-from raster_cases import is_opencv_5
+from support.rasters import is_opencv_5
 
 CENTER = (500, 500)
 

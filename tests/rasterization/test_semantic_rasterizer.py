@@ -9,10 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from fixture_s_map import FIXTURE_S_MAP
-from l5kit.data.map_api import InterpolationMethod, MapAPI
+from l5kit.data.map.api import InterpolationMethod, MapAPI
 from l5kit.data.proto.road_network_pb2 import GlobalId, MapFragment
-from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.geometry.transform import transform_point, transform_points
 from l5kit.rasterization import SemanticRasterizer, SemBoxRasterizer
 from l5kit.rasterization.semantic_rasterizer import (
@@ -24,15 +22,13 @@ from l5kit.rasterization.semantic_rasterizer import (
     cv2_subpixel,
     indices_in_bounds,
 )
-from raster_cases import HISTORY_NUM_FRAMES, THRESHOLD, WORLD_TO_ECEF, crc, make_context, make_window, to_bytes
+from support.logs import make_faces
+from support.maps import FIXTURE_S_MAP, WORLD_TO_ECEF
+from support.rasters import HISTORY_NUM_FRAMES, THRESHOLD, crc, make_context, make_window, to_bytes
 
 
 def make_rasterizer(map_path: str, **options: object) -> SemanticRasterizer:
     return SemanticRasterizer(make_context(), map_path, WORLD_TO_ECEF, image_dtype="uint8", **options)  # type: ignore[arg-type]
-
-
-def make_faces(*face_ids: str) -> np.ndarray:
-    return np.array([(face_id, "T1", [1, 0, 0]) for face_id in face_ids], dtype=TL_FACE_DTYPE)
 
 
 def draw_map_slowly(

@@ -5,6 +5,8 @@ import sys
 import numpy as np
 import pytest
 
+from support.tolerances import FLOAT32, FLOAT64, FLOAT64_LONG, NETWORK
+
 pytest.importorskip("torch", reason="scenes are read with the rules of the datasets, which need torch")
 
 from l5kit.configs.config import load_matrix, load_metadata
@@ -15,7 +17,7 @@ from l5kit.visualization.recording import RecordingForm, write_mcap
 from l5kit.visualization.recording.colors import CLASS_RGB, LIGHT_RGB
 from l5kit.visualization.recording.nearby_map import light_changes
 from l5kit.visualization.scene_content import read_scene_content
-from recording_cases import AGENTS, BIG_TRACK, EGO_YAW, START_NS, entities_after, read_case, read_mcap, yaw_of
+from support.recordings import AGENTS, BIG_TRACK, EGO_YAW, START_NS, entities_after, read_case, read_mcap, yaw_of
 
 SCENE_TOPICS = ("/ego", "/ego/trajectory", "/agents", "/agents/labels", "/agents/trajectories")
 EVERY_FRAME = ("/tf", "/ego/state", *SCENE_TOPICS)
@@ -125,7 +127,7 @@ def test_boxes_stand_where_the_agents_are(recorded):
         for agent, entity in zip(agents, message.content.entities, strict=True):
             (cube,) = entity.cubes
             np.testing.assert_allclose(
-                [cube.pose.position.x + 7, cube.pose.position.y + 1], agent["centroid"], atol=1e-12
+                [cube.pose.position.x + 7, cube.pose.position.y + 1], agent["centroid"], atol=FLOAT64
             )
             assert cube.pose.position.z == pytest.approx(agent["extent"][2] / 2)
             assert yaw_of(cube.pose.orientation) == pytest.approx(float(agent["yaw"]))
@@ -137,8 +139,8 @@ def test_the_mark_on_a_box_leads_to_its_front(recorded):
     messages, _ = recorded
     (mark,) = of_topic(messages, "/agents")[0].content.entities[0].lines
     (start, end) = mark.points
-    np.testing.assert_allclose([start.x + 7, start.y + 1], [10, 2], atol=1e-12)
-    np.testing.assert_allclose([end.x - start.x, end.y - start.y], [2 * np.cos(0.5), 2 * np.sin(0.5)], atol=1e-6)
+    np.testing.assert_allclose([start.x + 7, start.y + 1], [10, 2], atol=FLOAT64)
+    np.testing.assert_allclose([end.x - start.x, end.y - start.y], [2 * np.cos(0.5), 2 * np.sin(0.5)], atol=FLOAT32)
     assert start.z == end.z > 1.5
 
 
@@ -146,7 +148,7 @@ def test_agents_have_their_facts_and_labels(recorded):
     messages, scene = recorded
     entities = of_topic(messages, "/agents")[0].content.entities
     facts = [{pair.key: pair.value for pair in entity.metadata} for entity in entities]
-    reasons = [scene.agents.reasons[index] for index in scene.agents.reason_indices[:2]]
+    reasons = [scene.mask.reasons[index] for index in scene.mask.reason_indices[:2]]
     assert facts == [
         {
             "track_id": "1",
@@ -208,7 +210,7 @@ def test_the_map_has_the_areas_of_the_lanes_near_the_way(recorded):
     (update,) = of_topic(messages, "/map")
     lanes, boundaries, crosswalks = update.content.entities
     assert [entity.id for entity in update.content.entities] == ["lanes", "lane boundaries", "crosswalks"]
-    np.testing.assert_allclose([area_m2(lane) for lane in lanes.triangles], [160, 160, 160, 44, 36], rtol=1e-4)
+    np.testing.assert_allclose([area_m2(lane) for lane in lanes.triangles], [160, 160, 160, 44, 36], rtol=NETWORK)
     np.testing.assert_allclose(
         xy_of(boundaries.lines[1].points), [(-27, -3), (-7, -3), (13, -3)], atol=0.02, err_msg="right side of `lights`"
     )
@@ -353,7 +355,7 @@ def test_the_real_scene_is_recorded_with_a_street_map(needs_foxglove, shared_dat
             for entity in message.content.entities
         ]
     )
-    np.testing.assert_allclose(centers_m + scene.ego_positions_m[0, :2], dataset.agents["centroid"], atol=1e-9)
+    np.testing.assert_allclose(centers_m + scene.ego_positions_m[0, :2], dataset.agents["centroid"], atol=FLOAT64_LONG)
     (update,) = of_topic(messages, "/map")
     assert 200 < len(update.content.entities[0].triangles) < 3000
     last_ns = int(scene.timestamps_ns[-1])

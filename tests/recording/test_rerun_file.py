@@ -3,20 +3,24 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+
+from support.tolerances import FLOAT32
 
 pytest.importorskip("torch", reason="scenes are read with the rules of the datasets, which need torch")
 
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.data.log_facts import LogFacts
 from l5kit.errors import CorruptedDataError, MissingDependencyError, UnsupportedValueError
 from l5kit.visualization.recording import RecordingForm, write_rerun
 from l5kit.visualization.recording.colors import CLASS_RGB, EGO_RGB, LIGHT_RGB
 from l5kit.visualization.scene_content import read_scene_content
-from recording_cases import AGENTS, BIG_TRACK, EGO_YAW, START_NS, read_case, read_rerun
+from support.recordings import AGENTS, BIG_TRACK, EGO_YAW, START_NS, read_case, read_rerun
 
 TIMES_NS = [START_NS + 100_000_000 * frame for frame in range(4)]
 EVERY_FRAME = (
@@ -97,7 +101,7 @@ def test_the_av_is_moved_by_its_transform(recorded):
     content, _ = recorded
     assert values_of(content, "/scene/ego", "Transform3D:translation") == [[[2 * frame, 0, 0]] for frame in range(4)]
     yaws = yaws_of(values_of(content, "/scene/ego", "Transform3D:quaternion"))
-    np.testing.assert_allclose(yaws, EGO_YAW, rtol=1e-6)
+    np.testing.assert_allclose(yaws, EGO_YAW, rtol=FLOAT32)
     box = content.static["/scene/ego/box"]
     np.testing.assert_allclose(box["Boxes3D:half_sizes"], [[4.87 / 2, 1.85 / 2, 1.8 / 2]])
     np.testing.assert_allclose(box["Boxes3D:centers"], [[0, 0, 0.9]])
@@ -108,10 +112,10 @@ def test_boxes_stand_where_the_agents_are_and_leave_with_them(recorded):
     content, _ = recorded
     for agents, (_, _, values) in zip(AGENTS, content.rows["/scene/agents"], strict=True):
         centers_m = np.array(values["Boxes3D:centers"]).reshape(-1, 3)
-        np.testing.assert_allclose(centers_m[:, :2] + [7, 1], agents["centroid"], rtol=1e-6)
+        np.testing.assert_allclose(centers_m[:, :2] + [7, 1], agents["centroid"], rtol=FLOAT32)
         np.testing.assert_allclose(centers_m[:, 2], agents["extent"][:, 2] / 2)
         np.testing.assert_allclose(np.array(values["Boxes3D:half_sizes"]).reshape(-1, 3), agents["extent"] / 2)
-        np.testing.assert_allclose(yaws_of(values["Boxes3D:quaternions"]), agents["yaw"], rtol=1e-6)
+        np.testing.assert_allclose(yaws_of(values["Boxes3D:quaternions"]), agents["yaw"], rtol=FLOAT32)
         assert values["Boxes3D:class_ids"] == agents["label_probabilities"].argmax(axis=1).tolist()
         assert values["track_id"] == agents["track_id"].tolist()
         np.testing.assert_allclose(values["probability"], agents["label_probabilities"].max(axis=1, initial=0))
@@ -123,14 +127,14 @@ def test_agents_have_their_facts_and_labels(recorded):
     assert labels == [["1 car", f"{BIG_TRACK} pedestrian"], ["1 car"], [], ["1 car", "3 cyclist"]]
     assert values_of(content, "/scene/agents", "speed_mps") == [[5, 0], [0], [], [0, 0]]
     is_in_mask = [taken for row in values_of(content, "/scene/agents", "is_in_agents_mask") for taken in row]
-    assert is_in_mask == scene.agents.is_in_mask.tolist()
+    assert is_in_mask == scene.mask.is_in_mask.tolist()
 
 
 def test_the_mark_on_a_box_leads_to_its_front(recorded):
     content, _ = recorded
     start, end = np.array(values_of(content, "/scene/agents/headings", "LineStrips3D:strips")[0][0])
     np.testing.assert_allclose(start[:2], [3, 1])
-    np.testing.assert_allclose(end - start, [2 * np.cos(0.5), 2 * np.sin(0.5), 0], atol=1e-6)
+    np.testing.assert_allclose(end - start, [2 * np.cos(0.5), 2 * np.sin(0.5), 0], atol=FLOAT32)
     assert start[2] > 1.5
 
 
@@ -261,12 +265,22 @@ def test_times_that_do_not_ascend_are_refused(needs_rerun, case, tmp_path):
         write_rerun(tmp_path / "scene.rrd", scene, map_api)
 
 
+@pytest.mark.process
 def test_importing_the_package_loads_neither_library():
     source = "import sys, l5kit.visualization.recording as r; assert not {'foxglove', 'rerun'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", source], env=os.environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
+def test_the_av_is_as_large_as_its_log_says(needs_rerun, case, tmp_path):
+    scene = replace(case[0], facts=LogFacts((8.0, 3.0, 4.0)))
+    write_rerun(tmp_path / "scene.rrd", scene, None)
+    box = read_rerun(tmp_path / "scene.rrd").static["/scene/ego/box"]
+    np.testing.assert_allclose(box["Boxes3D:half_sizes"], [[4, 1.5, 2]])
+    np.testing.assert_allclose(box["Boxes3D:centers"], [[0, 0, 2]])
+
+
+@pytest.mark.slow
 def test_the_real_scene_is_recorded_with_a_street_map(needs_rerun, shared_data, tmp_path):
     meta = str(shared_data / "meta.json")
     map_api = MapAPI(

@@ -1,16 +1,19 @@
 """What recordings are made of: trajectories, areas of lanes, changes of lights, and how much is taken."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from support.tolerances import FLOAT64, FLOAT64_LONG
+
 pytest.importorskip("torch", reason="scenes are read with the rules of the datasets, which need torch")
 
-from fixture_s_map import WORLD_TO_ECEF
 from l5kit.data import MapAPI
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
-from l5kit.data.map_builder import MapBuilder
+from l5kit.data.log_facts import LogFacts
+from l5kit.data.map.builder import MapBuilder
 from l5kit.errors import InvalidArgumentError
 from l5kit.visualization.recording import RecordingForm
 from l5kit.visualization.recording.colors import CLASS_RGB, EGO_RGB, LIGHT_RGB, class_title
@@ -18,7 +21,8 @@ from l5kit.visualization.recording.nearby_map import MAX_LINE_POINTS, find_nearb
 from l5kit.visualization.recording.scene_elements import Boxes, collect_elements
 from l5kit.visualization.recording.trajectories import frames_within, track_windows
 from l5kit.visualization.scene_content import LaneLightRows
-from recording_cases import read_case
+from support.maps import WORLD_TO_ECEF
+from support.recordings import read_case
 
 SECOND_NS = 1_000_000_000
 
@@ -91,7 +95,7 @@ def test_an_empty_map_has_nothing_near(tmp_path):
     builder.add_traffic_light_face("R", "signal_red_face")
     builder.save(tmp_path / "empty.pb")
     map_api = MapAPI(str(tmp_path / "empty.pb"), WORLD_TO_ECEF)
-    found = find_nearby_map(map_api, np.zeros((1, 2)), 100.0, origin_m=np.zeros(2))
+    found = find_nearby_map(map_api.arrays, np.zeros((1, 2)), 100.0, origin_m=np.zeros(2))
     assert (found.lanes, found.crosswalks) == ({}, [])
 
 
@@ -102,7 +106,7 @@ def test_the_area_of_a_bent_lane_is_covered_once(tmp_path):
     builder.add_lane("bend", outer, inner)  # clockwise, so that the outer side is the left one
     builder.save(tmp_path / "map.pb")
     map_api = MapAPI(str(tmp_path / "map.pb"), WORLD_TO_ECEF)
-    (lane,) = find_nearby_map(map_api, np.zeros((1, 2)), 100.0, origin_m=np.zeros(2)).lanes.values()
+    (lane,) = find_nearby_map(map_api.arrays, np.zeros((1, 2)), 100.0, origin_m=np.zeros(2)).lanes.values()
     assert lane.triangles.shape == (9 + 30 - 2, 3)
     points = lane.vertices_m[lane.triangles]
     ab, ac = points[:, 1] - points[:, 0], points[:, 2] - points[:, 0]
@@ -110,7 +114,7 @@ def test_the_area_of_a_bent_lane_is_covered_once(tmp_path):
     assert (areas > 0).all()
     polygon = np.concatenate([lane.left_m, lane.right_m[::-1]])
     x, y = polygon.T
-    np.testing.assert_allclose(areas.sum(), 0.5 * abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)), rtol=1e-9)
+    np.testing.assert_allclose(areas.sum(), 0.5 * abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)), rtol=FLOAT64_LONG)
 
 
 @pytest.mark.parametrize("num_points", [MAX_LINE_POINTS, MAX_LINE_POINTS + 1, 3 * MAX_LINE_POINTS + 7])
@@ -122,7 +126,7 @@ def test_a_line_of_very_many_points_is_thinned_from_end_to_end(tmp_path, num_poi
     builder.add_crosswalk("wide", line + [0, 3, 0])
     builder.save(tmp_path / "map.pb")
     map_api = MapAPI(str(tmp_path / "map.pb"), WORLD_TO_ECEF)
-    found = find_nearby_map(map_api, np.zeros((1, 2)), 100.0, origin_m=np.zeros(2))
+    found = find_nearby_map(map_api.arrays, np.zeros((1, 2)), 100.0, origin_m=np.zeros(2))
     lane = found.lanes[0]
     for shown_m in (lane.left_m, found.crosswalks[0]):
         assert len(shown_m) == MAX_LINE_POINTS
@@ -148,12 +152,19 @@ def test_lights_change_where_a_lane_that_is_there_does():
     assert dict(light_changes(lights, {})) == {0: {}}
 
 
+def test_the_av_is_as_large_as_its_log_says(tmp_path):
+    scene, _ = read_case(tmp_path / "map.pb")
+    elements = collect_elements(replace(scene, facts=LogFacts((8.0, 3.0, 4.0))), None, RecordingForm())
+    assert elements.ego.sizes_m.tolist() == [[8, 3, 4]] * 4
+    assert elements.ego.centers_m[:, 2].tolist() == [2] * 4
+
+
 def test_boxes_stand_on_the_ground_and_look_ahead():
     boxes = Boxes.standing(np.array([[5.0, 6.0]]), np.array([np.pi / 2]), np.array([[4.0, 2.0, 1.0]], np.float32))
     np.testing.assert_allclose(boxes.centers_m, [[5, 6, 0.5]])
     np.testing.assert_allclose(boxes.quaternions, [[0, 0, np.sqrt(0.5), np.sqrt(0.5)]])
     start, end = boxes.heading_marks_m[0]
-    np.testing.assert_allclose(end - start, [0, 2, 0], atol=1e-12)
+    np.testing.assert_allclose(end - start, [0, 2, 0], atol=FLOAT64)
 
 
 def test_positions_far_from_the_world_origin_keep_their_places(tmp_path):

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataset_cases import make_fixture_s_log, make_log, rows_as_bytes
-from fixture_s import make_fixture_s_arrays
 from l5kit.data.records import FRAME_DTYPE
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, L5KitError
 from l5kit.sampling import get_agent_context
+from support.fixture_s import make_fixture_s, make_fixture_s_arrays
+from support.logs import make_log, rows_as_bytes, without_face_intervals
 
 EMPTY_FACES = np.empty(0)
 FRAME_NAMES = np.dtype(FRAME_DTYPE).names or ()
@@ -104,19 +104,15 @@ def test_faces_may_be_an_empty_array_of_any_type() -> None:
 
 def test_frames_of_the_older_layout_have_no_faces() -> None:
     _, frames, agents, tl_faces = make_fixture_s_arrays()
-    names = [name for name in FRAME_DTYPE if name[0] != "traffic_light_faces_index_interval"]
-    old_frames = np.zeros(len(frames), names)
-    for name in old_frames.dtype.names or ():
-        old_frames[name] = frames[name]
-    context = get_agent_context(10, old_frames, agents, tl_faces, 3, 5)
+    context = get_agent_context(10, without_face_intervals(frames), agents, tl_faces, 3, 5)
     assert [len(rows) for rows in context[2]] == [3, 3, 3, 3]
     assert [len(faces) for part in context[4:] for faces in part] == [0] * 9
 
 
 def test_e8_arrays_of_an_opened_dataset_are_taken(tmp_path: Any) -> None:
     path = tmp_path / "log.zarr"
-    make_fixture_s_log().save(path)
-    stored = type(make_fixture_s_log())(str(path)).open()
+    make_fixture_s().save(path)
+    stored = type(make_fixture_s())(str(path)).open()
     from_store = get_agent_context(10, stored.frames, stored.agents, stored.tl_faces, 3, 5)
     from_memory = get_agent_context(10, *make_fixture_s_arrays()[1:], 3, 5)
     for stored_part, part in zip(from_store, from_memory, strict=True):
@@ -133,7 +129,7 @@ def test_an_interval_outside_the_agents_names_what_is_damaged(interval: tuple[in
 
 def test_a_missing_chunk_of_faces_reads_as_zeros_one_of_agents_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "log.zarr"
-    make_fixture_s_log().save(folder)
+    make_fixture_s().save(folder)
     (folder / "traffic_light_faces" / "0").unlink()
     log = ChunkedDataset(str(folder)).open()
     faces = get_agent_context(10, log.frames, log.agents, log.tl_faces, 2, 2)[4]

@@ -7,21 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataset_cases import (
-    assert_samples_equal,
-    make_fixture_s_log,
-    make_log,
-    rows_as_bytes,
-)
-from fixture_s import make_fixture_s_arrays
 from l5kit.data.records import FRAME_DTYPE
 from l5kit.errors import TrackNotFoundError
 from l5kit.geometry import transform_points
+from l5kit.geometry.transform import GIMBAL_LOCK_COSINE
 from l5kit.kinematic import AckermanPerturbation, Perturbation
 from l5kit.random import GaussianRandomGenerator, ReplayRandomGenerator
 from l5kit.rasterization import BoxRasterizer, StubRasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling import generate_agent_sample
+from support.fixture_s import make_fixture_s, make_fixture_s_arrays
+from support.logs import make_log, rows_as_bytes, without_face_intervals
+from support.samples import assert_samples_equal
 
 CONTEXT = RenderContext(np.array([224, 112]), np.array([0.25, 0.25]), np.array([0.25, 0.5]), True)
 KEYS = [
@@ -203,6 +200,27 @@ def test_d12_a_track_that_is_not_in_the_frame_is_an_index_and_value_error(track_
     assert isinstance(raised.value, ValueError)
 
 
+def test_a_track_at_the_label_threshold_is_not_found() -> None:
+    _, frames, agents, tl_faces = make_fixture_s_arrays()
+    for probability, is_found in ((np.float32(0.5), False), (np.nextafter(np.float32(0.5), np.float32(1)), True)):
+        agents["label_probabilities"][agents["track_id"] == 7, 14] = probability
+        if is_found:
+            sample = make_sample(0, 7, arrays=(frames, agents, tl_faces))
+            assert sample["centroid"].tolist() == [-180, 5]
+        else:
+            with pytest.raises(TrackNotFoundError, match="track 7 does not pass the label filter"):
+                make_sample(0, 7, arrays=(frames, agents, tl_faces))
+
+
+@pytest.mark.parametrize(
+    ("cosine", "yaw_rad"), [(GIMBAL_LOCK_COSINE, 0.0), (np.nextafter(GIMBAL_LOCK_COSINE, 1), np.pi / 2)]
+)
+def test_the_least_cosine_of_the_heading_of_the_av(cosine: float, yaw_rad: float) -> None:
+    _, frames, agents, tl_faces = make_fixture_s_arrays()
+    frames["ego_rotation"][0] = [[0, 0, 1], [cosine, 1, 0], [-1, 0, 0]]
+    assert make_sample(0, arrays=(frames, agents, tl_faces))["yaw"] == pytest.approx(yaw_rad)
+
+
 def test_a_track_below_the_label_threshold_is_not_found() -> None:
     with pytest.raises(TrackNotFoundError, match=r"track 7 does not pass the label filter.*threshold = 0\.5"):
         make_sample(10, 7)
@@ -314,13 +332,6 @@ CALL_OF_1_0 = {
     "future_step_size": 1,
     "filter_agents_threshold": 0.5,
 }
-
-
-def without_face_intervals(frames: Any) -> Any:
-    old = np.zeros(len(frames), [name for name in FRAME_DTYPE if name[0] != "traffic_light_faces_index_interval"])
-    for name in old.dtype.names or ():
-        old[name] = frames[name]
-    return old
 
 
 @pytest.mark.parametrize("has_faces", [True, False], ids=["faces", "no-faces"])
@@ -445,4 +456,4 @@ def test_the_extent_of_a_sample_is_no_view_of_the_log() -> None:
     sample = make_sample(10, 1, arrays=(frames, agents, tl_faces))
     sample["extent"][:] = 0
     sample["centroid"][:] = 0
-    assert rows_as_bytes(agents) == rows_as_bytes(make_fixture_s_log().agents)
+    assert rows_as_bytes(agents) == rows_as_bytes(make_fixture_s().agents)

@@ -5,16 +5,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dataset_cases import make_fixture_s_log, make_log
-from fixture_s_map import WORLD_TO_ECEF
-from l5kit.data.map_api import MapAPI
+from l5kit.data.map.api import MapAPI
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError, TrackNotFoundError
 from l5kit.kinematic import AckermanPerturbation
 from l5kit.random import ReplayRandomGenerator
 from l5kit.sampling.agent_sampling_vectorized import generate_agent_sample_vectorized
 from l5kit.vectorization.vectorizer import Vectorizer
-from vector_cases import make_vector_cfg
+from support.fixture_s import make_fixture_s
+from support.logs import make_log
+from support.maps import WORLD_TO_ECEF
+from support.tolerances import FLOAT32, FLOAT32_LONG, NETWORK
+from support.vectors import make_vector_cfg
 
 KEYS = {
     "extent": ("float64", (3,)),
@@ -57,7 +59,7 @@ KEYS = {
 
 @pytest.fixture(scope="module")
 def log() -> ChunkedDataset:
-    return make_fixture_s_log()
+    return make_fixture_s()
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +143,7 @@ def test_known_answers_of_fixture_s(log: ChunkedDataset, map_api: MapAPI) -> Non
         ),
     }
     for key, (part, value) in known.items():
-        np.testing.assert_allclose(np.asarray(sample[key])[part], value, atol=1e-5, err_msg=key)
+        np.testing.assert_allclose(np.asarray(sample[key])[part], value, atol=FLOAT32_LONG, err_msg=key)
     assert sample["all_other_agents_history_availability"].all(axis=1).tolist() == [True, True, True, False]
     assert not sample["all_other_agents_history_availability"][3].any()
     assert sample["lanes_availabilities"].sum(axis=1).tolist() == [20, 20, 20, 20, 0, 0]
@@ -170,13 +172,13 @@ def test_the_av_is_a_car_and_an_agent_what_it_most_likely_is(log: ChunkedDataset
 def test_e3_the_speed_is_that_of_the_next_step_and_0_at_the_end(log: ChunkedDataset, map_api: MapAPI) -> None:
     assert sample_at(log, map_api, 29)["speed"] == 0
     next_m = sample_at(log, map_api, 28)["target_positions"][0]
-    assert sample_at(log, map_api, 28)["speed"] == pytest.approx(np.hypot(*next_m) / 0.1, rel=1e-6)
+    assert sample_at(log, map_api, 28)["speed"] == pytest.approx(np.hypot(*next_m) / 0.1, rel=FLOAT32)
 
 
 def test_e3_without_a_future_the_speed_is_that_of_the_last_step(log: ChunkedDataset, map_api: MapAPI) -> None:
     sample = sample_at(log, map_api, 15, future_num_frames=0)
     assert sample["target_positions"].shape == (0, 2)
-    assert sample["speed"] == pytest.approx(np.hypot(0.5, 0.02) / 0.1, rel=1e-6)
+    assert sample["speed"] == pytest.approx(np.hypot(0.5, 0.02) / 0.1, rel=FLOAT32)
     cfg = {"future_num_frames": 0, "history_num_frames_ego": 0, "history_num_frames_agents": 0}
     assert sample_at(log, map_api, 15, **cfg)["speed"] == 0
 
@@ -218,8 +220,8 @@ def test_the_perturbation_moves_what_is_seen(log: ChunkedDataset, map_api: MapAP
     moved = sample_at(log, map_api, 15, perturbation=perturbation)
     plain = sample_at(log, map_api, 15)
     offset_m = moved["centroid"] - plain["centroid"]
-    np.testing.assert_allclose(np.hypot(*offset_m), np.hypot(1, 0.5), atol=1e-4)
-    assert moved["yaw"] == pytest.approx(plain["yaw"] + 0.1, abs=1e-6)
+    np.testing.assert_allclose(np.hypot(*offset_m), np.hypot(1, 0.5), atol=NETWORK)
+    assert moved["yaw"] == pytest.approx(plain["yaw"] + 0.1, abs=FLOAT32)
     assert np.abs(moved["lanes_mid"][0, 0, :2] - plain["lanes_mid"][0, 0, :2]).max() > 0.1
     assert log.frames.tobytes() == before
 
@@ -275,6 +277,24 @@ def test_an_override_of_vectorize_is_honoured(log: ChunkedDataset, map_api: MapA
     vectorizer = WithoutLanes(make_vector_cfg(), map_api)
     assert not vectorizer.vectorizes_windows
     assert sample_at(log, map_api, 15, vectorizer=vectorizer)["lanes"].shape == (0,)
+
+
+@pytest.mark.parametrize("track_id", [None, 1])
+def test_an_override_of_vectorize_windows_adds_to_samples_and_batches(
+    track_id: int | None, log: ChunkedDataset, map_api: MapAPI
+) -> None:
+    class WithCounts(Vectorizer):
+        def vectorize_windows(self, windows: Any, targets: Any, past: Any) -> dict[str, Any]:
+            num_agents = windows.agents.counts[:, 0]
+            return super().vectorize_windows(windows, targets, past) | {"num_agents": num_agents}
+
+    vectorizer = WithCounts(make_vector_cfg(), map_api)
+    assert vectorizer.vectorizes_windows
+    num_agents = np.diff(log.frames[15]["agent_index_interval"])[0]
+    sample = sample_at(log, map_api, 15, track_id, vectorizer=vectorizer)
+    assert sample["num_agents"] == num_agents > 0
+    without = sample_at(log, map_api, 15, track_id)
+    assert list(sample) == [*without, "num_agents"]
 
 
 def test_a_scene_without_agents(map_api: MapAPI) -> None:

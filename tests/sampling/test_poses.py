@@ -5,11 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixture_s import make_fixture_s_arrays
-from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE
+from l5kit.data.records import FRAME_DTYPE
 from l5kit.errors import L5KitError
 from l5kit.geometry import compute_agent_pose
 from l5kit.sampling import compute_agent_velocity, get_relative_poses
+from support.fixture_s import make_fixture_s_arrays
+from support.logs import make_agent, make_agents, make_frames
+from support.tolerances import FLOAT32, FLOAT32_LONG
 
 HISTORY_M = np.array([[0, 0], [-1, 0], [0, 0]], np.float32)
 FUTURE_M = np.array([[1, 0.1], [2, 0.2], [0, 0]], np.float32)
@@ -18,8 +20,8 @@ FUTURE_M = np.array([[1, 0.1], [2, 0.2], [0, 0]], np.float32)
 @pytest.mark.parametrize("step_time", [0.1, np.float64(0.1)], ids=["float", "float64"])
 def test_velocities_of_the_known_answer(step_time: float) -> None:
     history_mps, future_mps = compute_agent_velocity(HISTORY_M, FUTURE_M, step_time)
-    np.testing.assert_allclose(history_mps, [(10, 0), (-10, 0)], atol=1e-6)
-    np.testing.assert_allclose(future_mps, [(10, 1), (10, 1), (-20, -2)], atol=1e-5)
+    np.testing.assert_allclose(history_mps, [(10, 0), (-10, 0)], atol=FLOAT32)
+    np.testing.assert_allclose(future_mps, [(10, 1), (10, 1), (-20, -2)], atol=FLOAT32_LONG)
     assert history_mps.dtype == future_mps.dtype == np.float32
 
 
@@ -62,7 +64,7 @@ def test_poses_of_the_av() -> None:
     positions_m, yaws_rad, extents_m, availabilities = get_relative_poses(
         3, frames, None, agents_of(frames, agents), agent_from_world, np.float64(0.1)
     )
-    np.testing.assert_allclose(positions_m, [(0.4994988, -0.0300166), (0.9989975, -0.0600333), (0, 0)], atol=1e-6)
+    np.testing.assert_allclose(positions_m, [(0.4994988, -0.0300166), (0.9989975, -0.0600333), (0, 0)], atol=FLOAT32)
     np.testing.assert_allclose(yaws_rad, [[0.00999999], [0.01999998], [0]], atol=1e-7)
     np.testing.assert_array_equal(extents_m, np.array([(4.87, 1.85), (4.87, 1.85), (0, 0)], np.float32))
     assert availabilities.tolist() == [1, 1, 0]
@@ -83,7 +85,7 @@ def test_poses_of_a_track_that_comes_and_goes() -> None:
     rows = agents_of(frames, agents)
     positions_m, _, extents_m, availabilities = get_relative_poses(5, frames, 2, rows, np.eye(3), 0.0)
     assert availabilities.tolist() == [0, 1, 1, 0, 0]
-    np.testing.assert_allclose(positions_m, [(0, 0), (-186, -8), (-186, -2.3), (0, 0), (0, 0)], atol=1e-5)
+    np.testing.assert_allclose(positions_m, [(0, 0), (-186, -8), (-186, -2.3), (0, 0), (0, 0)], atol=FLOAT32_LONG)
     np.testing.assert_array_equal(extents_m[1:3], np.array([(4.2, 1.8)] * 2, np.float32))
 
 
@@ -93,9 +95,8 @@ def test_e5_rows_below_the_label_threshold_count() -> None:
 
 
 def test_the_first_of_several_rows_of_a_track_counts() -> None:
-    rows = np.zeros(3, AGENT_DTYPE)
-    rows["track_id"], rows["centroid"][:, 0] = (4, 7, 7), (1, 2, 3)
-    positions_m, *_ = get_relative_poses(1, np.zeros(1, FRAME_DTYPE), 7, [rows], np.eye(3), 0.0)
+    rows = make_agents(*(make_agent(track, (x_m, 0)) for track, x_m in ((4, 1), (7, 2), (7, 3))))
+    positions_m, *_ = get_relative_poses(1, make_frames(1)[0], 7, [rows], np.eye(3), 0.0)
     assert positions_m.tolist() == [[2, 0]]
 
 

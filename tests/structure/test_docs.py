@@ -105,13 +105,15 @@ def run_block(block, path, namespace):
 
 @pytest.fixture(scope="session")
 def made_city(tmp_path_factory):
-    from synthetic_city import small_city
+    from support.cities import small_city
 
     path = tmp_path_factory.mktemp("docs") / "city"
     small_city(path)
     return path
 
 
+@pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_the_documents_say_to_type_works(path, tmp_path, monkeypatch, request):
     blocks = blocks_of(path.read_text("utf-8"))

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.process]
 
 # What nobody who opens a dataset should have to load, or even to install.
 PLOTTING = ("PIL", "av", "bokeh", "imageio", "matplotlib")
@@ -95,6 +95,13 @@ def test_import_of_the_pictures_changes_nothing(module):
 def test_a4_a_package_below_the_datasets_works_without_optional_libraries(package):
     """Row A4 of the defects: 1.5 needed vision, environment, plotting and notebook libraries to read data."""
     probe(f"l5kit.{package}", blocked=[*LATE, "torchvision", "gym", "stable_baselines3", "jupyter", "IPython"])
+
+
+def test_training_without_lightning_names_the_extra():
+    source = "import sys; sys.modules['lightning'] = None\nimport l5kit.training"
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith("training needs Lightning: pip install 'l5kit2[train]'")
 
 
 @pytest.mark.parametrize(

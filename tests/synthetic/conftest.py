@@ -4,8 +4,14 @@ import pytest
 
 from l5kit.synthetic import CityFolder
 from l5kit.synthetic.scene import Town, build_town
-from synthetic_city import small_city
-from synthetic_scenes import MadeScene, make_scenes
+from support.cities import MadeScene, make_scenes, small_city
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs the scenes of many seeds: the first test of them waits long, whichever it is."""
+    for item in items:
+        if "made_scenes" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from l5kit.synthetic import CityFolder
 from l5kit.synthetic.aerial import ASPHALT_BGR, draw_aerial
 from l5kit.synthetic.road_network import CAR_LANE
 from l5kit.synthetic.scene import Town, build_town
+from support.tolerances import FLOAT32, NETWORK
 
 RESOLUTION_M = 0.5
 
@@ -42,19 +43,19 @@ def test_matrices_have_the_published_form(city: CityFolder) -> None:
     assert (ecef_to_aerial[2] == 0).all()
     assert ecef_to_aerial[3].tolist() == [0, 0, 0, 1]
     scale = 1 / np.linalg.norm(ecef_to_aerial[:2, :3], axis=1)
-    np.testing.assert_allclose(scale, RESOLUTION_M, rtol=1e-6)
+    np.testing.assert_allclose(scale, RESOLUTION_M, rtol=FLOAT32)
 
 
 def test_first_aerial_coordinate_is_the_row_and_north_is_up(aerial_from_world: Float64Array) -> None:
     origin, east, north = _pixels(aerial_from_world, np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]]))
-    np.testing.assert_allclose(east - origin, [0.0, 20.0], atol=1e-4)
-    np.testing.assert_allclose(north - origin, [-20.0, 0.0], atol=1e-4)
+    np.testing.assert_allclose(east - origin, [0.0, 20.0], atol=NETWORK)
+    np.testing.assert_allclose(north - origin, [-20.0, 0.0], atol=NETWORK)
 
 
 def test_height_does_not_move_pixels(aerial_from_world: Float64Array) -> None:
     place = np.array([[30.0, -20.0]])
     low, high = (_pixels(aerial_from_world, place, z_m=z) for z in (0.0, 300.0))
-    np.testing.assert_allclose(low, high, atol=1e-4)
+    np.testing.assert_allclose(low, high, atol=NETWORK)
 
 
 def test_lanes_lie_on_asphalt_and_blocks_do_not(picture: UInt8Array, aerial_from_world: Float64Array) -> None:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from l5kit.data.map_api import MapAPI
+from l5kit.data.map.api import MapAPI
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.synthetic import CityFolder
 from l5kit.synthetic.scene import GROUND_Z_M

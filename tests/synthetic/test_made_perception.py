@@ -5,7 +5,8 @@ import pytest
 
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.synthetic.perception import Objects, track_numbers
-from synthetic_scenes import MadeScene
+from support.cities import MadeScene
+from support.tolerances import FLOAT32
 
 CAR, UNKNOWN = (PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{name}"] for name in ("CAR", "UNKNOWN"))
 NUM_FRAMES = 30
@@ -113,7 +114,7 @@ def test_counts_and_labels_look_like_the_real_recordings(made_scenes: list[MadeS
     per_frame = len(rows) / (248 * len(usual))
     assert 65.0 < per_frame < 95.0
     probabilities = rows["label_probabilities"]
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-6)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=FLOAT32)
     share = np.bincount(probabilities.argmax(axis=1), minlength=17) / len(rows)
     assert 0.5 < share[UNKNOWN] < 0.8
     assert 0.15 < share[CAR] < 0.4

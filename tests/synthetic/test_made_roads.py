@@ -18,6 +18,7 @@ from l5kit.synthetic.road_network import (
 )
 from l5kit.synthetic.scene import Town, build_town
 from l5kit.synthetic.town_plan import LANE_WIDTH_M, plan_town, sample_bezier
+from support.tolerances import FLOAT32, FLOAT64, FLOAT64_LONG
 
 
 @pytest.fixture(scope="module", params=[(1, 500.0), (2, 260.0), (3, 900.0)], ids=["500 m", "260 m", "900 m"])
@@ -61,8 +62,8 @@ def test_connectors_join_their_lanes_smoothly(any_town: Town) -> None:
     for lane in np.nonzero(net.lanes.from_lane >= 0)[0]:
         before, after = net.lanes.from_lane[lane], net.lanes.to_lane[lane]
         points, yaws = net.lane_points_m(lane), net.lane_yaws_rad(lane)
-        np.testing.assert_allclose(points[0], net.lane_points_m(before)[-1], atol=1e-9)
-        np.testing.assert_allclose(points[-1], net.lane_points_m(after)[0], atol=1e-9)
+        np.testing.assert_allclose(points[0], net.lane_points_m(before)[-1], atol=FLOAT64_LONG)
+        np.testing.assert_allclose(points[-1], net.lane_points_m(after)[0], atol=FLOAT64_LONG)
         for own, other in ((yaws[0], net.lane_yaws_rad(before)[-1]), (yaws[-1], net.lane_yaws_rad(after)[0])):
             assert abs((own - other + np.pi) % (2 * np.pi) - np.pi) < 0.06
 
@@ -82,7 +83,7 @@ def test_neighbours_point_at_each_other_one_width_apart(any_town: Town) -> None:
         left = net.lanes.left_lane[lane]
         assert net.lanes.right_lane[left] == lane
         apart = np.hypot(*(net.lane_points_m(left) - net.lane_points_m(lane)).T)
-        np.testing.assert_allclose(apart, LANE_WIDTH_M, atol=1e-6)
+        np.testing.assert_allclose(apart, LANE_WIDTH_M, atol=FLOAT32)
 
 
 def test_traffic_keeps_to_the_right(any_town: Town) -> None:
@@ -131,8 +132,8 @@ def test_same_seed_same_network() -> None:
 
 def test_offset_of_a_straight_line() -> None:
     line = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]])
-    np.testing.assert_allclose(offset_line(line, 2.0), [[0, 2], [1, 2], [2, 2]], atol=1e-12)
-    np.testing.assert_allclose(offset_line(line[::-1], 2.0), [[2, -2], [1, -2], [0, -2]], atol=1e-12)
+    np.testing.assert_allclose(offset_line(line, 2.0), [[0, 2], [1, 2], [2, 2]], atol=FLOAT64)
+    np.testing.assert_allclose(offset_line(line[::-1], 2.0), [[2, -2], [1, -2], [0, -2]], atol=FLOAT64)
 
 
 def test_bezier_points_are_equally_spaced() -> None:

@@ -11,7 +11,7 @@ from l5kit.synthetic.scene import Town, simulate_scene
 from l5kit.synthetic.signals import RED
 from l5kit.synthetic.summary import Manoeuvres, describe_scene
 from l5kit.synthetic.vehicles import BIKE
-from synthetic_scenes import PERIOD_S, MadeScene
+from support.cities import PERIOD_S, MadeScene
 
 MAX_ACCEL_MPS2 = 2.3
 MAX_BRAKE_MPS2 = 7.0

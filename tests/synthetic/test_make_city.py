@@ -13,7 +13,8 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.synthetic import CityFolder, CityParams, make_city
 from l5kit.synthetic.city import make_scene
 from l5kit.synthetic.scene import build_town
-from synthetic_city import NUM_FRAMES, NUM_SCENES
+from support.cities import NUM_FRAMES, NUM_SCENES
+from support.tolerances import FLOAT64
 
 SMALL = {"seed": 5, "num_scenes": 2, "num_frames": 12, "town_size": 250.0}
 
@@ -64,7 +65,7 @@ def test_av_pose_is_a_rotation_on_the_ground(city: CityFolder) -> None:
     frames = ChunkedDataset(str(city.scenes["sample"])).open().frames[:]
     rotation = frames["ego_rotation"]
     np.testing.assert_allclose(rotation @ rotation.transpose(0, 2, 1), np.broadcast_to(np.eye(3), rotation.shape),
-                               atol=1e-12)  # fmt: skip
+                               atol=FLOAT64)  # fmt: skip
     np.testing.assert_allclose(np.linalg.det(rotation), 1.0)
     step = np.diff(frames["ego_translation"], axis=0)
     inside = np.ones(len(step), bool)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from model_cases import one_thread
-from synthetic_city import small_city
+from support.cities import small_city
+from support.models import one_thread
 
 __all__ = ["one_thread"]
 

@@ -1,20 +1,76 @@
-"""Which samples evaluations take."""
+"""The batches of a training, entered at any step."""
 
+import itertools
+
+import numpy as np
 import pytest
+import torch
 
-from l5kit.training.batches import spread_indices
+from l5kit.configs.training import LoaderParams
+from l5kit.dataset import loader
+from l5kit.errors import ConfigError
+from l5kit.training.batches import StepBatches, batches_per_epoch
 
 
-@pytest.mark.parametrize(
-    ("num_samples", "most", "expected"),
-    [
-        pytest.param(4, None, [0, 1, 2, 3], id="all"),
-        pytest.param(4, 9, [0, 1, 2, 3], id="no more than there are"),
-        pytest.param(12, 3, [2, 6, 10], id="the middles of thirds"),
-        pytest.param(5, 2, [1, 3], id="parts of different sizes"),
-        pytest.param(5, 1, [2], id="one"),
-        pytest.param(0, 3, [], id="none"),
-    ],
-)
-def test_samples_are_spread_evenly(num_samples, most, expected):
-    assert spread_indices(num_samples, most).tolist() == expected
+class Numbers(torch.utils.data.Dataset):
+    """Eleven samples, the numbers from 0 on."""
+
+    def __len__(self):
+        return 11
+
+    def __getitem__(self, index):
+        return {"number": np.float32(index)}
+
+
+def params(**changes):
+    cfg = {"train_data_loader": {"key": "log.zarr", "batch_size": 2, **changes}}
+    return LoaderParams.from_cfg(cfg, "train_data_loader")
+
+
+def numbers_of(batches):
+    return [tuple(batch["number"].tolist()) for batch in batches]
+
+
+def step_batches(first_step=0, *, num_steps=12, steps_per_epoch=5, **changes):
+    batches = StepBatches(
+        Numbers(), params(**changes), seed=3, num_steps=num_steps, steps_per_epoch=steps_per_epoch, pin_memory=False
+    )
+    batches.load_state_dict({"next_step": first_step})
+    return batches
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("changes", [{"threads": 0}, {"threads": 1}, {"threads": 2}, {"num_workers": 1}], ids=str)
+def test_batches_are_those_of_the_loader_epoch_after_epoch(changes):
+    plain = loader(Numbers(), 2, shuffle=True, seed=3, drop_last=True)
+    expected = [numbers for _ in range(3) for numbers in numbers_of(plain)]
+    assert numbers_of(step_batches(**changes)) == expected[:12]
+
+
+@pytest.mark.parametrize("steps_per_epoch", [5, 3], ids=["whole epochs", "epochs cut short"])
+@pytest.mark.parametrize("first_step", [0, 1, 3, 4, 5, 9, 11, 12])
+def test_entering_at_a_step_gives_the_rest(first_step, steps_per_epoch):
+    whole = numbers_of(step_batches(steps_per_epoch=steps_per_epoch))
+    assert len(set(whole)) > 5
+    rest = step_batches(first_step, steps_per_epoch=steps_per_epoch)
+    assert numbers_of(rest) == whole[first_step:]
+    assert rest.state_dict() == {"next_step": 12}
+
+
+def test_the_state_tells_how_many_were_given():
+    batches = step_batches(threads=2)
+    assert batches.state_dict() == {"next_step": 0}
+    assert len(list(itertools.islice(batches, 7))) == 7
+    assert batches.state_dict() == {"next_step": 7}
+    assert batches.waited_s > 0
+
+
+def test_without_shuffling_samples_come_in_their_order():
+    assert numbers_of(step_batches(shuffle=False))[3:6] == [(6.0, 7.0), (8.0, 9.0), (0.0, 1.0)]
+
+
+def test_an_epoch_has_whole_batches_only():
+    assert batches_per_epoch(11, params(), world_size=1) == 5
+    assert batches_per_epoch(11, params(), world_size=3) == 1
+    with pytest.raises(ConfigError, match=r"batch_size is 2 on 6 devices, but log\.zarr gives only 11"):
+        batches_per_epoch(11, params(), world_size=6)

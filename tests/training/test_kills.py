@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from l5kit.planning.checkpoint import read_checkpoint
-from training_cases import small_config
-from training_kills import Job, Trainings
+from support.processes.trainings import Job, Trainings
+from support.workflows import small_config
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.filterwarnings("ignore:the agents mask of"),
     pytest.mark.skipif(sys.platform == "win32", reason="needs fork"),
 ]

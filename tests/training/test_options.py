@@ -8,7 +8,7 @@ import torch
 
 from l5kit.errors import ConfigError, MissingDependencyError
 from l5kit.training import curves, train
-from training_cases import small_config
+from support.workflows import small_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")
 

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.training import train
-from training_cases import small_config
+from support.workflows import small_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")
 

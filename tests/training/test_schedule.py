@@ -4,7 +4,7 @@ import pytest
 
 from l5kit.configs.training import TrainingParams
 from l5kit.training.schedule import TrainingSchedule, learning_rate_factor
-from training_cases import small_config
+from support.workflows import small_config
 
 
 def schedule_of(workflow="vector_planner", own="constant", **train_params):

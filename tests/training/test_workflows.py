@@ -9,12 +9,13 @@ import torch
 from torch.utils.data import Subset
 
 from l5kit.configs.overrides import load_training_config, with_overrides
-from l5kit.configs.training import WORKFLOWS, TrainingParams
+from l5kit.configs.training import WORKFLOWS
 from l5kit.data import LocalDataManager
 from l5kit.planning.checkpoint import load_checkpoint, read_checkpoint
 from l5kit.training import train
-from l5kit.training.workflows import make_model, open_samples
-from training_cases import small_config
+from l5kit.workflows import TrainingConfig, make_model, open_samples
+from support.tolerances import FLOAT32_LONG
+from support.workflows import small_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")
 
@@ -46,9 +47,9 @@ def test_the_loss_falls_and_the_weights_come_back(workflow, city, tmp_path):
 
     checkpoint = read_checkpoint(result.weights)
     assert checkpoint.config == cfg
-    params = TrainingParams.from_cfg(cfg)
-    samples = open_samples(cfg, params, params.train_loader, LocalDataManager(city), perturbed=False)
-    model = make_model(cfg, params, samples)
+    config = TrainingConfig.from_cfg(cfg)
+    samples = open_samples(config, config.params.train_loader, LocalDataManager(city), perturbed=False)
+    model = make_model(config, samples)
     assert not load_checkpoint(model, result.weights)
     assert not load_checkpoint(model, tmp_path / "out" / "last.ckpt", allow_pickle=True)
 
@@ -98,16 +99,16 @@ def test_the_baseline_is_that_of_the_evaluation(city, tmp_path):
 
     cfg = small_config("raster_planner", train_params={"max_num_steps": 1, "accelerator": "cpu"})
     result = train(cfg, tmp_path / "out", data_folder=city)
-    params = TrainingParams.from_cfg(cfg)
-    samples = open_samples(cfg, params, params.val_loader, LocalDataManager(city), perturbed=True)
+    config = TrainingConfig.from_cfg(cfg)
+    samples = open_samples(config, config.params.val_loader, LocalDataManager(city), perturbed=True)
     assert samples.perturbation is None
     chosen = [
         int((place + 0.5) * len(samples) / 16) for place in range(16)
     ]  # two batches of eight, spread over all scenes
     batches = loader(Subset(samples, chosen), 8, threads=0)
     (score,) = score_constant_velocity(batches, horizons_s=[1.2], step_time_s=0.1)
-    assert result.scores["baseline/ade_m/1.2s"] == pytest.approx(score.ade_m, rel=1e-5)
-    assert result.scores["baseline/fde_m/1.2s"] == pytest.approx(score.fde_m, rel=1e-5)
+    assert result.scores["baseline/ade_m/1.2s"] == pytest.approx(score.ade_m, rel=FLOAT32_LONG)
+    assert result.scores["baseline/fde_m/1.2s"] == pytest.approx(score.fde_m, rel=FLOAT32_LONG)
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS)
@@ -117,9 +118,9 @@ def test_differences_to_constant_velocity_are_learned_as_they_should_be(workflow
         del changes["criterion"]
     cfg = small_config(workflow)
     cfg["model_params"] |= {"pretrained": False} | changes
-    params = TrainingParams.from_cfg(cfg)
-    samples = open_samples(cfg, params, params.train_loader, LocalDataManager(city), perturbed=False)
-    model = make_model(cfg, params, samples)
+    config = TrainingConfig.from_cfg(cfg)
+    samples = open_samples(config, config.params.train_loader, LocalDataManager(city), perturbed=False)
+    model = make_model(config, samples)
     network = model if workflow == "urban_driver" else model.residual
     assert isinstance(network.criterion, torch.nn.SmoothL1Loss) == (workflow != "agent_motion_multimodal")
     if workflow == "urban_driver":
@@ -134,11 +135,11 @@ def test_differences_to_constant_velocity_are_learned_as_they_should_be(workflow
 
 def test_agents_that_are_wanted_are_no_surprise(city):
     cfg = small_config("simnet", train_data_loader={"min_frame_history": 0, "min_frame_future": 3})
-    params = TrainingParams.from_cfg(cfg)
+    config = TrainingConfig.from_cfg(cfg)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "the agents mask of")
-        samples = open_samples(cfg, params, params.train_loader, LocalDataManager(city), perturbed=False)
+        samples = open_samples(config, config.params.train_loader, LocalDataManager(city), perturbed=False)
     assert (samples.min_frame_history, samples.min_frame_future) == (0, 3)
 
 
@@ -149,31 +150,27 @@ def test_samples_without_a_past_have_no_baseline(city, tmp_path):
     assert all(name.startswith("val/") for name in result.scores)
 
 
-def test_without_a_word_on_weights_a_missing_file_is_told(city):
+def test_without_a_word_on_weights_a_missing_file_is_told(city, monkeypatch):
+    monkeypatch.setattr(torch.hub, "_hub_dir", str(city / "nothing"))  # set_dir(get_dir()) would outlive the test
     cfg = small_config("simnet")
     del cfg["model_params"]["pretrained"]
-    params = TrainingParams.from_cfg(cfg)
-    samples = open_samples(cfg, params, params.train_loader, LocalDataManager(city), perturbed=False)
-    torch_home = torch.hub.get_dir()
-    torch.hub.set_dir(str(city / "nothing"))
-    try:
-        with pytest.warns(UserWarning, match=r"random weights: .*resnet18"):
-            make_model(cfg, params, samples)
-        cfg["model_params"]["pretrained"] = True
-        with pytest.raises(FileNotFoundError, match="ImageNet"):
-            make_model(cfg, params, samples)
-        cfg["model_params"] |= {"pretrained": None, "model_architecture": "simple_cnn"}
-        del cfg["model_params"]["pretrained"]
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            make_model(cfg, params, samples)
-    finally:
-        torch.hub.set_dir(torch_home)
+    config = TrainingConfig.from_cfg(cfg)
+    samples = open_samples(config, config.params.train_loader, LocalDataManager(city), perturbed=False)
+    with pytest.warns(UserWarning, match=r"random weights: .*resnet18"):
+        make_model(config, samples)
+    cfg["model_params"]["pretrained"] = True
+    with pytest.raises(FileNotFoundError, match="ImageNet"):
+        make_model(TrainingConfig.from_cfg(cfg), samples)
+    cfg["model_params"] |= {"pretrained": None, "model_architecture": "simple_cnn"}
+    del cfg["model_params"]["pretrained"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_model(TrainingConfig.from_cfg(cfg), samples)
 
 
 def test_only_so_many_scenes_are_taken(city):
     cfg = small_config("agent_motion")
-    params = TrainingParams.from_cfg(cfg)
-    samples = open_samples(cfg, params, params.train_loader, LocalDataManager(city), perturbed=False)
+    config = TrainingConfig.from_cfg(cfg)
+    samples = open_samples(config, config.params.train_loader, LocalDataManager(city), perturbed=False)
     assert len(samples.dataset.scenes) == 2
     assert samples.agents_mask.sum() == len(samples) > 0

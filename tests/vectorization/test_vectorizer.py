@@ -10,19 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataset_cases import make_agent_row, make_fixture_s_log, make_log
-from fixture_s_map import WORLD_TO_ECEF
-from l5kit.data.map_api import MapAPI
-from l5kit.data.map_builder import MapBuilder
-from l5kit.data.records import AGENT_DTYPE, TL_FACE_DTYPE
+from l5kit.data.map.api import MapAPI
+from l5kit.data.map.builder import MapBuilder
+from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE
+from l5kit.data.relative_poses import RelativePoses
+from l5kit.data.window_rows import WindowRows
+from l5kit.data.windows import Targets, Windows
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import ConfigError, IndexOutOfRangeError, InvalidArgumentError
 from l5kit.sampling.agent_sampling_vectorized import generate_agent_sample_vectorized
-from l5kit.vectorization.vector_windows import VectorWindows
 from l5kit.vectorization.vectorizer import Vectorizer
-from vector_cases import SlowVectorizer, make_vector_cfg, save_street_map
+from support.fixture_s import make_fixture_s
+from support.logs import make_agents, make_faces, make_log
+from support.maps import WORLD_TO_ECEF, save_street_map
+from support.tolerances import FLOAT32, FLOAT32_LONG
+from support.vectors import SlowVectorizer, make_vector_cfg
 
-FLOAT_TOLERANCE = 1e-6
+FLOAT_TOLERANCE = FLOAT32
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +146,7 @@ def test_samples_equal_those_of_the_slow_reference(
 @pytest.mark.parametrize("state_index", [0, 2, 15, 29])
 @pytest.mark.parametrize("track_id", [None, 1])
 def test_fixture_s_equals_the_slow_reference(state_index: int, track_id: int | None, fixture_s_map: str) -> None:
-    cfg, log = make_vector_cfg(), make_fixture_s_log()
+    cfg, log = make_vector_cfg(), make_fixture_s()
     assert_equals_slow_one(cfg, log, MapAPI(fixture_s_map, WORLD_TO_ECEF), state_index, track_id)
 
 
@@ -190,6 +194,14 @@ def test_h6_agents_at_one_distance_keep_their_order(empty_map: MapAPI) -> None:
     assert ids_and_sample(standing(*rows), empty_map, **keys)[0] == [4, 9]
 
 
+def test_an_agent_of_the_past_that_stands_is_met_where_it_was_last(empty_map: MapAPI) -> None:
+    standing_on = [{"track_id": track_id, "centroid": place} for track_id, place in ((8, (5.0, 0.0)), (9, (0.0, 5.0)))]
+    log = make_log([[standing_on[:1], standing_on, []]])
+    for num_agents, expected in ((1, [8]), (2, [8, 9])):
+        keys = {"other_agents_num": num_agents, "order_agents_by_distance": True}
+        assert ids_and_sample(log, empty_map, 2, **keys)[0] == expected
+
+
 def test_h1_the_configured_threshold_filters_other_agents(empty_map: MapAPI) -> None:
     log = standing({"track_id": 1, "probability": 0.4}, {"track_id": 2, "probability": 0.7})
     assert ids_and_sample(log, empty_map)[0] == [2, 0, 0, 0]
@@ -227,15 +239,16 @@ def test_h11_rows_without_an_agent_are_known_by_their_availability(empty_map: Ma
 def test_the_distance_is_a_strict_bound_and_from_the_current_place(empty_map: MapAPI) -> None:
     log = standing({"track_id": 1, "centroid": (3.0, 4.0)}, {"track_id": 2, "centroid": (0.0, 4.9)})
     assert ids_and_sample(log, empty_map, max_agents_distance=5)[0] == [2, 0, 0, 0]
+    assert sorted(ids_and_sample(log, empty_map, max_agents_distance=np.nextafter(5.0, 6))[0]) == [0, 0, 1, 2]
 
 
 def test_poses_are_those_in_the_frame_of_the_target(empty_map: MapAPI) -> None:
     target = {"track_id": 1, "centroid": (10.0, 0.0), "yaw": np.pi / 2}
     other = {"track_id": 2, "centroid": (10.0, 3.0), "yaw": np.pi, "extent": (5.0, 2.5, 1.0)}
     _, sample = ids_and_sample(standing(target, other), empty_map, track_id=1)
-    np.testing.assert_allclose(sample["all_other_agents_history_positions"][0, 0], (3, 0), atol=1e-6)
-    np.testing.assert_allclose(sample["all_other_agents_history_yaws"][0, 0], np.pi / 2, atol=1e-6)
-    np.testing.assert_allclose(sample["all_other_agents_future_positions"][0, 0], (3, 0), atol=1e-6)
+    np.testing.assert_allclose(sample["all_other_agents_history_positions"][0, 0], (3, 0), atol=FLOAT32)
+    np.testing.assert_allclose(sample["all_other_agents_history_yaws"][0, 0], np.pi / 2, atol=FLOAT32)
+    np.testing.assert_allclose(sample["all_other_agents_future_positions"][0, 0], (3, 0), atol=FLOAT32)
     assert sample["all_other_agents_history_extents"][0, 0].tolist() == [5.0, 2.5]
     assert sample["all_other_agents_future_availability"][0].tolist() == [True, False, False, False, False]
     pose = *sample["all_other_agents_history_positions"][0, 0], *sample["all_other_agents_history_yaws"][0, 0]
@@ -250,11 +263,8 @@ def test_rows_are_those_of_the_first_row_of_a_track_in_a_frame(empty_map: MapAPI
 
 def lane_states(log: ChunkedDataset, street: MapAPI, active: list[str], **options: Any) -> dict[str, float]:
     """Return the third value of the midlines near the origin by lane, with faces active in the current frame."""
-    faces = np.zeros(len(active) + 1, TL_FACE_DTYPE)
-    faces["face_id"], faces["traffic_light_face_status"] = [*active, "red"], [*[[1, 0, 0]] * len(active), [0, 1, 0]]
-    frames = log.frames.copy()
-    frames["traffic_light_faces_index_interval"][0] = (0, len(faces))
-    lit = ChunkedDataset.in_memory(scenes=log.scenes, frames=frames, agents=log.agents, tl_faces=faces)
+    off = make_faces(red=0)
+    lit = make_log([[[]]], faces=[np.concatenate([make_faces(*active), off])])
     cfg = make_vector_cfg(max_num_lanes=9, max_retrieval_distance_m=100)
     sample = sample_at(cfg, lit, 0, None, Vectorizer(cfg, street), **options)
     middles = {round(float(line[0, 1])): float(line[0, 2]) for line in sample["lanes_mid"]}
@@ -292,6 +302,21 @@ def test_h8_points_beyond_the_radius_keep_their_coordinates(street: MapAPI) -> N
     assert (~sample["lanes_mid_availabilities"][written]).any()
 
 
+def test_h8_a_point_of_a_lane_at_the_radius_is_beyond_it(tmp_path: Path) -> None:
+    builder = MapBuilder(np.eye(4))
+    line = np.array([[1.0, 0.0, 0.0], [3.0, 4.0, 0.0]])
+    builder.add_lane("A", line + [[0, 1, 0]], line - [[0, 1, 0]])
+    builder.save(tmp_path / "map.pb")
+    one_lane, log = MapAPI(str(tmp_path / "map.pb"), np.eye(4)), make_log([[[]]])
+    _, sample = ids_and_sample(log, one_lane, max_points_per_lane=2)
+    x, y, _ = sample["lanes_mid"][0, 1]
+    distance_m = np.sqrt(x * x + y * y)
+    assert (distance_m.dtype, round(float(distance_m), 2)) == (np.float32, 5.0)
+    for radius_m, is_there in ((distance_m, False), (np.nextafter(distance_m, np.float32(9)), True)):
+        _, sample = ids_and_sample(log, one_lane, max_points_per_lane=2, max_retrieval_distance_m=float(radius_m))
+        assert sample["lanes_mid_availabilities"][0, :2].tolist() == [True, is_there]
+
+
 def test_h5_crosswalks_come_in_file_order_and_are_cut(street: MapAPI) -> None:
     _, sample = ids_and_sample(make_log([[[]]]), street, max_num_crosswalks=3, max_points_per_crosswalk=4)
     np.testing.assert_allclose(sample["crosswalks"][:2, 0, 0], (6, -10), atol=0.02)
@@ -309,7 +334,25 @@ def test_h6_lanes_at_one_distance_come_in_file_order(tmp_path: Path) -> None:
     cfg = make_vector_cfg(max_points_per_lane=3)
     sample = sample_at(cfg, make_log([[[]]]), 0, None, Vectorizer(cfg, lines))
     order = np.argsort(distances, kind="stable")
-    np.testing.assert_allclose(sample["lanes_mid"][..., :2], lines.lane_lines(3).xyz_midlane[order, :, :2], atol=1e-5)
+    np.testing.assert_allclose(
+        sample["lanes_mid"][..., :2], lines.lane_lines(3).xyz_midlane[order, :, :2], atol=FLOAT32_LONG
+    )
+
+
+def test_h6_of_lanes_at_one_distance_the_first_are_kept(tmp_path: Path) -> None:
+    line = np.array([[-4.0, 3.0, 0.0], [4.0, 3.0, 0.0]])
+    found = {}
+    for lanes in ("A", "B", "AB", "BA"):
+        builder = MapBuilder(np.eye(4))
+        builder.add_traffic_light("T0", np.array([10.0, 0.0, 4.0]))
+        for lane in lanes:
+            builder.add_lane(lane, line + [[0, 1, 0]], line, traffic_controls=["T0"] if lane == "A" else [])
+        builder.save(tmp_path / f"{lanes}.pb")
+        twins = MapAPI(str(tmp_path / f"{lanes}.pb"), np.eye(4))
+        _, sample = ids_and_sample(make_log([[[]]]), twins, max_num_lanes=1, max_points_per_lane=3)
+        found[lanes] = sample["lanes_mid"][0].tolist()
+    assert found["A"] != found["B"]  # the third value tells of the light
+    assert (found["AB"], found["BA"]) == (found["A"], found["B"])
 
 
 def test_h10_too_few_points_are_refused_at_construction(street: MapAPI) -> None:
@@ -379,7 +422,7 @@ def call_of_1_5(vectorizer: Any, log: ChunkedDataset, sample: dict[str, Any], nu
 
 @pytest.fixture(scope="module")
 def around_s(fixture_s_map: str) -> tuple[Vectorizer, ChunkedDataset, dict[str, Any]]:
-    cfg, log = make_vector_cfg(), make_fixture_s_log()
+    cfg, log = make_vector_cfg(), make_fixture_s()
     vectorizer = Vectorizer(cfg, MapAPI(fixture_s_map, WORLD_TO_ECEF))
     return vectorizer, log, sample_at(cfg, log, 15, None, vectorizer)
 
@@ -432,24 +475,16 @@ def test_arrays_of_samples_share_no_memory(around_s: Any) -> None:
     assert all(value.flags.writeable for _, value in arrays)
 
 
-def test_windows_of_other_shapes_are_refused(around_s: Any) -> None:
-    from l5kit.data.window_rows import WindowRows
-
+@pytest.mark.parametrize("num_past", [0, 2])
+def test_pasts_of_another_number_of_windows_are_refused(num_past: int) -> None:
     rows = WindowRows.from_frames([np.empty(0, AGENT_DTYPE)], np.dtype(AGENT_DTYPE))
-    with pytest.raises(InvalidArgumentError, match="shapes do not fit"):
-        VectorWindows(
-            rows,
-            1,
-            rows,
-            None,
-            np.zeros((1, 3)),
-            np.zeros(1),
-            np.zeros((1, 3, 3)),
-            np.zeros((1, 1, 2), np.float32),
-            np.zeros((1, 1, 1), np.float32),
-            np.zeros((1, 1), np.bool_),
-        )
+    windows = Windows(np.zeros((1, 1), FRAME_DTYPE), np.array([[1], [0]]), rows, rows, 1)
+    target = Targets(None, None, np.zeros((1, 2)), np.zeros(1), np.zeros((1, 3)))
+    vectorizer = object.__new__(Vectorizer)
+    vectorizer.history_num_frames_max = vectorizer.future_num_frames = 0
+    with pytest.raises(InvalidArgumentError, match=f"got 1, 1 and {num_past}"):
+        vectorizer.vectorize_windows(windows, target, RelativePoses.of_no_track(num_past, 1))
 
 
 def test_agent_rows_of_tests_are_what_they_are_called() -> None:
-    assert np.array([make_agent_row(7, label=14)], AGENT_DTYPE)["label_probabilities"].argmax() == 14
+    assert make_agents({"track_id": 7, "label": 14})["label_probabilities"].argmax() == 14

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fixture_s_map import FIXTURE_S_MAP, WORLD_TO_ECEF
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.errors import ConfigError
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
-from vector_cases import make_vector_cfg
+from support.maps import FIXTURE_S_MAP, WORLD_TO_ECEF
+from support.vectors import make_vector_cfg
 
 
 @pytest.fixture

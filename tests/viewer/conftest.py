@@ -12,8 +12,8 @@ import pytest
 
 from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.dataset_files import find_dataset_files
-from page_cases import make_map
-from synthetic_city import small_city
+from support.cities import small_city
+from support.maps import make_map
 
 # The viewer samples from datasets, which are torch datasets.
 collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]

@@ -5,13 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from fixture_s_map import WORLD_TO_ECEF
 from l5kit.data import PERCEPTION_LABELS, MapAPI
-from l5kit.data.map_builder import MapBuilder
+from l5kit.data.log_facts import LogFacts
+from l5kit.data.map.builder import MapBuilder
 from l5kit.visualization.map_shapes import MapShapes, Outlines, read_map_shapes
 from l5kit.visualization.scene_content import read_scene_content
 from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
-from page_cases import make_agent, make_agents, make_faces, make_scene
+from support.logs import make_agent, make_agents, make_faces, make_scene
+from support.maps import WORLD_TO_ECEF
+from support.tolerances import FLOAT32, FLOAT32_LONG
 
 MM = 1e-3
 NOBODY = make_agents()
@@ -26,7 +28,7 @@ def content(city_log, city_map):
 
 @pytest.fixture(scope="module")
 def shapes(city_map):
-    return read_map_shapes(city_map)
+    return read_map_shapes(city_map.arrays)
 
 
 def test_a_scene_comes_back(content, unpack):
@@ -38,10 +40,10 @@ def test_a_scene_comes_back(content, unpack):
     assert facts["ego_size_m"] == [4.87, 1.85]
     assert facts["labels"] == list(PERCEPTION_LABELS)
     assert facts["mask"] == {"threshold": 0.5, "distance_av_m": 50, "min_frame_history": 10, "min_frame_future": 1}
-    np.testing.assert_allclose(arrays["time_s"], content.times_s, atol=1e-5)
+    np.testing.assert_allclose(arrays["time_s"], content.times_s, atol=FLOAT32_LONG)
     np.testing.assert_allclose(arrays["ego_xy"] + origin_m, content.ego_positions_m[:, :2], atol=MM)
-    np.testing.assert_allclose(arrays["ego_yaw"], content.ego_yaws_rad, atol=1e-6)
-    np.testing.assert_allclose(arrays["ego_speed"], content.ego_speeds_mps, rtol=1e-6)
+    np.testing.assert_allclose(arrays["ego_yaw"], content.ego_yaws_rad, atol=FLOAT32)
+    np.testing.assert_allclose(arrays["ego_speed"], content.ego_speeds_mps, rtol=FLOAT32)
     np.testing.assert_allclose(arrays["agent_xy"] + origin_m, agents.centroids_m, atol=MM)
     np.testing.assert_array_equal(arrays["agent_starts"], agents.starts)
     np.testing.assert_array_equal(arrays["agent_yaw"], agents.yaws_rad)
@@ -49,10 +51,10 @@ def test_a_scene_comes_back(content, unpack):
     np.testing.assert_array_equal(arrays["agent_velocity"], agents.velocities_mps)
     np.testing.assert_array_equal(arrays["agent_label"], agents.labels)
     np.testing.assert_array_equal(arrays["agent_probabilities"], agents.label_probabilities)
-    np.testing.assert_array_equal(arrays["agent_in_mask"], agents.is_in_mask)
+    np.testing.assert_array_equal(arrays["agent_in_mask"], content.mask.is_in_mask)
     assert [facts["track_ids"][track] for track in arrays["agent_track"]] == [str(i) for i in agents.track_ids.tolist()]
     assert [facts["reasons"][row] for row in arrays["agent_reason"]] == [
-        agents.reasons[i] for i in agents.reason_indices
+        content.mask.reasons[i] for i in content.mask.reason_indices
     ]
     np.testing.assert_array_equal(arrays["light_starts"], content.lights.starts)
     np.testing.assert_array_equal(arrays["light_lanes"], content.lights.lanes)
@@ -140,6 +142,11 @@ def test_a_map_that_lies_nowhere_has_an_origin(shapes, unpack):
     assert unpacked.facts["origin_m"] == [0, 0]
 
 
+def test_the_av_is_as_large_as_its_log_says(unpack):
+    log = make_scene([make_agents()], facts=LogFacts((8.5, 2.5, 3.0)))
+    assert unpack(scene_bytes(read_scene_content(log, 0, map_api=None))).facts["ego_size_m"] == [8.5, 2.5]
+
+
 def test_track_ids_have_all_their_digits(unpack):
     ids = [2**53 + 1, 2**53, 2**64 - 1, 3]
     log = make_scene([make_agents(*(make_agent(track_id) for track_id in ids))])
@@ -224,7 +231,7 @@ def test_a_map_of_nothing_and_one_of_crosswalks_only(tmp_path, unpack):
     builder.add_crosswalk("a", np.array([[9e3, 0, 0], [9e3 + 3, 0, 0], [9e3 + 3, 4, 0]]))
     builder.save(tmp_path / "crosswalk.pb")
     nothing, crosswalk = (
-        unpack(map_bytes(read_map_shapes(MapAPI(str(tmp_path / name), WORLD_TO_ECEF))))
+        unpack(map_bytes(read_map_shapes(MapAPI(str(tmp_path / name), WORLD_TO_ECEF).arrays)))
         for name in ("nothing.pb", "crosswalk.pb")
     )
     assert nothing.facts == {"origin_m": [0.0, 0.0], "num_lanes": 0, "num_crosswalks": 0}

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_cases import write_with_chunks
 from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
@@ -20,7 +19,7 @@ from l5kit.visualization.viewer import exported_page
 from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
 from l5kit.visualization.viewer.exported_page import MAP_RADIUS_M, write_exported_page
 from l5kit.visualization.viewer.viewed_log import ViewedLog
-from page_cases import make_agent, make_agents, make_scene
+from support.logs import make_agent, make_agents, make_scene, write_with_chunks
 
 MAX_BYTES = 5_000_000
 
@@ -50,7 +49,7 @@ def unzipped(text):
 def test_the_file_holds_the_scene_and_the_map_around_it(tmp_path, log, city_map, unpack, content_of, scene_index):
     write_exported_page(tmp_path / "a.html", log, scene_index)
     content, scene = content_of(tmp_path / "a.html"), log.scene(scene_index)
-    shapes, lanes = read_map_shapes(city_map).near(scene.ego_positions_m[:, :2], MAP_RADIUS_M)
+    shapes, lanes = read_map_shapes(city_map.arrays).near(scene.ego_positions_m[:, :2], MAP_RADIUS_M)
     assert content["scene_index"] == scene_index
     assert unzipped(content["scene"]) == scene_bytes(scene, lane_numbers=lanes)
     assert unzipped(content["map"]) == map_bytes(shapes)

@@ -3,18 +3,17 @@
 import numpy as np
 import pytest
 
-from fixture_s_map import WORLD_TO_ECEF
 from l5kit.data import MapAPI
-from l5kit.data.map_builder import MapBuilder
+from l5kit.data.map.builder import MapBuilder
 from l5kit.visualization.map_shapes import Outlines, read_map_shapes
-from page_cases import lane_lines_m
+from support.maps import WORLD_TO_ECEF, lane_lines_m
 
 CM = 0.02  # files hold centimetres
 
 
 @pytest.fixture(scope="module")
 def shapes(lit_map):
-    return read_map_shapes(lit_map)
+    return read_map_shapes(lit_map.arrays)
 
 
 def outline(outlines, index):
@@ -43,7 +42,7 @@ def test_bounds_enclose_the_points(shapes):
 
 
 def test_outlines_of_a_city_are_those_of_the_map(city_map):
-    shapes, bounds = read_map_shapes(city_map), city_map.bounds_info
+    shapes, bounds = read_map_shapes(city_map.arrays), city_map.bounds_info
     for index, lane_id in enumerate(bounds["lanes"]["ids"]):
         lane, left = city_map.get_lane_coords(lane_id), int(shapes.lane_left_counts[index])
         points_m = outline(shapes.lanes, index)
@@ -109,13 +108,15 @@ def only_crosswalk(builder):
 
 
 @pytest.mark.parametrize(
-    ("add", "counts"), [(only_lane, (1, 0)), (only_crosswalk, (0, 1)), (lambda builder: None, (0, 0))], ids=str
+    ("add", "counts"),
+    [(only_lane, (1, 0)), (only_crosswalk, (0, 1)), (lambda builder: None, (0, 0))],
+    ids=["lane", "crosswalk", "none"],
 )
 def test_maps_may_lack_lanes_or_crosswalks(tmp_path, add, counts):
     builder = MapBuilder(WORLD_TO_ECEF)
     add(builder)
     builder.save(tmp_path / "map.pb")
-    shapes = read_map_shapes(MapAPI(str(tmp_path / "map.pb"), WORLD_TO_ECEF))
+    shapes = read_map_shapes(MapAPI(str(tmp_path / "map.pb"), WORLD_TO_ECEF).arrays)
     assert (len(shapes.lanes), len(shapes.crosswalks)) == counts
     assert shapes.lanes.points_m.shape == (5 * counts[0], 2)
     near, numbers = shapes.near(np.zeros((1, 2)), 10.0)

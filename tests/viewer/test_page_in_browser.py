@@ -19,11 +19,14 @@ from l5kit.data.labels import PERCEPTION_LABELS  # noqa: E402
 from l5kit.visualization.viewer.exported_page import write_exported_page  # noqa: E402
 from l5kit.visualization.viewer.server import ViewerServer  # noqa: E402
 from l5kit.visualization.viewer.viewed_log import ViewedLog  # noqa: E402
-from page_cases import make_agent, make_agents, make_scene  # noqa: E402
-from synthetic_city import NUM_FRAMES, NUM_SCENES, small_city  # noqa: E402
-from viewer_page import CHROMIUM, OPTIONS, rgb_of, viewer_page  # noqa: E402
+from support.browser import CHROMIUM, OPTIONS, rgb_of, viewer_page  # noqa: E402
+from support.cities import NUM_FRAMES, NUM_SCENES, small_city  # noqa: E402
+from support.logs import make_agent, make_agents, make_scene  # noqa: E402
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium on PATH, which is not here")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium on PATH, which is not here"),
+]
 
 FRAME = 40
 HIDE_LINES = "() => window.l5kitViewer.birdseye.setOptions({ past: false, future: false, labels: false, mask: false })"
@@ -153,9 +156,9 @@ def test_a_click_on_an_agent_tells_about_it(browser, city_view, city_url):
         text = panel.inner_text()
         assert "car" in text.lower()
         assert f"{agents.extents_m[row, 0]:.1f}" in text
-        assert agents.reasons[agents.reason_indices[row]] in page.part("mask-reason").inner_text()
+        assert scene.mask.reasons[scene.mask.reason_indices[row]] in page.part("mask-reason").inner_text()
         is_in = page.part("in-mask").inner_text().lower()
-        assert is_in.startswith("yes" if agents.is_in_mask[row] else "no")
+        assert is_in.startswith("yes" if scene.mask.is_in_mask[row] else "no")
         speed = np.hypot(*agents.velocities_mps[row])
         assert f"{speed:.1f}" in text
         assert panel.locator("canvas").count() == 2  # plots of speed and heading

@@ -3,19 +3,20 @@
 import numpy as np
 import pytest
 
-from data_cases import write_with_chunks
 from l5kit.data import ChunkedDataset
-from l5kit.data.lane_lights import LIGHT_COLORS, LaneLights
+from l5kit.data.map.lane_lights import LIGHT_COLORS
+from l5kit.data.scene_arrays import AgentRows
 from l5kit.data.window_rows import WindowRows
 from l5kit.dataset import AgentDataset
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.geometry import yaw_as_rotation33
 from l5kit.visualization.controlled_lanes import ControlledLanes
 from l5kit.visualization.sample_config import SampleForm, sample_config
-from l5kit.visualization.scene_content import MASK_RULE, AgentRows, LaneLightRows, read_scene_content
+from l5kit.visualization.scene_content import MASK_RULE, LaneLightRows, MaskVerdicts, read_scene_content
 from l5kit.visualization.visualizer.map_layers import LIGHT_TONES, MapLayers
-from page_cases import make_agent, make_agents, make_faces, make_scene
-from random_dataset import random_dataset, write_three_arrays
+from support.logs import make_agent, make_agents, make_faces, make_scene, write_with_chunks
+from support.random_logs import random_dataset, write_three_arrays
+from support.tolerances import FLOAT64_LONG
 
 GREEN, YELLOW, RED = range(3)
 NOBODY = make_agents()
@@ -44,7 +45,7 @@ def test_a_scene_holds_what_the_log_does(city_log, contents, scene_index):
     assert (content.scene_index, content.host) == (scene_index, scene.scenes[0]["host"])
     assert content.num_frames == len(scene.frames)
     assert content.timestamps_ns.tolist() == scene.frames["timestamp"].tolist()
-    assert content.times_s == pytest.approx(0.1 * np.arange(100), abs=1e-9)
+    assert content.times_s == pytest.approx(0.1 * np.arange(100), abs=FLOAT64_LONG)
     np.testing.assert_array_equal(content.ego_positions_m, scene.frames["ego_translation"])
     for frame_index, (start, end) in enumerate(scene.frames["agent_index_interval"].tolist()):
         assert agents.rows_of(frame_index) == slice(start, end)
@@ -64,20 +65,18 @@ def test_a_scene_holds_what_the_log_does(city_log, contents, scene_index):
 @pytest.mark.parametrize("scene_index", range(3))
 def test_the_mask_and_its_reasons_are_those_of_the_agent_dataset(city_log, agent_dataset, contents, scene_index):
     first_frame, end_frame = city_log.scenes[scene_index]["frame_index_interval"].tolist()
-    agents = contents[scene_index].agents
+    agents, mask = contents[scene_index].agents, contents[scene_index].mask
     told = [explained for frame in range(first_frame, end_frame) for explained in agent_dataset.explain_frame(frame)]
     assert len(told) == len(agents.track_ids) > 1000
     assert [explained.track_id for explained in told] == agents.track_ids.tolist()
-    assert [explained.is_included for explained in told] == agents.is_in_mask.tolist()
-    assert [explained.reason for explained in told] == [agents.reasons[index] for index in agents.reason_indices]
-    assert 0 < np.count_nonzero(agents.is_in_mask) < len(told)
-    assert len(set(agents.reasons)) == len(agents.reasons) > 10
+    assert [explained.is_included for explained in told] == mask.is_in_mask.tolist()
+    assert [explained.reason for explained in told] == [mask.reasons[index] for index in mask.reason_indices]
+    assert 0 < np.count_nonzero(mask.is_in_mask) < len(told)
+    assert len(set(mask.reasons)) == len(mask.reasons) > 10
 
 
 def test_the_mask_of_all_scenes_is_the_agents_mask(agent_dataset, contents):
-    assert np.array_equal(
-        np.concatenate([content.agents.is_in_mask for content in contents]), agent_dataset.agents_mask
-    )
+    assert np.array_equal(np.concatenate([content.mask.is_in_mask for content in contents]), agent_dataset.agents_mask)
 
 
 def eventful_scene(num_frames=24, change=15):
@@ -91,7 +90,7 @@ def eventful_scene(num_frames=24, change=15):
             make_agent(3, (frame, 50.0)),
             *([] if frame == change - 1 else [make_agent(4, (frame, 3.0))]),
             make_agent(5, (frame, 3.0), yaw=1.0 if later else 0.0),
-            make_agent(6, (frame, 3.0), extent_m=(9, 9, 1) if later else (4, 2, 1)),
+            make_agent(6, (frame, 3.0), extent=(9, 9, 1) if later else (4, 2, 1)),
         ]
 
     return make_scene([agents_of(frame) for frame in range(num_frames)])
@@ -102,7 +101,11 @@ def test_reasons_say_what_happened():
     agents = content.agents
     rows = agents.rows_of(15)
     told = dict(
-        zip(agents.track_ids[rows].tolist(), [agents.reasons[i] for i in agents.reason_indices[rows]], strict=True)
+        zip(
+            agents.track_ids[rows].tolist(),
+            [content.mask.reasons[i] for i in content.mask.reason_indices[rows]],
+            strict=True,
+        )
     )
     needed = "10 and 1 are needed"
     assert told == {
@@ -113,10 +116,10 @@ def test_reasons_say_what_happened():
         5: f"valid in 0 frames before and 8 after; {needed}; its heading has just jumped",
         6: f"valid in 0 frames before and 8 after; {needed}; its size has just jumped",
     }
-    assert agents.is_in_mask[rows].tolist() == [True, False, False, False, False, False]
-    assert not agents.is_in_mask[agents.rows_of(9)].any()
-    assert agents.is_in_mask[agents.rows_of(10)].tolist() == [True, False, False, True, True, True]
-    assert not agents.is_in_mask[agents.rows_of(23)].any()
+    assert content.mask.is_in_mask[rows].tolist() == [True, False, False, False, False, False]
+    assert not content.mask.is_in_mask[agents.rows_of(9)].any()
+    assert content.mask.is_in_mask[agents.rows_of(10)].tolist() == [True, False, False, True, True, True]
+    assert not content.mask.is_in_mask[agents.rows_of(23)].any()
 
 
 def test_the_rule_is_the_one_of_the_agent_dataset(agent_dataset):
@@ -128,14 +131,14 @@ def test_random_scenes_have_the_mask_of_the_agent_dataset(city_files, seed):
     made = random_dataset(np.random.default_rng(seed), 3, max_frames=40, min_frames=12)
     samples = AgentDataset(sample_config(city_files, map_kind="box", form=SampleForm()), made, None)
     for index in range(len(made.scenes)):
-        agents = read_scene_content(made, index, map_api=None).agents
+        mask = read_scene_content(made, index, map_api=None).mask
         told = [
             explained
             for frame in range(*made.scenes[index]["frame_index_interval"].tolist())
             for explained in samples.explain_frame(frame)
         ]
-        assert [explained.is_included for explained in told] == agents.is_in_mask.tolist()
-        assert [explained.reason for explained in told] == [agents.reasons[index] for index in agents.reason_indices]
+        assert [explained.is_included for explained in told] == mask.is_in_mask.tolist()
+        assert [explained.reason for explained in told] == [mask.reasons[index] for index in mask.reason_indices]
 
 
 # Lights
@@ -162,7 +165,7 @@ def test_lanes_show_the_colour_furthest_back(lit_map, faces, lights):
 
 def test_lights_are_those_that_the_rasterizer_draws(city_log, city_map, contents):
     """Truth: the faces that the semantic rasterizer finds, each lane with the highest rank of its faces."""
-    lights, num_lit = LaneLights.from_map(city_map), 0
+    lights, num_lit = city_map.arrays.lights, 0
     for scene_index, content in enumerate(contents):
         scene = city_log.get_scene_dataset(scene_index)
         starts, stops = scene.frames["traffic_light_faces_index_interval"].T
@@ -182,7 +185,7 @@ def test_lights_are_those_that_the_rasterizer_draws(city_log, city_map, contents
 
 
 def test_lights_are_those_of_the_pages_of_scenes(city_log, city_map, contents):
-    layers, content, scene = MapLayers(city_map), contents[0], city_log.get_scene_dataset(0)
+    layers, content, scene = MapLayers(city_map.arrays), contents[0], city_log.get_scene_dataset(0)
     bounds_m = city_map.bounds_info["lanes"]["bounds"]
     for frame_index in (0, 50, 99):
         faces = scene.tl_faces[slice(*scene.frames[frame_index]["traffic_light_faces_index_interval"])]
@@ -201,7 +204,7 @@ def test_lights_are_those_of_the_pages_of_scenes(city_log, city_map, contents):
 
 def test_lanes_of_a_map_may_be_shared_and_no_map_means_no_lights(lit_map):
     log = make_scene([NOBODY], [make_faces(G=1)])
-    controlled = ControlledLanes(lit_map)
+    controlled = ControlledLanes(lit_map.arrays)
     shared = read_scene_content(log, 0, map_api=lit_map, controlled=controlled)
     own = read_scene_content(log, 0, map_api=lit_map)
     assert shared.lights.lanes.tolist() == own.lights.lanes.tolist() == [0, 1]
@@ -254,9 +257,10 @@ def test_headings_of_the_av_are_counter_clockwise_from_x(yaw_deg):
 
 
 def test_a_scene_may_have_no_agents():
-    agents = read_scene_content(make_scene([NOBODY] * 3), 0, map_api=None).agents
+    content = read_scene_content(make_scene([NOBODY] * 3), 0, map_api=None)
+    agents = content.agents
     assert agents.starts.tolist() == [0, 0, 0, 0]
-    assert (len(agents.track_ids), agents.reasons, len(agents.labels)) == (0, (), 0)
+    assert (len(agents.track_ids), content.mask.reasons, len(agents.labels)) == (0, (), 0)
 
 
 def test_negative_scenes_count_from_the_end(city_log):
@@ -311,7 +315,7 @@ def test_numbers_that_are_not_finite_stay_where_they_are():
     assert np.isnan(content.agents.centroids_m[::2, 0]).all()
     assert content.agents.centroids_m[1::2].tolist() == [[2.0, 1.0]] * 3
     assert np.isnan(content.ego_positions_m[1]).all()
-    assert not content.agents.is_in_mask.any()
+    assert not content.mask.is_in_mask.any()
 
 
 def test_arrays_that_do_not_fit_together_are_refused():
@@ -320,3 +324,5 @@ def test_arrays_that_do_not_fit_together_are_refused():
         LaneLightRows(np.array([0, 3], np.int32), np.zeros(2, np.int32), np.zeros(3, np.uint8))
     with pytest.raises(CorruptedDataError, match="yaws_rad"):
         AgentRows(**{**vars(agents), "yaws_rad": agents.yaws_rad[1:]})
+    with pytest.raises(CorruptedDataError, match=r"needs 2 rows in each array, got .*'reason_indices': 3"):
+        MaskVerdicts(np.zeros(2, np.bool_), (), np.zeros(3, np.int32))

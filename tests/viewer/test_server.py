@@ -17,14 +17,13 @@ from numba.core import event
 
 pytest.importorskip("tornado")
 
-from data_cases import write_with_chunks
 from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.visualization.viewer import viewed_log
 from l5kit.visualization.viewer.page_files import page_files
 from l5kit.visualization.viewer.server import ViewerServer
 from l5kit.visualization.viewer.viewed_log import ViewedLog
-from page_cases import make_agents, make_scene
+from support.logs import make_agents, make_scene, write_with_chunks
 
 NOTHING = "There is nothing at this address"
 JSON, PNG, SVG, BYTES = "application/json", "image/png", "image/svg+xml", "application/octet-stream"

@@ -14,8 +14,8 @@ from l5kit.data import ChunkedDataset
 from l5kit.errors import L5KitError
 from l5kit.visualization.viewer.server import ViewerServer
 from l5kit.visualization.viewer.viewed_log import ViewedLog
-from page_cases import make_agent, make_agents, make_scene
-from synthetic_city import NUM_SCENES
+from support.cities import NUM_SCENES
+from support.logs import make_agent, make_agents, make_scene
 
 
 def test_the_row_of_a_scene_is_that_of_the_table(city_files):
@@ -70,6 +70,7 @@ assert read == prepared, (prepared, read)
 """
 
 
+@pytest.mark.process
 def test_reading_needs_no_kernel_that_is_not_there_after_the_preparation(city, city_log, tmp_path):
     """Whatever the size of a scene: one that had to be compiled would wait for those of samples."""
     agents = [make_agent(track, (5 * track, 4)) for track in range(3)]

@@ -109,6 +109,7 @@ def test_a_shutdown_may_leave_out_what_has_not_begun(busy):
     threads.shutdown()
 
 
+@pytest.mark.process
 def test_the_process_ends_while_a_thread_is_at_work():
     script = (
         "import threading\n"

@@ -6,7 +6,7 @@ import pytest
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import find_dataset_files
-from synthetic_city import small_city
+from support.cities import small_city
 
 # These sample from datasets, which are torch datasets; the other modules run on Pythons without torch too.
 collect_ignore = [] if importlib.util.find_spec("torch") else ["test_scene_pictures.py", "test_showcase.py"]

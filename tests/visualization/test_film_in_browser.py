@@ -7,14 +7,17 @@ import pytest
 from PIL import Image
 
 from l5kit.visualization import write_video
-from viewer_page import CHROMIUM, OPTIONS
+from support.browser import CHROMIUM, OPTIONS
 
 pytest.importorskip("av", reason="needs PyAV to write films")
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs Playwright to control a browser")
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="needs a Chromium: none of chromium, chromium-browser and google-chrome is in PATH"
-)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="needs a Chromium: none of chromium, chromium-browser and google-chrome is in PATH"
+    ),
+]
 
 CAN_PLAY = """document.createElement("video").canPlayType('video/mp4; codecs="avc1.64001f"')"""
 

@@ -344,6 +344,7 @@ if importlib.util.find_spec("av"):
 """
 
 
+@pytest.mark.process
 def test_equal_pictures_give_equal_files_in_two_processes(tmp_path):
     """The C library fills fresh memory with another value in each, so that what reads such memory differs."""
     for name, perturbation in (("a", "85"), ("b", "170")):

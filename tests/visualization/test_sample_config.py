@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from l5kit.configs.parameters import RasterizerParams, SamplingParams
+from l5kit.configs.parameters import SamplingParams
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.errors import UnsupportedValueError
+from l5kit.rasterization.rasterizer_builder import MAP_TYPES
 from l5kit.visualization.sample_config import SampleForm, available_map_kinds, sample_config
 
 
@@ -34,11 +35,15 @@ def test_kinds_of_map_are_those_whose_files_are_there(files, missing, kinds):
 def test_a_configuration_is_one_that_datasets_and_rasterizers_read(files, kind):
     form = SampleForm(raster_size_px=(80, 40), pixel_size_m=0.25, future_num_frames=12, history_num_frames=3)
     cfg = sample_config(files, map_kind=kind, form=form)
-    rasterizer, sampling = RasterizerParams.from_cfg(cfg), SamplingParams.from_cfg(cfg)
+    map_type = MAP_TYPES[cfg["raster_params"]["map_type"]]
+    rasterizer, sampling = map_type.params.from_cfg(cfg), SamplingParams.from_cfg(cfg)
     assert rasterizer.geometry.raster_size_px == (80, 40)
     assert rasterizer.geometry.pixel_size_m == (0.25, 0.25)
-    assert rasterizer.satellite_out_of_bounds == "pad"
-    assert (sampling.history_num_frames, sampling.future_num_frames) == (3, 12)
+    assert cfg["raster_params"]["satellite_out_of_bounds"] == "pad"
+    assert kind != "satellite" or rasterizer.satellite_out_of_bounds == "pad"
+    assert (sampling.history_num_frames, sampling.future_num_frames, sampling.step_time_s) == (3, 12, 0.1)
+    slow = sample_config(files, map_kind=kind, form=form, step_time_s=0.5)
+    assert SamplingParams.from_cfg(slow).step_time_s == 0.5
 
 
 def test_a_missing_file_is_named(files):

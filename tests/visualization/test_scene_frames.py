@@ -7,10 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
-from fixture_s import make_fixture_s, make_fixture_s_arrays
 from l5kit.configs.config import load_metadata
 from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.data.log_facts import LogFacts
 from l5kit.errors import CorruptedDataError
 from l5kit.visualization.visualizer.common import MapLaneVisualization
 from l5kit.visualization.visualizer.zarr_utils import (
@@ -19,7 +19,10 @@ from l5kit.visualization.visualizer.zarr_utils import (
     _get_frame_trajectories,
     zarr_to_visualizer_scene,
 )
-from page_cases import lane_lines_m, make_agent, make_agents, make_faces, make_frames, make_map, make_scene
+from support.fixture_s import make_fixture_s, make_fixture_s_arrays
+from support.logs import make_agent, make_agents, make_faces, make_frames, make_scene
+from support.maps import lane_lines_m, make_map
+from support.tolerances import FLOAT32
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +53,18 @@ def color_of_lane(content, index):
 
 
 def test_the_av_is_its_box_in_the_world():
-    ego = frame_data(None, positions_m=[[10.0, 20.0]], yaw=math.pi / 2).ego
+    ego = frame_data(None, positions_m=[[10.0, 20.0]], yaws_rad=math.pi / 2).ego
     assert corners_of(ego) == {(9.075, 17.565), (10.925, 17.565), (10.925, 22.435), (9.075, 22.435)}
     assert (ego.center_x, ego.center_y, ego.color) == (10.0, 20.0, "red")
 
 
+def test_the_av_of_a_log_is_as_large_as_it_says():
+    log = make_scene([make_agents()], positions_m=[[1.0, 2.0]], facts=LogFacts((8.0, 4.0, 3.0)))
+    assert corners_of(zarr_to_visualizer_scene(log, None)[0].ego) == {(-3, 0), (-3, 4), (5, 0), (5, 4)}
+
+
 def test_agents_are_their_boxes_with_class_probability_and_speed():
-    car = make_agent(7, (3.0, 4.0), extent_m=(4, 2, 1), velocity=(3, -4), labels={"CAR": 0.75, "VAN": 0.25})
+    car = make_agent(7, (3.0, 4.0), extent=(4, 2, 1), velocity=(3, -4), labels={"CAR": 0.75, "VAN": 0.25})
     content = frame_data(None, car)
     (agent,) = content.agents
     assert corners_of(agent) == {(1.0, 3.0), (1.0, 5.0), (5.0, 5.0), (5.0, 3.0)}
@@ -65,9 +73,9 @@ def test_agents_are_their_boxes_with_class_probability_and_speed():
 
 
 def test_corners_of_a_turned_agent_go_around():
-    (agent,) = frame_data(None, make_agent(1, (0, 0), yaw=0.5, extent_m=(4, 2, 1))).agents
+    (agent,) = frame_data(None, make_agent(1, (0, 0), yaw=0.5, extent=(4, 2, 1))).agents
     sides_m = np.hypot(np.diff(agent.xs, append=agent.xs[0]), np.diff(agent.ys, append=agent.ys[0]))
-    np.testing.assert_allclose(sorted(sides_m), [2, 2, 4, 4], atol=1e-6)
+    np.testing.assert_allclose(sorted(sides_m), [2, 2, 4, 4], atol=FLOAT32)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +95,7 @@ def test_agents_have_the_colour_of_their_class(name, color):
 @pytest.mark.parametrize(
     "hidden",
     [
-        pytest.param(make_agent(1, extent_m=(0, 0, 0)), id="without an extent"),
+        pytest.param(make_agent(1, extent=(0, 0, 0)), id="without an extent"),
         pytest.param(make_agent(1, labels={"CAR": -1.0}), id="with a negative probability"),
     ],
 )
@@ -310,7 +318,7 @@ def test_every_recorded_row_above_the_threshold_is_an_agent(recorded, recorded_f
 def test_recorded_boxes_have_the_centroids_of_the_log(recorded, recorded_frames):
     kept = recorded.agents["label_probabilities"][:, 3:16].sum(axis=1) > np.float32(0.1)
     middles = [[agent.xs.mean(), agent.ys.mean()] for frame in recorded_frames for agent in frame.agents]
-    np.testing.assert_allclose(middles, recorded.agents["centroid"][kept], atol=1e-6)
+    np.testing.assert_allclose(middles, recorded.agents["centroid"][kept], atol=FLOAT32)
 
 
 def test_recorded_classes_are_those_of_the_log(recorded_frames):

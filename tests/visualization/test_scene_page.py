@@ -16,7 +16,8 @@ from l5kit.errors import InvalidArgumentError, MissingDependencyError
 from l5kit.visualization.visualizer.common import LaneVisualization
 from l5kit.visualization.visualizer.visualizer import visualize, write_scene_page
 from l5kit.visualization.visualizer.zarr_utils import zarr_to_visualizer_scene
-from page_cases import lane_lines_m, make_agent, make_agents, make_faces, make_map, make_scene
+from support.logs import make_agent, make_agents, make_faces, make_scene
+from support.maps import lane_lines_m, make_map
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 needs_bokeh = pytest.mark.skipif(importlib.util.find_spec("bokeh") is None, reason="needs Bokeh")
@@ -288,6 +289,7 @@ def assert_shows(layer, elements):
             np.testing.assert_allclose(seen, getattr(element, name), atol=1e-3)
 
 
+@pytest.mark.process
 @needs_bokeh
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium to run the scripts of the page")
 @pytest.mark.parametrize("frame_step", [1, 2])

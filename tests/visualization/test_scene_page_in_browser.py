@@ -7,10 +7,15 @@ sync_api = pytest.importorskip("playwright.sync_api")
 
 from l5kit.visualization.visualizer.visualizer import visualize, write_scene_page  # noqa: E402
 from l5kit.visualization.visualizer.zarr_utils import zarr_to_visualizer_scene  # noqa: E402
-from page_cases import make_agent, make_agents, make_faces, make_map, make_scene  # noqa: E402
-from viewer_page import CHROMIUM, OPTIONS  # noqa: E402
+from support.browser import CHROMIUM, OPTIONS  # noqa: E402
+from support.logs import make_agent, make_agents, make_faces, make_scene  # noqa: E402
+from support.maps import make_map  # noqa: E402
+from support.tolerances import FLOAT32  # noqa: E402
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium on PATH, which is not here")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium on PATH, which is not here"),
+]
 
 SIZES = [(320, 568), (380, 700), (740, 360), (800, 600), (1000, 600), (768, 1024), (1280, 800), (1920, 1080)]
 
@@ -124,7 +129,7 @@ def test_the_play_button_is_not_covered(page, size):
 @pytest.mark.parametrize("size", [(1280, 800)], ids=str)
 def test_the_view_follows_the_av_and_keeps_zoom_and_place_when_the_window_changes(page):
     first = settled(page)
-    assert (centre(first["x"]), centre(first["y"])) == pytest.approx((0, 0), abs=1e-6)
+    assert (centre(first["x"]), centre(first["y"])) == pytest.approx((0, 0), abs=FLOAT32)
     page.evaluate(ZOOM, [20 * first[side] / min(first["width"], first["height"]) for side in ("width", "height")])
     page.set_viewport_size({"width": 420, "height": 760})
     narrow = settled(page)
@@ -134,13 +139,13 @@ def test_the_view_follows_the_av_and_keeps_zoom_and_place_when_the_window_change
     page.evaluate(SET, ["Slider", "value", 7])
     moved = settled(page)
     assert_scale(moved, shorter_m=40)
-    assert (centre(moved["x"]), centre(moved["y"])) == pytest.approx((7, 0), abs=1e-6), (
+    assert (centre(moved["x"]), centre(moved["y"])) == pytest.approx((7, 0), abs=FLOAT32), (
         "a frame has the AV in the middle"
     )
     page.locator("[title='Reset']").click()
     reset = settled(page)
     assert_scale(reset, shorter_m=100)
-    assert (centre(reset["x"]), centre(reset["y"])) == pytest.approx((7, 0), abs=1e-6)
+    assert (centre(reset["x"]), centre(reset["y"])) == pytest.approx((7, 0), abs=FLOAT32)
 
 
 def test_in_a_notebook_the_layout_is_not_higher_than_a_screen(frames):

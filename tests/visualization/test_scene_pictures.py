@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from l5kit.data import ChunkedDataset
-from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE
 from l5kit.errors import IndexOutOfRangeError, TrackNotFoundError
 from l5kit.rasterization.semantic_rasterizer import COLORS
 from l5kit.visualization.sample_config import SampleForm
 from l5kit.visualization.scene_pictures import ScenePainter, frames_of_track, frames_to_draw
+from support.logs import make_agent, make_log
 
 FORM = SampleForm(raster_size_px=(200, 120), pixel_size_m=0.4, ego_center=(0.3, 0.5))
 
@@ -16,12 +15,8 @@ FORM = SampleForm(raster_size_px=(200, 120), pixel_size_m=0.4, ego_center=(0.3, 
 @pytest.fixture
 def two_scenes():
     """Scenes of three and two frames; track 5 is in frames 1 and 2 of the first, in the latter with no class."""
-    scenes, frames, agents = np.zeros(2, SCENE_DTYPE), np.zeros(5, FRAME_DTYPE), np.zeros(6, AGENT_DTYPE)
-    scenes["frame_index_interval"] = [(0, 3), (3, 5)]
-    frames["agent_index_interval"] = [(0, 1), (1, 3), (3, 5), (5, 5), (5, 6)]
-    agents["track_id"] = [4, 4, 5, 4, 5, 5]
-    agents["label_probabilities"][:, 3] = [1, 1, 1, 1, 0, 1]
-    return ChunkedDataset.in_memory(scenes=scenes, frames=frames, agents=agents)
+    four, five, no_class = make_agent(4), make_agent(5), make_agent(5, labels={})
+    return make_log([[[four], [four, five], [four, no_class]], [[], [five]]])
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from l5kit.data import ChunkedDataset
+from l5kit.data.log_facts import LogFacts
 from l5kit.dataset import EgoDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.visualization.demo_page import PageFigure, PageTable, write_page
@@ -94,7 +95,8 @@ def test_the_mask_as_cells():
 
 
 def test_facts_of_a_dataset_and_its_map(city_files, city_log):
-    facts = summary_facts(city_log.summary())
+    facts = summary_facts(city_log.summary(), LogFacts((5, 2, 1.625)))
+    assert facts["Size of the AV"] == "5.00 x 2.00 x 1.62 m"
     assert (facts["Scenes"], facts["Frames"], facts["Recorded time"]) == ("3", "300", "30.0 s")
     assert map_counts(city_files)["lanes"] > 10
     assert map_counts(replace(city_files, meta=None)) == {}

@@ -5,12 +5,15 @@ import math
 import numpy as np
 import pytest
 
+from l5kit.data.log_facts import LogFacts
 from l5kit.visualization.visualizer.zarr_utils import (
     _get_in_out_as_trajectories,
     episode_out_to_visualizer_scene_gym_cle,
     simulation_out_to_visualizer_scene,
 )
-from page_cases import InOutCase, SimulationCase, make_agent, make_agents, make_faces, make_frames, make_map
+from support.logs import make_agent, make_agents, make_faces, make_frames
+from support.maps import make_map
+from support.simulations import InOutCase, SimulationCase
 
 TURNED_AT_10_20 = [[0, -1, 10], [1, 0, 20], [0, 0, 1]]
 """World from the frame of an agent at (10, 20) that looks along y."""
@@ -26,7 +29,9 @@ def in_out(track_id=-1, *, at=(0.0, 0.0), available=(1, 1), targets_m=((2, 0), (
 
 def simulation(num_frames, *, velocity=(3, 4), **in_outs):
     agents = [make_agents(make_agent(1, (k, 5), velocity=velocity), make_agent(2, (k, 9))) for k in range(num_frames)]
-    frames, agents, faces = make_frames(agents, [make_faces(R=1)] * num_frames)
+    frames, agents, faces = make_frames(
+        agents, [make_faces(R=1)] * num_frames, positions_m=[(k, 0) for k in range(num_frames)]
+    )
     return SimulationCase(frames, agents, faces, **in_outs)
 
 
@@ -49,6 +54,15 @@ def test_positions_of_a_model_become_world_positions():
     replay_m, simulated_m = _get_in_out_as_trajectories(case)
     assert replay_m.tolist() == [[10, 21], [9, 23]]
     assert simulated_m.tolist() == [[10, 21], [5, 20]]
+
+
+def test_a_simulated_av_is_as_large_as_its_log_says():
+    """Episodes have no log that tells."""
+    case = simulation(3, facts=LogFacts((8.0, 4.0, 3.0)), ego_ins_outs=[in_out()] * 3)
+    ego = simulation_out_to_visualizer_scene(case, None)[0].ego
+    assert sorted(zip(ego.xs, ego.ys, strict=True)) == [(-4, -2), (-4, 2), (4, -2), (4, 2)]
+    episode = simulation(3, facts=LogFacts((8.0, 4.0, 3.0)), ego_ins_outs=[in_out()])
+    assert max(episode_out_to_visualizer_scene_gym_cle(episode, None)[0].ego.xs) == pytest.approx(1 + 4.87 / 2)
 
 
 def test_a_simulated_av_has_two_trajectories_a_frame():

@@ -11,7 +11,7 @@ from l5kit.bench.machine import ProcessMemory, one_opencv_thread, read_process_m
 from l5kit.bench.sample_rows import draw_batches, in_batches
 from l5kit.bench.workloads import AGENT_SEMANTIC
 from l5kit.bench.workplace import Workplace
-from l5kit.data.save import Progress
+from l5kit.data.progress import Progress
 
 FLAT_MB = 20
 """How far readings of a process that does not grow may lie apart."""

@@ -9,7 +9,7 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, TL_FACE_LABEL_TO_INDEX
-from l5kit.data.map_builder import MapBuilder
+from l5kit.data.map.builder import MapBuilder
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE, TL_FACE_DTYPE
 from l5kit.data.zarr_dataset import ChunkedDataset
 

@@ -26,10 +26,10 @@ from l5kit.bench.workloads import (
 )
 from l5kit.bench.workplace import config_with_files, make_samples
 from l5kit.data.dataset_files import DatasetFiles
-from l5kit.data.map_api import InterpolationMethod
-from l5kit.data.map_wire import read_varint
-from l5kit.data.opened_map import open_map
-from l5kit.data.save import Progress
+from l5kit.data.map.api import InterpolationMethod
+from l5kit.data.map.opened import open_map
+from l5kit.data.map.wire import read_varint
+from l5kit.data.progress import Progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask

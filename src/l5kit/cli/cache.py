@@ -9,9 +9,15 @@ import typer
 from l5kit.cli.options import JsonOption
 from l5kit.cli.output import print_facts, print_json, print_line, print_texts
 from l5kit.data.dataset_files import find_dataset_files
-from l5kit.data.decoded_store import stores_folder
-from l5kit.data.decoded_store_list import ListedStore, build_decoded_store, list_stores, prune_stores, remove_store
 from l5kit.data.progress import show_progress
+from l5kit.data.stores.decoded_store import stores_folder
+from l5kit.data.stores.decoded_store_list import (
+    ListedStore,
+    build_decoded_store,
+    list_stores,
+    prune_stores,
+    remove_store,
+)
 
 
 def cache(

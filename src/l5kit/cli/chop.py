@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import JsonOption
+from l5kit.cli.options import JsonOption, WorkersOption
 from l5kit.cli.output import print_json, print_texts
 from l5kit.data.dataset_files import find_dataset_files
 
@@ -25,6 +25,7 @@ def chop(
         typer.Option(metavar="FOLDER", help="Folder to write, for one PATH. Default: NAME_chopped_FRAMES beside it."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a test set that is there.")] = False,
+    workers: WorkersOption = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Make test sets as the competition did: the start of every scene, and where the agents of its last frame go.
@@ -41,7 +42,7 @@ def chop(
     made = []
     for dataset in datasets:
         folder = create_chopped_dataset(
-            dataset, probability, frames, future, min_future, output_folder=out, overwrite=overwrite
+            dataset, probability, frames, future, min_future, output_folder=out, overwrite=overwrite, workers=workers
         )
         made.append({"dataset": dataset, "folder": Path(folder), **describe_test_set(folder)})
     if as_json:

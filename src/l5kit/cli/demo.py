@@ -59,7 +59,7 @@ def demo(
     for note in files.notes:
         remark(f"note: {note}")
     dataset = ChunkedDataset(files.dataset).open()
-    facts = summary_facts(dataset.summary()) | {
+    facts = summary_facts(dataset.summary(), dataset.facts) | {
         f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in map_counts(files).items()
     }
     print_facts(str(files.dataset), facts)

@@ -8,6 +8,7 @@ import typer
 from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption
 from l5kit.cli.output import print_facts, print_json, print_table
 from l5kit.configs.overrides import load_training_config, with_overrides
+from l5kit.data.scene_jobs import count_workers
 
 _MODE_COLUMNS = {
     "nll": "NLL",
@@ -64,8 +65,15 @@ def evaluate(
     batch_size: Annotated[
         int | None, typer.Option(min=1, show_default=False, help="Default: that of the configuration.")
     ] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=0, show_default=False, help="Threads that make batches, likewise.")
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            "--threads",
+            min=0,
+            show_default=False,
+            help="Threads that make batches while the network runs; 0 for one on each core. Likewise.",
+        ),
     ] = None,
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What the network runs on.")] = "auto",
     worst: Annotated[int, typer.Option(min=0, help="Pictures of the worst cases.")] = 6,
@@ -81,17 +89,17 @@ def evaluate(
     scores.csv, samples.csv with a line for each trajectory, worst/ with pictures, and predictions.csv for a test set.
     A warning tells when the training took other agents than there are here. Needs no Lightning.
     """
-    from l5kit.training.open_loop import evaluate as evaluate_network
-    from l5kit.training.open_loop_files import scores_of
-    from l5kit.training.open_loop_setup import OpenLoopOptions
-    from l5kit.training.trained_network import configuration_of
+    from l5kit.openloop.files import scores_of
+    from l5kit.openloop.options import OpenLoopOptions
+    from l5kit.openloop.run import evaluate as evaluate_network
+    from l5kit.workflows.trained_network import configuration_of
 
     options = OpenLoopOptions(
         key=key,
         horizons_s=_parse_horizons(horizons),
         max_samples=max_samples,
         batch_size=batch_size,
-        threads=threads,
+        threads=None if workers is None else count_workers(workers),
         device=device,
         num_worst=worst,
         worst_by=worst_by,

@@ -9,7 +9,7 @@ import typer
 
 from l5kit.cli.options import AerialOption, DatasetArgument, JsonOption, MapOption, MetaOption
 from l5kit.cli.output import print_facts, print_json, remark
-from l5kit.data.checksums import compute_checksums
+from l5kit.data.checks.checksums import compute_checksums
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -36,10 +36,11 @@ def info(
         remark(f"digests of {len(digests)} files written to {checksums}")
     summary, on_map = dataset.summary(), map_counts(files)
     if as_json:
-        print_json({"files": asdict(files), "summary": asdict(summary), "map": on_map or None})
+        content = {"files": asdict(files), "summary": asdict(summary), "facts": asdict(dataset.facts)}
+        print_json(content | {"map": on_map or None})
         return
     map_facts = {f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in on_map.items()}
-    print_facts(str(files.dataset), summary_facts(summary) | map_facts)
+    print_facts(str(files.dataset), summary_facts(summary, dataset.facts) | map_facts)
     places = {"Semantic map": files.semantic_map, "meta.json": files.meta, "Aerial picture": files.aerial}
     print_facts("Files", {name: "not found" if place is None else place for name, place in places.items()})
     for note in files.notes:

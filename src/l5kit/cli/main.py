@@ -10,6 +10,7 @@ from l5kit import __version__
 from l5kit.cli.bench import bench
 from l5kit.cli.cache import cache
 from l5kit.cli.chop import chop
+from l5kit.cli.config import config
 from l5kit.cli.demo import demo
 from l5kit.cli.evaluate import evaluate
 from l5kit.cli.info import info
@@ -71,7 +72,7 @@ def make_app() -> typer.Typer:
     app.callback(help=_in_paragraphs(_root))(_root)
     commands: dict[Callable[..., None], tuple[str, ...]] = {
         demo: ("l5kit demo", "l5kit demo --data prediction-dataset --out pictures"),
-        synth: ("l5kit synth city", "l5kit synth city --seed 7 --scenes 20 --train-scenes 100 --overwrite"),
+        synth: ("l5kit synth city", "l5kit synth city --seed 7 --scenes 20 --train-scenes 100 --overwrite --workers 4"),
         info: ("l5kit info city", "l5kit info city --json", "l5kit info city --checksums digests.json"),
         validate: ("l5kit validate city", "l5kit validate city/scenes/sample.zarr --checksums digests.json"),
         mask: ("l5kit mask city", "l5kit mask city --json", "l5kit mask city/scenes/sample.zarr --store"),
@@ -111,6 +112,7 @@ def make_app() -> typer.Typer:
             "l5kit evaluate motion.safetensors --data city --key scenes/sample_chopped_100 --out test --json",
             "l5kit evaluate planner.pt --config config.yaml --workflow raster_planner --max-samples 2000 --worst 12",
         ),
+        config: ("l5kit config schema", "l5kit config schema --out l5kit.schema.json"),
         warmup: ("l5kit warmup", "NUMBA_CACHE_DIR=/opt/kernels l5kit warmup"),
         bench: (
             "l5kit bench",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import DatasetArgument, JsonOption
+from l5kit.cli.options import DatasetArgument, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json, print_table, remark
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.progress import show_progress
@@ -24,6 +24,7 @@ def mask(
     store: Annotated[
         bool, typer.Option("--store", help="Store the mask inside the dataset, where L5Kit 1.x looks for it.")
     ] = False,
+    workers: WorkersOption = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Show how many agents have enough past and future frames to be trained on.
@@ -43,12 +44,12 @@ def mask(
     with show_progress("Agents mask", visible=True) as progress:
         if store:
             require_place_for_mask(dataset, thresholds.probability)
-            counts, report = compute_agents_mask(dataset, thresholds, progress=progress)
+            counts, report = compute_agents_mask(dataset, thresholds, progress=progress, workers=workers)
             rejections = dict(sorted(report.items()))
             remark(f"agents mask stored in {write_mask(dataset, thresholds, counts)}")
         else:
             warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
-            counts = load_or_compute_mask(dataset, thresholds, progress=progress, strict=True)
+            counts = load_or_compute_mask(dataset, thresholds, progress=progress, strict=True, workers=workers)
     facts = thresholds.as_attributes() | rejections | mask_facts(counts)
     if as_json:
         print_json({"dataset": Path(dataset.path), **facts, "table": mask_table(counts).tolist()})

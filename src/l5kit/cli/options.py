@@ -25,6 +25,13 @@ DataFolderOption = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Data folder. Default: the environment's L5KIT_DATA_FOLDER.")
 ]
 
+WorkersOption = Annotated[
+    int,
+    typer.Option(
+        min=0, help="Threads that work at the same time; 0 for one on each core. The result is the same for any number."
+    ),
+]
+
 ChangesOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key; may be given several times."),

@@ -8,7 +8,7 @@ import typer
 from l5kit.cli.options import DatasetArgument, MapOption, MetaOption
 from l5kit.cli.output import print_line, remark, require_writable
 from l5kit.data.dataset_files import find_dataset_files
-from l5kit.data.opened_map import open_map
+from l5kit.data.map.opened import open_map
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 

@@ -103,7 +103,7 @@ def _print_wrong_call(error: Any) -> None:
 
 
 def _in_one_line(error: Exception, command: str) -> str:
-    message = _joined(str(error))
+    message = _joined("".join([str(error), *(f" ({note})" for note in getattr(error, "__notes__", []))]))
     if isinstance(error, _EXPECTED):
         return message or type(error).__name__
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("l5kit"):

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from l5kit.cli.options import WorkersOption
 from l5kit.cli.output import print_facts
 from l5kit.data.progress import show_progress
 from l5kit.synthetic.city import make_city
@@ -25,6 +26,7 @@ def synth(
         float, typer.Option(help="Traffic; 1 gives about 80 agents a frame.")
     ] = CityParams.traffic_density,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it is there.")] = False,
+    workers: WorkersOption = 1,
 ) -> None:
     """Make a city: a complete dataset folder of a town that does not exist, with traffic, map and aerial picture."""
     with show_progress("Driving", visible=True) as progress:
@@ -39,6 +41,7 @@ def synth(
             num_frames=frames,
             overwrite=overwrite,
             progress=progress,
+            workers=workers,
         )
     files = {**city.scenes, "semantic map": city.semantic_map, "aerial picture": city.aerial_map, "meta": city.meta}
     print_facts(f"City in {city.path}", files)

@@ -8,7 +8,6 @@ import typer
 from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption
 from l5kit.cli.output import print_facts, print_json, remark
 from l5kit.configs.overrides import load_training_config, with_overrides
-from l5kit.errors import MissingDependencyError
 
 
 def train(
@@ -35,13 +34,8 @@ def train(
     Each has a small configuration of that name. Configurations of L5Kit 1.x work as they are, with --workflow. Scores
     of the baseline, which keeps velocities, stand beside those of the network.
     """
-    try:
-        from l5kit.training.run import is_main_process
-        from l5kit.training.run import train as train_network
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "lightning":
-            raise
-        raise MissingDependencyError("training needs Lightning: pip install 'l5kit2[train]'") from error
+    from l5kit.training.run import is_main_process
+    from l5kit.training.run import train as train_network
 
     cfg = with_overrides(load_training_config(config), changes or [])
     if workflow is not None:

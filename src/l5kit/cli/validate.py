@@ -8,14 +8,14 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from l5kit.cli.options import DatasetArgument, JsonOption
+from l5kit.cli.options import DatasetArgument, JsonOption, WorkersOption
 from l5kit.cli.output import print_json, print_line, print_texts
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.texts import parse_json, read_text
+from l5kit.data.checks.finding import Finding
+from l5kit.data.checks.path_validation import validate_path
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
-from l5kit.data.finding import Finding
-from l5kit.data.map_api import MapAPI
-from l5kit.data.path_validation import validate_path
+from l5kit.data.map.api import MapAPI
 from l5kit.data.progress import show_progress
 from l5kit.errors import ConfigError, L5KitError
 
@@ -26,12 +26,13 @@ def validate(
     checksums: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Digests that `l5kit info PATH --checksums FILE` has written.")
     ] = None,
+    workers: WorkersOption = 1,
 ) -> None:
     """Check every file and record of a dataset, and its maps; exit status 1 if anything is wrong."""
     files = find_dataset_files(path)
     digests = None if checksums is None else _read_digests(checksums)
     with show_progress("Checking", visible=True) as progress:
-        findings = validate_path(files.dataset, checksums=digests, progress=progress)
+        findings = validate_path(files.dataset, checksums=digests, progress=progress, workers=workers)
     findings += _check_maps(files)
     if as_json:
         print_json({"dataset": files.dataset, "findings": [asdict(finding) for finding in findings]})

@@ -1,165 +1,314 @@
-"""Typed reads of one section of a configuration, with errors that name the YAML path."""
+"""Reading of configurations into frozen parameters, with errors that name key, value and what was allowed.
 
+A class of parameters declares each of its keys once, as a field: name, kind of value, default, and what it does.
+
+    @dataclass(frozen=True)
+    class LaneParams(Params, section="data_generation_params.lane_params"):
+        max_num_lanes: Annotated[ElementCount, Key("lanes, closest first")]
+
+It reads only these; other keys are ignored, since configurations of L5Kit 1.x carry many.
+"""
+
+import dataclasses
+import functools
+import math
 import os
-from collections.abc import Mapping
+import types
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal, ParamSpec, Self, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+import msgspec
 import numpy as np
 
+from l5kit.configs.kinds import Key
 from l5kit.errors import ConfigError, UnsupportedConfigError
 
-_MISSING = object()
+__all__ = ["Params", "ReadKey", "expected_text", "keys_of", "read_params", "read_variant"]
+
+_T = TypeVar("_T")
+_P = TypeVar("_P", bound="Params")
+_A = ParamSpec("_A")
+
+_COUNT_WORDS = {2: "two", 3: "three"}
+
+
+def _once(function: Callable[_A, _T]) -> Callable[_A, _T]:
+    """Return ``functools.cache`` of a function; typeshed takes no class for hashable."""
+    return cast("Callable[_A, _T]", functools.cache(function))
+
+
+class Params:
+    """Base of the dataclasses that are read from a configuration.
+
+    Fields that are such classes are read from their own sections, or from the one that a :class:`Key` gives. Fields
+    that have neither a key nor such a class keep their defaults.
+    """
+
+    section: ClassVar[str] = ""
+    """Path of the section that has the keys of the fields, unless their own say otherwise."""
+
+    def __init_subclass__(cls, *, section: str | None = None) -> None:
+        super().__init_subclass__()
+        cls.section = cls.section if section is None else section
+
+    @classmethod
+    def from_cfg(cls, cfg: Mapping[str, Any]) -> Self:
+        """Read and check the keys of a configuration.
+
+        Raises:
+            ConfigError: Keys are missing, of the wrong type or out of range; the message names all of them.
+        """
+        return read_params(cls, cfg)
 
 
 @dataclass(frozen=True)
-class Section:
-    """One section of a configuration dict and the name it has there."""
+class ReadKey:
+    """A key, or a section with keys, as a class of parameters reads it.
 
+    Attributes:
+        section: Path of its section; empty for the top of the file.
+        name: Its name there.
+        key: What is told of it.
+        is_needed: Whether there is no default.
+        field: Name of the field.
+        kind: Its type.
+        default: Value where it is missing, unless the key has another; ``...`` if there is none.
+        part: Class that reads the section; None for a key.
+        is_optional_section: Whether the section may be missing altogether, and then nothing of it is needed.
+    """
+
+    section: str
     name: str
-    values: Mapping[str, Any]
+    key: Key
+    is_needed: bool
+    field: str
+    kind: Any
+    default: object
+    part: type[Params] | None = None
+    is_optional_section: bool = False
 
-    @classmethod
-    def of(cls, cfg: Mapping[str, Any], name: str) -> "Section":
-        """Return the section ``name`` of ``cfg``.
+    @property
+    def path(self) -> str:
+        """Section and name."""
+        return f"{self.section}.{self.name}" if self.section else self.name
 
-        Raises:
-            ConfigError: ``cfg`` is not a mapping, or has no such section, or it is not a mapping.
-        """
-        if not isinstance(cfg, Mapping):
-            raise ConfigError(f"the configuration must be a mapping of sections, got {type(cfg).__name__}")
-        if name not in cfg:
-            raise ConfigError(f"{name}: this section is missing from the configuration; found {sorted(map(str, cfg))}")
-        if not isinstance(cfg[name], Mapping):
-            raise ConfigError(f"{name}: expected a mapping of keys, got {cfg[name]!r}")
-        return cls(name, cfg[name])
+    def expected(self) -> str:
+        """Return in words what its value may be."""
+        return expected_text(self.schema(), self.key.unit)
 
-    def section(self, key: str) -> "Section":
-        """Return a section within this one.
-
-        Raises:
-            ConfigError: There is no such section, or it is not a mapping.
-        """
-        values = self._get(key, "a mapping of keys", None)
-        if not isinstance(values, Mapping):
-            raise self._error(key, values, "a mapping of keys")
-        return Section(f"{self.name}.{key}", values)
-
-    def integer(self, key: str, *, minimum: int, maximum: int | None = None, default: int | None = None) -> int:
-        """Return a whole number of at least ``minimum`` and, where that is given, at most ``maximum``."""
-        value = self._get(key, "a whole number", default)
-        number = _as_integer(value)
-        if number is None or not _is_within(number, minimum, maximum):
-            raise self._error(key, value, f"a whole number {_range_text(minimum, maximum)}")
-        return number
-
-    def number(self, key: str, *, above: float | None = None, default: float | None = None) -> float:
-        """Return a finite number, greater than ``above`` where that is given.
-
-        The Python type is kept (an int stays an int): it is part of the name of a stored agents mask.
-        """
-        value = self._get(key, "a number", default)
-        number = _as_number(value)
-        if number is None or (above is not None and number <= above):
-            raise self._error(key, value, "a finite number" + ("" if above is None else f" greater than {above:g}"))
-        return number
-
-    def boolean(self, key: str, *, default: bool | None = None) -> bool:
-        """Return true or false (0 and 1 are accepted too)."""
-        value = self._get(key, "true or false", default)
-        if isinstance(value, (bool, np.bool_)) or (_as_integer(value) in (0, 1)):
-            return bool(value)
-        raise self._error(key, value, "true or false")
-
-    def text(self, key: str, *, allowed: tuple[str, ...] = (), default: str | None = None) -> str:
-        """Return a text, one of ``allowed`` where that is given."""
-        expected = " or ".join(map(repr, allowed)) if allowed else "a text"
-        value = self._get(key, expected, default)
-        if not isinstance(value, str) or (allowed and value not in allowed):
-            raise self._error(key, value, expected)
-        return value
-
-    def variant(self, key: str, *, allowed: tuple[str, ...]) -> str:
-        """Return a text that names one of several variants.
-
-        Raises:
-            UnsupportedConfigError: There is no such variant; also for what is no text, such as an empty value in YAML.
-        """
-        expected = " or ".join(map(repr, allowed))
-        value = self._get(key, expected, None)
-        if not isinstance(value, str) or value not in allowed:
-            raise UnsupportedConfigError(f"{self.name}.{key}: expected {expected}, got {value!r}")
-        return value
-
-    def path(self, key: str) -> str:
-        """Return a path, which may be a path object and must not be empty, as text."""
-        expected = "a path"
-        value = self._get(key, expected, None)
-        path = os.fspath(value) if isinstance(value, os.PathLike) else value
-        if not isinstance(path, str) or not path.strip():
-            raise self._error(key, value, f"{expected} that is not empty")
-        return path
-
-    def integer_pair(self, key: str, *, minimum: int, maximum: int) -> tuple[int, int]:
-        """Return two whole numbers from ``minimum`` to ``maximum``."""
-        expected = f"two whole numbers {_range_text(minimum, maximum)}"
-        first, second = (_as_integer(part) for part in self._pair(key, expected))
-        if first is None or second is None or not (minimum <= min(first, second) <= max(first, second) <= maximum):
-            raise self._error(key, self.values[key], expected)
-        return (first, second)
-
-    def number_pair(self, key: str, *, above: float | None = None) -> tuple[float, float]:
-        """Return two finite numbers, greater than ``above`` where that is given."""
-        expected = "two finite numbers" + ("" if above is None else f" greater than {above:g}")
-        first, second = self._pair(key, expected)
-        pair = (_as_number(first), _as_number(second))
-        if pair[0] is None or pair[1] is None or (above is not None and min(pair[0], pair[1]) <= above):
-            raise self._error(key, self.values[key], expected)
-        return (float(pair[0]), float(pair[1]))
-
-    def _pair(self, key: str, expected: str) -> tuple[Any, Any]:
-        value = self._get(key, expected, None)
-        if not isinstance(value, (list, tuple, np.ndarray)) or np.shape(value)[:1] != (2,):
-            raise self._error(key, value, expected)
-        return value[0], value[1]
-
-    def _get(self, key: str, expected: str, default: object) -> Any:
-        value = self.values.get(key, _MISSING)
-        if value is not _MISSING:
-            return value
-        if default is None:
-            raise ConfigError(f"{self.name}.{key}: this key is missing; expected {expected}")
-        return default
-
-    def _error(self, key: str, value: object, expected: str) -> ConfigError:
-        return ConfigError(f"{self.name}.{key}: expected {expected}, got {value!r}")
+    def schema(self) -> dict[str, Any]:
+        """Return its JSON schema, without what is told of it."""
+        schema = msgspec.json.schema(self.kind)
+        kind = _base(self.kind)
+        if get_origin(kind) is Literal:  # msgspec sorts them
+            schema.get("anyOf", [schema])[0]["enum"] = list(get_args(kind))
+        if self.default is ... or self.default is None:
+            return schema
+        return {**schema, "default": list(self.default) if isinstance(self.default, tuple) else self.default}
 
 
-def _is_within(number: int, minimum: int, maximum: int | None) -> bool:
-    return number >= minimum and (maximum is None or number <= maximum)
+def read_params(kind: type[_P], cfg: Mapping[str, Any], *, section: str | None = None) -> _P:
+    """Return the parameters that a configuration gives.
+
+    Args:
+        kind: Their class.
+        cfg: The configuration.
+        section: Path of the section with its keys, for a class whose keys several sections have.
+
+    Raises:
+        ConfigError: A section is missing or no mapping; keys are missing, of the wrong type or out of range.
+    """
+    errors: list[str] = []
+    params = _read(kind, cfg, kind.section if section is None else section, errors)
+    if params is None:
+        raise ConfigError("; ".join(errors))
+    return params
 
 
-def _range_text(minimum: int, maximum: int | None) -> str:
-    return f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+def read_variant(cfg: Mapping[str, Any], path: str, variants: Mapping[str, _T]) -> _T:
+    """Return the variant that a key names.
+
+    Raises:
+        UnsupportedConfigError: There is no such variant; also for what is no text, such as an empty value in YAML.
+        ConfigError: The key is missing.
+    """
+    value = _value_at(cfg, path)
+    if not isinstance(value, str) or value not in variants:
+        raise UnsupportedConfigError(f"{path}: expected {' or '.join(map(repr, variants))}, got {value!r}")
+    return variants[value]
 
 
-def _as_integer(value: object) -> int | None:
-    """Return ``value`` as an int if it is a whole number (a float without fraction is one, a bool is not)."""
-    if isinstance(value, (bool, np.bool_)):
+def keys_of(kind: type[Params], section: str | None = None) -> Iterator[ReadKey]:
+    """Yield the keys that a class of parameters reads, those of its parts as well."""
+    for key in _fields(kind, kind.section if section is None else section):
+        if key.part is None:
+            yield key
+            continue
+        for inner in keys_of(key.part, key.section):
+            yield dataclasses.replace(inner, is_optional_section=not key.is_needed)
+
+
+def expected_text(schema: Mapping[str, Any], unit: str = "") -> str:
+    """Return in words what a JSON schema allows; null, which stands for a missing key, is left out."""
+    return _kind_text(schema) + (f" ({unit})" if unit else "")
+
+
+@_once
+def _fields(kind: type[Params], section: str) -> tuple[ReadKey, ...]:
+    """Return what a class of parameters reads when its own section is ``section``."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields = dataclasses.fields(cast("Any", kind))
+    return tuple(key for field in fields if (key := _read_key(section, field, hints[field.name])) is not None)
+
+
+def _read_key(section: str, field: "dataclasses.Field[Any]", hint: Any) -> ReadKey | None:
+    """Return what a field is read from; None if it is not read."""
+    key = next((item for item in getattr(hint, "__metadata__", ()) if isinstance(item, Key)), None)
+    part = _base(hint)
+    if isinstance(part, type) and issubclass(part, Params):
+        place = key.at if key else part.section
+        return ReadKey(place, "", key or Key(""), field.default is dataclasses.MISSING, field.name, hint, None, part)
+    if key is None or key.only_in not in ("", section):
         return None
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        return int(value)
-    return None
+    home, _, name = key.at.rpartition(".") if key.at else (section, "", field.name)
+    default = key.default if field.default is dataclasses.MISSING else field.default
+    is_needed = default is ... and key.derived is None
+    return ReadKey(home, name, key, is_needed, field.name, hint, default)
 
 
-def _as_number(value: object) -> float | None:
-    """Return ``value`` as a Python int or float if it is a finite number (a bool is not)."""
-    if isinstance(value, (bool, np.bool_)):
-        return None
-    if isinstance(value, (int, np.integer)):
+def _base(kind: Any) -> Any:
+    """Return a type without what it is annotated with, and without None as its other half."""
+    while hasattr(kind, "__metadata__"):
+        kind = kind.__origin__
+    if get_origin(kind) in (Union, types.UnionType):
+        return _base(next(part for part in get_args(kind) if part is not types.NoneType))
+    return kind
+
+
+def _read(kind: type[_P], cfg: Mapping[str, Any], section: str, errors: list[str]) -> _P | None:
+    """Return the parameters of a class; None, and what is wrong in ``errors``, if a key is."""
+    values: dict[str, Any] = {}
+    num_errors = len(errors)
+    for read in _fields(kind, section):
+        if read.part is not None:
+            if read.is_needed or read.section in _mapping(cfg, ""):
+                values[read.field] = _read(read.part, cfg, read.section, errors)
+            continue
+        try:
+            values[read.field] = _value_of(read, cfg, values)
+        except _WrongValueError as error:
+            errors.append(str(error))
+            values[read.field] = None  # for those that are derived from it
+    return kind(**values) if len(errors) == num_errors else None
+
+
+class _WrongValueError(Exception):
+    """A key is missing, or its value is not allowed."""
+
+
+def _value_of(read: ReadKey, cfg: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+    """Return the checked value of a key, or what holds where it is missing."""
+    section = _section(cfg, read.section, is_needed=read.is_needed)
+    if read.name in section and not (read.key.null_is_missing and section[read.name] is None):
+        value = section[read.name]
+    elif read.key.derived is not None:
+        value = read.key.derived(cfg, read.section, values)
+    elif read.is_needed:
+        raise _WrongValueError(f"{read.path}: this key is missing; expected {read.expected()}")
+    else:
+        return read.default
+    try:
+        return _checked(value, read.kind)
+    except (msgspec.ValidationError, OverflowError):
+        raise _WrongValueError(f"{read.path}: expected {read.expected()}, got {value!r}") from None
+
+
+def _checked(value: object, kind: Any) -> object:
+    """Return a value as its kind holds it.
+
+    An int stays an int where a number is wanted: its type is part of the name of a stored agents mask.
+    """
+    plain = _plain(value, kind)
+    checked = msgspec.convert(plain, kind)
+    numbers = checked if isinstance(checked, tuple) else (checked,)
+    if any(isinstance(number, float) and not math.isfinite(number) for number in numbers):
+        raise msgspec.ValidationError("not finite")
+    return plain if isinstance(checked, float) else checked
+
+
+def _plain(value: object, kind: Any) -> object:
+    """Return a value as msgspec takes it: without NumPy, and whole numbers, flags and paths by their own types."""
+    base = _base(kind)
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if get_origin(base) is tuple and isinstance(value, (list, tuple)):
+        return [_plain(item, get_args(base)[0]) for item in value]
+    if base is int and isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, (float, np.floating)) and np.isfinite(value):
-        return float(value)
-    return None
+    if base is bool and isinstance(value, (int, float)) and value in (0, 1):
+        return bool(value)
+    return os.fspath(value) if base is str and isinstance(value, os.PathLike) else value
+
+
+def _section(cfg: Mapping[str, Any], path: str, *, is_needed: bool = True) -> Mapping[str, Any]:
+    """Return a section of a configuration; an empty one if it is missing and not needed."""
+    values, done = _mapping(cfg, ""), ""
+    for name in path.split(".") if path else ():
+        if name not in values:
+            if not is_needed:
+                return {}
+            place = f"{done}.{name}: this section is missing" if done else f"{name}: this section is missing"
+            raise ConfigError(f"{place} from {done or 'the configuration'}; found {sorted(map(str, values))}")
+        done = f"{done}.{name}" if done else name
+        values = _mapping(values[name], done)
+    return values
+
+
+def _mapping(values: Any, path: str) -> Mapping[str, Any]:
+    if isinstance(values, Mapping):
+        return values
+    if path:
+        raise ConfigError(f"{path}: expected a mapping of keys, got {values!r}")
+    raise ConfigError(f"the configuration must be a mapping of sections, got {type(values).__name__}")
+
+
+def _value_at(cfg: Mapping[str, Any], path: str) -> Any:
+    section, _, name = path.rpartition(".")
+    values = _section(cfg, section)
+    if name not in values:
+        raise ConfigError(f"{path}: this key is missing")
+    return values[name]
+
+
+def _kind_text(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_kind_text(part) for part in schema["anyOf"] if part.get("type") != "null")
+    if "enum" in schema:
+        return " or ".join(map(repr, schema["enum"]))
+    match schema["type"]:
+        case "integer":
+            return f"a whole number{_range_text(schema)}"
+        case "number":
+            return f"a finite number{_range_text(schema)}"
+        case "boolean":
+            return "true or false"
+        case "array":
+            return _array_text(schema)
+        case _:
+            return "a path that is not empty" if schema.get("format") == "path" else "a text"
+
+
+def _array_text(schema: Mapping[str, Any]) -> str:
+    parts = schema.get("prefixItems")
+    item = parts[0] if parts else schema["items"]
+    number = "a list of" if not parts else _COUNT_WORDS[len(parts)]
+    return f"{number} {'whole' if item['type'] == 'integer' else 'finite'} numbers{_range_text(item)}"
+
+
+def _range_text(schema: Mapping[str, Any]) -> str:
+    if "maximum" in schema:
+        return f" from {schema['minimum']:g} to {schema['maximum']:g}"
+    if "minimum" in schema:
+        return f" of at least {schema['minimum']:g}"
+    return f" greater than {schema['exclusiveMinimum']:g}" if "exclusiveMinimum" in schema else ""

@@ -1,14 +1,13 @@
 """Join scenes that were recorded without a break."""
 
-from typing import Any
-
 import numpy as np
 
+from l5kit._types import Records
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import SCENE_DTYPE
 
 
-def get_combined_scenes(scenes: Any, *, require_adjacent: bool = False) -> Any:
+def get_combined_scenes(scenes: Records, *, require_adjacent: bool = False) -> Records:
     """Return scenes in which each run of consecutive recordings is one scene.
 
     A scene continues the one before when it starts at exactly the time at which that ended and has the same host.

@@ -2,15 +2,13 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from l5kit._types import Float64Array
+from l5kit._types import Float64Array, Records
 from l5kit.data.record_sequence import rows_of
 
 _FRAMES_FOR_FREQUENCY = 50
-_NOMINAL_FREQUENCY_HZ = 10.0
 
 
 @dataclass(frozen=True)
@@ -66,22 +64,25 @@ class DatasetSummary:
         }
 
 
-def summarize_frames(scenes: Any, frames: Any, num_agents: int, num_tl_faces: int) -> DatasetSummary:
+def summarize_frames(
+    scenes: Records, frames: Records, num_agents: int, num_tl_faces: int, *, step_time_s: float = 0.1
+) -> DatasetSummary:
     """Return the summary of a dataset with these scenes and frames.
 
     The frame rate is the median over the first frames, steps across scene borders left out. With too few frames to
-    tell, a ``RuntimeWarning`` is given and 10 Hz assumed.
+    tell, a ``RuntimeWarning`` is given, and that of ``step_time_s`` (seconds between two frames) assumed.
     """
     steps_ns = _steps_inside_scenes(scenes, frames)
     if len(steps_ns) == 0:
-        warnings.warn("too few frames to measure the frame rate; 10 Hz is assumed", RuntimeWarning, stacklevel=4)
-        frequency_hz = _NOMINAL_FREQUENCY_HZ
+        frequency_hz = 1.0 / step_time_s
+        message = f"too few frames to measure the frame rate; {frequency_hz:g} Hz is assumed"
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
     else:
         frequency_hz = float(1e9 / np.median(steps_ns))
     return DatasetSummary(len(scenes), len(frames), num_agents, num_tl_faces, frequency_hz)
 
 
-def _steps_inside_scenes(scenes: Any, frames: Any) -> Float64Array:
+def _steps_inside_scenes(scenes: Records, frames: Records) -> Float64Array:
     """Return the positive time steps (ns) between the first frames, those across scene borders left out."""
     timestamps_ns = rows_of(frames, slice(0, min(_FRAMES_FOR_FREQUENCY, len(frames))))["timestamp"].astype(np.float64)
     steps_ns = np.diff(timestamps_ns)

@@ -1,12 +1,11 @@
 """Select rows of agents, frames and traffic light faces."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float32Array, FloatArray, RecordArray
+from l5kit._types import BoolArray, Float32Array, FloatArray, Int64Array, RecordArray, Records
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS, TL_FACE_LABEL_TO_INDEX
 
 PERCEPTION_LABELS_TO_KEEP = PERCEPTION_LABELS[3:16]
@@ -28,10 +27,10 @@ def _get_label_filter(label_probabilities: Float32Array, threshold: float) -> Bo
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def kept_probability(label_probabilities: Float32Array) -> Any:
+def kept_probability(label_probabilities: Float32Array) -> np.float32:
     """Return the summed probability of the kept classes of one row (17,), float32, to the bit as NumPy adds it up."""
     p = label_probabilities[_FIRST_KEPT:_END_KEPT]
-    total = ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]))
+    total: np.float32 = ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]))
     for i in range(8, len(p)):
         total += p[i]
     return total
@@ -60,7 +59,7 @@ def filter_agents_by_track_id(agents: RecordArray, track_id: int) -> RecordArray
     return rows
 
 
-def filter_agents_by_frames(frames: RecordArray, agents: Any) -> list[RecordArray]:
+def filter_agents_by_frames(frames: RecordArray, agents: Records) -> list[RecordArray]:
     """Return the agents of each frame.
 
     Args:
@@ -73,7 +72,7 @@ def filter_agents_by_frames(frames: RecordArray, agents: Any) -> list[RecordArra
     return [agents[slice(*interval)] for interval in _intervals(frames, "agent_index_interval")]
 
 
-def filter_tl_faces_by_frames(frames: RecordArray, tl_faces: Any) -> list[RecordArray]:
+def filter_tl_faces_by_frames(frames: RecordArray, tl_faces: Records) -> list[RecordArray]:
     """Return the traffic light faces of each frame; arguments as in :func:`filter_agents_by_frames`."""
     return [tl_faces[slice(*interval)] for interval in _intervals(frames, "traffic_light_faces_index_interval")]
 
@@ -125,10 +124,10 @@ def get_other_agents_ids(
     return list(chosen)
 
 
-def _intervals(frames: RecordArray, field: str) -> Any:
+def _intervals(frames: RecordArray, field: str) -> Int64Array:
     """Return the interval field of one or several frames as (F, 2) int64."""
     return np.reshape(frames[field], (-1, 2))
 
 
-def _slice_between(first: Any, last: Any, field: str) -> slice:
+def _slice_between(first: RecordArray, last: RecordArray | None, field: str) -> slice:
     return slice(first[field][0], (first if last is None else last)[field][1])

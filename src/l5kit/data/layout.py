@@ -7,7 +7,9 @@ import numpy as np
 import zarr
 from zarr.core.sync import sync
 
+from l5kit._types import DType, Records
 from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.data.log_facts import LogFacts
 from l5kit.data.record_dtype import RecordDType
 from l5kit.data.records import (
     AGENT_ARRAY_KEY,
@@ -24,7 +26,7 @@ from l5kit.data.records import (
     TL_FACE_CHUNK_SIZE,
     TL_FACE_DTYPE,
 )
-from l5kit.data.stores import chunk_numbers
+from l5kit.data.stores.store import chunk_numbers
 from l5kit.errors import DatasetFormatError
 
 ARRAYS: dict[str, tuple[str, Any, tuple[int]]] = {
@@ -48,9 +50,10 @@ FACE_INTERVAL = "traffic_light_faces_index_interval"
 """Field of ``frames`` that datasets of the older layout, without traffic lights, lack."""
 
 
-def create_group(store: Any, mode: Any) -> zarr.Group:
-    """Return a zarr group with the attributes of a dataset, created in ``store``."""
+def create_group(store: Any, mode: Any, facts: LogFacts | None = None) -> zarr.Group:
+    """Return a zarr group with the attributes of a dataset, and the facts of its log, created in ``store``."""
     attributes: dict[str, Any] = {"format_version": FORMAT_VERSION, "labels": PERCEPTION_LABELS}
+    attributes |= {} if facts is None else facts.as_attributes()
     return zarr.open_group(store=store, mode=mode, zarr_format=2, attributes=attributes)
 
 
@@ -77,7 +80,7 @@ def create_array(group: zarr.Group, key: str, length: int, *, dtype: Any = None)
     )
 
 
-def check_records(array: Any, key: str, file: str) -> None:
+def check_records(array: Records, key: str, file: str) -> None:
     """Refuse what is not an array of one axis whose records have the fields of the format.
 
     The fields may have narrower types (sets made before April 2020 have), and the face interval may be missing.
@@ -135,12 +138,12 @@ def check_size(array: Any, file: str) -> None:
         )
 
 
-def has_format(dtype: np.dtype[Any], key: str) -> bool:
+def has_format(dtype: DType, key: str) -> bool:
     """Return whether records of a type have the fields of one of the arrays, as :func:`check_records` asks for."""
     return _find_wrong_field(dtype, key) is None
 
 
-def _find_wrong_field(dtype: np.dtype[Any], key: str) -> str | None:
+def _find_wrong_field(dtype: DType, key: str) -> str | None:
     expected = np.dtype(ARRAYS[key][1])
     for name in dtype.names or ():
         if dtype[name].base.str.startswith(">"):
@@ -156,7 +159,7 @@ def _find_wrong_field(dtype: np.dtype[Any], key: str) -> str | None:
     return None
 
 
-def with_face_interval(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def with_face_interval(dtype: DType) -> DType:
     """Return a record type of frames with the face interval, at its usual place, if it lacks it."""
     names = list(dtype.names or ())
     if FACE_INTERVAL in names:
@@ -166,12 +169,12 @@ def with_face_interval(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(fields)
 
 
-def _same_kind(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+def _same_kind(found: DType, wanted: DType) -> bool:
     """Return whether a stored type can stand for another: signed for unsigned and narrower ones can."""
     return found.kind == wanted.kind or {found.kind, wanted.kind} == {"i", "u"}
 
 
-def presented_dtype(stored: np.dtype[Any], key: str) -> np.dtype[Any]:
+def presented_dtype(stored: DType, key: str) -> DType:
     """Return the record type in which rows of an array are handed out.
 
     That is the stored one, if its fields are of a width that kernels are made for: that of the format, or 4 bytes, as

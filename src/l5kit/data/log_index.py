@@ -9,15 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from l5kit._types import BoolArray, Int64Array, NumericArray, RecordArray
-from l5kit.data.chunked_array import passing_rows
+from l5kit._types import BoolArray, Int64Array, Log, NumericArray, RecordArray, Records
 from l5kit.data.interval_run import IntervalFault, IntervalRun, RunTitles
 from l5kit.data.layout import FACE_INTERVAL
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
+from l5kit.data.stores.chunked_array import passing_rows
 from l5kit.errors import CorruptedDataError
 
 SCENES = RunTitles("scene", "frame_index_interval", "frame")
@@ -49,7 +48,7 @@ class LogIndex:
     num_lost_faces: int = 0
 
     @classmethod
-    def of(cls, dataset: Any) -> "LogIndex":
+    def of(cls, dataset: Log) -> "LogIndex":
         """Return the index of a dataset; a file that cannot be read leaves what is in others as it is.
 
         Raises:
@@ -61,7 +60,7 @@ class LogIndex:
 
     @classmethod
     def check(
-        cls, dataset: Any, scenes: IntervalRun, of_frames: Sequence[Int64Array], read_errors: dict[int, str]
+        cls, dataset: Log, scenes: IntervalRun, of_frames: Sequence[Int64Array], read_errors: dict[int, str]
     ) -> "LogIndex":
         """Return the index of a dataset whose intervals have been read.
 
@@ -208,7 +207,7 @@ class LogIndex:
         return "" if scene < 0 else f"scene {scene}, frame {frame - int(self.scenes.bounds[scene, 0])} of it: "
 
 
-def require_readable_scene(dataset: Any, scene: int) -> None:
+def require_readable_scene(dataset: Log, scene: int) -> None:
     """Refuse a scene that cannot be trusted, or one of whose frames cannot be.
 
     This is what :class:`LogIndex` tells of a whole log, for what reads a single scene. An empty scene before frames
@@ -245,7 +244,7 @@ def require_readable_scene(dataset: Any, scene: int) -> None:
         raise CorruptedDataError(f"scene {scene}, frame {frame} of it: {reason}; {_ADVICE}")
 
 
-def _check_some(titles: RunTitles, frames: Any, intervals: NumericArray, start: int, array: Any) -> IntervalRun:
+def _check_some(titles: RunTitles, frames: Records, intervals: NumericArray, start: int, array: Records) -> IntervalRun:
     """Return the run of some frames and of those beside them, the first of which is taken to start at the right row.
 
     Args:
@@ -273,7 +272,7 @@ def _check_some(titles: RunTitles, frames: Any, intervals: NumericArray, start: 
     )
 
 
-def _interval_at(frames: Any, frame: int, field: str) -> Int64Array:
+def _interval_at(frames: Records, frame: int, field: str) -> Int64Array:
     """Return the interval of one frame, (1, 2), twice -1 if it cannot be read; (0, 2) if there is no such frame."""
     if not 0 <= frame < len(frames):
         return np.empty((0, 2), np.int64)
@@ -283,7 +282,7 @@ def _interval_at(frames: Any, frame: int, field: str) -> Int64Array:
         return np.full((1, 2), -1, np.int64)
 
 
-def require_readable_log(dataset: Any, *, has_all_frames: bool = False) -> None:
+def require_readable_log(dataset: Log, *, has_all_frames: bool = False) -> None:
     """Refuse a log of which scenes or their frames cannot be trusted; warn of one with frames that belong to no scene.
 
     Args:
@@ -305,7 +304,7 @@ def require_readable_log(dataset: Any, *, has_all_frames: bool = False) -> None:
 
 
 def check_scenes(
-    dataset: Any, bounds: Int64Array | None = None, read_errors: dict[int, str] | None = None
+    dataset: Log, bounds: Int64Array | None = None, read_errors: dict[int, str] | None = None
 ) -> IntervalRun:
     """Return the intervals of the scenes of a dataset, checked.
 
@@ -325,13 +324,13 @@ def check_scenes(
     return IntervalRun.check(SCENES, bounds, len(dataset.frames), is_break=is_break, read_errors=read_errors)
 
 
-def _arrays_of_frames(dataset: Any) -> list[tuple[RunTitles, Any]]:
+def _arrays_of_frames(dataset: Log) -> list[tuple[RunTitles, Records]]:
     """Return the arrays whose rows the frames name."""
     arrays = [(FRAMES, dataset.agents), (FACES, dataset.tl_faces)]
     return [(titles, array) for titles, array in arrays if titles.field in (dataset.frames.dtype.names or ())]
 
 
-def _read_intervals(array: Any, fields: list[str]) -> tuple[list[Int64Array], dict[int, str]]:
+def _read_intervals(array: Records, fields: list[str]) -> tuple[list[Int64Array], dict[int, str]]:
     """Return some interval fields of all records, (N, 2) each, and why blocks of records cannot be read.
 
     The intervals of records that cannot be read are twice -1.
@@ -344,7 +343,7 @@ def _read_intervals(array: Any, fields: list[str]) -> tuple[list[Int64Array], di
     return columns, errors
 
 
-def readable_blocks(array: Any, errors: dict[int, str]) -> Iterator[tuple[int, RecordArray]]:
+def readable_blocks(array: Records, errors: dict[int, str]) -> Iterator[tuple[int, RecordArray]]:
     """Yield first row and rows of all blocks of an array of a dataset that can be read; none of them is kept.
 
     Args:
@@ -371,7 +370,7 @@ def _ranges(start: int, stop: int, length: int) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _are_breaks_in_time(frames: Any, rows: Int64Array) -> BoolArray:
+def _are_breaks_in_time(frames: Records, rows: Int64Array) -> BoolArray:
     """Return at which frames (N,) time does not go on from the frame before as it does within a scene."""
     breaks = np.ones(len(rows), np.bool_)
     for place, row in enumerate(rows.tolist()):
@@ -385,7 +384,7 @@ def _are_breaks_in_time(frames: Any, rows: Int64Array) -> BoolArray:
     return breaks
 
 
-def _goes_on_in_time(frames: Any, before: Int64Array, behind: Int64Array) -> BoolArray:
+def _goes_on_in_time(frames: Records, before: Int64Array, behind: Int64Array) -> BoolArray:
     """Return where time goes on from one frame to another, (N,) each, in steps like those beside them."""
     goes_on = np.zeros(len(before), np.bool_)
     for place, (first, last) in enumerate(zip(before.tolist(), behind.tolist(), strict=True)):
@@ -400,7 +399,7 @@ def _goes_on_in_time(frames: Any, before: Int64Array, behind: Int64Array) -> Boo
     return goes_on
 
 
-def _are_blank(array: Any, rows: Int64Array) -> BoolArray:
+def _are_blank(array: Records, rows: Int64Array) -> BoolArray:
     """Return which rows (N,) hold nothing but zeros, as those that were never written."""
     blank = np.zeros(len(rows), np.bool_)
     for place, row in enumerate(rows.tolist()):

@@ -1,10 +1,11 @@
 """A progress bar for long work."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from l5kit.data.save import Progress
+Progress = Callable[[int, int], None]
+"""Called with the number of steps that are done and their total."""
 
 
 def _show_nothing(done: int, total: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from l5kit._types import Int64Array, NumericArray
+from l5kit._types import DType, Int64Array, NumericArray, Records
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
 
 ROWS_PER_BLOCK = 65_536
@@ -24,7 +24,7 @@ class RecordSequence(ABC):
     A subclass gives ``dtype``, ``__len__``, :meth:`rows` and the blocks in which its rows are stored.
     """
 
-    dtype: np.dtype[Any]
+    dtype: DType
     ndim = 1
 
     @abstractmethod
@@ -45,7 +45,7 @@ class RecordSequence(ABC):
         """
 
     @abstractmethod
-    def signature(self) -> Any:
+    def signature(self) -> object:
         """Return a value that changes when the stored rows do; None if nothing tells (rows in process memory)."""
 
     @property
@@ -182,7 +182,7 @@ class RecordSequence(ABC):
         return np.asarray(self[:], dtype=dtype)
 
 
-def whole_array(array: Any) -> NumericArray | None:
+def whole_array(array: Records) -> NumericArray | None:
     """Return all rows of any array of a dataset as a plain array without a copy; None if that cannot be.
 
     It can for NumPy arrays, for arrays that are mapped into memory (``open(cached="mmap")``), and for views of one
@@ -196,7 +196,9 @@ def whole_array(array: Any) -> NumericArray | None:
     return np.asarray(array) if isinstance(array, np.ndarray) else None
 
 
-def whole_array_with(array: Any, starts: Int64Array, stops: Int64Array, *, strict: bool = False) -> NumericArray | None:
+def whole_array_with(
+    array: Records, starts: Int64Array, stops: Int64Array, *, strict: bool = False
+) -> NumericArray | None:
     """Return :func:`whole_array`, or a read-only array of all rows in which only ranges of rows mean something.
 
     Args:
@@ -210,7 +212,7 @@ def whole_array_with(array: Any, starts: Int64Array, stops: Int64Array, *, stric
     return whole_array(array)
 
 
-def rows_of(array: Any, rows: slice, *, strict: bool = False) -> NumericArray:
+def rows_of(array: Records, rows: slice, *, strict: bool = False) -> NumericArray:
     """Return rows of any array of a dataset, of step 1, without a copy where possible.
 
     Args:
@@ -229,7 +231,7 @@ def rows_of(array: Any, rows: slice, *, strict: bool = False) -> NumericArray:
     return selected
 
 
-def column_of(array: Any, field: str, *, strict: bool = False) -> NumericArray:
+def column_of(array: Records, field: str, *, strict: bool = False) -> NumericArray:
     """Return one field of all rows of any array of a dataset, read block by block.
 
     Args:
@@ -251,7 +253,7 @@ def near_rows(rows: Int64Array) -> Iterator[slice]:
             yield slice(start, stop)
 
 
-def column_at(array: Any, field: str, rows: Int64Array, *, strict: bool = False) -> NumericArray:
+def column_at(array: Records, field: str, rows: Int64Array, *, strict: bool = False) -> NumericArray:
     """Return one field of ascending rows of any array of a dataset, of which all from the first to the last are read.
 
     Args:
@@ -265,14 +267,14 @@ def column_at(array: Any, field: str, rows: Int64Array, *, strict: bool = False)
     return column[rows - first]
 
 
-def blocks_of(array: Any, *, strict: bool = False) -> Iterator[tuple[int, NumericArray]]:
+def blocks_of(array: Records, *, strict: bool = False) -> Iterator[tuple[int, NumericArray]]:
     """Yield first row and rows of successive blocks of any array of a dataset; ``strict`` as in :func:`rows_of`."""
     for start in range(0, len(array), ROWS_PER_BLOCK):
         stop = min(start + ROWS_PER_BLOCK, len(array))
         yield start, rows_of(array, slice(start, stop), strict=strict)
 
 
-def require_within(array: Any, rows: slice) -> None:
+def require_within(array: Records, rows: slice) -> None:
     """Refuse rows that do not lie within an array.
 
     Raises:

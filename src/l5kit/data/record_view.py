@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from l5kit._types import Int64Array, NumericArray
+from l5kit._types import Int64Array, NumericArray, Records
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, require_within, rows_of, whole_array
 from l5kit.errors import InvalidArgumentError
 
@@ -53,7 +52,7 @@ class RecordView(RecordSequence):
         dtype: Record type of the view; rows of sources of another type are converted field by field.
     """
 
-    def __init__(self, sources: Sequence[Any], segments: Segments, *, dtype: Any) -> None:
+    def __init__(self, sources: Sequence[Records], segments: Segments, *, dtype: np.dtype[np.void]) -> None:
         self.dtype = np.dtype(dtype)
         self._sources = list(sources)
         self._segments = segments
@@ -126,7 +125,7 @@ class RecordView(RecordSequence):
         start = max(first, row // ROWS_PER_BLOCK * ROWS_PER_BLOCK)
         return start, self.rows(start, min(end, (row // ROWS_PER_BLOCK + 1) * ROWS_PER_BLOCK))
 
-    def signature(self) -> Any:
+    def signature(self) -> object:
         """Return the signatures of the sources and the row ranges; None if a source has none."""
         signatures = [source.signature() if isinstance(source, RecordSequence) else None for source in self._sources]
         if any(signature is None for signature in signatures):

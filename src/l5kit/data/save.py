@@ -1,24 +1,33 @@
 """Write the arrays of a dataset to a new place, complete or not at all."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from zarr.abc.store import Store
 from zarr.storage import LocalStore, ZipStore
 
 from l5kit._files import clear_leftovers, placed_when_complete
+from l5kit._types import Int64Array, RecordArray, Records
 from l5kit.data.layout import create_array, create_group
+from l5kit.data.log_facts import LogFacts
+from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import TL_FACE_ARRAY_KEY
+from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.errors import InvalidArgumentError
 
-Progress = Callable[[int, int], None]
-"""Called with the number of steps that are done and their total."""
 
-
-def save_arrays(arrays: Mapping[str, Any], path: Path, *, overwrite: bool, progress: Progress | None = None) -> None:
+def save_arrays(
+    arrays: Mapping[str, Records],
+    path: Path,
+    *,
+    overwrite: bool,
+    facts: LogFacts | None = None,
+    progress: Progress | None = None,
+    workers: Workers = 1,
+) -> None:
     """Write arrays as a dataset to a folder, or to a zip file if the name of ``path`` ends in ``.zip``.
 
     The dataset is written under a temporary name beside ``path`` and renamed when it is complete.
@@ -27,7 +36,10 @@ def save_arrays(arrays: Mapping[str, Any], path: Path, *, overwrite: bool, progr
         arrays: For each name on disk, the records.
         path: Where to write to.
         overwrite: Replace what is there.
+        facts: Facts of the log; None for those of L5Kit 1.5, which are not written.
         progress: Called with the number of rows written and their total.
+        workers: Number of threads that read what is to be written, or an executor; the files are the same. See
+            :func:`~l5kit.data.scene_jobs.map_scenes`.
 
     Raises:
         CorruptedDataError: Rows to be written cannot be read, or (faces excepted) their file is missing.
@@ -36,31 +48,59 @@ def save_arrays(arrays: Mapping[str, Any], path: Path, *, overwrite: bool, progr
     """
     as_zip = path.name.endswith(".zip")
     clear_leftovers(path)
-    _require_free(path, as_zip=as_zip, overwrite=overwrite)
+    require_free(path, overwrite=overwrite, as_zip=as_zip)
     with placed_when_complete(path) as complete:
         store: Store = ZipStore(complete, mode="w") if as_zip else LocalStore(complete)
         try:
-            _write(store, arrays, progress)
+            _write(store, arrays, facts, progress, workers)
         finally:
             store.close()
 
 
-def _write(store: Store, arrays: Mapping[str, Any], progress: Progress | None) -> None:
-    """Write every chunk of every array once."""
-    group = create_group(store, "w-")
+def _write(
+    store: Store, arrays: Mapping[str, Records], facts: LogFacts | None, progress: Progress | None, workers: Workers
+) -> None:
+    """Write every chunk of every array once, in order."""
+    group = create_group(store, "w-", facts)
     num_done, num_rows = 0, sum(len(records) for records in arrays.values())
     for key, records in arrays.items():
         array = create_array(group, key, len(records), dtype=np.dtype(records.dtype))
-        step = array.chunks[0]
-        for start in range(0, len(records), step):
-            stop = min(start + step, len(records))
-            array[start:stop] = rows_of(records, slice(start, stop), strict=key != TL_FACE_ARRAY_KEY)
-            num_done += stop - start
-            if progress is not None:
-                progress(num_done, num_rows)
+        job = _ChunksOfRows(records, array.chunks[0], strict=key != TL_FACE_ARRAY_KEY)
+        with map_scenes(job, range(job.num_chunks), workers, block_size=1, unit="chunk") as parts:
+            for start, rows in (chunk for part in parts for chunk in part):
+                array[start : start + len(rows)] = rows
+                num_done += len(rows)
+                if progress is not None:
+                    progress(num_done, num_rows)
 
 
-def _require_free(path: Path, *, as_zip: bool, overwrite: bool) -> None:
+@dataclass(frozen=True)
+class _ChunksOfRows:
+    """The first row and the rows of chunks of any array of a dataset, by their numbers."""
+
+    records: Records
+    chunk_length: int
+    strict: bool
+
+    @property
+    def num_chunks(self) -> int:
+        return -(-len(self.records) // self.chunk_length)
+
+    def __call__(self, numbers: Int64Array) -> list[tuple[int, RecordArray]]:
+        return [self._read(number * self.chunk_length) for number in numbers.tolist()]
+
+    def _read(self, start: int) -> tuple[int, RecordArray]:
+        stop = min(start + self.chunk_length, len(self.records))
+        return start, rows_of(self.records, slice(start, stop), strict=self.strict)
+
+
+def require_free(path: Path, *, overwrite: bool, as_zip: bool = False) -> None:
+    """Refuse a place where something is; with ``overwrite``, where something else than a dataset is.
+
+    Raises:
+        FileExistsError: There is something, and ``overwrite`` is False.
+        InvalidArgumentError: What is there is no dataset.
+    """
     if not path.exists():
         return
     if not overwrite:

@@ -1,17 +1,18 @@
 """A row for each scene of a dataset: how long it is, how far and how fast the AV drives, which way it turns."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray, UInt8Array
-from l5kit.data.chunked_array import passing_rows
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray, Records, UInt8Array
+from l5kit.data.checks.record_checks import MAX_COORDINATE_M
 from l5kit.data.interval_run import IntervalFault, IntervalRun
 from l5kit.data.log_index import check_scenes, readable_blocks
-from l5kit.data.record_checks import MAX_COORDINATE_M
+from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
-from l5kit.data.save import Progress
+from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.stores.chunked_array import passing_rows
 from l5kit.data.texts import shown_texts
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError
@@ -80,7 +81,7 @@ class SceneTable:
         return [_TURNS[code] if known else None for code, known in zip(codes.tolist(), is_known.tolist(), strict=True)]
 
 
-def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = None) -> SceneTable:
+def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = None, workers: Workers = 1) -> SceneTable:
     """Return the table of all scenes of a dataset; reads the scenes and the frames, not the agents.
 
     A scene that cannot be read has an entry in ``errors``, one with impossible poses of the AV an entry in ``doubts``;
@@ -89,6 +90,7 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
     Args:
         dataset: An opened dataset.
         progress: Called with the number of frames read and of all; what it raises ends the reading.
+        workers: Number of threads, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
 
     Raises:
         CorruptedDataError: No scene can be read.
@@ -97,7 +99,7 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
     intervals = run.bounds.copy()
     errors = _interval_errors(run)
     intervals[list(errors)] = 0
-    frames, unread = _read_blocks(dataset.frames, progress)
+    frames, unread = _read_blocks(dataset.frames, progress, workers)
     for scene_index in _touched(intervals, unread):
         start, end = intervals[scene_index].tolist()
         try:
@@ -212,18 +214,37 @@ class _Poses:
         return _Poses(*(np.array(column[-1:]) for column in vars(self).values()))
 
 
-def _read_blocks(frames: Any, progress: Progress | None) -> tuple[_FrameColumns, Int64Array]:
+def _read_blocks(frames: Records, progress: Progress | None, workers: Workers) -> tuple[_FrameColumns, Int64Array]:
     """Return the columns of all frames, and the blocks (B, 2) of rows that could not be read."""
     columns, failed = _FrameColumns(len(frames)), []
-    for start in range(0, len(frames), ROWS_PER_BLOCK):
-        stop = min(start + ROWS_PER_BLOCK, len(frames))
-        try:
-            columns.take(start, passing_rows(frames, start, stop))
-        except CorruptedDataError:
-            failed.append((start, stop))
-        if progress is not None:
-            progress(stop, len(frames))
+    job, numbers = _FrameBlocks(frames, ROWS_PER_BLOCK), range(-(-len(frames) // ROWS_PER_BLOCK))
+    with map_scenes(job, numbers, workers, block_size=1, unit="block") as parts:
+        for start, stop, rows in (block for part in parts for block in part):
+            if rows is None:
+                failed.append((start, stop))
+            else:
+                columns.take(start, rows)
+            if progress is not None:
+                progress(stop, len(frames))
     return columns, np.array(failed, dtype=np.int64).reshape(-1, 2)
+
+
+@dataclass(frozen=True)
+class _FrameBlocks:
+    """Blocks of frames, by their numbers: first row, end row, and the rows, or None if they cannot be read."""
+
+    frames: Records
+    length: int
+
+    def __call__(self, numbers: Int64Array) -> list[tuple[int, int, RecordArray | None]]:
+        return [self._read(number * self.length) for number in numbers.tolist()]
+
+    def _read(self, start: int) -> tuple[int, int, RecordArray | None]:
+        stop = min(start + self.length, len(self.frames))
+        try:
+            return start, stop, passing_rows(self.frames, start, stop)
+        except CorruptedDataError:
+            return start, stop, None
 
 
 def _touched(intervals: Int64Array, blocks: Int64Array) -> list[int]:

@@ -1,10 +1,8 @@
 """Views of some scenes, or of the first frames of scenes, of a dataset without copying it."""
 
-from typing import Any
-
 import numpy as np
 
-from l5kit._types import Int64Array, RecordArray
+from l5kit._types import Int64Array, RecordArray, Records
 from l5kit.data.layout import FACE_INTERVAL
 from l5kit.data.log_index import check_scenes
 from l5kit.data.record_sequence import require_within, rows_of
@@ -34,7 +32,9 @@ def view_of_scenes(dataset: ChunkedDataset, scene_indices: Int64Array) -> Chunke
     scenes = np.stack([indices[first], indices[last] + 1], axis=1)
     shifts = {"frame_index_interval": _new_starts(frames) - frames[:, 0]}
     return ChunkedDataset.in_memory(
-        scenes=view_of([dataset.scenes], _segments(scenes, shifts), "scenes"), **_frame_views(dataset, frames)
+        scenes=view_of([dataset.scenes], _segments(scenes, shifts), "scenes"),
+        **_frame_views(dataset, frames),
+        facts=dataset.own_facts,
     )
 
 
@@ -53,7 +53,7 @@ def view_of_first_frames(dataset: ChunkedDataset, num_frames: int) -> ChunkedDat
     scenes = np.array(rows_of(dataset.scenes, slice(0, len(dataset.scenes)), strict=True))
     starts = _new_starts(frames)
     scenes["frame_index_interval"] = np.stack([starts, starts + frames[:, 1] - frames[:, 0]], axis=1)
-    return ChunkedDataset.in_memory(scenes=scenes, **_frame_views(dataset, frames))
+    return ChunkedDataset.in_memory(scenes=scenes, **_frame_views(dataset, frames), facts=dataset.own_facts)
 
 
 def _scene_intervals(dataset: ChunkedDataset, scene_indices: Int64Array) -> Int64Array:
@@ -68,7 +68,7 @@ def _scene_intervals(dataset: ChunkedDataset, scene_indices: Int64Array) -> Int6
     return run.bounds[scene_indices]
 
 
-def _frame_views(dataset: ChunkedDataset, frames: Int64Array) -> dict[str, Any]:
+def _frame_views(dataset: ChunkedDataset, frames: Int64Array) -> dict[str, Records]:
     """Return views of the frames in ranges (S, 2), and of what they hold."""
     views, shifts = {}, {}
     filled = frames[:, 1] > frames[:, 0]
@@ -85,7 +85,7 @@ def _frame_views(dataset: ChunkedDataset, frames: Int64Array) -> dict[str, Any]:
     return {"frames": view_of([dataset.frames], _segments(frames, shifts), "frames"), **views}
 
 
-def _records_at(frames: Any, rows: Int64Array) -> RecordArray:
+def _records_at(frames: Records, rows: Int64Array) -> RecordArray:
     """Return single frames; a file that is missing is an error."""
     records = np.zeros(len(rows), dtype=frames.dtype)
     for position in np.argsort(rows, kind="stable"):
@@ -94,7 +94,7 @@ def _records_at(frames: Any, rows: Int64Array) -> RecordArray:
     return records
 
 
-def _require_all_within(array: Any, ranges: Int64Array) -> None:
+def _require_all_within(array: Records, ranges: Int64Array) -> None:
     bad = (ranges[:, 0] < 0) | (ranges[:, 1] < ranges[:, 0]) | (ranges[:, 1] > len(array))
     if bad.any():
         start, stop = ranges[int(np.argmax(bad))].tolist()

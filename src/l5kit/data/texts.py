@@ -1,25 +1,24 @@
 """Texts of records, which a damaged file may fill with what is no text."""
 
 import sys
-from typing import Any
 
 import numpy as np
 
-from l5kit._types import BoolArray, UInt32Array
+from l5kit._types import BoolArray, NumericArray, UInt32Array
 
 __all__ = ["code_points", "decoded_text", "is_text", "shown_texts"]
 
 _ENCODING = "utf-32-le" if sys.byteorder == "little" else "utf-32-be"
 
 
-def shown_texts(column: Any) -> list[str]:
+def shown_texts(column: NumericArray) -> list[str]:
     """Return texts of fixed width (N,) to be shown; what is none has the replacement character in its place."""
     native = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("="))
     contents = native.view(f"V{native.dtype.itemsize}").tolist()
     return [content.decode(_ENCODING, "replace").rstrip("\0") for content in contents]
 
 
-def is_text(column: Any) -> BoolArray:
+def is_text(column: NumericArray) -> BoolArray:
     """Return which of some texts of fixed width (N,) are such, bool (N,)."""
     codes = code_points(column)
     is_valid = ((codes <= sys.maxunicode) & ((codes < 0xD800) | (codes > 0xDFFF))).all(axis=1)
@@ -28,7 +27,7 @@ def is_text(column: Any) -> BoolArray:
     return is_whole
 
 
-def code_points(column: Any) -> UInt32Array:
+def code_points(column: NumericArray) -> UInt32Array:
     """Return the code points of texts (N,), filled up with 0, (N, length); a view of texts of fixed width."""
     native = column.astype(column.dtype.newbyteorder("=") if column.dtype.kind == "U" else np.str_, copy=False)
     codes: UInt32Array = native[:, None].view(np.uint32)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import Int64Array, NumericArray, RecordArray
+from l5kit._types import BoolArray, Int64Array, NumericArray, RecordArray
+from l5kit.errors import InvalidArgumentError
 
 
 @dataclass(frozen=True)
@@ -16,11 +17,30 @@ class WindowRows:
         arrays: One array with the rows of all windows, or one array for each window.
         starts: First row of each frame in the array of its window, (B, F).
         stops: End row of each frame, not included, (B, F); equal to the start where a window has no such frame.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit, or there is another number of arrays.
     """
 
     arrays: Sequence[RecordArray]
     starts: Int64Array
     stops: Int64Array
+
+    def __post_init__(self) -> None:
+        shape = self.starts.shape
+        if self.stops.shape != shape or len(shape) != 2 or len(self.arrays) not in (1, shape[0]):
+            raise InvalidArgumentError(
+                f"WindowRows: starts {shape} and stops {self.stops.shape} must be (B, F) alike, and arrays one or B; "
+                f"there are {len(self.arrays)}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def num_frames(self) -> int:
+        """F."""
+        return int(self.starts.shape[1])
 
     @property
     def counts(self) -> Int64Array:
@@ -41,6 +61,13 @@ class WindowRows:
     def head(self, num_frames: int) -> "WindowRows":
         """Return the rows of the first frames of each window."""
         return self.frames(0, num_frames)
+
+    def taken(self, windows: Int64Array | BoolArray) -> "WindowRows":
+        """Return the rows of some of the windows, in the same arrays."""
+        arrays = self.arrays
+        if len(arrays) > 1:
+            arrays = [arrays[window] for window in np.arange(len(arrays))[windows].tolist()] or arrays[:1]
+        return WindowRows(arrays, self.starts[windows], self.stops[windows])
 
     def parts(self) -> Iterator[tuple[RecordArray, slice]]:
         """Yield each array with the windows whose rows it holds."""

@@ -15,22 +15,21 @@ from zarr.abc.store import Store
 from zarr.errors import ContainsArrayError, ContainsGroupError
 
 from l5kit._compiling import log_compilation
-from l5kit._types import RecordArray
-from l5kit.data import layout, stores
-from l5kit.data.chunk_cache import ChunkCache
-from l5kit.data.chunked_array import ChunkedArray
+from l5kit._types import RecordArray, Records
+from l5kit.data import layout
+from l5kit.data.checks.finding import Finding
+from l5kit.data.checks.validation import validate_dataset
 from l5kit.data.dataset_summary import DatasetSummary, summarize_frames, text_table
-from l5kit.data.decoded_store import DecodedSource, map_or_build
 from l5kit.data.filter import (
     get_agents_slice_from_frames,
     get_frames_slice_from_scenes,
     get_tl_faces_slice_from_frames,
 )
-from l5kit.data.finding import Finding
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.layout import FACE_INTERVAL
+from l5kit.data.log_facts import LogFacts, agreed_facts
 from l5kit.data.log_index import require_readable_scene
-from l5kit.data.mapped_array import MappedArray
+from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import RecordSequence, rows_of
 from l5kit.data.record_view import RecordView, Segments
 from l5kit.data.records import (
@@ -48,8 +47,13 @@ from l5kit.data.records import (
     TL_FACE_CHUNK_SIZE,
     TL_FACE_DTYPE,
 )
-from l5kit.data.save import Progress, save_arrays
-from l5kit.data.validation import validate_dataset
+from l5kit.data.save import save_arrays
+from l5kit.data.scene_jobs import Workers
+from l5kit.data.stores import store as stores
+from l5kit.data.stores.chunk_cache import ChunkCache
+from l5kit.data.stores.chunked_array import ChunkedArray
+from l5kit.data.stores.decoded_store import DecodedSource, map_or_build
+from l5kit.data.stores.mapped_array import MappedArray
 from l5kit.errors import (
     CorruptedDataError,
     DatasetFormatError,
@@ -107,16 +111,24 @@ class ChunkedDataset:
         self.frames: Any = np.empty(0, dtype=FRAME_DTYPE)
         self.agents: Any = np.empty(0, dtype=AGENT_DTYPE)
         self.tl_faces: Any = np.empty(0, dtype=TL_FACE_DTYPE)
+        self._facts: LogFacts | None = None
         self._location: stores.StoreLocation = path if isinstance(path, Store) else self.path
         if self.path and not isinstance(path, Store):
             self._warn_about_path()
 
     @classmethod
     def in_memory(
-        cls, *, scenes: Any = None, frames: Any = None, agents: Any = None, tl_faces: Any = None
+        cls,
+        *,
+        scenes: Any = None,
+        frames: Any = None,
+        agents: Any = None,
+        tl_faces: Any = None,
+        facts: LogFacts | None = None,
     ) -> "ChunkedDataset":
-        """Return a dataset of the given arrays (empty ones where None), without a path."""
+        """Return a dataset of the given arrays (empty ones where None) and facts (those of 1.5), without a path."""
         dataset = ChunkedDataset("")
+        dataset._facts = facts
         given = {"scenes": scenes, "frames": frames, "agents": agents, "tl_faces": tl_faces}
         for name, array in given.items():
             if array is not None:
@@ -136,6 +148,8 @@ class ChunkedDataset:
         num_frames: int = 0,
         num_agents: int = 0,
         num_tl_faces: int = 0,
+        *,
+        facts: LogFacts | None = None,
     ) -> Self:
         """Create the arrays of a new dataset, all zero, ready to be written to.
 
@@ -145,6 +159,7 @@ class ChunkedDataset:
             num_frames: Rows of ``frames``.
             num_agents: Rows of ``agents``.
             num_tl_faces: Rows of ``tl_faces``.
+            facts: Facts of the log, which become attributes of its group; None writes none, as L5Kit 1.5 does.
 
         Raises:
             InvalidArgumentError: Bad mode or length, a zip file, or a folder whose content would be lost. Nothing is
@@ -159,7 +174,7 @@ class ChunkedDataset:
         }
         store = stores.create_store(self._location)
         try:
-            self.root = layout.create_group(store, mode)
+            self.root = layout.create_group(store, mode, facts)
         except (ContainsGroupError, ContainsArrayError, FileExistsError) as error:
             raise InvalidArgumentError(f"mode is 'w-', but there is a dataset at {self.path!r}: {error}") from error
         present = sorted(key for key in lengths if key in self.root)
@@ -168,6 +183,7 @@ class ChunkedDataset:
                 f"mode is {mode!r}, but {self.path!r} exists and holds {present}; open('r+') it to add rows, "
                 "or pass mode='w' to replace it"
             )
+        self._facts = facts
         cache = ChunkCache(int(1e9))
         for key, length in lengths.items():
             attribute = layout.ARRAYS[key][0]
@@ -205,13 +221,14 @@ class ChunkedDataset:
             DatasetNotFoundError: There is no dataset at the path.
             InvalidArgumentError: A mode that is none, or arguments that do not go together.
             MissingArrayError: ``scenes``, ``frames`` or ``agents`` is missing.
-            DatasetFormatError: An array is not one of records with the right fields.
+            DatasetFormatError: An array is not one of records with the right fields, or a fact of the log is none.
         """
         _require_one_of("mode", mode, _OPEN_MODES)
         _check_caching(mode, cached, cache_folder)
         log_compilation()
         self.root = self._open_group(mode)
         self._check_attributes()
+        self._facts = self._read_facts()
         cache = ChunkCache(cache_size_bytes if cached else 0)
         opened = {key: self._open_array(key, cache) for key in layout.ARRAYS}
         self._check_face_intervals(opened)
@@ -222,7 +239,7 @@ class ChunkedDataset:
         return self
 
     def _map_arrays(
-        self, opened: Mapping[str, Any], cache_folder: str | os.PathLike[str] | None, progress: bool
+        self, opened: Mapping[str, Records], cache_folder: str | os.PathLike[str] | None, progress: bool
     ) -> Mapping[str, MappedArray]:
         """Return the arrays on disk as mapped ones; none, after a warning, if that cannot be."""
         chunked = {key: array for key, array in opened.items() if isinstance(array, ChunkedArray)}
@@ -271,6 +288,10 @@ class ChunkedDataset:
         if labels is not None and labels != PERCEPTION_LABELS:
             _warn(f"dataset {self.path!r} lists other perception labels than l5kit: {labels}")
 
+    def _read_facts(self) -> LogFacts | None:
+        file = stores.describe_file(self.root.store, ".zattrs")
+        return LogFacts.from_attributes(self.root.attrs.asdict(), file=file)
+
     def _check_face_intervals(self, opened: Mapping[str, Any]) -> None:
         num_faces, stored = len(opened[TL_FACE_ARRAY_KEY]), opened["frames"].zarr_array.dtype.names
         if num_faces and FACE_INTERVAL not in stored:
@@ -307,15 +328,34 @@ class ChunkedDataset:
         counts = ", ".join(f"{len(getattr(self, name))} {name}" for name, _, _ in layout.ARRAYS.values())
         return f"<{type(self).__name__} {self.path or 'in memory'!r}: {counts}>"
 
+    @property
+    def facts(self) -> LogFacts:
+        """Facts of the log: the size of its AV, the time between two frames, what its classes had been.
+
+        They are attributes of logs that l5kit wrote; for others the constants of L5Kit 1.5 hold. Views and copies of
+        the log have them too.
+        """
+        return self._facts or LogFacts()
+
+    @property
+    def own_facts(self) -> LogFacts | None:
+        """Facts that the log itself tells; None where the constants of L5Kit 1.5 hold."""
+        return self._facts
+
     def summary(self) -> DatasetSummary:
         """Return the counts and times that describe the dataset."""
-        return summarize_frames(self.scenes, self.frames, len(self.agents), len(self.tl_faces))
+        counts = len(self.agents), len(self.tl_faces)
+        return summarize_frames(self.scenes, self.frames, *counts, step_time_s=self.facts.step_time_s)
 
     def validate(
-        self, *, checksums: Mapping[str, str] | None = None, progress: Progress | None = None
+        self,
+        *,
+        checksums: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+        workers: Workers = 1,
     ) -> list[Finding]:
-        """Check the whole dataset and return what is wrong; see :func:`l5kit.data.validation.validate_dataset`."""
-        return validate_dataset(self._on_its_files(), checksums=checksums, progress=progress)
+        """Check all of it and return what is wrong, as :func:`l5kit.data.checks.validation.validate_dataset`."""
+        return validate_dataset(self._on_its_files(), checksums=checksums, progress=progress, workers=workers)
 
     def _on_its_files(self) -> "ChunkedDataset":
         """Return the dataset with arrays that read its own files where they are mapped ones."""
@@ -369,7 +409,7 @@ class ChunkedDataset:
         frames = np.array(rows_of(self.frames, get_frames_slice_from_scenes(scenes[0]), strict=True))
         scenes["frame_index_interval"] -= scenes["frame_index_interval"][0, 0]
         if len(frames) == 0:
-            return self.in_memory(scenes=scenes, frames=frames)
+            return self.in_memory(scenes=scenes, frames=frames, facts=self._facts)
         agents = np.array(rows_of(self.agents, get_agents_slice_from_frames(frames[0], frames[-1]), strict=True))
         faces = np.array(rows_of(self.tl_faces, _faces_slice(frames)))
         if len(self.tl_faces) == 0 and _faces_slice(frames).stop > 0:
@@ -377,14 +417,18 @@ class ChunkedDataset:
         for field in ("agent_index_interval", FACE_INTERVAL):
             if field in (frames.dtype.names or ()):
                 frames[field] -= frames[field][0, 0]
-        return self.in_memory(scenes=scenes, frames=frames, agents=agents, tl_faces=faces)
+        return self.in_memory(scenes=scenes, frames=frames, agents=agents, tl_faces=faces, facts=self._facts)
 
     @staticmethod
-    def concatenate(datasets: Iterable["ChunkedDataset"]) -> "ChunkedDataset":
+    def concatenate(datasets: Iterable["ChunkedDataset"], *, facts: LogFacts | None = None) -> "ChunkedDataset":
         """Return a view over several opened datasets, one after the other, without copying them.
 
+        Args:
+            datasets: The datasets.
+            facts: Facts of the whole, where theirs differ; None for those that they agree on.
+
         Raises:
-            InvalidArgumentError: There are none, or something else than datasets.
+            InvalidArgumentError: There are none, something else than datasets, or those with other facts.
         """
         datasets = _as_datasets(datasets)
         lengths = {
@@ -400,15 +444,25 @@ class ChunkedDataset:
         for name, counts in lengths.items():
             segments = Segments(np.arange(len(datasets)), np.zeros_like(counts), counts, shifts.get(name, {}))
             views[name] = view_of([getattr(dataset, name) for dataset in datasets], segments, name)
-        return ChunkedDataset.in_memory(**views)
+        if facts is None:
+            facts = agreed_facts([(dataset.path or "a log in memory", dataset.own_facts) for dataset in datasets])
+        return ChunkedDataset.in_memory(**views, facts=facts)
 
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress | None = None) -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+        workers: Workers = 1,
+    ) -> None:
         """Write all arrays to a new folder or zip file, complete or not at all.
 
         Args:
             path: Folder, or file whose name ends in ``.zip``.
             overwrite: Replace what is there, if it is a dataset or a zip file.
             progress: Called with the number of rows written and their total.
+            workers: Number of threads that read what is to be written, or an executor.
 
         Raises:
             CorruptedDataError: Rows cannot be read, or (faces excepted) the file of some is missing.
@@ -422,7 +476,7 @@ class ChunkedDataset:
                 "save to one and copy it, or initialize() a dataset at the URL and fill it"
             )
         arrays = {key: getattr(self, name) for key, (name, _, _) in layout.ARRAYS.items()}
-        save_arrays(arrays, Path(target), overwrite=overwrite, progress=progress)
+        save_arrays(arrays, Path(target), overwrite=overwrite, facts=self._facts, progress=progress, workers=workers)
 
 
 def _faces_slice(frames: RecordArray) -> slice:
@@ -431,7 +485,7 @@ def _faces_slice(frames: RecordArray) -> slice:
     return get_tl_faces_slice_from_frames(frames[0], frames[-1])
 
 
-def view_of(sources: Sequence[Any], segments: Segments, attribute: str) -> RecordView:
+def view_of(sources: Sequence[Records], segments: Segments, attribute: str) -> RecordView:
     """Return a view over arrays that are all the same attribute of their datasets."""
     standard = np.dtype(next(dtype for name, dtype, _ in layout.ARRAYS.values() if name == attribute))
     dtypes = {layout.with_face_interval(source.dtype) if attribute == "frames" else source.dtype for source in sources}

@@ -16,12 +16,14 @@ from zarr.core.sync import sync
 
 from l5kit._types import Int64Array
 from l5kit.data.layout import ARRAYS
+from l5kit.data.log_facts import LogFacts, agreed_facts
 from l5kit.data.log_index import require_readable_log
 from l5kit.data.progress import show_progress
 from l5kit.data.record_view import RecordView, Segments
 from l5kit.data.save import save_arrays
+from l5kit.data.scene_jobs import Workers
 from l5kit.data.scene_view import view_of_first_frames, view_of_scenes
-from l5kit.data.stores import is_url, path_of
+from l5kit.data.stores.store import is_url, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
@@ -29,7 +31,9 @@ GIGABYTE = 1024**3
 """Bytes in what ``split_size_GB`` counts."""
 
 
-def zarr_concat(input_zarrs: Sequence[str], output_zarr: str, *, verbose: bool = True) -> None:
+def zarr_concat(
+    input_zarrs: Sequence[str], output_zarr: str, *, verbose: bool = True, facts: LogFacts | None = None
+) -> None:
     """Write one dataset that holds the scenes of several, one after the other, with all intervals shifted.
 
     Inputs without scenes add nothing. Those that cannot be opened are left out with a ``RuntimeWarning``.
@@ -38,10 +42,11 @@ def zarr_concat(input_zarrs: Sequence[str], output_zarr: str, *, verbose: bool =
         input_zarrs: Paths of the inputs; an empty list gives an empty dataset.
         output_zarr: Path of the new dataset.
         verbose: Show a progress bar on a terminal.
+        facts: Facts of the new log, where those of the inputs differ; None for those that they agree on.
 
     Raises:
         InvalidArgumentError: ``input_zarrs`` is a single path, or there is something at ``output_zarr``, or it lies
-            inside an input.
+            inside an input, or the inputs have other facts; nothing is written.
         CorruptedDataError: A file of an input is damaged; nothing is written.
     """
     if isinstance(input_zarrs, (str, bytes, os.PathLike, ChunkedDataset)):
@@ -54,8 +59,11 @@ def zarr_concat(input_zarrs: Sequence[str], output_zarr: str, *, verbose: bool =
     if os.path.exists(output_zarr):
         raise InvalidArgumentError(f"output_zarr {output_zarr!r} exists; choose another path or remove it")
     opened = (_open_or_skip(path) for path in input_zarrs)
-    views = [_view_of_all(dataset) for dataset in opened if dataset is not None]
-    joined = ChunkedDataset.concatenate(views) if views else ChunkedDataset.in_memory()
+    inputs = [dataset for dataset in opened if dataset is not None]
+    if facts is None:
+        facts = agreed_facts([(dataset.path, dataset.own_facts) for dataset in inputs])
+    views = [_view_of_all(dataset) for dataset in inputs]
+    joined = ChunkedDataset.concatenate(views, facts=facts) if views else ChunkedDataset.in_memory(facts=facts)
     _save(joined, output_zarr, title="Concatenating", verbose=verbose)
 
 
@@ -97,7 +105,9 @@ def zarr_split(
     return cuts
 
 
-def zarr_scenes_chop(input_zarr: str, output_zarr: str, num_frames_to_copy: int, *, verbose: bool = True) -> None:
+def zarr_scenes_chop(
+    input_zarr: str, output_zarr: str, num_frames_to_copy: int, *, verbose: bool = True, workers: Workers = 1
+) -> None:
     """Write a dataset with the first frames of every scene; host and times of the scenes stay as they are.
 
     Args:
@@ -105,6 +115,8 @@ def zarr_scenes_chop(input_zarr: str, output_zarr: str, num_frames_to_copy: int,
         output_zarr: Path of the new dataset, which replaces one that is there.
         num_frames_to_copy: Frames of each scene, at least 1.
         verbose: Show a progress bar on a terminal.
+        workers: Number of threads that read the dataset, or an executor; see
+            :func:`~l5kit.data.scene_jobs.map_scenes`.
 
     Raises:
         InvalidArgumentError: A scene has fewer frames, or ``num_frames_to_copy`` is less than 1, or the two paths are
@@ -124,7 +136,7 @@ def zarr_scenes_chop(input_zarr: str, output_zarr: str, num_frames_to_copy: int,
             f"{num_frames[scene]} frames; use that or fewer"
         )
     chopped = view_of_first_frames(dataset, num_frames_to_copy)
-    _save(chopped, output_zarr, title="Chopping", verbose=verbose)
+    _save(chopped, output_zarr, title="Chopping", verbose=verbose, workers=workers)
 
 
 def _require_apart(input_zarr: str, output: str, *, argument: str) -> None:
@@ -180,11 +192,11 @@ def _num_bytes(dataset: ChunkedDataset) -> int:
     return int(sync(dataset.root.store.getsize_prefix("")))
 
 
-def _save(dataset: ChunkedDataset, path: str, *, title: str, verbose: bool) -> None:
+def _save(dataset: ChunkedDataset, path: str, *, title: str, verbose: bool, workers: Workers = 1) -> None:
     """Write a dataset in the record types of the format, replacing one that is there."""
     arrays = {key: _as_standard(getattr(dataset, name), dtype) for key, (name, dtype, _) in ARRAYS.items()}
     with show_progress(title, visible=verbose) as progress:
-        save_arrays(arrays, Path(path), overwrite=True, progress=progress)
+        save_arrays(arrays, Path(path), overwrite=True, facts=dataset.own_facts, progress=progress, workers=workers)
 
 
 def _as_standard(array: Any, dtype: Any) -> Any:

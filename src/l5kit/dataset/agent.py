@@ -4,18 +4,19 @@ from typing import Any
 
 import numpy as np
 
-from l5kit._types import Int64Array, NumericArray
+from l5kit._types import Int64Array, NumericArray, Sample
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import checked_index
-from l5kit.dataset.batching import SamplePlaces
 from l5kit.dataset.ego import EgoDataset
 from l5kit.dataset.inclusion import AgentInclusion
 from l5kit.dataset.masked_agents import MaskedAgentsDataset
+from l5kit.dataset.sample_places import SamplePlaces
 from l5kit.dataset.select_agents.valid_agents import RowVerdict, ValidAgents, find_valid_agents
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.rasterization.rasterizer import Rasterizer
+from l5kit.rasterization.window_rasterizer import WindowRasterizer
 
 MIN_FRAME_HISTORY = AGENT_MIN_FRAME_HISTORY
 """Name of ``AGENT_MIN_FRAME_HISTORY`` in releases before 1.5."""
@@ -53,7 +54,7 @@ class AgentDataset(MaskedAgentsDataset, EgoDataset):
         self,
         cfg: dict[str, Any],
         zarr_dataset: ChunkedDataset,
-        rasterizer: Rasterizer | None,
+        rasterizer: Rasterizer | WindowRasterizer | None,
         perturbation: Perturbation | None = None,
         agents_mask: NumericArray | None = None,
         min_frame_history: int = AGENT_MIN_FRAME_HISTORY,
@@ -74,7 +75,7 @@ class AgentDataset(MaskedAgentsDataset, EgoDataset):
     def __len__(self) -> int:
         return len(self.agents_indices)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Sample:
         """Return the sample of an agent in a frame.
 
         Args:

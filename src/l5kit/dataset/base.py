@@ -1,36 +1,38 @@
-"""What all datasets have in common: from an index to a frame of a log, and from there to a sample or a batch."""
+"""The base of the datasets: from an index to a frame of a log, and from there to a sample or a batch."""
 
 import copy
 import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from l5kit._types import Int64Array, NumericArray, RecordArray
+from l5kit._overriding import overrides_package
+from l5kit._types import Column, Int64Array, NumericArray, RecordArray, Sample
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.interval_run import IntervalRun
 from l5kit.data.log_index import LogIndex, check_scenes
 from l5kit.data.record_sequence import RecordSequence, rows_of
 from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.data.track_ids import as_sample_track_id
+from l5kit.data.window_cutting import WindowSteps
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.batch_memory import Allocator, default_allocator
-from l5kit.dataset.batching import (
+from l5kit.dataset.allocators import Allocator, Memory, default_allocator
+from l5kit.dataset.sample_batch import SampleBatch, reuse_images
+from l5kit.dataset.sample_places import (
     EGO_TRACK_ID,
     BatchSampler,
     LogArrays,
     SamplePlaces,
     cut_places,
     describe_origin,
+    ego_extent_of,
     encoded_hosts,
-    makes_its_samples_as_inherited,
     take_rows,
 )
-from l5kit.dataset.sample_batch import SampleBatch, reuse_images
 from l5kit.dataset.torch_parts import Dataset, get_worker_info
 from l5kit.errors import (
     CorruptedDataError,
@@ -41,11 +43,24 @@ from l5kit.errors import (
     UnsupportedValueError,
 )
 from l5kit.kinematic.perturbation import Perturbation
-from l5kit.sampling.context import ContextSteps
-from l5kit.sampling.context_sampler import ContextSampler
+from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns, memory_of, stored
+from l5kit.sampling.window_sampler import WindowSampler
+
+_SAMPLE_METHODS = (
+    "__getitem__",
+    "get_frame",
+    "_make_item",
+    "_in_dataset_layout",
+    "_locate_item",
+    "_place_of",
+    "_locate_frame",
+    "_track_of_row",
+    "_scene",
+)
+"""Methods that decide what a sample is; a batch is made at once only where they are those of this package."""
 
 
-class BaseEgoDataset(Dataset[dict[str, Any]]):
+class BaseEgoDataset(Dataset[Sample]):
     """Base of the datasets: finds scene and frame of an index and adds to a sample where it comes from.
 
     A subclass gives ``_get_sample_function()``, which is called once, and returns a callable that takes
@@ -82,7 +97,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         self._worker_seed: int | None = None
         self._new_memory: Allocator | None = None
 
-    def _get_sample_function(self) -> Callable[..., dict[str, Any]]:
+    def _get_sample_function(self) -> Callable[..., Sample]:
         raise UnsupportedValueError(
             f"{type(self).__name__} makes no samples by itself; use EgoDataset or AgentDataset, "
             "or define _get_sample_function() in a subclass"
@@ -91,7 +106,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self.dataset.frames)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Sample:
         """Return the sample of the AV in a frame.
 
         Args:
@@ -103,7 +118,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         """
         return self._make_item(index, *self._locate_item(index))
 
-    def __getitems__(self, indices: Sequence[int], *, out: SampleBatch | None = None) -> list[dict[str, Any]]:
+    def __getitems__(self, indices: Sequence[int], *, out: SampleBatch | None = None) -> list[Sample]:
         """Return several samples at once, which is faster than one by one; torch's ``DataLoader`` calls this.
 
         The samples are those that ``self[index]`` returns, as views of arrays that hold the whole batch. A subclass
@@ -111,7 +126,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
 
         Args:
             indices: As for ``self[index]``.
-            out: A batch of this dataset that is not needed any more: its pictures are drawn over.
+            out: A batch of this dataset that is not needed any more: its pictures are drawn over, if they are arrays.
 
         Raises:
             IndexError: There is no such sample.
@@ -137,7 +152,43 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
             )
             return samples
 
-    def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> dict[str, Any]:
+    def make_columns(
+        self,
+        indices: Sequence[int],
+        *,
+        out: Mapping[str, NumericArray] | None = None,
+        missing: Literal["error", "mask"] = "error",
+    ) -> SampleColumns:
+        """Return several samples as one array for each key, without a dictionary for each sample.
+
+        Args:
+            indices: As for ``self[index]``.
+            out: Memory for the columns: arrays by key, of the shapes and types of the result and at least as many
+                rows. Keys that are not there get new memory.
+            missing: What becomes of samples whose agent does not pass the label filter: ``error``, or ``mask`` for
+                zeros and a False in ``is_made``.
+
+        Returns:
+            Arrays (B, ...) with the values of ``self[index]``, and which samples were made.
+
+        Raises:
+            IndexError: There is no such sample.
+            UnsupportedValueError: This dataset makes its samples one by one, as a subclass, rasterizer or vectorizer
+                has methods of its own.
+            InvalidArgumentError: An array of ``out`` does not fit.
+            CorruptedDataError: A sample needs damaged records.
+            TrackNotFoundError: An agent does not pass the label filter.
+        """
+        sampler = self._batch_sampler()
+        if sampler is None:
+            raise UnsupportedValueError(
+                f"{self!r} makes its samples one by one, since it, its rasterizer or its vectorizer has methods of its "
+                "own; take them from self[index]"
+            )
+        positions = np.array([self._as_position(index) for index in indices], dtype=np.int64)
+        return self._make_columns(sampler, self.locate(positions), memory_of(out), missing)
+
+    def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> Sample:
         """Return the sample of the AV or of an agent in a frame.
 
         Args:
@@ -170,7 +221,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
             "track_id": np.int64(EGO_TRACK_ID) if track_id is None else as_sample_track_id(track_id),
         }
 
-    def _in_dataset_layout(self, sample: dict[str, Any]) -> dict[str, Any]:
+    def _in_dataset_layout(self, sample: Sample) -> Sample:
         """Return a sample as this dataset hands it out."""
         return sample
 
@@ -204,7 +255,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
     @property
     def hands_on_perturbation(self) -> bool:
         """Whether all that draws random numbers for the perturbation takes it from where :meth:`with_draws` sets it."""
-        return isinstance(self.sample_function, ContextSampler)
+        return isinstance(self.sample_function, WindowSampler)
 
     def with_draws(self, perturbation: Perturbation | None, *, new_memory: Allocator | None = None) -> Self:
         """Return a dataset that shares everything with this one but what it draws random numbers and pictures with.
@@ -220,7 +271,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         other._worker_seed = getattr(get_worker_info(), "seed", None)
         if perturbation is not self.perturbation:
             other.perturbation = perturbation
-            if isinstance(self.sample_function, ContextSampler):
+            if isinstance(self.sample_function, WindowSampler):
                 other.sample_function = replace(self.sample_function, perturbation=perturbation)
         return other
 
@@ -233,7 +284,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
     def _batch_sampler(self) -> BatchSampler | None:
         """Return what makes batches of the samples that ``self[index]`` makes, if something does."""
         sampler = self.sample_function
-        if not isinstance(sampler, BatchSampler) or not makes_its_samples_as_inherited(self):
+        if not isinstance(sampler, BatchSampler) or overrides_package(self, *_SAMPLE_METHODS, package="l5kit.dataset"):
             return None
         return sampler if sampler.makes_batches else None
 
@@ -257,28 +308,48 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         return SamplePlaces(scenes, frames - damage.scenes.bounds[scenes, 0], agent_rows)
 
     def _make_batch(self, sampler: BatchSampler, places: SamplePlaces, allocate: Allocator) -> SampleBatch:
+        pictures: list[Memory] = []
+
+        def memory_of_pictures(key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
+            if key != "image":
+                return None
+            if not pictures:  # it is asked for where they are drawn, and where all columns are put together
+                pictures.append(allocate(shape, dtype))
+            return pictures[0].array
+
+        columns = self._make_columns(sampler, places, memory_of_pictures, "error")
+        tensor = pictures[0].tensor if pictures else None
+        return SampleBatch(dict(columns.arrays), None if tensor is None else {"image": tensor})
+
+    def _make_columns(
+        self,
+        sampler: BatchSampler,
+        places: SamplePlaces,
+        memory: ColumnMemory | None,
+        missing: Literal["error", "mask"],
+    ) -> SampleColumns:
         self._seed_worker()
         if self._damage is not None:
             self._require_readable(self._damage, places.scene_indices, places.state_indices)
         log = LogArrays.of(self.dataset, has_tl_faces=not read_disable_traffic_light_faces(self.cfg))
         scenes = take_rows(log.scenes, places.scene_indices)
-        contexts = cut_places(log, places, scenes, sampler.steps)
+        windows = cut_places(log, places, scenes, sampler.steps)
         track_ids = None
         if places.agent_rows is not None:
             track_ids = np.ascontiguousarray(take_rows(log.agents, places.agent_rows)["track_id"])
-        origin = describe_origin(places, scenes, contexts, track_ids)
-        tensors: dict[str, Any] = {}
+        origin = describe_origin(places, scenes, windows, track_ids)
+        made = sampler.make_columns(windows, track_ids, out=self._memory_of_sampler(memory), missing=missing)
+        columns = self._as_columns(places, {**made.arrays, **origin})
+        if memory is not None:
+            added = {key: values for key, values in columns.items() if made.arrays.get(key) is not values}
+            columns |= stored(added, memory)
+        return SampleColumns(columns, made.is_made)
 
-        def new_images(shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
-            memory = allocate(shape, dtype)
-            if memory.tensor is not None:
-                tensors["image"] = memory.tensor
-            return memory.array
+    def _memory_of_sampler(self, memory: ColumnMemory | None) -> ColumnMemory | None:
+        """Return what gives memory for the columns that the sampler writes as this dataset hands them out."""
+        return memory
 
-        columns = sampler.make_columns(contexts, track_ids, new_images)
-        return SampleBatch(self._as_columns(places, columns | origin), tensors)
-
-    def _as_columns(self, places: SamplePlaces, columns: dict[str, NumericArray]) -> dict[str, NumericArray]:
+    def _as_columns(self, places: SamplePlaces, columns: dict[str, Column]) -> dict[str, Column]:
         """Return the columns of samples as this dataset hands them out, as it does with single ones."""
         return {"frame_index": places.state_indices} | columns
 
@@ -319,6 +390,8 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         """The index of the log if the ends of its scenes do not tell where frames are, or frames are damaged."""
         if self._indexed is not self.dataset:
             self._check_log()  # the log has been replaced
+            if isinstance(self.sample_function, WindowSampler):
+                self.sample_function = replace(self.sample_function, ego_extent_m=ego_extent_of(self.dataset))
         return self._index
 
     def _check_log(self) -> LogIndex:
@@ -345,7 +418,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         damage.require_scenes(scenes)
         starts, stops = damage.scenes.bounds[scenes].T
         steps = getattr(self.sample_function, "steps", None)
-        if isinstance(steps, ContextSteps):
+        if isinstance(steps, WindowSteps):
             current = starts + state_indices
             starts = np.maximum(starts, current - steps.history_num_frames * steps.history_step_size)
             stops = np.minimum(stops, current + steps.future_num_frames * steps.future_step_size + 1)
@@ -391,9 +464,7 @@ class BaseEgoDataset(Dataset[dict[str, Any]]):
         """Return scene, frame counted in it, and agent row (None for the AV) of the sample at a position."""
         return *self._locate_frame(position), None
 
-    def _make_item(
-        self, index: int, scene_index: int, state_index: int, agent_row: int | None = None
-    ) -> dict[str, Any]:
+    def _make_item(self, index: int, scene_index: int, state_index: int, agent_row: int | None = None) -> Sample:
         """Return ``get_frame(...)``; whatever fails, it is no ``IndexError``, which would end iteration silently."""
         whom = "the AV" if agent_row is None else f"the track of agent row {agent_row}"
         try:

@@ -4,16 +4,18 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from l5kit._types import Sample
 from l5kit.configs.parameters import RasterGeometry, SamplingParams
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset, require_method
 from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized, EgoDatasetVectorized
+from l5kit.dataset.sample_places import ego_extent_of
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
+from l5kit.rasterization.window_rasterizer import WindowRasterizer
 from l5kit.sampling.agent_sampler import AgentSampler
+from l5kit.sampling.sample_columns import channels_first
 
 
 class EgoDataset(BaseEgoDataset):
@@ -32,16 +34,17 @@ class EgoDataset(BaseEgoDataset):
         self,
         cfg: dict[str, Any],
         zarr_dataset: ChunkedDataset,
-        rasterizer: Rasterizer | None,
+        rasterizer: Rasterizer | WindowRasterizer | None,
         perturbation: Perturbation | None = None,
     ) -> None:
-        require_method("rasterizer", rasterizer, "rasterize")
+        if not isinstance(rasterizer, WindowRasterizer):
+            require_method("rasterizer", rasterizer, "rasterize")
         require_method("perturbation", perturbation, "perturb")
         self.perturbation = perturbation
         self.rasterizer = rasterizer
         super().__init__(cfg, zarr_dataset)
 
-    def _get_sample_function(self) -> Callable[..., dict[str, Any]]:
+    def _get_sample_function(self) -> Callable[..., Sample]:
         render_context = RenderContext.from_geometry(RasterGeometry.from_cfg(self.cfg))
         drawn = getattr(self.rasterizer, "render_context", render_context)
         if drawn != render_context:
@@ -51,12 +54,18 @@ class EgoDataset(BaseEgoDataset):
                 RuntimeWarning,
                 stacklevel=4,
             )
-        return AgentSampler(SamplingParams.from_cfg(self.cfg), render_context, self.rasterizer, self.perturbation)
+        return AgentSampler(
+            SamplingParams.from_cfg(self.cfg),
+            render_context,
+            self.rasterizer,
+            self.perturbation,
+            ego_extent_of(self.dataset),
+        )
 
-    def _in_dataset_layout(self, sample: dict[str, Any]) -> dict[str, Any]:
+    def _in_dataset_layout(self, sample: Sample) -> Sample:
         """Return the sample with the channels of its image first."""
         if "image" in sample:
-            sample["image"] = np.ascontiguousarray(sample["image"].transpose(2, 0, 1))
+            sample["image"] = channels_first(sample["image"])
         return sample
 
 

@@ -7,19 +7,22 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit._types import Column, Float64Array, Int64Array, NumericArray, Sample
 from l5kit.configs.parameters import VectorSamplingParams
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.allocators import Allocator
 from l5kit.dataset.base import BaseEgoDataset, checked_index, require_method
-from l5kit.dataset.batch_memory import Allocator
-from l5kit.dataset.batching import SamplePlaces
 from l5kit.dataset.masked_agents import MaskedAgentsDataset
 from l5kit.dataset.sample_batch import SampleBatch
+from l5kit.dataset.sample_places import SamplePlaces, ego_extent_of
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.kinematic.perturbation import Perturbation
+from l5kit.sampling.sample_columns import ColumnMemory
+from l5kit.sampling.sample_keys import ROWS_OF_AV
 from l5kit.sampling.vector_sampler import VectorSampler
 from l5kit.vectorization.vectorizer import Vectorizer
 
@@ -28,22 +31,6 @@ EVAL_FRAME_INDEX = 99
 
 MAX_VALID_AGENTS = 50
 """Length of ``all_valid_agents_track_ids``."""
-
-_ROW_OF_AV = {
-    "all_other_agents_history_positions": "history_positions",
-    "all_other_agents_history_yaws": "history_yaws",
-    "all_other_agents_history_extents": "history_extents",
-    "all_other_agents_history_availability": "history_availabilities",
-    "all_other_agents_future_positions": "target_positions",
-    "all_other_agents_future_yaws": "target_yaws",
-    "all_other_agents_future_extents": "target_extents",
-    "all_other_agents_future_availability": "target_availabilities",
-    "all_other_agents_types": "type",
-    "all_other_agents_track_ids": "track_id",
-    "other_agents_polyline": "agent_trajectory_polyline",
-    "other_agents_polyline_availability": "agent_polyline_availability",
-}
-"""Keys that hold the agents, and those that hold the same of the AV."""
 
 
 class EgoDatasetVectorized(BaseEgoDataset):
@@ -74,10 +61,11 @@ class EgoDatasetVectorized(BaseEgoDataset):
         self.vectorizer = vectorizer
         super().__init__(cfg, zarr_dataset)
 
-    def _get_sample_function(self) -> Callable[..., dict[str, Any]]:
-        return VectorSampler(VectorSamplingParams.from_cfg(self.cfg), self.vectorizer, self.perturbation)
+    def _get_sample_function(self) -> Callable[..., Sample]:
+        params = VectorSamplingParams.from_cfg(self.cfg)
+        return VectorSampler(params, self.vectorizer, self.perturbation, ego_extent_of(self.dataset))
 
-    def _as_columns(self, places: SamplePlaces, columns: dict[str, NumericArray]) -> dict[str, NumericArray]:  # noqa: ARG002
+    def _as_columns(self, places: SamplePlaces, columns: dict[str, Column]) -> dict[str, Column]:  # noqa: ARG002
         return columns
 
     def _allocator_of(self, out: SampleBatch | None) -> Allocator:
@@ -145,7 +133,7 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
     def __len__(self) -> int:
         return len(self.dataset.scenes) if self.eval_mode else len(self.dataset.frames)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Sample:
         """Return the sample of a frame, or of a scene for evaluation.
 
         Args:
@@ -157,11 +145,11 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         """
         scene_index, state_index, _ = self._locate_item(index)
         sample = self._make_item(index, scene_index, state_index)
-        single = {key: np.asarray(sample[key])[None] for key in {*_ROW_OF_AV, *_ROW_OF_AV.values()}}
+        single = {key: np.asarray(sample[key])[None] for key in {*ROWS_OF_AV, *ROWS_OF_AV.values()}}
         with_av = {key: column[0] for key, column in _with_av_as_agent(single).items()}
         return sample | with_av | {"all_valid_agents_track_ids": self._valid_track_ids(scene_index)}
 
-    def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> dict[str, Any]:
+    def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> Sample:
         """Return the sample of :class:`EgoDatasetVectorized` of the AV or of an agent, without the AV as an agent.
 
         Arguments, result and errors as there.
@@ -210,9 +198,21 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
             return super().locate(positions)
         return SamplePlaces(positions, np.full_like(positions, self.eval_frame_index))
 
-    def _as_columns(self, places: SamplePlaces, columns: dict[str, NumericArray]) -> dict[str, NumericArray]:
-        track_ids = np.stack([self._valid_track_ids(scene_index) for scene_index in places.scene_indices.tolist()])
-        return columns | _with_av_as_agent(columns) | {"all_valid_agents_track_ids": track_ids}
+    def _as_columns(self, places: SamplePlaces, columns: dict[str, Column]) -> dict[str, Column]:
+        track_ids = np.empty((len(places), MAX_VALID_AGENTS))
+        for row, scene_index in zip(track_ids, places.scene_indices.tolist(), strict=True):
+            row[:] = self._valid_track_ids(scene_index)
+        arrays = {key: column for key, column in columns.items() if isinstance(column, np.ndarray)}
+        return columns | _with_av_as_agent(arrays) | {"all_valid_agents_track_ids": track_ids}
+
+    def _memory_of_sampler(self, memory: ColumnMemory | None) -> ColumnMemory | None:
+        if memory is None:
+            return None
+
+        def without_agents(key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
+            return None if key in ROWS_OF_AV else memory(key, shape, dtype)  # these get one more row
+
+        return without_agents
 
     def _num_frames_of(self, scene_index: int) -> int:
         start, stop = self._scene(scene_index)["frame_index_interval"][0]
@@ -238,7 +238,7 @@ class ShortSceneError(IndexOutOfRangeError, ValueError):
 def _with_av_as_agent(columns: dict[str, NumericArray]) -> dict[str, NumericArray]:
     """Return the arrays of the agents of B samples with the AV as their first row."""
     agents = {
-        key: np.concatenate([columns[av_key][:, None], columns[key]], axis=1) for key, av_key in _ROW_OF_AV.items()
+        key: np.concatenate([columns[av_key][:, None], columns[key]], axis=1) for key, av_key in ROWS_OF_AV.items()
     }
     num_past = agents["all_other_agents_history_availability"].sum(axis=-1)
     future = agents["all_other_agents_future_availability"]

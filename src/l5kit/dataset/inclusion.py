@@ -1,4 +1,4 @@
-"""Why an agent of a frame is, or is not, in a dataset."""
+"""Reasons why an agent of a frame is, or is not, in a dataset."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from l5kit.dataset.select_agents.valid_agents import RowVerdict
 
 @dataclass(frozen=True)
 class AgentInclusion:
-    """Why an agent of a frame is, or is not, in a dataset.
+    """Reasons why an agent of a frame is, or is not, in a dataset.
 
     Attributes:
         track_id: The track.
@@ -30,7 +30,7 @@ class AgentInclusion:
 
 @dataclass(frozen=True)
 class InclusionRule:
-    """What decides whether a dataset takes an agent row.
+    """The rule by which a dataset takes an agent row or leaves it out.
 
     Attributes:
         thresholds: Those of the agents mask.

@@ -7,13 +7,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from multiprocessing.context import BaseContext
+from typing import Any, Protocol
 
 import numpy as np
 
-from l5kit.dataset.batch_maker import BatchMaker, BatchOrder
-from l5kit.dataset.batch_memory import allocate_pinned
+from l5kit.dataset.allocators import allocate_pinned
 from l5kit.dataset.rank_sampler import RankSampler, process_place
+from l5kit.dataset.reseeding import BatchMaker, BatchOrder
 from l5kit.dataset.sample_batch import collate
 from l5kit.dataset.torch_parts import Dataset, Sampler, require_torch
 from l5kit.errors import InvalidArgumentError
@@ -21,9 +22,22 @@ from l5kit.random.seeding import mix_seeds
 
 CollateFn = Callable[[list[Any]], Any]
 
+StartContext = BaseContext | str
+"""How worker processes are started, as :mod:`multiprocessing` says it."""
+
+
+class IndexedSamples(Protocol):
+    """A dataset with a length and samples by index, of this package, of torch or of a user."""
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+
+    def __getitem__(self, index: int, /) -> object:
+        """Return a sample."""
+
 
 def loader(
-    dataset: Any,
+    dataset: IndexedSamples,
     batch_size: int,
     *,
     num_workers: int = 0,
@@ -37,7 +51,7 @@ def loader(
     prefetch: int = 2,
     rank: int | None = None,
     world_size: int | None = None,
-    multiprocessing_context: Any = None,
+    multiprocessing_context: StartContext | None = None,
 ) -> "BatchLoader":
     """Return batches of a dataset, made ahead of use, as an object to be iterated over once per epoch.
 
@@ -96,7 +110,7 @@ def loader(
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Which samples and random numbers the batches of each epoch have.
+    """The samples and random numbers of the batches of each epoch.
 
     Attributes:
         sampler: Gives the indices of an epoch.
@@ -135,7 +149,7 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class BatchSource:
-    """What batches are made of, and how.
+    """The dataset that batches are made of, and how they are made.
 
     Attributes:
         dataset: Gives the samples.
@@ -144,7 +158,7 @@ class BatchSource:
         prefetch: Batches that each thread or worker makes ahead of use.
     """
 
-    dataset: Any
+    dataset: IndexedSamples
     collate_fn: CollateFn
     pin_memory: bool
     prefetch: int
@@ -166,7 +180,7 @@ class BatchLoader(ABC):
         self._epoch = 0
 
     @property
-    def dataset(self) -> Any:
+    def dataset(self) -> IndexedSamples:
         """The dataset."""
         return self._source.dataset
 
@@ -284,7 +298,14 @@ class WorkerLoader(BatchLoader):
         multiprocessing_context: How they are started; None for Python's default.
     """
 
-    def __init__(self, plan: BatchPlan, source: BatchSource, *, num_workers: int, multiprocessing_context: Any) -> None:
+    def __init__(
+        self,
+        plan: BatchPlan,
+        source: BatchSource,
+        *,
+        num_workers: int,
+        multiprocessing_context: StartContext | None,
+    ) -> None:
         super().__init__(plan, source)
         self.num_workers = num_workers
         self._multiprocessing_context = multiprocessing_context
@@ -318,7 +339,7 @@ class WorkerLoader(BatchLoader):
 class _Workers:
     """Processes that make batches of one epoch after the other."""
 
-    def __init__(self, source: BatchSource, *, num_workers: int, multiprocessing_context: Any) -> None:
+    def __init__(self, source: BatchSource, *, num_workers: int, multiprocessing_context: StartContext | None) -> None:
         from torch.utils.data import DataLoader
 
         self._orders = _Orders()
@@ -359,9 +380,9 @@ class _Orders(Sampler[Any]):
 
 
 class _BatchesInWorker(Dataset[Any]):
-    """What a worker process makes, by order."""
+    """The batches that a worker process makes, by order."""
 
-    def __init__(self, dataset: Any, collate_fn: CollateFn) -> None:
+    def __init__(self, dataset: IndexedSamples, collate_fn: CollateFn) -> None:
         self._dataset = dataset
         self._collate_fn = collate_fn
         self._maker: BatchMaker | None = None
@@ -373,11 +394,11 @@ class _BatchesInWorker(Dataset[Any]):
 
 
 def _pinned(batch: Any) -> Any:
-    """Return a batch with its tensors in pinned memory; those that lie there are not copied."""
+    """Return a batch with its tensors in pinned memory; those that lie there, or on a device, are not copied."""
     import torch
 
     if isinstance(batch, torch.Tensor):
-        return batch.pin_memory()
+        return batch.pin_memory() if batch.device.type == "cpu" else batch
     if isinstance(batch, dict):
         return {key: _pinned(value) for key, value in batch.items()}
     if isinstance(batch, list | tuple) and type(batch) in (list, tuple):
@@ -389,7 +410,7 @@ def _as_it_is(batch: Any) -> Any:
     return batch
 
 
-def _length_of(sized: Any) -> int:
+def _length_of(sized: object) -> int:
     if not isinstance(sized, Sized):
         raise InvalidArgumentError(f"{sized!r} has no length; pass a dataset or a sampler that has one")
     return len(sized)

@@ -10,7 +10,8 @@ import numpy as np
 
 from l5kit._files import replaced_when_complete
 from l5kit._types import UInt32Array
-from l5kit.data.npy_files import map_npy, npy_header
+from l5kit.data.scene_jobs import Workers
+from l5kit.data.stores.npy_files import map_npy, npy_header
 from l5kit.data.user_cache import CACHE_DIR_ENV_KEY, cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.stored_mask import read_stored_mask
@@ -25,7 +26,12 @@ Progress = Callable[[int, int], None]
 
 
 def load_or_compute_mask(
-    dataset: ChunkedDataset, thresholds: MaskThresholds, *, progress: Progress | None = None, strict: bool = False
+    dataset: ChunkedDataset,
+    thresholds: MaskThresholds,
+    *,
+    progress: Progress | None = None,
+    strict: bool = False,
+    workers: Workers = 1,
 ) -> UInt32Array:
     """Return the agents mask (N, 2) of a dataset.
 
@@ -39,16 +45,22 @@ def load_or_compute_mask(
         thresholds: What an agent row must keep to be valid.
         progress: Called with the number of scenes done and of all scenes, while the mask is computed.
         strict: Refuse a damaged dataset.
+        workers: Number of threads that compute it, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
 
     Raises:
         CorruptedDataError: The scenes cannot be read, or what the mask needs is damaged in all scenes; in any scene, if
             ``strict``.
     """
-    return mask_and_whether_kept(dataset, thresholds, progress=progress, strict=strict)[0]
+    return mask_and_whether_kept(dataset, thresholds, progress=progress, strict=strict, workers=workers)[0]
 
 
 def mask_and_whether_kept(
-    dataset: ChunkedDataset, thresholds: MaskThresholds, *, progress: Progress | None = None, strict: bool = False
+    dataset: ChunkedDataset,
+    thresholds: MaskThresholds,
+    *,
+    progress: Progress | None = None,
+    strict: bool = False,
+    workers: Workers = 1,
 ) -> tuple[UInt32Array, bool]:
     """Return the agents mask (N, 2) of a dataset, and whether it is on disk for other processes to find.
 
@@ -59,7 +71,7 @@ def mask_and_whether_kept(
         return np.asarray(mask, dtype=np.uint32), True
     if problem:
         warnings.warn(f"{problem}; it is computed anew", RuntimeWarning, stacklevel=6)
-    compute = partial(_compute, dataset, thresholds, progress, strict)
+    compute = partial(_compute, dataset, thresholds, progress, strict, workers)
     fingerprint = dataset.fingerprint()
     if fingerprint is None:
         return compute()[0], False
@@ -94,10 +106,10 @@ def _compute_unless_kept(
 
 
 def _compute(
-    dataset: ChunkedDataset, thresholds: MaskThresholds, progress: Progress | None, strict: bool
+    dataset: ChunkedDataset, thresholds: MaskThresholds, progress: Progress | None, strict: bool, workers: Workers
 ) -> tuple[UInt32Array, bool]:
     """Return the mask, and whether it is that of all scenes; where none can be read, there is no mask."""
-    mask, _, errors = compute_readable_mask(dataset, thresholds, progress=progress, strict=strict)
+    mask, _, errors = compute_readable_mask(dataset, thresholds, progress=progress, strict=strict, workers=workers)
     if errors:
         scene, error = next(iter(errors.items()))
         if len(errors) == len(dataset.scenes):

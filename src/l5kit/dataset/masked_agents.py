@@ -1,4 +1,4 @@
-"""What datasets have in common that know which agent rows can be trained on."""
+"""The base of the datasets that know which agent rows can be trained on."""
 
 import contextlib
 import operator
@@ -232,7 +232,7 @@ def _mask_of(rows: Int64Array, num_rows: int) -> BoolArray:
     return mask
 
 
-def _as_row_mask(mask: Any, num_agents: int) -> BoolArray:
+def _as_row_mask(mask: object, num_agents: int) -> BoolArray:
     """Return a copy of a user's mask, bool (N,)."""
     wanted = f"agents_mask must be a bool array of shape ({num_agents},), one value per agent row"
     if not isinstance(mask, np.ndarray) or mask.dtype.kind not in "biu" or mask.shape != (num_agents,):

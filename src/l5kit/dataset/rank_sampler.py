@@ -1,4 +1,4 @@
-"""Which samples each process of a distributed training gets, and its random numbers."""
+"""The samples that each process of a distributed training gets, and its random numbers."""
 
 import os
 from collections.abc import Iterator

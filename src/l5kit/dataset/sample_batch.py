@@ -7,24 +7,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from l5kit._types import NumericArray
-from l5kit.dataset.batch_memory import Allocator, Memory
+from l5kit._types import Column, Sample
+from l5kit.dataset.allocators import Allocator, Memory
 from l5kit.dataset.torch_parts import get_worker_info, require_torch
 from l5kit.errors import InvalidArgumentError
-from l5kit.sampling.sample_columns import ALIASES, share_aliased
+from l5kit.sampling.sample_columns import share_aliased
+from l5kit.sampling.sample_keys import ALIASES, PYTHON_SCALARS
 
 if TYPE_CHECKING:
     import torch
 
-_PYTHON_SCALARS = frozenset({"scene_index", "type", "yaw"})
-"""Keys whose values are Python numbers in a sample; ``type`` is one in those of the AV, as vector batches are."""
 
-
-class SampleBatch(list[dict[str, Any]]):
+class SampleBatch(list[Sample]):
     """The samples of a batch: dictionaries whose values are views of the arrays of the batch.
 
     Args:
-        columns: One array for each key of a sample, (B, ...).
+        columns: One array for each key of a sample, (B, ...); or a tensor, which may lie on a device.
         tensors: Tensors that own the memory of some of the arrays.
 
     Attributes:
@@ -32,8 +30,8 @@ class SampleBatch(list[dict[str, Any]]):
         tensors: As above.
     """
 
-    def __init__(self, columns: dict[str, NumericArray], tensors: "dict[str, torch.Tensor] | None" = None) -> None:
-        values = {key: array.tolist() if key in _PYTHON_SCALARS else list(array) for key, array in columns.items()}
+    def __init__(self, columns: dict[str, Column], tensors: "dict[str, torch.Tensor] | None" = None) -> None:
+        values = {key: _values_of(key, column) for key, column in columns.items()}
         if "frame_index" in values and "scene_index" in values:
             values["frame_index"] = _frame_indices(values["frame_index"], values["scene_index"])
         super().__init__(dict(zip(values, sample, strict=True)) for sample in zip(*values.values(), strict=True))
@@ -51,8 +49,16 @@ class SampleBatch(list[dict[str, Any]]):
             for sample, values in zip(self, self._handed_out, strict=True)
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[list[Sample]], tuple[list[Sample]]]:
         return list, (list(self),)
+
+
+def _values_of(key: str, column: Column) -> list[Any]:
+    """Return the values of a column in single samples: views, of tensors too, or numbers of Python."""
+    if key in PYTHON_SCALARS and isinstance(column, np.ndarray):
+        numbers: list[Any] = column.tolist()
+        return numbers
+    return list(column)
 
 
 def reuse_images(out: SampleBatch) -> Allocator:
@@ -68,6 +74,11 @@ def reuse_images(out: SampleBatch) -> Allocator:
 
     def allocate(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
         images = out.columns["image"]
+        if not isinstance(images, np.ndarray):
+            raise InvalidArgumentError(
+                f"out holds pictures in a tensor, {type(images).__name__} of {images.dtype}, and this dataset draws "
+                "NumPy arrays; pass a batch of this dataset"
+            )
         if images.shape[1:] != shape[1:] or len(images) < shape[0] or images.dtype != dtype:
             raise InvalidArgumentError(
                 f"out holds pictures of shape {images.shape} and type {images.dtype}; this batch needs {shape} and "
@@ -87,9 +98,10 @@ def _frame_indices(frame_indices: list[Any], scene_indices: list[int]) -> list[A
 def collate(samples: Sequence[Any]) -> Any:
     """Return samples as one dictionary of tensors, (B, ...), as torch's ``default_collate`` does.
 
-    The samples of a batch that a dataset made at once are not copied: the tensors share their memory. In a worker of
-    a ``DataLoader`` the tensors are of a subclass, which is sent to the process that asked for the batch without a
-    copy, and arrives there as plain tensors.
+    The samples of a batch that a dataset made at once are not copied: the tensors share their memory. Pictures that
+    were drawn on a device are handed out as the tensors they are, and stay there. In a worker of a ``DataLoader`` the
+    tensors of the processor are of a subclass, which is sent to the process that asked for the batch without a copy,
+    and arrives there as plain tensors.
 
     Args:
         samples: Samples with the same keys, or whatever ``default_collate`` takes.
@@ -101,12 +113,16 @@ def collate(samples: Sequence[Any]) -> Any:
     import torch
     from torch.utils.data import default_collate
 
-    from l5kit.dataset.shared_batches import WorkerTensor
+    from l5kit.dataset.worker_memory import WorkerTensor
 
     if not isinstance(samples, SampleBatch) or not samples.is_untouched:
         return default_collate(list(samples))
-    columns = dict(samples.columns)
-    for alias in ALIASES.keys() & columns.keys():
-        columns[alias] = columns[alias].copy()  # what is done to one of two keys in place must not reach the other
-    batch = {key: samples.tensors.get(key, torch.from_numpy(column)) for key, column in columns.items()}
-    return batch if get_worker_info() is None else {key: WorkerTensor.of(tensor) for key, tensor in batch.items()}
+    batch: dict[str, Any] = {
+        key: samples.tensors.get(key, torch.from_numpy(column)) if isinstance(column, np.ndarray) else column
+        for key, column in samples.columns.items()
+    }
+    for alias in ALIASES.keys() & batch.keys():
+        batch[alias] = batch[alias].clone()  # what is done to one of two keys in place must not reach the other
+    if get_worker_info() is None:
+        return batch
+    return {key: WorkerTensor.of(value) if value.device.type == "cpu" else value for key, value in batch.items()}

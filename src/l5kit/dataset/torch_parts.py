@@ -1,4 +1,4 @@
-"""What datasets take from torch when they are imported, and what stands in for it where torch is not installed.
+"""Parts of torch that datasets are built on, and stand-ins for them where torch is not installed.
 
 Samples are arrays, so that looking at a log needs no torch. Tensors, loaders and samplers do, and say so when they are
 asked for.

@@ -1,10 +1,10 @@
 """Small helpers of the datasets: text as tensors, batches to devices."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from l5kit._types import UInt8Array
+from l5kit._types import NumericArray, UInt8Array
 from l5kit.dataset.torch_parts import require_torch
 from l5kit.errors import InvalidArgumentError
 
@@ -54,6 +54,6 @@ def move_to_device(data: "dict[str, torch.Tensor]", device: "torch.device") -> "
     return {key: value.to(device) for key, value in data.items()}
 
 
-def move_to_numpy(data: "dict[str, torch.Tensor]") -> dict[str, Any]:
+def move_to_numpy(data: "dict[str, torch.Tensor]") -> dict[str, NumericArray]:
     """Return a new dict with every tensor as a NumPy array."""
     return {key: value.cpu().numpy() for key, value in data.items()}

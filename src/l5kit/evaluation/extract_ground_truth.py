@@ -3,11 +3,13 @@
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from l5kit._types import Float64Array, NumericArray
+from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.agent import AgentDataset
 from l5kit.evaluation.csv_utils import write_gt_csv
@@ -26,6 +28,7 @@ def export_zarr_to_csv(
     *,
     strict_mask: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    workers: Workers = 1,
 ) -> None:
     """Write where agents go: metres from where they are, along the axes of the world.
 
@@ -39,6 +42,8 @@ def export_zarr_to_csv(
             not pass the label filter are left out, with a ``RuntimeWarning`` that counts them.
         strict_mask: Take all rows of ``agents_mask``: one that does not pass the label filter is a ``SampleError``.
         progress: Called with the number of agents done and of all agents.
+        workers: Number of threads that make the positions, or an executor; the file is the same. See
+            :func:`~l5kit.data.scene_jobs.map_scenes`.
 
     Raises:
         InvalidArgumentError: ``agents_mask`` has another type or shape.
@@ -46,7 +51,7 @@ def export_zarr_to_csv(
     """
     cfg = _make_cfg(future_num_frames, filter_agents_threshold, step_time)
     dataset = _dataset_without_pictures(zarr_dataset, cfg, agents_mask, strict_mask=strict_mask)
-    parts = list(_futures(dataset, progress))
+    parts = list(_futures(dataset, progress, workers))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else _empty(future_num_frames)
     write_gt_csv(csv_file_path, *columns)
 
@@ -69,22 +74,41 @@ def world_displacements(
     return np.asarray(displacements, np.float64).reshape(positions.shape)
 
 
-def _futures(dataset: AgentDataset, progress: Callable[[int, int], None] | None) -> Iterator[tuple[NumericArray, ...]]:
+def _futures(
+    dataset: AgentDataset, progress: Callable[[int, int], None] | None, workers: Workers
+) -> Iterator[tuple[NumericArray, ...]]:
     """Yield times, tracks, displacements and availabilities of batches of agents."""
-    for start in range(0, len(dataset), _BATCH_SIZE):
-        indices = range(start, min(start + _BATCH_SIZE, len(dataset)))
-        samples = dataset.__getitems__(indices)
+    job, num_done = _FuturesOfBatches(dataset, _BATCH_SIZE), 0
+    num_batches = -(-len(dataset) // job.batch_size)
+    with map_scenes(job, range(num_batches), workers, block_size=1, unit="batch") as parts:
+        for batch in (batch for part in parts for batch in part):
+            yield batch
+            num_done += len(batch[0])
+            if progress is not None:
+                progress(num_done, len(dataset))
+
+
+@dataclass(frozen=True)
+class _FuturesOfBatches:
+    """Times, tracks, displacements and availabilities of batches of agents, by their numbers."""
+
+    dataset: AgentDataset
+    batch_size: int
+
+    def __call__(self, numbers: Int64Array) -> list[tuple[NumericArray, ...]]:
+        return [self._future_of(number * self.batch_size) for number in numbers.tolist()]
+
+    def _future_of(self, start: int) -> tuple[NumericArray, ...]:
+        samples = self.dataset.__getitems__(range(start, min(start + self.batch_size, len(self.dataset))))
         positions, poses, centroids = (
             _stack(samples, key) for key in ("target_positions", "world_from_agent", "centroid")
         )
-        yield (
+        return (
             _stack(samples, "timestamp"),
             _stack(samples, "track_id"),
             world_displacements(positions, poses, centroids),
             _stack(samples, "target_availabilities"),
         )
-        if progress is not None:
-            progress(indices.stop, len(dataset))
 
 
 def _stack(samples: list[dict[str, Any]], key: str) -> NumericArray:

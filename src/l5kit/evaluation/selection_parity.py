@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import NumericArray, UInt32Array
+from l5kit.data.scene_jobs import Workers
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.agent import AgentDataset
 from l5kit.dataset.mask_cache import load_or_compute_mask
@@ -188,7 +189,11 @@ def describe_test_set(test_folder: str | os.PathLike[str]) -> dict[str, int]:
 
 
 def load_agent_counts(
-    dataset: ChunkedDataset, thresholds: MaskThresholds, *, progress: Callable[[int, int], None] | None = None
+    dataset: ChunkedDataset,
+    thresholds: MaskThresholds,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    workers: Workers = 1,
 ) -> UInt32Array:
     """Return the agents mask of a dataset, (N, 2); see :func:`~l5kit.dataset.mask_cache.load_or_compute_mask`.
 
@@ -196,7 +201,7 @@ def load_agent_counts(
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the agents mask of .* has to be computed", category=RuntimeWarning)
-        return load_or_compute_mask(dataset, thresholds, progress=progress, strict=True)
+        return load_or_compute_mask(dataset, thresholds, progress=progress, strict=True, workers=workers)
 
 
 def mask_arrays(mask: NumericArray, selection: Selection) -> dict[str, Any]:

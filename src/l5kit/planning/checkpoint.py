@@ -59,7 +59,7 @@ class CheckpointMismatchError(L5KitError, RuntimeError):
 
 @dataclass(frozen=True)
 class WeightMismatch:
-    """What does not fit between the weights of a file and those of a model; false when everything fits.
+    """Differences between the weights of a file and those of a model; false when everything fits.
 
     Attributes:
         missing: Names that the model has and the file lacks.
@@ -155,8 +155,8 @@ def save_checkpoint(
     path: str | os.PathLike[str],
     model: nn.Module,
     *,
-    config: Mapping[str, Any] | None = None,
-    facts: Mapping[str, Any] | None = None,
+    config: Mapping[str, object] | None = None,
+    facts: Mapping[str, object] | None = None,
 ) -> None:
     """Save the weights of a model as a safetensors file, with a configuration and a checksum in its metadata.
 
@@ -272,7 +272,7 @@ def _unwrapped(model: nn.Module) -> nn.Module:
             return model
 
 
-def _as_json(value: Mapping[str, Any], argument: str) -> str:
+def _as_json(value: Mapping[str, object], argument: str) -> str:
     try:
         return json.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
@@ -281,7 +281,7 @@ def _as_json(value: Mapping[str, Any], argument: str) -> str:
         ) from error
 
 
-def _without_prefixes(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+def _without_prefixes(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, object]) -> dict[str, torch.Tensor]:
     """Return the weights without prefixes of wrappers, where names without them fit better."""
     named = dict(weights)
     while True:

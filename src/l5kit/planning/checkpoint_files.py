@@ -121,22 +121,22 @@ def _short_storage(archive: zipfile.ZipFile) -> str | None:
 class _Inert:
     """Stands for any class or function in a pickle and does nothing."""
 
-    def __new__(cls, *_: Any, **__: Any) -> "_Inert":
+    def __new__(cls, *_: object, **__: object) -> "_Inert":
         return super().__new__(cls)
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         pass
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: object) -> None:
         pass
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         pass
 
-    def append(self, value: Any) -> None:
+    def append(self, value: object) -> None:
         """Forget a value."""
 
-    def extend(self, values: Any) -> None:
+    def extend(self, values: object) -> None:
         """Forget values."""
 
 
@@ -155,7 +155,7 @@ class _StorageReader(pickle.Unpickler):
         """Return something harmless of the same name."""
         return type(name, (_Inert,), {})
 
-    def persistent_load(self, pid: Any) -> Any:
+    def persistent_load(self, pid: Any) -> object:
         """Note a storage; torch says what is wrong with one whose length is no number."""
         _, kind, key, _, num_values = pid[:5]
         with warnings.catch_warnings():  # the classes in old files are deprecated
@@ -300,7 +300,7 @@ def read_plain_objects(path: Path) -> Any:
         raise CheckpointError(f"{path} cannot be read: {_reason(error)}") from error
 
 
-def write_plain_objects(content: Any, path: Path) -> None:
+def write_plain_objects(content: object, path: Path) -> None:
     """Write tensors, dicts, lists, texts and numbers as a file of torch; warn of what could not be read again."""
     torch.save(content, path)
     find = getattr(torch.serialization, "get_unsafe_globals_in_checkpoint", None)  # from torch 2.6 on
@@ -370,7 +370,7 @@ def _load_with_old_names(file: Any, **options: Any) -> Any:
     return _OldNamesUnpickler(file, **options).load()
 
 
-def _weights_in(content: Any, path: Path) -> dict[str, torch.Tensor]:
+def _weights_in(content: object, path: Path) -> dict[str, torch.Tensor]:
     """Return the state dict that a loaded object is or has."""
     for _ in range(_MAX_NESTING):
         if not isinstance(content, Mapping):
@@ -414,7 +414,7 @@ def _checked_weights(weights: Mapping[Any, Any], path: Path) -> dict[str, torch.
     return dict(weights)
 
 
-def _problem_of(value: Any) -> str:
+def _problem_of(value: object) -> str:
     if not isinstance(value, torch.Tensor):
         return f"a {type(value).__name__}"
     if value.layout != torch.strided:

@@ -1,4 +1,4 @@
-"""What the losses of the planning models have in common."""
+"""Parts that the losses of the planning models have in common."""
 
 import torch
 

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Int32Array, Int64Array, UInt8Array
+from l5kit.rasterization.draw_list import FILLED, OPEN_LINE
 
 _SHIFT: Final = 16
 _ONE: Final = 1 << _SHIFT
@@ -45,16 +46,6 @@ _WEIGHT_TRIPLES: Final = (
 
 _FULL: Final = 255
 """Index into a row of paint; on 0 it gives the colour itself."""
-
-FILLED: Final[Any] = np.int64(0)
-OPEN_LINE: Final[Any] = np.int64(1)
-CLOSED_LINE: Final[Any] = np.int64(2)
-"""Kinds of shapes: contours filled by the even-odd rule over all of them together, and lines one pixel thick.
-
-Constants that kernels hand on are NumPy's numbers: numba compiles what is called with a literal once for each.
-"""
-
-NO_BACKGROUND: Final = -1
 
 _ZERO: Final[Any] = np.int64(0)
 
@@ -87,34 +78,30 @@ def scratch_size(num_points: int, height: int) -> int:
 def draw_shapes(
     planes: UInt8Array,
     points: Int32Array,
-    limits: Int64Array,
+    contours: Int64Array,
     shapes: Int64Array,
     first: int,
     end: int,
     paints: UInt8Array,
     scratch: Int64Array,
-    background: int,
 ) -> None:
-    """Draw shapes one over the other.
+    """Draw shapes of a :class:`l5kit.rasterization.draw_list.ShapeList` one over the other.
 
     Args:
         planes: Drawn into, C-contiguous, shape (number of planes, height, width).
         points: Column and row in 512ths of a pixel, shape (P, 2).
-        limits: Contour c has the points from ``limits[c]`` to ``limits[c + 1]``, shape (L,).
+        contours: First point and end point of each, shape (K, 2).
         shapes: Kind, first contour, end contour, row of ``paints``, and first of the planes that are drawn into, which
             are as many as paints have channels; shape (S, 5).
         first: First shape that is drawn.
         end: End of the shapes that are drawn.
         paints: From :func:`mix_paint`, shape (colours, channels, 256, 256).
-        scratch: Overwritten, at least :func:`scratch_size` of the points of any shape long.
-        background: What all planes are filled with before; :data:`NO_BACKGROUND` leaves them.
+        scratch: Overwritten, at least :func:`scratch_size` of the points of any filled shape long.
     """
     if planes.size == 0:
         return
     height, width, channels = planes.shape[1], planes.shape[2], paints.shape[1]
     all_pixels, all_paint = np.frombuffer(planes, np.uint8), np.frombuffer(paints, np.uint8)
-    if background >= 0:
-        all_pixels[:] = background
     for shape in range(first, end):
         is_filled, is_closed = shapes[shape, 0] == FILLED, shapes[shape, 0] != OPEN_LINE
         pixels = all_pixels[shapes[shape, 4] * height * width :]
@@ -123,7 +110,7 @@ def draw_shapes(
         if is_filled:
             scratch[:height] = 0
         for contour in range(shapes[shape, 1], shapes[shape, 2]):
-            start, stop = limits[contour], limits[contour + 1]
+            start, stop = contours[contour, 0], contours[contour, 1]
             before = start - 1 if is_closed and start < stop else start
             x0 = y0 = _ZERO
             for place in range(before, stop):

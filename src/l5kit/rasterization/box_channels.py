@@ -1,19 +1,18 @@
-"""The boxes of windows of a log, sorted into the channels that they are drawn in."""
+"""Box channels: the draw list of the boxes of agents, sorted into the channels that they are drawn in."""
 
-from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray
+from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.data.filter import kept_probability
 from l5kit.data.window_rows import read_only_field
+from l5kit.data.windows import Targets, Windows
 from l5kit.geometry.relative_pose import transform_xy
 from l5kit.geometry.transform import rotations33_as_yaws
-from l5kit.rasterization.antialiased import FILLED
 from l5kit.rasterization.culling import CULLING_MARGIN_PX, touches_picture
-from l5kit.rasterization.log_windows import LogWindows
-from l5kit.rasterization.rasterizer import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
+from l5kit.rasterization.draw_list import FILLED, PlanesShape, ShapeList
 from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE
 
 _NOT_DRAWN = -1
@@ -22,25 +21,10 @@ _NOT_DRAWN = -1
 _MARGIN_PX = 4
 """Rows above and below the corners of a box that its outline may touch, and some to spare."""
 
-
-@dataclass(frozen=True)
-class ChannelBoxes:
-    """Corners of the boxes of B windows in 512ths of a pixel, ordered by window and channel.
-
-    Attributes:
-        corners: Columns and rows, int32, shape (N, 4, 2).
-        shapes: A shape for each channel of each window, as :func:`l5kit.rasterization.antialiased.draw_shapes` takes
-            them, with the boxes of the channel as contours, shape (B * C, 5).
-        rows: First row and end row of the picture that the boxes of each channel may touch, shape (B, C, 2).
-    """
-
-    corners: Int32Array
-    shapes: Int64Array
-    rows: Int64Array
+_BOX_COLORS: Final[UInt8Array] = np.array([[255]], np.uint8)
 
 
-@dataclass(frozen=True)
-class _Boxes:
+class _Boxes(NamedTuple):
     """Boxes in the world, in the order in which a channel draws them.
 
     Attributes:
@@ -59,74 +43,165 @@ class _Boxes:
     def empty(cls, size: int) -> "_Boxes":
         return cls(np.empty(size, np.int64), np.empty((size, 2)), np.empty((size, 2)), np.empty(size, np.float32))
 
+    def head(self, size: int) -> "_Boxes":
+        return _Boxes(self.channels[:size], self.centroids_m[:size], self.extents_m[:size], self.yaws_rad[:size])
 
-def collect_channel_boxes(
-    windows: LogWindows,
+
+class _AgentRows(NamedTuple):
+    """Fields of an array of N agents."""
+
+    track_ids: NumericArray
+    centroids_m: Float64Array
+    extents_m: Float32Array
+    yaws_rad: Float32Array
+    probabilities: Float32Array
+
+
+class _Views(NamedTuple):
+    """Windows whose agents lie in one array.
+
+    Attributes:
+        first: How many windows come before them in the batch.
+        starts: First row of each frame, (B, F).
+        stops: End row of each frame, (B, F).
+        num_frames: Frames that each has, (B,).
+        track_ids: Their agents of interest, (B,); empty for the AV.
+        raster_from_world: Pixels from world metres, (B, 3, 3).
+    """
+
+    first: int
+    starts: Int64Array
+    stops: Int64Array
+    num_frames: Int64Array
+    track_ids: NumericArray
+    raster_from_world: Float64Array
+
+
+class _Drawn(NamedTuple):
+    """Arrays of a :class:`l5kit.rasterization.draw_list.ShapeList` of N boxes in S channels of all windows.
+
+    Attributes:
+        corners: The points of each box, (N, 4, 2).
+        contours: (N, 2).
+        shapes: (S, 5).
+        rows: (S, 2).
+    """
+
+    corners: Int32Array
+    contours: Int64Array
+    shapes: Int64Array
+    rows: Int64Array
+
+
+def list_boxes(
+    windows: Windows,
+    targets: Targets,
     raster_from_world: Float64Array,
     *,
-    planes_shape: tuple[int, int, int],
-    filter_agents_threshold: float,
+    planes_shape: PlanesShape,
+    threshold: float,
     render_ego_history: bool,
-) -> ChannelBoxes:
-    """Return the boxes of windows that can touch the picture, by channel.
+) -> ShapeList:
+    """Return the boxes of windows that can touch the picture, as one filled shape for each channel of each window.
 
     Channel i of the first half holds the agents of frame i, channel i of the second half the agent of interest in
     frame i. With an agent of interest the AV is among the agents and the track of the agent of interest is not.
 
     Args:
-        windows: What to draw, B windows.
+        windows: What to draw, the history of B windows.
+        targets: The agents of interest, (B,).
         raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         planes_shape: (channels, height, width) of each window.
-        filter_agents_threshold: Agents are kept when the summed probability of the kept classes is above it.
+        threshold: Agents are drawn when the summed probability of the kept classes is above it.
         render_ego_history: Whether the agent of interest is drawn in the frames before the newest.
     """
-    is_av_drawn = np.arange(windows.frames.shape[1]) < windows.num_frames[:, None]
-    is_av_drawn[:, 1:] &= render_ego_history or windows.track_ids is not None
+    num_windows, num_channels = len(raster_from_world), planes_shape[0]
+    boxes = _collect_boxes(
+        windows,
+        targets,
+        raster_from_world,
+        planes_shape=planes_shape,
+        threshold=np.float32(threshold),
+        render_ego_history=render_ego_history,
+    )
+    num_boxes, num_shapes = len(boxes.channels), num_windows * num_channels
+    drawn = _Drawn(
+        corners=np.empty((num_boxes, 4, 2), np.int32),
+        contours=np.empty((num_boxes, 2), np.int64),
+        shapes=np.empty((num_shapes, 5), np.int64),
+        rows=np.empty((num_shapes, 2), np.int64),
+    )
+    headings = np.cos(boxes.yaws_rad), np.sin(boxes.yaws_rad)
+    _project_boxes(boxes, headings, raster_from_world, planes_shape, drawn)
+    num_drawn = drawn.shapes[-1, 2] if num_shapes else 0
+    return ShapeList(
+        points=drawn.corners[:num_drawn].reshape(-1, 2),
+        contours=drawn.contours[:num_drawn],
+        shapes=drawn.shapes,
+        starts=np.arange(0, num_shapes + 1, num_channels),
+        colors=_BOX_COLORS,
+        planes_shape=planes_shape,
+        rows=drawn.rows.reshape(num_windows, num_channels, 2),
+    )
+
+
+def as_solid_boxes(boxes: ShapeList) -> ShapeList:
+    """Return the boxes of :func:`list_boxes` as a shape each, so that they do not cancel where they overlap."""
+    counts = boxes.shapes[:, 2] - boxes.shapes[:, 1]
+    shapes = np.repeat(boxes.shapes, counts, axis=0)
+    shapes[:, 1] = np.arange(len(shapes))
+    shapes[:, 2] = shapes[:, 1] + 1
+    starts = np.append(0, np.cumsum(counts))[boxes.starts]
+    return ShapeList(
+        points=boxes.points,
+        contours=boxes.contours,
+        shapes=shapes,
+        starts=starts,
+        colors=boxes.colors,
+        planes_shape=boxes.planes_shape,
+        rows=boxes.rows,
+    )
+
+
+def _collect_boxes(
+    windows: Windows,
+    targets: Targets,
+    raster_from_world: Float64Array,
+    *,
+    planes_shape: PlanesShape,
+    threshold: np.float32,
+    render_ego_history: bool,
+) -> _Boxes:
+    """Return the boxes that are drawn, first the agents that may touch the picture, then all AVs."""
+    is_av_drawn = np.arange(windows.num_history) < windows.counts[0][:, None]
+    is_av_drawn[:, 1:] &= render_ego_history or targets.track_ids is not None
     av_windows, av_frames = np.nonzero(is_av_drawn)
-    boxes = _Boxes.empty(int(windows.agents.counts.sum()) + len(av_windows))
+    boxes = _Boxes.empty(int(windows.agents.counts[:, : windows.num_history].sum()) + len(av_windows))
     num_agents = _gather_agents(
         windows,
+        targets,
         raster_from_world,
         boxes,
         planes_shape=planes_shape,
-        threshold=np.float32(filter_agents_threshold),
+        threshold=threshold,
         render_ego_history=render_ego_history,
     )
     num_boxes = num_agents + len(av_windows)
-    first_av_channel = planes_shape[0] // 2 if windows.track_ids is None else 0
+    first_av_channel = planes_shape[0] // 2 if targets.track_ids is None else 0
     boxes.channels[num_agents:num_boxes] = av_windows * planes_shape[0] + first_av_channel + av_frames
-    frames = windows.frames[av_windows, av_frames]
-    boxes.centroids_m[num_agents:num_boxes] = frames["ego_translation"][:, :2]
-    boxes.extents_m[num_agents:num_boxes] = np.array((EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH), np.float32)
-    boxes.yaws_rad[num_agents:num_boxes] = rotations33_as_yaws(frames["ego_rotation"])
-    yaws_rad = boxes.yaws_rad[:num_boxes]
-    corners = np.empty((num_boxes, 4, 2), np.int32)
-    shapes = np.empty((len(raster_from_world) * planes_shape[0], 5), np.int64)
-    rows = np.empty((len(shapes), 2), np.int64)
-    _project_boxes(
-        boxes.channels[:num_boxes],
-        boxes.centroids_m,
-        boxes.extents_m,
-        np.cos(yaws_rad),
-        np.sin(yaws_rad),
-        raster_from_world,
-        planes_shape,
-        np.empty((num_boxes, 4, 2)),
-        np.zeros(len(shapes), np.int64),
-        corners,
-        shapes,
-        rows,
-    )
-    num_drawn = shapes[-1, 2] if len(shapes) else 0
-    return ChannelBoxes(corners[:num_drawn], shapes, rows.reshape(len(raster_from_world), planes_shape[0], 2))
+    boxes.centroids_m[num_agents:num_boxes] = windows.frames["ego_translation"][av_windows, av_frames, :2]
+    boxes.extents_m[num_agents:num_boxes] = np.array(windows.ego_extent_m[:2], np.float32)
+    boxes.yaws_rad[num_agents:num_boxes] = rotations33_as_yaws(windows.frames["ego_rotation"][av_windows, av_frames])
+    return boxes.head(num_boxes)
 
 
 def _gather_agents(
-    windows: LogWindows,
+    windows: Windows,
+    targets: Targets,
     raster_from_world: Float64Array,
     boxes: _Boxes,
     *,
-    planes_shape: tuple[int, int, int],
+    planes_shape: PlanesShape,
     threshold: np.float32,
     render_ego_history: bool,
 ) -> int:
@@ -134,71 +209,58 @@ def _gather_agents(
     num_boxes = 0
     agents = windows.agents
     for rows, part in agents.parts():
-        track_ids = read_only_field(rows, "track_id")
-        targets = np.empty(0, track_ids.dtype) if windows.track_ids is None else windows.track_ids[part]
-        num_boxes = _gather_rows(
-            (read_only_field(rows, "centroid"), read_only_field(rows, "extent"), read_only_field(rows, "yaw")),
-            track_ids,
-            read_only_field(rows, "label_probabilities"),
-            agents.starts[part],
-            agents.stops[part],
-            windows.num_frames[part],
-            targets.astype(track_ids.dtype, copy=False),
-            raster_from_world[part],
-            (part.start, *planes_shape),
-            threshold,
-            render_ego_history,
-            (boxes.channels, boxes.centroids_m, boxes.extents_m, boxes.yaws_rad),
-            num_boxes,
+        fields = ("track_id", "centroid", "extent", "yaw", "label_probabilities")
+        agent_rows = _AgentRows(*(read_only_field(rows, name) for name in fields))
+        type_of_ids = agent_rows.track_ids.dtype
+        track_ids = np.empty(0, type_of_ids) if targets.track_ids is None else targets.track_ids[part]
+        views = _Views(
+            first=part.start,
+            starts=agents.starts[part],
+            stops=agents.stops[part],
+            num_frames=windows.counts[0, part],
+            track_ids=track_ids.astype(type_of_ids, copy=False),
+            raster_from_world=raster_from_world[part],
         )
+        num_boxes = _gather_rows(agent_rows, views, planes_shape, threshold, render_ego_history, boxes, num_boxes)
     return num_boxes
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _gather_rows(
-    poses: tuple[Float64Array, Float32Array, Float32Array],
-    track_ids: NumericArray,
-    probabilities: Float32Array,
-    starts: Int64Array,
-    stops: Int64Array,
-    num_frames: Int64Array,
-    targets: NumericArray,
-    raster_from_world: Float64Array,
-    window_and_shape: tuple[int, int, int, int],
+    agents: _AgentRows,
+    views: _Views,
+    planes_shape: PlanesShape,
     threshold: np.float32,
     render_ego_history: bool,
-    boxes: tuple[Int64Array, Float64Array, Float64Array, Float32Array],
+    boxes: _Boxes,
     num_boxes: int,
 ) -> int:
-    """Append agents of windows to the fields of :class:`_Boxes`, of which ``num_boxes`` are there; return their number.
-
-    ``poses`` are centroids (N, 2), extents (N, 3) and yaws (N,); ``targets`` is empty when the AV is of interest.
-    """
-    centroids_m, extents_m, yaws_rad = poses
-    first_window, num_channels, height, width = window_and_shape
-    for window in range(len(starts)):
-        matrix = raster_from_world[window]
+    """Append agents of windows to boxes, of which ``num_boxes`` are there; return their number."""
+    num_channels, height, width = planes_shape
+    for window in range(len(views.starts)):
+        matrix = views.raster_from_world[window]
         pixels_per_metre = abs(matrix[0, 0]) + abs(matrix[0, 1])  # an upper bound
-        for frame in range(num_frames[window]):
-            for row in range(starts[window, frame], stops[window, frame]):
-                length, width_m = np.float64(extents_m[row, 0]), np.float64(extents_m[row, 1])
-                column_px, row_px = transform_xy(matrix, centroids_m[row, 0], centroids_m[row, 1])
+        for frame in range(views.num_frames[window]):
+            for row in range(views.starts[window, frame], views.stops[window, frame]):
+                length, width_m = np.float64(agents.extents_m[row, 0]), np.float64(agents.extents_m[row, 1])
+                column_px, row_px = transform_xy(matrix, agents.centroids_m[row, 0], agents.centroids_m[row, 1])
                 reach_px = _find_reach(length, width_m, pixels_per_metre)
                 if (
                     abs(column_px - 0.5 * width) > 0.5 * width + reach_px
                     or abs(row_px - 0.5 * height) > 0.5 * height + reach_px
-                    or not kept_probability(probabilities[row]) > threshold
+                    or not kept_probability(agents.probabilities[row]) > threshold
                 ):
                     continue
                 channel = frame
-                if len(targets) > 0 and track_ids[row] == targets[window]:
+                if len(views.track_ids) > 0 and agents.track_ids[row] == views.track_ids[window]:
                     if frame > 0 and not render_ego_history:
                         continue
                     channel += num_channels // 2
-                boxes[0][num_boxes] = (first_window + window) * num_channels + channel
-                boxes[1][num_boxes, 0], boxes[1][num_boxes, 1] = centroids_m[row, 0], centroids_m[row, 1]
-                boxes[2][num_boxes, 0], boxes[2][num_boxes, 1] = length, width_m
-                boxes[3][num_boxes] = yaws_rad[row]
+                boxes.channels[num_boxes] = (views.first + window) * num_channels + channel
+                boxes.centroids_m[num_boxes, 0] = agents.centroids_m[row, 0]
+                boxes.centroids_m[num_boxes, 1] = agents.centroids_m[row, 1]
+                boxes.extents_m[num_boxes, 0], boxes.extents_m[num_boxes, 1] = length, width_m
+                boxes.yaws_rad[num_boxes] = agents.yaws_rad[row]
                 num_boxes += 1
     return num_boxes
 
@@ -216,34 +278,31 @@ def _find_reach(length_m: float, width_m: float, pixels_per_metre: float) -> flo
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _project_boxes(
-    channels: Int64Array,
-    centroids_m: Float64Array,
-    extents_m: Float64Array,
-    cos: Float32Array,
-    sin: Float32Array,
+    boxes: _Boxes,
+    headings: tuple[Float32Array, Float32Array],
     raster_from_world: Float64Array,
-    planes_shape: tuple[int, int, int],
-    corners_px: Float64Array,
-    slots: Int64Array,
-    corners: Int32Array,
-    shapes: Int64Array,
-    rows: Int64Array,
+    planes_shape: PlanesShape,
+    drawn: _Drawn,
 ) -> None:
-    """Write the fields of :class:`ChannelBoxes`: the visible boxes, inside a channel in their order.
+    """Write the visible boxes, inside a channel in their order.
 
-    Corners as :func:`l5kit.geometry.box.compute_box_corners`. ``channels``, ``corners_px`` (N, 4, 2) and ``slots``, one
-    for each channel and 0 before, are overwritten.
+    Corners as :func:`l5kit.geometry.box.compute_box_corners`. ``headings`` are the cosines and the sines of the yaws;
+    the channels of boxes that are not drawn are overwritten.
     """
     num_channels, height, width = planes_shape
+    channels, corners, shapes, rows = boxes.channels, drawn.corners, drawn.shapes, drawn.rows
+    cos, sin = headings
+    corners_px = np.empty((len(channels), 4, 2))
+    slots = np.zeros(len(shapes), np.int64)
     for box in range(len(channels)):
         matrix = raster_from_world[channels[box] // num_channels]
         column_low = row_low = np.inf
         column_high = row_high = -np.inf
         for corner in range(4):
-            along = extents_m[box, 0] * (-0.5 if corner < 2 else 0.5)
-            across = extents_m[box, 1] * (0.5 if corner == 1 or corner == 2 else -0.5)
-            x = np.float64(cos[box]) * along - np.float64(sin[box]) * across + centroids_m[box, 0]
-            y = np.float64(sin[box]) * along + np.float64(cos[box]) * across + centroids_m[box, 1]
+            along = boxes.extents_m[box, 0] * (-0.5 if corner < 2 else 0.5)
+            across = boxes.extents_m[box, 1] * (0.5 if corner == 1 or corner == 2 else -0.5)
+            x = np.float64(cos[box]) * along - np.float64(sin[box]) * across + boxes.centroids_m[box, 0]
+            y = np.float64(sin[box]) * along + np.float64(cos[box]) * across + boxes.centroids_m[box, 1]
             column, row = transform_xy(matrix, x, y)
             corners_px[box, corner, 0], corners_px[box, corner, 1] = column, row
             column_low, column_high = min(column_low, column), max(column_high, column)
@@ -263,13 +322,14 @@ def _project_boxes(
         if channels[box] != _NOT_DRAWN:
             slot = slots[channels[box]]
             slots[channels[box]] += 1
-            drawn = rows[channels[box]]
+            drawn.contours[slot, 0], drawn.contours[slot, 1] = 4 * slot, 4 * slot + 4
+            touched = rows[channels[box]]
             for corner in range(4):
                 for axis in range(2):
                     corners[slot, corner, axis] = np.int32(np.int64(corners_px[box, corner, axis] * CV2_SHIFT_VALUE))
-                touched = np.int64(corners[slot, corner, 1]) // CV2_SHIFT_VALUE
-                drawn[0] = min(drawn[0], max(touched - _MARGIN_PX, 0))
-                drawn[1] = max(drawn[1], min(touched + _MARGIN_PX + 1, height))
+                whole_row = np.int64(corners[slot, corner, 1]) // CV2_SHIFT_VALUE
+                touched[0] = min(touched[0], max(whole_row - _MARGIN_PX, 0))
+                touched[1] = max(touched[1], min(whole_row + _MARGIN_PX + 1, height))
     for shape in range(len(shapes)):
         if rows[shape, 0] >= rows[shape, 1]:
             rows[shape] = 0

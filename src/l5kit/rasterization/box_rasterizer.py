@@ -1,26 +1,23 @@
 """Agents and the agent of interest as boxes, one pair of channels per frame."""
 
-from functools import cache
 from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, RecordArray, UInt8Array
+from l5kit._types import Float32Array, Float64Array, NumericArray, RecordArray, UInt8Array
+from l5kit.data.log_facts import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.data.records import AGENT_DTYPE
+from l5kit.data.windows import Targets, Windows
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.geometry.box import compute_box_corners
 from l5kit.geometry.transform import rotation33_as_yaw, transform_points
-from l5kit.rasterization.antialiased import NO_BACKGROUND, draw_shapes, mix_paint, scratch_size
-from l5kit.rasterization.box_channels import collect_channel_boxes
-from l5kit.rasterization.log_windows import LogWindows
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter, SparsePainter
-from l5kit.rasterization.rasterizer import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
+from l5kit.rasterization.box_channels import as_solid_boxes, list_boxes
+from l5kit.rasterization.draw_list import ShapeList
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.subpixel import CV2_SUB_VALUES, cv2_subpixel
-
-_BOX_COLOR = 255
 
 _FADE_PER_FRAME = np.float32(0.85)
 """Brightness that :meth:`BoxRasterizer.to_rgb` keeps from one frame to the next."""
@@ -115,43 +112,32 @@ class BoxRasterizer(PlanarRasterizer):
         self.render_ego_history = render_ego_history
         self.solid_boxes = solid_boxes
 
-    def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:
-        """Collect the boxes of a batch of windows, and return what fills those of each with 255 on 0.
+    def prepare(self, windows: Windows, targets: Targets, raster_from_world: Float64Array) -> ShapeList:
+        """Return the boxes of a batch of windows, filled with 255 on 0.
 
         Args:
-            windows: What to draw, B windows.
+            windows: What to draw, the history of B windows.
+            targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
 
         Raises:
             IndexOutOfRangeError: A window has more frames than there are channels for.
         """
-        num_frames = int(windows.num_frames.max(initial=0))
+        num_frames = int(windows.counts[0].max(initial=0))
         if num_frames > self.history_num_frames + 1:
             raise IndexOutOfRangeError(
                 f"history_frames holds {num_frames} frames, but history_num_frames is {self.history_num_frames}; pass"
                 f" at most {self.history_num_frames + 1}, the current one included"
             )
-        width, height = self.raster_size.tolist()
-        boxes = collect_channel_boxes(
+        boxes = list_boxes(
             windows,
+            targets,
             raster_from_world,
-            planes_shape=(self.num_channels(), height, width),
-            filter_agents_threshold=self.filter_agents_threshold,
+            planes_shape=self.images_shape(1)[1:],
+            threshold=self.filter_agents_threshold,
             render_ego_history=self.render_ego_history,
         )
-
-        limits = np.arange(len(boxes.corners) + 1, dtype=np.int64) * 4
-        shapes, starts = boxes.shapes, np.arange(len(windows) + 1) * self.num_channels()
-        most_points = 4 * int((shapes[:, 2] - shapes[:, 1]).max(initial=0))
-        if self.solid_boxes:
-            shapes, starts = _one_shape_each(shapes, starts)
-        points, scratch = boxes.corners.reshape(-1, 2), np.empty(scratch_size(most_points, height), np.int64)
-
-        def draw(index: int, planes: UInt8Array) -> None:
-            first, end = starts[index], starts[index + 1]
-            draw_shapes(planes, points, limits, shapes, first, end, _box_paints(), scratch, NO_BACKGROUND)
-
-        return SparsePainter(draw, boxes.rows)
+        return as_solid_boxes(boxes) if self.solid_boxes else boxes
 
     def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:
         """Return agents in blue and the agent of interest in green, fading from frame to frame into the past.
@@ -177,23 +163,6 @@ class BoxRasterizer(PlanarRasterizer):
     def num_channels(self) -> int:
         """Return 2 (h + 1)."""
         return (self.history_num_frames + 1) * 2
-
-
-@cache
-def _box_paints() -> UInt8Array:
-    """Return the paint of boxes, shape (1, 1, 256, 256)."""
-    paints: UInt8Array = mix_paint(np.array([_BOX_COLOR], dtype=np.uint8))[None]
-    paints.setflags(write=False)
-    return paints
-
-
-def _one_shape_each(shapes: Int64Array, starts: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return shapes (S, 5), whose contours follow one another, cut into shapes of one contour, and where they start."""
-    counts = shapes[:, 2] - shapes[:, 1]
-    single = np.repeat(shapes, counts, axis=0)
-    single[:, 1] = np.arange(len(single))
-    single[:, 2] = single[:, 1] + 1
-    return single, np.append(0, np.cumsum(counts))[starts]
 
 
 def _fade_into_past(channels: NumericArray, color: ArrayLike) -> Float32Array:

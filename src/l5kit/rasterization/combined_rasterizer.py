@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import Float64Array, NumericArray, UInt8Array
+from l5kit.data.windows import Targets, Windows
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
+from l5kit.rasterization.draw_list import StackedList
 from l5kit.rasterization.log_window import LogWindow
-from l5kit.rasterization.log_windows import LogWindows
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter, SparsePainter
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 
 
 class CombinedRasterizer(PlanarRasterizer):
@@ -37,30 +38,20 @@ class CombinedRasterizer(PlanarRasterizer):
         return self.box_rast.history_num_frames
 
     @property
-    def draws_planes(self) -> bool:
+    def draws_windows(self) -> bool:
         """Whether neither this class nor a part has a ``rasterize`` of its own; else the parts' rasters are joined."""
-        return super().draws_planes and self.box_rast.draws_planes and self.background_rast.draws_planes
+        return super().draws_windows and self.box_rast.draws_windows and self.background_rast.draws_windows
 
-    def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:
-        """Prepare boxes and background, and return what draws both into their planes.
+    def prepare(self, windows: Windows, targets: Targets, raster_from_world: Float64Array) -> StackedList:
+        """Return the boxes and, for the channels behind theirs, the background.
 
         Args:
-            windows: What to draw, B windows.
+            windows: What to draw, the history of B windows.
+            targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
-        num_box_channels = self.box_rast.num_channels()
-        paint_boxes = self.box_rast.prepare(windows, raster_from_world)
-        paint_background = self.background_rast.prepare(windows, raster_from_world)
-
-        num_windows, num_channels, height, _ = self.images_shape(len(windows))
-        boxes = SparsePainter.of(paint_boxes, num_windows, num_box_channels, height)
-        background = SparsePainter.of(paint_background, num_windows, num_channels - num_box_channels, height)
-
-        def draw(index: int, planes: UInt8Array) -> None:
-            boxes.draw(index, planes[:num_box_channels])
-            background.draw(index, planes[num_box_channels:])
-
-        return SparsePainter(draw, np.concatenate([boxes.rows, background.rows], axis=1))
+        parts = (self.box_rast, self.background_rast)
+        return StackedList(tuple(part.prepare(windows, targets, raster_from_world) for part in parts))
 
     def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:
         """Return the background with the boxes over it.
@@ -87,7 +78,7 @@ class CombinedRasterizer(PlanarRasterizer):
     def _rasterize_window(self, window: LogWindow) -> NumericArray:
         """Draw in one go, or, when a part has a ``rasterize`` of its own, join what the parts return."""
         parts = (self.box_rast, self.background_rast)
-        if all(part.draws_planes for part in parts):
+        if all(part.draws_windows for part in parts):
             return super()._rasterize_window(window)
         arguments = (window.frames, window.agents, window.tl_faces, window.agent)
         return np.concatenate([part.rasterize_planar(*arguments) for part in parts])

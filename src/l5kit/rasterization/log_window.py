@@ -1,11 +1,13 @@
-"""The part of a log that one raster shows."""
+"""Log window: the part of a log that one raster shows, as rasterizers of 1.x take it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import FloatArray, RecordArray
+from l5kit._types import RecordArray
+from l5kit.data.log_facts import EGO_EXTENT_M
+from l5kit.data.windows import Targets, Windows
 from l5kit.errors import IndexOutOfRangeError
 from l5kit.geometry.transform import rotation33_as_yaw
 
@@ -36,13 +38,25 @@ class LogWindow:
                 " pass at least the current frame and one array of agents for each frame"
             )
 
-    @property
-    def position_m(self) -> FloatArray:
-        """World x and y of the agent of interest in the newest frame, shape (2,)."""
-        position_m: FloatArray = self.frames[0]["ego_translation"] if self.agent is None else self.agent["centroid"]
-        return position_m[:2]
+    def as_batch(self) -> tuple[Windows, Targets]:
+        """Return the window, and whom it is about, as a batch of one."""
+        return Windows.of_frames(self.frames, self.agents, self.tl_faces), self._target()
 
-    @property
-    def yaw_rad(self) -> float:
-        """World heading of the agent of interest: a float for the AV, ``np.float32`` for another agent."""
-        return rotation33_as_yaw(self.frames[0]["ego_rotation"]) if self.agent is None else self.agent["yaw"]
+    def _target(self) -> Targets:
+        agent = self.agent
+        if agent is None:
+            av = self.frames[0]
+            return Targets(
+                track_ids=None,
+                rows=None,
+                centroids_m=np.array([av["ego_translation"][:2]]),
+                yaws_rad=np.array([rotation33_as_yaw(av["ego_rotation"])]),
+                extents_m=np.array([EGO_EXTENT_M]),
+            )
+        return Targets(
+            track_ids=np.array([agent["track_id"]]),
+            rows=None,
+            centroids_m=np.array([agent["centroid"]]),
+            yaws_rad=np.array([agent["yaw"]]),
+            extents_m=np.array([agent["extent"]]),
+        )

@@ -1,19 +1,21 @@
-"""Outlines of lanes and crosswalks, stacked, and what of them is drawn in the rasters of a batch."""
+"""Outlines of lanes and crosswalks, stacked, and the draw list of those that a batch of windows shows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array
-from l5kit.data.lane_lights import LaneLights
+from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, UInt8Array
+from l5kit.data.array_shapes import require_shapes
+from l5kit.data.map.lane_lights import LaneLights
+from l5kit.data.map.map_arrays import MapArrays
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
-from l5kit.rasterization.antialiased import CLOSED_LINE, FILLED, OPEN_LINE
 from l5kit.rasterization.culling import touches_picture
+from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE, ShapeList
 from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE
 
 ROAD_COLOR: Final[Any] = np.int64(4)
@@ -21,21 +23,70 @@ CROSSWALK_COLOR: Final[Any] = np.int64(5)
 """Colours of shapes; before them come those of lane boundaries, by the rank of the light of their lane."""
 
 
-@dataclass(frozen=True)
-class MapShapes:
-    """What is drawn in the pictures of B windows, in this order.
+_BACKGROUND = 255
+"""White."""
+
+
+class NearElements(NamedTuple):
+    """The elements of a map that are near each of B windows.
 
     Attributes:
-        points: Column and row in 512ths of a pixel, int32, shape (P, 2).
-        spans: First point and end point of each shape, shape (S, 2).
-        table: Kind, first contour, end contour, colour and first plane of each shape, (S, 5), where contour 2 i has the
-            points of span i; see :func:`l5kit.rasterization.antialiased.draw_shapes`.
-        starts: First shape of each window and the end of the last one, shape (B + 1,).
+        rows: Ascending, one window after the other, (R,).
+        starts: Where those of each window start, and the end of the last ones, (B + 1,).
+    """
+
+    rows: Int64Array
+    starts: Int64Array
+
+
+class ActiveFaces(NamedTuple):
+    """The traffic light faces that are active in each of B windows.
+
+    Attributes:
+        faces: One window after the other.
+        starts: Where those of each window start, and the end of the last ones, (B + 1,).
+    """
+
+    faces: Int64Array
+    starts: Int64Array
+
+
+class _Lights(NamedTuple):
+    """The arrays of :class:`LaneLights`, as the kernel takes them."""
+
+    ranks: Int64Array
+    lane_starts: Int64Array
+    lane_rows: Int64Array
+
+
+class _Lines(NamedTuple):
+    """A :class:`MapOutlines`, as the kernel takes it."""
+
+    vertices_m: Float64Array
+    line_starts: Int64Array
+    element_starts: Int64Array
+    num_lanes: int
+
+
+class _Projected(NamedTuple):
+    """Both lines of R elements in the pictures; a crosswalk leaves the second one empty.
+
+    Attributes:
+        points: Column and row in 512ths of a pixel, (P, 2).
+        spans: First point and end point of each line, (R, 2, 2).
+        is_visible: Whether the element and each of its lines may touch the picture, (R, 3).
     """
 
     points: Int32Array
     spans: Int64Array
-    table: Int64Array
+    is_visible: BoolArray
+
+
+class _Found(NamedTuple):
+    """Arrays of a :class:`l5kit.rasterization.draw_list.ShapeList` of shapes of one contour each."""
+
+    contours: Int64Array
+    shapes: Int64Array
     starts: Int64Array
 
 
@@ -48,6 +99,9 @@ class MapOutlines:
         line_starts: First vertex of each line and the end of the last one.
         element_starts: First line of each element and the end of the last one, shape (N + 1,).
         num_lanes: How many elements are lanes.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
     """
 
     vertices_m: Float64Array
@@ -56,13 +110,26 @@ class MapOutlines:
     num_lanes: int
 
     def __post_init__(self) -> None:
-        if self.line_starts[-1] != len(self.vertices_m) or self.element_starts[-1] != len(self.line_starts) - 1:
+        num_lines, num_elements = len(self.line_starts) - 1, len(self.element_starts) - 1
+        require_shapes(
+            self,
+            vertices_m=(len(self.vertices_m), 2),
+            line_starts=(max(num_lines, 0) + 1,),
+            element_starts=(max(num_elements, 0) + 1,),
+        )
+        if self.line_starts[-1] != len(self.vertices_m) or self.element_starts[-1] != num_lines:
             raise InvalidArgumentError(
                 f"shapes do not fit: vertices_m {self.vertices_m.shape}, line_starts {self.line_starts.shape} to"
                 f" {self.line_starts[-1]}, element_starts {self.element_starts.shape} to {self.element_starts[-1]}"
             )
         for array in (self.vertices_m, self.line_starts, self.element_starts):
             array.setflags(write=False)
+
+    @classmethod
+    def of_map(cls, arrays: MapArrays, num_points: int) -> "MapOutlines":
+        """Return the outlines of a map, with as many points on each boundary of a lane."""
+        lines = arrays.resampled(num_points)
+        return cls.stack(lines.xyz_left, lines.xyz_right, arrays.polygons())
 
     @classmethod
     def stack(cls, left_m: Float64Array, right_m: Float64Array, crosswalks_m: Sequence[Float64Array]) -> "MapOutlines":
@@ -90,59 +157,62 @@ class MapOutlines:
         """Number of vertices of each element, (N,)."""
         return np.diff(self.line_starts[self.element_starts])
 
+    @cached_property
+    def _lines(self) -> _Lines:
+        return _Lines(self.vertices_m, self.line_starts, self.element_starts, self.num_lanes)
+
     def list_shapes(
         self,
-        rows: Int64Array,
-        row_starts: Int64Array,
+        near: NearElements,
         raster_from_world: Float64Array,
         raster_size: tuple[int, int],
         *,
         lights: LaneLights,
-        active: tuple[Int64Array, Int64Array],
-    ) -> MapShapes:
-        """Return what of the given elements may touch the pictures of B windows, in the order of drawing.
+        active: ActiveFaces,
+        colors: UInt8Array,
+    ) -> ShapeList:
+        """Return what of the given elements may touch the pictures of B windows, on white.
 
         Lanes are filled first. Then come their boundaries by colour, the colours in the order of the lanes, and at last
         the outlines of crosswalks.
 
         Args:
-            rows: The elements of each window, ascending, one window after the other.
-            row_starts: Where those of each window start, shape (B + 1,).
+            near: The elements of each window.
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
             raster_size: Width and height in pixels.
             lights: The lights of the lanes.
-            active: The active faces of each window and where they start, from :meth:`LaneLights.find_active`.
+            active: The active faces of each window, from :meth:`LaneLights.find_active`.
+            colors: Red, green and blue of lane boundaries by the rank of the light of their lane, then
+                :data:`ROAD_COLOR` and :data:`CROSSWALK_COLOR`, (6, 3).
         """
-        points = np.empty((int(self._num_vertices[rows].sum()), 2), np.int32)
-        spans, is_visible = np.empty((len(rows), 2, 2), np.int64), np.zeros((len(rows), 3), np.bool_)
-        _project_lines(
-            self.vertices_m,
-            self.line_starts,
-            self.element_starts,
-            rows,
-            row_starts,
+        num_near = len(near.rows)
+        points = np.empty((int(self._num_vertices[near.rows].sum()), 2), np.int32)
+        found = _Found(
+            contours=np.empty((3 * num_near, 2), np.int64),
+            shapes=np.empty((3 * num_near, 5), np.int64),
+            starts=np.zeros(len(near.starts), np.int64),
+        )
+        _list_shapes(
+            self._lines,
+            near,
             raster_from_world,
             raster_size,
+            _Lights(lights.ranks, lights.lane_starts, lights.lane_rows),
+            active,
             points,
-            spans,
-            is_visible,
+            found,
         )
-        shapes = np.empty((3 * len(rows), 2), np.int64), np.empty((3 * len(rows), 5), np.int64)
-        starts = np.zeros(len(row_starts), np.int64)
-        _order_shapes(
-            rows,
-            row_starts,
-            self.num_lanes,
-            *active,
-            (lights.ranks, lights.lane_starts, lights.lane_rows),
-            spans,
-            is_visible,
-            np.empty(len(rows), np.int64),
-            np.zeros(self.num_lanes, np.int64),
-            *shapes,
-            starts,
+        end = found.starts[-1]
+        width, height = raster_size
+        return ShapeList(
+            points=points,
+            contours=found.contours[:end],
+            shapes=found.shapes[:end],
+            starts=found.starts,
+            colors=colors,
+            planes_shape=(colors.shape[1], height, width),
+            background=_BACKGROUND,
         )
-        return MapShapes(points, shapes[0][: starts[-1]], shapes[1][: starts[-1]], starts)
 
 
 def _starts_of(lengths: Int64Array) -> Int64Array:
@@ -150,28 +220,40 @@ def _starts_of(lengths: Int64Array) -> Int64Array:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _project_lines(
-    vertices_m: Float64Array,
-    line_starts: Int64Array,
-    element_starts: Int64Array,
-    rows: Int64Array,
-    row_starts: Int64Array,
+def _list_shapes(
+    lines: _Lines,
+    near: NearElements,
     raster_from_world: Float64Array,
     raster_size: tuple[int, int],
+    lights: _Lights,
+    active: ActiveFaces,
     points: Int32Array,
-    spans: Int64Array,
-    is_visible: BoolArray,
+    found: _Found,
 ) -> None:
-    """Project R elements; a crosswalk leaves the second of its two lines empty.
+    """Write the points of all lines, and the shapes that may touch the picture."""
+    num_near = len(near.rows)
+    spans, is_visible = np.empty((num_near, 2, 2), np.int64), np.zeros((num_near, 3), np.bool_)
+    projected = _Projected(points, spans, is_visible)
+    _project_lines(lines, near, raster_from_world, raster_size, projected)
+    _order_shapes(lines.num_lanes, near, lights, active, projected, found)
 
-    Writes points in 512ths of a pixel (P, 2), first and end point of both lines of each element (R, 2, 2), and whether
-    the element and each of its lines may touch the picture (R, 3), False before.
-    """
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _project_lines(
+    lines: _Lines,
+    near: NearElements,
+    raster_from_world: Float64Array,
+    raster_size: tuple[int, int],
+    projected: _Projected,
+) -> None:
+    """Write where elements lie in the pictures; ``is_visible`` is False before."""
+    points, spans, is_visible = projected
     end = 0
-    for window in range(len(row_starts) - 1):
+    for window in range(len(near.starts) - 1):
         matrix = raster_from_world[window]
-        for index in range(row_starts[window], row_starts[window + 1]):
-            first_line, end_line = element_starts[rows[index]], element_starts[rows[index] + 1]
+        for index in range(near.starts[window], near.starts[window + 1]):
+            element = near.rows[index]
+            first_line, end_line = lines.element_starts[element], lines.element_starts[element + 1]
             lowest_column = lowest_row = np.inf
             highest_column = highest_row = -np.inf
             for part in range(2):
@@ -180,8 +262,8 @@ def _project_lines(
                 if line < end_line:
                     column_low = row_low = np.inf
                     column_high = row_high = -np.inf
-                    for vertex in range(line_starts[line], line_starts[line + 1]):
-                        column, row = transform_xy(matrix, vertices_m[vertex, 0], vertices_m[vertex, 1])
+                    for vertex in range(lines.line_starts[line], lines.line_starts[line + 1]):
+                        column, row = transform_xy(matrix, lines.vertices_m[vertex, 0], lines.vertices_m[vertex, 1])
                         points[end, 0] = np.int32(np.int64(column * CV2_SHIFT_VALUE))
                         points[end, 1] = np.int32(np.int64(row * CV2_SHIFT_VALUE))
                         end += 1
@@ -198,43 +280,36 @@ def _project_lines(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _order_shapes(
-    rows: Int64Array,
-    row_starts: Int64Array,
     num_lanes: int,
-    active: Int64Array,
-    active_starts: Int64Array,
-    lights: tuple[Int64Array, Int64Array, Int64Array],
-    spans: Int64Array,
-    is_visible: BoolArray,
-    ranks: Int64Array,
-    rank_of_lane: Int64Array,
-    shape_spans: Int64Array,
-    table: Int64Array,
-    starts: Int64Array,
+    near: NearElements,
+    lights: _Lights,
+    active: ActiveFaces,
+    projected: _Projected,
+    found: _Found,
 ) -> None:
-    """Write the last three fields of :class:`MapShapes`; ``lights`` are ranks, lane starts and lane rows of the faces.
+    """Write the shapes of all windows in the order of drawing.
 
-    A lane has the highest rank of the active faces of its window that control it. ``ranks`` (R,) and ``rank_of_lane``,
-    one for each lane and 0 before, are overwritten.
+    A lane has the highest rank of the active faces of its window that control it.
     """
-    face_ranks, lane_starts, lane_rows = lights
+    spans, is_visible = projected.spans, projected.is_visible
+    ranks, rank_of_lane = np.empty(len(near.rows), np.int64), np.zeros(num_lanes, np.int64)
     end: Any = np.int64(0)  # as a literal it would let numba compile what it is handed to twice
-    for window in range(len(row_starts) - 1):
-        first, last = row_starts[window], row_starts[window + 1]
-        for face in active[active_starts[window] : active_starts[window + 1]]:
-            for lane in lane_rows[lane_starts[face] : lane_starts[face + 1]]:
-                rank_of_lane[lane] = max(rank_of_lane[lane], face_ranks[face])
+    for window in range(len(near.starts) - 1):
+        first, last = near.starts[window], near.starts[window + 1]
+        for face in active.faces[active.starts[window] : active.starts[window + 1]]:
+            for lane in lights.lane_rows[lights.lane_starts[face] : lights.lane_starts[face + 1]]:
+                rank_of_lane[lane] = max(rank_of_lane[lane], lights.ranks[face])
         end_lane = first
         for index in range(first, last):
-            if rows[index] >= num_lanes:
+            if near.rows[index] >= num_lanes:
                 break
-            ranks[index] = rank_of_lane[rows[index]]
+            ranks[index] = rank_of_lane[near.rows[index]]
             end_lane += 1
             if is_visible[index, 0]:
-                _put(shape_spans, table, end, spans[index, 0, 0], spans[index, 1, 1], FILLED, ROAD_COLOR)
+                _put(found, end, spans[index, 0, 0], spans[index, 1, 1], FILLED, ROAD_COLOR)
                 end += 1
-        for face in active[active_starts[window] : active_starts[window + 1]]:
-            for lane in lane_rows[lane_starts[face] : lane_starts[face + 1]]:
+        for face in active.faces[active.starts[window] : active.starts[window + 1]]:
+            for lane in lights.lane_rows[lights.lane_starts[face] : lights.lane_starts[face + 1]]:
                 rank_of_lane[lane] = 0
         colors_done = 0
         for leader in range(first, end_lane):
@@ -245,18 +320,19 @@ def _order_shapes(
             for index in range(leader, end_lane):
                 for part in range(2):
                     if ranks[index] == color and is_visible[index, 1 + part]:
-                        _put(shape_spans, table, end, spans[index, part, 0], spans[index, part, 1], OPEN_LINE, color)
+                        _put(found, end, spans[index, part, 0], spans[index, part, 1], OPEN_LINE, color)
                         end += 1
         for index in range(end_lane, last):
             if is_visible[index, 0]:
-                _put(shape_spans, table, end, spans[index, 0, 0], spans[index, 0, 1], CLOSED_LINE, CROSSWALK_COLOR)
+                _put(found, end, spans[index, 0, 0], spans[index, 0, 1], CLOSED_LINE, CROSSWALK_COLOR)
                 end += 1
-        starts[window + 1] = end
+        found.starts[window + 1] = end
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _put(spans: Int64Array, table: Int64Array, shape: int, first: int, end: int, kind: int, color: int) -> None:
+def _put(found: _Found, shape: int, first: int, end: int, kind: int, color: int) -> None:
     """Write a shape of one contour, which is drawn from the first plane on."""
-    spans[shape, 0], spans[shape, 1] = first, end
-    table[shape, 0], table[shape, 1], table[shape, 2] = kind, 2 * shape, 2 * shape + 1
+    found.contours[shape, 0], found.contours[shape, 1] = first, end
+    table = found.shapes
+    table[shape, 0], table[shape, 1], table[shape, 2] = kind, shape, shape + 1
     table[shape, 3], table[shape, 4] = color, 0

@@ -10,6 +10,8 @@ import math
 import os
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,9 @@ from l5kit._types import NumericArray, UInt8Array
 
 _MAX_FREE_BYTES = 1 << 30
 """Enough for the batches that two threads have in flight, lest each epoch begins with fresh pages."""
+
+_MAX_BLACK_BYTES = 1 << 26
+"""Enough for the planes of one window for each of many threads."""
 
 _SMALLEST_RECYCLED_BYTES = 1 << 20
 """Smaller arrays are plain ones: for them NumPy and the operating system are quick enough."""
@@ -32,6 +37,7 @@ class RecycledMemory:
     """
 
     _free: list[UInt8Array]
+    _black: list[UInt8Array]
 
     def __init__(self, max_free_bytes: int = _MAX_FREE_BYTES) -> None:
         self.max_free_bytes = max_free_bytes
@@ -50,6 +56,20 @@ class RecycledMemory:
         weakref.finalize(lease, self._put, block).atexit = False
         return np.frombuffer(lease, np.uint8).view(dtype).reshape(shape)
 
+    @contextmanager
+    def black(self, shape: tuple[int, ...]) -> Iterator[UInt8Array]:
+        """Lend bytes that are 0, and must be 0 again at the end of the block, so that nobody has to clear them.
+
+        After an exception nobody gets them again.
+        """
+        num_bytes = math.prod(shape)
+        block = self._take_black(num_bytes)
+        yield block.reshape(shape)
+        with self._lock:
+            self._black.append(block)
+            while sum(other.nbytes for other in self._black) > _MAX_BLACK_BYTES:
+                self._black.pop(0)
+
     @property
     def num_free_bytes(self) -> int:
         """Memory that is kept for later."""
@@ -64,6 +84,13 @@ class RecycledMemory:
                     return block
         return np.empty(num_bytes, np.uint8)
 
+    def _take_black(self, num_bytes: int) -> UInt8Array:
+        with self._lock:
+            for place, block in enumerate(self._black):
+                if block.nbytes == num_bytes:
+                    return self._black.pop(place)
+        return np.zeros(num_bytes, np.uint8)
+
     def _put(self, block: UInt8Array) -> None:
         """Keep a block; the oldest ones go first."""
         with self._lock:
@@ -74,6 +101,7 @@ class RecycledMemory:
     def _forget(self) -> None:
         self._lock = threading.RLock()  # a block may come back while this thread holds it
         self._free = []
+        self._black = []
 
 
 recycled_memory = RecycledMemory()

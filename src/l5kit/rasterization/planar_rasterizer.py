@@ -1,58 +1,31 @@
-"""Base of the rasterizers that draw each channel as a plane of bytes."""
+"""Planar rasterizers: those that list what is drawn, and let a painter draw each channel as a plane of bytes."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 import cv2
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray, UInt8Array
+from l5kit._overriding import overrides
+from l5kit._types import Float64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.configs.parameters import IMAGE_DTYPES
+from l5kit.data.windows import Targets, Windows
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.rasterization.draw_list import DrawList
 from l5kit.rasterization.log_window import LogWindow
-from l5kit.rasterization.log_windows import LogWindows
+from l5kit.rasterization.numba_painter import NumbaPainter
+from l5kit.rasterization.painter import Painter
 from l5kit.rasterization.picture_memory import recycled_memory
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
-from l5kit.rasterization.unit_range import STREAMED_NUM_BYTES, divide_by_255
-
-PlanePainter = Callable[[int, UInt8Array], None]
-"""Draws window i of a batch into C-contiguous planes (channels, height, width), whatever they held; for one thread."""
-
-
-@dataclass(frozen=True)
-class SparsePainter:
-    """A :data:`PlanePainter` that leaves most of the planes 0, so that it is worth knowing where it does not.
-
-    Attributes:
-        draw: Draws window i into planes (channels, height, width) that are 0, in some rows of each.
-        rows: First row and end row of these, shape (B, channels, 2).
-    """
-
-    draw: PlanePainter
-    rows: Int64Array
-
-    @classmethod
-    def of(cls, paint: PlanePainter, num_windows: int, num_channels: int, height: int) -> "SparsePainter":
-        """Return a painter that draws as any other: in all rows of planes of that height."""
-        if isinstance(paint, SparsePainter):
-            return paint
-        rows = np.zeros((num_windows, num_channels, 2), np.int64)
-        rows[..., 1] = height
-        return cls(paint, rows)
-
-    def __call__(self, index: int, planes: UInt8Array) -> None:
-        """Draw window i into planes whatever they held."""
-        planes.fill(0)
-        self.draw(index, planes)
 
 
 class PlanarRasterizer(Rasterizer):
-    """A rasterizer that draws bytes channel first and divides them by 255 once, at the end.
+    """A rasterizer that lists what is drawn in a batch of windows, and has a painter draw it, channels first.
 
-    It draws batches of windows; a single window is a batch of one. Several threads may use it at once, as all that it
-    writes to while drawing belongs to a call. A subclass that overrides :meth:`rasterize` is honoured:
+    A single window is a batch of one. Several threads may use it at once, as all that it writes to while drawing
+    belongs to a call. A subclass that overrides :meth:`rasterize` is honoured:
     :meth:`rasterize_planar` then transposes what it returns.
 
     Attributes:
@@ -61,7 +34,12 @@ class PlanarRasterizer(Rasterizer):
         pixel_size: Metres per pixel, shape (2,).
         ego_center: Place of the agent of interest as fractions of width and height, shape (2,).
         image_dtype: ``float32`` for values from 0 to 1, ``uint8`` for the same picture before the division by 255.
+        image_device: ``cpu``: rasters are NumPy arrays.
+        painter: Draws what :meth:`draw_list` returns.
     """
+
+    image_device: ClassVar[Literal["cpu"]] = "cpu"
+    painter: Painter[NumericArray] = NumbaPainter()
 
     def __init__(self, render_context: RenderContext, *, image_dtype: str = "float32") -> None:
         super().__init__()
@@ -79,13 +57,12 @@ class PlanarRasterizer(Rasterizer):
         return f"<{type(self).__name__}: {width} x {height} pixels, {self.num_channels()} channels, {self.image_dtype}>"
 
     @property
-    def draws_planes(self) -> bool:
+    def draws_windows(self) -> bool:
         """Whether :meth:`rasterize_windows` draws what :meth:`rasterize` and :meth:`rasterize_planar` return.
 
         It does unless a subclass overrides one of these two.
         """
-        cls = type(self)
-        return cls.rasterize is PlanarRasterizer.rasterize and cls.rasterize_planar is PlanarRasterizer.rasterize_planar
+        return not overrides(self, "rasterize", "rasterize_planar", base=PlanarRasterizer)
 
     def rasterize(
         self,
@@ -123,15 +100,16 @@ class PlanarRasterizer(Rasterizer):
         Returns:
             C-contiguous, shape (channels, height, width), the dtype of :meth:`rasterize`.
         """
-        if not self.draws_planes:
+        if not self.draws_windows:
             return super().rasterize_planar(history_frames, history_agents, history_tl_faces, agent)
         return self._rasterize_window(LogWindow(history_frames, history_agents, history_tl_faces, agent))
 
-    def rasterize_windows(self, windows: LogWindows, images: NumericArray | None = None) -> NumericArray:
-        """Return the rasters of a batch of windows; only for rasterizers that say so by :attr:`draws_planes`.
+    def rasterize_windows(self, windows: Windows, targets: Targets, images: NumericArray | None = None) -> NumericArray:
+        """Return the rasters of a batch of windows; only for rasterizers that say so by :attr:`draws_windows`.
 
         Args:
-            windows: What to draw, B windows.
+            windows: What to draw, the history of B windows.
+            targets: The agents of interest, (B,).
             images: Memory for the result, which is overwritten; None for new memory.
 
         Returns:
@@ -142,20 +120,20 @@ class PlanarRasterizer(Rasterizer):
         """
         if images is None:
             images = recycled_memory.empty(self.images_shape(len(windows)), self.image_dtype)
-        self._require_images(len(windows), images)
-        matrices = self.render_context.raster_from_world_many(windows.positions_m, windows.yaws_rad)
-        paint = self.prepare(windows, matrices)
-        if self.image_dtype == "uint8":
-            for index, planes in enumerate(images):
-                paint(index, planes)
-            return images
-        painter = SparsePainter.of(paint, *images.shape[:3])
-        planes = recycled_memory.empty(images.shape[1:], np.uint8)  # of one window, so that it stays in the caches
-        planes.fill(0)
-        for index, image in enumerate(images):
-            painter.draw(index, planes)
-            divide_by_255(planes, image, painter.rows[index], images.nbytes >= STREAMED_NUM_BYTES)
+        else:
+            self._require_images(len(windows), images)
+        self.painter.paint_batch(self.draw_list(windows, targets), images)
         return images
+
+    def draw_list(self, windows: Windows, targets: Targets) -> DrawList:
+        """Return what is drawn in a batch of windows, for a painter of any kind.
+
+        Args:
+            windows: What to draw, the history of B windows.
+            targets: The agents of interest, (B,).
+        """
+        matrices = self.render_context.raster_from_world_many(targets.centroids_m, targets.yaws_rad)
+        return self.prepare(windows, targets, matrices)
 
     def images_shape(self, num_windows: int) -> tuple[int, int, int, int]:
         """Return the shape of the rasters of a batch of windows: (B, channels, height, width)."""
@@ -163,11 +141,12 @@ class PlanarRasterizer(Rasterizer):
         return num_windows, self.num_channels(), height, width
 
     @abstractmethod
-    def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:
-        """Do what can be done for a batch of windows at once, and return what draws each of them.
+    def prepare(self, windows: Windows, targets: Targets, raster_from_world: Float64Array) -> DrawList:
+        """Return what is drawn in a batch of windows.
 
         Args:
-            windows: What to draw, B windows.
+            windows: What to draw, the history of B windows.
+            targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
 
@@ -194,7 +173,7 @@ class PlanarRasterizer(Rasterizer):
 
     def _rasterize_window(self, window: LogWindow) -> NumericArray:
         """Return the raster of one window, shape (channels, height, width)."""
-        image: NumericArray = self.rasterize_windows(LogWindows.from_window(window))[0]
+        image: NumericArray = self.rasterize_windows(*window.as_batch())[0]
         return image
 
 

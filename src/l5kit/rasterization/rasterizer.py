@@ -1,4 +1,4 @@
-"""What every rasterizer offers, and the size of the AV's box."""
+"""What every rasterizer offers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -7,15 +7,9 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import NumericArray, RecordArray, UInt8Array
+from l5kit.data.log_facts import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 
-EGO_EXTENT_WIDTH = 1.85
-"""Width of the AV in metres."""
-
-EGO_EXTENT_LENGTH = 4.87
-"""Length of the AV in metres."""
-
-EGO_EXTENT_HEIGHT = 1.8
-"""Height of the AV in metres."""
+__all__ = ["EGO_EXTENT_HEIGHT", "EGO_EXTENT_LENGTH", "EGO_EXTENT_WIDTH", "Rasterizer"]
 
 
 class Rasterizer(ABC):

@@ -1,13 +1,26 @@
 """The rasterizer that a configuration describes."""
 
-from collections.abc import Mapping
-from typing import Any, TypedDict, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypedDict, TypeVar
 
 import numpy as np
 
 from l5kit._types import Float64Array, UInt8Array
 from l5kit.configs.config import load_matrix, load_metadata
-from l5kit.configs.parameters import SATELLITE_MAP_TYPES, SEMANTIC_MAP_TYPES, RasterizerParams
+from l5kit.configs.parameters import (
+    BoxesAlone,
+    BoxParams,
+    MapKeys,
+    RasterizerParams,
+    SatelliteAlone,
+    SatelliteParams,
+    SatelliteWithBoxes,
+    SemanticAlone,
+    SemanticWithBoxes,
+    StubParams,
+)
+from l5kit.configs.reading import read_variant
 from l5kit.data.local_data_manager import DataManager, require_data_manager
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.rasterization.aerial_image import AerialImage, read_aerial_pixels
@@ -22,11 +35,31 @@ from l5kit.rasterization.sem_box_rasterizer import SemBoxRasterizer
 from l5kit.rasterization.semantic_rasterizer import SemanticRasterizer
 from l5kit.rasterization.stub_rasterizer import StubRasterizer
 
-_T = TypeVar("_T")
+_P = TypeVar("_P", bound=RasterizerParams)
 
 _MAX_SAMPLE_BYTES = 4_000_000_000
 _MAX_AERIAL_PIXEL_M = 10.0
 _LEAST_SINE = 0.01
+
+
+@dataclass(frozen=True)
+class MapType(Generic[_P]):
+    """What makes one map type differ from the others.
+
+    Attributes:
+        params: What its rasterizer is built from.
+        build: Builds the rasterizer.
+    """
+
+    params: type[_P]
+    build: Callable[[_P, RenderContext, DataManager], PlanarRasterizer]
+
+    def read_and_build(self, cfg: Mapping[str, Any], data_manager: DataManager) -> PlanarRasterizer:
+        """Return the rasterizer that a configuration describes."""
+        params = self.params.from_cfg(cfg)
+        rasterizer = self.build(params, RenderContext.from_geometry(params.geometry), data_manager)
+        _require_memory(params, rasterizer)
+        return rasterizer
 
 
 class _BoxArguments(TypedDict):
@@ -54,29 +87,13 @@ def build_rasterizer(cfg: Mapping[str, Any], data_manager: DataManager) -> Raste
         CorruptedDataError: The aerial picture cannot be read.
         TypeError: A file is needed, and ``data_manager`` is something else, such as the path of a folder.
     """
-    params = RasterizerParams.from_cfg(cfg)
-    rasterizer = _build(params, data_manager)
-    _require_memory(params, rasterizer)
-    return rasterizer
+    return read_variant(cfg, "raster_params.map_type", MAP_TYPES).read_and_build(cfg, data_manager)
 
 
-def _build(params: RasterizerParams, data_manager: DataManager) -> PlanarRasterizer:
-    context = RenderContext.from_geometry(params.geometry)
-    if params.map_type in SEMANTIC_MAP_TYPES:
-        return _build_semantic(params, context, data_manager)
-    if params.map_type in SATELLITE_MAP_TYPES:
-        return _build_satellite(params, context, data_manager)
-    if params.map_type == "box_debug":
-        return BoxRasterizer(context, **_box_arguments(params), image_dtype=params.image_dtype)
-    return StubRasterizer(context, image_dtype=params.image_dtype)
-
-
-def _build_semantic(params: RasterizerParams, context: RenderContext, data_manager: DataManager) -> PlanarRasterizer:
-    require_data_manager(data_manager)
-    map_path = data_manager.require(_needed(params.semantic_map_key, "raster_params.semantic_map_key"))
-    (world_to_ecef,) = _load_matrices(_require_meta(params, data_manager), "world_to_ecef")
-    if params.map_type == "semantic_debug":
-        return SemanticRasterizer(context, map_path, world_to_ecef, image_dtype=params.image_dtype)
+def _build_semantic_with_boxes(
+    params: SemanticWithBoxes, context: RenderContext, data_manager: DataManager
+) -> PlanarRasterizer:
+    map_path, world_to_ecef = _find_map(params, data_manager)
     return SemBoxRasterizer(
         context,
         semantic_map_path=map_path,
@@ -86,21 +103,15 @@ def _build_semantic(params: RasterizerParams, context: RenderContext, data_manag
     )
 
 
-def _build_satellite(params: RasterizerParams, context: RenderContext, data_manager: DataManager) -> PlanarRasterizer:
-    require_data_manager(data_manager)
-    picture_path = data_manager.require(_needed(params.satellite_map_key, "raster_params.satellite_map_key"))
-    meta_path = _require_meta(params, data_manager)
-    world_to_ecef, ecef_to_aerial = _load_matrices(meta_path, "world_to_ecef", "ecef_to_aerial")
-    aerial, world_to_aerial = AerialImage.from_file(picture_path), ecef_to_aerial @ world_to_ecef
-    _require_fitting_scale(params, aerial, world_to_aerial, f"{meta_path} and {picture_path}")
-    if params.map_type == "satellite_debug":
-        return SatelliteRasterizer(
-            context,
-            aerial,
-            world_to_aerial,
-            image_dtype=params.image_dtype,
-            out_of_bounds=params.satellite_out_of_bounds,
-        )
+def _build_semantic_alone(params: SemanticAlone, context: RenderContext, data_manager: DataManager) -> PlanarRasterizer:
+    map_path, world_to_ecef = _find_map(params, data_manager)
+    return SemanticRasterizer(context, map_path, world_to_ecef, image_dtype=params.image_dtype)
+
+
+def _build_satellite_with_boxes(
+    params: SatelliteWithBoxes, context: RenderContext, data_manager: DataManager
+) -> PlanarRasterizer:
+    aerial, world_to_aerial = _find_picture(params, data_manager)
     return SatBoxRasterizer(
         context,
         map_im=aerial,
@@ -109,6 +120,57 @@ def _build_satellite(params: RasterizerParams, context: RenderContext, data_mana
         out_of_bounds=params.satellite_out_of_bounds,
         **_box_arguments(params),
     )
+
+
+def _build_satellite_alone(
+    params: SatelliteAlone, context: RenderContext, data_manager: DataManager
+) -> PlanarRasterizer:
+    aerial, world_to_aerial = _find_picture(params, data_manager)
+    return SatelliteRasterizer(
+        context,
+        aerial,
+        world_to_aerial,
+        image_dtype=params.image_dtype,
+        out_of_bounds=params.satellite_out_of_bounds,
+    )
+
+
+def _build_boxes_alone(params: BoxesAlone, context: RenderContext, _: DataManager) -> PlanarRasterizer:
+    return BoxRasterizer(context, **_box_arguments(params), image_dtype=params.image_dtype)
+
+
+def _build_stub(params: StubParams, context: RenderContext, _: DataManager) -> PlanarRasterizer:
+    return StubRasterizer(context, image_dtype=params.image_dtype)
+
+
+MAP_TYPES: Final[dict[str, MapType[Any]]] = {
+    "py_semantic": MapType(SemanticWithBoxes, _build_semantic_with_boxes),
+    "py_satellite": MapType(SatelliteWithBoxes, _build_satellite_with_boxes),
+    "box_debug": MapType(BoxesAlone, _build_boxes_alone),
+    "semantic_debug": MapType(SemanticAlone, _build_semantic_alone),
+    "satellite_debug": MapType(SatelliteAlone, _build_satellite_alone),
+    "stub_debug": MapType(StubParams, _build_stub),
+}
+"""What each ``raster_params.map_type`` stands for; a new map type is an entry here."""
+
+
+def _find_map(params: MapKeys, data_manager: DataManager) -> tuple[str, Float64Array]:
+    """Return the path of the semantic map, and world_to_ecef."""
+    require_data_manager(data_manager)
+    map_path = data_manager.require(params.semantic_map_key)
+    (world_to_ecef,) = _load_matrices(data_manager.require(params.dataset_meta_key), "world_to_ecef")
+    return map_path, world_to_ecef
+
+
+def _find_picture(params: SatelliteParams, data_manager: DataManager) -> tuple[AerialImage, Float64Array]:
+    """Return the aerial picture, and the transform from the world to its pixels."""
+    require_data_manager(data_manager)
+    picture_path = data_manager.require(params.satellite_map_key)
+    meta_path = data_manager.require(params.dataset_meta_key)
+    world_to_ecef, ecef_to_aerial = _load_matrices(meta_path, "world_to_ecef", "ecef_to_aerial")
+    aerial, world_to_aerial = AerialImage.from_file(picture_path), ecef_to_aerial @ world_to_ecef
+    _require_fitting_scale(params, aerial, world_to_aerial, f"{meta_path} and {picture_path}")
+    return aerial, world_to_aerial
 
 
 def _require_fitting_scale(
@@ -152,17 +214,13 @@ def _require_memory(params: RasterizerParams, rasterizer: PlanarRasterizer) -> N
         )
 
 
-def _box_arguments(params: RasterizerParams) -> _BoxArguments:
+def _box_arguments(params: BoxParams) -> _BoxArguments:
     return {
-        "filter_agents_threshold": _needed(params.filter_agents_threshold, "raster_params.filter_agents_threshold"),
-        "history_num_frames": _needed(params.history_num_frames, "model_params.history_num_frames"),
-        "render_ego_history": _needed(params.render_ego_history, "model_params.render_ego_history"),
+        "filter_agents_threshold": params.filter_agents_threshold,
+        "history_num_frames": params.history_num_frames,
+        "render_ego_history": params.render_ego_history,
         "solid_boxes": params.solid_boxes,
     }
-
-
-def _require_meta(params: RasterizerParams, data_manager: DataManager) -> str:
-    return data_manager.require(_needed(params.dataset_meta_key, "raster_params.dataset_meta_key"))
 
 
 def _load_matrices(meta_path: str, *names: str) -> list[Float64Array]:
@@ -173,9 +231,3 @@ def _load_matrices(meta_path: str, *names: str) -> list[Float64Array]:
 def _load_satellite_map(satellite_map_path: str) -> UInt8Array:
     """Return the pixels of an aerial picture, RGB, shape (rows, columns, 3) (a helper that scripts for 1.x import)."""
     return read_aerial_pixels(satellite_map_path)
-
-
-def _needed(value: _T | None, key: str) -> _T:
-    if value is None:
-        raise ConfigError(f"{key} is missing, but the map type needs it")
-    return value

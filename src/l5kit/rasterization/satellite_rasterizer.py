@@ -7,13 +7,14 @@ import numpy as np
 
 from l5kit._types import Float64Array, NumericArray, UInt8Array
 from l5kit.configs.parameters import OUT_OF_BOUNDS_MODES
+from l5kit.data.windows import Targets, Windows
 from l5kit.errors import UnsupportedValueError
 from l5kit.geometry.transform import transform_points
 from l5kit.rasterization.aerial_image import AerialImage
-from l5kit.rasterization.log_windows import LogWindows
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter, to_uint8
+from l5kit.rasterization.draw_list import CropList
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, to_uint8
 from l5kit.rasterization.render_context import RenderContext
-from l5kit.rasterization.satellite_image import aerial_crop_size, write_scaled_crop
+from l5kit.rasterization.satellite_image import aerial_crop_size
 
 
 class SatelliteRasterizer(PlanarRasterizer):
@@ -54,40 +55,37 @@ class SatelliteRasterizer(PlanarRasterizer):
     def map_im(self, pixels: UInt8Array) -> None:
         self._aerial = AerialImage(pixels)
 
-    def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:
-        """Find the middles of the rasters in the aerial picture, and return what draws it around each.
+    def prepare(self, windows: Windows, targets: Targets, raster_from_world: Float64Array) -> CropList:
+        """Return the crops of the aerial picture around the middles of the rasters.
 
-        The painter raises IndexOutOfRangeError when the picture ends inside the crop and ``out_of_bounds`` is
+        Painting them raises IndexOutOfRangeError when the picture ends inside a crop and ``out_of_bounds`` is
         ``error``.
 
         Args:
-            windows: What to draw, B windows. The height of the middle is that of the AV.
+            windows: What to draw, the history of B windows. The height of the middle is that of the AV.
+            targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
-        centers = self._find_centers(windows, raster_from_world)
-        width, height = self.raster_size.tolist()
-        sat_size = aerial_crop_size((width, height), self.map_im.shape, self.map_pixel_scale, self.pixel_size)
+        num_channels, height, width = self.images_shape(1)[1:]
+        return CropList(
+            picture=self._aerial,
+            centers=self._find_centers(windows, raster_from_world)[:, :2],
+            angles_rad=-targets.yaws_rad,
+            num_aerial_pixels=aerial_crop_size(
+                (width, height), self.map_im.shape, self.map_pixel_scale, self.pixel_size
+            ),
+            planes_shape=(num_channels, height, width),
+            interpolation=self.interpolation,
+            out_of_bounds=self.out_of_bounds,
+            upside_down=not self.render_context.set_origin_to_bottom,
+        )
 
-        def paint(index: int, planes: UInt8Array) -> None:
-            write_scaled_crop(
-                planes,
-                self.map_im,
-                centers[index],
-                -windows.yaws_rad[index],
-                sat_size,
-                interpolation=self.interpolation,
-                out_of_bounds=self.out_of_bounds,
-                upside_down=not self.render_context.set_origin_to_bottom,
-            )
-
-        return paint
-
-    def _find_centers(self, windows: LogWindows, raster_from_world: Float64Array) -> NumericArray:
+    def _find_centers(self, windows: Windows, raster_from_world: Float64Array) -> NumericArray:
         """Return the middle of the raster of each window in the aerial picture, one product each, (B, 3)."""
         num_windows = len(windows)
-        centers_px = np.broadcast_to(0.5 * self.raster_size, (num_windows, 1, 2))
+        centers_px = np.full((num_windows, 1, 2), 0.5 * self.raster_size)
         centers_xy_m = transform_points(centers_px, np.linalg.inv(raster_from_world))
-        centers_m = np.concatenate([centers_xy_m, windows.frames[:, :1]["ego_translation"][..., 2:]], axis=-1)
+        centers_m = np.concatenate([centers_xy_m, windows.current_frames["ego_translation"][:, None, 2:]], axis=-1)
         world_to_aerial = np.broadcast_to(self.world_to_aerial, (num_windows, 4, 4))
         return transform_points(centers_m, world_to_aerial)[:, 0]
 

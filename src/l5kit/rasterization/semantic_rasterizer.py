@@ -1,22 +1,21 @@
 """Lanes, crosswalks and traffic lights of the semantic map."""
 
 from enum import IntEnum
-from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from l5kit._overriding import overrides
 from l5kit._types import Float64Array, FloatArray, Int64Array, NumericArray, RecordArray, UInt8Array
-from l5kit.data.bounds_grid import BoundsGrid
-from l5kit.data.lane_lights import LIGHT_COLORS, LaneLights
-from l5kit.data.map_api import MapAPI
+from l5kit.data.map.api import MapAPI
+from l5kit.data.map.lane_lights import LIGHT_COLORS
 from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.data.window_rows import WindowRows
+from l5kit.data.windows import Targets, Windows
 from l5kit.geometry.transform import transform_points
-from l5kit.rasterization.antialiased import draw_shapes, mix_paint, scratch_size
-from l5kit.rasterization.log_windows import LogWindows
-from l5kit.rasterization.map_outlines import MapOutlines
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter, to_uint8, write_planes
+from l5kit.rasterization.draw_list import PictureList, ShapeList
+from l5kit.rasterization.map_outlines import ActiveFaces, MapOutlines, NearElements
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, to_uint8, write_planes
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE, CV2_SUB_VALUES, cv2_subpixel
 
@@ -42,7 +41,11 @@ COLORS = {
 INTERPOLATION_POINTS = 20
 """Points that a lane boundary is drawn with."""
 
-_BACKGROUND = 255
+_COLOR_TABLE: Final[UInt8Array] = np.array(
+    [COLORS[name] for name in (RasterEls.LANE_NOTL.name, *LIGHT_COLORS, RasterEls.ROAD.name, RasterEls.CROSSWALK.name)],
+    np.uint8,
+)
+"""The colours of the map, (colours, 3), numbered as in :mod:`.map_outlines`."""
 
 
 def indices_in_bounds(center: FloatArray, bounds: Float64Array, half_extent: float) -> Int64Array:
@@ -90,25 +93,30 @@ class SemanticRasterizer(PlanarRasterizer):
         vars(self).update(state)
         self._stack_outlines()
 
-    def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:
-        """Return what draws the map around the middle of the raster with the lights of the newest frame.
+    def prepare(
+        self,
+        windows: Windows,
+        targets: Targets,  # noqa: ARG002
+        raster_from_world: Float64Array,
+    ) -> ShapeList | PictureList:
+        """Return the map around the middle of the raster with the lights of the newest frame.
 
-        A :meth:`render_semantic_map` of a subclass is used.
+        A :meth:`render_semantic_map` of a subclass is used; it makes pictures of its own.
 
         Args:
-            windows: What to draw, B windows; without any frame of faces the lights are off.
+            windows: What to draw, the history of B windows; without any frame of faces the lights are off.
+            targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
-        centers_px = np.broadcast_to(0.5 * self.raster_size, (len(windows), 1, 2))
+        centers_px = np.full((len(windows), 1, 2), 0.5 * self.raster_size)
         centers_m = transform_points(centers_px, np.linalg.inv(raster_from_world))[:, 0]
-        if type(self).render_semantic_map is SemanticRasterizer.render_semantic_map:
-            return self._prepare_map(centers_m, raster_from_world, windows.tl_faces)
-
-        def paint(index: int, planes: UInt8Array) -> None:
-            faces = windows.tl_faces.rows_of_frame(index, 0) if windows.tl_faces.starts.shape[1] else None
+        if not overrides(self, "render_semantic_map", base=SemanticRasterizer):
+            return self._list_map(centers_m, raster_from_world, windows.tl_faces)
+        pictures = np.empty(self.images_shape(len(windows)), np.uint8)
+        for index, planes in enumerate(pictures):
+            faces = windows.tl_faces.rows_of_frame(index, 0) if windows.tl_faces.num_frames else None
             write_planes(self.render_semantic_map(centers_m[index], raster_from_world[index], faces), planes)
-
-        return paint
+        return PictureList(pictures)
 
     def render_semantic_map(
         self, center_in_world: FloatArray, raster_from_world: Float64Array, tl_faces: RecordArray | None = None
@@ -131,7 +139,7 @@ class SemanticRasterizer(PlanarRasterizer):
         centers_m = np.array(center_in_world, dtype=np.float64)[None, :2]
         matrices = np.array(raster_from_world, dtype=np.float64)[None]
         faces = WindowRows.from_frames([] if tl_faces is None else [tl_faces], np.dtype(TL_FACE_DTYPE))
-        self._prepare_map(centers_m, matrices, faces)(0, planes)
+        self.painter.paint(self._list_map(centers_m, matrices, faces), 0, planes)
         return np.ascontiguousarray(planes.transpose(1, 2, 0))
 
     def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:  # noqa: ARG002
@@ -148,42 +156,22 @@ class SemanticRasterizer(PlanarRasterizer):
         return 3
 
     def _stack_outlines(self) -> None:
-        lines, bounds = self.mapAPI.lane_lines(INTERPOLATION_POINTS), self.mapAPI.bounds_info
-        bounds_m = np.concatenate([bounds["lanes"]["bounds"], bounds["crosswalks"]["bounds"]])
-        radius_m = 0.5 * float(np.linalg.norm(self.raster_size * self.pixel_size))
-        self._grid = BoundsGrid.build(bounds_m, radius_m)
-        self._outlines = MapOutlines.stack(lines.xyz_left, lines.xyz_right, self.mapAPI.crosswalk_polygons)
-        self._lights = LaneLights.from_map(self.mapAPI)
+        arrays = self.mapAPI.arrays
+        self._grid = arrays.grid(0.5 * float(np.linalg.norm(self.raster_size * self.pixel_size)))
+        self._outlines = MapOutlines.of_map(arrays, INTERPOLATION_POINTS)
+        self._lights = arrays.lights
 
-    def _prepare_map(
-        self, centers_m: Float64Array, raster_from_world: Float64Array, tl_faces: WindowRows
-    ) -> PlanePainter:
-        """Return what draws the map around world positions (B, 2) with the lights of the newest frames."""
+    def _list_map(self, centers_m: Float64Array, raster_from_world: Float64Array, tl_faces: WindowRows) -> ShapeList:
+        """Return the map around world positions (B, 2) with the lights of the newest frames."""
         width, height = self.raster_size.tolist()
-        shapes = self._outlines.list_shapes(
-            *self._grid.find_near(centers_m),
+        return self._outlines.list_shapes(
+            NearElements(*self._grid.find_near(centers_m)),
             raster_from_world,
             (width, height),
             lights=self._lights,
-            active=self._lights.find_active(tl_faces),
+            active=ActiveFaces(*self._lights.find_active(tl_faces)),
+            colors=_COLOR_TABLE,
         )
-        scratch = np.empty(scratch_size(2 * INTERPOLATION_POINTS, height), np.int64)
-        limits, starts = shapes.spans.reshape(-1), shapes.starts
-
-        def paint(index: int, planes: UInt8Array) -> None:
-            first, end = starts[index], starts[index + 1]
-            draw_shapes(planes, shapes.points, limits, shapes.table, first, end, _map_paints(), scratch, _BACKGROUND)
-
-        return paint
-
-
-@cache
-def _map_paints() -> UInt8Array:
-    """Return the paints of the map, shape (colours, 3, 256, 256), numbered as in :mod:`.map_outlines`."""
-    names = (RasterEls.LANE_NOTL.name, *LIGHT_COLORS, RasterEls.ROAD.name, RasterEls.CROSSWALK.name)
-    paints: UInt8Array = np.stack([mix_paint(np.array(COLORS[name], dtype=np.uint8)) for name in names])
-    paints.setflags(write=False)
-    return paints
 
 
 __all__ = [

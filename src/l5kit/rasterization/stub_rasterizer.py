@@ -5,14 +5,20 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import Float64Array, NumericArray, UInt8Array
-from l5kit.rasterization.log_windows import LogWindows
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, PlanePainter
+from l5kit.data.windows import Targets, Windows
+from l5kit.rasterization.draw_list import BlankList
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 
 
 class StubRasterizer(PlanarRasterizer):
     """A rasterizer whose three channels are 0."""
 
-    def rasterize_windows(self, windows: LogWindows, images: NumericArray | None = None) -> NumericArray:
+    def rasterize_windows(
+        self,
+        windows: Windows,
+        targets: Targets,  # noqa: ARG002
+        images: NumericArray | None = None,
+    ) -> NumericArray:
         """Return zeros; arguments as in :meth:`PlanarRasterizer.rasterize_windows`.
 
         New memory comes from the operating system as zeros, without being written.
@@ -23,9 +29,9 @@ class StubRasterizer(PlanarRasterizer):
         images.fill(0)
         return images
 
-    def prepare(self, windows: LogWindows, raster_from_world: Float64Array) -> PlanePainter:  # noqa: ARG002
-        """Return what writes zeros."""
-        return lambda _, planes: planes.fill(0)
+    def prepare(self, windows: Windows, targets: Targets, raster_from_world: Float64Array) -> BlankList:  # noqa: ARG002
+        """Return black pictures."""
+        return BlankList(len(windows), self.images_shape(1)[1:])
 
     def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:  # noqa: ARG002
         """Return a black picture, shape (height, width, 3), for any raster of this rasterizer.

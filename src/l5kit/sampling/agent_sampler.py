@@ -1,110 +1,135 @@
-"""Everything that stays the same from sample to sample, as one callable."""
+"""Sampler of pictures: samples of the AV or of agents with a raster, one by one or in batches."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from l5kit._types import NumericArray
+from l5kit._types import Column, NumericArray, Records
 from l5kit.configs.parameters import SamplingParams
+from l5kit.data.log_facts import EGO_EXTENT_M
+from l5kit.data.window_cutting import CurrentFrames
+from l5kit.data.windows import Targets, Windows
 from l5kit.errors import UnsupportedValueError
 from l5kit.kinematic.perturbation import Perturbation
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
-from l5kit.sampling.context import Contexts, CurrentFrames
-from l5kit.sampling.context_sampler import ContextSampler
-from l5kit.sampling.sample_columns import (
-    Targets,
-    log_windows,
-    sample_columns,
-    sample_of,
-)
-
-NewImages = Callable[[tuple[int, ...], DTypeLike], NumericArray]
+from l5kit.rasterization.window_rasterizer import WindowRasterizer
+from l5kit.sampling.poses import trajectories
+from l5kit.sampling.sample_columns import ColumnMemory, channels_last, sample_of
+from l5kit.sampling.targets import trace_targets
+from l5kit.sampling.window_sampler import WindowSampler
 
 
 @dataclass(frozen=True)
-class AgentSampler(ContextSampler):
+class AgentSampler(WindowSampler):
     """Makes samples with fixed parameters.
 
     Attributes:
         params: How a sample is cut out of a scene.
         render_context: Geometry of the raster.
-        rasterizer: Draws the picture; None for samples without one.
+        rasterizer: Draws the picture, in batches if it is a
+            :class:`l5kit.rasterization.window_rasterizer.WindowRasterizer`; None for samples without one.
         perturbation: Moves the AV's frames; None for the log as it is.
+        ego_extent_m: Length, width and height of the AV in single samples; windows of batches have theirs.
     """
 
     params: SamplingParams
     render_context: RenderContext
-    rasterizer: Rasterizer | None
+    rasterizer: Rasterizer | WindowRasterizer | None
     perturbation: Perturbation | None
+    ego_extent_m: tuple[float, float, float] = EGO_EXTENT_M
 
     def __call__(
-        self, state_index: int, frames: Any, agents: Any, tl_faces: Any, selected_track_id: int | None = None
+        self,
+        state_index: int,
+        frames: Records,
+        agents: Records,
+        tl_faces: Records | None,
+        selected_track_id: int | None = None,
     ) -> dict[str, Any]:
         """Return one sample; arguments, result and errors as in :func:`l5kit.sampling.generate_agent_sample`."""
         current = CurrentFrames.of_scene(frames, state_index)
-        contexts, track_ids = self._cut_single(current, agents, tl_faces, selected_track_id)
+        windows, track_ids = self._cut_single(current, agents, tl_faces, selected_track_id)
         if self.makes_batches:
-            sample = sample_of(self.make_columns(contexts, track_ids), 0)
+            sample = sample_of(self._columns(windows, track_ids, None), 0)
             if "image" in sample:
-                sample["image"] = sample["image"].transpose(1, 2, 0)
+                sample["image"] = channels_last(sample["image"])
         else:
-            targets = self._perturb_and_find(contexts, track_ids)
-            picture = {"image": self._draw_single(contexts, targets)}
-            sample = picture | sample_of(self._columns(contexts, targets), 0)
+            targets = self._perturb_and_find(windows, track_ids)
+            picture = {"image": self._draw_single(windows, targets)}
+            sample = picture | sample_of(self._state_columns(windows, targets), 0)
         return {"frame_index": state_index} | sample
 
     @property
     def makes_batches(self) -> bool:
         """Whether :meth:`make_columns` can be used: it cannot with a rasterizer that draws only single windows."""
-        return self.rasterizer is None or (
-            isinstance(self.rasterizer, PlanarRasterizer) and self.rasterizer.draws_planes
-        )
+        drawing = self._window_rasterizer
+        return self.rasterizer is None or (drawing is not None and drawing.draws_windows)
 
-    def make_columns(
-        self, contexts: Contexts, track_ids: NumericArray | None, new_images: NewImages | None = None
-    ) -> dict[str, NumericArray]:
-        """Return what :meth:`__call__` returns for each of B contexts, without ``frame_index``.
+    @cached_property
+    def _window_rasterizer(self) -> WindowRasterizer | None:
+        return self.rasterizer if isinstance(self.rasterizer, WindowRasterizer) else None
 
-        Args:
-            contexts: Cut with :attr:`steps`; the perturbation changes them.
-            track_ids: The agents of interest, (B,), in the type of the agents' field; None for the AV.
-            new_images: Gives memory for the pictures, of a shape and a type; None for new memory.
+    def _columns(
+        self, windows: Windows, track_ids: NumericArray | None, memory: ColumnMemory | None
+    ) -> dict[str, Column]:
+        targets = self._perturb_and_find(windows, track_ids)
+        if self.rasterizer is None:
+            return self._state_columns(windows, targets)
+        return {"image": self._draw(windows, targets, memory)} | self._state_columns(windows, targets)
 
-        Returns:
-            One array (B, ...) for each key; the pictures with channels first.
+    def _draw(self, windows: Windows, targets: Targets, memory: ColumnMemory | None) -> Column:
+        """Return the pictures (B, C, H, W); those of a device lie in memory of their rasterizer."""
+        rasterizer = self._window_rasterizer
+        if rasterizer is None:
+            raise UnsupportedValueError(f"{self.rasterizer!r} draws no batches; make the samples one by one")
+        images = None
+        if memory is not None and rasterizer.image_device == "cpu":
+            images = memory("image", rasterizer.images_shape(len(windows)), rasterizer.image_dtype)
+        return rasterizer.rasterize_windows(windows, targets, images)
 
-        Raises:
-            TrackNotFoundError: An agent is not in its current frame or does not pass the label filter.
-        """
-        targets = self._perturb_and_find(contexts, track_ids)
-        images = {} if self.rasterizer is None else {"image": self._draw(contexts, targets, new_images)}
-        return images | self._columns(contexts, targets)
+    def _state_columns(self, windows: Windows, targets: Targets) -> dict[str, Column]:
+        """Return where the targets are, were and will be, in the order of the keys of a sample."""
+        world_from_agent, agent_from_world = targets.world_from_agent, targets.agent_from_world
+        raster_from_world = self.render_context.raster_from_local @ agent_from_world
+        states = trace_targets(windows, targets)
+        found = trajectories(states, targets, self._times, num_history=windows.num_history)
+        past, future = found.past, found.future
+        columns: dict[str, Column] = {
+            "target_positions": future.positions_m,
+            "target_yaws": future.yaws_rad,
+            "target_velocities": found.future_velocities_mps,
+            "target_availabilities": future.availabilities,
+            "history_positions": past.positions_m,
+            "history_yaws": past.yaws_rad,
+            "history_velocities": found.past_velocities_mps,
+            "history_availabilities": past.availabilities,
+            "history_extents": past.extents_m,
+            "future_extents": future.extents_m,
+            "world_to_image": raster_from_world,
+            "raster_from_world": raster_from_world,
+            "raster_from_agent": raster_from_world @ world_from_agent,
+            "agent_from_world": agent_from_world,
+            "world_from_agent": world_from_agent,
+            "centroid": targets.centroids_m,
+            "yaw": targets.yaws_rad.astype(np.float64, copy=False),
+            "extent": targets.extents_m,
+        }
+        if windows.num_history > 1:
+            columns["curr_speed"] = found.speeds_mps
+        return columns
 
-    def _columns(self, contexts: Contexts, targets: Targets) -> dict[str, NumericArray]:
-        return sample_columns(contexts, targets, render_context=self.render_context, times=self._times)
-
-    def _draw(self, contexts: Contexts, targets: Targets, new_images: NewImages | None) -> NumericArray:
-        """Return the pictures (B, C, H, W)."""
-        rasterizer = self.rasterizer
-        if not isinstance(rasterizer, PlanarRasterizer):
-            raise UnsupportedValueError(f"{rasterizer!r} draws no batches; make the samples one by one")
-        images = new_images and new_images(rasterizer.images_shape(len(contexts)), rasterizer.image_dtype)
-        return rasterizer.rasterize_windows(log_windows(contexts, targets), images)
-
-    def _draw_single(self, contexts: Contexts, targets: Targets) -> NumericArray:
-        """Return the picture of one context by a rasterizer of any kind, channels last."""
+    def _draw_single(self, windows: Windows, targets: Targets) -> NumericArray:
+        """Return the picture of one window by a rasterizer of any kind, channels last."""
         rasterizer: Any = self.rasterizer
-        num_frames = int(contexts.num_history[0])
+        frames = windows.history(0)
         window = (
-            contexts.history_frames[0, :num_frames],
-            contexts.agents.frames_of(0, num_frames),
-            contexts.tl_faces.frames_of(0, num_frames),
-            None if targets.rows is None else contexts.agents.take(targets.rows)[0],
+            frames,
+            windows.agents.frames_of(0, len(frames)),
+            windows.tl_faces.frames_of(0, len(frames)),
+            None if targets.rows is None else windows.agents.take(targets.rows)[0],
         )
         if hasattr(rasterizer, "rasterize_planar"):
             picture: NumericArray = rasterizer.rasterize_planar(*window).transpose(1, 2, 0)

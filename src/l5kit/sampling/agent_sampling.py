@@ -8,15 +8,16 @@ import numpy as np
 from l5kit._types import Float32Array, Float64Array, RecordArray
 from l5kit.configs.parameters import SamplingParams
 from l5kit.data.records import AGENT_DTYPE
+from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows, rebase_intervals
 from l5kit.data.window_rows import WindowRows
+from l5kit.data.windows import Windows
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.agent_sampler import AgentSampler
-from l5kit.sampling.context import Contexts, ContextSteps, CurrentFrames, cut_contexts, rebase_intervals
 from l5kit.sampling.legacy_call import accept_call_of_1_0
-from l5kit.sampling.poses import Viewpoints, relative_poses
+from l5kit.sampling.poses import relative_poses
 from l5kit.sampling.tracks import TrackStates, as_track_ids, trace_av, trace_tracks
 
 _SHORTEST_STEP_TIME_S = float(np.finfo(np.float64).eps)
@@ -55,19 +56,18 @@ def get_agent_context(
     Raises:
         IndexError: ``state_index`` is not a frame of the scene.
     """
-    steps = ContextSteps(operator.index(history_num_frames), operator.index(future_num_frames))
-    contexts = cut_contexts(CurrentFrames.of_scene(frames, state_index), agents, tl_faces, steps)
-    num_history, num_future = int(contexts.num_history[0]), int(contexts.num_future[0])
-    history = _frames_with_rows(contexts, contexts.history_frames[0, :num_history], 0)
-    future = _frames_with_rows(contexts, contexts.future_frames[0, :num_future], contexts.history_frames.shape[1])
+    steps = WindowSteps(operator.index(history_num_frames), operator.index(future_num_frames))
+    windows = cut_windows(CurrentFrames.of_scene(frames, state_index), agents, tl_faces, steps)
+    history = _frames_with_rows(windows, windows.history(0), 0)
+    future = _frames_with_rows(windows, windows.future(0), windows.num_history)
     return history[0], future[0], history[1], future[1], history[2], future[2]
 
 
 def _frames_with_rows(
-    contexts: Contexts, frames: RecordArray, first: int
+    windows: Windows, frames: RecordArray, first: int
 ) -> tuple[RecordArray, list[RecordArray], list[RecordArray]]:
-    """Return frames of a batch of one context, and copies of their agents and faces, which stand at ``first``."""
-    agents, tl_faces = (rows.frames(first, first + len(frames)) for rows in (contexts.agents, contexts.tl_faces))
+    """Return frames of one window, and copies of their agents and faces, which stand at ``first``."""
+    agents, tl_faces = (rows.frames(first, first + len(frames)) for rows in (windows.agents, windows.tl_faces))
     rebase_intervals(frames, agents=agents, tl_faces=tl_faces)
     return frames, _copies(agents, len(frames)), _copies(tl_faces, len(frames))
 
@@ -143,14 +143,13 @@ def get_relative_poses(
         raise IndexOutOfRangeError(f"frames holds {len(frames)} frames, at most num_frames = {num_frames} are allowed")
     states = TrackStates.empty(1, num_frames)
     if selected_track_id is None:
-        trace_av(frames[None], np.array([len(frames)], dtype=np.int64), states)
+        trace_av(frames[None], np.array([[len(frames)], [0]]), states, num_history=len(frames))
     else:
         rows = WindowRows.from_frames(agents, np.dtype(AGENT_DTYPE))
         track_ids = as_track_ids(rows.dtype, selected_track_id)
         if track_ids is not None:
             trace_tracks(rows, track_ids, states)
-    viewpoints = Viewpoints(agent_from_world[None], np.array([current_agent_yaw], dtype=np.float64))
-    poses = relative_poses(states, viewpoints)
+    poses = relative_poses(states, agent_from_world[None], np.array([current_agent_yaw], dtype=np.float64))
     return poses.positions_m[0], poses.yaws_rad[0], poses.extents_m[0], poses.availabilities[0]
 
 

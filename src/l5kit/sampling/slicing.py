@@ -2,11 +2,7 @@
 
 import operator
 
-from l5kit.errors import L5KitError
-
-
-class StepSizeError(L5KitError, IndexError, ValueError):
-    """A step size is not positive (an ``IndexError`` in L5Kit 1.x)."""
+from l5kit.data.window_cutting import StepSizeError, as_step_size
 
 
 def get_history_slice(
@@ -51,8 +47,4 @@ def get_future_slice(frame_index: int, future_num_states: int, future_step_size:
     return slice(first, frame_index + future_num_states * future_step_size + 1, future_step_size)
 
 
-def as_step_size(argument: str, step_size: int) -> int:
-    """Return a step size as a Python int: small NumPy integers would overflow in what follows."""
-    if step_size <= 0:
-        raise StepSizeError(f"{argument} must be 1 or more, got {step_size}")
-    return operator.index(step_size)
+__all__ = ["StepSizeError", "get_future_slice", "get_history_slice"]

@@ -1,4 +1,4 @@
-"""Where tracks are in the frames of a batch of contexts, in the world."""
+"""Tracks in windows: where an agent, or the AV, is in each of their frames, in the world."""
 
 import math
 from dataclasses import dataclass
@@ -8,21 +8,29 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float32Array, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray
+from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.filter import kept_probability
+from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.window_rows import WindowRows
+from l5kit.data.windows import Targets, Windows
 from l5kit.geometry.transform import GIMBAL_LOCK_COSINE
-from l5kit.rasterization.rasterizer import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
+
+StateArrays = tuple[BoolArray, Float64Array, Float32Array, Float32Array]
+"""The arrays of :class:`TrackStates` in their order, as kernels take them: a plain tuple is cheapest to hand over."""
 
 
 @dataclass(frozen=True)
 class TrackStates:
-    """One track of each of B contexts in F frames, in the world; frames without it hold anything.
+    """One track of each of B windows in N frames, in the world; frames without it hold anything.
 
     Attributes:
-        is_there: Whether the track is in the frame, (B, F).
-        positions_m: (B, F, 2) float64.
-        yaws_rad: (B, F) float32.
-        extents_m: Length and width, (B, F, 2) float32.
+        is_there: Whether the track is in the frame, (B, N).
+        positions_m: (B, N, 2) float64.
+        yaws_rad: (B, N) float32.
+        extents_m: Length and width, (B, N, 2) float32.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
     """
 
     is_there: BoolArray
@@ -30,10 +38,16 @@ class TrackStates:
     yaws_rad: Float32Array
     extents_m: Float32Array
 
+    def __post_init__(self) -> None:
+        shape = self.is_there.shape
+        twos = (*shape, 2)
+        if self.positions_m.shape != twos or self.yaws_rad.shape != shape or self.extents_m.shape != twos:
+            refuse_shapes(self, positions_m=twos, yaws_rad=shape, extents_m=twos)
+
     @classmethod
-    def empty(cls, num_contexts: int, num_frames: int) -> "TrackStates":
+    def empty(cls, num_windows: int, num_frames: int) -> "TrackStates":
         """Return states of tracks that are in no frame."""
-        shape = num_contexts, num_frames
+        shape = num_windows, num_frames
         return cls(
             np.zeros(shape, np.bool_),
             np.empty((*shape, 2)),
@@ -41,7 +55,7 @@ class TrackStates:
             np.empty((*shape, 2), np.float32),
         )
 
-    def as_arrays(self) -> tuple[BoolArray, Float64Array, Float32Array, Float32Array]:
+    def as_arrays(self) -> StateArrays:
         """Return the four arrays."""
         return self.is_there, self.positions_m, self.yaws_rad, self.extents_m
 
@@ -60,49 +74,59 @@ def trace_tracks(agents: WindowRows, track_ids: NumericArray, states: TrackState
     """Write where tracks are to states; of several rows of a track in one frame the first counts.
 
     Args:
-        agents: Agents of the frames of B contexts.
-        track_ids: One track for each context, (B,), in the type of the agents' field.
+        agents: Agents of the frames of B windows.
+        track_ids: One track for each window, (B,), in the type of the agents' field.
         states: Empty ones, of at least as many frames.
     """
-    for rows, windows in agents.parts():
-        _trace_tracks(rows, windows.start, windows.stop, agents.starts, agents.stops, track_ids, *states.as_arrays())
+    for rows, part in agents.parts():
+        _trace_tracks(rows, (part.start, part.stop), agents.starts, agents.stops, track_ids, states.as_arrays())
 
 
-def trace_av(history_frames: RecordArray, num_history: Int64Array, states: TrackStates, first_frame: int = 0) -> None:
-    """Write where the AV is in the first ``num_history`` (B,) of frames (B, F) to states, from ``first_frame`` on."""
-    _trace_av(history_frames, num_history, first_frame, *states.as_arrays())
+def trace_av(
+    frames: RecordArray,
+    counts: Int64Array,
+    states: TrackStates,
+    *,
+    num_history: int,
+    extent_m: tuple[float, float, float] = EGO_EXTENT_M,
+) -> None:
+    """Write where the AV is to states.
 
-
-@dataclass(frozen=True)
-class FoundAgents:
-    """Agents of B frames.
-
-    Attributes:
-        rows: Their rows, each in the array of its window, (B,); -1 for a track that is not in its frame, -2 for one of
-            which no row passes the label filter.
-        centroids_m: (B, 2) float64; anything where there is no row.
-        yaws_rad: (B,) float64, likewise.
-        extents_m: (B, 3) in the type of the field, likewise.
+    Args:
+        frames: FRAME_DTYPE, (B, H + F), as in :class:`l5kit.data.windows.Windows`.
+        counts: How many of the history frames and of the future frames are there, (2, B).
+        states: Empty ones, of at least as many frames.
+        num_history: H.
+        extent_m: Length, width and height of the AV.
     """
-
-    rows: Int64Array
-    centroids_m: Float64Array
-    yaws_rad: Float64Array
-    extents_m: FloatArray
+    _trace_av(frames, counts, num_history, (extent_m[0], extent_m[1]), states.as_arrays())
 
 
-def find_current(agents: WindowRows, track_ids: NumericArray, filter_agents_threshold: float) -> FoundAgents:
-    """Return each track's first row of the first frame of its window that passes the label filter."""
-    num_windows, threshold = len(track_ids), np.float32(filter_agents_threshold)
-    found = FoundAgents(
-        np.empty(num_windows, np.int64),
-        np.empty((num_windows, 2)),
-        np.empty(num_windows),
-        np.empty((num_windows, 3), agents.dtype["extent"].base),
+def find_targets(windows: Windows, track_ids: NumericArray, filter_agents_threshold: float) -> Targets:
+    """Return each track's first row of the current frame that passes the label filter.
+
+    Args:
+        windows: B windows.
+        track_ids: One track for each, (B,), in the type of the agents' field.
+        filter_agents_threshold: Strict lower bound of the summed probability of the kept classes.
+
+    Returns:
+        Targets whose ``rows`` are -1 for a track that is not in its frame, and -2 for one of which no row passes the
+        filter; anything stands in their other fields.
+    """
+    num_windows, agents, threshold = len(track_ids), windows.agents, np.float32(filter_agents_threshold)
+    found_rows, fields = np.empty(num_windows, np.int64), agents.dtype
+    found = Targets(
+        track_ids=track_ids,
+        rows=found_rows,
+        centroids_m=np.empty((num_windows, 2)),
+        yaws_rad=np.empty(num_windows, fields["yaw"]),
+        extents_m=np.empty((num_windows, 3), fields["extent"].base),
     )
-    states = found.rows, found.centroids_m, found.yaws_rad, found.extents_m
-    for rows, windows in agents.parts():
-        _find_current(rows, windows.start, windows.stop, agents.starts, agents.stops, track_ids, threshold, *states)
+    fields_of_found = found_rows, found.centroids_m, found.yaws_rad, found.extents_m
+    for rows, part in agents.parts():
+        current = (part.start, part.stop), agents.starts, agents.stops
+        _find_targets(rows, *current, track_ids, threshold, fields_of_found)
     return found
 
 
@@ -116,81 +140,71 @@ def av_yaws(frames: RecordArray) -> Float64Array:
 @njit(nogil=True, cache=True, error_model="numpy")
 def _trace_tracks(
     rows: RecordArray,
-    first_context: int,
-    end_context: int,
+    part: tuple[int, int],
     starts: Int64Array,
     stops: Int64Array,
     track_ids: NumericArray,
-    is_there: BoolArray,
-    positions_m: Float64Array,
-    yaws_rad: Float32Array,
-    extents_m: Float32Array,
+    states: StateArrays,
 ) -> None:
-    """Write the states of the tracks of some contexts, whose agents are ``rows``."""
-    for context in range(first_context, end_context):
+    """Write the states of the tracks of the windows ``part``, first and end, whose agents are ``rows``."""
+    is_there, positions_m, yaws_rad, extents_m = states
+    for window in range(part[0], part[1]):
         for frame in range(starts.shape[1]):
-            for row in range(starts[context, frame], stops[context, frame]):
-                if rows[row].track_id == track_ids[context]:
+            for row in range(starts[window, frame], stops[window, frame]):
+                if rows[row].track_id == track_ids[window]:
                     agent = rows[row]
-                    is_there[context, frame] = True
-                    positions_m[context, frame, 0] = agent.centroid[0]
-                    positions_m[context, frame, 1] = agent.centroid[1]
-                    yaws_rad[context, frame] = agent.yaw
-                    extents_m[context, frame, 0] = agent.extent[0]
-                    extents_m[context, frame, 1] = agent.extent[1]
+                    is_there[window, frame] = True
+                    positions_m[window, frame, 0] = agent.centroid[0]
+                    positions_m[window, frame, 1] = agent.centroid[1]
+                    yaws_rad[window, frame] = agent.yaw
+                    extents_m[window, frame, 0] = agent.extent[0]
+                    extents_m[window, frame, 1] = agent.extent[1]
                     break
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _find_current(
+def _find_targets(
     agents: RecordArray,
-    first_context: int,
-    end_context: int,
+    part: tuple[int, int],
     starts: Int64Array,
     stops: Int64Array,
     track_ids: NumericArray,
     threshold: np.float32,
-    rows: Int64Array,
-    centroids_m: Float64Array,
-    yaws_rad: Float64Array,
-    extents_m: FloatArray,
+    found: tuple[Int64Array, Float64Array, FloatArray, FloatArray],
 ) -> None:
-    """Write the fields of :class:`FoundAgents` of some contexts, whose agents these are."""
-    for context in range(first_context, end_context):
-        rows[context] = -1
-        for row in range(starts[context, 0], stops[context, 0]):
-            if agents[row].track_id == track_ids[context]:
+    """Write rows, centroids, headings and extents of the targets of the windows ``part``, whose agents these are."""
+    rows, centroids_m, yaws_rad, extents_m = found
+    for window in range(part[0], part[1]):
+        rows[window] = -1
+        for row in range(starts[window, 0], stops[window, 0]):
+            if agents[row].track_id == track_ids[window]:
                 if kept_probability(agents[row].label_probabilities) > threshold:
-                    rows[context] = row
-                    centroids_m[context, 0], centroids_m[context, 1] = agents[row].centroid[0], agents[row].centroid[1]
-                    yaws_rad[context] = agents[row].yaw
+                    rows[window] = row
+                    centroids_m[window, 0], centroids_m[window, 1] = agents[row].centroid[0], agents[row].centroid[1]
+                    yaws_rad[window] = agents[row].yaw
                     for axis in range(3):
-                        extents_m[context, axis] = agents[row].extent[axis]
+                        extents_m[window, axis] = agents[row].extent[axis]
                     break
-                rows[context] = -2
+                rows[window] = -2
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _trace_av(
-    frames: RecordArray,
-    num_frames: Int64Array,
-    first_frame: int,
-    is_there: BoolArray,
-    positions_m: Float64Array,
-    yaws_rad: Float32Array,
-    extents_m: Float32Array,
+    frames: RecordArray, counts: Int64Array, num_history: int, size_m: tuple[float, float], states: StateArrays
 ) -> None:
-    """Write the states of the AV in frames (B, F) to the columns from ``first_frame`` on."""
-    for context in range(len(num_frames)):
-        for frame in range(num_frames[context]):
-            column = first_frame + frame
-            is_there[context, column] = True
-            av = frames[context, frame]
-            positions_m[context, column, 0] = av.ego_translation[0]
-            positions_m[context, column, 1] = av.ego_translation[1]
-            yaws_rad[context, column] = _yaw(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
-            extents_m[context, column, 0] = EGO_EXTENT_LENGTH
-            extents_m[context, column, 1] = EGO_EXTENT_WIDTH
+    """Write the states of the AV in the frames (B, H + F) that are there."""
+    is_there, positions_m, yaws_rad, extents_m = states
+    for window in range(len(frames)):
+        for column in range(frames.shape[1]):
+            if column >= counts[0, window] if column < num_history else column - num_history >= counts[1, window]:
+                continue
+            av = frames[window, column]
+            is_there[window, column] = True
+            positions_m[window, column, 0] = av.ego_translation[0]
+            positions_m[window, column, 1] = av.ego_translation[1]
+            yaws_rad[window, column] = _yaw(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
+            extents_m[window, column, 0] = size_m[0]
+            extents_m[window, column, 1] = size_m[1]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

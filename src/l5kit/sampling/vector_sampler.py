@@ -1,24 +1,21 @@
-"""Everything that stays the same from vector sample to vector sample, as one callable."""
+"""Sampler of vectors: samples of the AV or of agents with polylines of what is around, one by one or in batches."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from l5kit._types import Float32Array, Int64Array, NumericArray
+from l5kit._types import Column, Float32Array, Int64Array, NumericArray, Records
 from l5kit.configs.parameters import VectorSamplingParams
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
+from l5kit.data.log_facts import EGO_EXTENT_M
+from l5kit.data.window_cutting import CurrentFrames
+from l5kit.data.windows import Targets, Windows
 from l5kit.kinematic.perturbation import Perturbation
-from l5kit.sampling.agent_sampler import NewImages
-from l5kit.sampling.context import Contexts, CurrentFrames
-from l5kit.sampling.context_sampler import ContextSampler
-from l5kit.sampling.poses import Trajectories
-from l5kit.sampling.sample_columns import (
-    Targets,
-    sample_of,
-    trace_targets,
-)
-from l5kit.vectorization.vector_windows import VectorWindows
+from l5kit.sampling.poses import Trajectories, trajectories
+from l5kit.sampling.sample_columns import ColumnMemory, sample_of
+from l5kit.sampling.targets import trace_targets
+from l5kit.sampling.window_sampler import WindowSampler
 from l5kit.vectorization.vectorizer import Vectorizer
 
 AV_TYPE = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
@@ -26,31 +23,38 @@ AV_TYPE = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
 
 
 @dataclass(frozen=True)
-class VectorSampler(ContextSampler):
+class VectorSampler(WindowSampler):
     """Makes vector samples with fixed parameters.
 
     Attributes:
         params: How a sample is cut out of a scene.
         vectorizer: Gives what is around the target: a :class:`Vectorizer`, or anything with its ``vectorize``.
         perturbation: Moves the AV's frames; None for the log as it is.
+        ego_extent_m: Length, width and height of the AV in single samples; windows of batches have theirs.
     """
 
     params: VectorSamplingParams
     vectorizer: Any
     perturbation: Perturbation | None
+    ego_extent_m: tuple[float, float, float] = EGO_EXTENT_M
 
     def __call__(
-        self, state_index: int, frames: Any, agents: Any, tl_faces: Any, selected_track_id: int | None = None
+        self,
+        state_index: int,
+        frames: Records,
+        agents: Records,
+        tl_faces: Records | None,
+        selected_track_id: int | None = None,
     ) -> dict[str, Any]:
         """Return one sample; see :func:`l5kit.sampling.agent_sampling_vectorized.generate_agent_sample_vectorized`."""
         current = CurrentFrames.of_scene(frames, state_index)
-        contexts, track_ids = self._cut_single(current, agents, tl_faces, selected_track_id)
+        windows, track_ids = self._cut_single(current, agents, tl_faces, selected_track_id)
         if self.makes_batches:
-            sample = sample_of(self.make_columns(contexts, track_ids), 0)
+            sample = sample_of(self._columns(windows, track_ids, None), 0)
         else:
-            targets = self._perturb_and_find(contexts, track_ids)
-            sample = sample_of(self._target_columns(contexts, targets), 0)
-            sample |= self._vectorize_single(contexts, targets, sample)
+            targets = self._perturb_and_find(windows, track_ids)
+            sample = sample_of(self._state_columns(windows, targets, self._trajectories(windows, targets)), 0)
+            sample |= self._vectorize_single(windows, targets, sample)
         if selected_track_id is None:
             sample["type"] = int(sample["type"])
         return sample
@@ -60,43 +64,33 @@ class VectorSampler(ContextSampler):
         """Whether :meth:`make_columns` can be used: it cannot with a vectorizer that takes only single windows."""
         return isinstance(self.vectorizer, Vectorizer) and self.vectorizer.vectorizes_windows
 
-    def make_columns(
+    def _columns(
         self,
-        contexts: Contexts,
+        windows: Windows,
         track_ids: NumericArray | None,
-        new_images: NewImages | None = None,  # noqa: ARG002
-    ) -> dict[str, NumericArray]:
-        """Return what :meth:`__call__` returns for each of B contexts.
+        memory: ColumnMemory | None,  # noqa: ARG002
+    ) -> dict[str, Column]:
+        targets = self._perturb_and_find(windows, track_ids)
+        found = self._trajectories(windows, targets)
+        surroundings: dict[str, Column] = self.vectorizer.vectorize_windows(windows, targets, found.past)
+        return self._state_columns(windows, targets, found) | surroundings
 
-        Args:
-            contexts: Cut with :attr:`steps`; the perturbation changes them.
-            track_ids: The agents of interest, (B,), in the type of the agents' field; None for the AV.
-            new_images: Not used, as there are no pictures.
-
-        Returns:
-            One array (B, ...) for each key.
-
-        Raises:
-            TrackNotFoundError: An agent is not in its current frame or does not pass the label filter.
-        """
-        targets = self._perturb_and_find(contexts, track_ids)
-        columns = self._target_columns(contexts, targets)
-        surroundings: dict[str, NumericArray] = self.vectorizer.vectorize_windows(
-            vector_windows(contexts, targets, columns)
-        )
-        return columns | surroundings
-
-    def _target_columns(self, contexts: Contexts, targets: Targets) -> dict[str, NumericArray]:
-        """Return who the targets are, where they were and will be."""
-        found = trace_targets(contexts, targets, self._times)
-        past, future = found.past, found.future
+    def _trajectories(self, windows: Windows, targets: Targets) -> Trajectories:
+        """Return where the targets were, as far as it is kept, and will be."""
+        states = trace_targets(windows, targets)
+        found = trajectories(states, targets, self._times, num_history=windows.num_history)
         end = self.params.history_num_frames_ego + 1
-        for array in past.as_arrays():
+        for array in found.past.as_arrays():
             array[:, end:] = 0
+        return found
+
+    def _state_columns(self, windows: Windows, targets: Targets, found: Trajectories) -> dict[str, Column]:
+        """Return who the targets are, where they were and will be."""
+        past, future = found.past, found.future
         return {
             "extent": targets.extents_m,
-            "type": _types(contexts, targets),
-            "agent_from_world": targets.viewpoints.agent_from_world,
+            "type": _types(windows, targets),
+            "agent_from_world": targets.agent_from_world,
             "world_from_agent": targets.world_from_agent,
             "target_positions": future.positions_m,
             "target_yaws": future.yaws_rad,
@@ -107,7 +101,7 @@ class VectorSampler(ContextSampler):
             "history_extents": past.extents_m,
             "history_availabilities": past.availabilities.astype(np.bool_),
             "centroid": targets.centroids_m,
-            "yaw": targets.yaws_rad,
+            "yaw": targets.yaws_rad.astype(np.float64, copy=False),
             "speed": self._speeds(found),
         }
 
@@ -122,47 +116,31 @@ class VectorSampler(ContextSampler):
             return found.speeds_mps
         return np.zeros_like(found.speeds_mps)
 
-    def _vectorize_single(self, contexts: Contexts, targets: Targets, sample: dict[str, Any]) -> dict[str, Any]:
-        """Return what a vectorizer of any kind gives for one context."""
-        num_history, num_future = int(contexts.num_history[0]), int(contexts.num_future[0])
-        first = contexts.history_frames.shape[1]
+    def _vectorize_single(self, windows: Windows, targets: Targets, sample: dict[str, Any]) -> dict[str, Any]:
+        """Return what a vectorizer of any kind gives for one window."""
+        history, future = windows.history(0), windows.future(0)
+        of_future = windows.agents.frames(windows.num_history, windows.num_history + len(future))
         surroundings: dict[str, Any] = self.vectorizer.vectorize(
             None if targets.track_ids is None else int(targets.track_ids[0]),
             sample["centroid"],
             sample["yaw"],
             sample["agent_from_world"],
-            contexts.history_frames[0, :num_history],
-            contexts.agents.frames_of(0, num_history),
-            contexts.tl_faces.frames_of(0, num_history),
+            history,
+            windows.agents.frames_of(0, len(history)),
+            windows.tl_faces.frames_of(0, len(history)),
             sample["history_positions"],
             sample["history_yaws"],
             sample["history_availabilities"],
-            contexts.future_frames[0, :num_future],
-            contexts.agents.frames(first, first + num_future).frames_of(0, num_future),
+            future,
+            of_future.frames_of(0, len(future)),
         )
         return surroundings
 
 
-def vector_windows(contexts: Contexts, targets: Targets, columns: dict[str, NumericArray]) -> VectorWindows:
-    """Return what vector samples of the contexts show; ``columns`` hold the past of the targets."""
-    return VectorWindows(
-        agents=contexts.agents,
-        num_history=contexts.history_frames.shape[1],
-        tl_faces=contexts.tl_faces.head(1),
-        track_ids=targets.track_ids,
-        centroids_m=targets.centroids_m,
-        yaws_rad=targets.yaws_rad,
-        agent_from_world=targets.viewpoints.agent_from_world,
-        history_positions_m=columns["history_positions"],
-        history_yaws_rad=columns["history_yaws"],
-        history_availabilities=columns["history_availabilities"],
-    )
-
-
-def _types(contexts: Contexts, targets: Targets) -> Int64Array:
+def _types(windows: Windows, targets: Targets) -> Int64Array:
     """Return the most likely label of each target, (B,)."""
     if targets.rows is None:
-        return np.full(len(targets.yaws_rad), AV_TYPE, np.int64)
-    rows = contexts.agents.take(targets.rows)
+        return np.full(len(targets), AV_TYPE, np.int64)
+    rows = windows.agents.take(targets.rows)
     labels: Int64Array = rows["label_probabilities"].argmax(axis=1).astype(np.int64)
     return labels

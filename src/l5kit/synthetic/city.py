@@ -1,23 +1,27 @@
 """Made cities: complete dataset folders in the published layout."""
 
+import itertools
 import json
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 
 from l5kit._files import clear_leftovers, placed_when_complete
-from l5kit._types import Int64Array, RecordArray
-from l5kit.data.records import SCENE_DTYPE
-from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit._types import Int64Array
+from l5kit.data.log_writer import write_log
+from l5kit.data.progress import Progress
+from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
 from l5kit.synthetic.aerial import draw_aerial
 from l5kit.synthetic.map_writer import build_map
-from l5kit.synthetic.params import FRAME_PERIOD_NS, CityParams
-from l5kit.synthetic.scene import GROUND_Z_M, SceneArrays, Town, build_town, record_scene, simulate_scene
+from l5kit.synthetic.params import FRAME_PERIOD_NS, MADE_FACTS, CityParams
+from l5kit.synthetic.scene import GROUND_Z_M, Town, build_town, record_scene, simulate_scene
 
 WORLD_TO_ECEF = np.array(
     [
@@ -33,11 +37,7 @@ WORLD_TO_ECEF.setflags(write=False)
 _FIRST_SCENE_NS = 1_600_000_000_000_000_000
 _SCENE_PAUSE_NS = 60_000_000_000
 _NUM_HOSTS = 20
-_SCENES_PER_WRITE = 8
 _SPLITS = ("sample", "train", "validate")
-
-Progress = Callable[[int, int], None]
-"""Called with the number of finished scenes and of all scenes."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ def make_city(
     aerial_resolution_m: float = CityParams.aerial_resolution_m,
     overwrite: bool = False,
     progress: Progress | None = None,
+    workers: Workers = 1,
 ) -> CityFolder:
     """Make a town, let an AV drive through it, and write everything as a dataset folder.
 
@@ -91,6 +92,8 @@ def make_city(
         aerial_resolution_m: side of a pixel of the aerial picture, metres.
         overwrite: whether a dataset folder that is there is replaced.
         progress: called with (finished scenes, all scenes) after each scene.
+        workers: number of threads that make scenes, or an executor; the files are the same. See
+            :func:`~l5kit.data.scene_jobs.map_scenes`.
 
     Raises:
         InvalidArgumentError: if a parameter is out of range, or the folder holds files and may not be replaced.
@@ -110,7 +113,7 @@ def make_city(
     _require_free(target, overwrite)
     with placed_when_complete(target) as complete:
         complete.mkdir()
-        _write_city(complete, params, progress)
+        _write_city(complete, params, progress, workers)
     return _folder(target, [name for name, count in zip(_SPLITS, _split_sizes(params), strict=True) if count])
 
 
@@ -144,20 +147,25 @@ def _require_free(target: Path, overwrite: bool) -> None:
         )
 
 
-def _write_city(part: Path, params: CityParams, progress: Progress | None) -> None:
+def _write_city(part: Path, params: CityParams, progress: Progress | None, workers: Workers) -> None:
     town = build_town(params.town_size, seed=params.seed)
+    sizes = _split_sizes(params)
+    with map_scenes(_MadeScenes(params, town), range(sum(sizes)), workers, block_size=1, progress=progress) as made:
+        _write_surroundings(part, town, params)  # while workers make the first scenes
+        folder, scenes = _folder(part, list(_SPLITS)), (scene for block in made for scene in block)
+        for name, count in zip(_SPLITS, sizes, strict=True):
+            if count:
+                _write_scenes(folder.scenes[name], itertools.islice(scenes, count))
+        next(scenes, None)  # has the last one told of
+
+
+def _write_surroundings(part: Path, town: Town, params: CityParams) -> None:
+    """Write map, aerial picture and metadata."""
     folder = _folder(part, list(_SPLITS))
     for parent in (folder.scenes["sample"].parent, folder.semantic_map.parent, folder.aerial_map.parent):
         parent.mkdir(parents=True)
     build_map(town.plan, town.network, world_to_ecef=WORLD_TO_ECEF, ground_z_m=GROUND_Z_M).save(folder.semantic_map)
     _write_aerial(folder, town, params)
-    sizes, finished = _split_sizes(params), 0
-    for split, (name, count) in enumerate(zip(_SPLITS, sizes, strict=True)):
-        if count:
-            for done in _write_scenes(folder.scenes[name], town, params, split, count):
-                if progress is not None:
-                    progress(finished + done, sum(sizes))
-            finished += count
 
 
 def _write_aerial(folder: CityFolder, town: Town, params: CityParams) -> None:
@@ -170,7 +178,7 @@ def _write_aerial(folder: CityFolder, town: Town, params: CityParams) -> None:
     folder.meta.write_text(json.dumps({name: matrix.tolist() for name, matrix in matrices.items()}, indent=2) + "\n")
 
 
-def make_scene(town: Town, params: CityParams, *, split: int, scene_index: int) -> SceneArrays:
+def make_scene(town: Town, params: CityParams, *, split: int, scene_index: int) -> SceneRecords:
     """Simulate and record one scene; it depends on the town, the seed and its own numbers only.
 
     Args:
@@ -185,32 +193,33 @@ def make_scene(town: Town, params: CityParams, *, split: int, scene_index: int) 
     return record_scene(town, simulation, start_ns=start_ns, rng=rng)
 
 
-def _write_scenes(path: Path, town: Town, params: CityParams, split: int, count: int) -> Iterator[int]:
-    """Write the scenes of one dataset, a few at a time; yields the number of finished scenes after each."""
-    path.mkdir()
-    dataset = ChunkedDataset(str(path)).initialize("w")
-    waiting: list[tuple[RecordArray, SceneArrays]] = []
-    ends = np.zeros(3, np.int64)
-    for index in range(count):
-        arrays = make_scene(town, params, split=split, scene_index=index)
-        waiting.append(_shifted(arrays, ends, f"host-m{index % _NUM_HOSTS:03d}"))
-        ends = ends + np.array([len(arrays.frames), len(arrays.agents), len(arrays.tl_faces)])
-        if len(waiting) == _SCENES_PER_WRITE or index == count - 1:
-            dataset.scenes.append(np.concatenate([scene for scene, _ in waiting]))
-            dataset.frames.append(np.concatenate([arrays.frames for _, arrays in waiting]))
-            dataset.agents.append(np.concatenate([arrays.agents for _, arrays in waiting]))
-            dataset.tl_faces.append(np.concatenate([arrays.tl_faces for _, arrays in waiting]))
-            waiting.clear()
-        yield index + 1
+@dataclass(frozen=True)
+class _MadeScenes:
+    """The scenes of a city, by their numbers through all splits."""
+
+    params: CityParams
+    town: Town
+
+    def __call__(self, numbers: Int64Array) -> list[SceneRecords]:
+        return [self._make(number) for number in numbers.tolist()]
+
+    def _make(self, number: int) -> SceneRecords:
+        ends = np.cumsum(_split_sizes(self.params))
+        split = int(np.searchsorted(ends, number, side="right"))
+        first = int(ends[split - 1]) if split else 0
+        return make_scene(self.town, self.params, split=split, scene_index=number - first)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave the town out, which another process builds faster than it would get it."""
+        return _made_elsewhere, (self.params,)
 
 
-def _shifted(arrays: SceneArrays, starts: Int64Array, host: str) -> tuple[RecordArray, SceneArrays]:
-    """Return the scene record and the arrays with intervals that count from the start of the dataset."""
-    frames = arrays.frames.copy()
-    frames["agent_index_interval"] += starts[1]
-    frames["traffic_light_faces_index_interval"] += starts[2]
-    scene = np.zeros(1, SCENE_DTYPE)
-    scene["frame_index_interval"] = starts[0], starts[0] + len(frames)
-    scene["host"] = host
-    scene["start_time"], scene["end_time"] = frames["timestamp"][0], frames["timestamp"][-1]
-    return scene, SceneArrays(frames, arrays.agents, arrays.tl_faces)
+def _made_elsewhere(params: CityParams) -> _MadeScenes:
+    return _MadeScenes(params, build_town(params.town_size, seed=params.seed))
+
+
+def _write_scenes(path: Path, scenes: Iterator[SceneRecords]) -> None:
+    """Write the scenes of one dataset."""
+    with write_log(path, facts=MADE_FACTS) as writer:
+        for index, scene in enumerate(scenes):
+            writer.append(replace(scene, host=f"host-m{index % _NUM_HOSTS:03d}"))

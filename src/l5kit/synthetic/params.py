@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Any
 
+from l5kit.data.log_facts import LogFacts
 from l5kit.errors import InvalidArgumentError
 
 FRAME_PERIOD_S = 0.1
@@ -10,6 +11,9 @@ FRAME_PERIOD_S = 0.1
 
 FRAME_PERIOD_NS = 100_000_000
 """Time between two frames, nanoseconds."""
+
+MADE_FACTS = LogFacts(step_time_s=FRAME_PERIOD_S)
+"""Facts of made logs; their AV is as large as that of the published dataset."""
 
 _LIMITS: dict[str, tuple[float, float]] = {
     "seed": (0, 2**63 - 1),

@@ -4,9 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array, RecordArray
+from l5kit._types import Float64Array, Int64Array
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, TL_FACE_LABEL_TO_INDEX
-from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
+from l5kit.data.scene_arrays import FaceRows, SceneArrays
+from l5kit.data.scene_records import SceneRecords
+from l5kit.data.tracks import Observations, faces_of_frames
+from l5kit.geometry.transform import yaws_as_rotations33
 from l5kit.synthetic.names import FACE_COLORS, face_id, light_id
 from l5kit.synthetic.params import FRAME_PERIOD_NS
 from l5kit.synthetic.perception import Objects, track_numbers
@@ -68,15 +71,6 @@ class Simulation:
     num_removed: int
 
 
-@dataclass(frozen=True)
-class SceneArrays:
-    """A recorded scene; the intervals of its frames count from 0."""
-
-    frames: RecordArray
-    agents: RecordArray
-    tl_faces: RecordArray
-
-
 def build_town(town_size_m: float, *, seed: int) -> Town:
     """Build the town of a size (side in metres) and seed."""
     rng = np.random.default_rng([seed, 0])
@@ -110,22 +104,21 @@ def simulate_scene(
     return Simulation(log, parked, parked_height_m, np.array(walkers.state.height_m), int(num_removed))
 
 
-def record_scene(town: Town, simulation: Simulation, *, start_ns: int, rng: np.random.Generator) -> SceneArrays:
+def record_scene(town: Town, simulation: Simulation, *, start_ns: int, rng: np.random.Generator) -> SceneRecords:
     """Record what the AV perceives of a simulated scene, in the record types of the dataset format."""
     log = simulation.log
     av = log.vehicles[:, AV_SLOT]
     objects = _objects_near(town, simulation, rng)
     tracks = track_numbers(objects, np.ascontiguousarray(av.box[:, :2]), rng)
-    agents, per_frame = _agent_rows(objects, tracks, rng)
-    tl_faces, faces_per_frame = _face_rows(town.network, log)
-    frames = np.zeros(len(av), FRAME_DTYPE)
-    frames["timestamp"] = start_ns + FRAME_PERIOD_NS * np.arange(len(av))
-    frames["agent_index_interval"] = _intervals(per_frame)
-    frames["traffic_light_faces_index_interval"] = _intervals(faces_per_frame)
-    frames["ego_translation"][:, :2] = av.box[:, :2]
-    frames["ego_translation"][:, 2] = GROUND_Z_M
-    frames["ego_rotation"] = _rotations(av.box[:, 2])
-    return SceneArrays(frames, agents, tl_faces)
+    scene = SceneArrays(
+        host="",
+        timestamps_ns=start_ns + FRAME_PERIOD_NS * np.arange(len(av)),
+        ego_positions_m=np.column_stack([av.box[:, :2], np.full(len(av), GROUND_Z_M)]),
+        ego_rotations=yaws_as_rotations33(av.box[:, 2]),
+        agents=_observations(objects, tracks, rng).to_agent_rows(len(av)),
+        tl_faces=_face_rows(town.network, log),
+    )
+    return scene.to_records()
 
 
 def _draw_warmup(rng: np.random.Generator) -> int:
@@ -137,11 +130,12 @@ def _draw_warmup(rng: np.random.Generator) -> int:
 
 def _random_start(network: RoadNetwork, rng: np.random.Generator) -> int:
     """Return a point of a car lane, most often at the start of one among several, where lane changes are possible."""
-    points = network.points
-    lanes = network.lanes[points.lane]
-    fits = (lanes.kind == CAR_LANE) & (points.s_m > 15.0) & (points.s_m < 0.75 * lanes.length_m)
-    has_neighbour = (lanes.left_lane >= 0) | (lanes.right_lane >= 0)
-    is_early = points.s_m < 0.3 * lanes.length_m
+    points, lanes = network.points, network.lanes
+    lane, s_m = points.lane, points.s_m
+    length_m = lanes.length_m[lane]
+    fits = (lanes.kind[lane] == CAR_LANE) & (s_m > 15.0) & (s_m < 0.75 * length_m)
+    has_neighbour = (lanes.left_lane[lane] >= 0) | (lanes.right_lane[lane] >= 0)
+    is_early = s_m < 0.3 * length_m
     weight = fits * np.where(has_neighbour, np.where(is_early, _EARLY_WEIGHT, _ARTERIAL_WEIGHT), 1.0)
     return int(rng.choice(len(points), p=weight / weight.sum()))
 
@@ -201,21 +195,19 @@ def _moving_vehicles(
     return exists, box, speed_mps, height_m, is_bike
 
 
-def _agent_rows(objects: Objects, tracks: Int64Array, rng: np.random.Generator) -> tuple[RecordArray, Int64Array]:
-    """Return the agent rows, sorted by frame and track, and their number per frame."""
+def _observations(objects: Objects, tracks: Int64Array, rng: np.random.Generator) -> Observations:
+    """Return what the AV sees of each object in each frame in which it has a track."""
     frame, column = np.nonzero(tracks)
-    order = np.lexsort((tracks[frame, column], frame))
-    frame, column = frame[order], column[order]
     box, speed_mps = objects.box[frame, column], objects.speed_mps[frame, column]
-    rows = np.zeros(len(frame), AGENT_DTYPE)
-    rows["centroid"] = box[:, :2]
-    rows["extent"][:, :2] = box[:, 3:]
-    rows["extent"][:, 2] = objects.height_m[column]
-    rows["yaw"] = np.arctan2(np.sin(box[:, 2]), np.cos(box[:, 2]))
-    rows["velocity"] = speed_mps[:, None] * np.stack([np.cos(box[:, 2]), np.sin(box[:, 2])], axis=1)
-    rows["track_id"] = tracks[frame, column]
-    rows["label_probabilities"] = _probabilities(objects.label, rng)[column]
-    return rows, np.bincount(frame, minlength=len(tracks))
+    return Observations(
+        frame_indices=frame,
+        track_ids=tracks[frame, column],
+        positions_m=box[:, :2],
+        headings_rad=box[:, 2],
+        velocities_mps=speed_mps[:, None] * np.stack([np.cos(box[:, 2]), np.sin(box[:, 2])], axis=1),
+        sizes_m=np.column_stack([box[:, 3:], objects.height_m[column]]),
+        label_probabilities=_probabilities(objects.label, rng)[column],
+    )
 
 
 def _probabilities(label: Int64Array, rng: np.random.Generator) -> Float64Array:
@@ -228,35 +220,25 @@ def _probabilities(label: Int64Array, rng: np.random.Generator) -> Float64Array:
     return probabilities
 
 
-def _face_rows(network: RoadNetwork, log: TrafficLog) -> tuple[RecordArray, Int64Array]:
-    """Return one row for each face of the lights near the AV, and their number per frame.
+def _face_rows(network: RoadNetwork, log: TrafficLog) -> FaceRows:
+    """Return one row for each face of the lights near the AV in each frame.
 
     Faces that are off are marked as in the real recordings: not seen on, so unknown.
     """
     av_m = log.vehicles.box[:, AV_SLOT, :2]
     apart_m = np.hypot(*(network.heads.position_m[None] - av_m[:, None]).transpose(2, 0, 1))
     frame, head = np.nonzero(apart_m < _SIGNAL_RANGE_M)
-    face_names = np.array([[face_id(h, c) for c in FACE_COLORS] for h in range(len(network.heads))], "<U16")
-    light_names = np.array([light_id(h) for h in range(len(network.heads))], "<U16")
-    rows = np.zeros((len(frame), len(FACE_COLORS)), TL_FACE_DTYPE)
-    rows["face_id"] = face_names.reshape(-1, len(FACE_COLORS))[head]
-    rows["traffic_light_id"] = light_names[head][:, None]
-    is_on = log.head_state[frame, head][:, None] == np.arange(len(FACE_COLORS))
-    rows["traffic_light_face_status"][..., TL_FACE_LABEL_TO_INDEX["ACTIVE"]] = is_on
-    rows["traffic_light_face_status"][..., TL_FACE_LABEL_TO_INDEX["UNKNOWN"]] = ~is_on
-    return rows.reshape(-1), len(FACE_COLORS) * np.bincount(frame, minlength=len(av_m))
-
-
-def _intervals(counts: Int64Array) -> Int64Array:
-    ends = np.cumsum(counts)
-    return np.stack([ends - counts, ends], axis=1)
-
-
-def _rotations(yaw_rad: Float64Array) -> Float64Array:
-    """Return rotation matrices about the vertical axis, (n, 3, 3)."""
-    rotations = np.zeros((len(yaw_rad), 3, 3))
-    rotations[:, 0, 0] = rotations[:, 1, 1] = np.cos(yaw_rad)
-    rotations[:, 1, 0] = np.sin(yaw_rad)
-    rotations[:, 0, 1] = -rotations[:, 1, 0]
-    rotations[:, 2, 2] = 1.0
-    return rotations
+    num_heads, num_faces = len(network.heads), len(FACE_COLORS)
+    face_names = np.array([[face_id(h, c) for c in FACE_COLORS] for h in range(num_heads)], "<U16")
+    light_names = np.array([light_id(h) for h in range(num_heads)], "<U16")
+    is_on = log.head_state[frame, head][:, None] == np.arange(num_faces)
+    statuses = np.zeros((len(frame), num_faces, len(TL_FACE_LABEL_TO_INDEX)), np.float32)
+    statuses[..., TL_FACE_LABEL_TO_INDEX["ACTIVE"]] = is_on
+    statuses[..., TL_FACE_LABEL_TO_INDEX["UNKNOWN"]] = ~is_on
+    return faces_of_frames(
+        len(av_m),
+        np.repeat(frame, num_faces),
+        face_ids=face_names.reshape(-1, num_faces)[head].reshape(-1),
+        light_ids=np.repeat(light_names[head], num_faces),
+        statuses=statuses.reshape(-1, len(TL_FACE_LABEL_TO_INDEX)),
+    )

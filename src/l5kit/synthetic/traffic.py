@@ -8,6 +8,7 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.synthetic.lane_changes import consider_change
 from l5kit.synthetic.overlap import boxes_overlap
+from l5kit.synthetic.params import MADE_FACTS
 from l5kit.synthetic.pedestrians import Pedestrians, mark_claims, mark_walkers, walk_one_step
 from l5kit.synthetic.right_of_way import update_right_of_way
 from l5kit.synthetic.road_network import BIKE_LANE, CAR_LANE, Records, RoadNetwork
@@ -32,7 +33,7 @@ BUBBLE_M = 175.0
 """Vehicles exist as far as this from the AV."""
 _OUT_OF_SIGHT_M = 95.0
 _COMPANION_SPACE_M = 60.0
-_AV_LENGTH_M, _AV_WIDTH_M, _AV_HEIGHT_M = 4.87, 1.85, 1.8
+_AV_LENGTH_M, _AV_WIDTH_M, _AV_HEIGHT_M = MADE_FACTS.ego_extent_m
 
 # as NumPy's numbers, since numba compiles what is called with a literal once for each
 _AV: Any = np.int64(AV_SLOT)

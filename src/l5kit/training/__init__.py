@@ -1,5 +1,5 @@
-"""Training of the networks, on Lightning (extra ``train``), and their evaluation, which does without it."""
+"""Training of the networks, on Lightning (extra ``train``)."""
 
-from l5kit.training.on_demand import __getattr__ as __getattr__
+from l5kit.training.run import TrainingResult, train
 
 __all__ = ["TrainingResult", "train"]

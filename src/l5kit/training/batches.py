@@ -1,36 +1,183 @@
-"""Which samples evaluations take, and what networks get of a batch."""
+"""Batches of a training: those of its steps as one long row that can be entered anywhere, and those of evaluations."""
 
-from collections.abc import Mapping
-from typing import Any
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-import numpy as np
 import torch
+from torch.utils.data import Subset
 
-from l5kit._types import Int64Array
+from l5kit.configs.training import LoaderParams
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.loading import BatchLoader, BatchPlan, BatchSource, IndexedSamples, ThreadLoader, WorkerLoader
+from l5kit.dataset.loading import loader as make_loader
+from l5kit.dataset.rank_sampler import RankSampler, process_place
+from l5kit.dataset.reseeding import BatchOrder
+from l5kit.dataset.sample_batch import collate
+from l5kit.errors import ConfigError
+from l5kit.workflows.samples import spread_indices
 
-__all__ = ["network_inputs", "spread_indices", "tensors_on"]
+__all__ = ["EvaluationBatches", "StepBatches", "batches_per_epoch"]
 
-_TRUTH_PREFIXES = ("target_", "all_other_agents_future_")
-"""Keys of a batch that a model does not get in evaluations."""
-
-
-def network_inputs(batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return what a network gets of a batch in evaluations: nothing of the future, of the target or of others."""
-    return {key: value for key, value in batch.items() if not key.startswith(_TRUTH_PREFIXES)}
-
-
-def tensors_on(device: torch.device, batch: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """Return the tensors of a batch on a device, in float32 where that knows no float64."""
-    tensors = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
-    if device.type == "mps":
-        tensors = {key: value.float() if value.dtype == torch.float64 else value for key, value in tensors.items()}
-    return {key: value.to(device, non_blocking=True) for key, value in tensors.items()}
+_PREFETCH = 2
 
 
-def spread_indices(num_samples: int, most: int | None) -> Int64Array:
-    """Return the indices of at most so many samples, evenly spread over all; None for all of them.
+def batches_per_epoch(num_samples: int, loader: LoaderParams, *, world_size: int) -> int:
+    """Return how many whole batches each process gets in an epoch.
 
-    Each is from the middle of its part of the log, so that first frames, which have no past, are not taken too often.
+    Args:
+        num_samples: Samples of an epoch.
+        loader: How they are loaded.
+        world_size: How many processes.
+
+    Raises:
+        ConfigError: Not even one.
     """
-    num_taken = num_samples if most is None else min(most, num_samples)
-    return (2 * np.arange(num_taken) + 1) * num_samples // (2 * max(num_taken, 1))
+    num_batches = num_samples // world_size // loader.batch_size
+    if num_batches == 0:
+        raise ConfigError(
+            f"train_data_loader.batch_size is {loader.batch_size} on {world_size} devices, but {loader.key} gives only "
+            f"{num_samples} samples; take smaller batches or more data"
+        )
+    return num_batches
+
+
+@dataclass(frozen=True)
+class _PlanFromStep(BatchPlan):
+    """Batches of epochs of a fixed length, without those before a step."""
+
+    steps_per_epoch: int = 1
+    first_step: int = 0
+
+    def orders(self, epoch: int) -> Iterator[BatchOrder]:
+        """Yield what the batches of an epoch are to be made of, from the first step on."""
+        num_passed = min(max(self.first_step - epoch * self.steps_per_epoch, 0), self.steps_per_epoch)
+        return itertools.islice(super().orders(epoch), num_passed, self.steps_per_epoch)
+
+
+class StepBatches:
+    """The batches of all steps of a training, epoch after epoch; an iteration starts at the step that is loaded.
+
+    What the batch of a step holds depends on the seed, the rank and the step only. The order of samples is that of
+    :func:`l5kit.dataset.loader` with ``drop_last=True``.
+
+    Args:
+        dataset: Gives the samples.
+        loader: Batch size, order and threads.
+        seed: Decides the order and the perturbations.
+        num_steps: Steps of the whole training.
+        steps_per_epoch: Steps after which the next epoch starts.
+        pin_memory: Whether tensors lie in memory that CUDA copies from by itself.
+
+    Attributes:
+        waited_s: Seconds that iterations have waited for batches.
+    """
+
+    def __init__(
+        self,
+        dataset: IndexedSamples,
+        loader: LoaderParams,
+        *,
+        seed: int,
+        num_steps: int,
+        steps_per_epoch: int,
+        pin_memory: bool,
+    ) -> None:
+        self._dataset = dataset
+        self._loader = loader
+        self._seed = seed
+        self._num_steps = num_steps
+        self._steps_per_epoch = steps_per_epoch
+        self._pin_memory = pin_memory
+        self._next_step = 0
+        self.waited_s = 0.0
+
+    def __len__(self) -> int:
+        """Return one more than the steps: for Lightning, a checkpoint of the last step is then never one of an epoch.
+
+        What ends there could not be made longer.
+        """
+        return self._num_steps + 1
+
+    def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
+        """Yield the batches from the step that is loaded on."""
+        first_step = self._next_step
+        batches = self._make_batches(first_step)
+        for step in range(first_step, self._num_steps):
+            start_s = time.perf_counter()
+            batch = next(batches)
+            self.waited_s += time.perf_counter() - start_s
+            self._next_step = step + 1
+            yield batch
+
+    def state_dict(self) -> dict[str, int]:
+        """Return the step whose batch comes next."""
+        return {"next_step": self._next_step}
+
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        """Let the next iteration start at the step that :meth:`state_dict` gave."""
+        self._next_step = state_dict["next_step"]
+
+    def _make_batches(self, first_step: int) -> Iterator[dict[str, torch.Tensor]]:
+        loader = self._new_loader(first_step)
+        loader.set_epoch(first_step // self._steps_per_epoch)
+        while True:
+            yield from loader
+
+    def _new_loader(self, first_step: int) -> BatchLoader:
+        """Return the loader of this process, whose place among others is known only when the training has started."""
+        rank, world_size = process_place(None, None)
+        sampler = RankSampler(
+            len(self._dataset),
+            shuffle=self._loader.shuffle,
+            seed=self._seed,
+            drop_last=True,
+            rank=rank,
+            world_size=world_size,
+        )
+        plan = _PlanFromStep(
+            sampler,
+            self._loader.batch_size,
+            drop_last=True,
+            seed=self._seed,
+            rank=rank,
+            steps_per_epoch=self._steps_per_epoch,
+            first_step=first_step,
+        )
+        source = BatchSource(self._dataset, collate, pin_memory=self._pin_memory, prefetch=_PREFETCH)
+        if self._loader.num_workers:
+            return WorkerLoader(plan, source, num_workers=self._loader.num_workers, multiprocessing_context=None)
+        return ThreadLoader(plan, source, num_threads=self._loader.threads)
+
+
+class EvaluationBatches:
+    """The batches of an evaluation; those of this process are chosen when it starts.
+
+    Args:
+        samples: The samples.
+        loader: How they are loaded, and how many batches are taken of them, evenly spread over all scenes.
+        pin_memory: Whether tensors lie in memory that CUDA copies from by itself.
+    """
+
+    def __init__(self, samples: BaseEgoDataset, loader: LoaderParams, *, pin_memory: bool) -> None:
+        self._samples = samples
+        self._loader = loader
+        self._pin_memory = pin_memory
+
+    def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
+        """Return the batches of one evaluation."""
+        loader = self._loader
+        chosen: IndexedSamples = self._samples
+        if loader.max_num_batches is not None:
+            _, num_processes = process_place(None, None)
+            most = loader.max_num_batches * loader.batch_size * num_processes
+            chosen = Subset(self._samples, spread_indices(len(chosen), most).tolist())
+        batches = make_loader(
+            chosen,
+            loader.batch_size,
+            num_workers=loader.num_workers,
+            threads=1 if loader.num_workers else loader.threads,
+            pin_memory=self._pin_memory,
+        )
+        return iter(batches)

@@ -33,16 +33,17 @@ class BestScore:
             return BestScore(score, step)
         return BestScore(self.score, self.step, self.num_worse + 1)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, float | int | None]:
         """Return it as what JSON and a state of a training can hold."""
         return {"score": self.score, "step": self.step, "num_worse": self.num_worse}
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> "BestScore | None":
+    def of(cls, facts: Mapping[str, object]) -> "BestScore | None":
         """Return what :meth:`as_dict` gave, or None where ``facts`` holds no such thing."""
         score, step, num_worse = (facts.get(key) for key in ("score", "step", "num_worse"))
-        is_step = step is None or (isinstance(step, int) and step >= 0)
-        if not isinstance(score, float) or math.isnan(score) or not is_step:
+        if not isinstance(score, float) or math.isnan(score):
+            return None
+        if step is not None and (not isinstance(step, int) or step < 0):
             return None
         return cls(score, step, num_worse if isinstance(num_worse, int) else 0)
 

@@ -8,20 +8,20 @@ the same steps and evaluations again, and the best weights tell their score, so 
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import lightning.pytorch as pl
-from lightning.pytorch.trainer.states import TrainerFn
 
 from l5kit.planning.checkpoint import Checkpoint, CheckpointError, read_checkpoint, save_checkpoint
-from l5kit.training.best import BestScore
+from l5kit.training.batches import EvaluationBatches
+from l5kit.training.best import BestScore, evaluation_digest
 from l5kit.training.lightning_module import TrainingModule
-from l5kit.training.state_file import LAST_CHECKPOINT, replace_writer_state
+from l5kit.training.lightning_parts import TrainerFn, pl
+from l5kit.training.setup import TrainingSetup
+from l5kit.training.state_file import LAST_CHECKPOINT, LightningState, replace_writer_state
+from l5kit.workflows.trajectory_scores import score_name
 
-__all__ = ["BestRule", "CheckpointWriter"]
+__all__ = ["CheckpointWriter"]
 
 _EVALUATION = "evaluation"
 _EARLY_STOPPING = "EarlyStopping"
@@ -29,8 +29,8 @@ _EARLY_STOPPING = "EarlyStopping"
 
 
 @dataclass(frozen=True)
-class BestRule:
-    """Which weights are the best.
+class _BestRule:
+    """The rule by which weights are the best: those with the smallest ADE at the last horizon.
 
     Attributes:
         score: Name of the score whose smallest value is the best.
@@ -42,7 +42,17 @@ class BestRule:
     score: str
     patience: int | None
     digest: str
-    batches: Iterable[Any]
+    batches: EvaluationBatches
+
+    @classmethod
+    def of(cls, setup: TrainingSetup) -> "_BestRule | None":
+        """Return the rule of a training; None without evaluations."""
+        if setup.evaluation is None:
+            return None
+        params = setup.config.params
+        score = score_name("val", "ade_m", params.horizons_s[-1])
+        digest = evaluation_digest(setup.config.mapping, score=score)
+        return cls(score, params.run.early_stopping_patience, digest, setup.evaluation)
 
 
 class CheckpointWriter(pl.Callback):
@@ -51,12 +61,8 @@ class CheckpointWriter(pl.Callback):
     It also ends a training whose scores get no better, and evaluates after a resume what had not been evaluated.
 
     Args:
+        setup: The training.
         folder: Where to.
-        name: First part of the names of the weights.
-        every: Steps between two checkpoints.
-        eval_every: Steps between two evaluations.
-        config: The configuration, which is saved with the weights.
-        rule: Which weights are the best; None without evaluations.
         resumed: Whether a training goes on.
         tell: Takes a line for people.
 
@@ -66,32 +72,23 @@ class CheckpointWriter(pl.Callback):
     """
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        name: str,
-        every: int,
-        eval_every: int,
-        config: Mapping[str, Any],
-        rule: BestRule | None,
-        resumed: bool = False,
-        tell: Callable[[str], None] = print,
+        self, setup: TrainingSetup, folder: Path, *, resumed: bool = False, tell: Callable[[str], None] = print
     ) -> None:
         self.best = BestScore()
         self.evaluated_step: int | None = None
         self._folder = folder
-        self._name = name
-        self._every = every
-        self._eval_every = eval_every
-        self._config = config
-        self._rule = rule
+        self._name = setup.config.params.run.output_name
+        self._every = setup.schedule.checkpoint_every
+        self._eval_every = setup.schedule.eval_every
+        self._config = setup.config.mapping
+        self._rule = _BestRule.of(setup)
         self._resumed = resumed
         self._tell = tell
         self._course = BestScore()
         """The best score as the steps of this training up to now have it; the file may be of a later one."""
         self._scores: dict[str, float] = {}
         self._digest: str | None = None
-        self._loops: dict[str, Any] = {}
+        self._loops: LightningState = {}
         self._loops_step: int | None = None
         self._is_due = False
 
@@ -115,11 +112,11 @@ class CheckpointWriter(pl.Callback):
         if self._rule is not None and step > 0 and step % self._eval_every == 0 and self.evaluated_step != step:
             _evaluate_now(trainer)
 
-    def on_train_batch_start(self, trainer: pl.Trainer, *_: Any, **__: Any) -> None:
+    def on_train_batch_start(self, trainer: pl.Trainer, *_: object, **__: object) -> None:
         """Write the state of the step before, whose curves have been written now."""
         self._write_due(trainer)
 
-    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any, **__: Any) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: object, **__: object) -> None:
         """Write the weights after the last of so many steps, and remember where Lightning's loops are."""
         step = trainer.global_step
         if step % self._every == 0:
@@ -161,7 +158,7 @@ class CheckpointWriter(pl.Callback):
         self,
         trainer: pl.Trainer,  # noqa: ARG002
         pl_module: pl.LightningModule,  # noqa: ARG002
-        checkpoint: dict[str, Any],
+        checkpoint: LightningState,
     ) -> None:
         """Let Lightning's loops be at the end of the step, whatever has come since; its evaluation is kept here."""
         if self._loops_step == checkpoint["global_step"]:
@@ -171,7 +168,7 @@ class CheckpointWriter(pl.Callback):
         self,
         trainer: pl.Trainer,  # noqa: ARG002
         pl_module: pl.LightningModule,  # noqa: ARG002
-        checkpoint: dict[str, Any],
+        checkpoint: LightningState,
     ) -> None:
         """Remember where the loops are, and what states of earlier versions have counted."""
         self._loops, self._loops_step = copy.deepcopy(checkpoint["loops"]["fit_loop"]), checkpoint["global_step"]
@@ -179,7 +176,7 @@ class CheckpointWriter(pl.Callback):
             counted = checkpoint["callbacks"].pop(key)
             self._course = BestScore(float(counted["best_score"]), None, int(counted["wait_count"]))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> LightningState:
         """Return what is to be remembered: the best score, and the last evaluation."""
         return {
             "best": self._course.as_dict(),
@@ -188,7 +185,7 @@ class CheckpointWriter(pl.Callback):
             _EVALUATION: self._digest,
         }
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: LightningState) -> None:
         """Remember it; states of earlier versions had the best score of all that came before their own evaluation."""
         if isinstance(state_dict.get("best"), dict):
             self._course = BestScore.of(state_dict["best"]) or BestScore()
@@ -201,7 +198,7 @@ class CheckpointWriter(pl.Callback):
         self._save_weights(trainer, pl_module, self._name, {"step": trainer.global_step})
         return self._folder / f"{self._name}.safetensors"
 
-    def _take_up_best(self, module: TrainingModule, rule: BestRule) -> None:
+    def _take_up_best(self, module: TrainingModule, rule: _BestRule) -> None:
         """Find out how the best weights in the folder score; where nobody has noted that, they are evaluated again."""
         stored = self._stored_best()
         is_comparable = stored is not None and stored.facts.get(_EVALUATION) == rule.digest
@@ -233,7 +230,7 @@ class CheckpointWriter(pl.Callback):
             warnings.warn(f"{error}; the next evaluation makes new best weights", UserWarning, stacklevel=2)
             return None
 
-    def _judge(self, stored: Checkpoint, module: TrainingModule, rule: BestRule) -> None:
+    def _judge(self, stored: Checkpoint, module: TrainingModule, rule: _BestRule) -> None:
         """Evaluate weights and write them again with their score; any finite score is better than one that is not."""
         current = {name: value.detach().clone() for name, value in module.model.state_dict().items()}
         stored.load_into(module.model)
@@ -264,13 +261,13 @@ class CheckpointWriter(pl.Callback):
         self._is_due = False
         trainer.save_checkpoint(self._folder / LAST_CHECKPOINT)
 
-    def _save_best(self, trainer: pl.Trainer, module: TrainingModule, best: BestScore, rule: BestRule) -> None:
+    def _save_best(self, trainer: pl.Trainer, module: TrainingModule, best: BestScore, rule: _BestRule) -> None:
         facts = {"score": best.score, "step": best.step, "score_name": rule.score, _EVALUATION: rule.digest}
         self.best = best
         self._save_weights(trainer, module, self.best_weights.stem, facts)
 
     def _save_weights(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, name: str, facts: Mapping[str, Any]
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, name: str, facts: Mapping[str, object]
     ) -> None:
         if trainer.is_global_zero and isinstance(pl_module, TrainingModule):
             path = self._folder / f"{name}.safetensors"

@@ -2,21 +2,21 @@
 
 import csv
 import io
-from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from lightning.pytorch.loggers.logger import Logger
-from lightning.pytorch.utilities import rank_zero_only
+from typing import TypeAlias
 
 from l5kit._files import replaced_when_complete
+from l5kit.training.lightning_parts import Logger, rank_zero_only
 from l5kit.training.state_file import ResumePoint
 
 __all__ = ["CurveTable"]
 
 _STEP = "step"
 _SCORES = "val/"
+
+_Row: TypeAlias = dict[str, str | float]
+"""A row of the table: numbers, or their texts as they stand in the file, by column."""
 
 
 class CurveTable(Logger):
@@ -53,14 +53,14 @@ class CurveTable(Logger):
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Append a row."""
-        row = {**{name: float(value) for name, value in metrics.items()}, _STEP: step or 0}
+        row: _Row = {**{name: float(value) for name, value in metrics.items()}, _STEP: step or 0}
         if not row.keys() <= set(self._columns):
             self._write([*self._rows(), row], sorted({*self._columns, *row}))
             return
         with self._path.open("a", encoding="utf-8", newline="") as file:
             file.write(_as_lines([row], self._columns))
 
-    def log_hyperparams(self, params: dict[str, Any] | Namespace, *_: Any, **__: Any) -> None:
+    def log_hyperparams(self, params: object, *_: object, **__: object) -> None:
         """Write nothing: the configuration stands beside the table."""
 
     @rank_zero_only
@@ -74,7 +74,7 @@ class CurveTable(Logger):
         with self._path.open(encoding="utf-8", newline="") as file:
             return next(csv.reader(file), [])
 
-    def _rows(self) -> list[dict[str, Any]]:
+    def _rows(self) -> list[_Row]:
         """Return all rows that are complete."""
         if not self._path.is_file():
             return []
@@ -82,7 +82,7 @@ class CurveTable(Logger):
         whole = text[: text.rfind("\n") + 1]  # of a killed process, the last line may be cut
         return [row for row in csv.DictReader(io.StringIO(whole)) if row.get(_STEP)]
 
-    def _write(self, rows: list[dict[str, Any]], columns: list[str]) -> None:
+    def _write(self, rows: list[_Row], columns: list[str]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._columns = columns
         head = _as_lines([dict(zip(columns, columns, strict=True))], columns) if columns else ""
@@ -90,13 +90,13 @@ class CurveTable(Logger):
             temporary.write_text(head + _as_lines(rows, columns), encoding="utf-8", newline="")
 
 
-def _as_lines(rows: list[dict[str, Any]], columns: list[str]) -> str:
+def _as_lines(rows: list[_Row], columns: list[str]) -> str:
     text = io.StringIO()
     csv.DictWriter(text, columns, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
-def _is_before(row: Mapping[str, Any], resumed: ResumePoint) -> bool:
+def _is_before(row: _Row, resumed: ResumePoint) -> bool:
     """Return whether a row, whose step counts from 0, is of what a training had done; evaluations may be to come."""
     step = int(row[_STEP])
     is_evaluation = any(name.startswith(_SCORES) and value for name, value in row.items())

@@ -1,14 +1,13 @@
-"""Where the curves of a training are written."""
+"""Curves of a training: the table, or the service, that they are written to."""
 
 import os
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-from lightning.pytorch.loggers import Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
 
 from l5kit.errors import MissingDependencyError
 from l5kit.training.curve_table import CurveTable
+from l5kit.training.lightning_parts import Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
 from l5kit.training.state_file import ResumePoint
 
 __all__ = ["close_logger", "make_logger"]
@@ -36,7 +35,7 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
             raise MissingDependencyError(
                 f"train_params.logger is {kind!r}, and {module} is not installed: pip install {module}, or take 'csv'"
             )
-    options: dict[str, Any] = {
+    options: dict[str, Callable[[], Logger]] = {
         "csv": lambda: CurveTable(_folder_of_curves(folder) / _TABLE, resumed=resumed),
         "tensorboard": lambda: TensorBoardLogger(
             folder, name=_CURVES, version=_folder_of_curves(folder).name, purge_step=resumed.step if resumed else None
@@ -44,8 +43,7 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
         "wandb": lambda: WandbLogger(name=name, project="l5kit", save_dir=folder),
         "mlflow": lambda: MLFlowLogger("l5kit", run_name=name, tracking_uri=_mlflow_uri(folder)),
     }
-    logger: Logger = options[kind]()
-    return logger
+    return options[kind]()
 
 
 def _folder_of_curves(folder: Path) -> Path:

@@ -1,17 +1,17 @@
 """A network in training, as Lightning sees it."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
 
-import lightning.pytorch as pl
 import torch
 from torch import nn
 
-from l5kit.configs.training import OptimizerParams
 from l5kit.random.seeding import mix_seeds
-from l5kit.training.batches import network_inputs, tensors_on
+from l5kit.training.lightning_parts import OptimizerLRScheduler, pl
 from l5kit.training.schedule import TrainingSchedule, learning_rate_factor
-from l5kit.training.scores import TrajectoriesOf, TrajectoryScores, means_of
+from l5kit.workflows.network_inputs import network_inputs, tensors_on
+from l5kit.workflows.trajectories import Batch
+from l5kit.workflows.trajectory_scores import TrajectoryScores, means_of
+from l5kit.workflows.workflow import TrainingConfig
 
 __all__ = ["TrainingModule"]
 
@@ -24,44 +24,27 @@ class TrainingModule(pl.LightningModule):
 
     Args:
         model: The network: losses in train mode, trajectories in eval mode.
-        trajectories_of: Picks what is scored.
-        horizons_s: Times ahead of the scores in seconds.
-        step_times_s: Seconds between two future steps, and between two past ones.
-        optimizer: How weights are changed.
+        config: What is scored, how weights are changed, and the seed, which decides dropout.
         schedule: The course of the training.
-        seed: Decides dropout.
 
     Attributes:
         scores: Mean errors of the last evaluation by name.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        *,
-        trajectories_of: TrajectoriesOf,
-        horizons_s: Sequence[float],
-        step_times_s: tuple[float, float],
-        optimizer: OptimizerParams,
-        schedule: TrainingSchedule,
-        seed: int,
-    ) -> None:
+    def __init__(self, model: nn.Module, config: TrainingConfig, schedule: TrainingSchedule) -> None:
         super().__init__()
         self.model = model
         self.scores: dict[str, float] = {}
-        self._trajectories_of = trajectories_of
-        self._horizons_s = tuple(horizons_s)
-        self._step_times_s = step_times_s
-        self._optimizer = optimizer
+        self._params = config.params
+        self._trajectories_of = config.workflow.trajectories_of
         self._schedule = schedule
-        self._seed = seed
         self._gathered = self._new_scores()
 
-    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
         """Seed what the step draws."""
-        torch.manual_seed(mix_seeds(self._seed, self.global_step, self.global_rank))
+        torch.manual_seed(mix_seeds(self._params.run.seed, self.global_step, self.global_rank))
 
-    def training_step(self, batch: dict[str, torch.Tensor], batch_idx: int) -> torch.Tensor:  # noqa: ARG002
+    def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:  # noqa: ARG002
         """Return the loss of a batch and log all losses."""
         losses: dict[str, torch.Tensor] = self.model(batch)
         size = len(batch["target_positions"])
@@ -72,7 +55,7 @@ class TrainingModule(pl.LightningModule):
         """Forget the scores of the last evaluation."""
         self._gathered = self._new_scores()
 
-    def validation_step(self, batch: dict[str, torch.Tensor], batch_idx: int) -> None:  # noqa: ARG002
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
         """Score the trajectories of a batch, of which the model sees the past only."""
         self._gathered.add(self._trajectories_of(batch, self.model(network_inputs(batch))))
 
@@ -84,7 +67,7 @@ class TrainingModule(pl.LightningModule):
         self.scores = self._means(self._gathered)
         self.log_dict({**self.scores, "step": float(max(self.global_step - 1, 0))}, sync_dist=True)
 
-    def scores_over(self, batches: Iterable[Any]) -> dict[str, float]:
+    def scores_over(self, batches: Iterable[Batch]) -> dict[str, float]:
         """Return what an evaluation would find, and log nothing; to be called in all processes.
 
         Args:
@@ -101,16 +84,16 @@ class TrainingModule(pl.LightningModule):
 
     def transfer_batch_to_device(
         self,
-        batch: Mapping[str, Any],
+        batch: Mapping[str, object],
         device: torch.device,
         dataloader_idx: int,  # noqa: ARG002
     ) -> dict[str, torch.Tensor]:
         """Return the tensors of a batch on a device, in float32 where that knows no float64."""
         return tensors_on(device, batch)
 
-    def configure_optimizers(self) -> Any:
+    def configure_optimizers(self) -> OptimizerLRScheduler:
         """Return Adam, or AdamW with a weight decay, and the course of its learning rate by steps."""
-        rate, decay = self._optimizer.learning_rate, self._optimizer.weight_decay
+        rate, decay = self._params.optimizer.learning_rate, self._params.optimizer.weight_decay
         parameters = self.model.parameters()
         adam = torch.optim.AdamW(parameters, rate, weight_decay=decay) if decay else torch.optim.Adam(parameters, rate)
         course = torch.optim.lr_scheduler.LambdaLR(adam, lambda step: learning_rate_factor(step, self._schedule))
@@ -118,10 +101,13 @@ class TrainingModule(pl.LightningModule):
 
     def _means(self, gathered: TrajectoryScores) -> dict[str, float]:
         """Return the mean errors over all processes of the model and of the baseline."""
-        total: Any = self.trainer.strategy.reduce(gathered.sums().float().to(self.device), reduce_op="sum")
+        total: torch.Tensor = self.trainer.strategy.reduce(gathered.sums().float().to(self.device), reduce_op="sum")
         model, baseline = total.cpu()
-        return means_of(model, self._horizons_s, "val") | means_of(baseline, self._horizons_s, "baseline")
+        horizons_s = self._params.horizons_s
+        return means_of(model, horizons_s, "val") | means_of(baseline, horizons_s, "baseline")
 
     def _new_scores(self) -> TrajectoryScores:
-        step_time_s, past_step_time_s = self._step_times_s
-        return TrajectoryScores(self._horizons_s, step_time_s=step_time_s, past_step_time_s=past_step_time_s)
+        params = self._params
+        return TrajectoryScores(
+            params.horizons_s, step_time_s=params.step_time_s, past_step_time_s=params.past_step_time_s
+        )

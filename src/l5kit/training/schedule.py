@@ -1,4 +1,4 @@
-"""How many steps a training has, when it is evaluated and saved, and how fast it learns at each."""
+"""The course of a training: its steps, when it is evaluated and saved, and its learning rate at each step."""
 
 import math
 from dataclasses import dataclass

@@ -2,21 +2,29 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from lightning.fabric.plugins.io.checkpoint_io import CheckpointIO
+from typing import Any, TypeAlias
 
 from l5kit._files import replaced_when_complete
 from l5kit.planning.checkpoint_files import CheckpointError, read_plain_objects, write_plain_objects
+from l5kit.training.lightning_parts import CheckpointIO
 
-__all__ = ["LAST_CHECKPOINT", "ResumePoint", "StateFiles", "read_resume_point", "replace_writer_state"]
+__all__ = [
+    "LAST_CHECKPOINT",
+    "LightningState",
+    "ResumePoint",
+    "StateFiles",
+    "read_resume_point",
+    "replace_writer_state",
+]
 
 LAST_CHECKPOINT = "last.ckpt"
 """File of Lightning that a training is taken up from."""
 
+LightningState: TypeAlias = dict[str, Any]
+"""The state of a training, or of a part of it, as Lightning keeps it: plain values and tensors by name."""
+
 _WRITER = "CheckpointWriter"
 """Under which name :class:`~l5kit.training.checkpoint_writer.CheckpointWriter` keeps its part of the state."""
-
 
 _ADVICE = (
     "The training cannot go on from it: take another copy of the file, or start a new training in another folder; "
@@ -26,7 +34,7 @@ _ADVICE = (
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """Where a training goes on.
+    """The step at which a training goes on.
 
     Attributes:
         step: Steps that are done.
@@ -49,7 +57,7 @@ def read_resume_point(path: Path) -> ResumePoint:
     return ResumePoint(step, written.get("evaluated_step") if isinstance(written, dict) else None)
 
 
-def replace_writer_state(path: Path, written: dict[str, Any]) -> None:
+def replace_writer_state(path: Path, written: LightningState) -> None:
     """Write a state again, with another part of :class:`~l5kit.training.checkpoint_writer.CheckpointWriter` in it."""
     files = StateFiles()
     state = files.load_checkpoint(path)
@@ -59,17 +67,17 @@ def replace_writer_state(path: Path, written: dict[str, Any]) -> None:
 class StateFiles(CheckpointIO):
     """Writes states so that a file appears whole or not at all, and reads them without running code in them."""
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:  # noqa: ARG002
+    def save_checkpoint(self, checkpoint: LightningState, path: str | Path, storage_options: object = None) -> None:  # noqa: ARG002
         """Write a state, replacing the file."""
         with replaced_when_complete(path, argument="path") as temporary:
             write_plain_objects(checkpoint, temporary)
 
     def load_checkpoint(  # type: ignore[override]  # its parameters differ between versions of Lightning
         self,
-        path: Any,
-        map_location: Any = None,  # noqa: ARG002
-        **_: Any,
-    ) -> dict[str, Any]:
+        path: str | Path,
+        map_location: object = None,  # noqa: ARG002
+        **_: object,
+    ) -> LightningState:
         """Return a state, on the CPU.
 
         Raises:
@@ -77,7 +85,7 @@ class StateFiles(CheckpointIO):
         """
         file = Path(path)
         try:
-            state: dict[str, Any] = read_plain_objects(file)
+            state: LightningState = read_plain_objects(file)
         except CheckpointError as error:
             raise CheckpointError(f"{error}. {_ADVICE}") from error
         is_state = isinstance(state, dict) and isinstance(state.get("global_step"), int)
@@ -89,6 +97,6 @@ class StateFiles(CheckpointIO):
             )
         return state
 
-    def remove_checkpoint(self, path: Any) -> None:
+    def remove_checkpoint(self, path: str | Path) -> None:
         """Remove a state."""
         Path(path).unlink(missing_ok=True)

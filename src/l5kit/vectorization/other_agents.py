@@ -2,23 +2,38 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit.data.array_shapes import require_shapes
 from l5kit.data.filter import kept_probability
+from l5kit.data.relative_poses import PoseArrays, RelativePoses
 from l5kit.data.set_order import order_in_set
+from l5kit.data.windows import Targets, Windows
 from l5kit.geometry.relative_pose import angular_distance_float32, transform_xy
-from l5kit.vectorization.vector_windows import VectorWindows
 
-TrackArrays = tuple[Float32Array, Float32Array, Float32Array, BoolArray]
-"""Positions, headings, extents and availabilities of tracks."""
 
-CandidateArrays = tuple[NumericArray, Float64Array, Int64Array, Int64Array, Int64Array, Int64Array]
-"""Ids, smallest distances, where among the rows those were met, labels, places in the hash table, and rows of the
-sample, of the agents that may be chosen."""
+class Candidates(NamedTuple):
+    """The agents that may be chosen.
+
+    Attributes:
+        ids: Their tracks.
+        distances_m: Their smallest distances.
+        met_at: Where among the rows those were met.
+        labels: Their most likely labels.
+        places: Where they stand in the hash table.
+        slots: Their rows of the sample, -1 for none.
+    """
+
+    ids: NumericArray
+    distances_m: Float64Array
+    met_at: Int64Array
+    labels: Int64Array
+    places: Int64Array
+    slots: Int64Array
 
 
 @dataclass(frozen=True)
@@ -39,65 +54,50 @@ class AgentChoice:
 
 
 @dataclass(frozen=True)
-class AgentTracks:
-    """M tracks in each of B windows over T frames, as seen by the targets; zeros where a track is not there.
-
-    Attributes:
-        positions_m: (B, M, T, 2) float32, x forward, y left.
-        yaws_rad: (B, M, T, 1) float32, in [-pi, pi).
-        extents_m: Length and width, (B, M, T, 2) float32.
-        availabilities: (B, M, T) bool.
-    """
-
-    positions_m: Float32Array
-    yaws_rad: Float32Array
-    extents_m: Float32Array
-    availabilities: BoolArray
-
-    @classmethod
-    def empty(cls, num_windows: int, num_tracks: int, num_frames: int) -> "AgentTracks":
-        """Return tracks that are in no frame."""
-        shape = num_windows, num_tracks, num_frames
-        return cls(
-            np.zeros((*shape, 2), np.float32),
-            np.zeros((*shape, 1), np.float32),
-            np.zeros((*shape, 2), np.float32),
-            np.zeros(shape, np.bool_),
-        )
-
-    def as_arrays(self) -> TrackArrays:
-        """Return the four arrays."""
-        return self.positions_m, self.yaws_rad, self.extents_m, self.availabilities
-
-
-@dataclass(frozen=True)
 class OtherAgents:
-    """The other agents of B windows.
+    """The M other agents of B windows, as seen by the targets.
 
     Attributes:
-        past: Newest frame first.
-        future: Nearest frame first.
+        past: Newest frame first, (B, M, H).
+        future: Nearest frame first, (B, M, F).
         types: The most likely label of each, in the newest frame that it was chosen from, (B, M); 0 for no agent.
         track_ids: (B, M); 0 for no agent.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
     """
 
-    past: AgentTracks
-    future: AgentTracks
+    past: RelativePoses
+    future: RelativePoses
     types: Int64Array
     track_ids: Int64Array
 
+    def __post_init__(self) -> None:
+        shape = self.past.availabilities.shape[:2]
+        require_shapes(self, types=shape, track_ids=shape)
+        require_shapes(self.future, availabilities=(*shape, *self.future.availabilities.shape[2:]))
+
     @classmethod
-    def empty(cls, num_windows: int, num_agents: int, *, num_history: int, num_future: int) -> "OtherAgents":
+    def of_none(cls, num_windows: int, num_agents: int, *, num_history: int, num_future: int) -> "OtherAgents":
         """Return windows without other agents."""
         return cls(
-            AgentTracks.empty(num_windows, num_agents, num_history),
-            AgentTracks.empty(num_windows, num_agents, num_future),
+            RelativePoses.of_no_track(num_windows, num_agents, num_history),
+            RelativePoses.of_no_track(num_windows, num_agents, num_future),
             np.zeros((num_windows, num_agents), np.int64),
             np.zeros((num_windows, num_agents), np.int64),
         )
 
 
-def write_other_agents(windows: VectorWindows, choice: AgentChoice, found: OtherAgents, *, num_kept: int) -> None:
+_SeenTargets = tuple[bool, NumericArray, Float64Array, Float32Array, Float64Array]
+"""Whether targets have tracks, these as uint64, positions, headings as float32, and frames of targets."""
+
+_FoundArrays = tuple[PoseArrays, PoseArrays, Int64Array, Int64Array]
+"""Past, future, labels and tracks of :class:`OtherAgents`."""
+
+
+def write_other_agents(
+    windows: Windows, targets: Targets, choice: AgentChoice, found: OtherAgents, *, num_kept: int
+) -> None:
     """Choose agents around the targets and write where they are.
 
     An agent may be chosen if one of its rows in the history frames passes the label filter and comes closer than the
@@ -106,13 +106,20 @@ def write_other_agents(windows: VectorWindows, choice: AgentChoice, found: Other
 
     Args:
         windows: B windows.
+        targets: Whom they are about.
         choice: Which agents.
         found: Where to write; no agents yet.
         num_kept: History frames that are written.
     """
-    num_windows, has_target = len(windows), windows.track_ids is not None
-    targets = np.zeros(num_windows, np.uint64) if windows.track_ids is None else windows.track_ids.astype(np.uint64)
-    yaws_rad = windows.yaws_rad.astype(np.float32)
+    track_ids = targets.track_ids
+    seen = (
+        track_ids is not None,
+        np.zeros(len(windows), np.uint64) if track_ids is None else track_ids.astype(np.uint64),
+        targets.centroids_m,
+        targets.yaws_rad.astype(np.float32),
+        targets.agent_from_world,
+    )
+    arrays = (found.past.as_arrays(), found.future.as_arrays(), found.types, found.track_ids)
     for rows, part in windows.agents.parts():
         _write_windows(
             rows,
@@ -120,16 +127,9 @@ def write_other_agents(windows: VectorWindows, choice: AgentChoice, found: Other
             windows.agents.starts,
             windows.agents.stops,
             (windows.num_history, num_kept),
-            targets,
-            has_target,
-            windows.centroids_m,
-            yaws_rad,
-            windows.agent_from_world,
+            seen,
             (float(choice.max_distance_m), np.float32(choice.threshold), choice.is_by_distance),
-            found.past.as_arrays(),
-            found.future.as_arrays(),
-            found.types,
-            found.track_ids,
+            arrays,
         )
 
 
@@ -140,16 +140,9 @@ def _write_windows(
     starts: Int64Array,
     stops: Int64Array,
     num_frames: tuple[int, int],
-    targets: NumericArray,
-    has_target: bool,
-    centroids_m: Float64Array,
-    yaws_rad: Float32Array,
-    agent_from_world: Float64Array,
+    targets: _SeenTargets,
     choice: tuple[float, np.float32, bool],
-    past: TrackArrays,
-    future: TrackArrays,
-    types: Int64Array,
-    track_ids: Int64Array,
+    found: _FoundArrays,
 ) -> None:
     """Write the other agents of the windows ``part``, whose agents are ``rows``.
 
@@ -157,33 +150,32 @@ def _write_windows(
     order.
     """
     num_history, num_kept = num_frames
-    max_distance_m, threshold, is_by_distance = choice
+    has_track, target_ids, centroids_m, yaws_rad, agent_from_world = targets
+    past, future, types, track_ids = found
     most_rows = _most_rows(starts[part[0] : part[1], :num_history], stops[part[0] : part[1], :num_history])
     table, candidates = np.full(_table_size(most_rows), -1, np.int64), _new_candidates(most_rows)
-    ids, _, _, _, places, slots = candidates
     for window in range(part[0], part[1]):
         num_candidates, num_current = _find_candidates(
             rows,
             starts[window, :num_history],
             stops[window, :num_history],
             centroids_m[window],
-            max_distance_m,
-            threshold,
-            (has_target, targets[window]),
+            choice[:2],
+            (has_track, target_ids[window]),
             table,
             candidates,
         )
-        order = _choose(candidates, num_candidates, num_current, types.shape[1], is_by_distance)
+        order = _choose(candidates, num_candidates, num_current, types.shape[1], choice[2])
         _give_slots(order, num_candidates, candidates, types[window], track_ids[window])
         pose = agent_from_world[window], yaws_rad[window]
         for frame in range(num_kept):
-            first, end = starts[window, frame], stops[window, frame]
-            _write_frame(rows, first, end, table, ids, slots, pose, past, (window, frame))
+            frame_rows = starts[window, frame], stops[window, frame]
+            _write_frame(rows, frame_rows, table, candidates, pose, past, (window, frame))
         for frame in range(num_history, starts.shape[1]):
-            first, end = starts[window, frame], stops[window, frame]
-            _write_frame(rows, first, end, table, ids, slots, pose, future, (window, frame - num_history))
+            frame_rows = starts[window, frame], stops[window, frame]
+            _write_frame(rows, frame_rows, table, candidates, pose, future, (window, frame - num_history))
         for candidate in range(num_candidates):
-            table[places[candidate]] = -1
+            table[candidates.places[candidate]] = -1
 
 
 @njit(nogil=True, cache=True)
@@ -196,9 +188,9 @@ def _most_rows(starts: Int64Array, stops: Int64Array) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _new_candidates(count: int) -> CandidateArrays:
+def _new_candidates(count: int) -> Candidates:
     """Return memory for so many candidates."""
-    return (
+    return Candidates(
         np.empty(count, np.uint64),
         np.empty(count, np.float64),
         np.empty(count, np.int64),
@@ -210,14 +202,13 @@ def _new_candidates(count: int) -> CandidateArrays:
 
 @njit(nogil=True, cache=True)
 def _give_slots(
-    order: Int64Array, num_candidates: int, candidates: CandidateArrays, types: Int64Array, track_ids: Int64Array
+    order: Int64Array, num_candidates: int, candidates: Candidates, types: Int64Array, track_ids: Int64Array
 ) -> None:
     """Give the chosen candidates the rows of a sample, (M,), in their order, and all others none."""
-    ids, _, _, labels, _, slots = candidates
-    slots[:num_candidates] = -1
+    candidates.slots[:num_candidates] = -1
     for slot, candidate in enumerate(order):
-        slots[candidate] = slot
-        types[slot], track_ids[slot] = labels[candidate], ids[candidate]
+        candidates.slots[candidate] = slot
+        types[slot], track_ids[slot] = candidates.labels[candidate], candidates.ids[candidate]
 
 
 @njit(nogil=True, cache=True)
@@ -245,16 +236,16 @@ def _find_candidates(
     starts: Int64Array,
     stops: Int64Array,
     centroid_m: Float64Array,
-    max_distance_m: float,
-    threshold: np.float32,
+    limits: tuple[float, np.float32],
     target: tuple[bool, int],
     table: Int64Array,
-    candidates: CandidateArrays,
+    candidates: Candidates,
 ) -> tuple[int, int]:
     """Write the agents of one window that may be chosen; return their number, and how many are in the first frame.
 
-    The smallest distance of an agent of the first frame is that in this frame.
+    ``limits`` are distance and threshold. The smallest distance of an agent of the first frame is that in this frame.
     """
+    max_distance_m, threshold = limits
     ids, distances_m, met_at, labels, places, _ = candidates
     num_candidates = num_current = 0
     for frame in range(len(starts)):
@@ -282,10 +273,10 @@ def _find_candidates(
 
 @njit(nogil=True, cache=True)
 def _choose(
-    candidates: CandidateArrays, num_candidates: int, num_current: int, max_agents: int, is_by_distance: bool
+    candidates: Candidates, num_candidates: int, num_current: int, max_agents: int, is_by_distance: bool
 ) -> Int64Array:
     """Return the chosen candidates in their order."""
-    ids, distances_m, met_at = candidates[0], candidates[1], candidates[2]
+    ids, distances_m, met_at = candidates.ids, candidates.distances_m, candidates.met_at
     order = np.arange(num_candidates)
     _sort_by_distance(order[:num_current], distances_m, met_at)
     _sort_by_distance(order[num_current:], distances_m, met_at)
@@ -314,22 +305,20 @@ def _comes_before(one: int, other: int, distances_m: Float64Array, met_at: Int64
 @njit(nogil=True, cache=True)
 def _write_frame(
     rows: RecordArray,
-    first: int,
-    end: int,
+    frame_rows: tuple[int, int],
     table: Int64Array,
-    ids: NumericArray,
-    slots: Int64Array,
+    candidates: Candidates,
     pose: tuple[Float64Array, np.float32],
-    tracks: TrackArrays,
+    tracks: PoseArrays,
     place: tuple[int, int],
 ) -> None:
     """Write the chosen agents among the rows of one frame; of several rows of a track the first counts."""
     positions_m, yaws_rad, extents_m, availabilities = tracks
     window, frame = place
-    for row in range(first, end):
+    for row in range(frame_rows[0], frame_rows[1]):
         agent = rows[row]
-        candidate = table[_place_of(agent.track_id, table, ids)]
-        slot = slots[candidate] if candidate >= 0 else -1
+        candidate = table[_place_of(agent.track_id, table, candidates.ids)]
+        slot = candidates.slots[candidate] if candidate >= 0 else -1
         if slot < 0 or availabilities[window, slot, frame]:
             continue
         x, y = transform_xy(pose[0], agent.centroid[0], agent.centroid[1])

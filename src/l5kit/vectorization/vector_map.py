@@ -8,12 +8,16 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.configs.parameters import LaneParams
-from l5kit.data.bounds_grid import BoundsGrid
-from l5kit.data.lane_lights import LaneLights
-from l5kit.data.map_api import MapAPI
+from l5kit.data.map.bounds_grid import BoundsGrid
+from l5kit.data.map.lane_lights import LaneLights
+from l5kit.data.map.map_arrays import MapArrays
+from l5kit.data.window_rows import WindowRows
+from l5kit.data.windows import Targets
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
-from l5kit.vectorization.vector_windows import VectorWindows
+
+RowsOfPoints = tuple[Int64Array, Int64Array]
+"""Rows for each of B points, one point after the other, and where those of each start, (B + 1,)."""
 
 _NO_LIGHT = 4
 """State of a lane without a traffic light; 0 stands for a light without an active face, then come their colours."""
@@ -54,43 +58,44 @@ class VectorMap:
             array.setflags(write=False)
 
     @classmethod
-    def build(cls, map_api: MapAPI, params: LaneParams) -> "VectorMap":
+    def build(cls, arrays: MapArrays, params: LaneParams) -> "VectorMap":
         """Return the polylines of a map."""
-        lines, bounds = map_api.lane_lines(params.max_points_per_lane), map_api.bounds_info
-        polygons = map_api.crosswalk_polygons
-        bounds_m = np.concatenate([bounds["lanes"]["bounds"], bounds["crosswalks"]["bounds"]])
+        lines, crosswalks = arrays.resampled(params.max_points_per_lane), arrays.crosswalk_lines
         return cls(
             params,
-            BoundsGrid.build(bounds_m, params.max_retrieval_distance_m),
-            LaneLights.from_map(map_api),
-            _lanes_with_light(map_api),
+            arrays.grid(params.max_retrieval_distance_m),
+            arrays.lights,
+            arrays.has_light,
             np.ascontiguousarray(lines.xyz_midlane[..., :2]),
             np.stack([lines.xyz_left[..., :2], lines.xyz_right[..., :2]], axis=1),
-            np.concatenate([np.empty((0, 2)), *(polygon[:, :2] for polygon in polygons)]),
-            np.cumsum([0, *map(len, polygons)], dtype=np.int64),
+            np.ascontiguousarray(crosswalks.points[:, :2]),
+            crosswalks.offsets,
         )
 
-    def columns(self, windows: VectorWindows) -> dict[str, NumericArray]:
-        """Return the map around the targets of B windows, one array (B, ...) for each key of a sample."""
-        rows, row_starts = self.grid.find_near(windows.centroids_m)
-        return self._lane_columns(windows, rows, row_starts) | self._crosswalk_columns(windows, rows, row_starts)
+    def columns(self, targets: Targets, tl_faces: WindowRows) -> dict[str, NumericArray]:
+        """Return the map around B targets, one array (B, ...) for each key of a sample.
 
-    def _lane_columns(
-        self, windows: VectorWindows, rows: Int64Array, row_starts: Int64Array
-    ) -> dict[str, NumericArray]:
-        num_windows, num_lanes, num_points = len(windows), self.params.max_num_lanes, self.midlines_m.shape[1]
+        Args:
+            targets: Around whom.
+            tl_faces: The traffic light faces of their windows; those of the newest frames count.
+        """
+        near = self.grid.find_near(targets.centroids_m)
+        active = self.lights.find_active(tl_faces)
+        return self._lane_columns(targets, near, active) | self._crosswalk_columns(targets, near)
+
+    def _lane_columns(self, targets: Targets, near: RowsOfPoints, active: RowsOfPoints) -> dict[str, NumericArray]:
+        num_windows, num_lanes, num_points = len(targets), self.params.max_num_lanes, self.midlines_m.shape[1]
         boundaries_m = np.zeros((num_windows, num_lanes, 2, num_points, 3), np.float32)
         midlines_m = np.zeros((num_windows, num_lanes, num_points, 3), np.float32)
         boundary_availabilities = np.zeros(boundaries_m.shape[:-1], np.bool_)
         midline_availabilities = np.zeros(midlines_m.shape[:-1], np.bool_)
         _write_lanes(
-            rows,
-            row_starts,
-            windows.centroids_m,
-            windows.agent_from_world,
+            near,
+            targets.centroids_m,
+            targets.agent_from_world,
             np.float32(self.params.max_retrieval_distance_m),
             (self.midlines_m, self.boundaries_m, self.has_light),
-            self.lights.find_active(windows.tl_faces),
+            active,
             (self.lights.ranks, self.lights.lane_starts, self.lights.lane_rows),
             (boundaries_m, midlines_m),
             (boundary_availabilities, midline_availabilities),
@@ -102,42 +107,27 @@ class VectorMap:
             "lanes_mid_availabilities": midline_availabilities,
         }
 
-    def _crosswalk_columns(
-        self, windows: VectorWindows, rows: Int64Array, row_starts: Int64Array
-    ) -> dict[str, NumericArray]:
-        shape = len(windows), self.params.max_num_crosswalks, self.params.max_points_per_crosswalk
+    def _crosswalk_columns(self, targets: Targets, near: RowsOfPoints) -> dict[str, NumericArray]:
+        shape = len(targets), self.params.max_num_crosswalks, self.params.max_points_per_crosswalk
         crosswalks_m, availabilities = np.zeros((*shape, 3), np.float32), np.zeros(shape, np.bool_)
         _write_crosswalks(
-            rows,
-            row_starts,
+            near,
             len(self.midlines_m),
-            windows.agent_from_world,
-            self.crosswalks_m,
-            self.crosswalk_starts,
-            crosswalks_m,
-            availabilities,
+            targets.agent_from_world,
+            (self.crosswalks_m, self.crosswalk_starts),
+            (crosswalks_m, availabilities),
         )
         return {"crosswalks": crosswalks_m, "crosswalks_availabilities": availabilities}
 
 
-def _lanes_with_light(map_api: MapAPI) -> BoolArray:
-    """Return which lanes list a traffic light, (N,); a face alone is none."""
-    has_light = np.zeros(len(map_api.bounds_info["lanes"]["ids"]), np.bool_)
-    for control_id, lanes in map_api.lanes_by_control.items():
-        if control_id in map_api.ids_to_el and map_api.is_traffic_light(control_id):
-            has_light[lanes] = True
-    return has_light
-
-
 @njit(nogil=True, cache=True)
 def _write_lanes(
-    rows: Int64Array,
-    row_starts: Int64Array,
+    near: RowsOfPoints,
     centroids_m: Float64Array,
     agent_from_world: Float64Array,
     radius_m: np.float32,
     lanes: tuple[Float64Array, Float64Array, BoolArray],
-    active: tuple[Int64Array, Int64Array],
+    active: RowsOfPoints,
     lights: tuple[Int64Array, Int64Array, Int64Array],
     polylines_m: tuple[Float32Array, Float32Array],
     availabilities: tuple[BoolArray, BoolArray],
@@ -147,6 +137,7 @@ def _write_lanes(
     The tuples hold fields of :class:`VectorMap`, what :meth:`LaneLights.find_active` returns, fields of
     :class:`LaneLights`, and the arrays for boundaries and midlines.
     """
+    rows, row_starts = near
     midlines_m, boundaries_m, has_light = lanes
     faces, face_starts = active
     states = np.zeros(len(midlines_m), np.int64)
@@ -238,16 +229,19 @@ def _write_line(
 
 @njit(nogil=True, cache=True)
 def _write_crosswalks(
-    rows: Int64Array,
-    row_starts: Int64Array,
+    near: RowsOfPoints,
     first_row: int,
     agent_from_world: Float64Array,
-    vertices_m: Float64Array,
-    starts: Int64Array,
-    crosswalks_m: Float32Array,
-    availabilities: BoolArray,
+    crosswalks: tuple[Float64Array, Int64Array],
+    polygons: tuple[Float32Array, BoolArray],
 ) -> None:
-    """Write the first crosswalks near each target, and the first vertices of each."""
+    """Write the first crosswalks near each target, and the first vertices of each.
+
+    The tuples hold vertices and starts of :class:`VectorMap`, and the arrays for polygons and availabilities.
+    """
+    rows, row_starts = near
+    vertices_m, starts = crosswalks
+    crosswalks_m, availabilities = polygons
     for window in range(len(row_starts) - 1):
         slot = 0
         for row in rows[row_starts[window] : row_starts[window + 1]]:

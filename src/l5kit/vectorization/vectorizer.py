@@ -8,16 +8,18 @@ from typing import Any, Self
 
 import numpy as np
 
+from l5kit._overriding import overrides
 from l5kit._types import BoolArray, Float32Array, FloatArray, NumericArray, RecordArray
 from l5kit.configs.parameters import VectorizerParams
-from l5kit.data.map_api import MapAPI
-from l5kit.data.records import AGENT_DTYPE, TL_FACE_DTYPE
+from l5kit.data.map.api import MapAPI
+from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
+from l5kit.data.relative_poses import RelativePoses
 from l5kit.data.track_ids import as_sample_track_ids
 from l5kit.data.window_rows import WindowRows
+from l5kit.data.windows import SeenTargets, Targets, Windows
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
-from l5kit.vectorization.other_agents import AgentChoice, AgentTracks, OtherAgents, write_other_agents
+from l5kit.vectorization.other_agents import AgentChoice, OtherAgents, write_other_agents
 from l5kit.vectorization.vector_map import VectorMap
-from l5kit.vectorization.vector_windows import VectorWindows
 
 
 class Vectorizer:
@@ -55,12 +57,12 @@ class Vectorizer:
         self.filter_agents_threshold = params.filter_agents_threshold
         self.order_agents_by_distance = params.order_agents_by_distance
         self._lane_params = params.lanes
-        self._map = VectorMap.build(mapAPI, params.lanes)
+        self._map = VectorMap.build(mapAPI.arrays, params.lanes)
 
     @cached_property
     def _map(self) -> VectorMap:
         """The polylines of the map; set by the constructor, built again after unpickling."""
-        return VectorMap.build(self.mapAPI, self._lane_params)
+        return VectorMap.build(self.mapAPI.arrays, self._lane_params)
 
     @property
     def lane_cfg_params(self) -> Mapping[str, Any]:
@@ -69,9 +71,8 @@ class Vectorizer:
 
     @property
     def vectorizes_windows(self) -> bool:
-        """Whether :meth:`vectorize_windows` gives what :meth:`vectorize` gives: a subclass overrides neither."""
-        own, cls = type(self), Vectorizer
-        return own.vectorize is cls.vectorize and own.vectorize_windows is cls.vectorize_windows
+        """Whether :meth:`vectorize_windows` gives what :meth:`vectorize` gives: no subclass overrides the latter."""
+        return not overrides(self, "vectorize", base=Vectorizer)
 
     def vectorize(
         self,
@@ -110,26 +111,42 @@ class Vectorizer:
         Raises:
             IndexError: There are more than h + 1 history frames or F future frames.
         """
-        self._require_frames(len(history_frames), len(future_frames))
+        num_history, num_future = len(history_frames), len(future_frames)
+        self._require_frames(num_history, num_future)
         no_rows = np.empty(0, AGENT_DTYPE)
         missing = [no_rows] * (self.history_num_frames_max + 1 - len(history_agents))
         agents = WindowRows.from_frames([*history_agents, *missing, *future_agents], no_rows.dtype)
-        windows = VectorWindows(
+        windows = Windows(
+            frames=np.zeros((1, agents.num_frames), FRAME_DTYPE),  # which nobody looks at
+            counts=np.array([[num_history], [num_future]], dtype=np.int64),
             agents=_read_only(agents),
-            num_history=self.history_num_frames_max + 1,
             tl_faces=_read_only(WindowRows.from_frames(history_tl_faces[:1], np.dtype(TL_FACE_DTYPE))),
+            num_history=self.history_num_frames_max + 1,
+        )
+        target = SeenTargets(
             track_ids=None if selected_track_id is None else np.array([selected_track_id], dtype=np.uint64),
+            rows=None,
             centroids_m=np.array([agent_centroid_m], dtype=np.float64),
             yaws_rad=np.array([agent_yaw_rad], dtype=np.float64),
-            agent_from_world=np.array([agent_from_world], dtype=np.float64),
-            history_positions_m=np.asarray(history_position_m)[None],
-            history_yaws_rad=np.asarray(history_yaws_rad)[None],
-            history_availabilities=np.asarray(history_availability)[None],
+            extents_m=np.full((1, 3), np.nan),
+            seen_from=np.array([agent_from_world], dtype=np.float64),
         )
-        return {key: column[0] for key, column in self.vectorize_windows(windows).items()}
+        positions_m = np.asarray(history_position_m)[None]
+        past = RelativePoses(
+            positions_m=positions_m,
+            yaws_rad=np.asarray(history_yaws_rad)[None],
+            extents_m=np.zeros_like(positions_m),
+            availabilities=np.asarray(history_availability)[None],
+        )
+        return {key: column[0] for key, column in self.vectorize_windows(windows, target, past).items()}
 
-    def vectorize_windows(self, windows: VectorWindows) -> dict[str, NumericArray]:
+    def vectorize_windows(self, windows: Windows, targets: Targets, past: RelativePoses) -> dict[str, NumericArray]:
         """Return what is around the targets of B windows.
+
+        Args:
+            windows: B windows of at most h + 1 history and F future frames; only the faces of the newest are looked at.
+            targets: Whom they are about.
+            past: Where the targets were, as seen from where they are, (B, h + 1).
 
         Returns:
             ``all_other_agents_history_positions`` (B, M, h + 1, 2), ``..._yaws`` (B, M, h + 1, 1), ``..._extents``
@@ -144,32 +161,31 @@ class Vectorizer:
 
         Raises:
             IndexError: There are more than h + 1 history frames or F future frames.
+            InvalidArgumentError: Windows, targets and past differ in number.
             CorruptedDataError: An agent around a target has a track id that no sample holds.
         """
         self._require_frames(windows.num_history, windows.num_future)
-        agents = self._find_agents(windows)
-        past, future = agents.past, agents.future
+        if not len(windows) == len(targets) == len(past.availabilities):
+            raise InvalidArgumentError(
+                f"windows, targets and past must be as many, got {len(windows)}, {len(targets)} and "
+                f"{len(past.availabilities)}"
+            )
+        agents = self._find_agents(windows, targets)
         return {
-            **_track_columns("all_other_agents_history", past),
-            **_track_columns("all_other_agents_future", future),
+            **_track_columns("all_other_agents_history", agents.past),
+            **_track_columns("all_other_agents_future", agents.future),
             "all_other_agents_types": agents.types,
             "all_other_agents_track_ids": as_sample_track_ids(agents.track_ids),
-            "agent_trajectory_polyline": _polylines(windows.history_positions_m, windows.history_yaws_rad),
-            "agent_polyline_availability": windows.history_availabilities.astype(np.bool_),
-            "other_agents_polyline": _polylines(past.positions_m, past.yaws_rad),
-            "other_agents_polyline_availability": past.availabilities.copy(),
-            **self._map.columns(windows),
+            "agent_trajectory_polyline": _polylines(past),
+            "agent_polyline_availability": past.availabilities.astype(np.bool_),
+            "other_agents_polyline": _polylines(agents.past),
+            "other_agents_polyline_availability": agents.past.availabilities.copy(),
+            **self._map.columns(targets, windows.tl_faces),
         }
 
-    def _find_agents(self, windows: VectorWindows) -> OtherAgents:
+    def _find_agents(self, windows: Windows, targets: Targets) -> OtherAgents:
         if self.other_agents_num < 0:
             raise InvalidArgumentError(f"other_agents_num must be 0 or more, got {self.other_agents_num}")
-        agents = OtherAgents.empty(
-            len(windows),
-            self.other_agents_num,
-            num_history=self.history_num_frames_max + 1,
-            num_future=self.future_num_frames,
-        )
         choice = AgentChoice(
             max_agents=self.other_agents_num,
             max_distance_m=self.max_agents_distance,
@@ -177,8 +193,14 @@ class Vectorizer:
             is_by_distance=self.order_agents_by_distance,
         )
         num_kept = min(self.history_num_frames_agents + 1, windows.num_history)
-        write_other_agents(windows, choice, agents, num_kept=num_kept)
-        return agents
+        found = OtherAgents.of_none(
+            len(windows),
+            self.other_agents_num,
+            num_history=self.history_num_frames_max + 1,
+            num_future=self.future_num_frames,
+        )
+        write_other_agents(windows, targets, choice, found, num_kept=num_kept)
+        return found
 
     def _require_frames(self, num_history: int, num_future: int) -> None:
         if num_history > self.history_num_frames_max + 1 or num_future > self.future_num_frames:
@@ -199,7 +221,7 @@ class Vectorizer:
         return {name: value for name, value in vars(self).items() if name != "_map"}
 
 
-def _track_columns(prefix: str, tracks: AgentTracks) -> dict[str, NumericArray]:
+def _track_columns(prefix: str, tracks: RelativePoses) -> dict[str, NumericArray]:
     return {
         f"{prefix}_positions": tracks.positions_m,
         f"{prefix}_yaws": tracks.yaws_rad,
@@ -208,9 +230,9 @@ def _track_columns(prefix: str, tracks: AgentTracks) -> dict[str, NumericArray]:
     }
 
 
-def _polylines(positions_m: Float32Array, yaws_rad: Float32Array) -> Float32Array:
+def _polylines(poses: RelativePoses) -> Float32Array:
     """Return x, y and heading, (..., 3)."""
-    return np.concatenate([positions_m, yaws_rad], axis=-1, dtype=np.float32)
+    return np.concatenate([poses.positions_m, poses.yaws_rad], axis=-1, dtype=np.float32)
 
 
 def _read_only(rows: WindowRows) -> WindowRows:

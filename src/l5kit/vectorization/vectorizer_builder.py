@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from l5kit.data.local_data_manager import DataManager
-from l5kit.data.map_api import MapAPI
+from l5kit.data.map.api import MapAPI
 from l5kit.vectorization.vectorizer import Vectorizer
 
 

@@ -4,8 +4,7 @@ from functools import cached_property
 
 from l5kit._types import Int64Array, RecordArray
 from l5kit.data.filter import filter_tl_faces_by_status
-from l5kit.data.lane_lights import LIGHT_COLORS
-from l5kit.data.map_api import MapAPI
+from l5kit.data.map.map_arrays import MapArrays
 
 __all__ = ["ControlledLanes"]
 
@@ -14,11 +13,11 @@ class ControlledLanes:
     """Which lanes show which colour, by the faces that are active.
 
     Args:
-        map_api: The map.
+        arrays: The map.
     """
 
-    def __init__(self, map_api: MapAPI) -> None:
-        self._map_api = map_api
+    def __init__(self, arrays: MapArrays) -> None:
+        self._lights = arrays.lights
 
     def ranks_by_lane(self, tl_faces: RecordArray) -> dict[int, int]:
         """Return the colours of the lanes that an active face controls; of several the one furthest back counts.
@@ -36,9 +35,9 @@ class ControlledLanes:
     @cached_property
     def _lanes_by_face(self) -> dict[str, tuple[int, Int64Array]]:
         """Rank of the colour, an index of ``LIGHT_COLORS``, and controlled lanes of each coloured face."""
-        lanes = self._map_api.lanes_by_control
-        colors = {face: self._map_api.get_face_color_or_none(face) for face in lanes}
-        return {face: (LIGHT_COLORS.index(color), lanes[face]) for face, color in colors.items() if color is not None}
+        lights = self._lights
+        ranks = (lights.ranks - 1).tolist()
+        return {lights.id_of(face): (rank, lights.lanes_of(face)) for face, rank in enumerate(ranks)}
 
 
 def _rank_of(light: tuple[int, Int64Array]) -> int:

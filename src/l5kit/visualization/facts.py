@@ -2,13 +2,14 @@
 
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.dataset_summary import DatasetSummary
-from l5kit.data.opened_map import open_map
+from l5kit.data.log_facts import LogFacts
+from l5kit.data.map.opened import open_map
 
 __all__ = ["map_counts", "summary_facts"]
 
 
-def summary_facts(summary: DatasetSummary) -> dict[str, str]:
-    """Return names and values of what a dataset holds."""
+def summary_facts(summary: DatasetSummary, facts: LogFacts) -> dict[str, str]:
+    """Return names and values of what a dataset holds, and of what its log tells of itself."""
     return {
         "Scenes": f"{summary.num_scenes:,}",
         "Frames": f"{summary.num_frames:,}",
@@ -18,6 +19,7 @@ def summary_facts(summary: DatasetSummary) -> dict[str, str]:
         "Frames per scene": f"{summary.frames_per_scene:.1f}",
         "Agents per frame": f"{summary.agents_per_frame:.1f}",
         "Frame rate": f"{summary.frequency_hz:.2f} Hz",
+        "Size of the AV": " x ".join(f"{size_m:.2f}" for size_m in facts.ego_extent_m) + " m",
     }
 
 

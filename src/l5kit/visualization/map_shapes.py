@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
-from l5kit.data.map_api import MapAPI
+from l5kit.data.array_shapes import require_shapes, require_starts
+from l5kit.data.map.map_arrays import MapArrays
 
 __all__ = ["MapShapes", "Outlines", "read_map_shapes"]
 
@@ -23,6 +24,10 @@ class Outlines:
     starts: Int64Array
     points_m: Float64Array
     bounds_m: Float64Array
+
+    def __post_init__(self) -> None:
+        require_shapes(self, points_m=(len(self.points_m), 2), bounds_m=(len(self), 2, 2))
+        require_starts(self, "starts", num_parts=len(self), end=len(self.points_m))
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -57,28 +62,25 @@ class MapShapes:
     lane_left_counts: Int32Array
     crosswalks: Outlines
 
+    def __post_init__(self) -> None:
+        require_shapes(self, lane_left_counts=(len(self.lanes),))
+
     def near(self, positions_m: NumericArray, radius_m: float) -> tuple["MapShapes", Int64Array]:
         """Return what is within a distance of any of positions (M, 2), and the numbers of these lanes, ascending."""
         lanes, crosswalks = self.lanes.near(positions_m, radius_m), self.crosswalks.near(positions_m, radius_m)
         return MapShapes(self.lanes.take(lanes), self.lane_left_counts[lanes], self.crosswalks.take(crosswalks)), lanes
 
 
-def read_map_shapes(map_api: MapAPI) -> MapShapes:
-    """Return the outlines of all lanes and crosswalks of a map.
-
-    Raises:
-        CorruptedDataError: The map cannot be read.
-    """
-    bounds = map_api.bounds_info
-    sides = [map_api.get_lane_coords(lane_id) for lane_id in bounds["lanes"]["ids"]]
-    lanes = [np.concatenate([side["xyz_left"][:, :2], side["xyz_right"][::-1, :2]]) for side in sides]
+def read_map_shapes(arrays: MapArrays) -> MapShapes:
+    """Return the outlines of all lanes and crosswalks of a map."""
+    lines, crosswalks = arrays.lane_lines, arrays.crosswalk_lines
+    starts, counts = lines.offsets[:-1], lines.lengths
+    is_right = np.arange(len(lines)) % 2 == 1
+    firsts, steps = np.where(is_right, starts + counts - 1, starts), np.where(is_right, -1, 1)
+    within_line = np.arange(len(lines.points)) - np.repeat(starts, counts)
+    points = np.repeat(firsts, counts) + np.repeat(steps, counts) * within_line
     return MapShapes(
-        lanes=_as_outlines(lanes, bounds["lanes"]["bounds"]),
-        lane_left_counts=np.array([len(side["xyz_left"]) for side in sides], dtype=np.int32),
-        crosswalks=_as_outlines([shape[:, :2] for shape in map_api.crosswalk_polygons], bounds["crosswalks"]["bounds"]),
+        lanes=Outlines(lines.offsets[::2], lines.points[points, :2], arrays.lane_bounds_m),
+        lane_left_counts=counts[::2].astype(np.int32),
+        crosswalks=Outlines(crosswalks.offsets, crosswalks.points[:, :2], arrays.crosswalk_bounds_m),
     )
-
-
-def _as_outlines(shapes: list[NumericArray], bounds_m: Float64Array) -> Outlines:
-    starts = np.concatenate([[0], np.cumsum([len(shape) for shape in shapes])]).astype(np.int64)
-    return Outlines(starts, np.concatenate([np.empty((0, 2)), *shapes]), bounds_m)

@@ -41,7 +41,7 @@ def available_map_kinds(files: DatasetFiles) -> tuple[str, ...]:
     return kinds or ("box",)
 
 
-def sample_config(files: DatasetFiles, *, map_kind: str, form: SampleForm) -> dict[str, Any]:
+def sample_config(files: DatasetFiles, *, map_kind: str, form: SampleForm, step_time_s: float = 0.1) -> dict[str, Any]:
     """Return the configuration of samples over one kind of map.
 
     Its paths are whole ones, to be used with ``LocalDataManager("")``. Satellite pictures that leave the aerial
@@ -51,6 +51,7 @@ def sample_config(files: DatasetFiles, *, map_kind: str, form: SampleForm) -> di
         files: Where the dataset, its map, its aerial picture and its meta.json lie.
         map_kind: One of :data:`MAP_KINDS`.
         form: Size of the raster and length of the trajectories.
+        step_time_s: Seconds between two frames, which the facts of a log tell.
 
     Raises:
         UnsupportedValueError: There is no such kind of map.
@@ -67,7 +68,7 @@ def sample_config(files: DatasetFiles, *, map_kind: str, form: SampleForm) -> di
         "model_params": {
             "history_num_frames": form.history_num_frames,
             "future_num_frames": form.future_num_frames,
-            "step_time": 0.1,
+            "step_time": step_time_s,
             "render_ego_history": True,
         },
         "raster_params": {

@@ -43,7 +43,7 @@ class ScenePainter:
     def __init__(
         self, files: DatasetFiles, dataset: ChunkedDataset, *, map_kind: str, form: SampleForm = PICTURE_FORM
     ) -> None:
-        cfg = sample_config(files, map_kind=map_kind, form=form)
+        cfg = sample_config(files, map_kind=map_kind, form=form, step_time_s=dataset.facts.step_time_s)
         self.rasterizer = build_rasterizer(cfg, LocalDataManager(""))
         self.samples = EgoDataset(cfg, dataset, self.rasterizer)
         self.form = form

@@ -76,7 +76,7 @@ def measure_sampling(
     total = len(kinds) * 2 * num_samples
     speeds: list[SamplingSpeed] = []
     for kind in kinds:
-        cfg = sample_config(files, map_kind=kind, form=SampleForm() if form is None else form)
+        cfg = sample_config(files, map_kind=kind, form=form or SampleForm(), step_time_s=dataset.facts.step_time_s)
         rasterizer = build_rasterizer(cfg, LocalDataManager(""))
         for dataset_class in (EgoDataset, AgentDataset):
             samples = dataset_class(cfg, dataset, rasterizer)

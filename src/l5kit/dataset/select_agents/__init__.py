@@ -1,4 +1,4 @@
-"""Which agents a model can be trained on: the agents mask."""
+"""The agents mask: which agents a model can be trained on."""
 
 from l5kit.dataset.select_agents.conditions import (
     in_angular_distance,

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from l5kit._types import UInt32Array
+from l5kit._types import FloatArray, UInt32Array
 from l5kit.geometry.angle import angular_distance
 
 MIN_AREA_M2 = 0.01
@@ -18,7 +18,7 @@ def in_consecutive_frame(frame_idx: int, past_frame_idx: int) -> bool:
     return bool(frame_idx == past_frame_idx + 1)
 
 
-def in_av_distance(av_translation: Any, agent_centroid: Any, th: float) -> bool:
+def in_av_distance(av_translation: ArrayLike, agent_centroid: ArrayLike, th: float) -> bool:
     """Return whether two positions, x and y in metres, are strictly closer than ``th``."""
     offset_m = np.asarray(av_translation, dtype=np.float64)[:2] - np.asarray(agent_centroid, dtype=np.float64)[:2]
     return math.sqrt(offset_m[0] * offset_m[0] + offset_m[1] * offset_m[1]) < th
@@ -29,7 +29,7 @@ def in_angular_distance(yaw1: float, yaw2: float, th: float) -> bool:
     return bool(np.degrees(abs(angular_distance(float(yaw1), float(yaw2)))) < th)
 
 
-def in_extent_ratio(extent1: Any, extent2: Any, th: float) -> bool:
+def in_extent_ratio(extent1: FloatArray, extent2: FloatArray, th: float) -> bool:
     """Return whether the ratio of two areas, length times width, is strictly below ``th``.
 
     Areas and their ratio keep the precision of the extents (float32). Areas below 0.01 square metres do not count as

@@ -1,4 +1,4 @@
-"""Compute the agents mask of a dataset and store it there."""
+"""The agents mask of a dataset, computed and stored there."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from l5kit._types import Int64Array, UInt32Array
+from l5kit.data.scene_jobs import Workers
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.stored_mask import require_place_for_mask, write_mask
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
@@ -23,6 +24,7 @@ def select_agents(
     th_distance_av: float,
     *,
     progress: Callable[[int, int], None] | None = None,
+    workers: Workers = 1,
 ) -> None:
     """Compute the agents mask of a dataset, store it inside the dataset folder and print a report.
 
@@ -33,6 +35,7 @@ def select_agents(
         th_extent_ratio: Strict upper bound of the ratio of areas between two frames.
         th_distance_av: Strict upper bound of the distance to the AV, metres.
         progress: Called with the number of scenes done and of all scenes.
+        workers: Number of threads, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
 
     Raises:
         FileExistsError: The dataset has a mask for this probability.
@@ -42,7 +45,7 @@ def select_agents(
     thresholds = MaskThresholds(th_agent_prob, th_yaw_degree, th_extent_ratio, th_distance_av)
     require_place_for_mask(zarr_dataset, thresholds.probability)
     print(f"computing the agents mask of {zarr_dataset.path} ...")  # noqa: T201 - 1.x prints this report
-    mask, report = compute_agents_mask(zarr_dataset, thresholds, progress=progress)
+    mask, report = compute_agents_mask(zarr_dataset, thresholds, progress=progress, workers=workers)
     folder = write_mask(zarr_dataset, thresholds, mask)
     print(mask_report(thresholds, report, mask))  # noqa: T201
     print(f"agents mask stored in {folder}")  # noqa: T201

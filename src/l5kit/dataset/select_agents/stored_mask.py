@@ -6,12 +6,13 @@ from typing import Any
 
 import numcodecs
 import zarr
+from zarr.abc.store import Store
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
-from l5kit._files import clear_leftovers, scratch_beside
-from l5kit._types import UInt32Array
-from l5kit.data.checked_blosc import with_checked_lengths
+from l5kit._files import clear_leftovers, placed_when_complete
+from l5kit._types import NumericArray, UInt32Array
+from l5kit.data.stores.checked_blosc import with_checked_lengths
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.errors import InvalidArgumentError, ReadOnlyDatasetError
@@ -25,7 +26,7 @@ def mask_folder(dataset: ChunkedDataset, probability: float) -> Path:
     return Path(dataset.path) / MASK_GROUP / str(probability)
 
 
-def read_stored_mask(dataset: ChunkedDataset, thresholds: MaskThresholds) -> tuple[Any | None, str]:
+def read_stored_mask(dataset: ChunkedDataset, thresholds: MaskThresholds) -> tuple[NumericArray | None, str]:
     """Return the mask (N, 2) that is stored in a dataset for some thresholds.
 
     All spellings of the probability are looked for (``0`` and ``0.0``). Masks of L5Kit 1.x do not tell their other
@@ -52,8 +53,8 @@ def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32
     folder = mask_folder(dataset, thresholds.probability)
     require_place_for_mask(dataset, thresholds.probability)
     clear_leftovers(folder.parent)
-    with scratch_beside(folder.parent) as scratch:
-        group = zarr.open_group(store=LocalStore(scratch), mode="a", zarr_format=2)
+    with placed_when_complete(folder, may_replace=False, scratch_by=folder.parent) as complete:
+        group = zarr.open_group(store=LocalStore(complete.parent), mode="a", zarr_format=2)
         array: Any = group.create_array(
             folder.name,
             shape=mask.shape,
@@ -66,7 +67,6 @@ def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32
         array[:] = mask
         array.attrs.update(thresholds.as_attributes())
         zarr.open_group(store=LocalStore(folder.parent), mode="a", zarr_format=2)
-        _rename_new(scratch / folder.name, folder)
     return folder
 
 
@@ -93,16 +93,6 @@ def require_place_for_mask(dataset: ChunkedDataset, probability: float) -> None:
         )
 
 
-def _rename_new(source: Path, target: Path) -> None:
-    """Rename a folder; of several processes that do so at once, one wins and the others get FileExistsError."""
-    try:
-        os.rename(source, target)
-    except OSError as error:
-        if target.exists():
-            raise FileExistsError(f"{target} exists; another process has just written it") from error
-        raise
-
-
 def _names_for(dataset: ChunkedDataset, probability: float) -> list[str]:
     """Return the names of the masks for a probability that a dataset holds, its own spelling first."""
     root = getattr(dataset, "root", None)
@@ -113,7 +103,7 @@ def _names_for(dataset: ChunkedDataset, probability: float) -> list[str]:
     return sorted(names, key=lambda name: (name != str(probability), name))
 
 
-async def _list_folder(store: Any, folder: str) -> list[str]:
+async def _list_folder(store: Store, folder: str) -> list[str]:
     return [name async for name in store.list_dir(folder)]
 
 
@@ -124,7 +114,7 @@ def _as_number(name: str) -> float | None:
         return None
 
 
-def _read_fitting(dataset: ChunkedDataset, name: str, thresholds: MaskThresholds) -> tuple[Any | None, str]:
+def _read_fitting(dataset: ChunkedDataset, name: str, thresholds: MaskThresholds) -> tuple[NumericArray | None, str]:
     """Return a stored mask; or None, and why it cannot be used."""
     try:
         array = dataset.root[f"{MASK_GROUP}/{name}"]
@@ -135,7 +125,7 @@ def _read_fitting(dataset: ChunkedDataset, name: str, thresholds: MaskThresholds
     return mask, problem and f"the stored agents mask {name!r} {problem}"
 
 
-def _problem_of(array: Any, *, num_agents: int, thresholds: MaskThresholds) -> str:
+def _problem_of(array: object, *, num_agents: int, thresholds: MaskThresholds) -> str:
     """Return why a stored mask cannot be used; an empty text if it can."""
     if not isinstance(array, zarr.Array) or array.shape != (num_agents, 2) or array.dtype.kind not in "ui":
         return f"does not fit the {num_agents} agents of the dataset"
@@ -143,7 +133,7 @@ def _problem_of(array: Any, *, num_agents: int, thresholds: MaskThresholds) -> s
         return "is in big endian, as no agents mask is"
     wanted = thresholds.as_attributes()
     usual = MaskThresholds(thresholds.probability).as_attributes()
-    stored: dict[str, Any] = {key: array.attrs.get(key, usual[key]) for key in wanted}
+    stored = {key: array.attrs.get(key, usual[key]) for key in wanted}
     if stored != wanted:
         return f"was computed with other thresholds ({stored})"
     if array.nchunks_initialized < array.nchunks:

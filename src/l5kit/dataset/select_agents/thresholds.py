@@ -16,7 +16,7 @@ TH_DISTANCE_AV = 50
 
 @dataclass(frozen=True)
 class MaskThresholds:
-    """What an agent row must keep to be valid; all bounds are strict.
+    """The bounds that an agent row must keep to be valid; all are strict.
 
     Attributes:
         probability: Lower bound of the summed probability of the kept classes.

@@ -1,7 +1,7 @@
-"""Compute the agents mask: for how many frames before and after each agent row its track stays valid."""
+"""The agents mask, computed: for how many frames before and after each agent row its track stays valid."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -9,10 +9,20 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float32Array, Float64Array, Int64Array, RecordArray, UInt8Array, UInt32Array
+from l5kit._types import (
+    BoolArray,
+    Float32Array,
+    Float64Array,
+    Int64Array,
+    NumericArray,
+    RecordArray,
+    UInt8Array,
+    UInt32Array,
+)
 from l5kit.data.filter import kept_probability
 from l5kit.data.log_index import LogIndex
 from l5kit.data.record_sequence import rows_of
+from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.window_rows import read_only_field
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.conditions import MIN_AREA_M2
@@ -23,7 +33,7 @@ _DENSE_IDS_PER_ROW = 4
 
 
 class RowVerdict(IntEnum):
-    """What the mask says of an agent row."""
+    """The verdict of the mask on an agent row."""
 
     VALID = 0
     """The row continues the segment of its track, or starts the first one."""
@@ -72,7 +82,7 @@ class ValidAgents:
 
 
 def get_valid_agents(
-    frames_range: Any,
+    frames_range: Sequence[int] | Int64Array,
     dataset: ChunkedDataset,
     th_agent_filter_probability_threshold: float,
     th_yaw_degree: float,
@@ -129,7 +139,11 @@ def _for_kernel(records: RecordArray) -> RecordArray:
 
 
 def compute_agents_mask(
-    dataset: ChunkedDataset, thresholds: MaskThresholds, *, progress: Callable[[int, int], None] | None = None
+    dataset: ChunkedDataset,
+    thresholds: MaskThresholds,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    workers: Workers = 1,
 ) -> tuple[UInt32Array, Counter[str]]:
     """Return the mask of all agents of a dataset, (N, 2) uint32, and the counts by reason.
 
@@ -137,11 +151,12 @@ def compute_agents_mask(
         dataset: An opened dataset.
         thresholds: What a row must keep.
         progress: Called with the number of scenes done and of all scenes.
+        workers: Number of threads, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
 
     Raises:
         CorruptedDataError: A scene is damaged.
     """
-    mask, report, _ = compute_readable_mask(dataset, thresholds, progress=progress, strict=True)
+    mask, report, _ = compute_readable_mask(dataset, thresholds, progress=progress, strict=True, workers=workers)
     return mask, report
 
 
@@ -151,6 +166,7 @@ def compute_readable_mask(
     *,
     progress: Callable[[int, int], None] | None = None,
     strict: bool = False,
+    workers: Workers = 1,
 ) -> tuple[UInt32Array, Counter[str], dict[int, CorruptedDataError]]:
     """Return the mask of all agents of a dataset, the counts by reason, and what is wrong with damaged scenes.
 
@@ -161,6 +177,7 @@ def compute_readable_mask(
         thresholds: What a row must keep.
         progress: Called with the number of scenes done and of all scenes.
         strict: Raise at the first damaged scene.
+        workers: Number of threads, or an executor; the mask is the same.
 
     Raises:
         CorruptedDataError: The scenes cannot be read, or a scene is damaged and ``strict``.
@@ -169,20 +186,54 @@ def compute_readable_mask(
     report: Counter[str] = Counter()
     errors: dict[int, CorruptedDataError] = {}
     index = LogIndex.of(dataset).without_faces()
-    for scene, (first_frame, end_frame) in enumerate(index.scenes.bounds.tolist()):
-        try:
-            index.require_scene(scene)
-            valid = find_valid_agents(dataset, first_frame, end_frame, thresholds=thresholds)
-        except CorruptedDataError as error:
+    job = _MaskOfScenes(dataset, thresholds, index.scenes.bounds, index.is_scene_sound())
+    for found in map_scenes(job, range(len(index.scenes)), workers, progress=progress):
+        for scene, valid in found.items():
+            if isinstance(valid, _MaskOfScene):
+                mask[slice(*valid.rows)] = valid.counts
+                report.update(valid.report)
+                continue
+            errors[scene] = valid or CorruptedDataError(index.explain_scene(scene))
             if strict:
-                raise
-            errors[scene] = error
-        else:
-            mask[slice(*valid.rows)] = valid.counts
-            report.update(valid.report())
-        if progress is not None:
-            progress(scene + 1, len(index.scenes))
+                raise errors[scene]
     return mask, report, errors
+
+
+@dataclass(frozen=True)
+class _MaskOfScene:
+    """The counts (N, 2) of consecutive agent rows, their first and end row, and how many there are by reason."""
+
+    counts: UInt32Array
+    rows: tuple[int, int]
+    report: Counter[str]
+
+
+@dataclass(frozen=True)
+class _MaskOfScenes:
+    """The masks of some scenes, by scene.
+
+    Attributes:
+        dataset: An opened dataset.
+        thresholds: What a row must keep.
+        frames: First and end frame of all scenes, (S, 2).
+        is_sound: Scenes that can be trusted, (S,); there are no masks of others.
+    """
+
+    dataset: ChunkedDataset
+    thresholds: MaskThresholds
+    frames: Int64Array
+    is_sound: BoolArray
+
+    def __call__(self, scenes: Int64Array) -> dict[int, _MaskOfScene | CorruptedDataError | None]:
+        return {scene: self._mask_of(scene) if self.is_sound[scene] else None for scene in scenes.tolist()}
+
+    def _mask_of(self, scene: int) -> _MaskOfScene | CorruptedDataError:
+        first_frame, end_frame = self.frames[scene].tolist()
+        try:
+            valid = find_valid_agents(self.dataset, first_frame, end_frame, thresholds=self.thresholds)
+        except CorruptedDataError as error:
+            return error
+        return _MaskOfScene(valid.counts, valid.rows, valid.report())
 
 
 def _check_intervals(intervals: Int64Array, first_frame: int, end_row: int) -> None:
@@ -223,7 +274,7 @@ def _mark_rows(
     return counts, verdicts
 
 
-def _track_slots(track_ids: Any) -> tuple[Int64Array, int]:
+def _track_slots(track_ids: NumericArray) -> tuple[Int64Array, int]:
     """Return a small number for each row's track, the same for the same track, and an upper bound of them."""
     if len(track_ids) == 0:
         return np.zeros(0, dtype=np.int64), 0

@@ -12,7 +12,8 @@ from l5kit.data.filter import _get_label_filter
 from l5kit.data.log_index import require_readable_log
 from l5kit.data.progress import show_progress
 from l5kit.data.record_sequence import column_of, rows_of
-from l5kit.data.stores import is_url, path_of
+from l5kit.data.scene_jobs import Workers
+from l5kit.data.stores.store import is_url, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.data.zarr_utils import _require_apart, zarr_scenes_chop
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
@@ -42,6 +43,7 @@ def create_chopped_dataset(
     output_folder: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     verbose: bool = True,
+    workers: Workers = 1,
 ) -> str:
     """Make a test set: the first frames of every scene, and where the agents of the last of them go.
 
@@ -60,6 +62,8 @@ def create_chopped_dataset(
         output_folder: The folder; None for ``{name}_chopped_{num_frames_to_copy}`` beside the dataset.
         overwrite: Replace the folder if it is a test set.
         verbose: Show progress bars on a terminal.
+        workers: Number of threads, or an executor; the files are the same. See
+            :func:`~l5kit.data.scene_jobs.map_scenes`.
 
     Returns:
         The folder.
@@ -82,12 +86,12 @@ def create_chopped_dataset(
     ends = _last_kept_frames(dataset, num_frames_to_copy)
     thresholds = MaskThresholds(th_agent_prob)
     with show_progress("Agents mask", visible=verbose) as progress:
-        counts = load_agent_counts(dataset, thresholds, progress=progress)
+        counts = load_agent_counts(dataset, thresholds, progress=progress, workers=workers)
     mask = _mark_test_agents(dataset, counts, ends, thresholds=thresholds, min_frame_future=min_frame_future)
     chopped_mask = _keep_rows(dataset, mask, ends, num_frames=num_frames_to_copy)
     with placed_when_complete(folder) as complete:
         complete.mkdir()
-        zarr_scenes_chop(path_of(zarr_path), str(complete / name), num_frames_to_copy, verbose=verbose)
+        zarr_scenes_chop(path_of(zarr_path), str(complete / name), num_frames_to_copy, verbose=verbose, workers=workers)
         np.savez_compressed(complete / MASK_FILE, **mask_arrays(chopped_mask, Selection(0, min_frame_future)))
         with show_progress("True positions", visible=verbose) as progress:
             export_zarr_to_csv(
@@ -98,6 +102,7 @@ def create_chopped_dataset(
                 agents_mask=mask,
                 strict_mask=True,
                 progress=progress,
+                workers=workers,
             )
     _tell_about_selection(folder, counts[mask], min_frame_future)
     return str(folder)

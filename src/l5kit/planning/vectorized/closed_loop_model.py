@@ -20,7 +20,7 @@ _STEP_CHANGE = (0.04, 0.01, 0.01)
 
 
 class _EgoState(NamedTuple):
-    """Where the agent of interest has driven: from the frame of the data (t0) to that of the current step (ts)."""
+    """The way the agent of interest has driven: from the frame of the data (t0) to that of the current step (ts)."""
 
     t0_from_ts: torch.Tensor  # (B, 3, 3)
     ts_from_t0: torch.Tensor  # (B, 3, 3)
@@ -31,7 +31,7 @@ class _EgoState(NamedTuple):
 
 
 class _Unroll(NamedTuple):
-    """What an unroll gives for each of F steps."""
+    """The outcome of an unroll for each of F steps."""
 
     outputs: torch.Tensor  # (B, F, 3): scaled x, y and yaw in the frame of the step
     matrices: torch.Tensor  # (B, F, 3, 3): frame of the step from t0

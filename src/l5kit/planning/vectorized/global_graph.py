@@ -1,4 +1,4 @@
-"""What the elements of a scene are, and what the agent of interest makes of all of them."""
+"""The global graph: kinds of the elements of a scene, and what the agent of interest makes of all of them."""
 
 import itertools
 

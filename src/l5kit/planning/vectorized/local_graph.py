@@ -1,4 +1,4 @@
-"""From the points of one polyline to one embedding, polyline by polyline.
+"""The local graph: from the points of each polyline to one embedding.
 
 The layers are those of Gao et al., "VectorNet" (2020): a linear layer for each point, and the maximum over the points.
 """

@@ -21,7 +21,7 @@ _YAW_RESIDUALS = ("doubled", "single")
 
 
 class _AgentPoses(NamedTuple):
-    """Where the agents are at the current frame."""
+    """Poses of the agents at the current frame."""
 
     positions: torch.Tensor  # (B, A, 2), metres, ego frame
     yaws: torch.Tensor  # (B, A, 1), radians, ego frame

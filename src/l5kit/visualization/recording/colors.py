@@ -4,7 +4,7 @@ import numpy as np
 
 from l5kit._types import UInt8Array
 from l5kit.data.labels import PERCEPTION_LABELS
-from l5kit.data.lane_lights import LIGHT_COLORS
+from l5kit.data.map.lane_lights import LIGHT_COLORS
 from l5kit.visualization.visualizer.zarr_utils import COLORS
 
 __all__ = [

@@ -4,8 +4,8 @@ import io
 import os
 
 from l5kit._files import replaced_when_complete
-from l5kit.data.map_api import MapAPI
-from l5kit.data.save import Progress
+from l5kit.data.map.api import MapAPI
+from l5kit.data.progress import Progress
 from l5kit.errors import MissingDependencyError
 from l5kit.visualization.recording.form import USUAL_FORM, RecordingForm
 from l5kit.visualization.recording.scene_elements import collect_elements

@@ -10,8 +10,8 @@ from foxglove.messages import Color, Point3, SceneEntity, SceneUpdate, TextPrimi
 
 from l5kit._types import Int64Array
 from l5kit.data.labels import PERCEPTION_LABELS
-from l5kit.data.lane_lights import LIGHT_COLORS
-from l5kit.data.save import Progress
+from l5kit.data.map.lane_lights import LIGHT_COLORS
+from l5kit.data.progress import Progress
 from l5kit.errors import CorruptedDataError
 from l5kit.visualization.recording.colors import (
     BOUNDARY_RGB,
@@ -185,7 +185,7 @@ class _Messages:
         return SceneUpdate(entities=[self._agent(row, time_ns) for row in rows], deletions=deletions(gone, time_ns))
 
     def _agent(self, row: int, time_ns: int) -> SceneEntity:
-        boxes, agents, known = self._elements.agents, self._scene.agents, self._elements.agent_facts
+        boxes, mask, known = self._elements.agents, self._scene.mask, self._elements.agent_facts
         label = self._labels[row]
         return entity(
             self._tracks[row],
@@ -195,7 +195,7 @@ class _Messages:
                 label=PERCEPTION_LABELS[label],
                 probability=f"{known.probabilities[row]:.2f}",
                 speed_mps=f"{known.speeds_mps[row]:.2f}",
-                agents_mask=agents.reasons[agents.reason_indices[row]],
+                agents_mask=mask.reasons[mask.reason_indices[row]],
             ),
             cubes=[box(boxes, row, _BOX_COLORS[label])],
             lines=[heading_mark(boxes, row, _MARK_COLOR, width_m=_LINE_WIDTH_M)],

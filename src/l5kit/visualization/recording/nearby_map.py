@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array, NumericArray, UInt32Array
-from l5kit.data.map_api import MapAPI
+from l5kit.data.array_shapes import require_shapes
+from l5kit.data.map.map_arrays import MapArrays
 from l5kit.visualization.map_shapes import read_map_shapes
 from l5kit.visualization.scene_content import LaneLightRows
 
@@ -32,6 +33,10 @@ class NearbyLane:
     right_m: Float64Array
     triangles: UInt32Array
 
+    def __post_init__(self) -> None:
+        require_shapes(self, left_m=(len(self.left_m), 2), right_m=(len(self.right_m), 2))
+        require_shapes(self, triangles=(len(self.left_m) + len(self.right_m) - 2, 3))
+
     @property
     def vertices_m(self) -> Float64Array:
         """The left points followed by the right ones, shape (L + R, 2)."""
@@ -51,23 +56,20 @@ class NearbyMap:
 
 
 def find_nearby_map(
-    map_api: MapAPI, positions_m: NumericArray, radius_m: float, *, origin_m: Float64Array
+    arrays: MapArrays, positions_m: NumericArray, radius_m: float, *, origin_m: Float64Array
 ) -> NearbyMap:
     """Return the lanes and crosswalks near positions.
 
     Of lines of more than :data:`MAX_LINE_POINTS` points, as many are taken, evenly spread from the first to the last.
 
     Args:
-        map_api: The map.
+        arrays: The map.
         positions_m: World x and y, shape (F, 2).
         radius_m: The distance, along x and y, from any position to the bounds of an element.
         origin_m: World x and y that become 0, shape (2,).
-
-    Raises:
-        CorruptedDataError: The map cannot be read.
     """
-    shapes, rows = read_map_shapes(map_api).near(positions_m, radius_m)
-    ids = map_api.bounds_info["lanes"]["ids"]
+    shapes, rows = read_map_shapes(arrays).near(positions_m, radius_m)
+    ids = arrays.lane_ids
     outlines_m = np.split(shapes.lanes.points_m - origin_m, shapes.lanes.starts[1:-1])
     crosswalks_m = list(map(_thinned, np.split(shapes.crosswalks.points_m - origin_m, shapes.crosswalks.starts[1:-1])))
     lanes = {

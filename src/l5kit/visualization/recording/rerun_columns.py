@@ -8,7 +8,7 @@ import rerun.blueprint as rrb
 
 from l5kit._types import Float64Array, NumericArray, UInt8Array
 from l5kit.data.labels import PERCEPTION_LABELS
-from l5kit.data.save import Progress
+from l5kit.data.progress import Progress
 from l5kit.errors import UnsupportedValueError
 from l5kit.visualization.recording.colors import (
     BOUNDARY_RGB,
@@ -23,7 +23,6 @@ from l5kit.visualization.recording.colors import (
 from l5kit.visualization.recording.nearby_map import NearbyLane, NearbyMap, light_changes
 from l5kit.visualization.recording.scene_elements import (
     CROSSWALK_HEIGHT_M,
-    EGO_SIZE_M,
     LIGHT_HEIGHT_M,
     TRAJECTORY_HEIGHT_M,
     SceneElements,
@@ -97,8 +96,8 @@ def _log_facts(recording: rr.RecordingStream, elements: SceneElements) -> None:
     recording.send_property("scene", facts)
     classes = [(index, class_title(label), CLASS_RGB[index].tolist()) for index, label in enumerate(PERCEPTION_LABELS)]
     ego_box = rr.Boxes3D(
-        centers=[(0, 0, 0.5 * EGO_SIZE_M[2])],
-        half_sizes=[np.multiply(EGO_SIZE_M, 0.5)],
+        centers=[(0, 0, 0.5 * scene.facts.ego_extent_m[2])],
+        half_sizes=[np.multiply(scene.facts.ego_extent_m, 0.5)],
         colors=[EGO_RGB],
         fill_mode="solid",
         labels=["AV"],
@@ -215,12 +214,12 @@ class _Block:
         return columns.partition(self._num_agents)
 
     def _facts(self) -> rr.ComponentColumnList:
-        rows, agents, known = _as_slice(self._rows), self._elements.scene.agents, self._elements.agent_facts
+        rows, scene, known = _as_slice(self._rows), self._elements.scene, self._elements.agent_facts
         columns = rr.AnyValues.columns(
-            track_id=agents.track_ids[rows],
+            track_id=scene.agents.track_ids[rows],
             probability=known.probabilities[rows],
             speed_mps=known.speeds_mps[rows],
-            is_in_agents_mask=agents.is_in_mask[rows],
+            is_in_agents_mask=scene.mask.is_in_mask[rows],
         )
         return columns.partition(self._num_agents)
 

@@ -6,17 +6,17 @@ from functools import cached_property
 import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
-from l5kit.data.map_api import MapAPI
+from l5kit.data.array_shapes import require_shapes
+from l5kit.data.map.api import MapAPI
+from l5kit.data.scene_arrays import AgentRows
 from l5kit.errors import CorruptedDataError
-from l5kit.rasterization.rasterizer import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.visualization.recording.form import RecordingForm
 from l5kit.visualization.recording.nearby_map import NearbyMap, find_nearby_map
 from l5kit.visualization.recording.trajectories import TrackWindows, frames_within, track_windows
-from l5kit.visualization.scene_content import AgentRows, SceneContent
+from l5kit.visualization.scene_content import SceneContent
 
 __all__ = [
     "CROSSWALK_HEIGHT_M",
-    "EGO_SIZE_M",
     "LIGHT_HEIGHT_M",
     "TRAJECTORY_HEIGHT_M",
     "AgentFacts",
@@ -24,8 +24,6 @@ __all__ = [
     "SceneElements",
     "collect_elements",
 ]
-
-EGO_SIZE_M = (EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH, EGO_EXTENT_HEIGHT)
 
 CROSSWALK_HEIGHT_M, LIGHT_HEIGHT_M, TRAJECTORY_HEIGHT_M = 0.02, 0.04, 0.1
 """Heights above the lanes, so that one layer does not flicker through another."""
@@ -46,6 +44,10 @@ class Boxes:
     centers_m: Float64Array
     quaternions: Float64Array
     sizes_m: Float64Array
+
+    def __post_init__(self) -> None:
+        size = len(self.centers_m)
+        require_shapes(self, centers_m=(size, 3), quaternions=(size, 4), sizes_m=(size, 3))
 
     @classmethod
     def standing(cls, positions_m: NumericArray, yaws_rad: NumericArray, sizes_m: NumericArray) -> "Boxes":
@@ -83,6 +85,10 @@ class AgentFacts:
     labels: Int64Array
     probabilities: Float32Array
     speeds_mps: Float32Array
+
+    def __post_init__(self) -> None:
+        size = len(self.labels)
+        require_shapes(self, labels=(size,), probabilities=(size,), speeds_mps=(size,))
 
     @classmethod
     def of(cls, agents: AgentRows) -> "AgentFacts":
@@ -138,13 +144,14 @@ def collect_elements(scene: SceneContent, map_api: MapAPI | None, form: Recordin
     origin_m = positions_m[0].copy()
     frame_indices = np.repeat(np.arange(scene.num_frames), np.diff(agents.starts))
     around = frames_within(scene.timestamps_ns, form.agent_trajectory_s)
+    ego_sizes_m = np.tile(scene.facts.ego_extent_m, (scene.num_frames, 1))
     nearby_map = None
     if map_api is not None:
-        nearby_map = find_nearby_map(map_api, positions_m, form.map_radius_m, origin_m=origin_m)
+        nearby_map = find_nearby_map(map_api.arrays, positions_m, form.map_radius_m, origin_m=origin_m)
     return SceneElements(
         scene=scene,
         origin_m=origin_m,
-        ego=Boxes.standing(positions_m - origin_m, scene.ego_yaws_rad, np.tile(EGO_SIZE_M, (scene.num_frames, 1))),
+        ego=Boxes.standing(positions_m - origin_m, scene.ego_yaws_rad, ego_sizes_m),
         agents=Boxes.standing(agents.centroids_m - origin_m, agents.yaws_rad, agents.extents_m),
         agent_facts=AgentFacts.of(agents),
         agent_windows=track_windows(agents.track_ids, frame_indices, around),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from l5kit._types import Int64Array, NumericArray
+from l5kit.data.array_shapes import require_shapes
 
 __all__ = ["TrackWindows", "frames_within", "track_windows"]
 
@@ -24,6 +25,10 @@ class TrackWindows:
     places: Int64Array
     starts: Int64Array
     stops: Int64Array
+
+    def __post_init__(self) -> None:
+        shape = (len(self.order),)
+        require_shapes(self, order=shape, places=shape, starts=shape, stops=shape)
 
     def past(self, row: int) -> Int64Array:
         """Return the rows up to this one, which is the last."""

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
+from l5kit.data.checks.record_checks import MAX_COORDINATE_M
 from l5kit.data.labels import PERCEPTION_LABELS
-from l5kit.data.record_checks import MAX_COORDINATE_M
-from l5kit.rasterization.rasterizer import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.visualization.map_shapes import MapShapes, Outlines
 from l5kit.visualization.scene_content import MASK_RULE, SceneContent
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
@@ -32,10 +31,10 @@ def scene_bytes(scene: SceneContent, *, lane_numbers: Int64Array | None = None) 
         "start_time_ns": str(scene.timestamps_ns[0]),
         "origin_m": origin_m.tolist(),
         "track_ids": [str(track_id) for track_id in track_ids.tolist()],  # JavaScript's numbers have 53 bits
-        "ego_size_m": [EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH],
+        "ego_size_m": list(scene.facts.ego_extent_m[:2]),
         "labels": list(PERCEPTION_LABELS),
         "mask": _mask_facts(),
-        "reasons": list(agents.reasons),
+        "reasons": list(scene.mask.reasons),
     }
     arrays: dict[str, NumericArray] = {
         "time_s": _float32(scene.times_s),
@@ -50,8 +49,8 @@ def scene_bytes(scene: SceneContent, *, lane_numbers: Int64Array | None = None) 
         "agent_velocity": agents.velocities_mps,
         "agent_label": agents.labels.astype(np.uint8),
         "agent_probabilities": agents.label_probabilities,
-        "agent_in_mask": agents.is_in_mask.astype(np.uint8),
-        "agent_reason": agents.reason_indices.astype(np.uint32),
+        "agent_in_mask": scene.mask.is_in_mask.astype(np.uint8),
+        "agent_reason": scene.mask.reason_indices.astype(np.uint32),
     }
     return pack_arrays(facts, arrays | _light_arrays(scene, lane_numbers))
 

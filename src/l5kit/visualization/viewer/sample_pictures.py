@@ -90,7 +90,7 @@ class SamplePictures:
 
     @cached_property
     def _vector_samples(self) -> EgoDatasetVectorized:
-        cfg = sample_config(self._files, map_kind="semantic", form=_FORM)
+        cfg = sample_config(self._files, map_kind="semantic", form=_FORM, step_time_s=self._dataset.facts.step_time_s)
         num_past = _FORM.history_num_frames
         cfg["model_params"] |= {"history_num_frames_ego": num_past, "history_num_frames_agents": num_past}
         cfg["data_generation_params"] = _VECTOR_SIZES

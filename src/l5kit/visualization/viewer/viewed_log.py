@@ -12,8 +12,8 @@ import numpy as np
 
 from l5kit._types import Float64Array
 from l5kit.data.dataset_files import DatasetFiles
-from l5kit.data.map_api import MapAPI
-from l5kit.data.opened_map import open_map
+from l5kit.data.map.api import MapAPI
+from l5kit.data.map.opened import open_map
 from l5kit.data.records import FRAME_DTYPE, SCENE_DTYPE
 from l5kit.data.scene_table import SceneTable, read_scene_table
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -156,7 +156,7 @@ class ViewedLog:
 
     @cached_property
     def _map_shapes(self) -> MapShapes | None:
-        return None if self._map is None else read_map_shapes(self._map)
+        return None if self._map is None else read_map_shapes(self._map.arrays)
 
     @cached_property
     def _map_bytes(self) -> bytes | None:
@@ -164,7 +164,7 @@ class ViewedLog:
 
     @cached_property
     def _controlled(self) -> ControlledLanes | None:
-        return None if self._map is None else ControlledLanes(self._map)
+        return None if self._map is None else ControlledLanes(self._map.arrays)
 
     def _read_map(self, files: DatasetFiles) -> MapAPI | None:
         try:

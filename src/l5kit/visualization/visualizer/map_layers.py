@@ -1,8 +1,8 @@
 """Lanes with the colours of their lights and crosswalks around a point, as polygons."""
 
 from l5kit._types import NumericArray, RecordArray
-from l5kit.data.lane_lights import LIGHT_COLORS
-from l5kit.data.map_api import MapAPI
+from l5kit.data.map.lane_lights import LIGHT_COLORS
+from l5kit.data.map.map_arrays import MapArrays
 from l5kit.rasterization.semantic_rasterizer import indices_in_bounds
 from l5kit.visualization.controlled_lanes import ControlledLanes
 from l5kit.visualization.visualizer.common import (
@@ -25,12 +25,12 @@ class MapLayers:
     """The map as a page shows it; a lane that is in several frames is made once for each of its colours and shared.
 
     Args:
-        map_api: The map.
+        arrays: The map.
     """
 
-    def __init__(self, map_api: MapAPI) -> None:
-        self._map_api = map_api
-        self._controlled = ControlledLanes(map_api)
+    def __init__(self, arrays: MapArrays) -> None:
+        self._arrays = arrays
+        self._controlled = ControlledLanes(arrays)
         self._lanes: dict[tuple[int, str], LaneVisualization] = {}
 
     def lanes_around(self, center_m: NumericArray, tl_faces: RecordArray) -> list[LaneVisualization]:
@@ -41,23 +41,21 @@ class MapLayers:
             tl_faces: Faces of the frame, records of ``TL_FACE_DTYPE``. A lane is gray, or has the colour of the active
                 face that controls it; of several, red comes before yellow before green.
         """
-        bounds = self._map_api.bounds_info["lanes"]["bounds"]
         ranks = self._controlled.ranks_by_lane(tl_faces)
         tones = {lane: LIGHT_TONES[LIGHT_COLORS[rank]] for lane, rank in ranks.items()}
-        rows = indices_in_bounds(center_m, bounds, HALF_SIDE_M).tolist()
+        rows = indices_in_bounds(center_m, self._arrays.lane_bounds_m, HALF_SIDE_M).tolist()
         return [self._lane(row, tones.get(row, _LANE_COLOR)) for row in rows]
 
     def crosswalks_around(self, center_m: NumericArray) -> list[CWVisualization]:
         """Return the crosswalks around a point (2,) as :meth:`lanes_around` does."""
-        bounds = self._map_api.bounds_info["crosswalks"]["bounds"]
-        polygons = self._map_api.crosswalk_polygons
-        rows = indices_in_bounds(center_m, bounds, HALF_SIDE_M).tolist()
-        return [CWVisualization(polygons[row][:, 0], polygons[row][:, 1], _CROSSWALK_COLOR) for row in rows]
+        rows = indices_in_bounds(center_m, self._arrays.crosswalk_bounds_m, HALF_SIDE_M).tolist()
+        polygons = map(self._arrays.crosswalk_lines.line, rows)
+        return [CWVisualization(polygon[:, 0], polygon[:, 1], _CROSSWALK_COLOR) for polygon in polygons]
 
     def _lane(self, row: int, color: str) -> LaneVisualization:
         lane = self._lanes.get((row, color))
         if lane is None:
-            coords = self._map_api.get_lane_coords(self._map_api.bounds_info["lanes"]["ids"][row])
-            lane = MapLaneVisualization.of_boundaries(coords["xyz_left"], coords["xyz_right"], color)
+            left_m, right_m = self._arrays.left_line(row), self._arrays.right_line(row)
+            lane = MapLaneVisualization.of_boundaries(left_m, right_m, color)
             self._lanes[row, color] = lane
         return lane

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, Int32Array
+from l5kit.data.array_shapes import require_shapes, require_starts
 from l5kit.errors import InvalidArgumentError
 
 __all__ = ["PackedColumn", "PackedLayer", "list_to_columns", "pack_layer"]
@@ -44,6 +45,10 @@ class PackedLayer:
     xs: Float32Array
     ys: Float32Array
     columns: dict[str, PackedColumn]
+
+    def __post_init__(self) -> None:
+        require_shapes(self, xs=(len(self.xs),), ys=(len(self.xs),), shapes=(len(self.shapes),))
+        require_starts(self, "shape_starts", num_parts=len(self.shape_starts) - 1, end=len(self.xs))
 
 
 def list_to_columns(elements: Sequence[Any], null_element: Any) -> dict[str, list[Any]]:

@@ -14,12 +14,12 @@ from l5kit.data.filter import (
     filter_tl_faces_by_frames,
 )
 from l5kit.data.labels import PERCEPTION_LABELS
-from l5kit.data.map_api import MapAPI
+from l5kit.data.log_facts import LogFacts
+from l5kit.data.map.api import MapAPI
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.box import compute_box_corners
 from l5kit.geometry.transform import rotation33_as_yaw, transform_points
-from l5kit.rasterization.rasterizer import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.visualization.visualizer.common import (
     AgentVisualization,
     EgoVisualization,
@@ -153,7 +153,7 @@ def zarr_to_visualizer_scene(
     shown = []
     for index, (frame, all_agents, faces) in enumerate(zip(scene.frames, all_agents_frames, faces_frames, strict=True)):
         agents = filter_agents_by_labels(all_agents, _LOG_AGENTS_THRESHOLD)
-        content = _frame_data(layers, frame, agents, faces)
+        content = _frame_data(layers, frame, agents, faces, facts=scene.facts)
         if with_trajectories:
             track_ids = agents["track_id"].tolist()
             trajectories = _get_frame_trajectories(scene.frames, all_agents_frames, track_ids, index)
@@ -181,9 +181,10 @@ def simulation_out_to_visualizer_scene(
         ConfigError: The configuration lacks the threshold.
     """
     threshold = read_filter_agents_threshold(sim_out.simulated_dataset.cfg)
-    frames, tl_faces = sim_out.simulated_ego, sim_out.simulated_dataset.dataset.tl_faces
+    frames, log = sim_out.simulated_ego, sim_out.simulated_dataset.dataset
     egos, agents_of_frames = _in_outs_of(sim_out, len(frames))
-    shown = _simulated_frames(sim_out, _layers_of(mapAPI), tl_faces, threshold, first_simulated=0)
+    layers = _layers_of(mapAPI)
+    shown = _simulated_frames(sim_out, layers, log.tl_faces, threshold, facts=log.facts, first_simulated=0)
     for index, content in enumerate(shown):
         if egos:
             replay, simulated = _get_in_out_as_trajectories(egos[index])
@@ -215,7 +216,8 @@ def episode_out_to_visualizer_scene_gym_cle(
     egos, agents_of_frames = _in_outs_of(sim_out, num_steps)
     if len(egos) != num_steps:
         raise InvalidArgumentError(f"sim_out.ego_ins_outs is empty; an episode has one item a step, {num_steps} here")
-    shown = _simulated_frames(sim_out, _layers_of(mapAPI), sim_out.tls_frames, sim_out.agents_th, first_simulated=1)
+    layers, threshold = _layers_of(mapAPI), sim_out.agents_th  # an episode does not tell the facts of its log
+    shown = _simulated_frames(sim_out, layers, sim_out.tls_frames, threshold, facts=LogFacts(), first_simulated=1)
     shown = shown[1 : 1 + num_steps]
     for index, content in enumerate(shown):
         center_m = np.array([content.ego.center_x, content.ego.center_y])
@@ -243,7 +245,7 @@ def _get_frame_data(
         agents_frame: Agents to show, records of ``AGENT_DTYPE``; those that a simulation has hidden are left out.
         tls_frame: Traffic light faces of the frame, records of ``TL_FACE_DTYPE``.
     """
-    return _frame_data(_layers_of(mapAPI), frame, agents_frame, tls_frame)
+    return _frame_data(_layers_of(mapAPI), frame, agents_frame, tls_frame, facts=LogFacts())
 
 
 def _get_frame_trajectories(
@@ -279,7 +281,13 @@ def _get_in_out_as_trajectories(in_out: InOut) -> tuple[Float64Array, Float64Arr
 
 
 def _simulated_frames(
-    sim_out: SimulatedScene, layers: MapLayers | None, tl_faces: RecordArray, threshold: float, *, first_simulated: int
+    sim_out: SimulatedScene,
+    layers: MapLayers | None,
+    tl_faces: RecordArray,
+    threshold: float,
+    *,
+    facts: LogFacts,
+    first_simulated: int,
 ) -> list[FrameVisualization]:
     """Return what is in each frame, without trajectories.
 
@@ -294,7 +302,7 @@ def _simulated_frames(
     for index, in_outs in enumerate(agents_ins_outs, start=first_simulated + 1):
         moved_by_frame[index].update(int(in_out.track_id) for in_out in in_outs)
     rows = zip(frames, agents_frames, faces_frames, moved_by_frame[:-1], strict=True)
-    return [_frame_data(layers, frame, agents, faces, moved) for frame, agents, faces, moved in rows]
+    return [_frame_data(layers, frame, agents, faces, moved, facts=facts) for frame, agents, faces, moved in rows]
 
 
 def _in_outs_of(sim_out: SimulatedScene, num_frames: int) -> tuple[Sequence[InOut], Sequence[Sequence[InOut]]]:
@@ -308,7 +316,7 @@ def _in_outs_of(sim_out: SimulatedScene, num_frames: int) -> tuple[Sequence[InOu
 
 
 def _layers_of(map_api: MapAPI | None) -> MapLayers | None:
-    return None if map_api is None else MapLayers(map_api)
+    return None if map_api is None else MapLayers(map_api.arrays)
 
 
 def _frame_data(
@@ -317,11 +325,13 @@ def _frame_data(
     agents: RecordArray,
     tl_faces: RecordArray,
     moved: Collection[int] = (),
+    *,
+    facts: LogFacts,
 ) -> FrameVisualization:
     """Return what is in one frame, without trajectories; the speed of tracks in ``moved`` is not known."""
     center_m = frame["ego_translation"][:2]
     return FrameVisualization(
-        ego=_ego_box(center_m, frame["ego_rotation"]),
+        ego=_ego_box(center_m, frame["ego_rotation"], facts),
         agents=_agent_boxes(agents[~_are_hidden(agents)], moved),
         lanes=layers.lanes_around(center_m, tl_faces) if layers else [],
         crosswalks=layers.crosswalks_around(center_m) if layers else [],
@@ -335,8 +345,8 @@ def _are_hidden(agents: RecordArray) -> BoolArray:
     return hidden
 
 
-def _ego_box(center_m: Float64Array, rotation: Float64Array) -> EgoVisualization:
-    corners_m = compute_box_corners(center_m, rotation33_as_yaw(rotation), (EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH))
+def _ego_box(center_m: Float64Array, rotation: Float64Array, facts: LogFacts) -> EgoVisualization:
+    corners_m = compute_box_corners(center_m, rotation33_as_yaw(rotation), facts.ego_extent_m[:2])
     return EgoVisualization(corners_m[:, 0], corners_m[:, 1], "red", float(center_m[0]), float(center_m[1]))
 
 

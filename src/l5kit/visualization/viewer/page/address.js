@@ -16,7 +16,13 @@
 /** The AV as the value of `track`. */
 export const AV = "av";
 
-const TRACK = "track";
+/** @type {Map<string, Following>} */
+const FOLLOWING = new Map([
+  ["0", "off"],
+  ["1", "av"],
+  ["track", "track"],
+]);
+const WRITTEN_FOLLOWING = { off: "0", av: "1", track: "track" };
 const WRITE_EVERY_MS = 400;
 const WHOLE = /^\d{1,15}$/;
 const DECIMAL = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
@@ -30,12 +36,15 @@ const decimal = (text, least, most) => {
   return value >= least && value <= most ? value : undefined;
 };
 
-/** @type {Record<string, {allowed: string, read: (text: string) => any}>} */
+/** @type {Record<string, {allowed: string, read: (text: string) => Place[keyof Place]}>} */
 const FIELDS = {
   scene: { allowed: "a whole number", read: whole },
   frame: { allowed: "a whole number", read: whole },
-  track: { allowed: `a track id or ${AV}`, read: (text) => (text === AV || /^\d{1,20}$/.test(text) ? text : undefined) },
-  follow: { allowed: "0, 1 or track", read: (text) => ({ 0: "off", 1: "av", [TRACK]: TRACK })[text] },
+  track: {
+    allowed: `a track id or ${AV}`,
+    read: (text) => (text === AV || /^\d{1,20}$/.test(text) ? text : undefined),
+  },
+  follow: { allowed: "0, 1 or track", read: (text) => FOLLOWING.get(text) },
   x: { allowed: "metres", read: (text) => decimal(text, -MOST_WORLD_M, MOST_WORLD_M) },
   y: { allowed: "metres", read: (text) => decimal(text, -MOST_WORLD_M, MOST_WORLD_M) },
   zoom: { allowed: "pixels a metre, 0.01 to 1000", read: (text) => decimal(text, 0.01, 1000) },
@@ -47,7 +56,7 @@ const FIELDS = {
  * @returns {{place: Place, problems: string[]}}
  */
 export function parseAddress(hash) {
-  /** @type {Record<string, any>} */
+  /** @type {Record<string, Place[keyof Place]>} */
   const place = {};
   const problems = [];
   for (const [name, text] of new URLSearchParams(hash.replace(/^#/, ""))) {
@@ -67,7 +76,7 @@ export function formatAddress(place) {
   if (scene !== undefined) parts.push(`scene=${scene}`);
   if (frame !== undefined) parts.push(`frame=${frame}`);
   if (track !== undefined) parts.push(`track=${track}`);
-  if (follow !== undefined) parts.push(`follow=${{ off: 0, av: 1, track: TRACK }[follow]}`);
+  if (follow !== undefined) parts.push(`follow=${WRITTEN_FOLLOWING[follow]}`);
   if (x !== undefined && y !== undefined) parts.push(`x=${x.toFixed(2)}`, `y=${y.toFixed(2)}`);
   if (zoom !== undefined) parts.push(`zoom=${Number(zoom.toPrecision(5))}`);
   return `#${parts.join("&")}`;

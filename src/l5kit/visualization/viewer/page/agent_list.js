@@ -3,7 +3,7 @@
 
 import { make } from "l5kit/dom";
 import { className, quantity } from "l5kit/format";
-import { EGO_TRACK } from "l5kit/scene_model";
+import { EGO_TRACK } from "l5kit/tracks";
 
 /** @typedef {import("l5kit/scene_model").SceneModel} SceneModel */
 
@@ -16,12 +16,15 @@ export class AgentList {
     /** @type {number | null} */
     this.track = null;
     this.frame = 0;
-    this.list = /** @type {HTMLSelectElement} */ (
-      make("select", { size: 8, class: "agent-list", "aria-label": "Agents in this frame: track, class, speed", "data-testid": "agent-list" })
-    );
+    this.list = make("select", {
+      size: 8,
+      class: "agent-list",
+      "aria-label": "Agents in this frame: track, class, speed",
+      "data-testid": "agent-list",
+    });
     this.summary = make("summary", {}, "Agents in this frame");
-    this.details = /** @type {HTMLDetailsElement} */ (make("details", { class: "agents", open: "" }, this.summary, this.list));
-    this.list.addEventListener("change", () => onSelect(Number(this.list.value)));
+    this.details = make("details", { class: "agents", open: "" }, this.summary, this.list);
+    this.list.addEventListener("change", () => onSelect(trackOf(this.list.value)));
     this.details.addEventListener("toggle", () => this.fill());
     place.append(this.details);
   }
@@ -55,10 +58,11 @@ export class AgentList {
     this.summary.textContent = `Agents in this frame (${end - first})`;
     if (!this.details.open) return;
     const entries = [{ value: EGO_TRACK, text: entryText("AV", "", scene.arrays.ego_speed[this.frame]) }];
-    for (let row = first; row < end; row += 1) entries.push({ value: scene.arrays.agent_track[row], text: agentText(scene, row) });
+    for (let row = first; row < end; row += 1)
+      entries.push({ value: scene.arrays.agent_track[row], text: agentText(scene, row) });
     while (this.list.options.length > entries.length) this.list.lastElementChild?.remove();
     entries.forEach(({ value, text }, at) => {
-      const option = /** @type {HTMLOptionElement} */ (this.list.options[at] ?? this.list.appendChild(make("option")));
+      const option = this.list.options[at] ?? this.list.appendChild(make("option"));
       if (option.textContent !== text) option.textContent = text;
       option.value = String(value);
     });
@@ -75,4 +79,9 @@ function agentText(scene, row) {
 /** @param {string} id @param {string} name @param {number} speed m/s @returns {string} in columns of a fixed width */
 function entryText(id, name, speed) {
   return `${id.padEnd(7, "\u00a0")}${name.padEnd(12, "\u00a0")}${quantity(speed, 1).padStart(6, "\u00a0")} m/s`;
+}
+
+/** @param {string} value of the list, empty where a browser has let go of what was chosen @returns {number | null} */
+export function trackOf(value) {
+  return value === "" ? null : Number(value);
 }

@@ -1,12 +1,12 @@
 // @ts-check
 /** What the log says of one agent, or of the AV, in the frame that is shown. */
 
-import { byId, icon, make, setPressed, setText } from "l5kit/dom";
+import { byId, icon, make, onPress, setPressed, setText } from "l5kit/dom";
 import { angle, className, counted, percent, quantity } from "l5kit/format";
-import { classColor, egoColor } from "l5kit/legend";
-import { onPress } from "l5kit/player";
+import { classColor, EGO_COLOR } from "l5kit/palette";
+import { speedRange, yawRange } from "l5kit/plot_ranges";
 import { TimePlot } from "l5kit/plots";
-import { EGO_TRACK } from "l5kit/scene_model";
+import { EGO_TRACK } from "l5kit/tracks";
 
 /** @typedef {import("l5kit/scene_model").SceneModel} SceneModel */
 
@@ -38,28 +38,48 @@ export class AgentPanel {
     this.row = -2; // of which the probabilities are shown
     this.speedPlot = new TimePlot({ name: "Speed", unit: "m/s", digits: 2, range: speedRange, onSeek, theme });
     this.yawPlot = new TimePlot({ name: "Yaw", unit: "\u00b0", digits: 1, range: yawRange, onSeek, theme });
-    this.build(onSeek, onDeselect, onFollow);
-  }
-
-  /** @param {(frame: number) => void} onSeek @param {() => void} onDeselect @param {() => void} onFollow */
-  build(onSeek, onDeselect, onFollow) {
+    this.onSeek = onSeek;
     this.swatch = make("span", { class: "swatch" });
     this.title = make("h2", { "data-testid": "agent-title" });
-    const close = make("button", { type: "button", class: "button icon", title: "Deselect (Esc)", "aria-label": "Deselect" });
+    const close = make("button", {
+      type: "button",
+      class: "button icon",
+      title: "Deselect (Esc)",
+      "aria-label": "Deselect",
+    });
     close.append(icon("close"));
     onPress(close, onDeselect);
-    this.follow = make("button", { type: "button", class: "button", "aria-pressed": "false", "data-testid": "follow-track", title: "Keep this agent in the middle" }, "Follow");
+    this.follow = make(
+      "button",
+      {
+        type: "button",
+        class: "button",
+        "aria-pressed": "false",
+        "data-testid": "follow-track",
+        title: "Keep this agent in the middle",
+      },
+      "Follow",
+    );
     onPress(this.follow, onFollow);
     /** @type {Record<string, HTMLElement>} */
-    const facts = Object.fromEntries(FACTS.map((name) => [name, make("dd", { "data-testid": `agent-${name}` })]));
-    const rows = FACTS.map((name) => make("div", {}, make("dt", {}, FACT_NAMES[name]), facts[name]));
-    this.facts = facts;
+    this.facts = Object.fromEntries(FACTS.map((name) => [name, make("dd", { "data-testid": `agent-${name}` })]));
+    const rows = FACTS.map((name) => make("div", {}, make("dt", {}, FACT_NAMES[name]), this.facts[name]));
     this.absent = make("p", { class: "absent" });
     this.inMask = make("span", { "data-testid": "in-mask" });
     this.reason = make("span", { "data-testid": "mask-reason" });
     this.rule = make("small", {});
-    this.mask = make("div", { class: "mask" }, make("strong", {}, "In the agents mask: ", this.inMask), this.reason, this.rule);
-    this.bars = make("ol", { class: "bars", "data-testid": "probabilities", "aria-label": "Probabilities of the classes" });
+    this.mask = make(
+      "div",
+      { class: "mask" },
+      make("strong", {}, "In the agents mask: ", this.inMask),
+      this.reason,
+      this.rule,
+    );
+    this.bars = make("ol", {
+      class: "bars",
+      "data-testid": "probabilities",
+      "aria-label": "Probabilities of the classes",
+    });
     this.body = make(
       "div",
       { class: "agent-body" },
@@ -72,7 +92,6 @@ export class AgentPanel {
       this.bars,
     );
     this.hint = make("p", { class: "hint" }, "Click an agent or the AV in the picture, or choose one from the list.");
-    this.onSeek = onSeek;
     byId("agent-panel").append(this.hint, this.body);
     this.body.hidden = true;
   }
@@ -81,7 +100,7 @@ export class AgentPanel {
   setScene(scene) {
     this.scene = scene;
     this.select(null);
-    setText(/** @type {HTMLElement} */ (this.rule), scene ? maskRule(scene.facts.mask) : "");
+    setText(this.rule, scene ? maskRule(scene.facts.mask) : "");
   }
 
   /** @param {number | null} track index, EGO_TRACK or null */
@@ -90,9 +109,9 @@ export class AgentPanel {
     this.row = -2;
     const { scene } = this;
     const shown = scene !== null && track !== null;
-    if (this.body) this.body.hidden = !shown;
-    if (this.hint) this.hint.hidden = shown;
-    if (this.follow) this.follow.hidden = track === EGO_TRACK;
+    this.body.hidden = !shown;
+    this.hint.hidden = shown;
+    this.follow.hidden = track === EGO_TRACK;
     byId("agent-panel").dataset.track = shown ? (track === EGO_TRACK ? "av" : scene.trackIds[track]) : "";
     if (!shown) return;
     const { speed, yaw } = scene.series(track);
@@ -114,7 +133,7 @@ export class AgentPanel {
 
   /** @param {boolean} follows whether the view follows this agent */
   showFollowing(follows) {
-    if (this.follow) setPressed(this.follow, follows);
+    setPressed(this.follow, follows);
   }
 
   /** Draw the plots in the colours of the theme. */
@@ -130,19 +149,22 @@ export class AgentPanel {
     const last = rows ? scene.frameOfRow[rows[rows.length - 1]] : scene.numFrames - 1;
     const seen = rows ? rows.length : scene.numFrames;
     const link = (/** @type {number} */ frame) => {
-      const button = make("button", { type: "button", class: "text-button", title: `Go to frame ${frame}` }, String(frame));
-      onPress(button, () => this.onSeek?.(frame));
+      const button = make(
+        "button",
+        { type: "button", class: "text-button", title: `Go to frame ${frame}` },
+        String(frame),
+      );
+      onPress(button, () => this.onSeek(frame));
       return button;
     };
-    const frames = /** @type {Record<string, HTMLElement>} */ (this.facts).frames;
-    frames.replaceChildren(`${counted(seen, "frame")}, `, link(first), " to ", link(last));
+    this.facts.frames.replaceChildren(`${counted(seen, "frame")}, `, link(first), " to ", link(last));
   }
 
   /** @param {SceneModel} scene */
   showEgo(scene) {
     const { arrays, facts } = scene;
     const [length, width] = facts.ego_size_m;
-    this.showHead("AV", egoColor());
+    this.showHead("AV", EGO_COLOR);
     this.showFacts({
       class: "AV",
       speed: quantity(arrays.ego_speed[this.frame], 1, "m/s"),
@@ -180,35 +202,33 @@ export class AgentPanel {
 
   /** @param {string} title @param {string} color */
   showHead(title, color) {
-    setText(/** @type {HTMLElement} */ (this.title), title);
-    /** @type {HTMLElement} */ (this.swatch).style.background = color;
+    setText(this.title, title);
+    this.swatch.style.background = color;
   }
 
   /** @param {Record<string, string>} texts */
   showFacts(texts) {
-    for (const [name, text] of Object.entries(texts)) setText(/** @type {any} */ (this.facts)[name], text);
+    for (const [name, text] of Object.entries(texts)) setText(this.facts[name], text);
   }
 
   /** @param {string} text */
   showAbsent(text) {
-    const absent = /** @type {HTMLElement} */ (this.absent);
-    absent.hidden = !text;
-    setText(absent, text);
+    this.absent.hidden = !text;
+    setText(this.absent, text);
   }
 
   /** @param {"yes" | "no" | "absent"} state @param {string} answer @param {string} reason */
   showMask(state, answer, reason) {
-    /** @type {HTMLElement} */ (this.mask).dataset.state = state;
-    setText(/** @type {HTMLElement} */ (this.inMask), answer);
-    setText(/** @type {HTMLElement} */ (this.reason), reason);
+    this.mask.dataset.state = state;
+    setText(this.inMask, answer);
+    setText(this.reason, reason);
   }
 
   /** @param {SceneModel | null} scene @param {number} row */
   showBars(scene, row) {
     if (row === this.row) return;
     this.row = row;
-    const bars = /** @type {HTMLElement} */ (this.bars);
-    bars.replaceChildren(...(scene ? probabilityBars(scene, row) : []));
+    this.bars.replaceChildren(...(scene ? probabilityBars(scene, row) : []));
   }
 }
 
@@ -233,22 +253,12 @@ function probabilityBars(scene, row) {
 }
 
 /**
- * @param {{threshold: number, distance_av_m: number, min_frame_history: number, min_frame_future: number} | undefined} mask
+ * @param {import("l5kit/unpack").SceneFacts["mask"] | undefined} mask
  * @returns {string} what a row needs
  */
 function maskRule(mask) {
   if (!mask) return "";
   const frames = `${mask.min_frame_history} valid frames before and ${mask.min_frame_future} after`;
-  return `Needed: a road user with probability above ${mask.threshold}, within ${mask.distance_av_m} m of the AV, ${frames}`;
-}
-
-/** @param {number} _ @param {number} most @returns {[number, number]} from 0, so that standing looks like standing */
-function speedRange(_, most) {
-  return [0, Math.max(1.1 * most, 2)];
-}
-
-/** @param {number} least @param {number} most @returns {[number, number]} at least 20 degrees */
-function yawRange(least, most) {
-  const spare = Math.max((20 - (most - least)) / 2, 0.08 * (most - least));
-  return [least - spare, most + spare];
+  const probable = `a road user with probability above ${mask.threshold}`;
+  return `Needed: ${probable}, within ${mask.distance_av_m} m of the AV, ${frames}`;
 }

@@ -1,22 +1,27 @@
 // @ts-check
 /** A scene from above: the map, the agents and the AV of one frame, drawn when something has changed. */
 
-import { Container, isWebGLSupported } from "pixi.js";
 import { AgentLayer } from "l5kit/birdseye_agents";
 import { LabelLayer } from "l5kit/birdseye_labels";
 import { MapLayer } from "l5kit/birdseye_map";
 import { Camera, Gestures } from "l5kit/camera";
 import { CanvasPainter } from "l5kit/paint_canvas";
-import { EGO, THEMES } from "l5kit/palette";
 import { WebglPainter } from "l5kit/paint_webgl";
+import { THEMES } from "l5kit/palette";
 import { ScaleBar } from "l5kit/scale_bar";
-
-export { CLASS_COLORS, EGO, EGO_COLOR, LIGHT_COLORS } from "l5kit/palette";
+import { EGO_TRACK } from "l5kit/tracks";
+import { Container, isWebGLSupported } from "pixi.js";
 
 const FIRST_VIEW_M = 100; // across the shorter side
 
-/** @typedef {{facts: any, arrays: Record<string, any>, shapes?: any}} Packed */
-/** @typedef {"pick" | "camera" | "follow"} EventName */
+/** @typedef {import("l5kit/unpack").PackedMap} PackedMap */
+/** @typedef {import("l5kit/unpack").PackedScene} PackedScene */
+/**
+ * @typedef {object} Listeners
+ * @property {((track: number | null) => void)[]} pick a click on a track, or on none
+ * @property {(() => void)[]} camera the view was moved
+ * @property {(() => void)[]} follow the view no longer follows
+ */
 
 /**
  * @param {HTMLElement} container with a size; the canvas fills it and follows its size
@@ -29,14 +34,20 @@ export async function createBirdseye(container, { theme = "light", renderer } = 
   const withWebgl = renderer ? renderer === "webgl" : isWebGLSupported();
   const resolution = window.devicePixelRatio || 1;
   const size = { width: Math.max(container.clientWidth, 1), height: Math.max(container.clientHeight, 1) };
-  const options = { ...size, resolution, autoDensity: true, background: tonesOf(theme).ground, preserveDrawingBuffer: false };
-  const painter = await (withWebgl ? new WebglPainter() : new CanvasPainter()).init(options);
+  const options = {
+    ...size,
+    resolution,
+    autoDensity: true,
+    background: tonesOf(theme).ground,
+    preserveDrawingBuffer: false,
+  };
+  const painter = await (withWebgl ? WebglPainter.create(options) : CanvasPainter.create(options));
   return new Birdseye(container, painter, theme);
 }
 
-/** The view. Tracks are indices; EGO is the AV. */
+/** The view. Tracks are indices; EGO_TRACK is the AV. */
 export class Birdseye {
-  /** @param {HTMLElement} container @param {any} painter @param {string} theme */
+  /** @param {HTMLElement} container @param {import("l5kit/paint_webgl").Painter} painter @param {string} theme */
   constructor(container, painter, theme) {
     this.container = container;
     this.painter = painter;
@@ -49,30 +60,38 @@ export class Birdseye {
     this.selected = null;
     /** @type {number | null} */
     this.hovered = null;
-    /** @type {Record<EventName, Function[]>} */
+    /** @type {Listeners} */
     this.listeners = { pick: [], camera: [], follow: [] };
     this.stats = { renderer: painter.renderer.name, drawn: 0, lastMs: 0 };
     this.stage = new Container();
     this.mapSpace = new Container();
     this.agentSpace = new Container();
     this.labelSpace = new Container();
+    /** @type {PackedMap | null} */
+    this.map = null;
+    /** @type {MapLayer | null} */
+    this.mapLayer = null;
+    /** @type {PackedScene | null} */
+    this.scene = null;
+    /** @type {AgentLayer | null} */
+    this.agents = null;
+    /** @type {LabelLayer | null} */
+    this.labels = null;
+    /** @type {{x: number, y: number} | null} */
+    this.pointer = null; // CSS pixels, where it is over the view
     this.placed = false;
     this.request = 0;
-    this.build();
-  }
-
-  build() {
-    const { canvas } = this.painter.renderer;
+    const { canvas } = painter.renderer;
     Object.assign(canvas.style, { display: "block", position: "absolute", inset: "0" });
     this.container.append(canvas);
     this.stage.addChild(this.mapSpace, this.agentSpace, this.labelSpace);
-    this.mapFrame = this.painter.frame();
-    this.agentFrame = this.painter.frame();
+    this.mapFrame = painter.frame();
+    this.agentFrame = painter.frame();
     this.scaleBar = new ScaleBar(this.container);
     this.gestures = new Gestures(this.container, {
       onPan: (dx, dy) => this.panned(dx, dy),
       onZoom: (factor, point) => this.zoomed(factor, point),
-      onClick: (point) => this.emit("pick", this.trackAt(point)),
+      onClick: (point) => this.clicked(point),
       onHover: (point) => this.hover(point),
     });
     this.observer = new ResizeObserver(() => this.resize());
@@ -82,7 +101,7 @@ export class Birdseye {
     this.resize();
   }
 
-  /** @param {Packed | null} map */
+  /** @param {PackedMap | null} map */
   setMap(map) {
     this.map = map;
     this.mapLayer?.destroy();
@@ -91,7 +110,7 @@ export class Birdseye {
     this.redraw();
   }
 
-  /** @param {Packed | null} scene its first frame is shown; the view goes to the AV when there was no scene before */
+  /** @param {PackedScene | null} scene its first frame is shown; the first one moves the view to the AV */
   setScene(scene) {
     this.scene = scene;
     this.hovered = null;
@@ -131,7 +150,7 @@ export class Birdseye {
     this.labels?.destroy();
     this.labels = new LabelLayer(theme, this.tones, renderer.resolution);
     this.labelSpace.addChild(this.labels.node);
-    this.scaleBar?.setTones(this.tones);
+    this.scaleBar.setTones(this.tones);
     if (this.agents) this.agents.tones = this.tones;
     if (this.map) this.setMap(this.map);
     this.redraw();
@@ -152,23 +171,33 @@ export class Birdseye {
 
   /** Look at the AV, 100 m across. */
   fit() {
-    const ego = this.scene && this.agents?.egoBox(this.frame);
-    if (!ego) return;
-    const [x, y] = this.scene?.facts.origin_m;
+    const { scene, agents } = this;
+    const ego = agents?.egoBox(this.frame);
+    if (!scene || !ego) return;
+    const [x, y] = scene.facts.origin_m;
     this.camera = { x: x + ego.x, y: y + ego.y, scale: Math.min(this.view.width, this.view.height) / FIRST_VIEW_M };
   }
 
-  /** @param {EventName} name @param {Function} listener */
+  /**
+   * @template {keyof Listeners} Name
+   * @param {Name} name
+   * @param {Listeners[Name][number]} listener
+   */
   on(name, listener) {
-    this.listeners[name].push(listener);
+    /** @type {Listeners[Name][number][]} */ (this.listeners[name]).push(listener);
   }
 
-  /** @param {EventName} name @param {any} [value] */
-  emit(name, value) {
-    for (const listener of this.listeners[name]) listener(value);
+  /** @param {{x: number, y: number}} point CSS pixels, clicked */
+  clicked(point) {
+    const track = this.trackAt(point);
+    for (const listener of this.listeners.pick) listener(track);
   }
 
-  /** @param {number} x world, metres @param {number} y @returns {{x: number, y: number}} CSS pixels within the container */
+  /**
+   * @param {number} x world, metres
+   * @param {number} y
+   * @returns {{x: number, y: number}} CSS pixels within the container
+   */
   worldToPage(x, y) {
     this.followNow();
     return this.view.toPage(x, y);
@@ -180,7 +209,7 @@ export class Birdseye {
     this.view.pan(dx, dy);
     if (this.options.follow) {
       this.options.follow = false;
-      this.emit("follow", false);
+      for (const listener of this.listeners.follow) listener();
     }
     this.moved();
   }
@@ -195,7 +224,7 @@ export class Birdseye {
 
   moved() {
     this.placed = true;
-    this.emit("camera");
+    for (const listener of this.listeners.camera) listener();
     this.redraw();
   }
 
@@ -221,7 +250,7 @@ export class Birdseye {
   followNow() {
     const { follow, followTrack } = this.options;
     if (!follow || !this.scene || !this.agents) return;
-    const track = followTrack && this.selected !== null ? this.selected : EGO;
+    const track = followTrack && this.selected !== null ? this.selected : EGO_TRACK;
     const box = this.agents.boxOf(track, this.frame);
     const [x, y] = this.scene.facts.origin_m;
     if (box) this.view.set({ x: x + box.x, y: y + box.y });
@@ -251,17 +280,27 @@ export class Birdseye {
     this.followNow();
     const complete = this.drawMap();
     this.drawAgents();
-    this.scaleBar?.show(this.view.scale);
+    this.scaleBar.show(this.view.scale);
     this.painter.renderer.render({ container: this.stage });
     this.stats.drawn += 1;
     this.stats.lastMs = performance.now() - start;
     if (!complete) this.redraw();
   }
 
-  /** @param {number[]} origin world, metres @returns {any} the view in metres from there */
+  /**
+   * @param {number[]} origin world, metres
+   * @returns {import("l5kit/paint_webgl").View} the view in metres from there
+   */
   viewFrom([x, y]) {
     const { scale, width, height } = this.view;
-    return { x: this.view.x - x, y: this.view.y - y, scale, width, height, resolution: this.painter.renderer.resolution };
+    return {
+      x: this.view.x - x,
+      y: this.view.y - y,
+      scale,
+      width,
+      height,
+      resolution: this.painter.renderer.resolution,
+    };
   }
 
   /** @returns {boolean} whether all of it is there */
@@ -283,19 +322,26 @@ export class Birdseye {
     this.agents.draw(this.frame, this.view.scale, this.options, this.selected);
     if (this.pointer) this.hovered = this.trackAt(this.pointer);
     this.container.style.cursor = this.hovered === null ? "" : "pointer";
-    const toPage = (/** @type {number} */ x, /** @type {number} */ y) => this.view.toPage(x + facts.origin_m[0], y + facts.origin_m[1]);
+    const toPage = (/** @type {number} */ x, /** @type {number} */ y) =>
+      this.view.toPage(x + facts.origin_m[0], y + facts.origin_m[1]);
     const chosen = [this.hovered, this.selected];
-    this.labels?.draw(this.agents.shown, { toPage, view: this.view, trackIds: facts.track_ids, chosen, all: this.options.labels });
+    this.labels?.draw(this.agents.shown, {
+      toPage,
+      view: this.view,
+      trackIds: facts.track_ids,
+      chosen,
+      all: this.options.labels,
+    });
   }
 
   destroy() {
     cancelAnimationFrame(this.request);
-    this.observer?.disconnect();
-    this.gestures?.destroy();
+    this.observer.disconnect();
+    this.gestures.destroy();
     this.mapLayer?.destroy();
     this.agents?.destroy();
     this.labels?.destroy();
-    this.scaleBar?.destroy();
+    this.scaleBar.destroy();
     this.painter.renderer.destroy({ removeView: true });
   }
 }

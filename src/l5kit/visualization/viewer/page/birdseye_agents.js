@@ -1,10 +1,10 @@
 // @ts-check
 /** What moves: boxes of agents and of the AV, and where they were and will be. */
 
-import { Container } from "pixi.js";
 import { agentBox, distanceTo, drawnBox, outline, pointOf } from "l5kit/boxes";
-import { CLASS_COLORS, EGO, EGO_COLOR, shade, toNumber } from "l5kit/palette";
-import { Path, Tracks, spread } from "l5kit/tracks";
+import { classColor, EGO_COLOR, shade, toNumber } from "l5kit/palette";
+import { EGO_TRACK, Path, spread, Tracks } from "l5kit/tracks";
+import { Container } from "pixi.js";
 
 const PAST_FRAMES = 20;
 const FUTURE_FRAMES = 50;
@@ -18,41 +18,54 @@ const MARK_FROM_PX = 9; // length of the smallest box with a mark of its heading
 const PICK_PX = 7; // a click this close to a box is on it
 const EGO_TONE = toNumber(EGO_COLOR);
 
+/** @typedef {import("l5kit/boxes").Box} Box */
+
 /** The agents of a scene. Coordinates are metres from its origin. */
 export class AgentLayer {
-  /** @param {{facts: any, arrays: Record<string, any>}} scene @param {any} frame of a painter @param {import("l5kit/palette").Tones} tones */
+  /**
+   * @param {import("l5kit/unpack").PackedScene} scene
+   * @param {import("l5kit/paint_webgl").Frame} frame of a painter
+   * @param {import("l5kit/palette").Tones} tones
+   */
   constructor(scene, frame, tones) {
     this.scene = scene;
     this.arrays = scene.arrays;
     this.origin = scene.facts.origin_m;
     this.tracks = new Tracks(scene);
     this.numFrames = scene.arrays.agent_starts.length - 1;
-    const colors = /** @type {Record<string, string>} */ (CLASS_COLORS);
-    this.colors = scene.facts.labels.map((/** @type {string} */ label) => toNumber(colors[label] ?? CLASS_COLORS.PERCEPTION_LABEL_UNKNOWN));
+    this.colors = scene.facts.labels.map((label) => toNumber(classColor(label)));
     this.frame = frame;
     this.tones = tones;
     this.node = new Container();
     this.paths = frame.batch();
     this.boxes = frame.batch();
     this.node.addChild(this.paths.node, this.boxes.node);
-    /** @type {import("l5kit/boxes").Box[]} */
+    /** @type {Box[]} */
     this.shown = [];
     this.index = 0;
     this.scale = 1;
     this.options = { past: true, future: true, mask: false };
   }
 
-  /** @param {number} index @returns {import("l5kit/boxes").Box | null} */
+  /** @param {number} index @returns {Box | null} */
   egoBox(index) {
     const { ego_xy, ego_yaw } = this.arrays;
     const [length, width] = this.scene.facts.ego_size_m;
-    const box = { track: EGO, row: -1, x: ego_xy[2 * index], y: ego_xy[2 * index + 1], yaw: ego_yaw[index], length, width };
+    const box = {
+      track: EGO_TRACK,
+      row: -1,
+      x: ego_xy[2 * index],
+      y: ego_xy[2 * index + 1],
+      yaw: ego_yaw[index],
+      length,
+      width,
+    };
     return Object.values(box).every(Number.isFinite) ? box : null;
   }
 
-  /** @param {number} track @param {number} index of the frame @returns {import("l5kit/boxes").Box | null} null where it is not seen */
+  /** @param {number} track @param {number} index of the frame @returns {Box | null} null where it is not seen */
   boxOf(track, index) {
-    if (track === EGO) return this.egoBox(index);
+    if (track === EGO_TRACK) return this.egoBox(index);
     const row = track < this.tracks.starts.length - 1 ? this.tracks.rowAt(track, index) : -1;
     return row < 0 ? null : agentBox(this.arrays, row);
   }
@@ -79,7 +92,7 @@ export class AgentLayer {
     this.boxes.commit();
   }
 
-  /** @param {number} index @returns {import("l5kit/boxes").Box[]} all that can be seen; the AV is last, on top */
+  /** @param {number} index @returns {Box[]} all that can be seen; the AV is last, on top */
   boxesAt(index) {
     const { agent_starts } = this.arrays;
     const boxes = [];
@@ -87,14 +100,14 @@ export class AgentLayer {
     return [...boxes, this.egoBox(index)].filter((box) => box !== null);
   }
 
-  /** @param {import("l5kit/boxes").Box} box @returns {boolean} whether it is outside the agents mask, and that shows */
+  /** @param {Box} box @returns {boolean} whether it is outside the agents mask, and that shows */
   isFaint({ row }) {
     return this.options.mask && row >= 0 && !this.arrays.agent_in_mask[row];
   }
 
   /** @param {number} track @returns {number} */
   colorOf(track) {
-    if (track === EGO) return EGO_TONE;
+    if (track === EGO_TRACK) return EGO_TONE;
     const row = this.tracks.rows[Math.min(this.tracks.placeOf(track, this.index), this.tracks.starts[track + 1] - 1)];
     return this.colors[this.arrays.agent_label[row]] ?? this.colors[0];
   }
@@ -102,21 +115,34 @@ export class AgentLayer {
   /** @param {number} track @param {number} from @param {number} to @returns {number[][]} */
   pathsOf(track, from, to) {
     const spacing = Math.max(SPACING_PX / this.scale, SPACING_M);
-    if (track !== EGO) return this.tracks.paths(track, from, to, spacing);
+    if (track !== EGO_TRACK) return this.tracks.paths(track, from, to, spacing);
     const { ego_xy } = this.arrays;
     const path = new Path(spacing);
-    for (let frame = Math.max(from, 0); frame <= Math.min(to, this.numFrames - 1); frame++) path.add(ego_xy[2 * frame], ego_xy[2 * frame + 1]);
+    for (let frame = Math.max(from, 0); frame <= Math.min(to, this.numFrames - 1); frame++)
+      path.add(ego_xy[2 * frame], ego_xy[2 * frame + 1]);
     return [path.close()];
   }
 
   /** @param {number} track @param {number} strength of its colours, 0 to 1 */
   drawPaths(track, strength) {
-    const isEgo = track === EGO;
+    const isEgo = track === EGO_TRACK;
     const [before, after] = isEgo ? [EGO_PAST_FRAMES, EGO_FUTURE_FRAMES] : [PAST_FRAMES, FUTURE_FRAMES];
-    const past = { color: this.tones.past, alpha: 0.1 * strength, endAlpha: 0.7 * strength, width_m: isEgo ? 0.45 : 0.25, leastWidth_px: 1.25 };
+    const past = {
+      color: this.tones.past,
+      alpha: 0.1 * strength,
+      endAlpha: 0.7 * strength,
+      width_m: isEgo ? 0.45 : 0.25,
+      leastWidth_px: 1.25,
+    };
     const future = isEgo
       ? { color: EGO_TONE, alpha: 0.9, endAlpha: 0.45, width_m: 0.6, leastWidth_px: 2.5 }
-      : { color: this.colorOf(track), alpha: 0.75 * strength, endAlpha: 0.2 * strength, width_m: 0.3, leastWidth_px: 1.25 };
+      : {
+          color: this.colorOf(track),
+          alpha: 0.75 * strength,
+          endAlpha: 0.2 * strength,
+          width_m: 0.3,
+          leastWidth_px: 1.25,
+        };
     if (this.options.past) this.drawMoving(this.pathsOf(track, this.index - before, this.index), past);
     if (this.options.future) this.drawMoving(this.pathsOf(track, this.index, this.index + after), future);
   }
@@ -129,32 +155,44 @@ export class AgentLayer {
   /** @param {number} track whose whole way is drawn */
   drawWhole(track) {
     const widths = { width_m: 0.5, leastWidth_px: 2.5 };
-    for (const path of this.pathsOf(track, 0, this.index)) this.paths.line(path, { color: this.tones.past, alpha: 0.85, ...widths });
+    for (const path of this.pathsOf(track, 0, this.index))
+      this.paths.line(path, { color: this.tones.past, alpha: 0.85, ...widths });
     const color = this.colorOf(track);
-    for (const path of this.pathsOf(track, this.index, this.numFrames - 1)) this.paths.line(path, { color, alpha: 0.95, ...widths });
+    for (const path of this.pathsOf(track, this.index, this.numFrames - 1))
+      this.paths.line(path, { color, alpha: 0.95, ...widths });
   }
 
-  /** @param {import("l5kit/boxes").Box} box @param {number} strength */
+  /** @param {Box} box @param {number} strength */
   drawBox(box, strength) {
-    const color = box.track === EGO ? EGO_TONE : this.colors[this.arrays.agent_label[box.row]] ?? this.colors[0];
+    const color =
+      box.track === EGO_TRACK ? EGO_TONE : (this.colors[this.arrays.agent_label[box.row]] ?? this.colors[0]);
     const corners = outline(box, this.scale);
     this.boxes.fillConvex(corners, color, this.tones.boxFill * strength);
-    this.boxes.line(corners, { color: shade(color, this.tones.boxEdge), alpha: Math.min(1, 1.6 * strength), width_m: 0, leastWidth_px: 1.25 }, true);
+    this.boxes.line(
+      corners,
+      { color: shade(color, this.tones.boxEdge), alpha: Math.min(1, 1.6 * strength), width_m: 0, leastWidth_px: 1.25 },
+      true,
+    );
     if (box.length * this.scale >= MARK_FROM_PX) this.drawHeading(box, strength);
   }
 
-  /** @param {import("l5kit/boxes").Box} box @param {number} strength */
+  /** @param {Box} box @param {number} strength */
   drawHeading(box, strength) {
     const tip = 0.42 * box.length;
     const side = 0.3 * Math.min(box.width, box.length);
     const tail = tip - 1.2 * side;
     const arrow = [...pointOf(box, tail, side), ...pointOf(box, tip, 0), ...pointOf(box, tail, -side)];
-    const stroke = { color: this.tones.mark, alpha: 0.92 * Math.min(1, 1.6 * strength), width_m: Math.min(0.17, 0.1 * box.width), leastWidth_px: 1.25 };
+    const stroke = {
+      color: this.tones.mark,
+      alpha: 0.92 * Math.min(1, 1.6 * strength),
+      width_m: Math.min(0.17, 0.1 * box.width),
+      leastWidth_px: 1.25,
+    };
     this.boxes.line(arrow, stroke);
     this.boxes.line([box.x, box.y, ...pointOf(box, tip, 0)], stroke);
   }
 
-  /** @param {import("l5kit/boxes").Box} box */
+  /** @param {Box} box */
   drawSelection(box) {
     const ring = outline(box, this.scale, 3.5 / this.scale);
     this.boxes.line(ring, { color: this.tones.ground, alpha: 0.9, width_m: 0, leastWidth_px: 4.5 }, true);
@@ -173,7 +211,8 @@ export class AgentLayer {
       const distance = distanceTo(drawnBox(box, scale), x, y);
       const size = box.length * box.width;
       if (distance > PICK_PX / scale) continue;
-      if (!best || distance < best.distance || (distance === best.distance && size <= best.size)) best = { track: box.track, distance, size };
+      if (!best || distance < best.distance || (distance === best.distance && size <= best.size))
+        best = { track: box.track, distance, size };
     }
     return best?.track ?? null;
   }

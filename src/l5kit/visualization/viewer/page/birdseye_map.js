@@ -1,9 +1,9 @@
 // @ts-check
 /** Lanes, their lights and crosswalks; the map is cut into tiles, and a tile is built when it first comes into view. */
 
-import { Container } from "pixi.js";
 import { LIGHT_COLORS, toNumber } from "l5kit/palette";
 import { stripesOf } from "l5kit/stripes";
+import { Container } from "pixi.js";
 
 const TILE_M = 100;
 const BORDER_M = 0.14;
@@ -12,14 +12,18 @@ const STRIPES_FROM = 2.5;
 const BUILD_MS = 20; // spent on new tiles in one frame
 const LIGHTS = Object.values(LIGHT_COLORS).map(toNumber);
 
-/** @typedef {{facts: any, arrays: Record<string, any>}} Packed */
-/** @typedef {{lanes: number[], crosswalks: number[], bounds: number[], layers: Record<string, any>}} Tile */
+/** @typedef {import("l5kit/paint_webgl").Batch} Batch */
+/** @typedef {{lanes: number[], crosswalks: number[], bounds: number[], layers: Record<string, Batch>}} Tile */
 
 const LAYERS = ["lanes", "crosswalks", "borders", "stripes"]; // each is built where it is seen
 
 /** What lies still. Coordinates are metres from the origin of the map. */
 export class MapLayer {
-  /** @param {Packed} map @param {any} frame of a painter @param {import("l5kit/palette").Tones} tones */
+  /**
+   * @param {import("l5kit/unpack").PackedMap} map
+   * @param {import("l5kit/paint_webgl").Frame} frame of a painter
+   * @param {import("l5kit/palette").Tones} tones
+   */
   constructor(map, frame, tones) {
     this.arrays = map.arrays;
     this.origin = map.facts.origin_m;
@@ -52,14 +56,19 @@ export class MapLayer {
   /** @param {number} x @param {number} y @returns {Tile} */
   tileAt(x, y) {
     const key = `${Math.floor(x / TILE_M)} ${Math.floor(y / TILE_M)}`;
-    const tile = this.tiles.get(key) ?? { lanes: [], crosswalks: [], bounds: [Infinity, Infinity, -Infinity, -Infinity], layers: {} };
+    const tile = this.tiles.get(key) ?? {
+      lanes: [],
+      crosswalks: [],
+      bounds: [Infinity, Infinity, -Infinity, -Infinity],
+      layers: {},
+    };
     this.tiles.set(key, tile);
     return tile;
   }
 
   /**
    * Show the tiles in view.
-   * @param {{x: number, y: number, scale: number, width: number, height: number}} view metres from the origin of the map
+   * @param {import("l5kit/paint_webgl").View} view metres from the origin of the map
    * @returns {boolean} whether all of them are built; otherwise look again in the next frame
    */
   look({ x, y, scale, width, height }) {
@@ -86,9 +95,11 @@ export class MapLayer {
     const { lane, crosswalk, crosswalkGround } = this.tones;
     if (name === "lanes") for (const index of tile.lanes) batch.fill(this.laneOutline(index), lane);
     if (name === "borders") for (const index of tile.lanes) this.drawBorders(batch, index);
-    if (name === "crosswalks") for (const index of tile.crosswalks) batch.fill(this.crosswalkOutline(index), crosswalkGround);
+    if (name === "crosswalks")
+      for (const index of tile.crosswalks) batch.fill(this.crosswalkOutline(index), crosswalkGround);
     if (name === "stripes") {
-      for (const stripe of tile.crosswalks.flatMap((index) => stripesOf(this.crosswalkOutline(index)))) batch.fillConvex(stripe, crosswalk);
+      for (const stripe of tile.crosswalks.flatMap((index) => stripesOf(this.crosswalkOutline(index))))
+        batch.fillConvex(stripe, crosswalk);
     }
     batch.seal();
     tile.layers[name] = batch;
@@ -107,7 +118,7 @@ export class MapLayer {
     return crosswalk_xy.subarray(2 * crosswalk_starts[crosswalk], 2 * crosswalk_starts[crosswalk + 1]);
   }
 
-  /** @param {any} batch @param {number} lane */
+  /** @param {Batch} batch @param {number} lane */
   drawBorders(batch, lane) {
     const outline = this.laneOutline(lane);
     const split = 2 * this.arrays.lane_left_counts[lane];
@@ -136,7 +147,12 @@ export class MapLayer {
   }
 }
 
-/** @param {Float32Array} xy @param {number} start @param {number} end @returns {number[] | null} left, bottom, right, top */
+/**
+ * @param {Float32Array} xy
+ * @param {number} start
+ * @param {number} end
+ * @returns {number[] | null} left, bottom, right, top
+ */
 function boundsOf(xy, start, end) {
   if (end - start < 3) return null;
   const bounds = [Infinity, Infinity, -Infinity, -Infinity];

@@ -9,7 +9,7 @@ const LEAST_PX = 5;
 /** @typedef {{track: number, row: number, x: number, y: number, yaw: number, length: number, width: number}} Box */
 
 /**
- * @param {Record<string, any>} arrays of a scene
+ * @param {Pick<import("l5kit/unpack").SceneArrays, "agent_track" | "agent_xy" | "agent_yaw" | "agent_extent">} arrays
  * @param {number} row
  * @returns {Box | null} metres from the origin of the scene; null where position, heading or size are not known
  */
@@ -32,16 +32,32 @@ export function drawnBox(box, scale) {
   return { ...box, length: Math.max(box.length, least), width: Math.max(box.width, least) };
 }
 
-/** @param {Box} box @param {number} along metres ahead of its centre @param {number} aside to its left @returns {number[]} */
+/**
+ * @param {Box} box
+ * @param {number} along metres ahead of its centre
+ * @param {number} aside to its left
+ * @returns {number[]}
+ */
 export function pointOf({ x, y, yaw }, along, aside) {
   const [cos, sin] = [Math.cos(yaw), Math.sin(yaw)];
   return [x + along * cos - aside * sin, y + along * sin + aside * cos];
 }
 
-/** @param {Box} box @param {number} scale @param {number} [margin_m] added on all sides @returns {number[]} counter-clockwise */
+/**
+ * @param {Box} box
+ * @param {number} scale
+ * @param {number} [margin_m] added on all sides
+ * @returns {number[]} counter-clockwise
+ */
 export function outline(box, scale, margin_m = 0) {
   const [length, width] = [box.length / 2 + margin_m, box.width / 2 + margin_m];
-  if (scale < ROUND_FROM) return [[1, 1], [-1, 1], [-1, -1], [1, -1]].flatMap(([a, b]) => pointOf(box, a * length, b * width));
+  if (scale < ROUND_FROM)
+    return [
+      [1, 1],
+      [-1, 1],
+      [-1, -1],
+      [1, -1],
+    ].flatMap(([a, b]) => pointOf(box, a * length, b * width));
   const radius = Math.min(CORNER_M + margin_m, 0.35 * box.width + margin_m, 0.35 * box.length + margin_m);
   const points = [];
   for (let corner = 0; corner < 4; corner++) {

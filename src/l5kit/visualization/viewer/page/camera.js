@@ -24,12 +24,20 @@ export class Camera {
     if (scale > 0) this.scale = Math.min(Math.max(scale, LEAST_SCALE), LARGEST_SCALE);
   }
 
-  /** @param {number} x world, metres @param {number} y @returns {{x: number, y: number}} CSS pixels from the top left */
+  /**
+   * @param {number} x world, metres
+   * @param {number} y
+   * @returns {{x: number, y: number}} CSS pixels from the top left
+   */
   toPage(x, y) {
     return { x: this.width / 2 + (x - this.x) * this.scale, y: this.height / 2 - (y - this.y) * this.scale };
   }
 
-  /** @param {number} x CSS pixels from the top left @param {number} y @returns {{x: number, y: number}} world, metres */
+  /**
+   * @param {number} x CSS pixels from the top left
+   * @param {number} y
+   * @returns {{x: number, y: number}} world, metres
+   */
   toWorld(x, y) {
     return { x: this.x + (x - this.width / 2) / this.scale, y: this.y - (y - this.height / 2) / this.scale };
   }
@@ -70,20 +78,23 @@ export class Gestures {
   }
 
   listen() {
-    const on = (/** @type {string} */ type, /** @type {(event: any) => void} */ act) =>
-      this.element.addEventListener(type, act, { signal: this.ends.signal, passive: false });
-    on("pointerdown", (event) => this.press(event));
-    on("pointermove", (event) => this.move(event));
-    on("pointerup", (event) => this.release(event));
-    on("pointercancel", (event) => this.pointers.delete(event.pointerId));
-    on("pointerleave", () => this.hooks.onHover(null));
-    on("wheel", (event) => this.turn(event));
+    const { element } = this;
+    const how = { signal: this.ends.signal, passive: false };
+    element.addEventListener("pointerdown", (event) => this.press(event), how);
+    element.addEventListener("pointermove", (event) => this.move(event), how);
+    element.addEventListener("pointerup", (event) => this.release(event), how);
+    element.addEventListener("pointercancel", (event) => this.pointers.delete(event.pointerId), how);
+    element.addEventListener("pointerleave", () => this.hooks.onHover(null), how);
+    element.addEventListener("wheel", (event) => this.turn(event), how);
   }
 
   /** @param {MouseEvent} event @returns {{x: number, y: number}} CSS pixels from the top left of the element */
   pointOf(event) {
     const box = this.element.getBoundingClientRect();
-    return { x: event.clientX - box.left - this.element.clientLeft, y: event.clientY - box.top - this.element.clientTop };
+    return {
+      x: event.clientX - box.left - this.element.clientLeft,
+      y: event.clientY - box.top - this.element.clientTop,
+    };
   }
 
   /** @param {PointerEvent} event */
@@ -115,12 +126,17 @@ export class Gestures {
     if (this.moved_px > CLICK_PX) this.hooks.onPan(dx, dy);
   }
 
-  /** @param {{x: number, y: number}} before @param {{x: number, y: number}} point @param {{x: number, y: number}} other */
+  /**
+   * @param {{x: number, y: number}} before
+   * @param {{x: number, y: number}} point
+   * @param {{x: number, y: number}} other
+   */
   pinch(before, point, other) {
     const apart = Math.hypot(before.x - other.x, before.y - other.y);
     const now = Math.hypot(point.x - other.x, point.y - other.y);
     this.hooks.onPan((point.x - before.x) / 2, (point.y - before.y) / 2);
-    if (apart > 1 && now > 1) this.hooks.onZoom(now / apart, { x: (point.x + other.x) / 2, y: (point.y + other.y) / 2 });
+    if (apart > 1 && now > 1)
+      this.hooks.onZoom(now / apart, { x: (point.x + other.x) / 2, y: (point.y + other.y) / 2 });
   }
 
   /** @param {PointerEvent} event */

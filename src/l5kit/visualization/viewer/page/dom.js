@@ -7,17 +7,29 @@
  * @returns {HTMLElement}
  */
 export function byId(id) {
+  return elementById(id, HTMLElement);
+}
+
+/**
+ * One element of the page by its id, which has to be of a kind.
+ * @template {HTMLElement} T
+ * @param {string} id
+ * @param {new () => T} kind such as HTMLInputElement
+ * @returns {T}
+ */
+export function elementById(id, kind) {
   const found = document.getElementById(id);
-  if (!found) throw new Error(`the page has no element "${id}"`);
+  if (!(found instanceof kind)) throw new Error(`the page has no element "${id}" that is a ${kind.name}`);
   return found;
 }
 
 /**
  * A new element.
- * @param {string} tag
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
  * @param {Record<string, string | number>} [attributes] set as attributes
  * @param {...(Node | string)} children strings become text nodes
- * @returns {HTMLElement}
+ * @returns {HTMLElementTagNameMap[Tag]}
  */
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -72,4 +84,16 @@ export function errorBox(title, detail) {
     make("strong", {}, title),
     make("span", {}, detail),
   );
+}
+
+/**
+ * Call back on a press; a press by pointer leaves the keyboard to the player, so that space still plays.
+ * @param {HTMLElement} button
+ * @param {() => void} action
+ */
+export function onPress(button, action) {
+  button.addEventListener("click", (event) => {
+    if (event.detail > 0) button.blur();
+    action();
+  });
 }

@@ -30,13 +30,14 @@ export function quantity(value, digits, unit = "") {
 /** @param {number} radians @returns {string} such as "-90.0°", within (-180, 180] */
 export function angle(radians) {
   if (!Number.isFinite(radians)) return NOT_KNOWN;
-  const degrees = (radians * 180) / Math.PI;
+  const degrees = Math.round((radians * 1800) / Math.PI) / 10; // as shown: what rounds to -180 is 180
   const wrapped = degrees - 360 * Math.ceil((degrees - 180) / 360);
   return `${quantity(wrapped, 1)}\u00b0`;
 }
 
 /** @param {number} fraction within [0, 1] @returns {string} such as "98 %" or "0.4 %" */
 export function percent(fraction) {
+  if (!Number.isFinite(fraction)) return NOT_KNOWN;
   const value = 100 * fraction;
   const digits = value >= 10 || value === 0 ? 0 : value >= 0.1 ? 1 : 3;
   return `${value.toFixed(digits)} %`;
@@ -44,7 +45,10 @@ export function percent(fraction) {
 
 /** @param {string} label such as "PERCEPTION_LABEL_CAR" @returns {string} such as "car" */
 export function className(label) {
-  return label.replace(/^PERCEPTION_LABEL_/, "").replaceAll("_", " ").toLowerCase();
+  return label
+    .replace(/^PERCEPTION_LABEL_/, "")
+    .replaceAll("_", " ")
+    .toLowerCase();
 }
 
 /** @param {string} nanoseconds since 1970, decimal @returns {string} in UTC; empty where it is none */
@@ -53,4 +57,9 @@ export function clockTime(nanoseconds) {
   const date = new Date(Number(BigInt(nanoseconds) / 1000000n));
   if (Number.isNaN(date.getTime()) || date.getTime() === 0) return "";
   return `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
+/** @param {unknown} error that was caught @returns {string} its text */
+export function messageOf(error) {
+  return error instanceof Error ? error.message : String(error);
 }

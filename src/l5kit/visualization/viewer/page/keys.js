@@ -1,7 +1,7 @@
 // @ts-check
 /** The keys of the player, and the dialog that lists them. */
 
-import { byId, make } from "l5kit/dom";
+import { byId, elementById, make } from "l5kit/dom";
 
 /** @typedef {{keys: string[], shown: string, does: string, run: (event: KeyboardEvent) => void}} Binding */
 
@@ -10,7 +10,7 @@ import { byId, make } from "l5kit/dom";
  * @param {Binding[]} bindings `keys` are values of `KeyboardEvent.key`, letters in lower case
  */
 export function createKeys(bindings) {
-  const dialog = /** @type {HTMLDialogElement} */ (byId("keys"));
+  const dialog = elementById("keys", HTMLDialogElement);
   const list = byId("keys-list");
   const show = () => {
     if (!dialog.open) dialog.showModal();

@@ -13,7 +13,12 @@ const SHOWN_MS = 12000;
 export function notice(text, { stays = false } = {}) {
   const place = byId("notices");
   if ([...place.children].some((line) => line.firstChild?.textContent === text)) return;
-  const close = make("button", { type: "button", class: "button icon", title: "Close this line", "aria-label": "Close this line" });
+  const close = make("button", {
+    type: "button",
+    class: "button icon",
+    title: "Close this line",
+    "aria-label": "Close this line",
+  });
   close.append(icon("close"));
   const line = make("div", { class: "notice", "data-testid": "notice" }, make("span", {}, text), close);
   close.addEventListener("click", () => line.remove());

@@ -7,11 +7,16 @@ const WIDTHS_HOLD_FOR = 1.25; // lines are built anew when the scale has changed
 
 /** A renderer on a 2D canvas with the look of its batches. */
 export class CanvasPainter {
-  /** @param {object} options of the renderer of PixiJS */
-  async init(options) {
-    this.renderer = new CanvasRenderer();
-    await this.renderer.init({ ...options, antialias: true, skipExtensionImports: true });
-    return this;
+  /** @param {import("l5kit/paint_webgl").RendererOptions} options @returns {Promise<CanvasPainter>} */
+  static async create(options) {
+    const renderer = new CanvasRenderer();
+    await renderer.init({ ...options, antialias: true, skipExtensionImports: true });
+    return new CanvasPainter(renderer);
+  }
+
+  /** @param {CanvasRenderer<HTMLCanvasElement>} renderer ready to draw */
+  constructor(renderer) {
+    this.renderer = renderer;
   }
 
   /** @returns {CanvasFrame} what batches around one origin share */
@@ -21,9 +26,9 @@ export class CanvasPainter {
 }
 
 /** The view onto coordinates relative to one origin. */
-class CanvasFrame {
+export class CanvasFrame {
   constructor() {
-    this.view = { x: 0, y: 0, scale: 1, width: 1, height: 1 };
+    this.view = { x: 0, y: 0, scale: 1, width: 1, height: 1, resolution: 1 };
     /** @type {Set<CanvasBatch>} */
     this.batches = new Set();
   }
@@ -35,7 +40,7 @@ class CanvasFrame {
     return batch;
   }
 
-  /** @param {{x: number, y: number, scale: number, width: number, height: number}} view as for WebGL */
+  /** @param {import("l5kit/paint_webgl").View} view */
   look(view) {
     this.view = view;
     for (const batch of this.batches) batch.place();
@@ -43,7 +48,7 @@ class CanvasFrame {
 }
 
 /** Shapes that are drawn together; `node` stands in the tree of what is drawn. */
-class CanvasBatch {
+export class CanvasBatch {
   /** @param {CanvasFrame} frame */
   constructor(frame) {
     this.frame = frame;
@@ -74,9 +79,12 @@ class CanvasBatch {
   line(points, { color, alpha = 1, endAlpha = alpha, width_m, leastWidth_px = 1 }, closed = false) {
     if (points.length < 4) return;
     this.shapes.push((graphics, scale) =>
-      graphics
-        .poly(Array.from(points), closed)
-        .stroke({ color, alpha: (alpha + endAlpha) / 2, width: Math.max(width_m, leastWidth_px / scale), join: "round" }),
+      graphics.poly(Array.from(points), closed).stroke({
+        color,
+        alpha: (alpha + endAlpha) / 2,
+        width: Math.max(width_m, leastWidth_px / scale),
+        join: "round",
+      }),
     );
   }
 

@@ -22,14 +22,18 @@ export const CLASS_COLORS = {
   AVRESEARCH_LABEL_DONTCARE: "#A3A9B1",
 };
 
+/** @param {string} label such as "PERCEPTION_LABEL_CAR" @returns {string} CSS colour of the class */
+export function classColor(label) {
+  return Object.hasOwn(CLASS_COLORS, label)
+    ? CLASS_COLORS[/** @type {keyof typeof CLASS_COLORS} */ (label)]
+    : CLASS_COLORS.PERCEPTION_LABEL_UNKNOWN;
+}
+
 /** Tones of lanes by the colour of their light, in the order of `light_colors` of a scene. */
 export const LIGHT_COLORS = { green: "#2FB457", yellow: "#E9B824", red: "#E5484D" };
 
 /** The AV, its box and trajectory. */
 export const EGO_COLOR = "#D8392F";
-
-/** Index of the AV where the indices of tracks stand. */
-export const EGO = -1;
 
 const LIGHT = {
   ground: 0xf1f3f4,

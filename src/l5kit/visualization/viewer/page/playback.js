@@ -15,6 +15,7 @@ export class Playback {
   constructor({ onFrame, onState }) {
     this.onFrame = onFrame;
     this.onState = onState;
+    /** @type {Float64Array} */
     this.time_s = new Float64Array(0);
     this.duration_s = 0;
     this.frame = 0;

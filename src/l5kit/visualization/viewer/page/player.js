@@ -1,7 +1,7 @@
 // @ts-check
 /** The controls under the picture: slider, buttons, speed, time. */
 
-import { byId, make, setPressed, setText } from "l5kit/dom";
+import { byId, elementById, make, onPress, setPressed, setText } from "l5kit/dom";
 import { quantity } from "l5kit/format";
 import { SPEEDS } from "l5kit/playback";
 
@@ -9,29 +9,28 @@ import { SPEEDS } from "l5kit/playback";
 
 /**
  * Wire the controls to the clock.
- * @param {() => Playback} getPlayback
+ * @param {Playback} playback
  * @returns {{showFrame: () => void, showState: () => void, setScene: () => void}} to be called when the clock changes
  */
-export function createPlayer(getPlayback) {
-  const slider = /** @type {HTMLInputElement} */ (byId("slider"));
-  const speed = /** @type {HTMLSelectElement} */ (byId("speed"));
+export function createPlayer(playback) {
+  const slider = elementById("slider", HTMLInputElement);
+  const speed = elementById("speed", HTMLSelectElement);
   const label = byId("frame-label");
   for (const value of SPEEDS) speed.append(make("option", { value }, `${value}x`));
-  slider.addEventListener("input", () => getPlayback().seek(Number(slider.value)));
+  slider.addEventListener("input", () => playback.seek(Number(slider.value)));
   let byPointer = false;
   speed.addEventListener("pointerdown", () => (byPointer = true));
   speed.addEventListener("keydown", () => (byPointer = false));
   speed.addEventListener("change", () => {
-    getPlayback().setSpeed(Number(speed.value));
+    playback.setSpeed(Number(speed.value));
     if (byPointer) speed.blur();
   });
-  onPress(byId("play"), () => getPlayback().toggle());
-  onPress(byId("step-back"), () => getPlayback().step(-1));
-  onPress(byId("step-forward"), () => getPlayback().step(1));
-  onPress(byId("loop"), () => getPlayback().setLoop(!getPlayback().loop));
+  onPress(byId("play"), () => playback.toggle());
+  onPress(byId("step-back"), () => playback.step(-1));
+  onPress(byId("step-forward"), () => playback.step(1));
+  onPress(byId("loop"), () => playback.setLoop(!playback.loop));
 
   const showFrame = () => {
-    const playback = getPlayback();
     const { frame, numFrames, time_s } = playback;
     const last = Math.max(numFrames - 1, 0);
     const time = quantity(time_s[frame], 1);
@@ -42,7 +41,6 @@ export function createPlayer(getPlayback) {
     setText(label, `${time} / ${quantity(time_s[last], 1)} s \u00b7 frame ${frame} / ${last}`);
   };
   const showState = () => {
-    const playback = getPlayback();
     const verb = playback.playing ? "Pause" : "Play";
     const play = byId("play");
     play.title = `${verb} (space)`;
@@ -55,21 +53,9 @@ export function createPlayer(getPlayback) {
       : "At the end: stop. Press to start over instead";
   };
   const setScene = () => {
-    slider.max = String(Math.max(getPlayback().numFrames - 1, 0));
+    slider.max = String(Math.max(playback.numFrames - 1, 0));
     showFrame();
     showState();
   };
   return { showFrame, showState, setScene };
-}
-
-/**
- * Call back on a press; a press by pointer leaves the keyboard to the player, so that space still plays.
- * @param {HTMLElement} button
- * @param {() => void} action
- */
-export function onPress(button, action) {
-  button.addEventListener("click", (event) => {
-    if (event.detail > 0) button.blur();
-    action();
-  });
 }

@@ -20,7 +20,7 @@ export class TimePlot {
    * @param {string} options.name such as "Speed"
    * @param {string} options.unit such as "m/s"
    * @param {number} options.digits of values after the point
-   * @param {(least: number, most: number) => [number, number]} options.range of the vertical axis for this range of values
+   * @param {(least: number, most: number) => [number, number]} options.range of the axis for this range of values
    * @param {(frame: number) => void} options.onSeek a frame was clicked
    * @param {() => Theme} options.theme
    */
@@ -36,7 +36,7 @@ export class TimePlot {
     );
     this.element.title = "Click to go to that frame";
     this.now = make("div", { class: "plot-now" });
-    /** @type {any} */
+    /** @type {uPlot | null} */
     this.plot = null;
     /** @type {ArrayLike<number>} */
     this.time_s = [];
@@ -63,19 +63,23 @@ export class TimePlot {
     this.plot = null;
     const width = this.body.clientWidth;
     if (!this.time_s.length || width < 40) return;
-    this.plot = new uPlot(this.plotOptions(width), [Array.from(this.time_s), this.values], this.body);
-    this.plot.over.append(this.now);
-    this.plot.over.addEventListener("click", (/** @type {MouseEvent} */ event) => {
-      this.options.onSeek(this.plot.posToIdx(event.offsetX));
-    });
+    const plot = new uPlot(this.plotOptions(width), [Array.from(this.time_s), this.values], this.body);
+    this.plot = plot;
+    plot.over.append(this.now);
+    plot.over.addEventListener("click", (event) => this.options.onSeek(plot.posToIdx(event.offsetX)));
     this.showFrame(this.frame);
   }
 
-  /** @param {number} width @returns {any} */
+  /** @param {number} width @returns {uPlot.Options} */
   plotOptions(width) {
     const { range, theme } = this.options;
     const ink = INK[theme()];
-    const axis = { stroke: ink.axis, grid: { stroke: ink.grid, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    const axis = {
+      stroke: ink.axis,
+      grid: { stroke: ink.grid, width: 1 },
+      ticks: { show: false },
+      font: "11px system-ui, sans-serif",
+    };
     return {
       width,
       height: HEIGHT_PX,
@@ -83,11 +87,21 @@ export class TimePlot {
       padding: [6, 8, 0, 0],
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
       scales: {
-        x: { time: false, range: () => [this.time_s[0], Math.max(this.time_s[this.time_s.length - 1], this.time_s[0] + 0.1)] },
-        y: { range: (/** @type {any} */ _, /** @type {number | null} */ least, /** @type {number | null} */ most) => range(least ?? 0, most ?? 0) },
+        x: {
+          time: false,
+          range: () => [this.time_s[0], Math.max(this.time_s[this.time_s.length - 1], this.time_s[0] + 0.1)],
+        },
+        y: {
+          range: (_, least, most) => range(least ?? 0, most ?? 0),
+        },
       },
       axes: [
-        { ...axis, size: 22, gap: 3, values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map((value) => `${value} s`) },
+        {
+          ...axis,
+          size: 22,
+          gap: 3,
+          values: (_, splits) => splits.map((value) => `${value} s`),
+        },
         { ...axis, size: 42, gap: 4, space: 24 },
       ],
       series: [{}, { stroke: ink.line, width: 1.5, points: { show: false }, spanGaps: false }],
@@ -104,15 +118,15 @@ export class TimePlot {
 
   /** Put the mark where the frame is; the scale is known once the plot has been drawn. */
   markNow() {
-    const left = this.plot?.valToPos(this.time_s[this.frame], "x");
+    const left = this.plot?.valToPos(this.time_s[this.frame], "x") ?? NaN;
     if (Number.isFinite(left)) this.now.style.transform = `translateX(${Math.round(left)}px)`;
   }
 
   /** The value under the pointer, else at the frame that is shown. */
   showValue() {
-    const hovered = this.plot?.cursor?.idx;
-    const hovers = hovered !== null && hovered !== undefined && this.plot.cursor.left >= 0;
-    const frame = hovers ? hovered : this.frame;
+    const { idx, left = -1 } = this.plot?.cursor ?? {};
+    const hovers = typeof idx === "number" && left >= 0;
+    const frame = hovers ? idx : this.frame;
     const value = this.values[frame];
     const time = hovers ? `${quantity(this.time_s[frame], 1)} s: ` : "";
     setText(this.value, `${time}${quantity(value, this.options.digits)}`);

@@ -1,7 +1,8 @@
 // @ts-check
 /** "What a model sees": raster and vector sample of the frame, for the AV or the selected agent. */
 
-import { byId, errorBox, make, setText } from "l5kit/dom";
+import { byId, elementById, errorBox, make, setText } from "l5kit/dom";
+import { messageOf } from "l5kit/format";
 import { requestData } from "l5kit/source";
 
 /** @typedef {import("l5kit/source").Samples} Samples */
@@ -17,12 +18,17 @@ const DRAWING = "Drawing";
 class SamplePicture {
   /** @param {"raster" | "vector"} name @param {string} caption */
   constructor(name, caption) {
-    this.image = /** @type {HTMLImageElement} */ (make("img", { "data-testid": name, alt: "" }));
+    this.image = make("img", { "data-testid": name, alt: "" });
     this.image.hidden = true;
     this.place = make("div", { class: "sample-place" }, this.image);
     this.waiting = make("p", { class: "sample-waiting", role: "status", "data-testid": `${name}-waiting` });
     this.frame = make("div", { class: "sample-frame" }, this.place, this.waiting);
-    this.element = make("figure", { class: "sample-picture", "data-name": name }, this.frame, make("figcaption", {}, caption));
+    this.element = make(
+      "figure",
+      { class: "sample-picture", "data-name": name },
+      this.frame,
+      make("figcaption", {}, caption),
+    );
     this.name = name;
     this.url = "";
     this.wanted = "";
@@ -56,7 +62,7 @@ class SamplePicture {
       const blob = await (await requestData(url, signal)).blob();
       if (this.wanted === url) await this.show(blob, alt);
     } catch (error) {
-      if (this.wanted === url) this.fail(error instanceof Error ? error.message : String(error));
+      if (this.wanted === url) this.fail(messageOf(error));
     }
     if (this.wanted === url) this.settle();
   }
@@ -133,9 +139,12 @@ export class SamplePanel {
     /** @type {Subject | null} */
     this.subject = null;
     this.caption = make("p", { class: "sample-caption", "data-testid": "sample-caption" });
-    this.kind = /** @type {HTMLSelectElement} */ (
-      make("select", { class: "select", title: "Kind of raster", "aria-label": "Kind of raster", "data-testid": "sample-kind" })
-    );
+    this.kind = make("select", {
+      class: "select",
+      title: "Kind of raster",
+      "aria-label": "Kind of raster",
+      "data-testid": "sample-kind",
+    });
     this.build();
   }
 
@@ -144,7 +153,14 @@ export class SamplePanel {
     const panel = byId("sample-panel");
     if (!this.samples) {
       this.kind.hidden = true;
-      panel.append(head, make("p", { class: "hint" }, "An exported file holds no samples. Open the dataset with l5kit view to see them."));
+      panel.append(
+        head,
+        make(
+          "p",
+          { class: "hint" },
+          "An exported file holds no samples. Open the dataset with l5kit view to see them.",
+        ),
+      );
       return;
     }
     for (const kind of this.samples.kinds) this.kind.append(make("option", { value: kind }, kind));
@@ -215,14 +231,21 @@ export class SamplePanel {
 
 /** Let a click show a picture large. @param {SamplePicture} picture */
 function enlarge(picture) {
-  const dialog = /** @type {HTMLDialogElement} */ (byId("pictures"));
-  const open = make("button", { type: "button", class: "sample-open", title: "Show large", "aria-label": `Show the ${picture.name} sample large` });
+  const dialog = elementById("pictures", HTMLDialogElement);
+  const open = make("button", {
+    type: "button",
+    class: "sample-open",
+    title: "Show large",
+    "aria-label": `Show the ${picture.name} sample large`,
+  });
   picture.place.replaceWith(open);
   open.append(picture.place);
   open.addEventListener("click", () => {
     if (picture.image.hidden || !picture.image.isConnected) return;
     setText(byId("pictures-title"), picture.image.alt);
-    byId("pictures-body").replaceChildren(make("img", { class: picture.name, src: picture.image.src, alt: picture.image.alt }));
+    byId("pictures-body").replaceChildren(
+      make("img", { class: picture.name, src: picture.image.src, alt: picture.image.alt }),
+    );
     dialog.showModal();
   });
 }

@@ -36,7 +36,8 @@ export class ScaleBar {
   show(scale) {
     const length_m = roundLength(LONGEST_PX / scale);
     this.element.style.width = `${length_m * scale}px`;
-    const text = length_m >= 1000 ? `${length_m / 1000} km` : length_m < 1 ? `${Math.round(100 * length_m)} cm` : `${length_m} m`;
+    const text =
+      length_m >= 1000 ? `${length_m / 1000} km` : length_m < 1 ? `${Math.round(100 * length_m)} cm` : `${length_m} m`;
     if (this.element.textContent !== text) this.element.textContent = text;
   }
 

@@ -2,7 +2,7 @@
 /** The fields above the list of scenes that narrow it down. */
 
 import { make, setPressed } from "l5kit/dom";
-import { FIELDS, TURNS, emptyFilter } from "l5kit/scene_table";
+import { emptyFilter, FIELDS, TURNS } from "l5kit/scene_table";
 
 /** @typedef {import("l5kit/scene_table").Filter} Filter */
 
@@ -19,15 +19,13 @@ export function createSceneFilter(onChange) {
     summary.textContent = narrowed ? `Ranges and turns (${narrowed} set)` : "Ranges and turns";
     onChange(filter);
   };
-  const search = /** @type {HTMLInputElement} */ (
-    make("input", {
-      type: "search",
-      class: "field",
-      placeholder: "Scene number or host",
-      "aria-label": "Search for a scene number or host",
-      "data-testid": "filter-text",
-    })
-  );
+  const search = make("input", {
+    type: "search",
+    class: "field",
+    placeholder: "Scene number or host",
+    "aria-label": "Search for a scene number or host",
+    "data-testid": "filter-text",
+  });
   search.addEventListener("input", () => {
     filter.text = search.value;
     changed();
@@ -35,7 +33,13 @@ export function createSceneFilter(onChange) {
   const turns = TURNS.map((turn) => {
     const chip = make(
       "button",
-      { type: "button", class: "chip", "aria-pressed": "false", "data-testid": `filter-turn-${turn}`, title: `List scenes where the AV goes ${turn}`.replace("goes standing", "stands") },
+      {
+        type: "button",
+        class: "chip",
+        "aria-pressed": "false",
+        "data-testid": `filter-turn-${turn}`,
+        title: `List scenes where the AV goes ${turn}`.replace("goes standing", "stands"),
+      },
       turn,
     );
     chip.addEventListener("click", () => {
@@ -46,9 +50,15 @@ export function createSceneFilter(onChange) {
     });
     return chip;
   });
-  const ranges = FIELDS.filter((field) => field.digits !== undefined).map((field) => rangeRow(field, () => filter, changed));
+  const ranges = FIELDS.filter((field) => field.digits !== undefined).map((field) =>
+    rangeRow(field, () => filter, changed),
+  );
   const summary = make("summary", { "data-testid": "filter-more" }, "Ranges and turns");
-  const clear = make("button", { type: "button", class: "chip", "data-testid": "filter-clear", title: "Drop all filters" }, "Clear");
+  const clear = make(
+    "button",
+    { type: "button", class: "chip", "data-testid": "filter-clear", title: "Drop all filters" },
+    "Clear",
+  );
   clear.hidden = true;
   clear.addEventListener("click", () => {
     filter = emptyFilter();
@@ -86,16 +96,14 @@ function countSet(filter) {
 function rangeRow(field, getFilter, changed) {
   /** @param {"min" | "max"} side */
   const bound = (side) => {
-    const input = /** @type {HTMLInputElement} */ (
-      make("input", {
-        type: "number",
-        step: "any",
-        class: "field",
-        placeholder: side,
-        "aria-label": `${field.title}, ${side === "min" ? "least" : "most"}`,
-        "data-testid": `filter-${field.key}-${side}`,
-      })
-    );
+    const input = make("input", {
+      type: "number",
+      step: "any",
+      class: "field",
+      placeholder: side,
+      "aria-label": `${field.title}, ${side === "min" ? "least" : "most"}`,
+      "data-testid": `filter-${field.key}-${side}`,
+    });
     input.addEventListener("input", () => {
       const { ranges } = getFilter();
       ranges[field.key] ??= { min: null, max: null };
@@ -104,5 +112,11 @@ function rangeRow(field, getFilter, changed) {
     });
     return input;
   };
-  return make("div", { class: "filter-range" }, make("span", { title: field.title }, field.unit ? `${field.head} (${field.unit})` : field.head), bound("min"), bound("max"));
+  return make(
+    "div",
+    { class: "filter-range" },
+    make("span", { title: field.title }, field.unit ? `${field.head} (${field.unit})` : field.head),
+    bound("min"),
+    bound("max"),
+  );
 }

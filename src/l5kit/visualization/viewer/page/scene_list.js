@@ -1,10 +1,10 @@
 // @ts-check
 /** The list of scenes: only the rows in view are elements, so that its length does not matter. */
 
-import { icon, make, setText } from "l5kit/dom";
+import { make, setText } from "l5kit/dom";
 import { count, counted } from "l5kit/format";
 import { createSceneFilter } from "l5kit/scene_filter";
-import { FIELDS, emptyFilter } from "l5kit/scene_table";
+import { emptyFilter, FIELDS } from "l5kit/scene_table";
 
 /** @typedef {import("l5kit/scene_table").SceneTable} SceneTable */
 
@@ -28,17 +28,21 @@ export class SceneList {
     this.selected = null;
     this.active = 0; // position within `listed` that the arrow keys move
     this.pending = 0;
-    this.build(section);
-    this.refresh();
-  }
-
-  /** @param {HTMLElement} section */
-  build(section) {
     this.countLine = make("p", { class: "list-count", role: "status", "data-testid": "scene-count" });
     this.heads = FIELDS.map((field) => this.head(field));
     this.headRow = make("div", { class: "list-heads", role: "row" }, ...this.heads);
     this.sizer = make("div", { class: "list-sizer", role: "rowgroup" });
-    this.view = make("div", { class: "list-view", tabindex: "0", "data-testid": "scene-rows", "aria-label": "Scenes: arrows move, Enter opens", role: "presentation" }, this.sizer);
+    this.view = make(
+      "div",
+      {
+        class: "list-view",
+        tabindex: "0",
+        "data-testid": "scene-rows",
+        "aria-label": "Scenes: arrows move, Enter opens",
+        role: "presentation",
+      },
+      this.sizer,
+    );
     this.none = make("p", { class: "list-none" }, "No scene passes the filter.");
     this.grid = make(
       "div",
@@ -56,13 +60,30 @@ export class SceneList {
     this.view.addEventListener("focus", () => this.render());
     this.sizer.addEventListener("click", (event) => this.onClick(event));
     new ResizeObserver(() => this.resized()).observe(this.view);
+    this.refresh();
   }
 
   /** @param {import("l5kit/scene_table").Field} field @returns {HTMLElement} */
   head(field) {
-    const button = make("button", { type: "button", class: "list-sort", title: `${field.title}: press to sort`, "data-testid": `sort-${field.key}` }, make("span", {}, field.head), make("small", {}, field.unit));
+    const button = make(
+      "button",
+      {
+        type: "button",
+        class: "list-sort",
+        title: `${field.title}: press to sort`,
+        "data-testid": `sort-${field.key}`,
+      },
+      make("span", {}, field.head),
+      make("small", {}, field.unit),
+    );
     button.addEventListener("click", () => this.sortBy(field.key));
-    const head = make("div", { role: "columnheader", class: `cell cell-${field.key}`, "aria-sort": "none", "aria-label": field.title, "data-key": field.key });
+    const head = make("div", {
+      role: "columnheader",
+      class: `cell cell-${field.key}`,
+      "aria-sort": "none",
+      "aria-label": field.title,
+      "data-key": field.key,
+    });
     head.append(button);
     return head;
   }
@@ -77,15 +98,16 @@ export class SceneList {
   refresh() {
     this.listed = this.table.listed(this.filter, this.order);
     const { key, descending } = this.order;
-    for (const head of this.heads ?? []) {
+    for (const head of this.heads) {
       head.setAttribute("aria-sort", head.dataset.key !== key ? "none" : descending ? "descending" : "ascending");
     }
     const { length } = this.listed;
     const all = this.table.numScenes;
-    if (this.countLine) setText(this.countLine, length === all ? counted(all, "scene") : `${count(length)} of ${counted(all, "scene")}`);
-    if (this.sizer) this.sizer.style.height = `${length * ROW_PX}px`;
-    if (this.none) this.none.hidden = length > 0 || all === 0;
-    this.grid?.setAttribute("aria-rowcount", String(length + 1));
+    if (this.countLine)
+      setText(this.countLine, length === all ? counted(all, "scene") : `${count(length)} of ${counted(all, "scene")}`);
+    this.sizer.style.height = `${length * ROW_PX}px`;
+    this.none.hidden = length > 0 || all === 0;
+    this.grid.setAttribute("aria-rowcount", String(length + 1));
     this.active = 0;
     this.reveal();
     this.render();
@@ -115,7 +137,7 @@ export class SceneList {
 
   /** Keep the heads above their columns, beside a scroll bar of any width. */
   resized() {
-    if (this.view && this.headRow) this.headRow.style.paddingRight = `${this.view.offsetWidth - this.view.clientWidth}px`;
+    this.headRow.style.paddingRight = `${this.view.offsetWidth - this.view.clientWidth}px`;
     this.schedule();
   }
 
@@ -128,7 +150,6 @@ export class SceneList {
 
   /** Scroll just so far that the active row is in view. */
   reveal() {
-    if (!this.view) return;
     const top = this.active * ROW_PX;
     const { scrollTop, clientHeight } = this.view;
     if (top < scrollTop) this.view.scrollTop = top;
@@ -137,7 +158,6 @@ export class SceneList {
 
   /** Make the rows in view. A row element shows every n-th scene, so that scrolling writes only the new rows. */
   render() {
-    if (!this.view || !this.sizer) return;
     const room = Math.ceil(this.view.clientHeight / ROW_PX) + 2 * SPARE_ROWS;
     const number = Math.min(room, this.listed.length);
     const highest = Math.max(this.listed.length - number, 0);
@@ -167,7 +187,8 @@ export class SceneList {
     row.classList.toggle("damaged", error !== null);
     row.classList.toggle("doubtful", this.table.doubt(scene) !== null);
     FIELDS.forEach((field, column) => {
-      const text = error === null ? this.table.cell(scene, field) : column === 0 ? String(scene) : column === 1 ? error : "";
+      const text =
+        error === null ? this.table.cell(scene, field) : column === 0 ? String(scene) : column === 1 ? error : "";
       setText(row.children[column], text);
     });
   }
@@ -181,7 +202,7 @@ export class SceneList {
   /** @param {KeyboardEvent} event */
   onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const page = Math.max(Math.floor((this.view?.clientHeight ?? 0) / ROW_PX) - 1, 1);
+    const page = Math.max(Math.floor(this.view.clientHeight / ROW_PX) - 1, 1);
     const last = this.listed.length - 1;
     /** @type {Record<string, number>} */
     const targets = {
@@ -205,44 +226,4 @@ export class SceneList {
 function emptyRow() {
   const cells = FIELDS.map((field) => make("span", { role: "gridcell", class: `cell cell-${field.key}` }));
   return make("div", { class: "list-row", role: "row", "data-testid": "scene-row" }, ...cells);
-}
-
-/**
- * Let the button of the bar show and hide the list; where room is short it is a drawer over the player.
- * @param {object} elements
- * @param {HTMLElement} elements.layout
- * @param {HTMLElement} elements.button
- * @param {HTMLElement} elements.veil
- * @param {HTMLElement} elements.section
- * @returns {{closeDrawer: () => boolean}} closes the drawer; true where one was open
- */
-export function createDrawer({ layout, button, veil, section }) {
-  const narrow = matchMedia("(max-width: 1100px)"); // as in page.css
-  let open = !narrow.matches;
-  const show = () => {
-    layout.dataset.list = open ? "open" : "closed";
-    button.setAttribute("aria-expanded", String(open));
-    veil.hidden = !(open && narrow.matches);
-  };
-  const set = (/** @type {boolean} */ value) => {
-    open = value;
-    show();
-  };
-  const closeDrawer = () => {
-    if (!narrow.matches || !open) return false;
-    set(false);
-    return true;
-  };
-  button.addEventListener("click", () => {
-    set(!open);
-    if (open) section.querySelector("input")?.focus();
-  });
-  veil.addEventListener("click", closeDrawer);
-  narrow.addEventListener("change", () => set(!narrow.matches));
-  const close = make("button", { type: "button", class: "button icon drawer-close", title: "Close the list (Esc)", "aria-label": "Close the list" });
-  close.append(icon("close"));
-  close.addEventListener("click", closeDrawer);
-  section.prepend(close);
-  show();
-  return { closeDrawer };
 }

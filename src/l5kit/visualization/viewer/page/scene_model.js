@@ -1,31 +1,26 @@
 // @ts-check
 /** One scene as the panels ask for it: which row is which track in which frame, and series of a track. */
 
-/** @typedef {import("l5kit/unpack").Packed} Packed */
+import { EGO_TRACK, Tracks } from "l5kit/tracks";
 
-/** The AV where a track index is expected. */
-export const EGO_TRACK = -1;
+/** @typedef {import("l5kit/unpack").PackedScene} PackedScene */
 
 const FRAME_S = 0.1; // step of frames whose times say nothing
 
 /** A scene with F frames, N agent rows and T tracks. */
 export class SceneModel {
-  /** @param {Packed} packed the unpacked scene blob */
+  /** @param {PackedScene} packed the unpacked scene blob */
   constructor(packed) {
     this.packed = packed;
     this.facts = packed.facts;
     this.arrays = packed.arrays;
-    /** @type {number} */
     this.numFrames = packed.facts.num_frames;
-    /** @type {string[]} */
     this.trackIds = packed.facts.track_ids;
     /** seconds since the first frame, never falling, (F,) */
     this.time_s = risingTimes(packed.arrays.time_s);
     /** frame of each agent row, (N,) */
     this.frameOfRow = framesOfRows(packed.arrays.agent_starts, packed.arrays.agent_track.length);
-    const grouped = rowsByTrack(packed.arrays.agent_track, this.trackIds.length);
-    this.trackStarts = grouped.starts;
-    this.trackRows = grouped.rows;
+    this.tracks = new Tracks(packed);
   }
 
   /** @returns {number} seconds from the first frame to the end of the last one */
@@ -37,7 +32,8 @@ export class SceneModel {
 
   /** @param {number} track @returns {Uint32Array} rows of the track, by frame */
   rowsOf(track) {
-    return this.trackRows.subarray(this.trackStarts[track], this.trackStarts[track + 1]);
+    const { starts, rows } = this.tracks;
+    return rows.subarray(starts[track], starts[track + 1]);
   }
 
   /** @param {number} frame @returns {[number, number]} first row and the row behind the last */
@@ -48,10 +44,7 @@ export class SceneModel {
 
   /** @param {number} track @param {number} frame @returns {number} row; -1 where the track is not in the frame */
   rowOf(track, frame) {
-    const [first, end] = this.rowsIn(frame);
-    const tracks = this.arrays.agent_track;
-    for (let row = first; row < end; row += 1) if (tracks[row] === track) return row;
-    return -1;
+    return this.tracks.rowAt(track, frame);
   }
 
   /** @param {number} track @param {number} frame @returns {number} row of the track in the frame nearest to this one */
@@ -155,22 +148,4 @@ function framesOfRows(starts, numRows) {
   const frames = new Uint32Array(numRows);
   for (let frame = 0; frame + 1 < starts.length; frame += 1) frames.fill(frame, starts[frame], starts[frame + 1]);
   return frames;
-}
-
-/**
- * @param {Uint32Array} tracks (N,)
- * @param {number} numTracks T
- * @returns {{starts: Uint32Array, rows: Uint32Array}} rows of track t at `starts[t]` to `starts[t + 1]`
- */
-function rowsByTrack(tracks, numTracks) {
-  const starts = new Uint32Array(numTracks + 1);
-  for (const track of tracks) starts[track + 1] += 1;
-  for (let track = 0; track < numTracks; track += 1) starts[track + 1] += starts[track];
-  const next = starts.slice();
-  const rows = new Uint32Array(tracks.length);
-  tracks.forEach((track, row) => {
-    rows[next[track]] = row;
-    next[track] += 1;
-  });
-  return { starts, rows };
 }

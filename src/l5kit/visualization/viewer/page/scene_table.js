@@ -56,16 +56,26 @@ export class SceneTable {
     return this.columns.doubt?.[scene] ?? null;
   }
 
+  /**
+   * @param {number} scene
+   * @param {string} key of a column
+   * @returns {string | number | null} null where it is not known
+   */
+  value(scene, key) {
+    const columns = /** @type {Record<string, (string | number | null)[] | undefined>} */ (this.columns);
+    return columns[key]?.[scene] ?? null;
+  }
+
   /** @param {number} scene @param {string} key @returns {number} NaN where it is not known */
   number(scene, key) {
     if (key === "scene") return scene;
-    const value = this.columns[key]?.[scene];
+    const value = this.value(scene, key);
     return typeof value === "number" ? value : NaN;
   }
 
   /** @param {number} scene @param {Field} field @returns {string} */
   cell(scene, field) {
-    if (field.digits === undefined) return this.columns[field.key]?.[scene] ?? (this.doubt(scene) ? "damaged" : "");
+    if (field.digits === undefined) return String(this.value(scene, field.key) ?? (this.doubt(scene) ? "damaged" : ""));
     return quantity(this.number(scene, field.key), field.digits);
   }
 
@@ -75,10 +85,11 @@ export class SceneTable {
     const host = this.columns.host?.[scene];
     const lines = [`Scene ${scene}${host ? `, host ${host}` : ""}`];
     if (error) return [...lines, error].join("\n");
+    const speed = this.number(scene, "speed_mps");
     lines.push(
       `${quantity(this.number(scene, "length_s"), 1, "s")}, ${quantity(this.number(scene, "num_frames"), 0)} frames`,
       `${quantity(this.number(scene, "agents_per_frame"), 1)} agents a frame`,
-      `${quantity(this.number(scene, "distance_m"), 1, "m")} driven, ${quantity(this.number(scene, "speed_mps"), 2, "m/s")} on average`,
+      `${quantity(this.number(scene, "distance_m"), 1, "m")} driven, ${quantity(speed, 2, "m/s")} on average`,
       `${this.columns.turn?.[scene] ?? ""} (${quantity(this.number(scene, "turn_deg"), 0)}\u00b0)`,
     );
     const doubt = this.doubt(scene);
@@ -103,7 +114,7 @@ export class SceneTable {
 
   /** @param {number} scene @param {Filter} filter @returns {boolean} */
   passes(scene, { text, turns, ranges }) {
-    if (turns.size && !turns.has(this.columns.turn?.[scene])) return false;
+    if (turns.size && !turns.has(String(this.value(scene, "turn")))) return false;
     for (const [key, { min, max }] of Object.entries(ranges)) {
       const value = this.number(scene, key);
       if (min !== null && !(value >= min)) return false;
@@ -123,7 +134,7 @@ export class SceneTable {
 
   /** @param {number} scene @param {string} key @param {number} sign @returns {number} infinity where it is not known */
   rank(scene, key, sign) {
-    const value = key === "turn" ? TURNS.indexOf(this.columns.turn?.[scene]) : this.number(scene, key);
+    const value = key === "turn" ? TURNS.indexOf(String(this.value(scene, "turn"))) : this.number(scene, key);
     if (Number.isNaN(value) || (key === "turn" && value < 0)) return Infinity;
     return sign * value;
   }

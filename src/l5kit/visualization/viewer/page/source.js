@@ -1,9 +1,10 @@
 // @ts-check
 /** Where the page's data comes from: the server of `l5kit view`, or an exported file. */
 
-import { unpack } from "l5kit/unpack";
+import { unpackMap, unpackScene } from "l5kit/unpack";
 
-/** @typedef {import("l5kit/unpack").Packed} Packed */
+/** @typedef {import("l5kit/unpack").PackedMap} PackedMap */
+/** @typedef {import("l5kit/unpack").PackedScene} PackedScene */
 /**
  * @typedef {object} Dataset
  * @property {string} name
@@ -15,7 +16,19 @@ import { unpack } from "l5kit/unpack";
  * @property {string[]} sample_kinds
  * @property {string[]} notes
  */
-/** @typedef {Record<string, any>} SceneColumns one array a column, one value a scene; `error`: text by scene number */
+/**
+ * @typedef {object} SceneColumns one value a scene; null where it is not known
+ * @property {(number | null)[]} [num_frames]
+ * @property {(number | null)[]} [length_s]
+ * @property {(number | null)[]} [agents_per_frame]
+ * @property {(number | null)[]} [distance_m]
+ * @property {(number | null)[]} [turn_deg]
+ * @property {(number | null)[]} [speed_mps]
+ * @property {(string | null)[]} [turn]
+ * @property {(string | null)[]} [host]
+ * @property {Record<string, string>} [error] why a scene cannot be read, by its number
+ * @property {Record<string, string>} [doubt] what is wrong with a scene that can be read, by its number
+ */
 /**
  * @typedef {object} Samples
  * @property {string[]} kinds
@@ -26,11 +39,11 @@ import { unpack } from "l5kit/unpack";
 /**
  * @typedef {object} Source
  * @property {boolean} exported whether this is a file with one scene
- * @property {() => Promise<number | null>} onlyScene number of the scene of an exported file; null where there is a server
+ * @property {() => Promise<number | null>} onlyScene number of the scene of an exported file, else null
  * @property {() => Promise<Dataset>} dataset
  * @property {() => Promise<SceneColumns>} scenes
- * @property {(index: number) => Promise<Packed>} scene
- * @property {() => Promise<Packed | null>} map
+ * @property {(index: number) => Promise<PackedScene>} scene
+ * @property {() => Promise<PackedMap | null>} map
  * @property {Samples | null} samples null in an exported file
  */
 
@@ -64,10 +77,10 @@ function serverSource() {
       return facts;
     },
     scenes: async () => (await request("/api/scenes")).json(),
-    scene: async (index) => unpack(await (await requestData(`/api/scene/${index}`)).arrayBuffer()),
+    scene: async (index) => unpackScene(await (await requestData(`/api/scene/${index}`)).arrayBuffer()),
     map: async () => {
       const facts = await getDataset();
-      return facts.has_map ? unpack(await (await requestData("/api/map")).arrayBuffer()) : null;
+      return facts.has_map ? unpackMap(await (await requestData("/api/map")).arrayBuffer()) : null;
     },
     samples,
   };
@@ -78,9 +91,9 @@ function serverSource() {
  * @returns {Source}
  */
 function embeddedSource(data) {
-  /** @type {Promise<Packed> | null} */
+  /** @type {Promise<PackedScene> | null} */
   let scene = null;
-  const getScene = () => (scene ??= unzip(data.scene).then(unpack));
+  const getScene = () => (scene ??= unzip(data.scene).then(unpackScene));
   return {
     exported: true,
     onlyScene: async () => data.scene_index,
@@ -92,7 +105,7 @@ function embeddedSource(data) {
       if (index !== held) throw new Error(`this file holds scene ${held} only, not scene ${index}`);
       return packed;
     },
-    map: async () => (data.map ? unpack(await unzip(data.map)) : null),
+    map: async () => (data.map ? unpackMap(await unzip(data.map)) : null),
     samples: null,
   };
 }

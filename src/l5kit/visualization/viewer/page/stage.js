@@ -5,37 +5,46 @@ import { byId, errorBox, make } from "l5kit/dom";
 
 const PATIENCE_MS = 150; // a scene that comes sooner shows no message
 
-let timer = 0;
+/** The middle of the page. */
+export class Stage {
+  constructor() {
+    this.timer = 0; // of the message that a scene is loading
+  }
 
-/** @param {string} text such as "Loading scene 3" */
-export function showLoading(text) {
-  clearTimeout(timer);
-  timer = window.setTimeout(() => cover("loading", make("p", { class: "loading" }, text)), PATIENCE_MS);
-  byId("stage").setAttribute("aria-busy", "true");
-}
+  /** @param {string} text such as "Loading scene 3" */
+  showLoading(text) {
+    clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => cover("loading", make("p", { class: "loading" }, text)), PATIENCE_MS);
+    byId("stage").setAttribute("aria-busy", "true");
+  }
 
-/** Show the player. */
-export function showPlayer() {
-  clearTimeout(timer);
-  const message = byId("stage-message");
-  message.hidden = true;
-  message.replaceChildren();
-  byId("player").inert = false;
-  settle("ready");
-}
+  /** Show the player. */
+  showPlayer() {
+    const message = byId("stage-message");
+    message.hidden = true;
+    message.replaceChildren();
+    byId("player").inert = false;
+    this.settle("ready");
+  }
 
-/** @param {string} title @param {string} detail */
-export function showError(title, detail) {
-  clearTimeout(timer);
-  cover("error", errorBox(title, detail));
-  settle("error");
-}
+  /** @param {string} title @param {string} detail */
+  showError(title, detail) {
+    cover("error", errorBox(title, detail));
+    this.settle("error");
+  }
 
-/** @param {string} text such as "This dataset has no scenes." */
-export function showEmpty(text) {
-  clearTimeout(timer);
-  cover("empty", make("p", { "data-testid": "empty" }, text));
-  settle("empty");
+  /** @param {string} text such as "This dataset has no scenes." */
+  showEmpty(text) {
+    cover("empty", make("p", { "data-testid": "empty" }, text));
+    this.settle("empty");
+  }
+
+  /** @param {string} state */
+  settle(state) {
+    clearTimeout(this.timer);
+    byId("stage").dataset.state = state;
+    byId("stage").setAttribute("aria-busy", "false");
+  }
 }
 
 /** @param {string} state @param {HTMLElement} content */
@@ -45,10 +54,4 @@ function cover(state, content) {
   message.hidden = false;
   byId("player").inert = true;
   byId("stage").dataset.state = state;
-}
-
-/** @param {string} state */
-function settle(state) {
-  byId("stage").dataset.state = state;
-  byId("stage").setAttribute("aria-busy", "false");
 }

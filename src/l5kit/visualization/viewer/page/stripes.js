@@ -28,7 +28,10 @@ export function stripesOf(polygon) {
   return stripes.filter((stripe) => stripe.length >= 6);
 }
 
-/** @param {ArrayLike<number>} polygon @returns {number[]} its direction as a unit vector, zeros where all points are one */
+/**
+ * @param {ArrayLike<number>} polygon
+ * @returns {number[]} its direction as a unit vector, zeros where all points are one
+ */
 function longestSide(polygon) {
   let best = [0, 0, 0];
   for (let at = 0; at < polygon.length; at += 2) {
@@ -40,7 +43,13 @@ function longestSide(polygon) {
   return best;
 }
 
-/** @param {number[]} polygon @param {number} ux @param {number} uy @param {number} least @returns {number[]} where u.p >= least */
+/**
+ * @param {number[]} polygon
+ * @param {number} ux
+ * @param {number} uy
+ * @param {number} least
+ * @returns {number[]} where u.p >= least
+ */
 function clip(polygon, ux, uy, least) {
   const kept = [];
   for (let at = 0; at < polygon.length; at += 2) {

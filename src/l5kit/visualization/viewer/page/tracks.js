@@ -1,11 +1,14 @@
 // @ts-check
 /** The rows of agents by track, and the paths of tracks. */
 
+/** The AV where the index of a track is expected. */
+export const EGO_TRACK = -1;
+
 const LONGEST_GAP = 5; // frames; a path is broken where its agent was not seen for longer
 
 /** Where each track of a scene is in each frame. */
 export class Tracks {
-  /** @param {{facts: any, arrays: Record<string, any>}} scene */
+  /** @param {import("l5kit/unpack").PackedScene} scene */
   constructor({ facts, arrays }) {
     this.arrays = arrays;
     const { agent_track, agent_starts } = arrays;
@@ -55,7 +58,10 @@ export class Tracks {
     let previous = -Infinity;
     let path = new Path(spacing_m);
     for (let place = this.placeOf(track, from); place < end && this.frames[place] <= to; place++) {
-      if (this.frames[place] - previous > LONGEST_GAP) paths.push((path = new Path(spacing_m)));
+      if (this.frames[place] - previous > LONGEST_GAP) {
+        path = new Path(spacing_m);
+        paths.push(path);
+      }
       previous = this.frames[place];
       path.add(agent_xy[2 * this.rows[place]], agent_xy[2 * this.rows[place] + 1]);
     }
@@ -78,7 +84,8 @@ export class Path {
   add(x, y) {
     if (!Number.isFinite(x) || !Number.isFinite(y)) return;
     const { points } = this;
-    const far = points.length === 0 || Math.hypot(x - points[points.length - 2], y - points[points.length - 1]) >= this.spacing_m;
+    const far =
+      points.length === 0 || Math.hypot(x - points[points.length - 2], y - points[points.length - 1]) >= this.spacing_m;
     if (far) points.push(x, y);
     this.last = far ? [] : [x, y];
   }

@@ -2,7 +2,61 @@
 /** Reading of the packed blobs: "L5KV", length of the header, header JSON, arrays. */
 
 /** @typedef {Float32Array | Uint32Array | Uint16Array | Uint8Array | Int32Array} Column */
-/** @typedef {{facts: Record<string, any>, arrays: Record<string, any>, shapes: Record<string, number[]>}} Packed */
+/**
+ * @typedef {object} Packed
+ * @property {Record<string, unknown>} facts
+ * @property {Record<string, Column>} arrays
+ * @property {Record<string, number[]>} shapes of the arrays
+ */
+/**
+ * @typedef {object} SceneFacts
+ * @property {number} scene_index
+ * @property {number} num_frames F
+ * @property {string} host
+ * @property {string} start_time_ns since 1970, decimal
+ * @property {[number, number]} origin_m of all positions of the scene, world
+ * @property {string[]} track_ids decimal, (T,)
+ * @property {[number, number]} ego_size_m length and width
+ * @property {string[]} labels names of the classes, (L,)
+ * @property {{threshold: number, distance_av_m: number, min_frame_history: number, min_frame_future: number}} mask
+ * @property {string[]} reasons why agents are in the agents mask or not
+ */
+/**
+ * @typedef {object} SceneArrays frames F, rows of agents N, lights K, classes L
+ * @property {Float32Array} time_s since the first frame, (F,)
+ * @property {Float32Array} ego_xy (F, 2)
+ * @property {Float32Array} ego_yaw radians, (F,)
+ * @property {Float32Array} ego_speed m/s, (F,)
+ * @property {Uint32Array} agent_starts first row of each frame, (F+1,)
+ * @property {Uint32Array} agent_track index of the track, (N,)
+ * @property {Float32Array} agent_xy (N, 2)
+ * @property {Float32Array} agent_yaw radians, (N,)
+ * @property {Float32Array} agent_extent length, width, height, (N, 3)
+ * @property {Float32Array} agent_velocity m/s, (N, 2)
+ * @property {Uint8Array} agent_label index of the most probable class, (N,)
+ * @property {Float32Array} agent_probabilities (N, L)
+ * @property {Uint8Array} agent_in_mask (N,)
+ * @property {Uint32Array} agent_reason index of the reason, (N,)
+ * @property {Uint32Array} light_starts first light of each frame, (F+1,)
+ * @property {Uint32Array} light_lanes number of the lane within the map, (K,)
+ * @property {Uint8Array} light_colors index of the colour: green, yellow, red, (K,)
+ */
+/**
+ * @typedef {object} MapFacts
+ * @property {[number, number]} origin_m of all positions of the map, world
+ * @property {number} num_lanes
+ * @property {number} num_crosswalks
+ */
+/**
+ * @typedef {object} MapArrays points P of lanes, points Q of crosswalks
+ * @property {Uint32Array} lane_left_counts points of the left border, with which an outline begins, (num_lanes,)
+ * @property {Uint32Array} lane_starts first point of each lane, (num_lanes+1,)
+ * @property {Float32Array} lane_xy (P, 2)
+ * @property {Uint32Array} crosswalk_starts (num_crosswalks+1,)
+ * @property {Float32Array} crosswalk_xy (Q, 2)
+ */
+/** @typedef {{facts: SceneFacts, arrays: SceneArrays}} PackedScene as `content_bytes.py` makes it */
+/** @typedef {{facts: MapFacts, arrays: MapArrays}} PackedMap */
 
 const MAGIC = 0x564b354c; // "L5KV", little-endian
 const KINDS = {
@@ -22,7 +76,8 @@ const KINDS = {
 export function unpack(buffer) {
   if (buffer.byteLength < 8) throw new Error(`a packed blob has at least 8 bytes, got ${buffer.byteLength}`);
   const view = new DataView(buffer);
-  if (view.getUint32(0, true) !== MAGIC) throw new Error("the bytes are not a packed blob (they do not start with L5KV)");
+  if (view.getUint32(0, true) !== MAGIC)
+    throw new Error("the bytes are not a packed blob (they do not start with L5KV)");
   const headerLength = view.getUint32(4, true);
   const start = 8 + headerLength;
   if (start > buffer.byteLength) throw new Error(`the header needs ${start} bytes, the blob has ${buffer.byteLength}`);
@@ -34,6 +89,16 @@ export function unpack(buffer) {
     packed.shapes[entry.name] = entry.shape;
   }
   return packed;
+}
+
+/** @param {ArrayBuffer} buffer of a scene @returns {PackedScene} */
+export function unpackScene(buffer) {
+  return /** @type {{facts: any, arrays: any}} */ (unpack(buffer));
+}
+
+/** @param {ArrayBuffer} buffer of a map @returns {PackedMap} */
+export function unpackMap(buffer) {
+  return /** @type {{facts: any, arrays: any}} */ (unpack(buffer));
 }
 
 /**

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Print the documents that are made of tables in the code, into this folder.
+
+Usage: python docs/write_tables.py
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from l5kit.sampling.sample_keys import KEYS_BY_DATASET, ROWS_OF_AV, SIZES, SampleKey
+
+FOLDER = Path(__file__).parent
+
+_TITLES = {
+    "EgoDataset": "Samples with pictures: `EgoDataset`, `AgentDataset`",
+    "EgoDatasetVectorized": "Vector samples: `EgoDatasetVectorized`, `EgoAgentDatasetVectorized`",
+}
+
+
+def samples_page() -> str:
+    """Return ``samples.md``: what each key of a sample holds."""
+    return "\n".join(_sample_lines()) + "\n"
+
+
+def _sample_lines() -> Iterator[str]:
+    yield "# Keys of samples"
+    yield ""
+    yield "Printed by `python docs/write_tables.py` from `src/l5kit/sampling/sample_keys.py`; change it there."
+    yield ""
+    yield "A sample is a dictionary. A batch has one more axis in front of each shape. *Target* is the AV or the agent"
+    yield "that the sample is about, and its frame: x forward, y left, the origin at its centroid."
+    yield ""
+    yield "| size | stands for |"
+    yield "| --- | --- |"
+    yield from (f"| {letter} | {text} |" for letter, text in SIZES.items())
+    for dataset, title in _TITLES.items():
+        yield ""
+        yield f"## {title}"
+        yield ""
+        yield "| key | shape | type | frame | unit | what it is |"
+        yield "| --- | --- | --- | --- | --- | --- |"
+        yield from map(_row, KEYS_BY_DATASET[dataset])
+    yield ""
+    yield "## The AV as an agent: `EgoAgentDatasetVectorized`"
+    yield ""
+    yield "Its samples are those above, but in the keys of other agents the first of the M rows is the AV:"
+    yield ""
+    yield "| key | its first row is |"
+    yield "| --- | --- |"
+    yield from (f"| `{key}` | `{of_av}` |" for key, of_av in ROWS_OF_AV.items())
+    yield ""
+    yield "They have one key more:"
+    yield ""
+    yield "| key | shape | type | frame | unit | what it is |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    of_ego = {key.name for key in KEYS_BY_DATASET["EgoDatasetVectorized"]}
+    yield from (_row(key) for key in KEYS_BY_DATASET["EgoAgentDatasetVectorized"] if key.name not in of_ego)
+
+
+def _row(key: SampleKey) -> str:
+    dtype = key.dtype + (f", {key.agent_dtype} of agents" if key.agent_dtype else "")
+    dtype += f"; a Python {key.python_type.__name__} in single samples" if key.python_type else ""
+    text = key.text + (" Only with past steps." if key.needs_history else "")
+    shape = ", ".join(map(str, key.shape)) + ("," if len(key.shape) == 1 else "")
+    return f"| `{key.name}` | ({shape}) | {dtype} | {key.frame} | {key.unit} | {text} |"
+
+
+PAGES = {"samples.md": samples_page}
+"""What prints each document, by its name."""
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page(), encoding="utf-8")
+        print(f"wrote {FOLDER / name}")

@@ -1,0 +1,92 @@
+"""Tables of configuration keys in Markdown, printed from the schema between two marks of a document.
+
+``python -m l5kit.configs.documentation docs/configuration.md`` prints them anew; ``make docs`` does so.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+from l5kit.configs.parameters import RASTERIZERS
+from l5kit.configs.reading import expected_text
+from l5kit.configs.runs import WORKFLOWS
+from l5kit.configs.schema import DOORS, SchemaKey, sections
+
+__all__ = ["with_key_tables"]
+
+_BLOCK: Final = re.compile(
+    r"(<!-- keys of (?P<sections>[^>]*?) -->\n)(?P<table>.*?)(<!-- end of keys -->\n)", re.DOTALL
+)
+_HEAD: Final = "| key | value | default | read by | what it does |\n|---|---|---|---|---|\n"
+
+
+def with_key_tables(document: str) -> str:
+    """Return a document with its tables of keys as the schema has them.
+
+    Args:
+        document: Markdown, in which ``<!-- keys of SECTION, SECTION -->`` and ``<!-- end of keys -->`` enclose a table.
+    """
+    return _BLOCK.sub(lambda found: f"{found[1]}{_table(found['sections'].split(', '))}{found[4]}", document)
+
+
+def _table(names: list[str]) -> str:
+    """Return the keys of sections, those of all of them once."""
+    paths = ["" if name == "the top" else name for name in names]
+    keys: dict[str, dict[str, SchemaKey]] = {}
+    for path in paths:
+        for name, key in sections()[path].items():
+            keys.setdefault(name, {})[path] = key
+    return _HEAD + "".join(_row(name, of_sections, len(paths)) for name, of_sections in keys.items())
+
+
+def _row(name: str, keys: dict[str, SchemaKey], num_sections: int) -> str:
+    first = next(iter(keys.values()))
+    value = re.sub(r"'([^']*)'", r"`\1`", expected_text(first.schema(), first.key.unit))
+    defaults = {section: _default(key) for section, key in keys.items()}
+    default = next(iter(defaults.values()))
+    if len(set(defaults.values())) > 1:
+        default = "; ".join(f"{text} in `{section}`" for section, text in defaults.items())
+    only = f"; in `{next(iter(keys))}` only" if len(keys) < num_sections else ""
+    return f"| `{name}` | {value} | {default} | {_readers(first) or 'nobody'} | {first.key.text}{only} |\n"
+
+
+def _default(key: SchemaKey) -> str:
+    """Return what holds where a key is missing: for all who read it, or first for those who need it."""
+    if not key.read_by:
+        return ""
+    others = {door: read for door, read in key.uses if not read.is_needed}
+    if key.needed_by and not others:
+        return "needed"
+    read = next(iter(others.values()))
+    default = key.key.otherwise or "`{}`".format(json.dumps(read.schema().get("default")).strip('"'))
+    return f"needed; {default} for {', '.join(others)}" if key.needed_by else default
+
+
+def _readers(key: SchemaKey) -> str:
+    """Return who reads a key, groups by one name."""
+    names = list(key.read_by)
+    for group, members in _groups().items():
+        if set(members) <= set(names):
+            names = [group, *(name for name in names if name not in members)]
+    return ", ".join(f"`{name}`" if name in (*_groups()["all map types"], *WORKFLOWS) else name for name in names)
+
+
+def _groups() -> dict[str, list[str]]:
+    return {
+        "all map types": [params.map_type_name() for params in RASTERIZERS],
+        "all workflows": list(WORKFLOWS),
+        "workflows with rasters": [name for name in WORKFLOWS if "samples" in DOORS[name].also],
+        "workflows with vectors": [name for name in WORKFLOWS if "vectorizer" in DOORS[name].also],
+    }
+
+
+def main(paths: list[str]) -> None:
+    """Print the tables of documents anew."""
+    for path in map(Path, paths):
+        path.write_text(with_key_tables(path.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

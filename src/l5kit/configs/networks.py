@@ -1,0 +1,139 @@
+"""Parameters of the networks that can be trained, made once from a configuration dict."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal
+
+from l5kit.configs.kinds import Count, FilePath, Flag, Key, Number, PositiveCount, PositiveNumber, Text, ThreeNumbers
+from l5kit.configs.reading import Params
+
+__all__ = ["BackboneParams", "SafePathNetParams", "UnrollParams", "VectorModelParams"]
+
+_WeightsScaling = Annotated[
+    ThreeNumbers,
+    Key(
+        "weights of the errors of x, y and yaw in the loss",
+        at="model_params.weights_scaling",
+        null_is_missing=True,
+        default=(1.0, 1.0, 1.0),
+    ),
+]
+_AverageAvailableOnly = Annotated[
+    Flag,
+    Key(
+        "whether planners average their loss over available steps only",
+        at="model_params.average_available_only",
+        default=False,
+    ),
+]
+
+
+def _of_model(text: str, *, unit: str = "") -> Key:
+    """Return a key that is an argument of the model, which has the default."""
+    return Key(text, unit=unit, otherwise="that of `SafePathNetModel`")
+
+
+@dataclass(frozen=True)
+class BackboneParams(Params, section="model_params"):
+    """The network of a workflow with rasters."""
+
+    model_architecture: Annotated[Text, Key("`resnet18`, `resnet34`, `resnet50` or `simple_cnn`")]
+    pretrained: Annotated[
+        Flag | None,
+        Key(
+            "whether training starts from ImageNet weights",
+            otherwise="where their file is in torch hub's cache",
+            default=None,
+        ),
+    ]
+    weights_file: Annotated[
+        FilePath | None,
+        Key("file with ImageNet weights", otherwise="that in torch hub's cache", default=None),
+    ]
+    num_modes: Annotated[
+        PositiveCount,
+        Key("trajectories of `agent_motion_multimodal`", default=3),
+    ]
+    weights_scaling: _WeightsScaling
+    average_available_only: _AverageAvailableOnly
+
+
+@dataclass(frozen=True)
+class VectorModelParams(Params, section="model_params"):
+    """What the networks with vectors have in common."""
+
+    weights_scaling: _WeightsScaling
+    disable_other_agents: Annotated[
+        Flag,
+        Key("whether other agents are left out", default=False),
+    ]
+    disable_map: Annotated[
+        Flag,
+        Key("whether lanes, crosswalks and boundaries are left out", default=False),
+    ]
+    disable_lane_boundaries: Annotated[
+        Flag,
+        Key("whether boundaries are left out", default=False),
+    ]
+    global_head_dropout: Annotated[
+        Number,
+        Key("dropout of the attention of planners", default=0.0),
+    ]
+    use_agent_labels: Annotated[
+        Flag,
+        Key("whether cars, cyclists and pedestrians are embedded apart", default=False),
+    ]
+    agents_in_own_frame: Annotated[
+        Flag,
+        Key("whether the past of other agents is embedded as seen from their own poses too", default=False),
+    ]
+    average_available_only: _AverageAvailableOnly
+
+
+@dataclass(frozen=True)
+class UnrollParams(Params, section="model_params"):
+    """How Urban Driver is unrolled in training."""
+
+    detach_unroll: Annotated[
+        Flag,
+        Key("whether gradients are cut after each step", default=True),
+    ]
+    warmup_num_frames: Annotated[
+        Count,
+        Key("first steps, which are driven without a loss", default=0),
+    ]
+    discount_factor: Annotated[
+        PositiveNumber,
+        Key("weight of each step after the first ones relative to the one before it", default=0.8),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SafePathNetParams(Params, section="model_params"):
+    """The network of SafePathNet."""
+
+    agent_num_trajectories: Annotated[PositiveCount, Key("trajectories of each agent")]
+    cost_prob_coeff: Annotated[Number, Key("weight of the probabilities in the loss")] = 0.01
+    yaw_residual: Annotated[
+        Literal["doubled", "single"] | None,
+        _of_model("`doubled`: yaws as 1.5 and its weights need them; `single`: relative to the current yaw"),
+    ] = None
+    apply_weights_scaling: Annotated[Flag | None, _of_model("whether errors are weighed by `weights_scaling`")] = None
+    normalize_targets: Annotated[Flag | None, _of_model("whether targets are divided by how far a car gets")] = None
+    position_scale_m: Annotated[
+        PositiveNumber | None, _of_model("unit that positions are learned in", unit="metres")
+    ] = None
+    dropout: Annotated[Number | None, _of_model("probability with which values are dropped in training")] = None
+    dim_local: Annotated[PositiveCount | None, _of_model("features of a point and of a polyline")] = None
+    dim_global: Annotated[PositiveCount | None, _of_model("features inside the transformer")] = None
+    dim_feedforward: Annotated[PositiveCount | None, _of_model("features inside its feed-forward networks")] = None
+    nhead: Annotated[PositiveCount | None, _of_model("heads of its attention")] = None
+    num_local_layers: Annotated[PositiveCount | None, _of_model("layers that embed polylines")] = None
+    num_encoder_layers: Annotated[PositiveCount | None, _of_model("layers of the encoder")] = None
+    num_decoder_layers: Annotated[PositiveCount | None, _of_model("layers of the decoder")] = None
+
+    @property
+    def options(self) -> Mapping[str, bool | float | str]:
+        """Arguments of the model that are configured; those that are not keep its defaults."""
+        given = {field.name: getattr(self, field.name) for field in fields(self) if field.default is None}
+        return {name: value for name, value in given.items() if value is not None}

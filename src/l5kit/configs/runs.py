@@ -1,0 +1,238 @@
+"""Parameters of the parts of a training, and of loaders of samples, made once from a configuration dict."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, Self, get_args
+
+from l5kit.configs.kinds import (
+    Count,
+    FilePath,
+    Flag,
+    Key,
+    Number,
+    PositiveCount,
+    PositiveList,
+    PositiveNumber,
+    Probability,
+    Text,
+    ThreeNumbers,
+)
+from l5kit.configs.parameters import FutureNumFrames, FutureStepSize, HistoryStepSize, StepTime
+from l5kit.configs.reading import Params, read_params
+
+__all__ = [
+    "LOGGERS",
+    "PRECISIONS",
+    "WORKFLOWS",
+    "LoaderParams",
+    "OptimizerParams",
+    "TrainingKeys",
+    "TrainingRun",
+    "WeightsName",
+]
+
+_Workflow = Literal[
+    "raster_planner",
+    "vector_planner",
+    "urban_driver",
+    "agent_motion",
+    "agent_motion_multimodal",
+    "safepathnet",
+    "simnet",
+]
+_Logger = Literal["csv", "tensorboard", "wandb", "mlflow"]
+_Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
+
+WORKFLOWS: Final[tuple[str, ...]] = get_args(_Workflow)
+"""What can be trained."""
+
+LOGGERS: Final[tuple[str, ...]] = get_args(_Logger)
+"""Where curves can be written."""
+
+PRECISIONS: Final[tuple[str, ...]] = get_args(_Precision)
+"""Number formats of a training, by Lightning's names."""
+
+_TRAINED, _EVALUATED = "train_data_loader", "val_data_loader"
+_PERTURB_STD: Final = (0.5, 1.5, math.pi / 6)
+"""Lateral and longitudinal metres, and radians, as in the examples of L5Kit 1.5."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderParams(Params, section=_TRAINED):
+    """Which samples are taken, and how they are loaded."""
+
+    key: Annotated[FilePath, Key("the log, relative to the data folder")]
+    batch_size: Annotated[PositiveCount, Key("samples of a batch, on each device")]
+    shuffle: Annotated[
+        Flag,
+        Key(
+            "whether every epoch has another order",
+            derived=lambda _, section, __: section == _TRAINED,
+            otherwise="true for trainings, false for evaluations",
+        ),
+    ]
+    num_workers: Annotated[Count, Key("processes that make batches")] = 0
+    threads: Annotated[
+        Count,
+        Key(
+            "threads that make batches; 0 to make each when it is asked for",
+            derived=lambda _, __, given: 0 if given["num_workers"] else 1,
+            otherwise="1, or 0 with `num_workers`",
+        ),
+    ]
+    max_scene_id: Annotated[
+        PositiveCount | None, Key("how many scenes are taken, from the first on", otherwise="all")
+    ] = None
+    min_frame_history: Annotated[
+        Count,
+        Key(
+            "least number of valid past frames of an agent; 0 is that of the [test sets](evaluation.md) of the "
+            "competition"
+        ),
+    ] = 10
+    min_frame_future: Annotated[
+        Count, Key("least number of valid future frames of an agent; 10 is that of the test sets")
+    ] = 1
+    perturb_probability: Annotated[Probability, Key("how often the AV is moved")] = 0.0
+    perturb_std: Annotated[
+        ThreeNumbers,
+        Key(
+            "standard deviations of how far the AV is moved: to the left in metres, ahead in metres, in radians",
+            only_in=_TRAINED,
+            null_is_missing=True,
+        ),
+    ] = _PERTURB_STD
+    max_num_batches: Annotated[
+        PositiveCount | None,
+        Key(
+            "batches of an evaluation on each device, at most; their samples are spread evenly over the log",
+            only_in=_EVALUATED,
+            otherwise="all",
+        ),
+    ] = None
+
+    @classmethod
+    def from_cfg(cls, cfg: Mapping[str, Any], name: str = _TRAINED) -> Self:
+        """Read ``train_data_loader`` or ``val_data_loader``."""
+        return read_params(cls, cfg, section=name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerParams(Params, section="train_params"):
+    """How weights are changed."""
+
+    learning_rate: Annotated[PositiveNumber, Key("of Adam, at its peak")] = 1e-3
+    weight_decay: Annotated[Number, Key("decoupled decay (AdamW) where above 0")] = 0.0
+    schedule: Annotated[
+        Literal["constant", "cosine"] | None,
+        Key(
+            "course of the learning rate; `cosine` is half a cosine down to 0",
+            otherwise="`constant`; `cosine` for `safepathnet`",
+        ),
+    ] = None
+    warmup_num_steps: Annotated[
+        Count | None,
+        Key("steps in which the rate rises linearly", otherwise="none; a fifth of the epochs for `safepathnet`"),
+    ] = None
+    gradient_clip_norm: Annotated[PositiveNumber | None, Key("largest norm of the gradient", otherwise="no limit")] = (
+        None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsName(Params, section="train_params"):
+    """How the files of weights are called."""
+
+    output_name: Annotated[
+        Text,
+        Key("name of the weights that are written", otherwise="the workflow", derived=lambda cfg, *_: cfg["workflow"]),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRun(WeightsName):
+    """How long is trained, on what, and what is written."""
+
+    max_num_steps: Annotated[
+        PositiveCount | None,
+        Key("steps of the training, or of each epoch where `num_epochs` is given as well", otherwise="no limit"),
+    ] = None
+    num_epochs: Annotated[
+        PositiveCount | None, Key("epochs; this or `max_num_steps` is needed", otherwise="by `max_num_steps`")
+    ] = None
+    checkpoint_every_n_steps: Annotated[
+        PositiveCount | None, Key("steps between two checkpoints", otherwise="by `checkpoint_every_n_epochs`")
+    ] = None
+    checkpoint_every_n_epochs: Annotated[
+        PositiveCount | None, Key("epochs between two checkpoints", otherwise="at the end only")
+    ] = None
+    eval_every_n_steps: Annotated[
+        PositiveCount | None, Key("steps between two evaluations", otherwise="by `eval_every_n_epochs`")
+    ] = None
+    eval_every_n_epochs: Annotated[
+        PositiveCount | None, Key("epochs between two evaluations", otherwise="at the end only")
+    ] = None
+    seed: Annotated[Count, Key("decides the first weights, the order of the samples, perturbations and dropout")] = 0
+    accelerator: Annotated[
+        Literal["auto", "cpu", "gpu", "cuda", "mps"], Key("kind of device, by Lightning's names")
+    ] = "auto"
+    devices: Annotated[
+        Count, Key("how many devices, 0 for all there are; each has a process and samples of its own")
+    ] = 1
+    precision: Annotated[_Precision, Key("formats of numbers, by Lightning's names")] = "32-true"
+    logger: Annotated[
+        _Logger,
+        Key(
+            "where curves are written. The latter two need their libraries; W&B and MLflow go where their own settings "
+            "say, MLflow otherwise into `mlflow.db` in the folder"
+        ),
+    ] = "csv"
+    log_every_n_steps: Annotated[PositiveCount, Key("steps between two points of the curves")] = 10
+    early_stopping_patience: Annotated[
+        PositiveCount | None, Key("evaluations without a better ADE after which the training ends", otherwise="never")
+    ] = None
+    horizons_s: Annotated[
+        PositiveList,
+        Key(
+            "times ahead at which evaluations give errors",
+            unit="seconds",
+            otherwise="the whole future",
+            null_is_missing=True,
+        ),
+    ] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingKeys(Params, section="model_params"):
+    """All that a training reads besides samples and network.
+
+    Attributes:
+        train_loader: Samples that are trained on.
+        val_loader: Samples that evaluations take; None for no evaluation.
+        optimizer: How weights are changed.
+        run: How long, on what, and what is written.
+    """
+
+    workflow: Annotated[_Workflow, Key("what is trained", at="workflow")]
+    future_num_frames: FutureNumFrames
+    frame_time_s: StepTime
+    future_step_size: FutureStepSize
+    history_step_size: HistoryStepSize
+    velocity_residual: Annotated[
+        Flag, Key("whether the network learns differences to constant velocity, Urban Driver those to the last step")
+    ] = False
+    criterion: Annotated[
+        Literal["l1", "mse", "smooth_l1"] | None,
+        Key(
+            "error of a value in the loss; several trajectories of `agent_motion_multimodal` have the likelihood",
+            otherwise="as in 1.5: `l1` for vectors, `mse` for rasters",
+        ),
+    ] = None
+    perturbation_min_displacement_m: Annotated[
+        Number, Key("length of the future below which samples are only moved along it", unit="metres")
+    ] = 0.0
+    train_loader: LoaderParams
+    val_loader: Annotated[LoaderParams | None, Key("", at=_EVALUATED)] = None
+    optimizer: OptimizerParams
+    run: TrainingRun

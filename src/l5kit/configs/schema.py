@@ -1,0 +1,187 @@
+"""Schema of configurations: every section with its keys, gathered from the classes of parameters that read them."""
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from l5kit.configs.kinds import Key
+from l5kit.configs.networks import BackboneParams, SafePathNetParams, UnrollParams, VectorModelParams
+from l5kit.configs.parameters import (
+    RASTERIZERS,
+    LightParams,
+    MapKeys,
+    RasterGeometry,
+    SamplingParams,
+    VectorizerParams,
+    VectorSamplingParams,
+)
+from l5kit.configs.reading import Params, ReadKey, keys_of
+from l5kit.configs.runs import WORKFLOWS, TrainingKeys
+from l5kit.configs.unread import EnvironmentKeys, FormatKeys, IdleKeys
+
+__all__ = ["DOORS", "Door", "SchemaKey", "json_schema", "sections"]
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@dataclass(frozen=True)
+class Door:
+    """A place of l5kit that reads a configuration.
+
+    Attributes:
+        name: Of what is made of it: a kind of samples, a map type, a workflow.
+        readers: Classes of the parameters that it reads.
+        also: Names of the doors that are gone through as well, such as those of the samples of a workflow.
+    """
+
+    name: str
+    readers: tuple[type[Params], ...]
+    also: tuple[str, ...] = ()
+
+
+_OF_RASTERS: Final = ("trainings", "samples")
+_OF_VECTORS: Final = ("trainings", "vector samples", "vectorizer")
+
+DOORS: Final[dict[str, Door]] = {
+    door.name: door
+    for door in (
+        Door("samples", (RasterGeometry, SamplingParams, LightParams)),
+        *(Door(reader.map_type_name(), (reader,)) for reader in RASTERIZERS),
+        Door("vector samples", (VectorSamplingParams, LightParams)),
+        Door("vectorizer", (VectorizerParams, MapKeys)),
+        Door("trainings", (TrainingKeys,)),
+        Door("raster_planner", (BackboneParams,), _OF_RASTERS),
+        Door("vector_planner", (VectorModelParams,), _OF_VECTORS),
+        Door("urban_driver", (VectorModelParams, UnrollParams), _OF_VECTORS),
+        Door("agent_motion", (BackboneParams,), _OF_RASTERS),
+        Door("agent_motion_multimodal", (BackboneParams,), _OF_RASTERS),
+        Door("safepathnet", (VectorModelParams, SafePathNetParams), _OF_VECTORS),
+        Door("simnet", (BackboneParams,), _OF_RASTERS),
+    )
+}
+"""All that reads configurations, by name."""
+
+_UNREAD: Final = (FormatKeys, IdleKeys, EnvironmentKeys)
+
+
+@dataclass(frozen=True)
+class SchemaKey:
+    """A key of the schema.
+
+    Attributes:
+        uses: The key as it is read, with the name of the door, which is empty where nothing reads it.
+    """
+
+    uses: tuple[tuple[str, ReadKey], ...]
+
+    @property
+    def key(self) -> Key:
+        """What is told of it."""
+        return self.uses[0][1].key
+
+    @property
+    def read_by(self) -> tuple[str, ...]:
+        """Names of the doors that read it."""
+        return tuple(dict.fromkeys(door for door, _ in self.uses if door))
+
+    @property
+    def needed_by(self) -> tuple[str, ...]:
+        """Names of the doors that have no default for it."""
+        return tuple(dict.fromkeys(door for door, key in self.uses if door and key.is_needed))
+
+    def schema(self) -> dict[str, Any]:
+        """Return what its value may be, for any of the doors, and the default that all of them have, as JSON schema."""
+        schemas = [key.schema() for _, key in self.uses]
+        schema = schemas[0]
+        if "enum" in schema:
+            schema["enum"] = list(dict.fromkeys(value for each in schemas for value in each["enum"]))
+        if self.needed_by:
+            schema.pop("default", None)
+        return schema
+
+
+@functools.cache
+def sections() -> Mapping[str, Mapping[str, SchemaKey]]:
+    """Return all keys by path of their section and name; the section without a path is the top of the file."""
+    found: dict[tuple[str, str], list[tuple[str, ReadKey]]] = {}
+    for name, readers in [*((door.name, door.readers) for door in DOORS.values()), ("", _UNREAD)]:
+        for reader in readers:
+            for key in keys_of(reader):
+                found.setdefault((key.section, key.name), []).append((name, key))
+    tree: dict[str, dict[str, SchemaKey]] = {}
+    for (section, key_name), uses in found.items():
+        tree.setdefault(section, {})[key_name] = SchemaKey(tuple(uses))
+    return tree
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON schema (draft 2020-12) of a configuration file, by which editors complete and check it.
+
+    What a workflow needs is required where the file names the workflow.
+    """
+    return {
+        "$schema": _DRAFT,
+        "title": "Configuration of l5kit",
+        **_object(""),
+        "allOf": [*map(_workflow_rule, WORKFLOWS), _map_type_rule()],
+    }
+
+
+def _object(section: str) -> dict[str, Any]:
+    """Return the schema of a section and of those in it."""
+    inner = [path for path in sections() if path and path.rpartition(".")[0] == section]
+    properties = {name: _property(key) for name, key in sections()[section].items()}
+    properties |= {path.rpartition(".")[2]: _object(path) for path in inner}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _property(key: SchemaKey) -> dict[str, Any]:
+    schema, told = key.schema(), key.key
+    if told.null_is_missing:
+        default = {name: schema.pop(name) for name in ("default",) if name in schema}
+        schema = {"anyOf": [schema, {"type": "null"}], **default}
+    text = (
+        told.text + (f" [{told.unit}]" if told.unit else "") + (f"; default: {told.otherwise}" * bool(told.otherwise))
+    )
+    return {"description": text, **schema, **({"deprecated": True} if told.is_unused else {})}
+
+
+def _workflow_rule(workflow: str) -> dict[str, Any]:
+    """Return what a file that names a workflow must have."""
+    door = DOORS[workflow]
+    readers = [reader for name in (workflow, *door.also) for reader in DOORS[name].readers]
+    return _if_value("workflow", [workflow], _needed(key for reader in readers for key in keys_of(reader)))
+
+
+def _map_type_rule() -> dict[str, Any]:
+    """Return what files of trainings with rasters need besides, which depends on their map type."""
+    rules = []
+    for reader in RASTERIZERS:
+        of_type = _if_value("map_type", [reader.map_type_name()], {})["if"]
+        given = {"properties": {"raster_params": of_type}, "required": ["raster_params"]}
+        rules.append({"if": given, "then": _needed(keys_of(reader))})
+    with_rasters = [name for name in WORKFLOWS if "samples" in DOORS[name].also]
+    needed = {"properties": {"raster_params": {"required": ["map_type"]}}, "allOf": rules}
+    return _if_value("workflow", with_rasters, needed)
+
+
+def _if_value(key: str, values: list[str], needed: dict[str, Any]) -> dict[str, Any]:
+    return {"if": {"properties": {key: {"enum": values}}, "required": [key]}, "then": needed}
+
+
+def _needed(keys: Iterable[ReadKey]) -> dict[str, Any]:
+    """Return the schema of objects that have all keys without a default."""
+    needed: dict[str, Any] = {}
+    for key in keys:
+        if key.is_needed:
+            _require(needed, key)
+    return needed
+
+
+def _require(schema: dict[str, Any], key: ReadKey) -> None:
+    for name in key.section.split(".") if key.section else ():
+        if not key.is_optional_section:
+            schema["required"] = sorted({*schema.get("required", ()), name})
+        schema = schema.setdefault("properties", {}).setdefault(name, {})
+    schema["required"] = sorted({*schema.get("required", ()), key.name})

@@ -1,0 +1,42 @@
+"""Keys that configurations of L5Kit 1.x have and that nothing of l5kit reads yet, or any more."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from l5kit.configs.kinds import Count, Flag, FrameCount, Key, Probability
+from l5kit.configs.reading import Params
+
+__all__ = ["EnvironmentKeys", "FormatKeys", "IdleKeys"]
+
+_IDLE = Key("no effect, as in 1.5", is_unused=True)
+
+
+@dataclass(frozen=True)
+class FormatKeys(Params):
+    """What a configuration says of itself."""
+
+    format_version: Annotated[Count, Key("4 for rasters, 7 for vectors in the examples of 1.5; nothing reads it")]
+
+
+@dataclass(frozen=True)
+class EnvironmentKeys(Params, section="gym_params"):
+    """What the environment of 1.5 read."""
+
+    max_scene_id: Annotated[Count, Key("scenes to train in; of the environment of 1.5, as all of these")]
+    max_val_scene_id: Annotated[Count, Key("scenes to evaluate in")]
+    overfit: Annotated[Flag, Key("whether there is but one scene")]
+    overfit_id: Annotated[Count, Key("that scene")]
+    randomize_start_frame: Annotated[Flag, Key("whether episodes start anywhere in a scene")]
+
+
+@dataclass(frozen=True)
+class IdleKeys(Params, section="model_params"):
+    """What the trainings of 1.5 did not read either, and what has no effect."""
+
+    unroll_num_frames: Annotated[FrameCount, _IDLE]
+    use_perturbation: Annotated[Flag, _IDLE]
+    perturbation_probability: Annotated[Probability, _IDLE]
+    use_gaussian_perturbation: Annotated[Flag, _IDLE]
+    use_kinematic: Annotated[Flag, _IDLE]
+    history_num_frames_train: Annotated[FrameCount, _IDLE]
+    load_pretrained: Annotated[Flag, _IDLE]

@@ -1,0 +1,101 @@
+"""Digests of the files of a dataset: the format itself has none, so a flipped bit may go unseen without them."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zarr.abc.store import Store
+from zarr.core.buffer import default_buffer_prototype
+from zarr.core.sync import sync
+
+from l5kit._types import Int64Array
+from l5kit.data.checks.finding import Finding, FindingList
+from l5kit.data.layout import ARRAYS
+from l5kit.data.progress import Progress
+from l5kit.data.record_view import RecordView
+from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.stores.store import describe_file
+from l5kit.errors import InvalidArgumentError
+
+_METADATA_FILES = (".zgroup", ".zattrs")
+
+
+def compute_checksums(dataset: Any, *, workers: Workers = 1, progress: Progress | None = None) -> dict[str, str]:
+    """Return the SHA-256 digest (hexadecimal) of every file of a dataset's arrays and metadata.
+
+    Args:
+        dataset: Opened :class:`~l5kit.data.zarr_dataset.ChunkedDataset`.
+        workers: Number of threads, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
+        progress: Called with the number of files done and of all files.
+
+    Returns:
+        For each file, by its key inside the dataset (``agents/0``), the digest. A stored agents mask is left out.
+
+    Raises:
+        InvalidArgumentError: The dataset lies in NumPy arrays or is a view, so it has no files.
+    """
+    store = _store_of(dataset)
+    return _digests(store, _list_files(store), workers, progress)
+
+
+def compare_checksums(
+    dataset: Any, checksums: Mapping[str, str], findings: FindingList, *, workers: Workers = 1
+) -> None:
+    """Add a finding for each file that is missing, new or differs from the digests of :func:`compute_checksums`."""
+    store = _store_of(dataset)
+    present = _list_files(store)
+    digests = _digests(store, [key for key in present if key in checksums], workers)
+    for key in sorted({*present, *checksums}):
+        if key not in checksums:
+            problem = "is not in the list of digests"
+        elif key not in present:
+            problem = "is in the list of digests, but missing"
+        elif digests[key] != checksums[key].lower():
+            problem = "differs from its digest; restore it from the source of the dataset"
+        else:
+            continue
+        file = describe_file(store, key)
+        findings.add(Finding(severity="error", check="checksum", message=f"file {key} {problem}", file=file))
+
+
+def _store_of(dataset: Any) -> Store:
+    root = getattr(dataset, "root", None)
+    if root is None or isinstance(dataset.frames, RecordView):
+        raise InvalidArgumentError(
+            "digests are of files, and this dataset has none of its own (arrays in memory, or a view); "
+            "open a dataset on disk"
+        )
+    store: Store = root.store
+    return store
+
+
+def _list_files(store: Store) -> list[str]:
+    async def collect() -> list[str]:
+        keys = [key for key in _METADATA_FILES if await store.exists(key)]
+        for name in ARRAYS:
+            keys += [key async for key in store.list_prefix(f"{name}/")]
+        return keys
+
+    return sorted(sync(collect()))
+
+
+def _digests(store: Store, keys: list[str], workers: Workers, progress: Progress | None = None) -> dict[str, str]:
+    job = _DigestsOfFiles(store, tuple(keys))
+    parts = map_scenes(job, range(len(keys)), workers, unit="file", progress=progress)
+    return dict(zip(keys, (digest for part in parts for digest in part), strict=True))
+
+
+@dataclass(frozen=True)
+class _DigestsOfFiles:
+    """The SHA-256 digests of some files of a store, by their numbers."""
+
+    store: Store
+    keys: tuple[str, ...]
+
+    def __call__(self, numbers: Int64Array) -> list[str]:
+        return [self._digest(self.keys[number]) for number in numbers.tolist()]
+
+    def _digest(self, key: str) -> str:
+        content = sync(self.store.get(key, default_buffer_prototype()))
+        return hashlib.sha256(content.to_bytes() if content is not None else b"").hexdigest()

@@ -1,0 +1,83 @@
+"""What is wrong in a dataset, and how such findings are collected."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from l5kit._types import BoolArray, Int64Array
+
+Severity = Literal["error", "warning"]
+
+MAX_PER_CHECK = 10
+"""Findings of each check and severity that are kept, and made at all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that is wrong in a dataset.
+
+    Attributes:
+        severity: ``error`` for what makes samples wrong or impossible, ``warning`` for what looks wrong.
+        check: Name of the check that found it.
+        message: What is wrong.
+        file: The file it is in, if it is in one.
+        scene: Index of the scene, if known; likewise the next two.
+        frame: Row of ``frames``.
+        row: Row of the array that the check is about.
+    """
+
+    severity: Severity
+    check: str
+    message: str
+    file: str | None = None
+    scene: int | None = None
+    frame: int | None = None
+    row: int | None = None
+
+
+class FindingList:
+    """Findings, of which only the first of each check are kept and the others counted.
+
+    Args:
+        max_per_check: Findings of each check and severity that are kept.
+    """
+
+    def __init__(self, max_per_check: int = MAX_PER_CHECK) -> None:
+        self._max_per_check = max_per_check
+        self._kept: list[Finding] = []
+        self._counts: Counter[tuple[Severity, str]] = Counter()
+
+    def add(self, finding: Finding, *, count: int = 1) -> None:
+        """Add a finding, which stands for ``count`` of its kind."""
+        kind = (finding.severity, finding.check)
+        if self._counts[kind] < self._max_per_check:
+            self._kept.append(finding)
+        self._counts[kind] += count
+
+    def add_where(self, bad: BoolArray, make: Callable[[int], Finding]) -> None:
+        """Add the finding that ``make`` gives for each position where ``bad`` (N,) is true."""
+        positions = np.flatnonzero(bad)
+        self.add_rows(positions, len(positions), make)
+
+    def add_rows(self, rows: Int64Array, count: int, make: Callable[[int], Finding]) -> None:
+        """Add the finding that ``make`` gives for each of the first of ``count`` rows of one kind."""
+        if count == 0:
+            return
+        first = make(int(rows[0]))
+        room = max(0, self._max_per_check - self._counts[first.severity, first.check])
+        for row in rows[:room]:
+            self.add(make(int(row)))
+        self._counts[first.severity, first.check] += count - min(room, len(rows))
+
+    def as_list(self) -> list[Finding]:
+        """Return what was kept, errors first, and a last finding for each check that had more."""
+        findings = list(self._kept)
+        kept = Counter((finding.severity, finding.check) for finding in self._kept)
+        for (severity, check), count in self._counts.items():
+            more = count - kept[severity, check]
+            if more > 0:
+                findings.append(Finding(severity=severity, check=check, message=f"... and {more:,} more"))
+        return sorted(findings, key=lambda finding: finding.severity != "error")

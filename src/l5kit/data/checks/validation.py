@@ -1,0 +1,327 @@
+"""Check a dataset for what would make samples wrong or impossible."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from zarr.core.sync import sync
+
+from l5kit._types import BoolArray, Int64Array, RecordArray
+from l5kit.data.checks.block_checks import (
+    BlockCheck,
+    CheckBlocks,
+    CheckedBlock,
+    RowFaults,
+    TrackRuns,
+    check_agents,
+    check_faces,
+    check_frames,
+    find_repeated,
+    find_step_faults,
+    in_order,
+)
+from l5kit.data.checks.block_checks import check_scenes as check_scene_block
+from l5kit.data.checks.checksums import compare_checksums
+from l5kit.data.checks.finding import Finding, FindingList, Severity
+from l5kit.data.checks.record_checks import RowCheck
+from l5kit.data.interval_index import IntervalIndex
+from l5kit.data.interval_run import IntervalFault, IntervalRun
+from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.data.layout import ARRAYS, FACE_INTERVAL, has_format
+from l5kit.data.log_facts import LogFacts
+from l5kit.data.log_index import LogIndex, check_scenes
+from l5kit.data.progress import Progress
+from l5kit.data.records import (
+    AGENT_ARRAY_KEY,
+    FORMAT_VERSION,
+    FRAME_ARRAY_KEY,
+    SCENE_ARRAY_KEY,
+    TL_FACE_ARRAY_KEY,
+)
+from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.stores.block_source import BlockSource
+from l5kit.data.stores.store import describe_file
+from l5kit.errors import DatasetFormatError, InvalidArgumentError
+
+__all__ = ["Finding", "validate_dataset"]
+
+_FACES_TITLE = "traffic light faces"
+
+
+def validate_dataset(
+    dataset: Any,
+    *,
+    checksums: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    unreadable: Iterable[str] = (),
+    workers: Workers = 1,
+) -> list[Finding]:
+    """Check every file and record of a dataset; damaged ones are findings, never exceptions.
+
+    Checked are: files present and decodable; intervals within the arrays, ascending from 0, without gaps; timestamps
+    positive and ascending in each scene by at least a millisecond; finite and plausible values; an AV that moves by at
+    most 150 m/s and stands on its wheels; rotation matrices; positive extents; label probabilities; states and names of
+    traffic light faces; track ids that are unique in a frame and below 2**63. Flipped bits that leave plausible values
+    are found only with ``checksums``.
+
+    Args:
+        dataset: Opened :class:`~l5kit.data.zarr_dataset.ChunkedDataset`, also in memory or a view.
+        checksums: Digests to compare the files with, from :func:`~l5kit.data.checks.checksums.compute_checksums`.
+        progress: Called with the number of blocks checked and their total.
+        unreadable: Names on disk of arrays that could not be opened; what they hold is not checked.
+        workers: Number of threads, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`. The findings are the
+            same, in the same order.
+
+    Returns:
+        The first ten findings of each check and, where there are more, one with their number; errors first.
+    """
+    findings = FindingList()
+    _check_attributes(dataset, findings)
+    _Validation(dataset, findings, frozenset(unreadable), progress, workers).run()
+    if checksums is not None:
+        _check_digests(dataset, checksums, findings, workers)
+    return findings.as_list()
+
+
+class _Validation:
+    """One walk over the records of a dataset."""
+
+    def __init__(
+        self,
+        dataset: Any,
+        findings: FindingList,
+        unreadable: frozenset[str],
+        progress: Progress | None,
+        workers: Workers,
+    ) -> None:
+        self._dataset = dataset
+        self._findings = findings
+        self._sources: dict[str, BlockSource] = {}
+        for key, (attribute, _, _) in ARRAYS.items():
+            array = getattr(dataset, attribute)
+            if key in unreadable:
+                continue
+            if has_format(array.dtype, key):
+                self._sources[key] = BlockSource(array, key, findings)
+            else:
+                self._add("error", key, "record type", f"{key} has records of another type: {array.dtype}")
+        self._total = sum(len(source.present) for source in self._sources.values())
+        self._num_done = 0
+        self._progress = progress
+        self._workers = workers
+        self._scene_index = IntervalIndex.from_blocks([])
+        self._frame_index = IntervalIndex.from_blocks([])
+        self._previous_frame: tuple[int, RecordArray] | None = None  # row and record
+        self._told: dict[str, BoolArray] = {}  # for the array whose rows they name: intervals that are findings
+        self._previous_tracks = np.empty((0, 3), dtype=np.uint64)  # frame, track id, row
+
+    def run(self) -> None:
+        """Check scenes, frames, agents and faces, in this order: each tells which rows of the next are used."""
+        (self._scene_index,) = self._walk(SCENE_ARRAY_KEY, check_scene_block, ("frame_index_interval",))
+        self._check_intervals(SCENE_ARRAY_KEY, self._scene_index, FRAME_ARRAY_KEY)
+        agent_index, face_index = self._walk(
+            FRAME_ARRAY_KEY, check_frames, ("agent_index_interval", FACE_INTERVAL), self._scene_index
+        )
+        self._check_intervals(FRAME_ARRAY_KEY, agent_index, AGENT_ARRAY_KEY)
+        self._check_intervals(FRAME_ARRAY_KEY, face_index, TL_FACE_ARRAY_KEY)
+        self._check_runs(agent_index, face_index)
+        self._frame_index = agent_index
+        self._walk(AGENT_ARRAY_KEY, check_agents, (), agent_index)
+        self._frame_index = face_index
+        self._walk(TL_FACE_ARRAY_KEY, check_faces, (), face_index)
+
+    def _walk(
+        self,
+        key: str,
+        check: BlockCheck,
+        interval_fields: tuple[str, ...],
+        owners: IntervalIndex | None = None,
+    ) -> list[IntervalIndex]:
+        """Check each block of an array, and return the index of each of its interval fields."""
+        intervals: list[list[tuple[int, Int64Array]]] = [[] for _ in interval_fields]
+        source = self._sources.get(key)
+        if source is not None:
+            used_end = source.length if owners is None else owners.used_end(source.length)
+            source.report_missing(used_end, self._findings)
+            job = CheckBlocks(source, self._scene_index if owners is None else owners, interval_fields, check)
+            progress = partial(self._tell, self._num_done)
+            for checked in map_scenes(job, source.present, self._workers, unit="chunk", progress=progress):
+                for block in checked:
+                    self._take(key, source, block)
+                    for blocks, values in zip(intervals, block.intervals, strict=False):
+                        blocks.append((block.block.start, values))
+            self._num_done += len(source.present)
+        return [IntervalIndex.from_blocks(blocks) for blocks in intervals]
+
+    def _tell(self, num_before: int, num_done: int, _: int) -> None:
+        if self._progress is not None:
+            self._progress(num_before + num_done, self._total)
+
+    def _take(self, key: str, source: BlockSource, block: CheckedBlock) -> None:
+        """Add what was found in a block, and between it and the one before."""
+        if block.block.problem:
+            source.report_unread(block.block, self._findings)
+        self._report_rows(key, block.faults)
+        if block.ends is not None:
+            self._take_steps(block, block.ends)
+        if block.tracks is not None:
+            self._take_tracks(block.block.start, block.tracks)
+
+    def _take_steps(self, block: CheckedBlock, ends: RecordArray) -> None:
+        """Add what is wrong with the steps within a block of frames, and with the one to its first frame."""
+        steps, first = block.steps, block.block.start
+        if self._previous_frame is not None:
+            row, record = self._previous_frame
+            with np.errstate(all="ignore"):
+                joint = find_step_faults(np.array([row, first]), np.append(record, ends[:1]), self._scene_index)
+            steps = tuple(faults.after(ahead) for ahead, faults in zip(joint, steps, strict=True))
+        self._report_rows(FRAME_ARRAY_KEY, steps)
+        self._previous_frame = first + block.num_rows - 1, ends[1:]
+
+    def _take_tracks(self, start: int, tracks: TrackRuns) -> None:
+        """Add the tracks that are twice in a frame, whose agents may begin in the blocks before."""
+        if len(tracks.first) == 0:
+            return
+        repeated, last = tracks.repeated, tracks.last
+        frame, before = tracks.first[0, 0], self._previous_tracks
+        if len(before) and before[0, 0] == frame:
+            joint = find_repeated(np.concatenate([before, tracks.first]))
+            repeated = in_order(np.concatenate([repeated[repeated[:, 0] != frame], joint[joint[:, 2] >= start]]))
+            if last[0, 0] == frame:
+                last = np.concatenate([before, last])
+        rows, message = repeated[:, 2].astype(np.int64), "the track id is twice in one frame"
+        self._report_rows(AGENT_ARRAY_KEY, [RowFaults("error", "track id", message, rows, len(rows))])
+        self._previous_tracks = last
+
+    def _check_intervals(self, key: str, index: IntervalIndex, target_key: str) -> None:
+        """Check intervals of scenes or frames against the array whose rows they name."""
+        target = self._sources.get(target_key)
+        title = _FACES_TITLE if target_key == TL_FACE_ARRAY_KEY else target_key
+        checks = list(_interval_checks(index, title, None if target is None else target.length))
+        self._report(key, index.parents, checks, values=index.bounds)
+        told = np.zeros(len(getattr(self._dataset, ARRAYS[key][0])), np.bool_)
+        for _, _, _, bad in checks:
+            told[index.parents[bad]] = True
+        self._told[target_key] = told
+        if target is not None:
+            self._check_unused_rows(key, index, target)
+
+    def _check_unused_rows(self, key: str, index: IntervalIndex, target: BlockSource) -> None:
+        used_end = index.used_end(target.length)
+        if used_end < target.length:
+            message = f"{target.length:,} rows, but the intervals of {key} end at {used_end:,}"
+            self._add("warning", target.key, "unused rows", message, row=used_end)
+
+    def _check_runs(self, agent_index: IntervalIndex, face_index: IntervalIndex) -> None:
+        """Report the intervals that samples refuse, and that nothing was said about yet."""
+        num_scenes, num_frames = len(self._dataset.scenes), len(self._dataset.frames)
+        if not {SCENE_ARRAY_KEY, FRAME_ARRAY_KEY} <= self._sources.keys():
+            return
+        has_faces = FACE_INTERVAL in (self._dataset.frames.dtype.names or ())
+        of_frames = [index.bounds_of_all(num_frames) for index in (agent_index, face_index)[: 1 + has_faces]]
+        scenes = check_scenes(self._dataset, self._scene_index.bounds_of_all(num_scenes))
+        index = LogIndex.check(self._dataset, scenes, of_frames, {})
+        runs = (
+            (SCENE_ARRAY_KEY, FRAME_ARRAY_KEY, index.scenes),
+            (FRAME_ARRAY_KEY, AGENT_ARRAY_KEY, index.frames),
+            (FRAME_ARRAY_KEY, TL_FACE_ARRAY_KEY, index.faces),
+        )
+        for key, target_key, run in runs:
+            if run is None or run.faults is None or target_key not in self._sources:
+                continue
+            wrong = ~run.is_sound & (run.faults != IntervalFault.UNREADABLE) & ~self._told[target_key]
+            self._findings.add_where(wrong, partial(self._fault, key, run))
+
+    def _fault(self, key: str, run: IntervalRun, row: int) -> Finding:
+        return self._finding(key, ("error", "interval", run.explain(row)), row)
+
+    def _report(self, key: str, rows: Int64Array, checks: Iterable[RowCheck], *, values: Int64Array) -> None:
+        """Add a finding for each of some rows of an array that fails a check, with its value."""
+        for severity, check, message, bad in checks:
+            self._findings.add_where(
+                bad, partial(self._finding_with_value, key, (severity, check, message), rows, values)
+            )
+
+    def _report_rows(self, key: str, faults: Iterable[RowFaults]) -> None:
+        """Add a finding for each row of an array that fails a check."""
+        for found in faults:
+            make = partial(self._finding, key, (found.severity, found.check, found.message))
+            self._findings.add_rows(found.rows, found.count, make)
+
+    def _finding_with_value(
+        self, key: str, check: tuple[Severity, str, str], rows: Int64Array, values: Int64Array, position: int
+    ) -> Finding:
+        severity, name, message = check
+        return self._finding(key, (severity, name, f"{message}: {values[position].tolist()}"), int(rows[position]))
+
+    def _finding(self, key: str, check: tuple[Severity, str, str], row: int) -> Finding:
+        """Return a finding about a row of an array, with the frame and scene it belongs to."""
+        severity, name, message = check
+        scene = frame = None
+        if key == SCENE_ARRAY_KEY:
+            scene = row
+        else:
+            frame = row if key == FRAME_ARRAY_KEY else _owner(self._frame_index, row)
+            scene = None if frame is None else _owner(self._scene_index, frame)
+        return Finding(
+            severity=severity,
+            check=f"{key}: {name}",
+            message=message,
+            file=self._sources[key].file_of(row),
+            scene=scene,
+            frame=frame,
+            row=row,
+        )
+
+    def _add(self, severity: Severity, key: str, check: str, message: str, *, row: int | None = None) -> None:
+        self._findings.add(Finding(severity=severity, check=f"{key}: {check}", message=message, row=row))
+
+
+def _interval_checks(index: IntervalIndex, title: str, length: int | None) -> Iterator[RowCheck]:
+    """Yield the checks of intervals that name rows of an array of ``length`` rows (None: it is not known)."""
+    starts, stops = index.bounds[:, 0], index.bounds[:, 1]
+    yield "error", "interval", f"the interval of {title} ends before it starts", stops < starts
+    if length is not None:
+        outside = (starts < 0) | (stops > length)
+        yield "error", "interval", f"the interval of {title} is not within the {length} rows", outside
+    gap = starts != 0
+    yield "error", "interval", f"the interval of {title} does not start at row 0", gap & (index.parents == 0)
+    gap[:1] = False
+    gap[1:] = (index.parents[1:] == index.parents[:-1] + 1) & (starts[1:] != stops[:-1])
+    yield "error", "interval", f"the interval of {title} does not start where the one before ends", gap
+
+
+def _owner(index: IntervalIndex, row: int) -> int | None:
+    owner = int(index.owners(np.array([row], dtype=np.int64))[0])
+    return None if owner < 0 else owner
+
+
+def _check_attributes(dataset: Any, findings: FindingList) -> None:
+    """Check format version, labels and facts, and whether there are traffic lights, if the dataset has a zarr group."""
+    root = getattr(dataset, "root", None)
+    if root is None:
+        return
+    version, labels = root.attrs.get("format_version"), root.attrs.get("labels")
+    messages = []
+    if version not in (None, FORMAT_VERSION):
+        messages.append(f"format_version is {version!r}; this l5kit knows version {FORMAT_VERSION}")
+    if labels is not None and labels != PERCEPTION_LABELS:
+        messages.append(f"labels are not those that l5kit knows: {labels}")
+    if not sync(root.store.exists(f"{TL_FACE_ARRAY_KEY}/.zarray")):
+        messages.append(
+            f"there is no array {TL_FACE_ARRAY_KEY!r}: an older dataset, read as one without traffic lights"
+        )
+    for message in messages:
+        findings.add(Finding(severity="warning", check="format", message=message))
+    try:
+        LogFacts.from_attributes(root.attrs.asdict(), file=describe_file(root.store, ".zattrs"))
+    except DatasetFormatError as error:
+        findings.add(Finding(severity="error", check="format", message=str(error)))
+
+
+def _check_digests(dataset: Any, checksums: Mapping[str, str], findings: FindingList, workers: Workers) -> None:
+    try:
+        compare_checksums(dataset, checksums, findings, workers=workers)
+    except (OSError, InvalidArgumentError) as error:
+        findings.add(Finding(severity="error", check="checksum", message=f"the files cannot be compared: {error}"))

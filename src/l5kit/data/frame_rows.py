@@ -1,0 +1,163 @@
+"""Rows of many frames in one array with room for more: the agents, or the traffic light faces, of a record buffer."""
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Int64Array, NumericArray, RecordArray
+
+__all__ = ["FrameRows", "expand_ranges", "move_rows"]
+
+_LEAST_ROOM = 1024
+"""Rows that an array grows by at least."""
+
+
+class FrameRows:
+    """Rows of frames, each of which has a slot of one array and fills the front of it.
+
+    Where the rows of a frame are is told by an interval; the array of intervals (F, 2) is handed over to each method,
+    which changes it. A frame that outgrows its slot moves to the end of the array, where it gets room for half as many
+    rows again. When the end is reached, all rows move to a larger array, one frame after the other: references to
+    ``array`` then hold what was.
+
+    Args:
+        rows: The rows; the object owns them from now on.
+        slot_ends: End of the slot of each frame, (F,); the object owns it likewise.
+        num_spare: Rows that there is room for behind them.
+
+    Attributes:
+        array: Rows of all frames and those that belong to none, (N,).
+    """
+
+    def __init__(self, rows: RecordArray, slot_ends: Int64Array, num_spare: int = 0) -> None:
+        self.array = rows
+        self._slot_ends = slot_ends
+        self._end = len(rows)
+        if num_spare:
+            self.array = np.zeros(len(rows) + num_spare, rows.dtype)  # pages that are not used take no memory
+            self.array[: len(rows)].view(np.uint8)[:] = rows.view(np.uint8)
+
+    def take_frames(self, source: Int64Array, target: Int64Array, num_frames: int) -> None:
+        """Number the frames anew: those of the rows ``source`` get the numbers ``target``, the others have no slot."""
+        slot_ends = np.zeros(num_frames, np.int64)
+        slot_ends[target] = self._slot_ends[source]
+        self._slot_ends = slot_ends
+
+    def open_slots(self, intervals: Int64Array, frames: Int64Array) -> None:
+        """Give frames (K,) that had not been in use empty slots."""
+        intervals[frames] = self._slot_ends[frames, None] = 0
+
+    def overwrite(self, rows: Int64Array, values: RecordArray) -> None:
+        """Write records (N,) into rows (N,)."""
+        _as_bytes(self.array)[rows] = _as_bytes(values)
+
+    def replace(self, intervals: Int64Array, frames: Int64Array, counts: Int64Array, rows: RecordArray) -> None:
+        """Give frames (K,), none of them twice, other rows: ``counts`` (K,) of them, one frame after the other."""
+        intervals[frames, 1] = intervals[frames, 0]
+        self._make_room(intervals, frames, counts)
+        starts = intervals[frames, 0]
+        _as_bytes(self.array)[expand_ranges(starts, counts)] = _as_bytes(rows)
+        intervals[frames, 1] = starts + counts
+
+    def append(self, intervals: Int64Array, frames: Int64Array, rows: RecordArray) -> None:
+        """Add one row to each of some frames (N,), which may come several times, behind those that they have."""
+        order = np.argsort(frames, kind="stable")
+        changed, counts = np.unique(frames, return_counts=True)
+        self._make_room(intervals, changed, intervals[changed, 1] - intervals[changed, 0] + counts)
+        stops = intervals[changed, 1]
+        _as_bytes(self.array)[expand_ranges(stops, counts)] = _as_bytes(rows)[order]
+        intervals[changed, 1] = stops + counts
+
+    def remove(self, intervals: Int64Array, frames: Int64Array, rows: Int64Array) -> None:
+        """Take rows (N,) out of their frames (N,); those behind move up."""
+        changed = np.unique(frames)
+        starts, counts = intervals[changed, 0], intervals[changed, 1] - intervals[changed, 0]
+        places = expand_ranges(starts, counts)
+        of_row = np.searchsorted(changed, frames)
+        is_kept = np.ones(len(places), np.bool_)
+        is_kept[(np.cumsum(counts) - counts - starts)[of_row] + rows] = False
+        counts -= np.bincount(of_row, minlength=len(changed))
+        content = _as_bytes(self.array)
+        content[expand_ranges(starts, counts)] = content[places[is_kept]]
+        intervals[changed, 1] = starts + counts
+
+    def find(self, intervals: Int64Array, frames: Int64Array, field: str, values: NumericArray) -> Int64Array:
+        """Return the row of each frame (N,) whose field has a value (N,): -1 if there is none, -2 if there are more."""
+        column = self.array[field]
+        column.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
+        rows = np.empty(len(frames), np.int64)
+        starts, stops = intervals[frames, 0], intervals[frames, 1]
+        _find_rows(column, starts, stops, np.ascontiguousarray(values), rows)
+        return rows
+
+    def packed(self, intervals: Int64Array) -> RecordArray:
+        """Return the rows of some frames, which lie at intervals (F, 2), copied one after the other."""
+        counts = intervals[:, 1] - intervals[:, 0]
+        packed = np.empty(int(counts.sum()), self.array.dtype)
+        move_rows(self.array, intervals[:, 0], counts, packed)
+        return packed
+
+    def _make_room(self, intervals: Int64Array, frames: Int64Array, counts: Int64Array) -> None:
+        """Let the slots of frames (K,), none of them twice, have room for ``counts`` (K,) rows."""
+        is_short = counts > self._slot_ends[frames] - intervals[frames, 0]
+        if not is_short.any():
+            return
+        frames, rooms = frames[is_short], counts[is_short] + (counts[is_short] >> 1)
+        num_more = int(rooms.sum())
+        if self._end + num_more > len(self.array):
+            self._grow(intervals, num_more)
+        starts = self._end + np.cumsum(rooms) - rooms
+        counts_there = intervals[frames, 1] - intervals[frames, 0]
+        content = _as_bytes(self.array)
+        content[expand_ranges(starts, counts_there)] = content[expand_ranges(intervals[frames, 0], counts_there)]
+        intervals[frames] = np.stack([starts, starts + counts_there], axis=1)
+        self._slot_ends[frames] = starts + rooms
+        self._end += num_more
+
+    def _grow(self, intervals: Int64Array, num_more: int) -> None:
+        """Move all slots to an array with room for more at its end."""
+        rooms, counts = self._slot_ends - intervals[:, 0], intervals[:, 1] - intervals[:, 0]
+        ends = np.cumsum(rooms)
+        num_rows = int(rooms.sum())
+        array = np.zeros(num_rows + num_more + max(num_rows >> 1, _LEAST_ROOM), self.array.dtype)
+        move_rows(self.array, intervals[:, 0], rooms, array)
+        intervals[:] = np.stack([ends - rooms, ends - rooms + counts], axis=1)
+        self.array, self._slot_ends, self._end = array, ends, num_rows
+
+
+def expand_ranges(starts: Int64Array, counts: Int64Array) -> Int64Array:
+    """Return the numbers in ranges (K,) that start somewhere and have some length, one range after the other."""
+    ends = np.cumsum(counts)
+    expanded: Int64Array = np.repeat(starts - ends + counts, counts)
+    expanded += np.arange(len(expanded))
+    return expanded
+
+
+def move_rows(source: RecordArray, starts: Int64Array, counts: Int64Array, target: RecordArray) -> None:
+    """Copy ranges of rows (K,) of one array to the front of another, one after the other."""
+    gaps = np.flatnonzero(starts[1:] != starts[:-1] + counts[:-1]) + 1  # what lies together is copied at once
+    firsts = np.concatenate([[0], gaps]) if len(starts) else gaps
+    totals = np.add.reduceat(counts, firsts) if len(firsts) else counts
+    end = 0
+    if len(firsts) * 64 < int(counts.sum()):
+        for start, total in zip(starts[firsts].tolist(), totals.tolist(), strict=True):
+            target[end : end + total].view(np.uint8)[:] = source[start : start + total].view(np.uint8)
+            end += total
+        return
+    _as_bytes(target)[: int(counts.sum())] = _as_bytes(source)[expand_ranges(starts, counts)]
+
+
+def _as_bytes(rows: RecordArray) -> NumericArray:
+    """Return records as plain bytes, a view, which NumPy copies many times faster."""
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize)))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_rows(
+    column: NumericArray, starts: Int64Array, stops: Int64Array, values: NumericArray, rows: Int64Array
+) -> None:
+    """Write the row in each range (N,) that holds a value (N,): -1 if none does, -2 if several do."""
+    for place in range(len(values)):
+        rows[place] = -1
+        for row in range(starts[place], stops[place]):
+            if column[row] == values[place]:
+                rows[place] = row if rows[place] == -1 else -2

@@ -1,0 +1,141 @@
+"""Facts of a log: the size of its AV, the time between its frames, what the classes of its agents had been before.
+
+They are attributes of the zarr group of a log that l5kit has written. Logs of L5Kit 1.x have none; for them hold the
+constants that 1.5 has for all logs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
+from l5kit.errors import DatasetFormatError, InvalidArgumentError
+
+__all__ = ["EGO_EXTENT_HEIGHT", "EGO_EXTENT_LENGTH", "EGO_EXTENT_WIDTH", "LogFacts", "agreed_facts"]
+
+EGO_EXTENT_WIDTH = 1.85
+"""Width of the AV of a log that does not tell, metres."""
+
+EGO_EXTENT_LENGTH = 4.87
+"""Length of the AV of a log that does not tell, metres."""
+
+EGO_EXTENT_HEIGHT = 1.8
+"""Height of the AV of a log that does not tell, metres."""
+
+EGO_EXTENT_M = (EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH, EGO_EXTENT_HEIGHT)
+"""Length, width and height of the AV of a log that does not tell, metres."""
+
+_LONGEST_AV_M = 100.0
+_LONGEST_STEP_S = 3600.0
+
+
+@dataclass(frozen=True)
+class LogFacts:
+    """What holds for all of a log; the defaults are the constants of L5Kit 1.5.
+
+    Attributes:
+        ego_extent_m: Length, width and height of the AV, metres.
+        step_time_s: Time between two frames, seconds.
+        label_mapping: For each class of the dataset that the log was made from, the one of ``PERCEPTION_LABELS`` that
+            its agents have; empty where the classes are those of the log itself.
+
+    Raises:
+        InvalidArgumentError: A value is not possible.
+    """
+
+    ego_extent_m: tuple[float, float, float] = EGO_EXTENT_M
+    step_time_s: float = 0.1
+    label_mapping: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ego_extent_m", _as_extent_m(self.ego_extent_m))
+        if not _is_number(self.step_time_s, above=0.0, up_to=_LONGEST_STEP_S):
+            raise InvalidArgumentError(
+                f"step_time_s must be a number above 0, up to {_LONGEST_STEP_S:g} seconds, got {self.step_time_s!r}"
+            )
+        object.__setattr__(self, "step_time_s", float(self.step_time_s))
+        object.__setattr__(self, "label_mapping", _as_label_mapping(self.label_mapping))
+
+    @classmethod
+    def from_attributes(cls, attributes: Mapping[str, Any], *, file: str) -> "LogFacts | None":
+        """Return the facts among the attributes of a log; None if there are none.
+
+        Args:
+            attributes: All attributes of its zarr group; others than those of the facts are left alone.
+            file: Where they are, for the error.
+
+        Raises:
+            DatasetFormatError: A value is not possible.
+        """
+        present = {known.name: attributes[known.name] for known in fields(cls) if known.name in attributes}
+        if not present:
+            return None
+        try:
+            return cls(**present)
+        except InvalidArgumentError as error:
+            raise DatasetFormatError(
+                f"the attribute in {file} is wrong: {error}; mend it, or remove it, and what L5Kit 1.5 has for all "
+                "logs holds"
+            ) from error
+
+    def as_attributes(self) -> dict[str, Any]:
+        """Return the facts as JSON holds them, under the names of the attributes."""
+        return {
+            "ego_extent_m": list(self.ego_extent_m),
+            "step_time_s": self.step_time_s,
+            "label_mapping": dict(self.label_mapping),
+        }
+
+
+def agreed_facts(logs: Sequence[tuple[str, LogFacts | None]]) -> LogFacts | None:
+    """Return the facts of logs that become one; None if none of them tells any.
+
+    Args:
+        logs: Name and facts of each, None for those of L5Kit 1.5.
+
+    Raises:
+        InvalidArgumentError: Two of them have other facts.
+    """
+    for first_name, first in logs[:1]:
+        for name, facts in logs[1:]:
+            _require_same(first_name, first or LogFacts(), name, facts or LogFacts())
+    return next((facts for _, facts in logs if facts is not None), None)
+
+
+def _require_same(first_name: str, first: LogFacts, name: str, facts: LogFacts) -> None:
+    for known in fields(LogFacts):
+        values = getattr(first, known.name), getattr(facts, known.name)
+        if values[0] != values[1]:
+            raise InvalidArgumentError(
+                f"the logs have other facts: {known.name} is {values[0]} in {first_name!r} and {values[1]} in "
+                f"{name!r}; keep them apart, or pass the facts that the whole is to have (facts=)"
+            )
+
+
+def _as_extent_m(extent_m: Any) -> tuple[float, float, float]:
+    is_right = isinstance(extent_m, (list, tuple, np.ndarray)) and len(extent_m) == 3
+    if not is_right or not all(_is_number(size_m, above=0.0, up_to=_LONGEST_AV_M) for size_m in extent_m):
+        raise InvalidArgumentError(
+            f"ego_extent_m must be length, width and height of the AV, each above 0 and up to {_LONGEST_AV_M:g} "
+            f"metres, got {extent_m!r}"
+        )
+    length_m, width_m, height_m = map(float, extent_m)
+    return length_m, width_m, height_m
+
+
+def _as_label_mapping(mapping: Any) -> dict[str, str]:
+    if not isinstance(mapping, Mapping):
+        raise InvalidArgumentError(f"label_mapping must give a label for each class by name, got {mapping!r}")
+    for name, label in mapping.items():
+        if not isinstance(name, str) or not isinstance(label, str) or label not in PERCEPTION_LABEL_TO_INDEX:
+            raise InvalidArgumentError(
+                f"label_mapping must give one of PERCEPTION_LABELS for each class by name, got {label!r} for {name!r}"
+            )
+    return dict(mapping)
+
+
+def _is_number(value: Any, *, above: float, up_to: float) -> bool:
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return is_number and bool(above < value <= up_to)

@@ -1,0 +1,147 @@
+"""Find the map elements around points of the world."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+
+_MAX_CELLS = 255
+"""Cells along an axis, about; a map of 15 km has cells as large as rasters usually are, larger maps have larger cells.
+
+It keeps the numbers of all cells within two bytes.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class BoundsGrid(ReadOnlyArrays):
+    """N bounds, and for each cell of a grid over the world those that come near some point of the cell.
+
+    Attributes:
+        bounds_m: Lowest and highest x and y, float64, shape (N, 2, 2).
+        radius_m: Distance along both axes from which on bounds are too far away.
+        origin_m: Lowest x and y of the grid, shape (2,).
+        cell_m: Size of a cell, shape (2,).
+        num_cells: Cells along x and y.
+        cell_starts: First of the ``cell_rows`` of each cell and the end of the last one; y counts fastest.
+        cell_rows: Bounds of each cell, ascending.
+        most_in_cell: The largest number of bounds of a cell.
+    """
+
+    bounds_m: Float64Array
+    radius_m: float
+    origin_m: Float64Array
+    cell_m: Float64Array
+    num_cells: tuple[int, int]
+    cell_starts: Int64Array
+    cell_rows: Int64Array
+    most_in_cell: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_shapes(self, bounds_m=(len(self.bounds_m), 2, 2), origin_m=(2,), cell_m=(2,))
+        num_cells = self.num_cells[0] * self.num_cells[1]
+        require_starts(self, "cell_starts", num_parts=num_cells, end=len(self.cell_rows))
+
+    @classmethod
+    def build(cls, bounds_m: Float64Array, radius_m: float) -> "BoundsGrid":
+        """Return the grid of bounds (N, 2, 2) for one radius; bounds that are not finite are near nothing."""
+        if bounds_m.flags.writeable or bounds_m.dtype != np.float64:
+            bounds_m = np.array(bounds_m, dtype=np.float64)
+        finite = bounds_m[np.isfinite(bounds_m).all(axis=(1, 2))]
+        origin_m = finite[:, 0].min(axis=0, initial=np.inf) - radius_m if len(finite) else np.zeros(2)
+        end_m = finite[:, 1].max(axis=0, initial=-np.inf) + radius_m if len(finite) else np.zeros(2)
+        cell_m = np.maximum((end_m - origin_m) / _MAX_CELLS, radius_m)
+        num_x, num_y = (np.floor((end_m - origin_m) / cell_m).astype(np.int64) + 1).tolist()
+        starts, rows = _sort_into_cells(bounds_m, radius_m, origin_m, cell_m, (num_x, num_y))
+        most_in_cell = int(np.diff(starts).max())
+        return cls(bounds_m, radius_m, origin_m, cell_m, (num_x, num_y), starts, rows, most_in_cell)
+
+    def find_near(self, points_m: Float64Array) -> tuple[Int64Array, Int64Array]:
+        """Return the bounds that come closer than the radius to points along both axes.
+
+        Args:
+            points_m: World x and y, float64, shape (B, 2).
+
+        Returns:
+            The bounds of each point, ascending, one point after the other, and where those of each start, (B + 1,).
+        """
+        rows, starts = np.empty(self.most_in_cell * len(points_m), np.int64), np.zeros(len(points_m) + 1, np.int64)
+        _find_near(
+            points_m,
+            self.bounds_m,
+            self.radius_m,
+            self.origin_m,
+            self.cell_m,
+            self.num_cells,
+            self.cell_starts,
+            self.cell_rows,
+            rows,
+            starts,
+        )
+        return rows[: starts[-1]], starts
+
+
+def _sort_into_cells(
+    bounds_m: Float64Array, radius_m: float, origin_m: Float64Array, cell_m: Float64Array, num_cells: tuple[int, int]
+) -> tuple[Int64Array, Int64Array]:
+    """Return where the bounds of each cell start, and the bounds of all cells."""
+    finite = np.flatnonzero(np.isfinite(bounds_m).all(axis=(1, 2)))
+    low = np.maximum(_cells_of(bounds_m[finite, 0] - radius_m, origin_m, cell_m), 0)
+    high = np.minimum(_cells_of(bounds_m[finite, 1] + radius_m, origin_m, cell_m) + 1, num_cells)
+    num_x, num_y = np.maximum(high - low, 0).T
+    columns = np.repeat(np.arange(len(finite)), num_x)  # the bounds, once for each column of cells that they touch
+    first_cells = _count_up(low[:, 0], num_x) * num_cells[1] + low[columns, 1]
+    cells = _count_up(first_cells, num_y[columns])
+    order = np.argsort(cells.astype(np.uint16), kind="stable")  # two bytes, for which NumPy's sort is a radix sort
+    starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=num_cells[0] * num_cells[1]))])
+    return starts, finite[np.repeat(columns, num_y[columns])[order]]
+
+
+def _count_up(firsts: Int64Array, counts: Int64Array) -> Int64Array:
+    """Return the numbers from each of (N,) on, as many as counts (N,) say, one after the other."""
+    ends = np.cumsum(counts)
+    numbers: Int64Array = np.arange(ends[-1] if len(ends) else 0) + np.repeat(firsts - ends + counts, counts)
+    return numbers
+
+
+def _cells_of(positions_m: Float64Array, origin_m: Float64Array, cell_m: Float64Array) -> Int64Array:
+    """Return the cells of positions (N, 2) along both axes.
+
+    They never fall where a position grows, so that no rounding can hide bounds.
+    """
+    cells: Int64Array = np.floor((positions_m - origin_m) / cell_m).astype(np.int64)
+    return cells
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_near(
+    points_m: Float64Array,
+    bounds_m: Float64Array,
+    radius_m: float,
+    origin_m: Float64Array,
+    cell_m: Float64Array,
+    num_cells: tuple[int, int],
+    cell_starts: Int64Array,
+    cell_rows: Int64Array,
+    rows: Int64Array,
+    starts: Int64Array,
+) -> None:
+    """Write what :meth:`BoundsGrid.find_near` returns; ``starts`` holds zeros before."""
+    num_rows = 0
+    for point in range(len(points_m)):
+        x, y = points_m[point, 0], points_m[point, 1]
+        cell_x, cell_y = (x - origin_m[0]) / cell_m[0], (y - origin_m[1]) / cell_m[1]
+        if 0 <= cell_x < num_cells[0] and 0 <= cell_y < num_cells[1]:
+            cell = np.int64(cell_x) * num_cells[1] + np.int64(cell_y)
+            for slot in range(cell_starts[cell], cell_starts[cell + 1]):
+                row = cell_rows[slot]
+                if (
+                    bounds_m[row, 0, 0] - radius_m < x < bounds_m[row, 1, 0] + radius_m
+                    and bounds_m[row, 0, 1] - radius_m < y < bounds_m[row, 1, 1] + radius_m
+                ):
+                    rows[num_rows] = row
+                    num_rows += 1
+        starts[point + 1] = num_rows

@@ -1,0 +1,336 @@
+"""The content of a semantic map file, read once for all who hold it: ids, kinds, and arrays of world coordinates."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+from weakref import WeakValueDictionary
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from l5kit._types import BoolArray, Float64Array, Int64Array, UInt8Array
+from l5kit.data.array_shapes import require_shapes
+from l5kit.data.map.faces import face_colors
+from l5kit.data.map.geometry import decode_lines
+from l5kit.data.map.lane_lights import LaneLights
+from l5kit.data.map.lane_network import LaneNetwork, read_network
+from l5kit.data.map.map_arrays import LaneControls, MapArrays, MapIds, MapLines
+from l5kit.data.map.wire import KIND_LANE, KIND_TRAFFIC_CONTROL, MapScan, scan_fragment
+from l5kit.data.proto.road_network_pb2 import MapFragment, TrafficControlElement
+from l5kit.errors import CorruptedDataError
+
+CROSSWALK_KIND = TrafficControlElement.PEDESTRIAN_CROSSWALK_FIELD_NUMBER
+"""Number of the member of ``TrafficControlElement.Type`` that makes an element a crosswalk."""
+
+_TRAFFIC_LIGHT = TrafficControlElement.TRAFFIC_LIGHT_FIELD_NUMBER
+
+
+class MapDecodeError(CorruptedDataError, DecodeError):
+    """A map file does not hold a serialized ``MapFragment`` (protobuf's ``DecodeError`` in L5Kit 1.x)."""
+
+
+@dataclass(frozen=True, eq=False)
+class MapContent:
+    """What a map file holds, but for its messages; n elements, of which k are lanes and m are crosswalks.
+
+    All maps of a process that were read from one file share it, see :func:`share_map`.
+
+    Attributes:
+        path: The file, for error texts.
+        data: Its bytes.
+        ids: Id of each element, in file order.
+        ids_to_el: Position of each id; of several elements with one id the last.
+        kinds: Number of the member of ``MapElement.Element.element`` that each element is, 0 for none, int64 (n,).
+        control_kinds: Number of the member of ``TrafficControlElement.Type`` that each is, 0 for none, int64 (n,).
+        lanes: Elements that are lanes, int64 (k,).
+        crosswalks: Elements that are crosswalks, with points or without, int64 (m,).
+        lane_lines: Left and right boundary of lane i as lines 2 i and 2 i + 1, those of lanes without geometry as well.
+        crosswalk_lines: Points of each crosswalk.
+        arrays: The lanes with geometry and the crosswalks with points.
+        oddities: What one should know about the file.
+    """
+
+    path: str
+    data: bytes
+    ids: list[str]
+    ids_to_el: dict[str, int]
+    kinds: Int64Array
+    control_kinds: Int64Array
+    lanes: Int64Array
+    crosswalks: Int64Array
+    lane_lines: MapLines
+    crosswalk_lines: MapLines
+    arrays: MapArrays
+    oddities: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        num_elements, num_lanes, num_crosswalks = len(self.ids), len(self.lanes), len(self.crosswalks)
+        require_shapes(self, kinds=(num_elements,), control_kinds=(num_elements,))
+        require_shapes(self.lane_lines, bounds_m=(2 * num_lanes, 2, 2))
+        require_shapes(self.crosswalk_lines, bounds_m=(num_crosswalks, 2, 2))
+
+    @cached_property
+    def lane_of_id(self) -> dict[str, int]:
+        """Index (among the lanes) of the lane with each id; of several lanes with one id the last."""
+        return {self.ids[element]: lane for lane, element in enumerate(self.lanes.tolist())}
+
+    @cached_property
+    def crosswalk_of_id(self) -> dict[str, int]:
+        """Index (among the crosswalks) of the crosswalk with points with each id; of several the last."""
+        drawable = np.flatnonzero(self.crosswalk_lines.lengths > 0)
+        elements = self.crosswalks[drawable].tolist()
+        return {self.ids[element]: crosswalk for crosswalk, element in zip(drawable.tolist(), elements, strict=True)}
+
+    def lane_ids(self) -> list[str]:
+        """Return the ids of the lanes of the arrays."""
+        return [self.ids[element] for element in self.lanes[self.lanes_by_row[: self.arrays.num_lanes]].tolist()]
+
+    def crosswalk_ids(self) -> list[str]:
+        """Return the ids of the crosswalks of the arrays."""
+        drawn = self.crosswalk_lines.lengths > 0
+        return [self.ids[element] for element in self.crosswalks[drawn].tolist()]
+
+    @cached_property
+    def lanes_by_row(self) -> Int64Array:
+        """Indices (among the lanes) of all lanes: those with geometry, which the arrays have, then the others, (k,)."""
+        has_geometry = _has_geometry(self.lane_lines)
+        return np.concatenate([np.flatnonzero(has_geometry), np.flatnonzero(~has_geometry)])
+
+    @cached_property
+    def row_of_lane_id(self) -> dict[str, int]:
+        """Row in :attr:`network` of the lane with each id; of several lanes with one id the last."""
+        rows = np.argsort(self.lanes_by_row).tolist()
+        return {lane_id: rows[lane] for lane_id, lane in self.lane_of_id.items()}
+
+    @cached_property
+    def network(self) -> LaneNetwork:
+        """Which lane leads where; read from the messages when somebody asks first.
+
+        Raises:
+            CorruptedDataError: A lane names an id that is no UTF-8 text.
+        """
+        return read_network(
+            self.parse().elements,
+            lanes=self.lanes[self.lanes_by_row],
+            ids=self.ids,
+            ids_to_el=self.ids_to_el,
+            path=self.path,
+        )
+
+    def parse(self) -> MapFragment:
+        """Return the messages of the file, new at each call."""
+        return _parse(self.data, self.path)
+
+
+_SHARED: Final[WeakValueDictionary[tuple[str, bytes], MapContent]] = WeakValueDictionary()
+"""Maps that somebody holds, by path and matrix: a cache over files, which is looked at only by :func:`share_map`."""
+
+
+def share_map(
+    data: bytes, *, file: str, path: str, ecef_to_world: Float64Array
+) -> tuple[MapContent, MapFragment | None]:
+    """Return the content of a map file, which is read once while somebody in the process holds it.
+
+    Args:
+        data: The bytes of the file; what is held of a file that has changed since is not taken.
+        file: Its absolute path.
+        path: Its path for error texts.
+        ecef_to_world: Transform from ECEF to world coordinates, float64 (4, 4).
+
+    Returns:
+        The content, and the messages of the file if they had to be parsed for it.
+
+    Raises:
+        MapDecodeError: ``data`` is not a serialized ``MapFragment``.
+        CorruptedDataError: An id is not UTF-8, or the axes of a line differ in their numbers of vertices.
+    """
+    key = file, ecef_to_world.tobytes()
+    held = _SHARED.get(key)
+    if held is not None and held.data == data:
+        return held, None
+    fragment = _parse(data, path)
+    content = _SHARED[key] = _read_content(data, fragment, path, ecef_to_world)
+    return content, fragment
+
+
+def read_map(data: bytes, *, path: str, ecef_to_world: Float64Array) -> MapContent:
+    """Return the content of a serialized map.
+
+    Args:
+        data: The bytes of the file.
+        path: Where they came from, for error texts.
+        ecef_to_world: Transform from ECEF to world coordinates, shape (4, 4).
+
+    Raises:
+        MapDecodeError: ``data`` is not a serialized ``MapFragment``.
+        CorruptedDataError: An id is not UTF-8, or the axes of a line differ in their numbers of vertices.
+    """
+    return _read_content(data, _parse(data, path), path, ecef_to_world)
+
+
+def _read_content(data: bytes, fragment: MapFragment, path: str, ecef_to_world: Float64Array) -> MapContent:
+    scanned = np.frombuffer(data, dtype=np.uint8)
+    scan = scan_fragment(scanned)
+    if scan is None:
+        scanned = np.frombuffer(fragment.SerializeToString(deterministic=True), dtype=np.uint8)
+        scan = scan_fragment(scanned)
+    if scan is None:
+        raise MapDecodeError(f"map file {path} names one field twice; write it again with protobuf")
+    element_ids = MapIds.gather(scanned, scan.id_runs)
+    ids = _decode_ids(element_ids, path)
+    control_ids = _decode_ids(MapIds.gather(scanned, scan.control_refs[:, 1:]), path)
+    ids_to_el = dict(zip(ids, range(len(ids)), strict=True))
+    lanes = np.flatnonzero(scan.kinds == KIND_LANE)
+    crosswalks = np.flatnonzero((scan.kinds == KIND_TRAFFIC_CONTROL) & (scan.control_kinds == CROSSWALK_KIND))
+    decoder = _LineDecoder(scanned, scan, ecef_to_world, ids, path)
+    lane_lines = decoder.decode(lanes, lines_per_element=2)
+    crosswalk_lines = decoder.decode(crosswalks, lines_per_element=1)
+    return MapContent(
+        path=path,
+        data=data,
+        ids=ids,
+        ids_to_el=ids_to_el,
+        kinds=scan.kinds,
+        control_kinds=scan.control_kinds,
+        lanes=lanes,
+        crosswalks=crosswalks,
+        lane_lines=lane_lines,
+        crosswalk_lines=crosswalk_lines,
+        arrays=_to_arrays(
+            scan, element_ids, ids_to_el, control_ids, (lanes, lane_lines), (crosswalks, crosswalk_lines)
+        ),
+        oddities=tuple(_list_oddities(ids, ids_to_el, scan.has_bearing, path)),
+    )
+
+
+def _parse(data: bytes, path: str) -> MapFragment:
+    fragment = MapFragment()
+    try:
+        fragment.ParseFromString(data)
+    except DecodeError as error:
+        raise MapDecodeError(
+            f"map file {path} ({len(data)} bytes) is not a semantic map, or is cut off: {error}. "
+            "Fetch or copy the file again and compare its size with the original."
+        ) from error
+    return fragment
+
+
+def _decode_ids(ids: MapIds, path: str) -> list[str]:
+    try:
+        return ids.to_list()
+    except UnicodeDecodeError as error:
+        raise CorruptedDataError(f"map file {path}: the id {error.object!r} is not UTF-8 text") from error
+
+
+def _has_geometry(lane_lines: MapLines) -> BoolArray:
+    """Return which lanes have points on both boundaries, (k,)."""
+    has_points: BoolArray = lane_lines.lengths > 0
+    return has_points[0::2] & has_points[1::2]
+
+
+def _to_arrays(
+    scan: MapScan,
+    ids: MapIds,
+    ids_to_el: dict[str, int],
+    control_ids: list[str],
+    lanes: tuple[Int64Array, MapLines],
+    crosswalks: tuple[Int64Array, MapLines],
+) -> MapArrays:
+    """Return what of a map has geometry, lanes and crosswalks given by elements and lines."""
+    drawn_lanes = np.flatnonzero(_has_geometry(lanes[1]))
+    drawn_crosswalks = np.flatnonzero(crosswalks[1].lengths > 0)
+    lane_elements, crosswalk_elements = lanes[0][drawn_lanes], crosswalks[0][drawn_crosswalks]
+    lane_lines = lanes[1].taken((2 * drawn_lanes[:, None] + np.arange(2)).reshape(-1))
+    crosswalk_lines = crosswalks[1].taken(drawn_crosswalks)
+    bounds_m = np.empty((len(lane_elements) + len(crosswalk_elements), 2, 2))
+    left_m, right_m = lane_lines.bounds_m[0::2], lane_lines.bounds_m[1::2]
+    np.minimum(left_m[:, 0], right_m[:, 0], out=bounds_m[: len(lane_elements), 0])
+    np.maximum(left_m[:, 1], right_m[:, 1], out=bounds_m[: len(lane_elements), 1])
+    bounds_m[len(lane_elements) :] = crosswalk_lines.bounds_m
+    row_of_element = np.full(len(ids), -1, dtype=np.int64)
+    row_of_element[lane_elements] = np.arange(len(lane_elements))
+    controls = _controls(control_ids, row_of_element[scan.control_refs[:, 0]], ids_to_el, scan.control_kinds)
+    is_lit = np.zeros(len(lane_elements), np.bool_)
+    for control in np.flatnonzero(controls.kinds == _TRAFFIC_LIGHT).tolist():
+        is_lit[controls.lanes_of(control)] = True
+    return MapArrays(
+        lane_ids=ids.taken(lane_elements),
+        lane_lines=lane_lines,
+        crosswalk_ids=ids.taken(crosswalk_elements),
+        crosswalk_lines=crosswalk_lines,
+        bounds_m=bounds_m,
+        controls=controls,
+        lights=_lights(controls),
+        has_light=is_lit,
+    )
+
+
+def _controls(
+    control_ids: list[str], rows: Int64Array, ids_to_el: dict[str, int], control_kinds: Int64Array
+) -> LaneControls:
+    """Return the controls of lanes, given by the id and the row of the lane in each reference; -1 for no such row."""
+    numbers: dict[str, int] = {}
+    pairs = zip(control_ids, rows.tolist(), strict=True)
+    controls = [numbers.setdefault(control, len(numbers)) for control, row in pairs if row >= 0]
+    num_rows = int(rows.max(initial=0)) + 1
+    found = np.unique(np.array(controls, dtype=np.int64) * num_rows + rows[rows >= 0])
+    elements = [ids_to_el.get(control, -1) for control in numbers]
+    return LaneControls(
+        ids=MapIds.of_texts(list(numbers)),
+        kinds=np.append(control_kinds, 0)[elements] if elements else np.empty(0, np.int64),
+        lane_starts=np.searchsorted(found // num_rows, np.arange(len(numbers) + 1)),
+        lane_rows=found % num_rows,
+    )
+
+
+def _lights(controls: LaneControls) -> LaneLights:
+    colors, kinds = face_colors(), controls.kinds.tolist()
+    faces = [control for control, kind in enumerate(kinds) if kind in colors]
+    ids = {control: controls.ids[control] for control in faces}
+    return LaneLights.of_faces({ids[face]: (colors[kinds[face]].name, controls.lanes_of(face)) for face in faces})
+
+
+def _list_oddities(ids: list[str], ids_to_el: dict[str, int], has_bearing: BoolArray, path: str) -> Iterator[str]:
+    """Yield a text about ids that stand for several elements, and one about turned frames."""
+    if len(ids_to_el) < len(ids):
+        repeated = [element_id for element_id, count in Counter(ids).items() if count > 1 and element_id]
+        if repeated:
+            text = f"map file {path}: {len(repeated)} ids are used more than once, {repeated[0]!r} for one"
+            yield f"{text}; looking one up gives the last element, or the last lane or crosswalk where one is asked for"
+    turned = np.flatnonzero(has_bearing)
+    if turned.size > 0:
+        text = f"map file {path}: the frames of {turned.size} elements are turned, of {ids[turned[0]]!r} for one"
+        yield f"{text}; bearings are ignored, as in L5Kit 1.x"
+
+
+@dataclass(frozen=True)
+class _LineDecoder:
+    """Turns runs of bytes into lines of world points."""
+
+    data: UInt8Array
+    scan: MapScan
+    ecef_to_world: Float64Array
+    ids: list[str]
+    path: str
+
+    def decode(self, elements: Int64Array, *, lines_per_element: int) -> MapLines:
+        """Return the lines of the given elements, ``lines_per_element`` of each.
+
+        Raises:
+            CorruptedDataError: The axes of a line differ in their numbers of vertices.
+        """
+        points, offsets, bounds_m = decode_lines(
+            self.data,
+            line_runs=self.scan.line_runs[elements, :lines_per_element].reshape(-1, 3, 2),
+            origins_e7=self.scan.origins_e7[elements],
+            ecef_to_world=self.ecef_to_world,
+        )
+        if offsets.min() < 0:
+            element = elements[(int(np.argmin(offsets)) - 1) // lines_per_element]
+            raise CorruptedDataError(
+                f"map file {self.path}: element {element} ({self.ids[element]!r}) has lists of x, y and z deltas of "
+                "different lengths; they must agree, as each vertex has all three"
+            )
+        return MapLines(points, offsets, bounds_m)

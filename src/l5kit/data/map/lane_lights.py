@@ -1,0 +1,135 @@
+"""Which traffic lights of a map are on in windows of a log, and the lanes that they control."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float32Array, Int64Array, UInt32Array
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
+from l5kit.data.texts import code_points
+from l5kit.data.window_rows import WindowRows, read_only_field
+
+LIGHT_COLORS: Final = ("GREEN", "YELLOW", "RED")
+"""Colours of faces; of several active faces of a lane the colour furthest back counts."""
+
+_ACTIVE = TL_FACE_LABEL_TO_INDEX["ACTIVE"]
+
+
+@dataclass(frozen=True)
+class LaneLights(ReadOnlyArrays):
+    """The M faces of a map that have a colour and control lanes.
+
+    Attributes:
+        face_ids: Their ids as code points, filled up with 0, ascending, shape (M, length).
+        ranks: Their colours, 1 for the first of :data:`LIGHT_COLORS` and so on, shape (M,).
+        lane_starts: First of the ``lane_rows`` of each face and the end of the last one, shape (M + 1,).
+        lane_rows: The lanes that each face controls, rows of ``bounds_info["lanes"]``.
+    """
+
+    face_ids: UInt32Array
+    ranks: Int64Array
+    lane_starts: Int64Array
+    lane_rows: Int64Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        num_faces = len(self.ranks)
+        require_shapes(self, face_ids=(num_faces, *self.face_ids.shape[1:]), ranks=(num_faces,))
+        require_starts(self, "lane_starts", num_parts=num_faces, end=len(self.lane_rows))
+
+    @classmethod
+    def of_faces(cls, faces: Mapping[str, tuple[str, Int64Array]]) -> "LaneLights":
+        """Return the faces of a map.
+
+        Args:
+            faces: Colour, one of :data:`LIGHT_COLORS`, and controlled lanes of each face, by its id.
+        """
+        ids = sorted(faces)
+        colors, lanes = [faces[face][0] for face in ids], [faces[face][1] for face in ids]
+        return cls(
+            code_points(np.array(ids, dtype=np.str_)).copy(),
+            np.array([LIGHT_COLORS.index(color) + 1 for color in colors], dtype=np.int64),
+            np.cumsum([0, *map(len, lanes)], dtype=np.int64),
+            np.concatenate([np.empty(0, np.int64), *lanes]),
+        )
+
+    def id_of(self, face: int) -> str:
+        """Return the id of a face."""
+        return "".join(map(chr, self.face_ids[face].tolist())).rstrip("\0")
+
+    def lanes_of(self, face: int) -> Int64Array:
+        """Return the lanes that a face controls, ascending, a read-only view."""
+        return self.lane_rows[self.lane_starts[face] : self.lane_starts[face + 1]]
+
+    def find_active(self, tl_faces: WindowRows) -> tuple[Int64Array, Int64Array]:
+        """Return the faces that are active in the newest frame of windows.
+
+        Args:
+            tl_faces: The traffic light faces of B windows; without any frame no face is active.
+
+        Returns:
+            The faces of each window, one window after the other, and where those of each start, shape (B + 1,).
+        """
+        newest = tl_faces.head(1)
+        num_windows = len(newest.starts)
+        active, starts = np.empty(int(newest.counts.sum()), np.int64), np.zeros(num_windows + 1, np.int64)
+        if len(active):
+            for rows, part in newest.parts():
+                _find_active(
+                    code_points(read_only_field(rows, "face_id")),
+                    read_only_field(rows, "traffic_light_face_status"),
+                    newest.starts[part],
+                    newest.stops[part],
+                    self.face_ids,
+                    active,
+                    starts[part.start : part.stop + 1],
+                )
+        return active[: starts[-1]], starts
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_active(
+    ids: UInt32Array,
+    statuses: Float32Array,
+    starts: Int64Array,
+    stops: Int64Array,
+    face_ids: UInt32Array,
+    active: Int64Array,
+    active_starts: Int64Array,
+) -> None:
+    """Write the active faces among the rows of each window to ``active``, from ``active_starts[0]`` on."""
+    num_active = active_starts[0]
+    for window in range(len(starts)):
+        for row in range(starts[window, 0], stops[window, 0]):
+            if statuses[row, _ACTIVE] > 0:
+                face = _find_face(ids, row, face_ids)
+                if face >= 0:
+                    active[num_active] = face
+                    num_active += 1
+        active_starts[window + 1] = num_active
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_face(ids: UInt32Array, row: int, face_ids: UInt32Array) -> int:
+    """Return where an id (row of N ids) is in ascending ids, or -1."""
+    low, high = 0, len(face_ids)
+    while low < high:
+        middle = (low + high) // 2
+        order = np.int64(0)
+        for i in range(max(face_ids.shape[1], ids.shape[1])):
+            a = np.int64(face_ids[middle, i]) if i < face_ids.shape[1] else np.int64(0)
+            b = np.int64(ids[row, i]) if i < ids.shape[1] else np.int64(0)
+            if a != b:
+                order = a - b
+                break
+        if order == 0:
+            return middle
+        if order < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return -1

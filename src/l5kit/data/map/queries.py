@@ -1,0 +1,139 @@
+"""Questions about where lanes are, answered from the arrays of a map: lanes near a point, and how far they are."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.data.map.map_arrays import LaneLines, MapArrays
+
+_MIDLINE_POINTS = 20
+
+
+@dataclass(frozen=True)
+class LaneLocator:
+    """Finds the lanes near a point, by the distance to their areas in the xy plane.
+
+    Of lanes at one distance (a point inside a crossing) the one with the nearer midline comes first.
+
+    Attributes:
+        arrays: The map; lanes are told by their rows.
+    """
+
+    arrays: MapArrays
+
+    @cached_property
+    def _lines(self) -> LaneLines:
+        return self.arrays.resampled(_MIDLINE_POINTS)
+
+    def _box_distances_m(self, point_m: Float64Array) -> Float64Array:
+        """Return the distance from a point to the bounds of each lane, 0 inside, float64 (N,)."""
+        bounds_m = self.arrays.lane_bounds_m
+        outside = np.maximum(np.maximum(bounds_m[:, 0] - point_m, point_m - bounds_m[:, 1]), 0.0)
+        return np.hypot(outside[:, 0], outside[:, 1])
+
+    def nearest(self, point_m: Float64Array) -> tuple[int, float]:
+        """Return the row of the lane nearest to a point (2,) and its distance in metres; -1 and inf without lanes."""
+        box_distances_m = self._box_distances_m(point_m)
+        order = np.argsort(box_distances_m, kind="stable")
+        lines, midlines = self.arrays.lane_lines, self._lines.xyz_midlane
+        row, distance_m = _nearest_lane(lines.points, lines.offsets, midlines, order, box_distances_m[order], point_m)
+        return int(row), float(distance_m)
+
+    def within(self, point_m: Float64Array, radius_m: float) -> Int64Array:
+        """Return the rows of the lanes within a distance of a point (2,), nearest first."""
+        rows = np.flatnonzero(self._box_distances_m(point_m) <= radius_m)
+        area_m, midline_m = self.distances_m(point_m, rows)
+        order = np.lexsort((midline_m, area_m))
+        return rows[order[area_m[order] <= radius_m]]
+
+    def distances_m(self, point_m: Float64Array, rows: Int64Array) -> tuple[Float64Array, Float64Array]:
+        """Return how far lanes are from a point (2,): their areas, 0 inside, and their midlines, (len(rows),) each."""
+        lines = self.arrays.lane_lines
+        return _lane_distances(lines.points, lines.offsets, self._lines.xyz_midlane, rows, point_m)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _distance_to_edge(start: Float64Array, end: Float64Array, point: Float64Array) -> float:
+    """Return the distance in the xy plane from a point to the straight edge between two others."""
+    edge_x, edge_y = end[0] - start[0], end[1] - start[1]
+    x, y = point[0] - start[0], point[1] - start[1]
+    squared_length = edge_x * edge_x + edge_y * edge_y
+    along = 0.0
+    if squared_length > 0:
+        along = min(max((x * edge_x + y * edge_y) / squared_length, 0.0), 1.0)
+    distance: float = np.hypot(x - along * edge_x, y - along * edge_y)
+    return distance
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _distance_to_line(line: Float64Array, point: Float64Array) -> float:
+    """Return the distance in the xy plane from a point to a line of at least one vertex."""
+    distance = _distance_to_edge(line[0], line[0], point)
+    for i in range(1, len(line)):
+        distance = min(distance, _distance_to_edge(line[i - 1], line[i], point))
+    return distance
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _crosses(start: Float64Array, end: Float64Array, point: Float64Array) -> bool:
+    """Return whether the ray from a point towards +x crosses the edge."""
+    if (start[1] > point[1]) == (end[1] > point[1]):
+        return False
+    crossing_x = start[0] + (point[1] - start[1]) / (end[1] - start[1]) * (end[0] - start[0])
+    is_before: bool = point[0] < crossing_x
+    return is_before
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _distance_to_area(left: Float64Array, right: Float64Array, point: Float64Array) -> float:
+    """Return the distance to the polygon of the left boundary and the reversed right one, 0 inside."""
+    is_inside = _crosses(left[0], right[0], point) != _crosses(left[-1], right[-1], point)
+    for line in (left, right):
+        for i in range(1, len(line)):
+            is_inside = is_inside != _crosses(line[i - 1], line[i], point)
+    if is_inside:
+        return 0.0
+    ends = min(_distance_to_edge(left[0], right[0], point), _distance_to_edge(left[-1], right[-1], point))
+    return min(ends, _distance_to_line(left, point), _distance_to_line(right, point))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _lane_distances(
+    points: Float64Array,
+    offsets: Int64Array,
+    midlines: Float64Array,
+    rows: Int64Array,
+    point: Float64Array,
+) -> tuple[Float64Array, Float64Array]:
+    """Return the distances from a point to area and midline of the lanes in the given rows, float64 (n,) each."""
+    area, midline = np.empty(len(rows)), np.empty(len(rows))
+    for i in range(len(rows)):
+        lane = rows[i]
+        left = points[offsets[2 * lane] : offsets[2 * lane + 1]]
+        right = points[offsets[2 * lane + 1] : offsets[2 * lane + 2]]
+        area[i] = _distance_to_area(left, right, point)
+        midline[i] = _distance_to_line(midlines[lane], point)
+    return area, midline
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _nearest_lane(
+    points: Float64Array,
+    offsets: Int64Array,
+    midlines: Float64Array,
+    order: Int64Array,
+    box_distances: Float64Array,
+    point: Float64Array,
+) -> tuple[int, float]:
+    """Return row and area distance of the nearest lane; ``order`` has the rows by ascending ``box_distances``."""
+    best_row, best_area, best_midline = -1, np.inf, np.inf
+    for i in range(len(order)):
+        if box_distances[i] > best_area:
+            break
+        area, midline = _lane_distances(points, offsets, midlines, order[i : i + 1], point)
+        if area[0] < best_area or (area[0] == best_area and midline[0] < best_midline):
+            best_row, best_area, best_midline = order[i], area[0], midline[0]
+    return best_row, best_area

@@ -1,0 +1,403 @@
+"""The record buffer: scenes of a log in memory that change, all of them at once, without a new log for each change."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit.data.frame_rows import FrameRows, expand_ranges
+from l5kit.data.log_facts import LogFacts
+from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE, TL_FACE_DTYPE
+from l5kit.data.scene_records import (
+    AGENT_INTERVAL,
+    FACE_INTERVAL,
+    LogRecords,
+    SceneRecords,
+    intervals_of_counts,
+    join_scenes,
+)
+from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
+from l5kit.data.windows import Windows
+from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, TrackNotFoundError
+from l5kit.geometry.transform import yaws_as_rotations33
+
+__all__ = ["RecordBuffer"]
+
+
+class RecordBuffer:
+    """Scenes of a batch in four arrays with room for more frames and rows.
+
+    Windows are cut from it as from a dataset: ``frames``, ``agents`` and ``tl_faces`` are NumPy arrays over all
+    scenes, the intervals of the frames name rows of the two others, and the frames of a scene lie together. Rows that
+    belong to no frame may lie between others, and the rows of a frame behind those of a later one. Values may also be
+    written into the arrays directly. An array is replaced by a larger one when it is full, so take it anew from the
+    buffer after each change of the number of rows.
+
+    Frames are named by their rows in ``frames``, which :meth:`frame_rows` gives; they change when frames are appended.
+
+    Args:
+        scenes: The scenes, which are copied; the same one may come several times.
+        facts: Facts of the log that they are of, such as the size of its AV; None for those of L5Kit 1.5.
+        spare_frames: Frames that each scene has room for from the start.
+        spare_agents: Agents that all scenes together have room for from the start. A frame that gets more agents than
+            it had moves, and needs half as much room again as it then has agents.
+
+    Attributes:
+        facts: Facts of the log.
+        frames: Frames of all scenes, with those that are not in use, ``FRAME_DTYPE``, (F,).
+        scene_starts: First frame of each scene, int64, (S,).
+        scene_stops: End frame of each scene, not included, int64, (S,).
+
+    Raises:
+        InvalidArgumentError: There is no scene, or a number is negative.
+    """
+
+    def __init__(
+        self,
+        scenes: Sequence[SceneRecords],
+        *,
+        facts: LogFacts | None = None,
+        spare_frames: int = 0,
+        spare_agents: int = 0,
+    ) -> None:
+        if len(scenes) == 0:
+            raise InvalidArgumentError("scenes must hold at least one scene, got none")
+        for name, value in (("spare_frames", spare_frames), ("spare_agents", spare_agents)):
+            if value < 0:
+                raise InvalidArgumentError(f"{name} must be at least 0, got {value}")
+        self.facts = facts or LogFacts()
+        joined = join_scenes(scenes)
+        self._hosts = [scene.host for scene in scenes]
+        self._time_spans_ns = [scene.time_span_ns for scene in scenes]
+        self.frames = joined.frames
+        self.scene_starts, self.scene_stops = joined.scenes["frame_index_interval"].T.copy()
+        self._slot_ends: Int64Array = self.scene_stops.copy()
+        self._agents = FrameRows(joined.agents, self.frames[AGENT_INTERVAL][:, 1].copy(), spare_agents)
+        self._tl_faces = FrameRows(joined.tl_faces, self.frames[FACE_INTERVAL][:, 1].copy())
+        if spare_frames:
+            self._spread(self._num_frames + spare_frames)
+
+    @property
+    def num_scenes(self) -> int:
+        """Number of scenes, S."""
+        return len(self.scene_starts)
+
+    @property
+    def agents(self) -> RecordArray:
+        """Agents of all frames, with rows that belong to none, ``AGENT_DTYPE``, (N,)."""
+        return self._agents.array
+
+    @property
+    def tl_faces(self) -> RecordArray:
+        """Traffic light faces of all frames, with rows that belong to none, ``TL_FACE_DTYPE``, (M,)."""
+        return self._tl_faces.array
+
+    @property
+    def _num_frames(self) -> Int64Array:
+        counts: Int64Array = self.scene_stops - self.scene_starts
+        return counts
+
+    def frame_rows(self, scenes: Any, frame_indices: Any) -> Int64Array:
+        """Return the rows in ``frames`` of frames of scenes, (N,).
+
+        Args:
+            scenes: The scenes, (N,).
+            frame_indices: The frames, counted in their scenes, (N,) or one for all.
+
+        Raises:
+            IndexOutOfRangeError: A scene, or one of its frames, is not there.
+        """
+        scenes, frame_indices = np.broadcast_arrays(np.asarray(scenes, np.int64), np.asarray(frame_indices, np.int64))
+        self._require_scenes(scenes)
+        is_wrong = (frame_indices < 0) | (frame_indices >= self._num_frames[scenes])
+        if is_wrong.any():
+            scene, frame = int(scenes[is_wrong][0]), int(frame_indices[is_wrong][0])
+            raise IndexOutOfRangeError(
+                f"frame_indices has {frame} for scene {scene}, which has {int(self._num_frames[scene])} frames"
+            )
+        rows: Int64Array = self.scene_starts[scenes] + frame_indices
+        return rows
+
+    def scenes_of(self, frame_rows: Any) -> Int64Array:
+        """Return the scenes of frames (N,).
+
+        Raises:
+            IndexOutOfRangeError: A row is not one of a frame in use.
+        """
+        rows = np.asarray(frame_rows, np.int64)
+        scenes = np.searchsorted(self.scene_starts, rows, side="right") - 1
+        is_wrong = (rows < 0) | (rows >= self.scene_stops[scenes])
+        if is_wrong.any():
+            raise IndexOutOfRangeError(
+                f"frame_rows has {int(rows[is_wrong][0])}, which is no frame of a scene; frame_rows() gives the rows"
+            )
+        return scenes
+
+    def windows(self, frame_rows: Any, steps: WindowSteps) -> Windows:
+        """Return the windows around frames (N,), as those of a dataset are; their rows are not copied.
+
+        A window shows what is in the buffer, so it is to be used before the next change.
+
+        Raises:
+            IndexOutOfRangeError: A row is not one of a frame in use.
+        """
+        rows = np.asarray(frame_rows, np.int64)
+        scenes = self.scenes_of(rows)
+        current = CurrentFrames(self.frames, rows, self.scene_starts[scenes], self.scene_stops[scenes])
+        return cut_windows(current, self.agents, self.tl_faces, steps, ego_extent_m=self.facts.ego_extent_m)
+
+    def append_frames(
+        self,
+        scenes: Any,
+        frames: RecordArray,
+        *,
+        agents: RecordArray | None = None,
+        agent_counts: Any = None,
+        tl_faces: RecordArray | None = None,
+        face_counts: Any = None,
+    ) -> Int64Array:
+        """Add one frame to the end of each of some scenes and return their rows in ``frames``, (K,).
+
+        Args:
+            scenes: The scenes, (K,), none of them twice.
+            frames: Time and pose of the AV of each, ``FRAME_DTYPE``, (K,); their intervals mean nothing.
+            agents: Agents of all of these frames, one frame after the other; None for none.
+            agent_counts: How many of them each frame has, (K,).
+            tl_faces: Traffic light faces likewise.
+            face_counts: How many of them each frame has, (K,).
+
+        Raises:
+            IndexOutOfRangeError: A scene is not there.
+            InvalidArgumentError: A scene comes twice, or the arrays do not go together.
+        """
+        scenes = np.asarray(scenes, np.int64)
+        self._require_scenes(scenes)
+        _require_once("scenes", scenes)
+        frames = _as_records("frames", frames, FRAME_DTYPE, len(scenes))
+        agents, agent_counts = _as_counted("agents", agents, AGENT_DTYPE, agent_counts, len(scenes))
+        tl_faces, face_counts = _as_counted("tl_faces", tl_faces, TL_FACE_DTYPE, face_counts, len(scenes))
+        is_full = self.scene_stops[scenes] == self._slot_ends[scenes]
+        if is_full.any():
+            rooms = self._slot_ends - self.scene_starts
+            full = scenes[is_full]
+            rooms[full] = self._num_frames[full] + np.maximum(self._num_frames[full] >> 1, 8)
+            self._spread(rooms)
+        rows: Int64Array = self.scene_stops[scenes]
+        self.frames[rows] = frames
+        self.scene_stops[scenes] += 1
+        self._agents.open_slots(self.frames[AGENT_INTERVAL], rows)
+        self._tl_faces.open_slots(self.frames[FACE_INTERVAL], rows)
+        self._agents.replace(self.frames[AGENT_INTERVAL], rows, agent_counts, agents)
+        self._tl_faces.replace(self.frames[FACE_INTERVAL], rows, face_counts, tl_faces)
+        return rows
+
+    def set_ego(self, frame_rows: Any, positions_m: Float64Array, yaws_rad: Float64Array) -> None:
+        """Overwrite the pose of the AV in frames.
+
+        Args:
+            frame_rows: The frames, (N,).
+            positions_m: World x and y, (N, 2), which leaves z as it is; or x, y and z, (N, 3).
+            yaws_rad: World heading, (N,); the rotation becomes one about the z axis.
+
+        Raises:
+            IndexOutOfRangeError: A row is not one of a frame in use.
+            InvalidArgumentError: The arrays are of other shapes.
+        """
+        rows = np.asarray(frame_rows, np.int64)
+        self.scenes_of(rows)
+        positions_m, yaws_rad = np.asarray(positions_m), np.asarray(yaws_rad)
+        if positions_m.shape not in ((len(rows), 2), (len(rows), 3)) or yaws_rad.shape != rows.shape:
+            raise InvalidArgumentError(
+                f"positions_m must have shape ({len(rows)}, 2) or ({len(rows)}, 3) and yaws_rad ({len(rows)},) for "
+                f"{len(rows)} frames, got {positions_m.shape} and {yaws_rad.shape}"
+            )
+        self.frames["ego_translation"][rows, : positions_m.shape[1]] = positions_m
+        self.frames["ego_rotation"][rows] = yaws_as_rotations33(yaws_rad)
+
+    def find_agents(self, frame_rows: Any, track_ids: Any) -> Int64Array:
+        """Return the row in ``agents`` of each track (N,) in a frame (N,), -1 where the frame does not have it.
+
+        Raises:
+            IndexOutOfRangeError: A row is not one of a frame in use.
+            InvalidArgumentError: A frame has a track more than once.
+        """
+        frames, tracks = _as_pairs(frame_rows, track_ids)
+        self.scenes_of(frames)
+        rows = self._agents.find(self.frames[AGENT_INTERVAL], frames, "track_id", tracks)
+        if (rows == -2).any():
+            place = int(np.argmax(rows == -2))
+            raise InvalidArgumentError(f"{self._where(frames[place], tracks[place])} is there more than once")
+        return rows
+
+    def put_agents(self, frame_rows: Any, agents: RecordArray) -> None:
+        """Put agents (N,) into frames (N,): a track that is there is overwritten, another one comes behind the others.
+
+        Args:
+            frame_rows: The frame of each, (N,); a frame may come several times.
+            agents: ``AGENT_DTYPE``, (N,).
+
+        Raises:
+            IndexOutOfRangeError: A row is not one of a frame in use.
+            InvalidArgumentError: A track is given twice for a frame, or a frame has it more than once.
+        """
+        frames = np.asarray(frame_rows, np.int64)
+        agents = _as_records("agents", agents, AGENT_DTYPE, len(frames))
+        frames, tracks = _as_pairs(frames, agents["track_id"])
+        rows = self.find_agents(frames, tracks)
+        is_new = rows < 0
+        self._require_pairs_once(frames, tracks, rows)
+        self._agents.overwrite(rows[~is_new], agents[~is_new])
+        if is_new.any():
+            self._agents.append(self.frames[AGENT_INTERVAL], frames[is_new], agents[is_new])
+
+    def remove_agents(self, frame_rows: Any, track_ids: Any) -> None:
+        """Take tracks (N,) out of frames (N,); the agents behind them move up.
+
+        Raises:
+            IndexOutOfRangeError: A row is not one of a frame in use.
+            InvalidArgumentError: A track is given twice for a frame, or a frame has it more than once.
+            TrackNotFoundError: A frame does not have the track.
+        """
+        frames, tracks = _as_pairs(frame_rows, track_ids)
+        rows = self.find_agents(frames, tracks)
+        self._require_pairs_once(frames, tracks, rows)
+        if (rows < 0).any():
+            place = int(np.argmax(rows < 0))
+            raise TrackNotFoundError(f"{self._where(frames[place], tracks[place])} is not there")
+        if len(rows):
+            self._agents.remove(self.frames[AGENT_INTERVAL], frames, rows)
+
+    def replace_agents(self, frame_rows: Any, agents: RecordArray, counts: Any) -> None:
+        """Give frames other agents than they have.
+
+        Args:
+            frame_rows: The frames, (K,), none of them twice.
+            agents: The agents of all of these frames, one frame after the other, ``AGENT_DTYPE``.
+            counts: How many of them each frame has, (K,).
+
+        Raises:
+            IndexOutOfRangeError: A row is not one of a frame in use.
+            InvalidArgumentError: A frame comes twice, or the arrays do not go together.
+        """
+        rows = self._frames_once(frame_rows)
+        agents, counts = _as_counted("agents", agents, AGENT_DTYPE, counts, len(rows))
+        self._agents.replace(self.frames[AGENT_INTERVAL], rows, counts, agents)
+
+    def replace_tl_faces(self, frame_rows: Any, tl_faces: RecordArray, counts: Any) -> None:
+        """Give frames other traffic light faces than they have; arguments and errors as in :meth:`replace_agents`."""
+        rows = self._frames_once(frame_rows)
+        tl_faces, counts = _as_counted("tl_faces", tl_faces, TL_FACE_DTYPE, counts, len(rows))
+        self._tl_faces.replace(self.frames[FACE_INTERVAL], rows, counts, tl_faces)
+
+    def scene(self, scene: int) -> SceneRecords:
+        """Return a copy of one scene as it is now.
+
+        Raises:
+            IndexOutOfRangeError: There is no such scene.
+        """
+        self._require_scenes(np.array([scene]))
+        frames, agents, tl_faces = self._packed(np.arange(self.scene_starts[scene], self.scene_stops[scene]))
+        return SceneRecords(frames, agents, tl_faces, host=self._hosts[scene], time_span_ns=self._time_spans_ns[scene])
+
+    def to_log(self) -> LogRecords:
+        """Return a copy of all scenes as they are now, in the order of the format, ready to be written."""
+        frames, agents, tl_faces = self._packed(expand_ranges(self.scene_starts, self._num_frames))
+        scenes = np.zeros(self.num_scenes, SCENE_DTYPE)
+        intervals = scenes["frame_index_interval"] = intervals_of_counts(self._num_frames)
+        scenes["host"] = self._hosts
+        is_filled = intervals[:, 1] > intervals[:, 0]
+        times_ns = np.zeros_like(intervals)
+        times_ns[is_filled] = frames["timestamp"][intervals[is_filled] - [0, 1]]
+        for scene, span_ns in enumerate(self._time_spans_ns):
+            times_ns[scene] = times_ns[scene] if span_ns is None else span_ns
+        scenes["start_time"], scenes["end_time"] = times_ns.T
+        return LogRecords(scenes, frames, agents, tl_faces)
+
+    def _packed(self, rows: Int64Array) -> tuple[RecordArray, RecordArray, RecordArray]:
+        """Return copies of frames, with intervals that follow each other from 0 on, and of their rows."""
+        frames = self.frames[rows]
+        agents = self._agents.packed(frames[AGENT_INTERVAL])
+        tl_faces = self._tl_faces.packed(frames[FACE_INTERVAL])
+        for field in (AGENT_INTERVAL, FACE_INTERVAL):
+            frames[field] = intervals_of_counts(np.diff(frames[field], axis=1)[:, 0])
+        return frames, agents, tl_faces
+
+    def _spread(self, rooms: Int64Array) -> None:
+        """Lay the frames of all scenes out anew, with room for some number (S,) of them in each."""
+        slots = intervals_of_counts(rooms)
+        frames = np.zeros(int(rooms.sum()), FRAME_DTYPE)
+        source = expand_ranges(self.scene_starts, self._num_frames)
+        target = expand_ranges(slots[:, 0], self._num_frames)
+        frames[target] = self.frames[source]
+        for rows in (self._agents, self._tl_faces):
+            rows.take_frames(source, target, len(frames))
+        self.scene_stops = slots[:, 0] + self._num_frames
+        self.frames, self.scene_starts, self._slot_ends = frames, slots[:, 0].copy(), slots[:, 1].copy()
+
+    def _frames_once(self, frame_rows: Any) -> Int64Array:
+        rows = np.asarray(frame_rows, np.int64).reshape(-1)
+        self.scenes_of(rows)
+        _require_once("frame_rows", rows)
+        return rows
+
+    def _require_scenes(self, scenes: Int64Array) -> None:
+        is_wrong = (scenes < 0) | (scenes >= self.num_scenes)
+        if is_wrong.any():
+            raise IndexOutOfRangeError(
+                f"scenes has {int(scenes[is_wrong][0])}, but the buffer has scenes 0 to {self.num_scenes - 1}"
+            )
+
+    def _require_pairs_once(self, frames: Int64Array, tracks: NumericArray, rows: Int64Array) -> None:
+        """Refuse tracks (N,) of frames (N,) that are given twice; ``rows`` (N,) are what :meth:`find_agents` gave."""
+        found, new = np.sort(rows[rows >= 0]), np.flatnonzero(rows < 0)
+        order = new[np.lexsort((tracks[new], frames[new]))]
+        is_same = (np.diff(frames[order]) == 0) & (tracks[order][1:] == tracks[order][:-1])
+        if (found[1:] == found[:-1]).any():
+            place = int(np.flatnonzero(rows == found[:-1][found[1:] == found[:-1]][0])[0])
+        elif is_same.any():
+            place = int(order[int(np.argmax(is_same))])
+        else:
+            return
+        raise InvalidArgumentError(f"{self._where(frames[place], tracks[place])} is given twice; give each once")
+
+    def _where(self, row: Any, track: Any) -> str:
+        """Return in words which track of which frame of which scene is meant."""
+        scene = int(self.scenes_of(np.array([row]))[0])
+        return f"track {int(track)} of frame {int(row - self.scene_starts[scene])} of scene {scene}"
+
+
+def _require_once(name: str, numbers: Int64Array) -> None:
+    values, counts = np.unique(numbers, return_counts=True)
+    if (counts > 1).any():
+        raise InvalidArgumentError(f"{name} has {int(values[counts > 1][0])} more than once; give each once")
+
+
+def _as_pairs(frame_rows: Any, track_ids: Any) -> tuple[Int64Array, NumericArray]:
+    frames, tracks = np.asarray(frame_rows, np.int64), np.asarray(track_ids, np.uint64)
+    if frames.ndim != 1 or frames.shape != tracks.shape:
+        raise InvalidArgumentError(
+            f"frame_rows and track_ids must be of one shape (N,), got {frames.shape} and {tracks.shape}"
+        )
+    return frames, tracks
+
+
+def _as_records(name: str, records: Any, dtype: Any, length: int) -> RecordArray:
+    array: RecordArray = np.ascontiguousarray(records)
+    if array.dtype != np.dtype(dtype) or array.shape != (length,):
+        raise InvalidArgumentError(
+            f"{name} must be {length} records of type {np.dtype(dtype)}, got {array.dtype} of shape {array.shape}"
+        )
+    return array
+
+
+def _as_counted(
+    name: str, records: RecordArray | None, dtype: Any, counts: Any, length: int
+) -> tuple[RecordArray, Int64Array]:
+    """Return records of frames and their numbers (K,)."""
+    if records is None:
+        records, counts = np.zeros(0, np.dtype(dtype)), np.zeros(length, np.int64)
+    numbers = np.asarray(counts, np.int64)
+    if numbers.shape != (length,) or (numbers < 0).any():
+        raise InvalidArgumentError(f"the counts of {name} must be {length} numbers from 0 on, got {counts}")
+    return _as_records(name, records, dtype, int(numbers.sum())), numbers

@@ -1,0 +1,51 @@
+"""Relative poses: where tracks are in frames, as seen from somewhere."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import Float32Array, NumericArray
+from l5kit.data.array_shapes import refuse_shapes
+
+PoseArrays = tuple[Float32Array, Float32Array, Float32Array, NumericArray]
+"""The arrays of :class:`RelativePoses` in their order, as kernels take them: a plain tuple is cheapest to hand over."""
+
+
+@dataclass(frozen=True)
+class RelativePoses:
+    """Where tracks are in each of N frames, as seen from a pose; frames without the track hold zeros.
+
+    Attributes:
+        positions_m: (..., N, 2) float32, x forward, y left.
+        yaws_rad: (..., N, 1) float32, in [-pi, pi).
+        extents_m: Length and width, (..., N, 2) float32.
+        availabilities: Whether the track is in the frame, (..., N): bool, or 1 and 0 in float32.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    positions_m: Float32Array
+    yaws_rad: Float32Array
+    extents_m: Float32Array
+    availabilities: NumericArray
+
+    def __post_init__(self) -> None:
+        shape = self.availabilities.shape
+        twos, ones = (*shape, 2), (*shape, 1)
+        if self.positions_m.shape != twos or self.yaws_rad.shape != ones or self.extents_m.shape != twos:
+            refuse_shapes(self, positions_m=twos, yaws_rad=ones, extents_m=twos)
+
+    @classmethod
+    def of_no_track(cls, *shape: int) -> "RelativePoses":
+        """Return zeros (..., N), for tracks that are in no frame."""
+        return cls(
+            np.zeros((*shape, 2), np.float32),
+            np.zeros((*shape, 1), np.float32),
+            np.zeros((*shape, 2), np.float32),
+            np.zeros(shape, np.bool_),
+        )
+
+    def as_arrays(self) -> PoseArrays:
+        """Return the four arrays."""
+        return self.positions_m, self.yaws_rad, self.extents_m, self.availabilities

@@ -1,0 +1,337 @@
+"""Scene jobs: a function carried out on all scenes of a log, here, by threads or by processes, with results in order.
+
+Whatever goes over a whole log goes through :func:`map_scenes`: the agents mask, validation, digests, true positions,
+test sets, the scene table and made cities. A job is a function that can be pickled (one of a module, or a frozen
+dataclass with ``__call__``) and numbers that say what it is to be done to, so that it can be carried out elsewhere.
+"""
+
+import operator
+import os
+import pickle
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+
+from l5kit._types import Int64Array
+from l5kit.data.progress import Progress
+from l5kit.errors import InvalidArgumentError, WorkerDiedError
+
+__all__ = ["SceneResults", "Workers", "count_workers", "map_scenes"]
+
+Result = TypeVar("Result")
+
+Workers = Executor | int
+"""What carries out a job: so many threads (1: the thread that asks; 0: one for each core that this process may use), or
+an executor of ``concurrent.futures``, which stays open."""
+
+_BLOCKS_PER_WORKER = 4
+_MOST_IN_BLOCK = 16
+"""Neighbours share a chunk of the log; more in a block would save little, and make the wait for the last one long."""
+
+_BLOCKS_AHEAD = 2
+_PATIENCE_S = 5.0
+_MOST_BYTES_SENT = 16 * 2**20
+"""A function that is larger holds a log in memory, which is not sent along with every block."""
+
+_ADVICE = "where memory ran out, take fewer workers; else carry it out with one (--workers 1) to see what fails"
+
+
+def map_scenes(
+    function: Callable[[Int64Array], Result],
+    scenes: Sequence[int] | Int64Array,
+    executor: Workers | None = None,
+    *,
+    block_size: int | None = None,
+    num_ahead: int | None = None,
+    unit: str = "scene",
+    progress: Progress | None = None,
+) -> "SceneResults[Result]":
+    """Return what a function makes of blocks of scenes, in the order of the scenes, as it comes to be.
+
+    The first blocks are handed over at once, the next ones as results are taken, so that never more than ``num_ahead``
+    results wait in memory. What is left undone when the results are closed, or end in an error, is given up.
+
+    The function must depend on its argument only and change nothing, as a block that fails is gone through again scene
+    by scene: the error of the first scene that fails comes up, with its type and a note that names the scene,
+    whatever carries out the blocks. To other processes the function is sent pickled, which for a dataset means the
+    place of its files. Where that cannot be, a ``RuntimeWarning`` says so and the blocks are carried out here.
+
+    Args:
+        function: Called with the numbers of successive scenes, int64, shape (B,).
+        scenes: Numbers of the scenes; of files, blocks of rows or whatever else ``unit`` says.
+        executor: What carries out the blocks; None for the thread that takes the results.
+        block_size: Scenes of a block; None for few enough that all workers have some.
+        num_ahead: Blocks that are handed over before their results are taken; None for two for each worker.
+        unit: What a number stands for, in messages.
+        progress: Called with the number of scenes whose results have been taken and of all scenes.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or ``executor`` is none.
+        WorkerDiedError: A worker process has died; the message names the scenes that it had.
+    """
+    numbers = np.asarray(scenes, np.int64)
+    if numbers.ndim != 1:
+        raise InvalidArgumentError(f"scenes must be numbers of shape (N,), got shape {numbers.shape}")
+    num_workers = count_workers(executor)
+    size = _usual_size(len(numbers), num_workers) if block_size is None else _at_least_one("block_size", block_size)
+    ahead = _BLOCKS_AHEAD * num_workers if num_ahead is None else _at_least_one("num_ahead", num_ahead)
+    blocks = [numbers[start : start + size] for start in range(0, len(numbers), size)]
+    call = _NamingCall(function, unit)
+    if isinstance(executor, Executor):
+        sent = call if isinstance(executor, ThreadPoolExecutor) else _as_sent(call)
+        carrier = executor if sent is not None else None
+        return SceneResults(sent or call, blocks, carrier, unit=unit, num_ahead=ahead, progress=progress)
+    threads = None
+    if num_workers > 1 and len(blocks) > 1:
+        threads = ThreadPoolExecutor(min(num_workers, len(blocks)), thread_name_prefix=f"l5kit {unit}s")
+    return SceneResults(call, blocks, threads, unit=unit, num_ahead=ahead, progress=progress, owned=threads)
+
+
+class SceneResults(Iterator[Result]):
+    """Results of a job in the order of the scenes, from :func:`map_scenes`; also a context manager that closes them.
+
+    Args:
+        call: What is called with each block.
+        blocks: Numbers of the scenes of each block.
+        executor: What calls it; None for the thread that takes the result.
+        unit: What a number stands for.
+        num_ahead: Blocks that are handed over before the first of their results is taken.
+        progress: Called with the number of scenes whose results have been taken and of all scenes.
+        owned: Threads that end with the results.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[Int64Array], Result],
+        blocks: list[Int64Array],
+        executor: Executor | None,
+        *,
+        unit: str,
+        num_ahead: int,
+        progress: Progress | None,
+        owned: ThreadPoolExecutor | None = None,
+    ) -> None:
+        self._call = call
+        self._left = iter(blocks)
+        self._executor = executor
+        self._unit = unit
+        self._progress = progress
+        self._owned = owned
+        self._num_scenes = sum(map(len, blocks))
+        self._num_taken = self._num_told = 0
+        self._pending: deque[tuple[Int64Array, Future[Result] | None]] = deque()
+        for _ in range(num_ahead):
+            self._hand_over_next()
+
+    def __next__(self) -> Result:
+        """Return the next result; progress is told of the one before.
+
+        Raises:
+            WorkerDiedError: A worker process has died.
+        """
+        try:
+            self._tell()
+            if not self._pending:
+                raise StopIteration
+            block, future = self._pending[0]
+            result = self._call(block) if future is None else self._result_of(future)
+            self._pending.popleft()
+            self._num_taken += len(block)
+        except BaseException:
+            self.close()
+            raise
+        return result
+
+    def close(self) -> None:
+        """Give up what was not taken yet; blocks that threads of its own are working on are waited for."""
+        self._left = iter(())
+        while self._pending:
+            _, future = self._pending.pop()
+            if future is not None:
+                future.cancel()
+        if self._owned is not None:
+            self._owned.shutdown(wait=True, cancel_futures=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        for _, future in getattr(self, "_pending", ()):
+            if future is not None:
+                future.cancel()
+
+    def _tell(self) -> None:
+        if self._num_taken > self._num_told:
+            self._num_told = self._num_taken
+            self._hand_over_next()
+            if self._progress is not None:
+                self._progress(self._num_told, self._num_scenes)
+
+    def _hand_over_next(self) -> None:
+        for block in self._left:
+            try:
+                future = None if self._executor is None else self._executor.submit(self._call, block)
+            except BrokenExecutor:
+                if not self._pending:  # whose error tells more
+                    raise
+            else:
+                self._pending.append((block, future))
+            return
+
+    def _result_of(self, future: "Future[Result]") -> Result:
+        try:
+            return future.result()
+        except BrokenExecutor as error:
+            raise WorkerDiedError(f"{self._who_was_hit(error)}; {_ADVICE}") from error
+
+    def _who_was_hit(self, error: BrokenExecutor) -> str:
+        """Return which worker died and which blocks it may have had: its own, if the error is of one worker only."""
+        if isinstance(error, WorkerDiedError):
+            return f"{error}, and had {_named(self._unit, self._pending[0][0])}"
+        wait([future for _, future in self._pending if future is not None], timeout=_PATIENCE_S)  # until all know of it
+        at_risk = np.concatenate([block for block, future in self._pending if _is_broken(future)])
+        return f"a worker process of the executor died, and had some of {_named(self._unit, at_risk)} ({error})"
+
+
+def _is_broken(future: "Future[Any] | None") -> bool:
+    if future is None or not future.done() or future.cancelled():
+        return False
+    return isinstance(future.exception(), BrokenExecutor)
+
+
+def count_workers(workers: Workers | None) -> int:
+    """Return how many blocks are worked on at the same time.
+
+    Raises:
+        InvalidArgumentError: ``workers`` is neither an executor nor a whole number of at least 0.
+    """
+    if workers is None:
+        return 1
+    if isinstance(workers, Executor):
+        return int(getattr(workers, "_max_workers", 0)) or _num_cores()
+    try:
+        number = -1 if isinstance(workers, bool) else operator.index(workers)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise InvalidArgumentError(
+            "workers must be a number of threads (1 for none besides this one, 0 for one on each core) or an executor "
+            f"of concurrent.futures, got {workers!r}"
+        )
+    return number or _num_cores()
+
+
+def _num_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _usual_size(num_scenes: int, num_workers: int) -> int:
+    return 1 if num_workers == 1 else min(_MOST_IN_BLOCK, max(1, num_scenes // (_BLOCKS_PER_WORKER * num_workers)))
+
+
+def _at_least_one(argument: str, value: int) -> int:
+    if value < 1:
+        raise InvalidArgumentError(f"{argument} must be at least 1, got {value}")
+    return value
+
+
+@dataclass(frozen=True)
+class _NamingCall(Generic[Result]):
+    """A function whose errors name the scene that they are from."""
+
+    function: Callable[[Int64Array], Result]
+    unit: str
+
+    def __call__(self, block: Int64Array) -> Result:
+        try:
+            return self.function(block)
+        except Exception as error:
+            hit, block_error = self._find_failing(block) or (block, error)
+            block_error.add_note(f"in {_named(self.unit, hit)}")
+            if block_error is error:
+                raise
+            raise block_error from block_error.__cause__
+
+    def _find_failing(self, block: Int64Array) -> tuple[Int64Array, Exception] | None:
+        """Return the first scene of a block that fails by itself, and its error."""
+        if len(block) > 1:
+            for place in range(len(block)):
+                try:
+                    self.function(block[place : place + 1])
+                except Exception as error:
+                    return block[place : place + 1], error
+        return None
+
+
+def _named(unit: str, numbers: Int64Array) -> str:
+    """Return numbers in words: ``scene 3``, ``scenes 3 to 7``."""
+    if len(numbers) == 1:
+        return f"{unit} {numbers[0]}"
+    return f"{unit}s {numbers.min()} to {numbers.max()}"
+
+
+def _as_sent(call: _NamingCall[Result]) -> "_SentCall | None":
+    """Return a call that another process can carry out; None, after a warning, if there is none."""
+    try:
+        payload = pickle.dumps(call, protocol=pickle.HIGHEST_PROTOCOL)
+        problem = f"it takes {len(payload) / 1e6:,.0f} MB" if len(payload) > _MOST_BYTES_SENT else ""
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        payload, problem = b"", str(error)
+    if not problem:
+        return _SentCall(payload)
+    warnings.warn(
+        f"the {call.unit}s are gone through one after the other in this process, not by the executor, to whose workers "
+        f"{_title(call.function)} cannot be sent with what it works on ({problem}); open a log from its files, or pass "
+        "a number of threads as workers",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+    return None
+
+
+def _title(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+@dataclass(frozen=True)
+class _SentCall:
+    """A pickled call, opened once by each process that carries it out."""
+
+    payload: bytes
+
+    def __call__(self, block: Int64Array) -> Any:
+        try:
+            return _opened(self.payload)(block)
+        except Exception as error:
+            if _can_be_sent(error):
+                raise
+            stand_in = RuntimeError(f"{type(error).__name__}: {error}")
+            for note in getattr(error, "__notes__", []):
+                stand_in.add_note(note)
+            raise stand_in from None
+
+
+@lru_cache(maxsize=2)
+def _opened(payload: bytes) -> Callable[[Int64Array], Any]:
+    call: Callable[[Int64Array], Any] = pickle.loads(payload)
+    return call
+
+
+def _can_be_sent(error: Exception) -> bool:
+    """Return whether an error is the same after it was pickled; many with constructors of their own are not."""
+    try:
+        return type(pickle.loads(pickle.dumps(error))) is type(error)
+    except Exception:  # whatever its class makes of being pickled
+        return False

@@ -1,0 +1,194 @@
+"""Records of scenes in memory, in the types of the format and checked, and several of them strung together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import Int64Array, RecordArray
+from l5kit.data.layout import FACE_INTERVAL
+from l5kit.data.log_facts import LogFacts
+from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE, TL_FACE_DTYPE
+from l5kit.data.texts import shown_texts
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import InvalidArgumentError
+
+__all__ = [
+    "AGENT_INTERVAL",
+    "FACE_INTERVAL",
+    "LogRecords",
+    "SceneRecords",
+    "as_standard",
+    "intervals_of_counts",
+    "join_scenes",
+]
+
+AGENT_INTERVAL = "agent_index_interval"
+"""Field of ``frames`` that names the rows of ``agents``."""
+
+_TYPES: dict[str, Any] = {"frames": FRAME_DTYPE, "agents": AGENT_DTYPE, "tl_faces": TL_FACE_DTYPE}
+
+
+@dataclass(frozen=True)
+class SceneRecords:
+    """One scene in the record types of the format, with intervals that count from 0 and follow each other.
+
+    Attributes:
+        frames: Frames, ``FRAME_DTYPE``, (F,).
+        agents: Agents of all frames, ``AGENT_DTYPE``, (N,).
+        tl_faces: Traffic light faces of all frames, ``TL_FACE_DTYPE``, (M,).
+        host: Name of the recording car, at most 16 characters.
+        time_span_ns: Start and end of the scene; None for the times of the first and the last frame.
+
+    Raises:
+        InvalidArgumentError: An array is of another type, or the intervals of the frames do not name each row once.
+    """
+
+    frames: RecordArray
+    agents: RecordArray
+    tl_faces: RecordArray
+    host: str = ""
+    time_span_ns: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        for name, dtype in _TYPES.items():
+            array = getattr(self, name)
+            if array.dtype != np.dtype(dtype) or array.ndim != 1:
+                raise InvalidArgumentError(
+                    f"{name} must be records of {name.upper()[:-1]}_DTYPE along one axis, got {array.dtype} of shape "
+                    f"{array.shape}"
+                )
+        _require_consecutive(self.frames[AGENT_INTERVAL], len(self.agents), AGENT_INTERVAL)
+        _require_consecutive(self.frames[FACE_INTERVAL], len(self.tl_faces), FACE_INTERVAL)
+
+    @classmethod
+    def read(cls, dataset: ChunkedDataset, scene_index: int) -> "SceneRecords":
+        """Return one scene of a log, also of one in an older layout.
+
+        Args:
+            dataset: An opened dataset.
+            scene_index: The scene; negative counts from the end.
+
+        Raises:
+            InvalidArgumentError: There is no such scene.
+            CorruptedDataError: A file of the scene is damaged or missing, or its intervals are wrong.
+        """
+        return cls.of_scene_dataset(dataset.get_scene_dataset(scene_index))
+
+    @classmethod
+    def of_scene_dataset(cls, dataset: ChunkedDataset) -> "SceneRecords":
+        """Return the scene of a dataset that :meth:`ChunkedDataset.get_scene_dataset` has made."""
+        arrays = {name: as_standard(np.asarray(getattr(dataset, name)), dtype) for name, dtype in _TYPES.items()}
+        if len(arrays["tl_faces"]) == 0 and arrays["frames"][FACE_INTERVAL].any():
+            arrays["frames"] = arrays["frames"].copy()
+            arrays["frames"][FACE_INTERVAL] = 0
+        scene = dataset.scenes[0]
+        times_ns = int(scene["start_time"]), int(scene["end_time"])
+        return cls(**arrays, host=shown_texts(dataset.scenes["host"])[0], time_span_ns=times_ns)
+
+    def cut(self, start: int, stop: int) -> "SceneRecords":
+        """Return the frames from ``start`` to ``stop`` (not included) as a scene of its own, with copies of its rows.
+
+        Raises:
+            InvalidArgumentError: There are no such frames.
+        """
+        if not 0 <= start < stop <= len(self.frames):
+            raise InvalidArgumentError(
+                f"start and stop must be frames of the scene with 0 <= start < stop <= {len(self.frames)}, got "
+                f"{start} and {stop}"
+            )
+        frames, rows = self.frames[start:stop].copy(), {}
+        for name, field in (("agents", AGENT_INTERVAL), ("tl_faces", FACE_INTERVAL)):
+            first = int(frames[field][0, 0])
+            rows[name] = getattr(self, name)[first : int(frames[field][-1, 1])].copy()
+            frames[field] -= first
+        return replace(self, frames=frames, **rows, time_span_ns=None)
+
+    @property
+    def times_ns(self) -> tuple[int, int]:
+        """Start and end of the scene; 0 and 0 for one without frames that has none of its own."""
+        if self.time_span_ns is not None:
+            return self.time_span_ns
+        if len(self.frames) == 0:
+            return 0, 0
+        return int(self.frames["timestamp"][0]), int(self.frames["timestamp"][-1])
+
+
+@dataclass(frozen=True)
+class LogRecords:
+    """The four arrays of a log in memory, in the record types of the format.
+
+    Attributes:
+        scenes: ``SCENE_DTYPE``, (S,).
+        frames: ``FRAME_DTYPE``, (F,).
+        agents: ``AGENT_DTYPE``, (N,).
+        tl_faces: ``TL_FACE_DTYPE``, (M,).
+    """
+
+    scenes: RecordArray
+    frames: RecordArray
+    agents: RecordArray
+    tl_faces: RecordArray
+
+    def as_dataset(self, facts: LogFacts | None = None) -> ChunkedDataset:
+        """Return a dataset in memory of these arrays, without copying them, and the facts of the log."""
+        return ChunkedDataset.in_memory(**vars(self), facts=facts)
+
+
+def join_scenes(scenes: Sequence[SceneRecords], starts: Sequence[int] = (0, 0, 0)) -> LogRecords:
+    """Return scenes one after the other, with intervals that count from the start of a log.
+
+    Args:
+        scenes: The scenes, at least one.
+        starts: Frames, agents and traffic light faces that the log has before.
+    """
+    sizes = [(len(scene.frames), len(scene.agents), len(scene.tl_faces)) for scene in scenes]
+    ends = np.cumsum(np.array([starts, *sizes], np.int64), axis=0)
+    frames = _joined([scene.frames for scene in scenes])
+    of_frame = np.repeat(np.arange(len(scenes)), [size[0] for size in sizes])
+    frames[AGENT_INTERVAL] += ends[of_frame, 1, None]
+    frames[FACE_INTERVAL] += ends[of_frame, 2, None]
+    records = np.zeros(len(scenes), SCENE_DTYPE)
+    records["frame_index_interval"] = np.stack([ends[:-1, 0], ends[1:, 0]], axis=1)
+    records["host"] = [scene.host for scene in scenes]
+    records["start_time"], records["end_time"] = np.array([scene.times_ns for scene in scenes], np.int64).T
+    agents, tl_faces = _joined([scene.agents for scene in scenes]), _joined([scene.tl_faces for scene in scenes])
+    return LogRecords(records, frames, agents, tl_faces)
+
+
+def _joined(parts: Sequence[RecordArray]) -> RecordArray:
+    """Return arrays of one type of records one after the other; as single bytes NumPy copies each at once."""
+    return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts]).view(parts[0].dtype)
+
+
+def intervals_of_counts(counts: Any) -> Int64Array:
+    """Return the intervals [start, end) of things of some sizes (N,) that follow each other from 0 on, (N, 2)."""
+    ends = np.cumsum(counts, dtype=np.int64)
+    return np.stack([ends - counts, ends], axis=1)
+
+
+def as_standard(records: RecordArray, dtype: Any) -> RecordArray:
+    """Return records in the type of the format, a copy only where they are of another, as those of older sets are."""
+    wanted = np.dtype(dtype)
+    if records.dtype == wanted:
+        return records
+    converted = np.zeros(records.shape, wanted)
+    for name in set(wanted.names or ()) & set(records.dtype.names or ()):
+        converted[name] = records[name]
+    return converted
+
+
+def _require_consecutive(intervals: Int64Array, num_rows: int, field: str) -> None:
+    starts, stops = intervals[:, 0], intervals[:, 1]
+    wanted = np.concatenate([[0], stops[:-1]]) if len(stops) else stops
+    wrong = np.flatnonzero((starts != wanted) | (stops < starts))
+    if len(wrong):
+        frame = int(wrong[0])
+        raise InvalidArgumentError(
+            f"{field} of frame {frame} is {intervals[frame].tolist()}; it must start at {int(wanted[frame])}, where "
+            "the one before ends, and not end before it starts"
+        )
+    end = int(stops[-1]) if len(stops) else 0
+    if end != num_rows:
+        raise InvalidArgumentError(f"{field} of the frames must name all {num_rows} rows, but they end at {end}")

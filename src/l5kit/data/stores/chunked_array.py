@@ -1,0 +1,402 @@
+"""Arrays of records that read whole chunks once and answer from the decoded ones.
+
+One access through zarr-python 3 costs about a millisecond, whatever its size. :class:`ChunkedArray` therefore reads a
+chunk as a whole when it first needs it and keeps it decoded, in a cache bounded in bytes. The chunks of an array that
+fits into the cache as a whole are decoded into one array, so that rows of several chunks need no copy.
+"""
+
+import copy
+import hashlib
+import os
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from zarr.core.sync import sync
+from zarr.storage import LocalStore
+
+from l5kit._types import DType, Int64Array, NumericArray
+from l5kit.data.record_sequence import RecordSequence, require_within, rows_of
+from l5kit.data.stores.checked_blosc import with_checked_lengths
+from l5kit.data.stores.chunk_cache import ChunkCache
+from l5kit.data.stores.local_chunk import decode_local_chunk
+from l5kit.data.stores.store import describe_file, is_folder, is_process_memory, location_of, store_signature
+from l5kit.errors import (
+    CorruptedDataError,
+    IndexOutOfRangeError,
+    InvalidArgumentError,
+    ReadOnlyDatasetError,
+    UnpicklableStoreError,
+)
+
+
+class ChunkedArray(RecordSequence):
+    """One array of a dataset on a store, with decoded chunks kept in a cache.
+
+    Reading and writing follow NumPy and zarr: ``array[3]``, ``array[10:20]`` (a copy), ``array["centroid"]``,
+    ``array[mask]``, ``array[5:8] = records``, ``array.append(records)``. It works wherever a duck array does, such as
+    in ``dask.array.from_array``. Pickled, it holds the place of its files and no data.
+
+    Args:
+        array: The zarr array, of one axis.
+        cache: Cache for decoded chunks.
+        dtype: Record type to present, which may have fields that are not stored; those are zero. None: as stored.
+    """
+
+    def __init__(self, array: Any, cache: ChunkCache, *, dtype: Any = None) -> None:
+        self.dtype = array.dtype if dtype is None else np.dtype(dtype)
+        self.name = str(array.path)
+        # chunks of zeros are written as zarr 2 did, so that a missing file means a lost one
+        self._array = with_checked_lengths(array, write_empty_chunks=True)
+        self._cache = cache
+        self._last: tuple[int, NumericArray | None] = (-1, None)
+        self._missing: set[int] = set()
+        self._length = int(array.shape[0])
+        self._chunk_length = int(array.chunks[0])
+        self._process = os.getpid()
+        self._joined = (
+            _JoinedChunks(self._length, self.dtype, self._chunk_length) if _fits(array, self.dtype, cache) else None
+        )
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def chunks(self) -> tuple[int]:
+        """Rows per chunk, as a tuple."""
+        return (self._chunk_length,)
+
+    @property
+    def zarr_array(self) -> Any:
+        """The underlying zarr array."""
+        if os.getpid() != self._process:
+            self._reopen()
+        return self._array
+
+    def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
+        """Return rows [start, stop) as a read-only array: a view where one chunk holds them; see the base class."""
+        if strict and not 0 <= start <= stop <= self._length:
+            require_within(self, slice(start, stop))
+        joined = self._joined
+        if joined is not None and joined.is_complete and not self._missing:
+            return joined.rows[start : max(start, stop)]
+        if stop <= start:
+            return np.empty(0, dtype=self.dtype)
+        first, last = start // self._chunk_length, (stop - 1) // self._chunk_length
+        if joined is not None:
+            for index in range(first, last + 1):
+                self._chunk(index, strict)
+            return joined.rows[start:stop]
+        offset = first * self._chunk_length
+        if first == last:
+            view: NumericArray = self._chunk(first, strict)[start - offset : stop - offset]
+            return view
+        rows = np.empty(stop - start, dtype=self.dtype)
+        for index in range(first, last + 1):
+            offset = index * self._chunk_length
+            low, high = max(start, offset), min(stop, offset + self._chunk_length)
+            rows[low - start : high - start] = self._chunk(index, strict)[low - offset : high - offset]
+        rows.setflags(write=False)
+        return rows
+
+    def passing_rows(self, start: int, stop: int) -> NumericArray:
+        """Return rows [start, stop) for a pass over all of them: chunks are decoded side by side and not kept.
+
+        Args:
+            start: First row.
+            stop: End row, at most the length.
+
+        Raises:
+            CorruptedDataError: A chunk cannot be decoded or has no file.
+        """
+        if self._joined is not None and self._joined.is_complete:
+            return self.rows(start, stop, strict=True)
+        try:
+            rows = np.asarray(self.zarr_array[start:stop])
+        except Exception:  # whatever zarr and the store raise; read one by one, the chunk at fault is named
+            return self.rows(start, stop, strict=True)
+        for offset in range(start - start % self._chunk_length, stop, self._chunk_length):
+            chunk = rows[max(offset - start, 0) : offset + self._chunk_length - start]
+            if not chunk.view(np.uint8).any():
+                self.rows(max(offset, start), max(offset, start) + 1, strict=True)  # refuses what is not stored
+        return rows if rows.dtype == self.dtype else self._with_all_fields(rows)
+
+    def whole_with(self, starts: Int64Array, stops: Int64Array, *, strict: bool = False) -> NumericArray | None:
+        """Return an array in which the given ranges of rows are decoded, if the whole array fits into the cache."""
+        joined = self._joined
+        if joined is None:
+            return None
+        if not joined.is_complete or (strict and self._missing):
+            for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+                for index in range(start // self._chunk_length, -(-stop // self._chunk_length) if stop > start else 0):
+                    self._chunk(index, strict)
+        return joined.rows
+
+    def _block_of(self, row: int) -> tuple[int, NumericArray]:
+        index = row // self._chunk_length
+        return index * self._chunk_length, self._chunk(index, False)
+
+    def _chunk(self, index: int, strict: bool) -> NumericArray:
+        """Return the decoded rows of a chunk, read-only."""
+        joined = self._joined
+        chunk = self._cached_chunk(index) if joined is None else joined.chunk(index, self._read_chunk)
+        if strict and index in self._missing:
+            raise CorruptedDataError(
+                f"chunk file {self.chunk_file(index)} is missing, but rows of it are used; "
+                "restore it from the source of the dataset (l5kit validate lists all such files)"
+            )
+        return chunk
+
+    def _cached_chunk(self, index: int) -> NumericArray:
+        last_index, chunk = self._last
+        if chunk is None or index != last_index:
+            chunk = self._cache.get((self.name, index))
+            if chunk is None:
+                chunk = self._read_chunk(index)
+                self._cache.put((self.name, index), chunk)
+            self._last = (index, chunk)
+        return chunk
+
+    def _read_chunk(self, index: int) -> NumericArray:
+        start = index * self._chunk_length
+        stop = min(start + self._chunk_length, self._length)
+        array = self.zarr_array
+        try:
+            decoded = decode_local_chunk(array, index)
+            stored = np.asarray(array[start:stop]) if decoded is None else decoded[: stop - start]
+        except Exception as error:
+            raise CorruptedDataError(
+                f"chunk file {self.chunk_file(index)} cannot be read or decoded ({type(error).__name__}: {error}); "
+                "restore it from the source of the dataset"
+            ) from error
+        if not stored.view(np.uint8).any() and not self.has_chunk_file(index):
+            if is_folder(self.zarr_array.store, self._chunk_key(index)):
+                raise CorruptedDataError(
+                    f"chunk file {self.chunk_file(index)} is a folder; restore the file from the source of the dataset"
+                )
+            self._missing.add(index)
+        chunk = stored if stored.dtype == self.dtype else self._with_all_fields(stored)
+        chunk.setflags(write=False)
+        return chunk
+
+    def _with_all_fields(self, stored: NumericArray) -> NumericArray:
+        rows = np.zeros(len(stored), dtype=self.dtype)
+        for name in stored.dtype.names or ():
+            rows[name] = stored[name]
+        return rows
+
+    def chunk_file(self, index: int) -> str:
+        """Return the path of a chunk's file, for messages."""
+        array = self.zarr_array
+        return describe_file(array.store, f"{self.name}/{index}")
+
+    def has_chunk_file(self, index: int) -> bool:
+        """Return whether the file of a chunk exists."""
+        return bool(sync(self.zarr_array.store.exists(self._chunk_key(index))))
+
+    def _chunk_key(self, index: int) -> str:
+        return f"{self.zarr_array.store_path.path}/{index}".lstrip("/")
+
+    def signature(self) -> object:
+        """Return path and a digest of names, sizes and modification times of the files; None if nothing tells."""
+        array = self.zarr_array
+        location, files = location_of(array.store), store_signature(array.store, (self.name,))
+        if location is None or files is None:
+            return None
+        return f"{location}/{self.name}", hashlib.sha256(repr(files).encode()).hexdigest()
+
+    @property
+    def num_chunks(self) -> int:
+        """Number of chunks that the rows need."""
+        return -(-self._length // self._chunk_length)
+
+    def __setitem__(self, index: Any, values: Any) -> None:
+        """Write rows to the store: one row, a slice, or the column of a field.
+
+        Raises:
+            IndexOutOfRangeError: There is no such row, or the index is of another kind.
+            InvalidArgumentError: The values are no records of this array.
+            ReadOnlyDatasetError: The dataset was opened for reading.
+        """
+        array = self._writable()
+        if isinstance(index, str):
+            rows = self[:]
+            rows[index] = values
+            index, values = slice(None), rows
+        if isinstance(index, (int, np.integer)):
+            if not -self._length <= index < self._length:
+                raise IndexOutOfRangeError(f"row {index} is out of range for an array of {self._length} rows")
+            row = int(index) % self._length
+            index = slice(row, row + 1)
+        if index is Ellipsis:
+            index = slice(None)
+        if not isinstance(index, slice) or (index.step or 1) < 1:
+            raise IndexOutOfRangeError(f"rows are written by an integer, a forward slice or a field, got {index!r}")
+        start, stop, step = index.indices(self._length)
+        array[start:stop:step] = np.broadcast_to(self._as_stored(values), len(range(start, stop, step)))
+        self._forget(start, stop)
+
+    def append(self, values: ArrayLike) -> tuple[int]:
+        """Add rows at the end and return the new shape.
+
+        Args:
+            values: Records with at least the stored fields, or tuples with a value for every field.
+
+        Raises:
+            InvalidArgumentError: The values are no such records.
+            ReadOnlyDatasetError: The dataset was opened for reading.
+        """
+        records = self._as_stored(values).reshape(-1)
+        start = self._length
+        self.resize(start + len(records))
+        if len(records):
+            self[start:] = records
+        return self.shape
+
+    def resize(self, length: int | tuple[int]) -> None:
+        """Change the number of rows; new rows are zero.
+
+        Raises:
+            InvalidArgumentError: The length is negative.
+            ReadOnlyDatasetError: The dataset was opened for reading.
+        """
+        new_length = int(length[0]) if isinstance(length, tuple) else int(length)
+        if new_length < 0:
+            raise InvalidArgumentError(f"length must be 0 or more, got {new_length}")
+        array = self._writable()
+        chunk_end = min(-(-new_length // self._chunk_length) * self._chunk_length, self._length)
+        if new_length < chunk_end:  # rows that stay in the last chunk's file would come back when the array grows
+            array[new_length:chunk_end] = np.zeros(chunk_end - new_length, dtype=array.dtype)
+        array.resize((new_length,))
+        self._forget(min(self._length, new_length), max(self._length, new_length))
+        self._length = new_length
+
+    def _as_stored(self, values: ArrayLike) -> NumericArray:
+        """Return records in the type of the store, field by field."""
+        records, stored_dtype = self._as_records(values), self._array.dtype
+        if records.dtype == stored_dtype:
+            return records
+        packed = np.empty(records.shape, dtype=stored_dtype)
+        for name in stored_dtype.names or ():
+            packed[name] = records[name]
+        return packed
+
+    def _as_records(self, values: ArrayLike) -> NumericArray:
+        """Return records that have all stored fields, made of tuples where need be."""
+        fields = list(self._array.dtype.names or ())
+        try:
+            records = np.asarray(values, dtype=self.dtype if _are_tuples(values) else None)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"rows of {self.name!r} must be records with the fields {list(self.dtype.names or ())}, or tuples "
+                f"with a value for each: {error}"
+            ) from error
+        if not set(fields) <= set(records.dtype.names or ()):
+            raise InvalidArgumentError(
+                f"rows of {self.name!r} must be records with the fields {fields}, got dtype {records.dtype}; "
+                "fill an array such as np.zeros(n, dtype=array.dtype)"
+            )
+        return records
+
+    def _writable(self) -> Any:
+        array = self.zarr_array
+        if array.read_only:
+            raise ReadOnlyDatasetError(
+                f"{describe_file(array.store, self.name)} was opened for reading; "
+                "open the dataset with mode='r+' (a zip file cannot be changed: copy it with save() to a folder)"
+            )
+        return array
+
+    def _forget(self, start: int, stop: int) -> None:
+        """Give up the decoded chunks of rows [start, stop), and what is known of their files."""
+        self._last = (-1, None)
+        if stop > start:
+            for index in range(start // self._chunk_length, (stop - 1) // self._chunk_length + 1):
+                self._cache.discard((self.name, index))
+                self._missing.discard(index)
+
+    def _reopen(self) -> None:
+        """Give this forked process file handles and connections of its own."""
+        if not isinstance(self._array.store, LocalStore) and not is_process_memory(self._array.store):
+            self._array = pickle.loads(pickle.dumps(self._array))
+        self._process = os.getpid()
+
+    def __getstate__(self) -> dict[str, object]:
+        if is_process_memory(self._array.store):
+            raise UnpicklableStoreError(
+                f"the array {self.name!r} lies in the memory of this process and cannot be sent to another. "
+                "Use DataLoader workers started by fork (multiprocessing_context='fork'), num_workers=0, "
+                "or save() the dataset to a folder and open that."
+            )
+        return {"array": self._array, "cache": self._cache, "dtype": self.dtype}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["array"], state["cache"], dtype=state["dtype"])  # type: ignore[misc]
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "ChunkedArray":
+        return type(self)(self._array, copy.deepcopy(self._cache, memo), dtype=self.dtype)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {self._length} rows of {self.dtype.itemsize} bytes>"
+
+
+class _JoinedChunks:
+    """The decoded chunks of an array, side by side; the memory of a chunk is taken when it is decoded.
+
+    Args:
+        length: Rows of the array.
+        dtype: Type of its records.
+        chunk_length: Rows of a chunk.
+
+    Attributes:
+        rows: All rows, read-only; those of chunks that were never asked for mean nothing.
+    """
+
+    def __init__(self, length: int, dtype: DType, chunk_length: int) -> None:
+        self._chunk_length = chunk_length
+        self._writable_rows = np.empty(length, dtype=dtype)
+        self._is_decoded = np.zeros(-(-length // chunk_length), np.bool_)
+        self.is_complete = False
+        self.rows = self._writable_rows.view()
+        self.rows.setflags(write=False)
+
+    def chunk(self, index: int, read: Callable[[int], NumericArray]) -> NumericArray:
+        """Return the rows of a chunk, read if they are not there yet; two threads may both read it, to the same end."""
+        start = index * self._chunk_length
+        if not self._is_decoded[index]:
+            decoded = read(index)
+            place = self._writable_rows[start : start + len(decoded)]
+            # as bytes, since NumPy copies records field by field, several times as slowly
+            place.view(np.uint8)[:] = np.ascontiguousarray(decoded).view(np.uint8)
+            self._is_decoded[index] = True
+            if self._is_decoded.all():  # of two threads that decode the last chunks, one sees all of them
+                self.is_complete = True
+        return self.rows[start : start + self._chunk_length]
+
+
+def passing_rows(array: Any, start: int, stop: int) -> NumericArray:
+    """Return rows [start, stop) of any array of a dataset for a pass over all of them, which keeps nothing.
+
+    Args:
+        array: NumPy array, or array of an opened dataset.
+        start: First row.
+        stop: End row, at most the length.
+
+    Raises:
+        CorruptedDataError: Rows cannot be read, or have no file.
+    """
+    if isinstance(array, ChunkedArray):
+        return array.passing_rows(start, stop)
+    return rows_of(array, slice(start, stop), strict=True)
+
+
+def _are_tuples(values: object) -> bool:
+    """Return whether values are a record as a tuple, or a list of such (also an empty one)."""
+    return isinstance(values, tuple) or (isinstance(values, list) and all(isinstance(row, tuple) for row in values))
+
+
+def _fits(array: Any, dtype: DType, cache: ChunkCache) -> bool:
+    """Return whether all rows of an array that nobody changes have room in the cache, which is then set apart."""
+    return bool(array.read_only) and cache.reserve(int(array.shape[0]) * dtype.itemsize)

@@ -1,0 +1,334 @@
+"""The fast store: the decoded arrays of a dataset as files in the cache folder, which processes map into memory.
+
+The files of a source lie in ``CACHE/decoded/NAME-KEY/DIGEST/``: one ``.npy`` file for each array, and a manifest. KEY
+stands for the path of the source, DIGEST for its state, so a source that has changed has no files until they are built
+anew. A folder gets its name when it is complete; until then it is one of those whose name starts with a dot.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Container, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import zarr
+from zarr.core.buffer import default_buffer_prototype
+from zarr.core.sync import sync
+
+from l5kit._files import placed_when_complete, remove_whole, sync_folder
+from l5kit.data.layout import ARRAYS
+from l5kit.data.progress import Progress, show_progress
+from l5kit.data.stores.chunk_cache import ChunkCache
+from l5kit.data.stores.chunked_array import ChunkedArray
+from l5kit.data.stores.mapped_array import MappedArray
+from l5kit.data.stores.npy_files import npy_header
+from l5kit.data.stores.store import location_of
+from l5kit.data.user_cache import CACHE_DIR_ENV_KEY, cache_folder, hold_lock
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
+
+MANIFEST_NAME = "store.json"
+
+_FOLDER_NAME = "decoded"
+_FORMAT_VERSION = 1
+_METADATA_FILES = (".zgroup", ".zattrs", *(f"{key}/.zarray" for key in ARRAYS))
+_SPARE_BYTES = 16 * 2**20
+"""Free space that building leaves on the disk."""
+
+
+@dataclass(frozen=True)
+class DecodedSource:
+    """The arrays of an opened dataset, as the source of decoded files.
+
+    Attributes:
+        root: Its zarr group.
+        arrays: For each name on disk, the array; those that the dataset lacks are left out.
+        location: Path, absolute and without links, or URL.
+        signatures: For each array, what :meth:`ChunkedArray.signature` returned.
+        digest: Digest of its metadata, and of names, sizes and modification times of its chunks.
+    """
+
+    root: zarr.Group
+    arrays: Mapping[str, ChunkedArray]
+    location: str
+    signatures: Mapping[str, object]
+    digest: str
+
+    @classmethod
+    def of(cls, root: zarr.Group, arrays: Mapping[str, ChunkedArray]) -> "DecodedSource":
+        """Return the source that an opened dataset is.
+
+        Raises:
+            InvalidArgumentError: Nothing tells when the dataset changes, as it lies in the memory of this process, or
+                on a service that gives neither times nor checksums.
+        """
+        location = location_of(root.store)
+        signatures = {key: array.signature() for key, array in arrays.items()}
+        if location is None or None in signatures.values():
+            raise InvalidArgumentError(
+                f"the dataset on {root.store} cannot have decoded files: it lies in the memory of this process, or its "
+                "service gives neither times nor checksums, so nothing tells when they are out of date; "
+                "save() it to a folder and open that"
+            )
+        return cls(root, arrays, location, signatures, _digest_of(root, arrays, signatures))
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all decoded files."""
+        return sum(len(npy_header(array.dtype, array.shape)) + array.nbytes for array in self.arrays.values())
+
+    def has_changed(self) -> bool:
+        """Return whether the files of the dataset have changed since."""
+        signatures = {key: array.signature() for key, array in self.arrays.items()}
+        return _digest_of(self.root, self.arrays, signatures) != self.digest
+
+
+@dataclass(frozen=True)
+class DecodedStore:
+    """The decoded files of a dataset.
+
+    Attributes:
+        folder: Where they lie.
+        source: Path or URL of the dataset.
+        digest: See :class:`DecodedSource`.
+        num_bytes: Their size.
+        build_seconds: How long it took to make them.
+        last_used: When a process opened them last, in seconds since 1970.
+    """
+
+    folder: Path
+    source: str
+    digest: str
+    num_bytes: int
+    build_seconds: float
+    last_used: float
+
+
+def store_folder(source_location: str, folder: str | os.PathLike[str] | None = None) -> Path:
+    """Return the folder for the decoded files of a dataset, in all its states; it may not exist.
+
+    Args:
+        source_location: Path, absolute and without links, or URL of the dataset.
+        folder: Cache folder; None for that of the user.
+    """
+    name = re.sub(r"[^\w.-]", "_", os.path.basename(source_location.rstrip("/\\")))[:64].lstrip(".")
+    key = hashlib.sha256(source_location.encode()).hexdigest()[:16]
+    return stores_folder(folder) / f"{name}-{key}"
+
+
+def stores_folder(folder: str | os.PathLike[str] | None = None) -> Path:
+    """Return the folder that holds all stores of a cache folder; it may not exist."""
+    return (cache_folder() if folder is None else Path(folder)).absolute() / _FOLDER_NAME
+
+
+def read_store(folder: Path) -> DecodedStore | None:
+    """Return the store that a folder holds, by its manifest; None if it holds none."""
+    try:
+        file = folder / MANIFEST_NAME
+        manifest, last_used = json.loads(file.read_text("utf-8")), file.stat().st_mtime
+        if manifest["version"] != _FORMAT_VERSION:
+            return None
+        facts = (str(manifest["source"]), str(manifest["digest"]), int(manifest["num_bytes"]))
+        return DecodedStore(folder, *facts, build_seconds=float(manifest["build_seconds"]), last_used=last_used)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def map_store(
+    source: DecodedSource, folder: str | os.PathLike[str] | None = None
+) -> tuple[DecodedStore, dict[str, MappedArray]] | None:
+    """Return the store of a dataset as it is now, and its arrays mapped into memory; None if there is none.
+
+    Args:
+        source: The dataset.
+        folder: Cache folder; None for that of the user.
+    """
+    store = read_store(_folder_of(source, folder))
+    if store is None or (store.source, store.digest) != (source.location, source.digest):
+        return None
+    try:
+        arrays = {key: _map_array(store, source, key) for key in source.arrays}
+    except CorruptedDataError:
+        return None
+    with suppress(OSError):  # another user's folder, or a disk for reading only
+        os.utime(store.folder / MANIFEST_NAME)
+    return store, arrays
+
+
+def map_or_build(
+    source: DecodedSource, folder: str | os.PathLike[str] | None = None, *, show_bar: bool = False
+) -> dict[str, MappedArray]:
+    """Return the decoded arrays of a dataset, mapped into memory; see :func:`build_store` for how they are built."""
+    found = map_store(source, folder)
+    if found is not None:
+        return found[1]
+    with show_progress(f"Decoding {os.path.basename(source.location)}", visible=show_bar) as progress:
+        store, _ = build_store(source, folder, progress=progress)
+    return {key: _map_array(store, source, key) for key in source.arrays}
+
+
+def build_store(
+    source: DecodedSource, folder: str | os.PathLike[str] | None = None, *, progress: Progress | None = None
+) -> tuple[DecodedStore, bool]:
+    """Return the store of a dataset, built if there is none, and whether it was built; who else wants it waits.
+
+    Files of older states of the dataset are removed, and what killed builders left.
+
+    Args:
+        source: The dataset. One chunk of it at a time is held in memory.
+        folder: Cache folder; None for that of the user.
+        progress: Called with the number of rows decoded and their total.
+
+    Raises:
+        CorruptedDataError: A chunk of the dataset is damaged or missing, or changed meanwhile.
+        OSError: The folder cannot be written to, or its disk is full.
+    """
+    place = _folder_of(source, folder)
+    found = map_store(source, folder)
+    if found is not None:
+        return found[0], False
+    with hold_lock(lock_of(place.parent)) as problem:
+        if problem:
+            raise OSError(_cannot(source, place, f"the folder cannot be written to: {problem}"))
+        found = map_store(source, folder)
+        if found is not None:
+            return found[0], False
+        try:
+            return _build(source, place, progress), True
+        except CorruptedDataError:
+            raise
+        except OSError as error:
+            reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
+            raise OSError(_cannot(source, place, reason)) from error
+
+
+def lock_of(place: Path) -> Path:
+    """Return the file whose lock is held by whoever changes the decoded files of a dataset."""
+    return place.with_name(f"{place.name}.lock")
+
+
+def clear(place: Path, *, keep: Container[str] = ()) -> int:
+    """Remove decoded files of a dataset, and what killed builders left; its lock must be held.
+
+    Files that a process has mapped stay until it ends: on Linux and macOS without their name, on Windows in their
+    folder, which the next call removes.
+
+    Args:
+        place: Folder for the decoded files of the dataset, in all its states.
+        keep: Digests of the states that stay, as in the names of their folders.
+
+    Returns:
+        Bytes of the complete stores that were removed.
+    """
+    num_bytes = 0
+    for folder in list(place.iterdir()) if place.is_dir() else []:
+        if folder.name in keep:
+            continue
+        store = read_store(folder)
+        try:
+            _remove(folder)
+        except OSError:  # in use, on Windows
+            continue
+        num_bytes += 0 if store is None else store.num_bytes
+    with suppress(OSError):
+        place.rmdir()
+    return num_bytes
+
+
+def _remove(folder: Path) -> None:
+    if folder.name.startswith("."):  # what a killed builder left
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        remove_whole(folder)
+
+
+def _folder_of(source: DecodedSource, folder: str | os.PathLike[str] | None) -> Path:
+    return store_folder(source.location, folder) / source.digest[:32]
+
+
+def _cannot(source: DecodedSource, place: Path, reason: str) -> str:
+    return (
+        f"the decoded files of {source.location!r} ({source.num_bytes / 1e6:,.0f} MB) cannot be kept in "
+        f"{place.parent} ({reason}); set {CACHE_DIR_ENV_KEY} to a folder with space, or name one "
+        "(cache_folder=, or --folder of l5kit cache)"
+    )
+
+
+def _map_array(store: DecodedStore, source: DecodedSource, key: str) -> MappedArray:
+    file, array = store.folder / f"{key}.npy", source.arrays[key]
+    return MappedArray(file, dtype=array.dtype, length=len(array), name=array.name, signature=source.signatures[key])
+
+
+def _build(source: DecodedSource, place: Path, progress: Progress | None) -> DecodedStore:
+    """Build a store under a temporary name and rename it; the lock must be held."""
+    clear(place.parent)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    _require_space(source, place.parent)
+    with placed_when_complete(place, is_synced=True) as unfinished:
+        unfinished.mkdir()
+        started = time.perf_counter()
+        _write_arrays(source, unfinished, progress)
+        if source.has_changed():
+            raise CorruptedDataError(f"the dataset {source.location!r} changed while it was decoded; open it again")
+        _write_manifest(source, unfinished, build_seconds=time.perf_counter() - started)
+    store = read_store(place)
+    if store is None:
+        raise OSError(f"the manifest in {place} cannot be read back")
+    return store
+
+
+def _require_space(source: DecodedSource, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if source.num_bytes + _SPARE_BYTES > free:
+        raise OSError(f"only {free / 1e6:,.0f} MB are free there")
+
+
+def _write_arrays(source: DecodedSource, folder: Path, progress: Progress | None) -> None:
+    num_done, num_rows = 0, sum(map(len, source.arrays.values()))
+    for key, array in source.arrays.items():
+        uncached = ChunkedArray(array.zarr_array, ChunkCache(0), dtype=array.dtype)
+        with (folder / f"{key}.npy").open("wb") as file:
+            file.write(npy_header(array.dtype, array.shape))
+            step = array.chunks[0]
+            for start in range(0, len(array), step):
+                rows = uncached.rows(start, min(start + step, len(array)), strict=True)
+                file.write(np.ascontiguousarray(rows).view(np.uint8).data)
+                num_done += len(rows)
+                if progress is not None:
+                    progress(num_done, num_rows)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _write_manifest(source: DecodedSource, folder: Path, *, build_seconds: float) -> None:
+    manifest = {
+        "version": _FORMAT_VERSION,
+        "source": source.location,
+        "digest": source.digest,
+        "num_bytes": source.num_bytes,
+        "build_seconds": build_seconds,
+        "rows": {key: len(array) for key, array in source.arrays.items()},
+    }
+    with (folder / MANIFEST_NAME).open("w", encoding="utf-8") as file:
+        json.dump(manifest, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(folder)
+
+
+def _digest_of(root: zarr.Group, arrays: Mapping[str, ChunkedArray], signatures: Mapping[str, object]) -> str:
+    """Return a digest of the state of a dataset on disk, and of the form in which it is kept."""
+    metadata = [(key, _content_of(root, key)) for key in _METADATA_FILES]
+    headers = [npy_header(array.dtype, array.shape) for array in arrays.values()]
+    return hashlib.sha256(repr((_FORMAT_VERSION, metadata, headers, sorted(signatures.items()))).encode()).hexdigest()
+
+
+def _content_of(root: zarr.Group, key: str) -> bytes | None:
+    content = sync(root.store.get(key, default_buffer_prototype()))
+    return None if content is None else content.to_bytes()

@@ -1,0 +1,151 @@
+"""The fast stores that there are: build one for a path, list them, and remove those that are of no use."""
+
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from l5kit.data.layout import ARRAYS
+from l5kit.data.progress import Progress
+from l5kit.data.stores.chunked_array import ChunkedArray
+from l5kit.data.stores.decoded_store import (
+    DecodedSource,
+    DecodedStore,
+    build_store,
+    clear,
+    lock_of,
+    read_store,
+    store_folder,
+    stores_folder,
+)
+from l5kit.data.stores.store import StoreLocation, is_url, path_of
+from l5kit.data.user_cache import hold_lock
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import DatasetNotFoundError, L5KitError, MissingDependencyError
+
+StoreState = Literal["current", "changed", "gone", "unknown"]
+"""Of the source of a store: as it was, changed since, no longer there, or out of reach."""
+
+
+@dataclass(frozen=True)
+class ListedStore:
+    """A store of a cache folder, and what has become of its source."""
+
+    store: DecodedStore
+    state: StoreState
+
+
+def build_decoded_store(
+    path: StoreLocation, *, cache_folder: str | os.PathLike[str] | None = None, progress: Progress | None = None
+) -> tuple[DecodedStore, bool]:
+    """Return the decoded files of the dataset at a path, built unless they are there, and whether they were built.
+
+    ``ChunkedDataset(path).open(cached="mmap")`` reads from them, and builds them too; this reports what goes wrong as
+    an error.
+
+    Args:
+        path: Anything that :class:`~l5kit.data.zarr_dataset.ChunkedDataset` takes.
+        cache_folder: Where to keep them; None for the folder of the user, or ``L5KIT_CACHE_DIR``.
+        progress: Called with the number of rows decoded and their total.
+
+    Raises:
+        CorruptedDataError: A chunk of the dataset is damaged or missing.
+        DatasetNotFoundError: There is no dataset at the path.
+        InvalidArgumentError: Nothing tells when the dataset changes, as it lies in memory.
+        OSError: The folder cannot be written to, or its disk is full.
+    """
+    return build_store(_source_at(path), cache_folder, progress=progress)
+
+
+def list_stores(cache_folder: str | os.PathLike[str] | None = None) -> list[ListedStore]:
+    """Return all stores of a cache folder, the one used last first.
+
+    Args:
+        cache_folder: The folder; None for that of the user, or ``L5KIT_CACHE_DIR``.
+    """
+    found = [store for place in _places(cache_folder) for store in _stores_in(place)]
+    found.sort(key=lambda store: store.last_used, reverse=True)
+    return [ListedStore(store, _state_of(store)) for store in found]
+
+
+def remove_store(path: StoreLocation, *, cache_folder: str | os.PathLike[str] | None = None) -> list[DecodedStore]:
+    """Remove the decoded files of the dataset that is, or was, at a path, and return what was removed.
+
+    Processes that have them open go on reading them.
+
+    Args:
+        path: Path or URL of the dataset.
+        cache_folder: Where the files are; None for the folder of the user, or ``L5KIT_CACHE_DIR``.
+
+    Raises:
+        DatasetNotFoundError: There are none.
+        OSError: They are being built just now, or cannot be removed.
+    """
+    text = path_of(path)
+    place = store_folder(text if is_url(text) else os.path.realpath(text), cache_folder)
+    stores = _stores_in(place)
+    if not stores:
+        raise DatasetNotFoundError(
+            f"there are no decoded files of {text!r} in {place.parent}; l5kit cache --list shows all that there are"
+        )
+    with hold_lock(lock_of(place), wait=False) as problem:
+        if problem:
+            raise OSError(f"the decoded files of {text!r} cannot be removed now: {problem}")
+        clear(place)
+    left = _stores_in(place)
+    if left:
+        raise OSError(f"the decoded files in {left[0].folder} are in use and cannot be removed; end who reads them")
+    return stores
+
+
+def prune_stores(cache_folder: str | os.PathLike[str] | None = None) -> list[ListedStore]:
+    """Remove the stores whose source is gone or has changed, and what killed builders left; return those stores.
+
+    Stores whose source is out of reach, and those that are being built, stay.
+
+    Args:
+        cache_folder: The folder; None for that of the user, or ``L5KIT_CACHE_DIR``.
+    """
+    removed: list[ListedStore] = []
+    for place in _places(cache_folder):
+        with hold_lock(lock_of(place), wait=False) as problem:
+            if problem:
+                continue
+            listed = [ListedStore(store, _state_of(store)) for store in _stores_in(place)]
+            useful = {item.store.folder.name for item in listed if item.state in ("current", "unknown")}
+            clear(place, keep=useful)
+            removed += [item for item in listed if not item.store.folder.exists()]
+    return removed
+
+
+def _source_at(path: StoreLocation) -> DecodedSource:
+    dataset = ChunkedDataset(path).open(cached=False)
+    arrays = {key: getattr(dataset, attribute) for key, (attribute, _, _) in ARRAYS.items()}
+    chunked = {key: array for key, array in arrays.items() if isinstance(array, ChunkedArray)}
+    return DecodedSource.of(dataset.root, chunked)
+
+
+def _places(cache_folder: str | os.PathLike[str] | None) -> list[Path]:
+    folder = stores_folder(cache_folder)
+    return sorted(entry for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
+
+
+def _stores_in(place: Path) -> list[DecodedStore]:
+    folders = [entry for entry in place.iterdir() if not entry.name.startswith(".")] if place.is_dir() else []
+    return [store for store in map(read_store, sorted(folders)) if store is not None]
+
+
+def _state_of(store: DecodedStore) -> StoreState:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the dataset, which nobody opens here
+            return "current" if _source_at(store.source).digest == store.digest else "changed"
+    except DatasetNotFoundError:
+        return "gone"
+    except MissingDependencyError:
+        return "unknown"
+    except L5KitError:
+        return "changed"  # to something that is no dataset any more
+    except Exception:  # whatever a service raises that cannot be reached
+        return "unknown"

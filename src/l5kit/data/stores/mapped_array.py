@@ -1,0 +1,137 @@
+"""Arrays of records in decoded files that are mapped into memory."""
+
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from l5kit._types import NumericArray
+from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, require_within
+from l5kit.data.stores.npy_files import map_npy
+from l5kit.errors import CorruptedDataError, ReadOnlyDatasetError
+
+
+class MappedArray(RecordSequence):
+    """One array of a dataset in a decoded ``.npy`` file, mapped into memory and never changed.
+
+    Reading follows NumPy, as in the other arrays of a dataset: ``array[10:20]`` is a copy; :meth:`rows`, :attr:`whole`
+    and ``np.asarray(array)`` are read-only views of the file. Pages are read when they are touched, and all processes
+    that map the file share them. Pickled, it holds the path of the file, which is mapped anew where it is unpickled.
+
+    Args:
+        file: The ``.npy`` file.
+        dtype: Type of its records.
+        length: Number of its rows.
+        name: Name of the array on disk, for messages.
+        signature: What :meth:`signature` returns: that of the array that was decoded.
+
+    Raises:
+        CorruptedDataError: The file is missing, is not whole or holds something else.
+    """
+
+    def __init__(self, file: Path, *, dtype: np.dtype[np.void], length: int, name: str, signature: object) -> None:
+        self.dtype = np.dtype(dtype)
+        self.file = Path(file)
+        self.name = name
+        self._length = length
+        self._signature = signature
+        self._rows = _map_rows(self.file, self.dtype, length)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def whole(self) -> NumericArray:
+        """All rows, a read-only view of the file."""
+        return self._rows
+
+    @property
+    def chunks(self) -> tuple[int]:
+        """Rows that are read together where all are walked through, as a tuple."""
+        return (ROWS_PER_BLOCK,)
+
+    def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
+        """Return rows [start, stop), a read-only view of the file; see the base class."""
+        if strict and not 0 <= start <= stop <= self._length:
+            require_within(self, slice(start, stop))
+        return self._rows[start:stop]
+
+    def signature(self) -> object:
+        """Return the signature of the array that was decoded."""
+        return self._signature
+
+    def _block_of(self, row: int) -> tuple[int, NumericArray]:
+        start = row // ROWS_PER_BLOCK * ROWS_PER_BLOCK
+        return start, self._rows[start : start + ROWS_PER_BLOCK]
+
+    def _gather(self, positions: NumericArray) -> NumericArray:
+        return self._rows[positions]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NumericArray:
+        return np.array(self._rows, dtype=dtype, copy=copy)
+
+    def __setitem__(self, index: object, values: object) -> NoReturn:
+        """Refuse to write.
+
+        Raises:
+            ReadOnlyDatasetError: Always.
+        """
+        self._refuse()
+
+    def append(self, _values: object) -> NoReturn:
+        """Refuse to add rows.
+
+        Raises:
+            ReadOnlyDatasetError: Always.
+        """
+        self._refuse()
+
+    def resize(self, _length: int | tuple[int]) -> NoReturn:
+        """Refuse to change the number of rows.
+
+        Raises:
+            ReadOnlyDatasetError: Always.
+        """
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ReadOnlyDatasetError(
+            f"{self.name!r} is read from decoded files ({self.file}), which are never changed; "
+            "open the dataset with mode='r+' and without cached='mmap' to write to it"
+        )
+
+    def __getstate__(self) -> dict[str, object]:
+        return {
+            "file": self.file,
+            "dtype": self.dtype,
+            "length": self._length,
+            "name": self.name,
+            "signature": self._signature,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "MappedArray":
+        return self  # nothing of it ever changes
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {self._length} rows of {self.dtype.itemsize} bytes, {self.file}>"
+
+
+def _map_rows(file: Path, dtype: np.dtype[np.void], length: int) -> NumericArray:
+    advice = "open the dataset with cached='mmap' again, which makes the file anew"
+    try:
+        rows = map_npy(file, dtype=dtype, shape=(length,))
+    except OSError as error:
+        raise CorruptedDataError(
+            f"the decoded file {file} cannot be read ({error}); it may have been removed because its source changed, "
+            f"or by l5kit cache: {advice}"
+        ) from error
+    if rows is None:
+        raise CorruptedDataError(
+            f"the decoded file {file} is not the one it was: it must hold {length} rows of {dtype.itemsize} bytes and "
+            f"nothing else; remove it and {advice}"
+        )
+    return rows

@@ -1,0 +1,252 @@
+"""Where a dataset can lie: a folder, a zip file, memory, or any place fsspec reaches.
+
+A location is a path, a URL such as ``s3://bucket/train.zarr``, or a zarr store object.
+"""
+
+import os
+from pathlib import Path
+from urllib.request import url2pathname
+
+from zarr.abc.store import Store
+from zarr.core.sync import sync
+from zarr.storage import FsspecStore, LocalStore, MemoryStore, ZipStore
+
+from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, MissingDependencyError
+
+StoreLocation = str | os.PathLike[str] | Store
+
+_FILE_URL = "file://"
+_VERSION_FIELDS = ("ETag", "etag", "mtime", "LastModified", "md5Hash", "created")
+
+
+def is_url(location: object) -> bool:
+    """Return whether a location is a URL that fsspec handles."""
+    return isinstance(location, str) and "://" in location
+
+
+def is_zip(location: object) -> bool:
+    """Return whether a location is a zip file, by its name."""
+    return isinstance(location, (str, os.PathLike)) and not is_url(location) and str(location).endswith(".zip")
+
+
+def path_of(location: StoreLocation) -> str:
+    """Return the path or URL of a location; the empty text for a store without one.
+
+    A ``file://`` URL gives the path of the file.
+
+    Raises:
+        InvalidArgumentError: The location is none of text, path object and store.
+    """
+    if not isinstance(location, Store):
+        path = os.fspath(location) if isinstance(location, (str, os.PathLike)) else None
+        if not isinstance(path, str):
+            raise InvalidArgumentError(
+                f"path must be text, a path object or a zarr store, got {location!r} of type {type(location).__name__}"
+                + ("; os.fsdecode() turns bytes into text" if isinstance(location, bytes) else "")
+            )
+        return url2pathname(path.removeprefix(_FILE_URL)) if path.startswith(_FILE_URL) else path
+    if isinstance(location, LocalStore):
+        return str(location.root)
+    if isinstance(location, ZipStore):
+        return str(location.path)
+    return ""
+
+
+def location_exists(location: StoreLocation) -> bool:
+    """Return whether there is anything at a local path; stores and URLs are taken to exist."""
+    if isinstance(location, Store) or is_url(location):
+        return True
+    path = os.fspath(location)
+    return path == "" or os.path.exists(path)
+
+
+def open_store(location: StoreLocation, *, writable: bool) -> Store:
+    """Return a zarr store on something that exists.
+
+    Raises:
+        DatasetNotFoundError: There is no such path.
+        InvalidArgumentError: A zip file is to be written to, or fsspec does not know the kind of URL.
+        MissingDependencyError: fsspec needs a library for this kind of URL.
+    """
+    if isinstance(location, Store):
+        return location
+    path = os.fspath(location)
+    if is_url(path):
+        return _open_url(path, read_only=not writable)
+    if not os.path.exists(path):
+        raise DatasetNotFoundError(f"no dataset at {path!r}: this path does not exist; check it for spelling")
+    if os.path.isfile(path):
+        return _open_zip(path, writable=writable)
+    return LocalStore(path, read_only=not writable)
+
+
+def create_store(location: StoreLocation) -> Store:
+    """Return a writable zarr store for a new dataset.
+
+    Raises:
+        InvalidArgumentError: The location is a zip file, or a folder that holds something else than a zarr group,
+            which would be lost.
+    """
+    if isinstance(location, Store):
+        return location
+    path = os.fspath(location)
+    if is_zip(path):
+        raise InvalidArgumentError(
+            f"cannot initialize {path!r}: a zip file is written whole. "
+            "Initialize a folder or MemoryStore(), fill it and call save() with the path of the zip file."
+        )
+    if is_url(path):
+        return _open_url(path, read_only=False)
+    if path == "":
+        raise InvalidArgumentError("cannot initialize a dataset without a path; pass the path of a folder")
+    _require_replaceable(Path(path))
+    return LocalStore(path)
+
+
+def is_process_memory(store: Store) -> bool:
+    """Return whether a store lives in the memory of this process, out of reach of others."""
+    if isinstance(store, FsspecStore):
+        file_system = getattr(store.fs, "sync_fs", store.fs)
+        protocol = file_system.protocol
+        return "memory" in ((protocol,) if isinstance(protocol, str) else protocol)
+    return isinstance(store, MemoryStore)
+
+
+def location_of(store: Store) -> str | None:
+    """Return where a store lies, the same text however it was named; None for process memory and unknown stores.
+
+    Paths are absolute and free of links.
+    """
+    if isinstance(store, LocalStore):
+        return os.path.realpath(store.root)
+    if isinstance(store, ZipStore):
+        return os.path.realpath(store.path)
+    if isinstance(store, FsspecStore) and not is_process_memory(store):
+        file_system = getattr(store.fs, "sync_fs", store.fs)
+        return str(file_system.unstrip_protocol(store.path))
+    return None
+
+
+def describe_file(store: Store, key: str) -> str:
+    """Return the path of a file inside a store, for messages."""
+    if isinstance(store, LocalStore):
+        return str(store.root / key)
+    if isinstance(store, (ZipStore, FsspecStore)):
+        return f"{store.path}/{key}"
+    return f"{type(store).__name__}/{key}"
+
+
+def _open_url(url: str, *, read_only: bool) -> Store:
+    try:
+        return FsspecStore.from_url(url, read_only=read_only)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{url!r} needs a library that is not installed ({error}); "
+            "the extra 'remote' has those for S3, GCS and HTTP"
+        ) from error
+    except ValueError as error:
+        raise InvalidArgumentError(f"cannot open {url!r}: {error}") from error
+
+
+def _open_zip(path: str, *, writable: bool) -> Store:
+    if writable:
+        raise InvalidArgumentError(
+            f"cannot open {path!r} for writing: a zip file is read and written whole. "
+            "Copy it with save() to a folder, or open it with mode='r'."
+        )
+    try:
+        store = ZipStore(path, mode="r")
+        store._sync_open()
+    except Exception as error:  # whatever a damaged file makes zipfile raise
+        raise DatasetNotFoundError(f"no dataset at {path!r}: this file is not a readable zip file ({error})") from error
+    return store
+
+
+def _require_replaceable(folder: Path) -> None:
+    """Refuse to wipe a folder that is not a zarr group."""
+    if folder.is_file():
+        raise InvalidArgumentError(f"cannot initialize {folder}: this is a file; choose the path of a new folder")
+    if not folder.is_dir() or not any(folder.iterdir()) or (folder / ".zgroup").is_file():
+        return
+    raise InvalidArgumentError(
+        f"cannot initialize {folder}: the folder is not empty and holds no zarr group, and its files would be lost; "
+        "choose another path"
+    )
+
+
+def chunk_numbers(store: Store, key: str) -> list[int]:
+    """Return the numbers of the chunks of an array of one axis of which there are files, ascending.
+
+    Args:
+        store: The store.
+        key: Name of the array.
+    """
+
+    async def list_names() -> list[str]:
+        return [name async for name in store.list_dir(key)]
+
+    names = sync(list_names())
+    return sorted(int(name) for name in names if name.isascii() and name.isdigit() and name == str(int(name)))
+
+
+def is_folder(store: Store, key: str) -> bool:
+    """Return whether there is a folder where a file of a store should be, which zarr takes for a file that is missing.
+
+    Args:
+        store: The store.
+        key: Path of the file inside it.
+    """
+    if isinstance(store, LocalStore):
+        return (Path(store.root) / key).is_dir()
+
+    async def has_content() -> bool:
+        return any([True async for _ in store.list_prefix(f"{key}/")])
+
+    return sync(has_content())
+
+
+def store_signature(store: Store, keys: tuple[str, ...]) -> list[tuple[object, ...]] | None:
+    """Return name, size and modification time of every file of some arrays, sorted; None where nothing tells.
+
+    Nothing tells of process memory, and of services that give neither times nor checksums.
+
+    Args:
+        store: The store.
+        keys: Names of the arrays.
+    """
+    if is_process_memory(store):
+        return None
+    if isinstance(store, LocalStore):
+        return _folder_signature(Path(store.root), keys)
+    if isinstance(store, ZipStore):
+        status = os.stat(store.path)
+        return [(store.path.name, status.st_size, status.st_mtime_ns)]
+    if isinstance(store, FsspecStore):
+        return _remote_signature(store, keys)
+    return None
+
+
+def _folder_signature(root: Path, keys: tuple[str, ...]) -> list[tuple[object, ...]]:
+    entries: list[tuple[object, ...]] = []
+    for key in keys:
+        if (root / key).is_dir():
+            with os.scandir(root / key) as files:
+                for file in files:
+                    status = file.stat()
+                    entries.append((f"{key}/{file.name}", status.st_size, status.st_mtime_ns))
+    return sorted(entries)
+
+
+def _remote_signature(store: FsspecStore, keys: tuple[str, ...]) -> list[tuple[object, ...]] | None:
+    """Sizes and whatever the service tells about each file's version (time, ETag or checksum); None if nothing."""
+    file_system = getattr(store.fs, "sync_fs", store.fs)
+    if getattr(file_system, "async_impl", False):
+        file_system = type(file_system)(**{**file_system.storage_options, "asynchronous": False})
+    entries: list[tuple[object, ...]] = []
+    for key in keys:
+        for name, info in file_system.find(f"{store.path}/{key}", detail=True).items():
+            version = [str(info[field]) for field in _VERSION_FIELDS if info.get(field)]
+            if not version:
+                return None
+            entries.append((name, info.get("size"), *version))
+    return sorted(entries)

@@ -1,0 +1,224 @@
+"""Road users as tracks: what other datasets and simulations know of each, put into the rows of a scene's frames."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float32Array, Int64Array, NumericArray
+from l5kit.data.array_shapes import require_shapes
+from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.data.scene_arrays import AgentRows, FaceRows
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["Observations", "Tracks", "faces_of_frames", "label_probabilities_of", "spans_as_mask"]
+
+
+@dataclass(frozen=True)
+class Observations:
+    """What is known of road users at N moments, in any order: one for each track and frame in which it is seen.
+
+    Attributes:
+        frame_indices: Frame of each, counted in the scene, int64, (N,).
+        track_ids: Track of each, from 1 on by custom, (N,).
+        positions_m: World x and y of the middle of the box, (N, 2).
+        headings_rad: World heading, counter-clockwise from x, (N,); angles are brought to -pi to pi.
+        velocities_mps: World x and y, (N, 2).
+        sizes_m: Length along the heading, width and height, (N, 3).
+        label_probabilities: Of each of ``PERCEPTION_LABELS``, (N, 17); see :func:`label_probabilities_of`.
+
+    Raises:
+        InvalidArgumentError: An array has another shape.
+    """
+
+    frame_indices: Int64Array
+    track_ids: NumericArray
+    positions_m: NumericArray
+    headings_rad: NumericArray
+    velocities_mps: NumericArray
+    sizes_m: NumericArray
+    label_probabilities: NumericArray
+
+    def __post_init__(self) -> None:
+        size = len(self.frame_indices)
+        require_shapes(self, track_ids=(size,), headings_rad=(size,), sizes_m=(size, 3))
+        require_shapes(self, positions_m=(size, 2), velocities_mps=(size, 2))
+        require_shapes(self, label_probabilities=(size, len(PERCEPTION_LABELS)))
+
+    def to_agent_rows(self, num_frames: int) -> AgentRows:
+        """Return the rows of the agents of a scene, sorted by frame and track.
+
+        Args:
+            num_frames: Frames of the scene.
+
+        Raises:
+            InvalidArgumentError: A frame is not one of the scene, or has a track twice.
+        """
+        is_wrong = (self.frame_indices < 0) | (self.frame_indices >= num_frames)
+        if is_wrong.any():
+            raise InvalidArgumentError(
+                f"frame_indices has {int(self.frame_indices[is_wrong][0])}, but the scene has {num_frames} frames"
+            )
+        order = np.lexsort((self.track_ids, self.frame_indices))
+        frames, tracks = self.frame_indices[order], self.track_ids[order]
+        is_twice = (frames[1:] == frames[:-1]) & (tracks[1:] == tracks[:-1])
+        if is_twice.any():
+            place = int(np.argmax(is_twice))
+            raise InvalidArgumentError(
+                f"track {int(tracks[place])} is in frame {int(frames[place])} twice; give each track one number"
+            )
+        headings_rad = self.headings_rad[order]
+        return AgentRows(
+            starts=_starts(frames, num_frames),
+            track_ids=tracks.astype(np.uint64),
+            centroids_m=self.positions_m[order].astype(np.float64),
+            yaws_rad=np.arctan2(np.sin(headings_rad), np.cos(headings_rad)).astype(np.float32),
+            extents_m=self.sizes_m[order].astype(np.float32),
+            velocities_mps=self.velocities_mps[order].astype(np.float32),
+            label_probabilities=self.label_probabilities[order].astype(np.float32),
+        )
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """K tracks over the F frames of a scene, each with the frames in which it is seen.
+
+    Attributes:
+        track_ids: Number of each, from 1 on by custom, (K,).
+        is_valid: Whether it is seen in a frame, bool, (K, F); :func:`spans_as_mask` makes it of first and end frames.
+        positions_m: World x and y of the middle of the box, (K, F, 2); what is not valid means nothing, here and below.
+        headings_rad: World heading, counter-clockwise from x, (K, F).
+        velocities_mps: World x and y, (K, F, 2).
+        sizes_m: Length along the heading, width and height, (K, 3), or in each frame, (K, F, 3).
+        label_probabilities: Of each of ``PERCEPTION_LABELS``, (K, 17), or in each frame, (K, F, 17).
+
+    Raises:
+        InvalidArgumentError: An array has another shape.
+    """
+
+    track_ids: NumericArray
+    is_valid: BoolArray
+    positions_m: NumericArray
+    headings_rad: NumericArray
+    velocities_mps: NumericArray
+    sizes_m: NumericArray
+    label_probabilities: NumericArray
+
+    def __post_init__(self) -> None:
+        if self.is_valid.ndim != 2 or self.is_valid.dtype != np.bool_:
+            raise InvalidArgumentError(
+                f"is_valid must be bool of shape (tracks, frames), got {self.is_valid.dtype} of {self.is_valid.shape}"
+            )
+        shape = self.is_valid.shape
+        of_sizes, of_labels = (shape[: array.ndim - 1] for array in (self.sizes_m, self.label_probabilities))
+        require_shapes(self, track_ids=shape[:1], headings_rad=shape, sizes_m=(*of_sizes, 3))
+        require_shapes(self, positions_m=(*shape, 2), velocities_mps=(*shape, 2))
+        require_shapes(self, label_probabilities=(*of_labels, len(PERCEPTION_LABELS)))
+
+    def to_observations(self) -> Observations:
+        """Return one observation for each track and frame in which it is seen."""
+        tracks, frames = np.nonzero(self.is_valid)
+        return Observations(
+            frame_indices=frames,
+            track_ids=self.track_ids[tracks],
+            positions_m=self.positions_m[tracks, frames],
+            headings_rad=self.headings_rad[tracks, frames],
+            velocities_mps=self.velocities_mps[tracks, frames],
+            sizes_m=self.sizes_m[(tracks, frames)[: self.sizes_m.ndim - 1]],
+            label_probabilities=self.label_probabilities[(tracks, frames)[: self.label_probabilities.ndim - 1]],
+        )
+
+    def to_agent_rows(self) -> AgentRows:
+        """Return the rows of the agents of the scene, sorted by frame and track.
+
+        Raises:
+            InvalidArgumentError: Two tracks have one number and are seen in one frame.
+        """
+        return self.to_observations().to_agent_rows(self.is_valid.shape[1])
+
+
+def spans_as_mask(spans: Any, num_frames: int) -> BoolArray:
+    """Return in which frames tracks are seen, (K, F), that are from a first frame on up to an end frame.
+
+    Args:
+        spans: First frame of each track and its end, not included, (K, 2).
+        num_frames: Frames of the scene, F.
+
+    Raises:
+        InvalidArgumentError: A span does not lie within the scene.
+    """
+    bounds = np.asarray(spans, np.int64).reshape(-1, 2)
+    is_wrong = (bounds[:, 0] < 0) | (bounds[:, 1] < bounds[:, 0]) | (bounds[:, 1] > num_frames)
+    if is_wrong.any():
+        raise InvalidArgumentError(
+            f"spans has {bounds[is_wrong][0].tolist()}, but a span is [first frame, end frame) within the {num_frames} "
+            "frames of the scene"
+        )
+    frames = np.arange(num_frames)
+    is_valid: BoolArray = (bounds[:, :1] <= frames) & (frames < bounds[:, 1:])
+    return is_valid
+
+
+def label_probabilities_of(labels: Any) -> Float32Array:
+    """Return the probabilities of classes that are certain: 1 for the label, 0 for all others, float32, (N, 17).
+
+    Args:
+        labels: Index of ``PERCEPTION_LABELS`` of each, (N,).
+
+    Raises:
+        InvalidArgumentError: There is no such label.
+    """
+    indices = np.asarray(labels, np.int64)
+    is_wrong = (indices < 0) | (indices >= len(PERCEPTION_LABELS))
+    if is_wrong.any():
+        raise InvalidArgumentError(
+            f"labels has {int(indices[is_wrong][0])}; allowed are 0 to {len(PERCEPTION_LABELS) - 1}, as in "
+            "PERCEPTION_LABEL_TO_INDEX"
+        )
+    return np.eye(len(PERCEPTION_LABELS), dtype=np.float32)[indices]
+
+
+def faces_of_frames(
+    num_frames: int, frame_indices: Int64Array, *, face_ids: Any, light_ids: Any, statuses: NumericArray
+) -> FaceRows:
+    """Return traffic light faces as the rows of a scene, by frame; those of a frame keep their order.
+
+    Args:
+        num_frames: Frames of the scene.
+        frame_indices: Frame of each, (M,).
+        face_ids: Id of each bulb, text of at most 16 characters, (M,).
+        light_ids: Id of the traffic light of each, text of at most 16 characters, (M,).
+        statuses: One value for each of ``TL_FACE_LABELS``, above 0 for what the face is, (M, 3).
+
+    Raises:
+        InvalidArgumentError: A frame is not one of the scene, or an array has another shape.
+    """
+    if len(frame_indices) and not 0 <= frame_indices.min() <= frame_indices.max() < num_frames:
+        raise InvalidArgumentError(
+            f"frame_indices must be from 0 to {num_frames - 1}, got {frame_indices.min()} to {frame_indices.max()}"
+        )
+    _require_shape("statuses", statuses, (len(frame_indices), 3))
+    order = np.argsort(frame_indices, kind="stable")
+    ids = {"face_ids": np.asarray(face_ids, np.str_), "light_ids": np.asarray(light_ids, np.str_)}
+    for name, texts in ids.items():
+        _require_shape(name, texts, frame_indices.shape)
+        if texts.dtype.itemsize > np.dtype("<U16").itemsize and np.strings.str_len(texts).max(initial=0) > 16:
+            longest = max(texts.tolist(), key=len)
+            raise InvalidArgumentError(f"{name} has {longest!r}; the format has room for 16 characters")
+    return FaceRows(
+        starts=_starts(frame_indices[order], num_frames),
+        face_ids=ids["face_ids"][order].astype("<U16"),
+        light_ids=ids["light_ids"][order].astype("<U16"),
+        statuses=statuses[order].astype(np.float32),
+    )
+
+
+def _starts(frame_indices: Int64Array, num_frames: int) -> Any:
+    """Return the first row of each frame and the end of the last one, int32, for rows that are sorted by frame."""
+    counts = np.bincount(frame_indices, minlength=num_frames)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+
+
+def _require_shape(name: str, array: Any, wanted: tuple[int, ...]) -> None:
+    if np.shape(array) != wanted:
+        raise InvalidArgumentError(f"{name} must have shape {wanted}, got {np.shape(array)}")

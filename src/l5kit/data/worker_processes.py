@@ -1,0 +1,237 @@
+"""Worker processes: an executor of ``concurrent.futures`` whose processes end with it, and that says which one died.
+
+Other than with ``ProcessPoolExecutor``, the death of one worker fails its own task only, a task that was interrupted
+does not go on in the background, and Ctrl-C reaches the parent alone. Processes are started by ``spawn`` on all
+platforms: a fork would copy the locks of threads that it does not copy (those of zarr, numba and torch), and with them
+now and then a worker that hangs. A worker imports what its tasks need and nothing else.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Any, TypeVar
+
+from l5kit.errors import InvalidArgumentError, WorkerDiedError
+
+__all__ = ["WorkerProcesses"]
+
+Result = TypeVar("Result")
+
+_MAIN_GUARD = (
+    "it ended before its first task: a script that starts processes must do so under if __name__ == '__main__':"
+)
+
+
+class WorkerProcesses(Executor):
+    """Processes that carry out tasks; each is started when there is a task and no other is free.
+
+    In a ``with`` block that is left by an error or by Ctrl-C they are killed, and else ended when they have done what
+    was handed over. They also end when this process does, however it ends::
+
+        with WorkerProcesses(8) as workers:
+            findings = validate_dataset(dataset, workers=workers)
+
+    Args:
+        num_workers: How many processes.
+
+    Raises:
+        InvalidArgumentError: ``num_workers`` is less than 1.
+    """
+
+    def __init__(self, num_workers: int) -> None:
+        if num_workers < 1:
+            raise InvalidArgumentError(f"num_workers must be at least 1, got {num_workers}")
+        self._max_workers = num_workers
+        self._threads = ThreadPoolExecutor(num_workers, thread_name_prefix="l5kit worker")
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._all: list[_Worker] = []
+        self._is_closing = False
+        self._is_killed = False
+
+    def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> "Future[Result]":
+        """Hand a task over and return its future; see ``concurrent.futures.Executor``.
+
+        The future raises a ``WorkerDiedError`` if the process that had the task died.
+        """
+        return self._threads.submit(self._carry_out, pickle.dumps((fn, args, kwargs)))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes when they have done what was handed over; without ``wait``, return before that."""
+        with self._lock:
+            self._is_closing = True
+        self._threads.shutdown(wait, cancel_futures=cancel_futures)
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.close()
+
+    def kill(self) -> None:
+        """Kill the processes at once, whatever they are at."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._is_closing = self._is_killed = True
+            workers, self._all, self._idle = self._all, [], []
+        for worker in workers:
+            worker.kill()
+        self._threads.shutdown(wait=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if kind is None:
+            return super().__exit__(kind, error, trace)
+        self.kill()
+        return None
+
+    def _carry_out(self, task: bytes) -> Any:
+        worker = self._take_worker()
+        try:
+            return worker.carry_out(task)
+        finally:
+            self._give_back(worker)
+
+    def _take_worker(self) -> "_Worker":
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        worker = _Worker(threading.current_thread().name.replace("_", " "))
+        with self._lock:
+            self._all.append(worker)
+            if self._is_killed:  # while this one was started
+                worker.kill()
+        return worker
+
+    def _give_back(self, worker: "_Worker") -> None:
+        with self._lock:
+            is_needed = worker.is_alive and not self._is_closing
+            if is_needed:
+                self._idle.append(worker)
+            elif worker in self._all:
+                self._all.remove(worker)
+        if not is_needed:
+            worker.close()
+
+
+class _Worker:
+    """A process that carries out one task after the other.
+
+    Args:
+        name: Name of the process.
+    """
+
+    def __init__(self, name: str) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs,), name=name, daemon=True)
+        self._has_answered = False
+        with _without_interrupts():
+            self._process.start()
+        theirs.close()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
+
+    def carry_out(self, task: bytes) -> Any:
+        """Return what a task gives, or raise its error."""
+        try:
+            self._connection.send_bytes(task)
+            wait([self._connection, self._process.sentinel])
+            answer = self._connection.recv_bytes() if self._connection.poll() else b""
+        except (EOFError, OSError):
+            answer = b""
+        if not answer:
+            raise WorkerDiedError(self._cause_of_death())
+        self._has_answered = True
+        result, error, trace = pickle.loads(answer)
+        if error is not None:
+            raise error from _WorkerError(trace)
+        return result
+
+    def close(self) -> None:
+        """Let the process end; it does so when it finds nobody at the other end."""
+        self._connection.close()
+        self._process.join()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def _cause_of_death(self) -> str:
+        self._process.join()
+        code = self._process.exitcode or 0
+        how = f"was killed by signal {-code}{_name_of(-code)}" if code < 0 else f"ended with exit code {code}"
+        early = "" if self._has_answered or code < 0 else f" ({_MAIN_GUARD})"
+        return f"worker process {self._process.name!r} (pid {self._process.pid}) {how}{early}"
+
+
+def _name_of(number: int) -> str:
+    names = [f" ({member.name})" for member in signal.Signals if member == number]
+    return names[0] if names else ""
+
+
+class _WorkerError(Exception):
+    """Where an error came up in another process, as text."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+def _serve(connection: "Connection[bytes, bytes]") -> None:
+    """Carry out tasks until nobody is there who hands them over."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the parent decides
+    threading.Thread(target=_end_with_parent, name="l5kit parent watch", daemon=True).start()
+    while True:
+        try:
+            task = connection.recv_bytes()
+            answer = _answer(task)
+            connection.send_bytes(answer)
+        except (EOFError, OSError):
+            return
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent has ended, also in the middle of a task."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _answer(task: bytes) -> bytes:
+    """Return result, error and traceback of a task, pickled."""
+    try:
+        function, args, kwargs = pickle.loads(task)
+        return pickle.dumps((function(*args, **kwargs), None, ""), protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        trace = traceback.format_exc()
+        try:
+            answer = pickle.dumps((None, error, trace))
+            pickle.loads(answer)
+        except Exception:  # whatever its class makes of being pickled
+            return pickle.dumps((None, RuntimeError(f"{type(error).__name__}: {error}"), trace))
+        return answer
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Block Ctrl-C in this thread, and in what it starts, which would print a traceback while it imports."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # which unblocks it, when it is started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,119 @@
+"""Random numbers that depend on the batch alone, not on the thread or process that makes it."""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from l5kit._overriding import overrides
+from l5kit.dataset.allocators import Allocator
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.torch_parts import Dataset
+from l5kit.kinematic.perturbation import Perturbation
+from l5kit.random.random_generator import RandomGenerator
+from l5kit.random.seeding import mix_seeds
+
+
+@dataclass(frozen=True)
+class BatchOrder:
+    """The samples and the seed that a batch is to be made of.
+
+    Attributes:
+        indices: Its samples.
+        seed: Decides its random numbers.
+    """
+
+    indices: Sequence[int]
+    seed: int
+
+
+class BatchMaker:
+    """Makes batches of a dataset, reading what other makers read, but with perturbations of its own.
+
+    Those perturbations of the dataset, and of datasets within it, that can be reseeded are copied; all others are
+    shared with the dataset, and so is one that a sample function of a subclass may hold.
+
+    Args:
+        dataset: A dataset of this package, or any other; datasets in its attributes, also as lists, tuples and
+            dictionaries of them, as in torch's ``Subset`` and ``ConcatDataset``, are found.
+        collate_fn: Makes a batch of a list of samples.
+        new_memory: Gives the memory of pictures; None for what suits the process.
+
+    Attributes:
+        reseeds_shared: Whether a perturbation is reseeded that other makers use, too.
+    """
+
+    def __init__(
+        self, dataset: Any, collate_fn: Callable[[list[Any]], Any], *, new_memory: Allocator | None = None
+    ) -> None:
+        self._perturbations: dict[int, Any] = {}
+        self._owned: dict[int, Any] = {}
+        self._collate = collate_fn
+        self.reseeds_shared = False
+        self._dataset = self._own(dataset, new_memory)
+
+    def __call__(self, order: BatchOrder) -> Any:
+        """Return a batch.
+
+        Raises:
+            IndexError: There is no such sample.
+            SampleError: A sample cannot be made.
+        """
+        for number, perturbation in enumerate(self._perturbations.values()):
+            perturbation.reseed(mix_seeds(order.seed, number))
+        make_samples = getattr(self._dataset, "__getitems__", None)
+        if make_samples is None:
+            return self._collate([self._dataset[index] for index in order.indices])
+        return self._collate(make_samples(order.indices))
+
+    def _own(self, dataset: Any, new_memory: Allocator | None) -> Any:
+        """Return a dataset with perturbations of its own, the same where it has none."""
+        if id(dataset) not in self._owned:
+            self._owned[id(dataset)] = dataset  # meanwhile, for a dataset that refers to itself
+            self._owned[id(dataset)] = self._new_own(dataset, new_memory)
+        return self._owned[id(dataset)]
+
+    def _new_own(self, dataset: Any, new_memory: Allocator | None) -> Any:
+        if isinstance(dataset, BaseEgoDataset):
+            return dataset.with_draws(self._own_perturbation(dataset), new_memory=new_memory)
+        inner = {name: self._own_parts(value, new_memory) for name, value in getattr(dataset, "__dict__", {}).items()}
+        if all(value is vars(dataset)[name] for name, value in inner.items()):
+            return dataset
+        other = copy.copy(dataset)
+        vars(other).update(inner)
+        return other
+
+    def _own_parts(self, value: Any, new_memory: Allocator | None) -> Any:
+        """Return the value of an attribute, with own datasets in place of datasets."""
+        if isinstance(value, Dataset):
+            return self._own(value, new_memory)
+        if type(value) in (list, tuple) and value and all(isinstance(part, Dataset) for part in value):
+            return type(value)(self._own_parts(part, new_memory) for part in value)
+        if type(value) is dict and value and all(isinstance(part, Dataset) for part in value.values()):
+            return {key: self._own_parts(part, new_memory) for key, part in value.items()}
+        return value
+
+    def _own_perturbation(self, dataset: BaseEgoDataset) -> Any:
+        perturbation = dataset.perturbation
+        if not can_be_reseeded(perturbation):
+            return perturbation
+        if not dataset.hands_on_perturbation:
+            self.reseeds_shared = True
+            return self._perturbations.setdefault(id(perturbation), perturbation)
+        if id(perturbation) not in self._perturbations:
+            self._perturbations[id(perturbation)] = _copied(perturbation)
+        return self._perturbations[id(perturbation)]
+
+
+def can_be_reseeded(drawing: object) -> bool:
+    """Return whether an object that draws random numbers can be told a seed."""
+    if not callable(getattr(type(drawing), "reseed", None)):
+        return False
+    return all(overrides(drawing, "reseed", base=base) for base in (Perturbation, RandomGenerator))
+
+
+def _copied(perturbation: Any) -> Any:
+    """Return a deep copy; what it draws from and cannot be reseeded is shared, lest two copies draw the same."""
+    parts = getattr(perturbation, "__dict__", {}).values()
+    shared = {id(part): part for part in parts if callable(part) and not can_be_reseeded(part)}
+    return copy.deepcopy(perturbation, shared)

@@ -1,0 +1,150 @@
+"""Files of an open-loop evaluation; each appears whole or not at all."""
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from l5kit._files import replaced_when_complete
+from l5kit._types import UInt8Array
+from l5kit.configs.texts import finite_values
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.metrics import MISS_THRESHOLD_M
+from l5kit.openloop.result import OpenLoopResult
+from l5kit.openloop.trajectory_rows import TrajectoryRows, label_name
+from l5kit.visualization.png import write_png
+
+__all__ = ["PREDICTIONS_FILE", "prepare_folder", "require_folder", "scores_of", "write_pictures", "write_scores"]
+
+PREDICTIONS_FILE: Final = "predictions.csv"
+"""Predictions of a test set, as in the competition."""
+
+_SCORES_FILE: Final = "scores.json"
+_SCORES_TABLE: Final = "scores.csv"
+_SAMPLES_TABLE: Final = "samples.csv"
+_WORST_FOLDER: Final = "worst"
+
+_ROWS_AT_ONCE: Final = 10_000
+
+_SAMPLE_COLUMNS: Final = (
+    *("scene_index", "frame_index", "timestamp", "track_id", "label"),
+    *("ade_m", "fde_m", "miss", "baseline_ade_m", "baseline_fde_m", "baseline_miss"),
+)
+
+
+def require_folder(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that cannot be written to.
+
+    Raises:
+        InvalidArgumentError: It holds files and is not to be overwritten, or it is a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InvalidArgumentError(f"folder is {str(folder)!r}, which is a file; name a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
+        raise InvalidArgumentError(
+            f"folder is {str(folder)!r}, which holds files; name another, or replace the evaluation in it (--overwrite)"
+        )
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make a folder, and remove the files of an older evaluation from it; others stay."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (_SCORES_FILE, _SCORES_TABLE, _SAMPLES_TABLE, PREDICTIONS_FILE):
+        (folder / name).unlink(missing_ok=True)
+    for picture in (folder / _WORST_FOLDER).glob("[0-9]*_scene*_frame*_*.png"):
+        picture.unlink()
+
+
+def write_pictures(folder: Path, pictures: Iterable[tuple[str, UInt8Array]]) -> None:
+    """Write pictures of the worst cases, numbered from the worst on."""
+    target = folder / _WORST_FOLDER
+    for rank, (name, picture) in enumerate(pictures, start=1):
+        target.mkdir(exist_ok=True)
+        write_png(target / f"{rank:02d}_{name}.png", picture)
+
+
+def write_scores(folder: Path, result: OpenLoopResult) -> None:
+    """Write the tables, and the scores as JSON at last: where that file is, an evaluation is complete."""
+    _write_table(folder / _SAMPLES_TABLE, _SAMPLE_COLUMNS, _sample_rows(result.rows))
+    scores = scores_of(result)
+    rows = [_flat(row) for row in scores["scores"]]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    _write_table(folder / _SCORES_TABLE, columns, ([row.get(name, "") for name in columns] for row in rows))
+    with replaced_when_complete(folder / _SCORES_FILE, argument="folder") as temporary:
+        temporary.write_text(json.dumps(scores, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def scores_of(result: OpenLoopResult) -> dict[str, Any]:
+    """Return everything but the single trajectories as JSON holds it; what is not known is None."""
+    by_who = {"network": result.network, "baseline": result.baseline or ()}
+    modes = {score.horizon_s: score for score in result.modes or ()}
+    scores = [
+        {"who": who, **asdict(score)} | (asdict(modes[score.horizon_s]) if modes and who == "network" else {})
+        for who, row in by_who.items()
+        for score in row
+    ]
+    selection = result.selection
+    facts = {
+        "checkpoint": str(result.checkpoint),
+        "workflow": result.workflow,
+        "log": str(result.log),
+        "is_test_set": result.is_test_set,
+        "num_samples": result.num_samples,
+        "num_samples_of_log": result.num_samples_of_log,
+        "num_trajectories": len(result.rows),
+        "device": result.device,
+        "duration_s": round(result.duration_s, 3),
+        "samples_per_s": round(result.samples_per_s, 1),
+        "selection": selection
+        and {
+            "training": asdict(selection.training),
+            "evaluation": asdict(selection.test),
+            "differences": list(selection.differences),
+        },
+        "scores": scores,
+        "competition": result.competition,
+    }
+    known: dict[str, Any] = finite_values(facts)
+    return known
+
+
+def _sample_rows(rows: TrajectoryRows) -> Iterator[Sequence[object]]:
+    """Yield the lines of all trajectories, of which only some are Python objects at a time."""
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        part = rows.taken(slice(start, start + _ROWS_AT_ONCE))
+        places = (part.scene_index, part.frame_index, part.timestamp_ns, part.track_id, part.label_index)
+        errors_m = (part.ade_m, part.fde_m, part.baseline_ade_m, part.baseline_fde_m)
+        for *place, label_index, ade_m, fde_m, baseline_ade_m, baseline_fde_m in zip(
+            *(column.tolist() for column in (*places, *errors_m)), strict=True
+        ):
+            yield (*place, label_name(label_index), *_errors(ade_m, fde_m), *_errors(baseline_ade_m, baseline_fde_m))
+
+
+def _errors(ade_m: float, fde_m: float) -> tuple[str, str, str]:
+    """Return ADE, FDE and whether it is a miss as text, empty where not known."""
+    ade, fde = (("" if math.isnan(error_m) else f"{error_m:.4f}") for error_m in (ade_m, fde_m))
+    return ade, fde, str(int(fde_m > MISS_THRESHOLD_M)) if fde else ""
+
+
+def _flat(row: Mapping[str, object]) -> dict[str, object]:
+    """Return a row whose lists are columns of their own, numbered, with as many digits as make sense."""
+    flat: dict[str, object] = {}
+    for name, value in row.items():
+        items = (
+            {f"{name}_{place}": item for place, item in enumerate(value)} if isinstance(value, list) else {name: value}
+        )
+        flat |= {key: round(item, 6) if isinstance(item, float) else item for key, item in items.items()}
+    return flat
+
+
+def _write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    with (
+        replaced_when_complete(path, argument="folder") as temporary,
+        temporary.open("w", encoding="utf-8", newline="") as file,
+    ):
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(rows)

@@ -1,0 +1,54 @@
+"""Results of an open-loop evaluation: scores, and the errors of each trajectory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from l5kit.evaluation.horizon_scores import HorizonScore
+from l5kit.evaluation.selection_parity import SelectionParity
+from l5kit.openloop.csv_predictions import CsvPredictions
+from l5kit.openloop.mode_scores import ModeScore
+from l5kit.openloop.trajectory_rows import TrajectoryRows
+
+__all__ = ["OpenLoopResult"]
+
+
+@dataclass(frozen=True)
+class OpenLoopResult:
+    """The outcome of an evaluation.
+
+    Attributes:
+        checkpoint: File of the weights.
+        workflow: What was trained.
+        log: Where the samples are from.
+        is_test_set: Whether they are the test agents of a chopped dataset.
+        num_samples: Samples that were predicted.
+        num_samples_of_log: Samples that there are.
+        network: Mean errors of the likeliest trajectories, one for each horizon.
+        baseline: The same of the constant-velocity baseline; None if no past was known.
+        modes: Metrics of all trajectories; None for networks with one.
+        rows: The errors of each trajectory.
+        selection: How agents were selected for the training and here; None for workflows that do not select.
+        predictions: Of a test set, else None.
+        competition: Metrics of the files of a test set by name, numbers or lists; empty otherwise.
+        device: What the network ran on.
+        duration_s: Seconds that this took.
+        samples_per_s: Samples that were made and predicted in a second.
+    """
+
+    checkpoint: Path
+    workflow: str
+    log: Path
+    is_test_set: bool
+    num_samples: int
+    num_samples_of_log: int
+    network: tuple[HorizonScore, ...]
+    baseline: tuple[HorizonScore, ...] | None
+    modes: tuple[ModeScore, ...] | None
+    rows: TrajectoryRows = field(repr=False)
+    selection: SelectionParity | None
+    predictions: CsvPredictions | None = field(repr=False)
+    competition: Mapping[str, float | list[float]]
+    device: str
+    duration_s: float
+    samples_per_s: float

@@ -1,0 +1,100 @@
+"""Open-loop evaluation of a trained network: what it predicts of a log, beside what happened there.
+
+Nothing here needs Lightning.
+"""
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from l5kit.evaluation.selection_parity import GROUND_TRUTH_FILE
+from l5kit.openloop.csv_predictions import competition_metrics
+from l5kit.openloop.files import (
+    PREDICTIONS_FILE,
+    prepare_folder,
+    require_folder,
+    write_pictures,
+    write_scores,
+)
+from l5kit.openloop.options import OpenLoopOptions
+from l5kit.openloop.result import OpenLoopResult
+from l5kit.openloop.scoring import score
+from l5kit.openloop.setup import OpenLoopSetup, set_up
+from l5kit.openloop.worst_cases import draw_worst_cases, worst_rows
+from l5kit.workflows.trained_network import configuration_of
+
+__all__ = ["OpenLoopOptions", "OpenLoopResult", "evaluate"]
+
+_DEFAULTS = OpenLoopOptions()
+
+
+def evaluate(
+    checkpoint: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    cfg: Mapping[str, Any] | None = None,
+    data_folder: str | os.PathLike[str] | None = None,
+    options: OpenLoopOptions = _DEFAULTS,
+) -> OpenLoopResult:
+    """Score a trained network on a log, or on the test agents of a chopped dataset.
+
+    The folder gets ``scores.json``, ``scores.csv`` (a line for each horizon of the network and of the baseline),
+    ``samples.csv`` (a line for each trajectory), ``worst/`` with pictures, and for a test set ``predictions.csv``. The
+    network sees nothing of the future. Agents that were selected in another way than for the training are told of with
+    a ``RuntimeWarning``.
+
+    Args:
+        checkpoint: File of weights that :func:`l5kit.planning.checkpoint.load_checkpoint` reads, or folder of a
+            training, for its final weights.
+        folder: Where to write; new or empty, unless ``options.overwrite``.
+        cfg: The configuration of the training; None for that in the checkpoint, which only those of l5kit have.
+        data_folder: Folder that the keys of the data are relative to; None for the environment's
+            ``L5KIT_DATA_FOLDER``.
+        options: Which log and samples, on what, and which pictures.
+
+    Raises:
+        ConfigError: There is no configuration, or a key is unknown, missing, of the wrong type or out of range.
+        FileNotFoundError: The checkpoint, the log or the map is missing.
+        InvalidArgumentError: The folder holds files, a horizon lies beyond the predictions, or the network cannot
+            predict the test set.
+        CheckpointError: The file is no checkpoint or broken, or needs ``options.allow_pickle``.
+        CheckpointMismatchError: The weights do not fit the configuration; the message lists what does not.
+    """
+    start_s = time.perf_counter()
+    target = Path(folder)
+    require_folder(target, overwrite=options.overwrite)
+    if cfg is None:
+        cfg = configuration_of(checkpoint, allow_pickle=options.allow_pickle)
+    setup = set_up(checkpoint, cfg, data_folder=data_folder, options=options)
+    result = score(setup, options)
+    prepare_folder(target)
+    result = _with_competition(setup, result, target)
+    _draw_worst(setup, result, target, options=options)
+    result = replace(result, duration_s=time.perf_counter() - start_s)
+    write_scores(target, result)
+    return result
+
+
+def _with_competition(setup: OpenLoopSetup, result: OpenLoopResult, folder: Path) -> OpenLoopResult:
+    """Write the predictions of a test set, and return the result with the metrics of the file."""
+    if setup.chopped_set is None or result.predictions is None:
+        return result
+    file = folder / PREDICTIONS_FILE
+    result.predictions.write(file)
+    num_modes = result.predictions.probabilities.shape[1]
+    metrics = competition_metrics(setup.chopped_set.folder / GROUND_TRUTH_FILE, file, num_modes=num_modes)
+    return replace(result, competition=metrics)
+
+
+def _draw_worst(setup: OpenLoopSetup, result: OpenLoopResult, folder: Path, *, options: OpenLoopOptions) -> None:
+    rows = result.rows
+    places = worst_rows(
+        rows,
+        options.num_worst,
+        error_m=rows.fde_m if options.worst_by == "fde" else rows.ade_m,
+        frames_apart=setup.config.params.future_num_frames,
+    )
+    write_pictures(folder, draw_worst_cases(setup, rows.taken(places)))

@@ -1,0 +1,138 @@
+"""Scores of a network on a log, gathered batch by batch."""
+
+import time
+
+from l5kit._types import Int64Array
+from l5kit.configs.parameters import read_filter_agents_threshold
+from l5kit.data.progress import show_progress
+from l5kit.dataset.agent import AgentDataset
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.selection_parity import Selection, SelectionParity, check_selection_parity, compare_selections
+from l5kit.openloop.csv_predictions import CsvPredictions
+from l5kit.openloop.mode_scores import ModeScores
+from l5kit.openloop.options import OpenLoopOptions
+from l5kit.openloop.prediction import PredictedBatch, predicted_batches
+from l5kit.openloop.result import OpenLoopResult
+from l5kit.openloop.setup import OpenLoopSetup
+from l5kit.openloop.trajectory_rows import TrajectoryRows, rows_of_batch
+from l5kit.workflows.samples import spread_indices
+from l5kit.workflows.trajectory_scores import TrajectoryScores
+
+__all__ = ["score"]
+
+
+def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:
+    """Predict the samples and return the scores; those of the files of a test set are still to be computed.
+
+    A ``RuntimeWarning`` is given if agents were selected in another way than for the training.
+
+    Args:
+        setup: The network and the samples.
+        options: How they are evaluated.
+
+    Raises:
+        InvalidArgumentError: A horizon is no multiple of the step or beyond the predictions, not all agents of a test
+            set are to be predicted, or a prediction is not finite.
+        SampleError: A sample cannot be made; the cause is chained.
+    """
+    start_s = time.perf_counter()
+    gathered = _Gathered(setup, _horizons_s(setup, options.horizons_s))
+    indices = _chosen(setup, options.max_samples)
+    selection = _compare_selection(setup)
+    predicting_s = time.perf_counter()
+    with show_progress("Predicting", visible=options.show_bar) as progress:
+        for predicted in predicted_batches(setup, indices):
+            gathered.add(predicted)
+            progress(gathered.num_samples, len(indices))
+    end_s = time.perf_counter()
+    return OpenLoopResult(
+        checkpoint=setup.checkpoint,
+        workflow=setup.config.params.workflow,
+        log=setup.log,
+        is_test_set=setup.chopped_set is not None,
+        num_samples=len(indices),
+        num_samples_of_log=len(setup.samples),
+        network=gathered.scores.network_scores(),
+        baseline=gathered.scores.baseline_scores(),
+        modes=gathered.mode_scores.scores() if gathered.mode_scores else None,
+        rows=TrajectoryRows.joined(gathered.rows),
+        selection=selection,
+        predictions=CsvPredictions.joined(gathered.predictions) if gathered.predictions else None,
+        competition={},
+        device=str(setup.device),
+        duration_s=end_s - start_s,
+        samples_per_s=len(indices) / (end_s - predicting_s),
+    )
+
+
+class _Gathered:
+    """Sums and small rows, which are all that is kept of the batches."""
+
+    def __init__(self, setup: OpenLoopSetup, horizons_s: tuple[float, ...]) -> None:
+        self._setup = setup
+        self._horizons_s = horizons_s
+        self._step_time_s = setup.config.params.step_time_s
+        self.scores = TrajectoryScores(
+            horizons_s, step_time_s=self._step_time_s, past_step_time_s=setup.config.params.past_step_time_s
+        )
+        self.mode_scores: ModeScores | None = None
+        self.rows: list[TrajectoryRows] = []
+        self.predictions: list[CsvPredictions] = []
+        self.num_samples = 0
+
+    def add(self, predicted: PredictedBatch) -> None:
+        """Add what was predicted of a batch."""
+        trajectories, modes = predicted.trajectories, predicted.modes
+        self.scores.add(trajectories)
+        num_modes = modes.probabilities.shape[1]
+        if num_modes > 1:
+            self.mode_scores = self.mode_scores or ModeScores(
+                self._horizons_s, num_modes=num_modes, step_time_s=self._step_time_s
+            )
+            self.mode_scores.add(trajectories, modes)
+        self.rows.append(rows_of_batch(self._setup.samples, predicted))
+        if self._setup.chopped_set is not None:
+            self.predictions.append(CsvPredictions.of_batch(predicted.batch, predicted.modes))
+        self.num_samples += len(predicted.indices)
+
+
+def _horizons_s(setup: OpenLoopSetup, wanted_s: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the horizons that are wanted, checked, or every whole second and the end."""
+    step_time_s, num_steps = setup.config.params.step_time_s, setup.config.params.future_num_frames
+    end_s = num_steps * step_time_s
+    places = [(horizon_s, round(horizon_s / step_time_s)) for horizon_s in wanted_s or range(1, int(end_s + 1e-6) + 1)]
+    fitting = {place for horizon_s, place in places if abs(place * step_time_s - horizon_s) < 1e-6}
+    if not wanted_s:
+        return tuple(round(place * step_time_s, 6) for place in sorted(fitting | {num_steps}))
+    if len(fitting) < len(places) or max(fitting) > num_steps:
+        raise InvalidArgumentError(
+            f"horizons_s is {wanted_s}; allowed are different multiples of {step_time_s:g} s, up to the {end_s:g} s "
+            "that the network predicts"
+        )
+    return tuple(sorted(wanted_s))
+
+
+def _chosen(setup: OpenLoopSetup, most: int | None) -> Int64Array:
+    """Return the places of the samples to take, evenly spread."""
+    num_samples = len(setup.samples)
+    if setup.chopped_set is not None and most is not None and most < num_samples:
+        raise InvalidArgumentError(
+            f"max_samples is {most}, but all {num_samples} agents of a test set have to be predicted; leave it out"
+        )
+    return spread_indices(num_samples, most)
+
+
+def _compare_selection(setup: OpenLoopSetup) -> SelectionParity | None:
+    """Return how agents were selected for the training and here, and warn if it was done differently."""
+    trained, here = setup.config.params.train_loader, setup.loader
+    if not isinstance(setup.samples, AgentDataset):
+        return None
+    training = Selection(trained.min_frame_history, trained.min_frame_future)
+    if setup.chopped_set is not None:
+        return check_selection_parity(
+            setup.chopped_set.folder, training, th_agent_prob=read_filter_agents_threshold(setup.config.mapping)
+        )
+    counts = setup.samples.load_agents_mask()[setup.samples.agents_indices]
+    parity = compare_selections(counts, training, test=Selection(here.min_frame_history, here.min_frame_future))
+    parity.warn(stacklevel=4)
+    return parity

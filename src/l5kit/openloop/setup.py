@@ -1,0 +1,161 @@
+"""Setup of an open-loop evaluation: the trained network, and the samples that it predicts."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from l5kit.configs.known_keys import check_known_keys
+from l5kit.configs.parameters import SamplingParams
+from l5kit.configs.training import LoaderParams
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.openloop.chopped_set import ChoppedSet, is_chopped_set
+from l5kit.openloop.options import OpenLoopOptions
+from l5kit.workflows.samples import rasters_of_test_agents
+from l5kit.workflows.trained_network import load_network, weights_of
+from l5kit.workflows.workflow import TrainingConfig, open_samples
+
+__all__ = ["OpenLoopSetup", "set_up"]
+
+_AGENT_WORKFLOWS: Final = ("agent_motion", "agent_motion_multimodal", "simnet")
+"""Those that predict any agent from a sample of its own, as test sets need it."""
+
+_OF_TRAININGS: Final = ("max_num_batches", "num_workers", "shuffle")
+"""Keys of ``val_data_loader`` that are for evaluations during a training."""
+
+
+@dataclass(frozen=True)
+class OpenLoopSetup:
+    """A network, and the samples that it is to predict.
+
+    Attributes:
+        checkpoint: File that its weights are from.
+        config: The configuration, with the log that is evaluated as ``val_data_loader``.
+        loader: How samples are loaded.
+        data_manager: Finds the map.
+        log: Where the samples are from.
+        samples: As the network takes them, never perturbed.
+        chopped_set: The test set that the log is of, or None.
+        model: The network in eval mode, on its device.
+        device: The device.
+    """
+
+    checkpoint: Path
+    config: TrainingConfig = field(repr=False)
+    loader: LoaderParams = field(repr=False)
+    data_manager: LocalDataManager
+    log: Path
+    samples: BaseEgoDataset
+    chopped_set: ChoppedSet | None
+    model: nn.Module = field(repr=False)
+    device: torch.device
+
+
+def set_up(
+    checkpoint: str | os.PathLike[str],
+    cfg: Mapping[str, Any],
+    *,
+    data_folder: str | os.PathLike[str] | None,
+    options: OpenLoopOptions,
+) -> OpenLoopSetup:
+    """Return the network and the samples; nothing is predicted yet.
+
+    Args:
+        checkpoint: A file of weights, or the folder of a training.
+        cfg: The configuration of the training.
+        data_folder: Folder that keys are relative to; None for the environment's ``L5KIT_DATA_FOLDER``.
+        options: How it is evaluated.
+
+    Raises:
+        ConfigError: A key is unknown, missing, of the wrong type or out of range.
+        FileNotFoundError: The checkpoint, the log or the map is missing.
+        InvalidArgumentError: The network cannot predict the test set, or there is no CUDA.
+        CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
+        CheckpointMismatchError: The weights are those of another network; the message lists what does not fit.
+    """
+    file = weights_of(checkpoint)
+    device = _device_of(options.device)
+    data_manager = LocalDataManager(data_folder)
+    config = TrainingConfig.from_cfg(_with_evaluation(cfg, options))
+    loader = LoaderParams.from_cfg(config.mapping, "val_data_loader")
+    log = _find_log(data_manager, loader.key)
+    chopped_set = ChoppedSet.read(log) if is_chopped_set(log) else None
+    if chopped_set is None:
+        samples = open_samples(config, loader, data_manager, perturbed=False)
+    else:
+        _require_fit(config, chopped_set)
+        samples = rasters_of_test_agents(config.mapping, chopped_set.log, chopped_set.mask, data_manager)
+    if len(samples) == 0:
+        raise InvalidArgumentError(
+            f"{log} has no samples for {config.params.workflow}: no frames, or no agents that qualify"
+        )
+    return OpenLoopSetup(
+        checkpoint=file,
+        config=config,
+        loader=loader,
+        data_manager=data_manager,
+        log=chopped_set.log if chopped_set else log,
+        samples=samples,
+        chopped_set=chopped_set,
+        model=load_network(file, config, samples, allow_pickle=options.allow_pickle).to(device),
+        device=device,
+    )
+
+
+def _device_of(name: str) -> torch.device:
+    has_cuda = torch.cuda.is_available()
+    if name == "cuda" and not has_cuda:
+        raise InvalidArgumentError("device is 'cuda', and torch finds none here; take 'auto' or 'cpu'")
+    return torch.device("cuda" if has_cuda and name != "cpu" else "cpu")
+
+
+def _with_evaluation(cfg: Mapping[str, Any], options: OpenLoopOptions) -> dict[str, Any]:
+    """Return a configuration whose ``val_data_loader`` is what is evaluated."""
+    check_known_keys(cfg)
+    given = cfg.get("val_data_loader", {})
+    key = options.key or given.get("key")
+    if key is None:
+        raise ConfigError("val_data_loader.key: the configuration names no log to evaluate on; name one with --key")
+    loader = {"batch_size": cfg.get("train_data_loader", {}).get("batch_size", 1), **given, "key": key}
+    left_out = _OF_TRAININGS if key == given.get("key") else (*_OF_TRAININGS, "max_scene_id")
+    loader = {name: value for name, value in loader.items() if name not in left_out}
+    for name, value in (("batch_size", options.batch_size), ("threads", options.threads)):
+        if value is not None:
+            loader[name] = value
+    return {**cfg, "val_data_loader": loader}
+
+
+def _find_log(data_manager: LocalDataManager, key: str) -> Path:
+    """Return the path of a log, or of the folder of a test set."""
+    if is_chopped_set(data_manager.root_folder):
+        raise InvalidArgumentError(
+            f"the data folder {data_manager.root_folder} is a test set, which has no map; name the folder of the data "
+            "it was made of, and the test set as the key of the log (--data CITY --key TEST-SET)"
+        )
+    elsewhere = Path(key)
+    if not (data_manager.root_folder / key).exists() and is_chopped_set(elsewhere):
+        return elsewhere
+    return Path(data_manager.require(key))
+
+
+def _require_fit(config: TrainingConfig, chopped_set: ChoppedSet) -> None:
+    """Refuse a test set that the network cannot predict."""
+    params = config.params
+    if params.workflow not in _AGENT_WORKFLOWS:
+        raise InvalidArgumentError(
+            f"{chopped_set.folder} is a test set of agents, which a network of {params.workflow} does not predict one "
+            f"by one; those of {', '.join(_AGENT_WORKFLOWS)} do. Evaluate it on a log"
+        )
+    step_size = SamplingParams.from_cfg(config.mapping).future_step_size
+    if params.future_num_frames != chopped_set.num_steps or step_size != 1:
+        raise InvalidArgumentError(
+            f"the network predicts {params.future_num_frames} steps of {params.step_time_s:g} s, {chopped_set.folder} "
+            f"has the truth of {chopped_set.num_steps} frames; make a test set with l5kit chop --future "
+            f"{params.future_num_frames}, for a network that predicts every frame"
+        )

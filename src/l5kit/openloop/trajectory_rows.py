@@ -1,0 +1,134 @@
+"""Errors of single trajectories, and where in the log each is from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+import torch
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized
+from l5kit.dataset.sample_places import SamplePlaces, take_rows
+from l5kit.errors import InvalidArgumentError
+from l5kit.openloop.prediction import PredictedBatch
+from l5kit.workflows.trajectories import Trajectories
+
+__all__ = ["TrajectoryRows", "label_name", "rows_of_batch"]
+
+_LABEL_OF_AV = -1
+
+
+@dataclass(frozen=True)
+class TrajectoryRows:
+    """N predicted trajectories: where they are from, and how far off they are.
+
+    Attributes:
+        sample_index: Place of the sample in the dataset, (N,).
+        agent_index: Place of the agent in its sample; 0 in samples of one agent, (N,).
+        scene_index: The scene, (N,).
+        frame_index: The frame, counted in the scene, (N,).
+        timestamp_ns: Its time, (N,).
+        track_id: The agent, -1 for the AV, (N,).
+        label_index: Its class, for :func:`label_name`, (N,).
+        ade_m: Mean error over the steps whose truth is known, (N,).
+        fde_m: Error at the last step; NaN where its truth is not known, (N,).
+        baseline_ade_m: The same of the constant-velocity baseline; NaN without one, (N,).
+        baseline_fde_m: Likewise, (N,).
+
+    Raises:
+        InvalidArgumentError: The columns differ in length.
+    """
+
+    sample_index: Int64Array
+    agent_index: Int64Array
+    scene_index: Int64Array
+    frame_index: Int64Array
+    timestamp_ns: Int64Array
+    track_id: Int64Array
+    label_index: Int64Array
+    ade_m: Float64Array
+    fde_m: Float64Array
+    baseline_ade_m: Float64Array
+    baseline_fde_m: Float64Array
+
+    def __post_init__(self) -> None:
+        shapes = {column.name: getattr(self, column.name).shape for column in fields(self)}
+        if len(set(shapes.values())) != 1 or len(self.sample_index.shape) != 1:
+            raise InvalidArgumentError(f"the columns must all be of one shape (N,); got {shapes}")
+
+    def __len__(self) -> int:
+        return len(self.sample_index)
+
+    def taken(self, places: Int64Array | BoolArray | slice) -> Self:
+        """Return some of the rows."""
+        return type(self)(**{column.name: getattr(self, column.name)[places] for column in fields(self)})
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of several, one after the other."""
+        return cls(
+            **{column.name: np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(cls)}
+        )
+
+
+def label_name(label_index: int) -> str:
+    """Return the name of a class, such as ``CAR``, or ``AV``."""
+    return "AV" if label_index == _LABEL_OF_AV else PERCEPTION_LABELS[label_index].removeprefix("PERCEPTION_LABEL_")
+
+
+def rows_of_batch(samples: BaseEgoDataset, predicted: PredictedBatch) -> TrajectoryRows:
+    """Return the rows of a batch of a dataset, without trajectories that no step is known of."""
+    num_agents, trajectories = predicted.num_agents, predicted.trajectories
+    places = samples.locate(predicted.indices)
+    of_samples = {
+        "sample_index": predicted.indices,
+        "scene_index": places.scene_indices,
+        "frame_index": places.state_indices,
+        "timestamp_ns": predicted.batch["timestamp"].cpu().numpy(),
+    }
+    track_ids, labels = _agents_of(samples, places, predicted.batch)
+    ade_m, fde_m = _errors(trajectories, trajectories.predicted_m)
+    baseline_ade_m, baseline_fde_m = _errors(trajectories, predicted.baseline_m)
+    rows = TrajectoryRows(
+        **{name: np.repeat(column, num_agents) for name, column in of_samples.items()},
+        agent_index=np.tile(np.arange(num_agents), len(predicted.indices)),
+        track_id=track_ids,
+        label_index=labels,
+        ade_m=ade_m,
+        fde_m=fde_m,
+        baseline_ade_m=baseline_ade_m,
+        baseline_fde_m=baseline_fde_m,
+    )
+    return rows.taken(trajectories.is_known.any(dim=1).cpu().numpy())
+
+
+def _agents_of(
+    samples: BaseEgoDataset, places: SamplePlaces, batch: Mapping[str, torch.Tensor]
+) -> tuple[Int64Array, Int64Array]:
+    """Return tracks and classes of the agents that the samples of a batch predict, (B * A,) each."""
+    if isinstance(samples, EgoAgentDatasetVectorized):
+        track_ids = batch["all_other_agents_track_ids"].cpu().numpy().astype(np.int64)
+        labels = batch["all_other_agents_types"].cpu().numpy().astype(np.int64)
+        labels[:, 0] = _LABEL_OF_AV  # the AV is the first
+        return track_ids.reshape(-1), labels.reshape(-1)
+    track_ids = batch["track_id"].cpu().numpy().astype(np.int64)
+    if places.agent_rows is None:
+        return track_ids, np.full_like(track_ids, _LABEL_OF_AV)
+    agents = take_rows(samples.dataset.agents, places.agent_rows)
+    return track_ids, agents["label_probabilities"].argmax(axis=1)
+
+
+def _errors(trajectories: Trajectories, predicted_m: torch.Tensor | None) -> tuple[Float64Array, Float64Array]:
+    """Return mean and last errors, (N,) each."""
+    is_known = trajectories.is_known
+    if predicted_m is None:
+        nothing = np.full(len(is_known), np.nan)
+        return nothing, nothing
+    errors_m = torch.linalg.vector_norm(predicted_m.double() - trajectories.truth_m.double(), dim=-1)
+    errors_m = torch.where(is_known, errors_m, 0.0)
+    ade_m = errors_m.sum(dim=1) / is_known.sum(dim=1)
+    fde_m = torch.where(is_known[:, -1], errors_m[:, -1], torch.nan)
+    return ade_m.cpu().numpy(), fde_m.cpu().numpy()

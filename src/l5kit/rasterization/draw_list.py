@@ -1,0 +1,351 @@
+"""Draw lists: what is drawn in the pictures of a batch of windows, as arrays that any painter can carry out.
+
+A rasterizer makes a draw list (:meth:`l5kit.rasterization.planar_rasterizer.PlanarRasterizer.draw_list`); a painter
+(:mod:`l5kit.rasterization.painter`) turns it into planes of bytes. The list does not know who paints it: it holds plain
+arrays and numbers, can be pickled, and can be copied to a device as it is.
+
+A picture is ``planes_shape`` = (channels, height, width) bytes. Coordinates are (column, row), and pixel (0, 0) is the
+top left one; whole coordinates are the middles of pixels. Planes of float32 hold the same bytes divided by 255, rounded
+to the nearest float32.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import FloatArray, Int32Array, Int64Array, NumericArray, UInt8Array
+from l5kit.configs.parameters import OUT_OF_BOUNDS_MODES
+from l5kit.data.array_shapes import require_shapes
+from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.rasterization.aerial_image import AerialImage
+
+PlanesShape: TypeAlias = tuple[int, int, int]
+"""Channels, height and width of a picture."""
+
+FILLED: Final[Any] = np.int64(0)
+OPEN_LINE: Final[Any] = np.int64(1)
+CLOSED_LINE: Final[Any] = np.int64(2)
+"""Kinds of shapes: contours filled by the even-odd rule over all of them together, and lines one pixel thick.
+
+Constants that kernels hand on are NumPy's numbers: numba compiles what is called with a literal once for each.
+"""
+
+
+_NO_ROWS: Final[Int64Array] = np.empty((0, 0, 2), np.int64)
+
+
+def _kind_of(array: NumericArray) -> tuple[object, ...]:
+    """Return type, number of axes, size of the last axis and order, in which all arrays of one name are alike."""
+    return array.dtype, array.ndim, array.shape[-1] if array.ndim > 1 else 0, array.flags.c_contiguous
+
+
+_KINDS: Final = (
+    (np.dtype(np.int32), 2, 2, True),
+    (np.dtype(np.int64), 2, 2, True),
+    (np.dtype(np.int64), 2, 5, True),
+    (np.dtype(np.int64), 1, 0, True),
+)
+"""Of the arrays of a :class:`ShapeList`: points, contours, shapes, starts."""
+
+_KIND_OF_ROWS: Final = (np.dtype(np.int64), 3, 2, True)
+
+
+@dataclass(frozen=True)
+class ShapeList:
+    """Filled contours and lines of B windows, as boxes and the semantic map are made of.
+
+    To paint window i, set all its planes to ``background``, then draw the shapes ``starts[i]`` to ``starts[i + 1]`` one
+    over the other in this order. Each is a row of ``shapes`` with five numbers: its kind (:data:`FILLED`,
+    :data:`OPEN_LINE` or :data:`CLOSED_LINE`), its first contour, the end of its contours (not included), its colour (a
+    row of ``colors``), and the first of the planes it is drawn in, which are as many as colours have channels.
+
+    A filled shape is everything that lies inside an odd number of its contours, so that where two of them overlap there
+    is a hole; contours that shall not cancel are shapes of their own. Its outline is drawn as well. A line goes from
+    point to point of each of its contours, a closed one back to the first. The pixels are those of OpenCV's
+    ``fillPoly`` and ``polylines`` with ``shift=9`` and ``lineType=LINE_AA`` (:mod:`l5kit.rasterization.antialiased`
+    tells how they are found): inside, the pixel becomes the colour; under an anti-aliased line with a weight of w
+    256ths, a value v under a colour c becomes m(m(v)) with m(v) = (v (256 - w) + c w + 127) // 256.
+
+    Attributes:
+        points: Column and row in 512ths of a pixel, int32 (P, 2).
+        contours: First point and end point of each contour, int64 (K, 2); the end is not included.
+        shapes: As above, int64 (S, 5).
+        starts: First shape of each window and the end of the last one, int64 (B + 1,).
+        colors: uint8 (colours, channels of a colour).
+        planes_shape: Channels, height and width of a picture.
+        background: What planes hold where nothing is drawn, 0 to 255.
+        rows: First row and end row of each plane that shapes may draw in, int64 (B, channels, 2), for painters that
+            save work by it; they hold the points of all shapes and three rows around. None for all rows.
+        most_points: Points of the filled shape that has most of them, derived: the most edges that are filled at once.
+
+    Raises:
+        InvalidArgumentError: Shapes or types do not fit, or an array points outside of another one.
+    """
+
+    points: Int32Array
+    contours: Int64Array
+    shapes: Int64Array
+    starts: Int64Array
+    colors: UInt8Array
+    planes_shape: PlanesShape
+    background: int = 0
+    rows: Int64Array | None = None
+    most_points: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        rows = _NO_ROWS if self.rows is None else self.rows
+        found = (_kind_of(self.points), _kind_of(self.contours), _kind_of(self.shapes), _kind_of(self.starts))
+        if found != _KINDS or self.colors.dtype != np.uint8 or self.colors.ndim != 2 or _kind_of(rows) != _KIND_OF_ROWS:
+            raise InvalidArgumentError(f"ShapeList: {self._describe_arrays()}")
+        if len(self.starts) == 0 or not 0 <= self.background <= 255:
+            raise InvalidArgumentError(
+                f"ShapeList: starts {self.starts.shape} must have B + 1 entries, and background {self.background} must "
+                "be from 0 to 255"
+            )
+        if rows is not _NO_ROWS:
+            require_shapes(self, rows=(len(self), self.planes_shape[0], 2))
+        fault, place, most_points = _check_shapes(
+            self.points, self.shapes, self.contours, self.starts, rows, self.planes_shape, self.colors.shape
+        )
+        if fault != _NO_FAULT:
+            raise InvalidArgumentError(f"ShapeList: {self._describe(fault, place)}")
+        object.__setattr__(self, "most_points", most_points)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def _describe_arrays(self) -> str:
+        named = {name: getattr(self, name) for name in ("points", "contours", "shapes", "starts", "colors", "rows")}
+        found = ", ".join(f"{name} {array.dtype} {array.shape}" for name, array in named.items() if array is not None)
+        return (
+            "arrays must be C-contiguous: points int32 (P, 2), contours int64 (K, 2), shapes int64 (S, 5), "
+            f"starts int64 (B + 1,), colors uint8 (colours, channels), rows int64 (B, channels, 2); found are {found}"
+        )
+
+    def _describe(self, fault: int, place: int) -> str:
+        if fault == _WRONG_STARTS:
+            return f"starts must ascend and be at most {len(self.shapes)}, the shapes there are; {self.starts} do not"
+        if fault == _WRONG_ROWS:
+            window, plane = divmod(place, self.planes_shape[0])
+            return (
+                f"rows of plane {plane} of window {window} must ascend, be among {self.planes_shape[1]} rows, and hold "
+                f"its shapes and {_MARGIN_PX} rows around them"
+            )
+        return (
+            f"shape {place}, {self.shapes[place].tolist()}, must be of kind 0, 1 or 2, of contours among "
+            f"{len(self.contours)} whose points are among {len(self.points)}, in one of {len(self.colors)} colours of "
+            f"{self.colors.shape[1]} channels, and in planes among {self.planes_shape[0]}"
+        )
+
+
+@dataclass(frozen=True)
+class CropList:
+    """Crops of an aerial picture for B windows, turned and brought to the scale of the raster.
+
+    To paint window i, turn the aerial picture by ``angles_rad[i]`` around ``centers[i]``, take the middle
+    ``num_aerial_pixels`` of it, scale these to a square of the longer side of the raster, and write the middle of that
+    into the three planes, the last row first if ``upside_down``. How each step rounds stands in
+    :mod:`l5kit.rasterization.satellite_image` (``write_scaled_crop``) and, for OpenCV's ``INTER_LINEAR``, in
+    :mod:`l5kit.rasterization.turned_crop`, which has all of it in whole numbers.
+
+    Attributes:
+        picture: The aerial picture, RGB; it is pickled as the path of its file, if it has one.
+        centers: Row and column in ``picture``, float64 (B, 2).
+        angles_rad: Angles by which it is turned, counter-clockwise, (B,); they are brought to degrees in their type.
+        num_aerial_pixels: Rows and columns of the turned picture that a crop is made of.
+        planes_shape: Channels, which are three, height and width of a picture.
+        interpolation: OpenCV's name of the method that changes the scale.
+        out_of_bounds: ``error`` where the aerial picture ends inside a crop, or ``pad`` for black there.
+        upside_down: Whether the last row of a crop is the first row of the planes.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+        UnsupportedValueError: There is no such value of ``out_of_bounds``.
+    """
+
+    picture: AerialImage
+    centers: FloatArray
+    angles_rad: FloatArray
+    num_aerial_pixels: tuple[int, int]
+    planes_shape: PlanesShape
+    interpolation: int
+    out_of_bounds: str
+    upside_down: bool
+
+    def __post_init__(self) -> None:
+        require_shapes(self, centers=(len(self), 2), angles_rad=(len(self),))
+        if self.planes_shape[0] != 3 or min(self.num_aerial_pixels) < 1:
+            raise InvalidArgumentError(
+                f"CropList: planes_shape {self.planes_shape} must have three channels, and num_aerial_pixels "
+                f"{self.num_aerial_pixels} must be positive"
+            )
+        if self.out_of_bounds not in OUT_OF_BOUNDS_MODES:
+            raise UnsupportedValueError(f"out_of_bounds is {self.out_of_bounds!r}; use one of {OUT_OF_BOUNDS_MODES}")
+
+    def __len__(self) -> int:
+        return len(self.angles_rad)
+
+
+@dataclass(frozen=True)
+class PictureList:
+    """Ready pictures of B windows, for what somebody else has drawn.
+
+    Attributes:
+        pictures: What the planes hold, uint8 (B, channels, height, width).
+
+    Raises:
+        InvalidArgumentError: The pictures have another number of axes or another type.
+    """
+
+    pictures: UInt8Array
+
+    def __post_init__(self) -> None:
+        if self.pictures.ndim != 4 or self.pictures.dtype != np.uint8:
+            raise InvalidArgumentError(
+                f"PictureList: pictures must be uint8 (B, channels, height, width), got {self.pictures.dtype} "
+                f"{self.pictures.shape}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    @property
+    def planes_shape(self) -> PlanesShape:
+        """Channels, height and width of a picture."""
+        _, *shape = self.pictures.shape
+        return shape[0], shape[1], shape[2]
+
+
+@dataclass(frozen=True)
+class BlankList:
+    """Black pictures of B windows.
+
+    Attributes:
+        num_windows: B.
+        planes_shape: Channels, height and width of a picture.
+    """
+
+    num_windows: int
+    planes_shape: PlanesShape
+
+    def __len__(self) -> int:
+        return self.num_windows
+
+
+@dataclass(frozen=True)
+class StackedList:
+    """Draw lists of the same B windows, each for its own planes: those of the first one come first.
+
+    Attributes:
+        parts: At least one.
+        planes_shape: Channels of all, height and width of a picture.
+
+    Raises:
+        InvalidArgumentError: They have other numbers of windows, rows or columns, or there is none.
+    """
+
+    parts: Sequence["DrawList"]
+    planes_shape: PlanesShape = field(init=False)
+
+    def __post_init__(self) -> None:
+        sizes = [(len(part), *part.planes_shape[1:]) for part in self.parts]
+        if not sizes or sizes.count(sizes[0]) != len(sizes):
+            raise InvalidArgumentError(
+                f"StackedList: parts must have the same numbers of windows, rows and columns, got {sizes}"
+            )
+        num_channels = sum([part.planes_shape[0] for part in self.parts])
+        object.__setattr__(self, "planes_shape", (num_channels, *sizes[0][1:]))
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+
+DrawList: TypeAlias = ShapeList | CropList | PictureList | BlankList | StackedList
+"""What painters paint."""
+
+
+def touched_rows(draw_list: DrawList) -> Int64Array:
+    """Return in which rows of each plane anything but 0 may be: first row and end row, (B, channels, 2)."""
+    num_channels, height, _ = draw_list.planes_shape
+    if isinstance(draw_list, StackedList):
+        return np.concatenate([touched_rows(part) for part in draw_list.parts], axis=1)
+    if isinstance(draw_list, ShapeList) and draw_list.rows is not None and draw_list.background == 0:
+        return draw_list.rows
+    rows = np.zeros((len(draw_list), num_channels, 2), np.int64)
+    if not isinstance(draw_list, BlankList):
+        rows[..., 1] = height
+    return rows
+
+
+_POINT_SHIFT: Final = 9
+"""Fractional bits of points."""
+
+_NO_FAULT: Final = 0
+_WRONG_STARTS: Final = 1
+_WRONG_ROWS: Final = 2
+_WRONG_SHAPE: Final = 3
+
+
+_MARGIN_PX: Final = 3
+"""Rows around its points that a shape may touch: it touches two, and corners are rounded to whole rows."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _check_shapes(
+    points: Int32Array,
+    shapes: Int64Array,
+    contours: Int64Array,
+    starts: Int64Array,
+    rows: Int64Array,
+    planes_shape: PlanesShape,
+    colors_shape: tuple[int, int],
+) -> tuple[int, int, int]:
+    """Return what is wrong with a :class:`ShapeList`, where, and the most points of a filled shape."""
+    num_colors, num_channels = colors_shape
+    before = 0
+    for window in range(len(starts)):
+        if not before <= starts[window] <= len(shapes):
+            return _WRONG_STARTS, window, 0
+        before = starts[window]
+    for window in range(len(rows)):
+        for plane in range(planes_shape[0]):
+            if not 0 <= rows[window, plane, 0] <= rows[window, plane, 1] <= planes_shape[1]:
+                return _WRONG_ROWS, window * planes_shape[0] + plane, 0
+    most_points = 0
+    for shape in range(len(shapes)):
+        kind, first, end = shapes[shape, 0], shapes[shape, 1], shapes[shape, 2]
+        if not (
+            FILLED <= kind <= CLOSED_LINE
+            and 0 <= first <= end <= len(contours)
+            and 0 <= shapes[shape, 3] < num_colors
+            and 0 <= shapes[shape, 4] <= planes_shape[0] - num_channels
+        ):
+            return _WRONG_SHAPE, shape, 0
+        num_points = 0
+        for contour in range(first, end):
+            if not 0 <= contours[contour, 0] <= contours[contour, 1] <= len(points):
+                return _WRONG_SHAPE, shape, 0
+            num_points += contours[contour, 1] - contours[contour, 0]
+        if kind == FILLED:
+            most_points = max(most_points, num_points)
+    for window in range(len(rows)):
+        for shape in range(starts[window], starts[window + 1]):
+            low, high = _rows_of_shape(points, contours, shapes[shape], planes_shape[1])
+            for plane in range(shapes[shape, 4], shapes[shape, 4] + num_channels):
+                if low < high and not (rows[window, plane, 0] <= low and high <= rows[window, plane, 1]):
+                    return _WRONG_ROWS, window * planes_shape[0] + plane, 0
+    return _NO_FAULT, 0, most_points
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _rows_of_shape(points: Int32Array, contours: Int64Array, shape: Int64Array, height: int) -> tuple[int, int]:
+    """Return first row and end row of a picture that a shape may touch."""
+    low, high = height, 0
+    for contour in range(shape[1], shape[2]):
+        for point in range(contours[contour, 0], contours[contour, 1]):
+            row: Any = np.int64(points[point, 1]) >> _POINT_SHIFT
+            low, high = min(low, row - _MARGIN_PX), max(high, row + _MARGIN_PX + 1)
+    return max(low, 0), min(high, height)

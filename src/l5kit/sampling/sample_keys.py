@@ -1,0 +1,264 @@
+"""Keys of samples: name, shape, type, frame and unit of each, and the datasets whose samples have it.
+
+Everything else that is known of keys follows from these tables: two names of one value, values that are Python numbers
+in single samples, the agents' arrays that the AV gets a row of, and ``docs/samples.md``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+__all__ = [
+    "ALIASES",
+    "KEYS_BY_DATASET",
+    "PYTHON_SCALARS",
+    "ROWS_OF_AV",
+    "SIZES",
+    "SampleKey",
+]
+
+SIZES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "F": "future steps, `future_num_frames`",
+        "h": "past steps, `history_num_frames`; in vector samples the larger one of those of the AV and the agents",
+        "C": "channels of the rasterizer",
+        "H": "rows of the raster",
+        "W": "columns of the raster",
+        "M": "rows for other agents, `other_agents_num`",
+        "L": "lanes, `max_num_lanes`",
+        "P": "points of a lane, `max_points_per_lane`",
+        "X": "crosswalks, `max_num_crosswalks`",
+        "Q": "points of a crosswalk, `max_points_per_crosswalk`",
+    }
+)
+"""What the letters in shapes stand for."""
+
+
+@dataclass(frozen=True)
+class SampleKey:
+    """One key of a sample.
+
+    Attributes:
+        name: As it stands in the dictionary.
+        shape: Sizes, numbers or sums with the letters of :data:`SIZES`, such as ``h + 1``; batches have one more in
+            front.
+        dtype: NumPy's name of the type.
+        text: What the value is.
+        frame: The frame that it is relative to: ``target``, ``world``, ``raster``; empty where it has none.
+        unit: Of its numbers; empty where they have none.
+        agent_dtype: The type in samples of agents, where it is another one.
+        python_type: The type in single samples where the value is a Python number.
+        alias_of: The key whose value this one shares.
+        row_of_av: The key that holds the same of the AV, for those whose first row is the AV in samples of
+            ``EgoAgentDatasetVectorized``.
+        needs_history: Whether only samples with past steps have it.
+    """
+
+    name: str
+    shape: tuple[int | str, ...]
+    dtype: str
+    text: str
+    frame: str = ""
+    unit: str = ""
+    agent_dtype: str | None = None
+    python_type: type[int] | type[float] | None = None
+    alias_of: str | None = None
+    row_of_av: str | None = None
+    needs_history: bool = False
+
+    def sizes(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the shape in numbers.
+
+        Args:
+            sizes: A number for each letter of :data:`SIZES`.
+        """
+        return tuple(sum(_number(part, sizes) for part in str(size).split("+")) for size in self.shape)
+
+
+def _number(part: str, sizes: Mapping[str, int]) -> int:
+    """Return ``3``, ``h`` or ``2 L`` as a number."""
+    number = 1
+    for factor in part.split():
+        number *= int(factor) if factor.isdigit() else sizes[factor]
+    return number
+
+
+_TARGET: Final = "target"
+_AVAILABLE: Final = "1 where the step is known, else 0; position, heading and extent are 0 there, too"
+
+_FRAME_INDEX: Final = SampleKey("frame_index", (), "int64", "The current frame, counted in its scene.")
+_IMAGE: Final = SampleKey(
+    "image",
+    ("C", "H", "W"),
+    "float32",
+    "The picture, 0 to 1; bytes from 0 to 255 with `image_dtype: uint8`. Only with a rasterizer.",
+    frame="raster",
+)
+_TRANSFORMS: Final = (
+    SampleKey("agent_from_world", (3, 3), "float64", "The frame of the target from world coordinates.", unit="m"),
+    SampleKey("world_from_agent", (3, 3), "float64", "The pose of the target.", unit="m"),
+)
+_CENTROID: Final = SampleKey("centroid", (2,), "float64", "Where the target is.", frame="world", unit="m")
+_YAW: Final = SampleKey("yaw", (), "float64", "Where the target heads.", frame="world", unit="rad", python_type=float)
+_EXTENT: Final = SampleKey(
+    "extent", (3,), "float64", "Length, width and height of the target.", unit="m", agent_dtype="float32"
+)
+_ORIGIN: Final = (
+    SampleKey("scene_index", (), "int64", "The scene.", python_type=int),
+    SampleKey("host_id", (70,), "uint8", "The car that recorded it, text in bytes, zeros behind it."),
+    SampleKey("timestamp", (), "int64", "Time of the current frame.", unit="ns"),
+    SampleKey("track_id", (), "int64", "The target's track; -1 for the AV."),
+)
+
+
+def _along(name: str, steps: str, num_values: int, text: str, unit: str) -> SampleKey:
+    """Return a key with some numbers of the target for each step, in its frame."""
+    return SampleKey(name, (steps, num_values), "float32", text, frame=_TARGET, unit=unit)
+
+
+_RASTER: Final = (
+    _FRAME_INDEX,
+    _IMAGE,
+    _along("target_positions", "F", 2, "Where the target will be, nearest step first.", "m"),
+    _along("target_yaws", "F", 1, "Where it will head.", "rad"),
+    _along("target_velocities", "F", 2, "Differences of successive positions over time.", "m/s"),
+    SampleKey("target_availabilities", ("F",), "float32", f"{_AVAILABLE}."),
+    _along("history_positions", "h + 1", 2, "Where it was, the current step first.", "m"),
+    _along("history_yaws", "h + 1", 1, "Where it headed.", "rad"),
+    _along("history_velocities", "h", 2, "Differences of successive positions over time.", "m/s"),
+    SampleKey("history_availabilities", ("h + 1",), "float32", f"{_AVAILABLE}."),
+    SampleKey("history_extents", ("h + 1", 2), "float32", "Its length and width in past steps.", unit="m"),
+    SampleKey("future_extents", ("F", 2), "float32", "Its length and width in future steps.", unit="m"),
+    SampleKey("world_to_image", (3, 3), "float64", "As `raster_from_world`.", unit="px", alias_of="raster_from_world"),
+    SampleKey("raster_from_world", (3, 3), "float64", "Pixels, column and row, from world coordinates.", unit="px"),
+    SampleKey("raster_from_agent", (3, 3), "float64", "Pixels from the frame of the target.", unit="px"),
+    *_TRANSFORMS,
+    _CENTROID,
+    _YAW,
+    _EXTENT,
+    SampleKey("curr_speed", (), "float32", "Length of the latest past velocity.", unit="m/s", needs_history=True),
+    *_ORIGIN,
+)
+
+
+def _other(name: str, shape: tuple[int | str, ...], dtype: str, text: str, **rest: str) -> SampleKey:
+    """Return a key with a row for each other agent."""
+    return SampleKey(name, ("M", *shape), dtype, text, **rest)  # type: ignore[arg-type]
+
+
+def _other_tracks(period: str, steps: str, of_av: str) -> tuple[SampleKey, ...]:
+    """Return the keys of where other agents are in the past or in the future."""
+    name = f"all_other_agents_{period}"
+    return (
+        _other(
+            f"{name}_positions",
+            (steps, 2),
+            "float32",
+            "Where they are.",
+            frame=_TARGET,
+            unit="m",
+            row_of_av=f"{of_av}_positions",
+        ),
+        _other(
+            f"{name}_yaws",
+            (steps, 1),
+            "float32",
+            "Where they head.",
+            frame=_TARGET,
+            unit="rad",
+            row_of_av=f"{of_av}_yaws",
+        ),
+        _other(f"{name}_extents", (steps, 2), "float32", "Length and width.", unit="m", row_of_av=f"{of_av}_extents"),
+        _other(
+            f"{name}_availability",
+            (steps,),
+            "bool",
+            "Whether they are known there.",
+            row_of_av=f"{of_av}_availabilities",
+        ),
+    )
+
+
+_VECTOR: Final = (
+    _EXTENT,
+    SampleKey("type", (), "int64", "The most likely label of the target; that of a car for the AV.", python_type=int),
+    *_TRANSFORMS,
+    _along("target_positions", "F", 2, "Where the target will be, nearest step first.", "m"),
+    _along("target_yaws", "F", 1, "Where it will head.", "rad"),
+    SampleKey("target_extents", ("F", 2), "float32", "Its length and width in future steps.", unit="m"),
+    SampleKey("target_availabilities", ("F",), "bool", "Whether the step is known."),
+    _along("history_positions", "h + 1", 2, "Where it was, the current step first.", "m"),
+    _along("history_yaws", "h + 1", 1, "Where it headed.", "rad"),
+    SampleKey("history_extents", ("h + 1", 2), "float32", "Its length and width in past steps.", unit="m"),
+    SampleKey("history_availabilities", ("h + 1",), "bool", "Whether the step is known."),
+    _CENTROID,
+    _YAW,
+    SampleKey("speed", (), "float32", "Of the next step; of the last one with `speed_from_history`.", unit="m/s"),
+    *_other_tracks("history", "h + 1", "history"),
+    *_other_tracks("future", "F", "target"),
+    _other("all_other_agents_types", (), "int64", "The most likely label; 0 for no agent.", row_of_av="type"),
+    _other("all_other_agents_track_ids", (), "int64", "The track; 0 for no agent.", row_of_av="track_id"),
+    _along("agent_trajectory_polyline", "h + 1", 3, "Past of the target: x, y and heading.", "m, rad"),
+    SampleKey("agent_polyline_availability", ("h + 1",), "bool", "Whether the step is known."),
+    _other(
+        "other_agents_polyline",
+        ("h + 1", 3),
+        "float32",
+        "Past of other agents: x, y and heading.",
+        frame=_TARGET,
+        unit="m, rad",
+        row_of_av="agent_trajectory_polyline",
+    ),
+    _other(
+        "other_agents_polyline_availability",
+        ("h + 1",),
+        "bool",
+        "Whether they are known there.",
+        row_of_av="agent_polyline_availability",
+    ),
+    SampleKey(
+        "lanes", ("2 L", "P", 3), "float32", "Left and right boundary of each lane in turn: x, y and 0.", _TARGET, "m"
+    ),
+    SampleKey("lanes_availabilities", ("2 L", "P"), "bool", "Whether the point is there, and near enough."),
+    SampleKey(
+        "lanes_mid",
+        ("L", "P", 3),
+        "float32",
+        "Midline of each lane: x, y and the light: 0 unknown, 1 green, 2 yellow, 3 red, 4 none.",
+        _TARGET,
+        "m",
+    ),
+    SampleKey("lanes_mid_availabilities", ("L", "P"), "bool", "Whether the point is there, and near enough."),
+    SampleKey("crosswalks", ("X", "Q", 3), "float32", "Outline of each crosswalk: x, y and 0.", _TARGET, "m"),
+    SampleKey("crosswalks_availabilities", ("X", "Q"), "bool", "Whether the point is there."),
+    *_ORIGIN,
+)
+
+_VALID_TRACKS: Final = SampleKey(
+    "all_valid_agents_track_ids",
+    (50,),
+    "float64",
+    "For evaluation, the tracks that the agents mask takes in the frame; else zeros.",
+)
+
+KEYS_BY_DATASET: Final[Mapping[str, tuple[SampleKey, ...]]] = MappingProxyType(
+    {
+        "EgoDataset": _RASTER,
+        "AgentDataset": _RASTER,
+        "EgoDatasetVectorized": _VECTOR,
+        "EgoAgentDatasetVectorized": (*_VECTOR, _VALID_TRACKS),
+    }
+)
+"""The keys of the samples of each dataset, in their order."""
+
+_ALL: Final = (*_RASTER, *_VECTOR, _VALID_TRACKS)
+
+ALIASES: Final[Mapping[str, str]] = MappingProxyType({key.name: key.alias_of for key in _ALL if key.alias_of})
+"""Keys whose values are those of another key."""
+
+PYTHON_SCALARS: Final = frozenset(key.name for key in _ALL if key.python_type)
+"""Keys whose values are Python numbers in single samples."""
+
+ROWS_OF_AV: Final[Mapping[str, str]] = MappingProxyType({key.name: key.row_of_av for key in _VECTOR if key.row_of_av})
+"""Keys that hold the agents, and those that hold the same of the AV."""

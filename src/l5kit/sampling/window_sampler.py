@@ -1,0 +1,106 @@
+"""Samplers of windows: what those of pictures and of vectors have in common."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from l5kit._types import Column, NumericArray, Records
+from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
+from l5kit.data.records import TL_FACE_DTYPE
+from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
+from l5kit.data.windows import Targets, Windows
+from l5kit.errors import UnsupportedValueError
+from l5kit.kinematic.perturbation import Perturbation
+from l5kit.sampling.poses import StepTimes
+from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns, memory_of, scattered, stored
+from l5kit.sampling.targets import find_av, ids_of_one_track, perturb_windows, require_found
+from l5kit.sampling.tracks import find_targets
+
+
+class WindowSampler(ABC):
+    """Makes samples of windows, from wherever they come; the base of frozen dataclasses with its three attributes.
+
+    Attributes:
+        params: How a sample is cut out of a scene.
+        perturbation: Moves the AV's frames; None for the log as it is.
+        ego_extent_m: Length, width and height of the AV in single samples; windows of batches have theirs.
+    """
+
+    params: SamplingParams | VectorSamplingParams
+    perturbation: Perturbation | None
+    ego_extent_m: tuple[float, float, float]
+
+    @cached_property
+    def steps(self) -> WindowSteps:
+        """Which frames belong to a sample."""
+        return WindowSteps.from_params(self.params)
+
+    @cached_property
+    def _times(self) -> StepTimes:
+        return StepTimes.from_params(self.params)
+
+    @property
+    @abstractmethod
+    def makes_batches(self) -> bool:
+        """Whether :meth:`make_columns` can be used; else only single samples can be made."""
+
+    def make_columns(
+        self,
+        windows: Windows,
+        track_ids: NumericArray | None = None,
+        *,
+        out: Mapping[str, NumericArray] | ColumnMemory | None = None,
+        missing: Literal["error", "mask"] = "error",
+    ) -> SampleColumns:
+        """Return the samples of B windows.
+
+        Args:
+            windows: Cut with :attr:`steps`, or of as many frames; the perturbation changes them.
+            track_ids: The targets, (B,), in the type of the agents' field; None for the AV.
+            out: Memory for the columns: arrays by key, of the shapes and types of the result and at least as many
+                rows. Keys that are not there get new memory.
+            missing: What becomes of windows whose target is not in the current frame, or does not pass the label
+                filter: ``error``, or ``mask`` for zeros and a False in ``is_made``.
+
+        Returns:
+            One array (B, ...) for each key of a sample; pictures have the channels first.
+
+        Raises:
+            TrackNotFoundError: A target is missing, and ``missing`` is ``error``.
+            InvalidArgumentError: An array of ``out`` does not fit.
+        """
+        if missing not in ("error", "mask"):
+            raise UnsupportedValueError(f"missing is {missing!r}; use 'error' or 'mask'")
+        memory = memory_of(out)
+        if missing == "mask" and track_ids is not None:
+            is_found = find_targets(windows, track_ids, self.params.filter_agents_threshold).is_found
+            if not is_found.all():
+                columns = scattered(self._columns(windows.taken(is_found), track_ids[is_found], None), is_found)
+                return SampleColumns(stored(columns, memory), is_found)
+        columns_of_all = self._columns(windows, track_ids, memory)
+        return SampleColumns.of_all(stored(columns_of_all, memory), len(windows))
+
+    @abstractmethod
+    def _columns(
+        self, windows: Windows, track_ids: NumericArray | None, memory: ColumnMemory | None
+    ) -> dict[str, Column]:
+        """Return all columns of a batch; what is large is written to ``memory`` already."""
+
+    def _cut_single(
+        self, current: CurrentFrames, agents: Records, tl_faces: Records | None, track_id: int | None
+    ) -> tuple[Windows, NumericArray | None]:
+        """Return the window of one frame, and one track as an array (1,) or None for the AV."""
+        faces = np.empty(0, dtype=TL_FACE_DTYPE) if tl_faces is None else tl_faces
+        windows = cut_windows(current, agents, faces, self.steps, ego_extent_m=self.ego_extent_m)
+        return windows, ids_of_one_track(windows, track_id, self.params.filter_agents_threshold)
+
+    def _perturb_and_find(self, windows: Windows, track_ids: NumericArray | None) -> Targets:
+        perturb_windows(windows, self.perturbation)
+        if track_ids is None:
+            return find_av(windows)
+        return require_found(
+            find_targets(windows, track_ids, self.params.filter_agents_threshold), self.params.filter_agents_threshold
+        )

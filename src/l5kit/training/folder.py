@@ -1,0 +1,106 @@
+"""The folder of a training: what may be in it at the start, and whether the training in it can go on."""
+
+import glob
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from l5kit._files import clear_leftovers_in
+from l5kit.configs.config import load_config_data
+from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.training.state_file import LAST_CHECKPOINT, ResumePoint, read_resume_point
+from l5kit.workflows.workflow import TrainingConfig
+
+__all__ = ["CONFIG_FILE", "RESULT_FILE", "is_main_process", "prepare_folder"]
+
+CONFIG_FILE: Final = "config.yaml"
+"""The configuration, as it was given."""
+
+RESULT_FILE: Final = "result.json"
+"""Steps and scores at the end; where it is, a training had come to its end."""
+
+_FIXED_SECTIONS: Final = ("workflow", "model_params", "raster_params", "data_generation_params", "train_data_loader")
+_FIXED_RUN_KEYS: Final = (
+    *("seed", "devices", "accelerator", "learning_rate", "weight_decay", "schedule", "warmup_num_steps"),
+)
+
+
+def is_main_process() -> bool:
+    """Return whether this is the process that people started, not one that Lightning or torchrun added."""
+    return os.environ.get("LOCAL_RANK", "0") == "0" and os.environ.get("RANK", "0") == "0"
+
+
+def prepare_folder(folder: Path, config: TrainingConfig, *, resume: bool) -> ResumePoint | None:
+    """Make the folder of a new training, or return where the training in it goes on.
+
+    Args:
+        folder: The folder.
+        config: The configuration.
+        resume: Whether the training in the folder is to go on.
+
+    Raises:
+        InvalidArgumentError: A new training is to be written to a folder that holds files.
+        FileNotFoundError: There is nothing to go on from, or a file that it needs is gone.
+        ConfigError: The training in the folder is another one.
+        CheckpointError: The state to go on from is broken.
+    """
+    checkpoint = folder / LAST_CHECKPOINT
+    resumed = None
+    if is_main_process():
+        clear_leftovers_in(folder)
+    if resume:
+        _require_files_to_go_on(folder, config.params.run.output_name)
+        _require_same_training(config.mapping, load_config_data(str(folder / CONFIG_FILE)))
+        resumed = read_resume_point(checkpoint) if checkpoint.exists() else ResumePoint()
+    elif is_main_process() and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidArgumentError(
+            f"folder is {str(folder)!r}, which holds files; name another, or resume to go on with what is in it"
+        )
+    if is_main_process():
+        folder.mkdir(parents=True, exist_ok=True)
+    return resumed
+
+
+def _require_files_to_go_on(folder: Path, name: str) -> None:
+    """Refuse a folder without a configuration, and one whose state is gone, as other files in it prove."""
+    checkpoint, config = folder / LAST_CHECKPOINT, folder / CONFIG_FILE
+    advice = "put it back, or start a new training in another folder"
+    if not config.is_file():
+        if checkpoint.exists():
+            raise FileNotFoundError(
+                f"there is no {config}, the configuration of the training that is to go on; {advice}"
+            )
+        raise FileNotFoundError(f"there is no {checkpoint} to go on from; start without resume")
+    # the state of a step is written before the weights of the next checkpoint are
+    num_weights = len(list(folder.glob(f"{glob.escape(name)}_*_steps.safetensors")))
+    has_ended = (folder / RESULT_FILE).exists()
+    if not checkpoint.exists() and (num_weights > 1 or has_ended):
+        proof = RESULT_FILE if has_ended else f"the weights of {num_weights} checkpoints"
+        raise FileNotFoundError(f"there is no {checkpoint} to go on from, but there was, before {proof} came; {advice}")
+
+
+def _require_same_training(given: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+    """Refuse to go on with another network, other data or another order: configurations are compared as given."""
+    for section in _FIXED_SECTIONS:
+        if given.get(section) != stored.get(section):
+            raise ConfigError(
+                f"{section}: differs from the training that is to go on ({_first_difference(given, stored, section)}); "
+                "start a new one in another folder"
+            )
+    for key in _FIXED_RUN_KEYS:
+        now, before = given["train_params"].get(key), stored["train_params"].get(key)
+        if now != before:
+            raise ConfigError(
+                f"train_params.{key}: {now!r} differs from {before!r} of the training that is to go on; "
+                "start a new one in another folder"
+            )
+
+
+def _first_difference(given: Mapping[str, object], stored: Mapping[str, object], section: str) -> str:
+    now, before = given.get(section), stored.get(section)
+    if isinstance(now, Mapping) and isinstance(before, Mapping):
+        for key in {**before, **now}:
+            if now.get(key) != before.get(key):
+                return f"{key}: {before.get(key)!r} became {now.get(key)!r}"
+    return f"{before!r} became {now!r}"

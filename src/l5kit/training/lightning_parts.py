@@ -1,0 +1,30 @@
+"""Parts of Lightning that trainings are built on; the error where it is missing names the extra that brings it."""
+
+from l5kit.errors import MissingDependencyError
+
+try:
+    import lightning.pytorch as pl
+    from lightning.fabric.plugins.io.checkpoint_io import CheckpointIO
+    from lightning.pytorch.callbacks import LearningRateMonitor
+    from lightning.pytorch.loggers import MLFlowLogger, TensorBoardLogger, WandbLogger
+    from lightning.pytorch.loggers.logger import Logger
+    from lightning.pytorch.trainer.states import TrainerFn
+    from lightning.pytorch.utilities import rank_zero_only
+    from lightning.pytorch.utilities.types import OptimizerLRScheduler
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "lightning":
+        raise
+    raise MissingDependencyError("training needs Lightning: pip install 'l5kit2[train]'") from error
+
+__all__ = [
+    "CheckpointIO",
+    "LearningRateMonitor",
+    "Logger",
+    "MLFlowLogger",
+    "OptimizerLRScheduler",
+    "TensorBoardLogger",
+    "TrainerFn",
+    "WandbLogger",
+    "pl",
+    "rank_zero_only",
+]

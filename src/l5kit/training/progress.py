@@ -1,0 +1,108 @@
+"""Progress of a training: its speed is logged, and people are told how it goes."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from l5kit.training.lightning_module import TrainingModule
+from l5kit.training.lightning_parts import pl
+from l5kit.training.setup import TrainingSetup
+
+__all__ = ["TrainingProgress"]
+
+
+class TrainingProgress(pl.Callback):
+    """Logs how fast a training is, shows a bar on a terminal, and tells the scores of each evaluation.
+
+    Speed and the share of the time that steps wait for batches are those since the last point of the curves, without
+    evaluations and checkpoints. The loss that is shown is the mean over the same steps.
+
+    Args:
+        setup: The training.
+        tell: Takes a line for people.
+        visible: Whether the bar is shown, if standard error is a terminal.
+    """
+
+    def __init__(self, setup: TrainingSetup, *, tell: Callable[[str], None], visible: bool = True) -> None:
+        self._batches = setup.batches
+        self._step_num_samples = setup.config.params.train_loader.batch_size * setup.num_devices
+        self._tell = tell
+        self._visible = visible
+        self._bar: Progress | None = None
+        self._losses: list[float] = []
+        self._num_steps = 0
+        self._taken_s = 0.0
+        self._mark_s = 0.0
+        self._waited_s = 0.0
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
+        """Start the clock and the bar."""
+        self._restart_clock()
+        self._waited_s = self._batches.waited_s
+        if self._visible and trainer.is_global_zero and sys.stderr.isatty():
+            columns = ("{task.description}", "loss {task.fields[loss]}", "{task.fields[speed]}")
+            texts = [TextColumn(column) for column in columns]
+            self._bar = Progress(
+                texts[0], BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), *texts[1:],
+                console=Console(stderr=True), transient=True,
+            )  # fmt: skip
+            self._bar.add_task("Training", total=trainer.max_steps, completed=trainer.global_step, loss="-", speed="-")
+            self._bar.start()
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: object, **__: object
+    ) -> None:
+        """Count a step; log and show every few of them."""
+        now_s = time.perf_counter()
+        self._taken_s += now_s - self._mark_s
+        self._mark_s = now_s
+        self._num_steps += 1
+        self._losses.append(outputs["loss"].detach())
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=trainer.global_step)
+        if trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
+            self._report(pl_module)
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
+        """Stop the clock."""
+        self._taken_s += time.perf_counter() - self._mark_s if trainer.training else 0.0
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Tell the scores, and start the clock again."""
+        if trainer.is_global_zero and isinstance(pl_module, TrainingModule) and pl_module.scores:
+            scores = ", ".join(f"{name} {value:.3f}" for name, value in pl_module.scores.items())
+            self._tell(f"step {trainer.global_step:,}: {scores}")
+        self._restart_clock()
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
+        """Take the bar away."""
+        self._stop_bar()
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
+        """Take the bar away."""
+        self._stop_bar()
+
+    def _report(self, pl_module: pl.LightningModule) -> None:
+        taken_s = max(self._taken_s, 1e-9)
+        waited_s = self._batches.waited_s - self._waited_s
+        samples_per_s = self._num_steps * self._step_num_samples / taken_s
+        share = min(waited_s / taken_s, 1.0)
+        pl_module.log_dict({"samples_per_s": samples_per_s, "loader_share": share})
+        if self._bar is not None:
+            loss = sum(float(loss) for loss in self._losses) / len(self._losses)
+            speed = f"{samples_per_s:,.0f} samples/s, loader {share:.0%}"
+            self._bar.update(self._bar.task_ids[0], loss=f"{loss:.4f}", speed=speed)
+        self._losses, self._num_steps, self._taken_s = [], 0, 0.0
+        self._waited_s = self._batches.waited_s
+
+    def _restart_clock(self) -> None:
+        self._mark_s = time.perf_counter()
+
+    def _stop_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

@@ -1,0 +1,68 @@
+"""Setup of a training: its data, its course and its network, before the first step."""
+
+from dataclasses import dataclass
+
+import torch
+
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.training.batches import EvaluationBatches, StepBatches, batches_per_epoch
+from l5kit.training.lightning_module import TrainingModule
+from l5kit.training.schedule import TrainingSchedule
+from l5kit.workflows.workflow import TrainingConfig, make_model, open_samples
+
+__all__ = ["TrainingSetup", "set_up"]
+
+
+@dataclass(frozen=True)
+class TrainingSetup:
+    """A training as it is before its first step.
+
+    Attributes:
+        config: The configuration.
+        num_devices: How many devices are trained on.
+        batches: Those of its steps.
+        evaluation: Those of an evaluation, never perturbed; None without evaluations.
+        schedule: Its course.
+        module: The network with the first weights of the seed, and how it is trained.
+    """
+
+    config: TrainingConfig
+    num_devices: int
+    batches: StepBatches
+    evaluation: EvaluationBatches | None
+    schedule: TrainingSchedule
+    module: TrainingModule
+
+
+def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSetup:
+    """Open the data of a training and make its network; torch's global generator is seeded.
+
+    Args:
+        config: The configuration.
+        data_manager: Finds logs and map.
+
+    Raises:
+        FileNotFoundError: A log, the map, or ImageNet weights that are asked for are missing.
+        ConfigError: There is not one batch, or datasets miss a key.
+    """
+    params, loader = config.params, config.params.train_loader
+    is_on_cuda = params.run.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+    num_devices = params.run.devices or (torch.cuda.device_count() if is_on_cuda else 1)
+    samples = open_samples(config, loader, data_manager, perturbed=True)
+    evaluation = None
+    if params.val_loader is not None:
+        seen = open_samples(config, params.val_loader, data_manager, perturbed=False)
+        evaluation = EvaluationBatches(seen, params.val_loader, pin_memory=is_on_cuda)
+    num_batches = batches_per_epoch(len(samples), loader, world_size=num_devices)
+    schedule = TrainingSchedule.of(params, num_batches=num_batches, schedule=config.workflow.schedule)
+    torch.manual_seed(params.run.seed)
+    module = TrainingModule(make_model(config, samples), config, schedule)
+    batches = StepBatches(
+        samples,
+        loader,
+        seed=params.run.seed,
+        num_steps=schedule.num_steps,
+        steps_per_epoch=schedule.steps_per_epoch,
+        pin_memory=is_on_cuda,
+    )
+    return TrainingSetup(config, num_devices, batches, evaluation, schedule, module)

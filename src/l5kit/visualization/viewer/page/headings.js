@@ -1,0 +1,25 @@
+// @ts-check
+/** Names and figures at the head of the page and of the player: of the dataset, and of the scene. */
+
+import { byId, setText } from "l5kit/dom";
+import { clockTime, counted, quantity } from "l5kit/format";
+
+/** @param {import("l5kit/source").Dataset} dataset @param {boolean} exported whether the page holds one scene of it */
+export function showDataset(dataset, exported) {
+  const name = byId("dataset-name");
+  setText(name, dataset.name);
+  name.title = dataset.path ?? dataset.name;
+  document.title = `${dataset.name} \u00b7 l5kit view`;
+  const scenes = counted(dataset.num_scenes, "scene");
+  const facts = `${scenes}, ${counted(dataset.num_frames, "frame")}, ${counted(dataset.num_agents, "agent")}`;
+  setText(byId("dataset-facts"), exported ? `one of ${scenes}, exported` : facts);
+}
+
+/** @param {import("l5kit/scene_model").SceneModel} model @param {string} datasetName */
+export function showScene({ facts, time_s, trackIds }, datasetName) {
+  setText(byId("scene-title"), `Scene ${facts.scene_index}`);
+  const length = quantity(time_s[time_s.length - 1], 1, "s");
+  const parts = [facts.host, clockTime(facts.start_time_ns), length, counted(trackIds.length, "track")];
+  setText(byId("scene-facts"), parts.filter(Boolean).join(" \u00b7 "));
+  document.title = `Scene ${facts.scene_index} \u00b7 ${datasetName} \u00b7 l5kit view`;
+}

@@ -1,0 +1,46 @@
+// @ts-check
+/** Which key does what. */
+
+/** @typedef {import("l5kit/keys").Binding} Binding */
+/** @typedef {import("l5kit/playback").Playback} Playback */
+/** @typedef {import("l5kit/view_control").ViewControl} ViewControl */
+
+const SHIFT_FRAMES = 10; // a step with Shift
+
+/**
+ * @param {object} parts
+ * @param {Pick<Playback, "toggle" | "step" | "seek">} parts.playback
+ * @param {Pick<ViewControl, "zoomIn" | "zoomOut" | "fit" | "toggleFollow" | "toggleDrawn">} parts.view
+ * @param {((by: number) => void) | null} parts.openNeighbour null where there is one scene
+ * @param {() => void} parts.leave close what is open, else select nothing
+ * @returns {Binding[]}
+ */
+export function keyBindings({ playback, view, openNeighbour, leave }) {
+  const step = (/** @type {{shiftKey: boolean}} */ { shiftKey }, /** @type {number} */ sign) =>
+    playback.step(sign * (shiftKey ? SHIFT_FRAMES : 1));
+  const scenes = openNeighbour && [
+    { keys: ["n"], shown: "N", does: "next scene of the list", run: () => openNeighbour(1) },
+    { keys: ["p"], shown: "P", does: "previous scene of the list", run: () => openNeighbour(-1) },
+  ];
+  return [
+    { keys: [" "], shown: "Space", does: "play or pause", run: () => playback.toggle() },
+    { keys: ["ArrowLeft"], shown: "\u2190", does: "one frame back (with Shift: 10)", run: (event) => step(event, -1) },
+    {
+      keys: ["ArrowRight"],
+      shown: "\u2192",
+      does: "one frame forward (with Shift: 10)",
+      run: (event) => step(event, 1),
+    },
+    { keys: ["Home"], shown: "Home", does: "first frame", run: () => playback.seek(0) },
+    { keys: ["End"], shown: "End", does: "last frame", run: () => playback.step(Infinity) },
+    { keys: ["+", "="], shown: "+", does: "zoom in", run: () => view.zoomIn() },
+    { keys: ["-", "_"], shown: "-", does: "zoom out", run: () => view.zoomOut() },
+    { keys: ["0"], shown: "0", does: "first view", run: () => view.fit() },
+    { keys: ["f"], shown: "F", does: "follow the AV, or stay", run: () => view.toggleFollow() },
+    { keys: ["l"], shown: "L", does: "track ids", run: () => view.toggleDrawn(["labels"]) },
+    { keys: ["t"], shown: "T", does: "trajectories", run: () => view.toggleDrawn(["past", "future"]) },
+    { keys: ["m"], shown: "M", does: "agents outside the mask faint", run: () => view.toggleDrawn(["mask"]) },
+    ...(scenes ?? []),
+    { keys: ["Escape"], shown: "Esc", does: "deselect", run: () => leave() },
+  ];
+}

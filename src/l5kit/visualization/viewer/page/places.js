@@ -1,0 +1,54 @@
+// @ts-check
+/** Where an address leads in this dataset; what it names and is not here becomes a problem to tell. */
+
+import { AV } from "l5kit/address";
+import { EGO_TRACK } from "l5kit/tracks";
+
+/** @typedef {import("l5kit/address").Place} Place */
+/** @typedef {{only: number | null, numScenes: number}} Holdings `only`: the scene of an exported file */
+
+/**
+ * The scene to start with: that of the address, else the first that can be read.
+ * @param {Place} place
+ * @param {Holdings} holdings
+ * @param {(scene: number) => boolean} isReadable
+ * @returns {{scene: number | null, problems: string[]}} scene: null where there is none
+ */
+export function firstScene(place, { only, numScenes }, isReadable) {
+  const problems = sceneProblems(place, { only, numScenes });
+  if (only !== null) return { scene: only, problems };
+  if (numScenes === 0) return { scene: null, problems: [] };
+  if (place.scene !== undefined && !problems.length) return { scene: place.scene, problems };
+  const readable = Array.from({ length: numScenes }, (_, scene) => scene).find(isReadable);
+  return { scene: readable ?? 0, problems };
+}
+
+/**
+ * @param {Place} place
+ * @param {Holdings} holdings
+ * @returns {string[]} none where its scene is here, or it names none
+ */
+export function sceneProblems({ scene }, { only, numScenes }) {
+  if (scene === undefined) return [];
+  if (only !== null) return scene === only ? [] : [`scene=${scene} (this file holds scene ${only} only)`];
+  return scene < numScenes ? [] : [`scene=${scene} (this dataset has scenes 0 to ${numScenes - 1})`];
+}
+
+/**
+ * Frame and track of an address within the scene that is open.
+ * @param {Place} place
+ * @param {{facts: {scene_index: number}, numFrames: number, trackOf: (id: string) => number | null}} model
+ * @returns {{frame: number | undefined, track: number | null, problems: string[]}} frame: undefined where it stays
+ */
+export function placeInScene(place, model) {
+  const { facts, numFrames } = model;
+  const scene = `scene ${facts.scene_index}`;
+  const problems = [];
+  const hasFrame = place.frame !== undefined && place.frame < numFrames;
+  if (place.frame !== undefined && !hasFrame) {
+    problems.push(`frame=${place.frame} (${scene} has frames 0 to ${numFrames - 1})`);
+  }
+  const track = place.track === undefined ? null : place.track === AV ? EGO_TRACK : model.trackOf(place.track);
+  if (place.track !== undefined && track === null) problems.push(`track=${place.track} (${scene} has no such track)`);
+  return { frame: hasFrame ? place.frame : undefined, track, problems };
+}

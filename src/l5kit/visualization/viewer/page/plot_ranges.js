@@ -1,0 +1,13 @@
+// @ts-check
+/** Ranges of the vertical axes of plots for the values that they show. */
+
+/** @param {number} _ @param {number} most @returns {[number, number]} from 0, so that standing looks like standing */
+export function speedRange(_, most) {
+  return [0, Math.max(1.1 * most, 2)];
+}
+
+/** @param {number} least @param {number} most @returns {[number, number]} at least 20 degrees */
+export function yawRange(least, most) {
+  const spare = Math.max((20 - (most - least)) / 2, 0.08 * (most - least));
+  return [least - spare, most + spare];
+}

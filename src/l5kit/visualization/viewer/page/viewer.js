@@ -1,0 +1,247 @@
+// @ts-check
+/** The scene that is open, frame and track of it: joins source, list, clock, picture, panels and address. */
+
+import { AV, createAddress, parseAddress } from "l5kit/address";
+import { createBirdseye } from "l5kit/birdseye";
+import { byId, onPress } from "l5kit/dom";
+import { messageOf } from "l5kit/format";
+import { FramePanels } from "l5kit/frame_panels";
+import { showDataset, showScene } from "l5kit/headings";
+import { keyBindings } from "l5kit/key_bindings";
+import { createKeys } from "l5kit/keys";
+import { showLegend } from "l5kit/legend";
+import { notice } from "l5kit/notices";
+import { firstScene, placeInScene, sceneProblems } from "l5kit/places";
+import { Playback } from "l5kit/playback";
+import { SceneModel } from "l5kit/scene_model";
+import { Scenes } from "l5kit/scenes";
+import { copyLink } from "l5kit/share_link";
+import { openSource } from "l5kit/source";
+import { Stage } from "l5kit/stage";
+import { createTheme } from "l5kit/theme";
+import { EGO_TRACK } from "l5kit/tracks";
+import { ViewControl } from "l5kit/view_control";
+
+/** @typedef {import("l5kit/address").Place} Place */
+/** @typedef {import("l5kit/source").Dataset} Dataset */
+
+const LIST_PATIENCE_MS = 400; // the list knows which scenes are damaged; a slow one is not waited for
+
+/** The state of the page. */
+export class Viewer {
+  constructor() {
+    this.source = openSource();
+    /** @type {{dataset: Dataset, only: number | null, numScenes: number} | null} */
+    this.opened = null;
+    /** @type {number | null} */
+    this.scene = null;
+    /** @type {SceneModel | null} */
+    this.model = null;
+    /** @type {number | null} */
+    this.track = null;
+    this.opening = 0; // counts scenes asked for; an answer to an older question is dropped
+    this.stage = new Stage();
+    this.theme = createTheme((theme) => this.themeChanged(theme));
+    this.playback = new Playback({ onFrame: () => this.frameChanged(), onState: () => this.panels.showState() });
+    this.view = new ViewControl({
+      isOpen: () => this.model !== null,
+      onFollowing: (ofTrack) => this.panels.showFollowing(ofTrack),
+      onChange: () => this.address.update(),
+      onPick: (track) => this.select(track),
+    });
+    this.panels = new FramePanels(this.playback, {
+      onSelect: (track) => this.select(track),
+      onFollow: () => this.view.toggleFollowTrack(),
+      theme: this.theme,
+    });
+    this.scenes = new Scenes((scene) => this.openOther(scene));
+    this.address = createAddress({ current: () => this.place(), onChange: (read) => this.addressChanged(read) });
+  }
+
+  /** Load the dataset and show what the address asks for. */
+  async start() {
+    this.stage.showLoading("Loading the dataset");
+    this.wire();
+    const drawing = createBirdseye(byId("birdseye"), { theme: this.theme() });
+    const [dataset, only] = await Promise.all([this.source.dataset(), this.source.onlyScene()]);
+    this.opened = { dataset, only, numScenes: dataset.num_scenes };
+    showDataset(dataset, this.source.exported);
+    for (const note of dataset.notes ?? []) notice(note, { stays: true });
+    this.panels.setSamples(this.source.samples, dataset.has_map);
+    const list = only === null ? this.scenes.load(this.source, dataset.num_scenes) : this.scenes.hide();
+    const birdseye = await drawing;
+    this.view.attach(birdseye);
+    const map = this.loadMap(birdseye, dataset);
+    await Promise.race([list, new Promise((resolve) => setTimeout(resolve, LIST_PATIENCE_MS))]);
+    await this.openFirst(this.opened);
+    await Promise.all([map, list]);
+  }
+
+  /** Let buttons and keys act. */
+  wire() {
+    this.view.wire();
+    onPress(byId("copy-link"), () => void copyLink(this.address.link()));
+    const openNeighbour = this.source.exported ? null : (/** @type {number} */ by) => this.scenes.openNeighbour(by);
+    const leave = () => this.scenes.closeDrawer() || this.select(null);
+    createKeys(keyBindings({ playback: this.playback, view: this.view, openNeighbour, leave }));
+  }
+
+  /** @param {import("l5kit/birdseye").Birdseye} birdseye @param {Dataset} dataset */
+  async loadMap(birdseye, { num_scenes, notes }) {
+    const isTold = (notes ?? []).some((note) => /\bmap\b/i.test(note)); // why there is no map
+    try {
+      const map = await this.source.map();
+      birdseye.setMap(map);
+      if (!map && num_scenes && !isTold) {
+        notice("This dataset has no map: lanes and crosswalks are not drawn.", { stays: true });
+      }
+    } catch (error) {
+      notice(`The map cannot be shown: ${messageOf(error)}`, { stays: true });
+    }
+  }
+
+  /** @param {import("l5kit/places").Holdings} holdings */
+  async openFirst(holdings) {
+    const { place, problems } = parseAddress(location.hash);
+    const first = firstScene(place, holdings, (scene) => this.scenes.error(scene) === null);
+    if (first.scene === null) this.stage.showEmpty("This dataset has no scenes.");
+    else await this.open(first.scene, { place, problems: [...problems, ...first.problems] });
+  }
+
+  /** @param {number} scene as a step that can be gone back; nothing happens where it is the one that is open */
+  openOther(scene) {
+    if (scene !== this.scene) void this.open(scene, { history: true });
+  }
+
+  /**
+   * Show another scene.
+   * @param {number} scene
+   * @param {{place?: Place, problems?: string[], history?: boolean}} [how] history: the step can be gone back
+   */
+  async open(scene, { place = {}, problems = [], history = false } = {}) {
+    const turn = ++this.opening;
+    this.playback.pause();
+    this.model = null;
+    this.scene = scene;
+    this.scenes.select(scene);
+    this.panels.leaveScene();
+    if (history) this.address.push();
+    this.stage.showLoading(`Loading scene ${scene}`);
+    const told = [...problems];
+    try {
+      const known = this.scenes.error(scene);
+      if (known) throw new Error(known);
+      const packed = await this.source.scene(scene);
+      if (turn !== this.opening) return;
+      const model = new SceneModel(packed);
+      this.setModel(model);
+      told.push(...this.goTo(place, model, { fresh: true }));
+      this.stage.showPlayer();
+      const doubt = this.scenes.doubt(scene);
+      if (doubt) notice(`Scene ${scene} is damaged: ${doubt}.`);
+    } catch (error) {
+      if (turn !== this.opening) return;
+      this.clearScene();
+      this.stage.showError(`Scene ${scene} cannot be shown`, messageOf(error));
+    }
+    sayIgnored(told);
+    this.address.update();
+  }
+
+  /** @param {SceneModel} model */
+  setModel(model) {
+    if (!model.numFrames) throw new Error("the scene has no frames");
+    this.model = model;
+    this.track = null;
+    this.playback.setTimes(model.time_s, model.duration_s);
+    this.view.setScene(model.packed);
+    this.panels.setScene(model);
+    showLegend(model.classes());
+    showScene(model, this.opened?.dataset.name ?? "");
+    this.frameChanged();
+  }
+
+  /** Nothing to show in the panels, as for a damaged scene. */
+  clearScene() {
+    this.model = null;
+    this.track = null;
+    this.playback.setTimes(new Float64Array(0), 0);
+    this.view.setScene(null);
+    this.panels.clear();
+  }
+
+  /**
+   * Go to a place within the scene that is open.
+   * @param {Place} place
+   * @param {SceneModel} model of this scene
+   * @param {{fresh?: boolean}} [how] fresh: the scene has just been opened, the view is still that of another
+   * @returns {string[]} what does not exist here
+   */
+  goTo(place, model, { fresh = false } = {}) {
+    const { frame, track, problems } = placeInScene(place, model);
+    if (frame !== undefined) this.playback.seek(frame);
+    this.select(track);
+    return [...problems, ...this.view.apply(place, fresh)];
+  }
+
+  /** @param {{place: Place, problems: string[]}} read */
+  addressChanged({ place, problems }) {
+    if (!this.opened || !this.view.birdseye) return;
+    const missing = sceneProblems(place, this.opened);
+    const told = [...problems, ...missing];
+    const scene = missing.length ? this.scene : (place.scene ?? this.scene);
+    if (scene !== null && (scene !== this.scene || !this.model)) {
+      void this.open(scene, { place, problems: told });
+      return;
+    }
+    if (this.model) told.push(...this.goTo(place, this.model));
+    sayIgnored(told);
+    this.address.update();
+  }
+
+  /** @returns {Place | null} what is shown */
+  place() {
+    if (this.scene === null) return null;
+    if (!this.model) return { scene: this.scene };
+    const track = this.trackName() ?? undefined;
+    return { scene: this.scene, frame: this.playback.frame, track, ...this.view.place() };
+  }
+
+  /** @returns {string | null} id of the selected track, or "av" */
+  trackName() {
+    if (this.track === null || !this.model) return null;
+    return this.track === EGO_TRACK ? AV : this.model.trackIds[this.track];
+  }
+
+  /** @param {number | null} track index, EGO_TRACK or null */
+  select(track) {
+    if (!this.model) return;
+    this.track = track;
+    this.view.select(track);
+    this.panels.select(track);
+    this.address.update();
+  }
+
+  frameChanged() {
+    this.view.birdseye?.showFrame(this.playback.frame);
+    this.panels.showFrame();
+    this.address.update();
+  }
+
+  /** @param {import("l5kit/theme").Theme} theme */
+  themeChanged(theme) {
+    this.view.birdseye?.setTheme(theme);
+    this.panels.themeChanged();
+  }
+
+  /** @returns {{scene: number | null, frame: number, track: string | null, playing: boolean, follow: boolean}} */
+  state() {
+    const { frame, playing } = this.playback;
+    return { scene: this.scene, frame, track: this.trackName(), playing, follow: this.view.following !== "off" };
+  }
+}
+
+/** @param {string[]} problems of an address */
+function sayIgnored(problems) {
+  if (problems.length) notice(`Left out of the address: ${problems.join("; ")}.`);
+}

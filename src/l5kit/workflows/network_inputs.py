@@ -1,0 +1,23 @@
+"""Inputs of networks: the part of a batch that they see in evaluations, on their device."""
+
+from collections.abc import Mapping
+
+import torch
+
+__all__ = ["network_inputs", "tensors_on"]
+
+_TRUTH_PREFIXES = ("target_", "all_other_agents_future_")
+"""Keys of a batch that a model does not get in evaluations."""
+
+
+def network_inputs(batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return what a network gets of a batch in evaluations: nothing of the future, of the target or of others."""
+    return {key: value for key, value in batch.items() if not key.startswith(_TRUTH_PREFIXES)}
+
+
+def tensors_on(device: torch.device, batch: Mapping[str, object]) -> dict[str, torch.Tensor]:
+    """Return the tensors of a batch on a device, in float32 where that knows no float64."""
+    tensors = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
+    if device.type == "mps":
+        tensors = {key: value.float() if value.dtype == torch.float64 else value for key, value in tensors.items()}
+    return {key: value.to(device, non_blocking=True) for key, value in tensors.items()}

@@ -1,0 +1,280 @@
+"""Networks of the workflows, as recipes: the checked parameters of one kind of network, and how it is built of them."""
+
+import dataclasses
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self, TypedDict
+
+from torch import nn
+
+from l5kit.configs.parameters import VectorizerParams
+from l5kit.configs.training import (
+    BackboneParams,
+    SafePathNetParams,
+    TrainingParams,
+    UnrollParams,
+    VectorModelParams,
+)
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.ego import EgoDataset
+from l5kit.planning.rasterized.model import RasterizedPlanningModel
+from l5kit.planning.vectorized.closed_loop_model import VectorizedUnrollModel
+from l5kit.planning.vectorized.open_loop_model import VectorizedModel
+from l5kit.prediction.rasterized.motion_model import RasterizedMotionModel
+from l5kit.prediction.vectorized.safepathnet_model import SafePathNetModel
+from l5kit.rasterization.rasterizer import Rasterizer
+from l5kit.rasterization.window_rasterizer import WindowRasterizer
+
+__all__ = [
+    "MotionRecipe",
+    "NetworkRecipe",
+    "RasterPlannerRecipe",
+    "SafePathNetRecipe",
+    "UrbanDriverRecipe",
+    "VectorPlannerRecipe",
+]
+
+
+@dataclass(frozen=True)
+class NetworkRecipe(ABC):
+    """Base of the recipes.
+
+    Attributes:
+        params: The whole training.
+    """
+
+    params: TrainingParams
+
+    @classmethod
+    @abstractmethod
+    def from_cfg(cls, cfg: Mapping[str, Any], params: TrainingParams) -> Self:
+        """Read and check what the network needs beside the parameters of the training.
+
+        Raises:
+            ConfigError: A key is missing or of the wrong type.
+        """
+
+    @abstractmethod
+    def build(self, samples: BaseEgoDataset) -> nn.Module:
+        """Return the network for some samples, with weights drawn from torch's global generator.
+
+        Raises:
+            FileNotFoundError: ImageNet weights are asked for that are not there.
+        """
+
+    def from_scratch(self) -> Self:
+        """Return a recipe whose network starts from no weights of others, as its own are loaded into it."""
+        return self
+
+    def _criterion(self, usual: str) -> nn.Module:
+        """Return the error of a value in the loss, that of L5Kit 1.5 unless it is configured."""
+        criteria: dict[str, type[nn.Module]] = {"l1": nn.L1Loss, "mse": nn.MSELoss, "smooth_l1": nn.SmoothL1Loss}
+        return criteria[self.params.criterion or usual](reduction="none")
+
+
+@dataclass(frozen=True)
+class RasterRecipe(NetworkRecipe):
+    """Base of the networks on rasters.
+
+    Attributes:
+        params: The whole training.
+        backbone: The network.
+    """
+
+    backbone: BackboneParams
+
+    @classmethod
+    def from_cfg(cls, cfg: Mapping[str, Any], params: TrainingParams) -> Self:
+        """Read ``model_params``."""
+        return cls(params, BackboneParams.from_cfg(cfg))
+
+    def from_scratch(self) -> Self:
+        """Return a recipe without ImageNet weights."""
+        return dataclasses.replace(self, backbone=dataclasses.replace(self.backbone, pretrained=False))
+
+    def build(self, samples: BaseEgoDataset) -> nn.Module:
+        """Return the network, with ImageNet weights where they are wanted, or not refused and there."""
+        if not isinstance(samples, EgoDataset) or samples.rasterizer is None:
+            raise TypeError(f"{samples!r} makes no rasters")
+        num_channels = _num_channels(samples.rasterizer)
+        if self.backbone.pretrained is not None or self.backbone.model_architecture == "simple_cnn":
+            return self._build(num_channels, pretrained=bool(self.backbone.pretrained))
+        try:
+            return self._build(num_channels, pretrained=True)
+        except FileNotFoundError as error:
+            warnings.warn(
+                f"the training starts from random weights: {error}. Set model_params.pretrained to tell what you want",
+                UserWarning,
+                stacklevel=2,
+            )
+            return self._build(num_channels, pretrained=False)
+
+    @abstractmethod
+    def _build(self, num_channels: int, *, pretrained: bool) -> nn.Module:
+        """Return the network for rasters of so many channels."""
+
+
+@dataclass(frozen=True)
+class RasterPlannerRecipe(RasterRecipe):
+    """A planner on rasters."""
+
+    def _build(self, num_channels: int, *, pretrained: bool) -> nn.Module:
+        return RasterizedPlanningModel(
+            self.backbone.model_architecture,
+            num_channels,
+            3 * self.params.future_num_frames,
+            list(self.backbone.weights_scaling),
+            self._criterion("mse"),
+            pretrained,
+            weights_file=self.backbone.weights_file,
+            average_available_only=self.backbone.average_available_only,
+        )
+
+
+@dataclass(frozen=True)
+class MotionRecipe(RasterRecipe):
+    """A prediction of agents on rasters, of one or several trajectories."""
+
+    def _build(self, num_channels: int, *, pretrained: bool) -> nn.Module:
+        criterion = self.params.criterion
+        return RasterizedMotionModel(
+            self.backbone.model_architecture,
+            num_channels,
+            self.params.future_num_frames,
+            num_modes=self.backbone.num_modes if self.params.workflow == "agent_motion_multimodal" else 1,
+            pretrained=pretrained,
+            weights_file=self.backbone.weights_file,
+            criterion=None if criterion is None else self._criterion(criterion),
+        )
+
+
+class _VectorArguments(TypedDict):
+    """Arguments that all networks on vectors have in common."""
+
+    history_num_frames_ego: int
+    history_num_frames_agents: int
+    weights_scaling: list[float]
+    criterion: nn.Module
+    disable_other_agents: bool
+    disable_map: bool
+    disable_lane_boundaries: bool
+    use_agent_labels: bool
+    agents_in_own_frame: bool
+
+
+@dataclass(frozen=True)
+class VectorRecipe(NetworkRecipe):
+    """Base of the networks on vectors.
+
+    Attributes:
+        params: The whole training.
+        sizes: Sizes of a sample.
+        model: The network.
+    """
+
+    sizes: VectorizerParams
+    model: VectorModelParams
+
+    def _arguments(self) -> _VectorArguments:
+        return {
+            "history_num_frames_ego": self.sizes.history_num_frames_ego,
+            "history_num_frames_agents": self.sizes.history_num_frames_agents,
+            "weights_scaling": list(self.model.weights_scaling),
+            "criterion": self._criterion("l1"),
+            "disable_other_agents": self.model.disable_other_agents,
+            "disable_map": self.model.disable_map,
+            "disable_lane_boundaries": self.model.disable_lane_boundaries,
+            "use_agent_labels": self.model.use_agent_labels,
+            "agents_in_own_frame": self.model.agents_in_own_frame,
+        }
+
+
+@dataclass(frozen=True)
+class VectorPlannerRecipe(VectorRecipe):
+    """A planner on vectors that is trained open loop."""
+
+    @classmethod
+    def from_cfg(cls, cfg: Mapping[str, Any], params: TrainingParams) -> Self:
+        """Read ``model_params`` and ``data_generation_params``."""
+        return cls(params, VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg))
+
+    def build(self, samples: BaseEgoDataset) -> nn.Module:  # noqa: ARG002
+        """Return the network."""
+        return VectorizedModel(
+            **self._arguments(),
+            num_targets=3 * self.params.future_num_frames,
+            global_head_dropout=self.model.global_head_dropout,
+            average_available_only=self.model.average_available_only,
+            normalize_targets=not self.params.velocity_residual,  # which has units of its own
+        )
+
+
+@dataclass(frozen=True)
+class UrbanDriverRecipe(VectorRecipe):
+    """Urban Driver, which is unrolled in training, and in evaluations drives without the futures of other agents.
+
+    Attributes:
+        params: The whole training.
+        sizes: Sizes of a sample.
+        model: The network.
+        unroll: How it is unrolled.
+    """
+
+    unroll: UnrollParams
+
+    @classmethod
+    def from_cfg(cls, cfg: Mapping[str, Any], params: TrainingParams) -> Self:
+        """Read ``model_params`` and ``data_generation_params``."""
+        return cls(params, VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg), UnrollParams.from_cfg(cfg))
+
+    def build(self, samples: BaseEgoDataset) -> nn.Module:  # noqa: ARG002
+        """Return the network."""
+        return VectorizedUnrollModel(
+            **self._arguments(),
+            num_targets=3,
+            global_head_dropout=self.model.global_head_dropout,
+            detach_unroll=self.unroll.detach_unroll,
+            warmup_num_frames=self.unroll.warmup_num_frames,
+            discount_factor=self.unroll.discount_factor,
+            average_available_only=self.model.average_available_only,
+            velocity_residual=self.params.velocity_residual,
+            num_unroll_steps=self.params.future_num_frames,
+        )
+
+
+@dataclass(frozen=True)
+class SafePathNetRecipe(VectorRecipe):
+    """SafePathNet, which predicts several trajectories of all agents together.
+
+    Attributes:
+        params: The whole training.
+        sizes: Sizes of a sample.
+        model: What it has in common with other networks on vectors.
+        network: What it has of its own.
+    """
+
+    network: SafePathNetParams
+
+    @classmethod
+    def from_cfg(cls, cfg: Mapping[str, Any], params: TrainingParams) -> Self:
+        """Read ``model_params`` and ``data_generation_params``."""
+        sizes, model = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg)
+        return cls(params, sizes, model, SafePathNetParams.from_cfg(cfg))
+
+    def build(self, samples: BaseEgoDataset) -> nn.Module:  # noqa: ARG002
+        """Return the network."""
+        options: dict[str, Any] = dict(self.network.options)
+        return SafePathNetModel(
+            **self._arguments(),
+            num_timesteps=self.params.future_num_frames,
+            agent_num_trajectories=self.network.agent_num_trajectories,
+            max_num_agents=self.sizes.other_agents_num,
+            cost_prob_coeff=self.network.cost_prob_coeff,
+            **options,
+        )
+
+
+def _num_channels(rasterizer: Rasterizer | WindowRasterizer) -> int:
+    return rasterizer.images_shape(1)[1] if isinstance(rasterizer, WindowRasterizer) else rasterizer.num_channels()

@@ -1,0 +1,137 @@
+"""Samples of a workflow: the datasets and rasterizers of L5Kit 1.x, which take a configuration as a mapping."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from l5kit._types import BoolArray, Int64Array
+from l5kit.configs.training import LoaderParams
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.agent import AgentDataset
+from l5kit.dataset.ego import EgoDataset
+from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized, EgoDatasetVectorized
+from l5kit.kinematic.perturbation import Perturbation
+from l5kit.rasterization.rasterizer_builder import build_rasterizer
+from l5kit.vectorization.vectorizer_builder import build_vectorizer
+
+__all__ = [
+    "SampleSource",
+    "agent_rasters",
+    "ego_agent_vectors",
+    "ego_rasters",
+    "ego_vectors",
+    "place_rasters",
+    "rasters_of_test_agents",
+    "spread_indices",
+]
+
+_PLACE_RASTER: Final[Mapping[str, Any]] = {
+    "map_type": "py_semantic",
+    "raster_size": [560, 448],
+    "pixel_size": [0.2, 0.2],
+    "ego_center": [0.35, 0.5],
+    "set_origin_to_bottom": True,
+    "image_dtype": "uint8",
+}
+"""How the place of a sample without a raster is drawn: 112 m by 90 m."""
+
+
+@dataclass(frozen=True)
+class SampleSource:
+    """A log, and all that a workflow makes samples of it with.
+
+    Attributes:
+        mapping: The configuration, as datasets take it.
+        log: The opened log.
+        loader: Which agents are taken.
+        data_manager: Finds the map.
+        perturbation: Moves the AV, or None.
+    """
+
+    mapping: dict[str, Any]
+    log: ChunkedDataset
+    loader: LoaderParams
+    data_manager: LocalDataManager
+    perturbation: Perturbation | None = None
+
+
+def ego_rasters(source: SampleSource) -> EgoDataset:
+    """Return rasters around the AV."""
+    rasterizer = build_rasterizer(source.mapping, source.data_manager)
+    return EgoDataset(source.mapping, source.log, rasterizer, source.perturbation)
+
+
+def agent_rasters(source: SampleSource) -> AgentDataset:
+    """Return rasters around the agents that have as much past and future as the loader says."""
+    rasterizer = build_rasterizer(source.mapping, source.data_manager)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "min_frame_.*the usual value")  # the configuration says what it wants
+        return AgentDataset(
+            source.mapping,
+            source.log,
+            rasterizer,
+            min_frame_history=source.loader.min_frame_history,
+            min_frame_future=source.loader.min_frame_future,
+        )
+
+
+def ego_vectors(source: SampleSource) -> EgoDatasetVectorized:
+    """Return vector samples of the AV."""
+    vectorizer = build_vectorizer(source.mapping, source.data_manager)
+    return EgoDatasetVectorized(source.mapping, source.log, vectorizer, source.perturbation)
+
+
+def ego_agent_vectors(source: SampleSource) -> EgoAgentDatasetVectorized:
+    """Return vector samples of the AV together with the agents around it."""
+    vectorizer = build_vectorizer(source.mapping, source.data_manager)
+    return EgoAgentDatasetVectorized(source.mapping, source.log, vectorizer, source.perturbation)
+
+
+def rasters_of_test_agents(
+    mapping: dict[str, Any], log: Path, agents_mask: BoolArray, data_manager: LocalDataManager
+) -> AgentDataset:
+    """Return rasters around the agents of a test set.
+
+    Args:
+        mapping: The configuration.
+        log: Path of the chopped log.
+        agents_mask: Its test agents, (N,).
+        data_manager: Finds the map.
+    """
+    rasterizer = build_rasterizer(mapping, data_manager)
+    opened = ChunkedDataset(str(log)).open(cached="mmap")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=RuntimeWarning)  # that a mask is used, which is what a test set is
+        return AgentDataset(mapping, opened, rasterizer, agents_mask=agents_mask, strict_mask=True)
+
+
+def place_rasters(mapping: Mapping[str, Any], log: ChunkedDataset, data_manager: LocalDataManager) -> EgoDataset:
+    """Return pictures of the places of vector samples: the semantic map with all agents and their past.
+
+    Args:
+        mapping: The configuration of the vector samples.
+        log: The opened log.
+        data_manager: Finds the map.
+    """
+    model = mapping["model_params"]
+    past = {"history_num_frames": model["history_num_frames_agents"], "render_ego_history": True}
+    own_mapping = {
+        **mapping,
+        "model_params": {**model, **past},
+        "raster_params": {**mapping["raster_params"], **_PLACE_RASTER},
+    }
+    return EgoDataset(own_mapping, log, build_rasterizer(own_mapping, data_manager))
+
+
+def spread_indices(num_samples: int, most: int | None) -> Int64Array:
+    """Return the indices of at most so many samples, evenly spread over all; None for all of them.
+
+    Each is from the middle of its part of the log, so that first frames, which have no past, are not taken too often.
+    """
+    num_taken = num_samples if most is None else min(most, num_samples)
+    return (2 * np.arange(num_taken) + 1) * num_samples // (2 * max(num_taken, 1))

@@ -1,0 +1,82 @@
+"""Networks as trainings leave them: the file of the weights, the configuration in it, the network itself."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from l5kit.configs.config import load_config_data
+from l5kit.configs.training import read_output_name
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.errors import ConfigError
+from l5kit.planning.checkpoint import load_checkpoint, read_checkpoint
+from l5kit.workflows.workflow import TrainingConfig, make_model
+
+__all__ = ["configuration_of", "load_network", "weights_of"]
+
+_CONFIG_FILE = "config.yaml"
+
+
+def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
+    """Return the file with the weights: what is given, or the final weights in the folder of a training.
+
+    Raises:
+        FileNotFoundError: There is nothing, or no final weights in the folder; the message lists what is in it.
+    """
+    path = Path(checkpoint)
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise FileNotFoundError(f"checkpoint {str(path)!r} does not exist; name a file of weights or a training")
+    if not (path / _CONFIG_FILE).is_file():
+        raise FileNotFoundError(f"checkpoint {str(path)!r} is no folder of l5kit train: it has no {_CONFIG_FILE}")
+    file = path / f"{read_output_name(load_config_data(str(path / _CONFIG_FILE)))}.safetensors"
+    if not file.is_file():
+        found = ", ".join(sorted(str(other) for other in path.glob("*.safetensors"))) or "none"
+        raise FileNotFoundError(
+            f"the training in {str(path)!r} has not come to its end: there is no {file.name}; weights in it: {found}"
+        )
+    return file
+
+
+def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool = False) -> dict[str, Any]:
+    """Return the configuration that a network was trained with.
+
+    Args:
+        checkpoint: A file of weights, or the folder of a training.
+        allow_pickle: Also read whole pickled modules, which can run any code that is in the file.
+
+    Raises:
+        FileNotFoundError: There is no such file, or no weights in the folder.
+        ConfigError: The file does not hold its configuration.
+        CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
+    """
+    file = weights_of(checkpoint)
+    config = read_checkpoint(file, allow_pickle=allow_pickle).config
+    if not config:
+        raise ConfigError(
+            f"{file} does not hold the configuration of its training, as the files of l5kit train do; name it with "
+            "--config FILE (in Python: cfg), and what was trained with --workflow NAME if it does not say"
+        )
+    return dict(config)
+
+
+def load_network(file: Path, config: TrainingConfig, samples: BaseEgoDataset, *, allow_pickle: bool) -> nn.Module:
+    """Return a network with its weights, on the CPU and in eval mode; torch's global generator stays as it is.
+
+    Args:
+        file: The weights.
+        config: The configuration of the training.
+        samples: What the network is to predict.
+        allow_pickle: As for :func:`configuration_of`.
+
+    Raises:
+        CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
+        CheckpointMismatchError: The weights are those of another network; the message lists what does not fit.
+    """
+    with torch.random.fork_rng():
+        model = make_model(config.from_scratch(), samples)
+    load_checkpoint(model, file, allow_pickle=allow_pickle)
+    return model.eval()

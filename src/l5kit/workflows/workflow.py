@@ -1,0 +1,159 @@
+"""Workflows: the configuration of a training, typed once, and the samples and the network that it names."""
+
+import copy
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+import numpy as np
+from torch import nn
+
+from l5kit.configs.training import LoaderParams, TrainingParams
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.scene_view import view_of_scenes
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.kinematic.ackerman_perturbation import AckermanPerturbation
+from l5kit.planning.velocity_residual import VelocityResidual
+from l5kit.random.random_generator import GaussianRandomGenerator
+from l5kit.workflows.networks import (
+    MotionRecipe,
+    NetworkRecipe,
+    RasterPlannerRecipe,
+    SafePathNetRecipe,
+    UrbanDriverRecipe,
+    VectorPlannerRecipe,
+)
+from l5kit.workflows.samples import SampleSource, agent_rasters, ego_agent_vectors, ego_rasters, ego_vectors
+from l5kit.workflows.trajectories import TrajectoriesOf, agent_trajectories, ego_trajectories
+
+__all__ = ["TrainingConfig", "Workflow", "make_model", "open_samples"]
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A row of the table of workflows: what sets one apart from the others.
+
+    Attributes:
+        make_samples: Makes the dataset of a log.
+        recipe: The kind of network.
+        trajectories_of: Picks what is scored.
+        takes_perturbation: Whether the samples are of the AV, which can be perturbed.
+        schedule: Course of the learning rate, unless it is configured.
+        has_idle_weights: Whether the network has weights that no loss depends on.
+        is_unrolled: Whether the network predicts step by step.
+    """
+
+    make_samples: Callable[[SampleSource], BaseEgoDataset]
+    recipe: type[NetworkRecipe]
+    trajectories_of: TrajectoriesOf = ego_trajectories
+    takes_perturbation: bool = False
+    schedule: str = "constant"
+    has_idle_weights: bool = False
+    is_unrolled: bool = False
+
+
+_WORKFLOWS: Final[Mapping[str, Workflow]] = MappingProxyType(
+    {
+        "raster_planner": Workflow(ego_rasters, RasterPlannerRecipe, takes_perturbation=True),
+        "simnet": Workflow(agent_rasters, RasterPlannerRecipe),
+        "agent_motion": Workflow(agent_rasters, MotionRecipe),
+        "agent_motion_multimodal": Workflow(agent_rasters, MotionRecipe),
+        "vector_planner": Workflow(ego_vectors, VectorPlannerRecipe, takes_perturbation=True),
+        "urban_driver": Workflow(ego_vectors, UrbanDriverRecipe, takes_perturbation=True, is_unrolled=True),
+        "safepathnet": Workflow(
+            ego_agent_vectors,
+            SafePathNetRecipe,
+            agent_trajectories,
+            takes_perturbation=True,
+            schedule="cosine",
+            has_idle_weights=True,
+        ),
+    }
+)
+"""All workflows, by the names of :data:`l5kit.configs.training.WORKFLOWS`."""
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """The configuration of a training: checked and typed once, beside the mapping that it was read from.
+
+    Attributes:
+        mapping: A copy of what was given. Datasets and rasterizers of L5Kit 1.x take it, files keep it, and a training
+            that goes on is compared with it; all else is read from the other attributes.
+        params: The training.
+        workflow: What is trained.
+        network: How its network is built.
+    """
+
+    mapping: dict[str, Any] = field(repr=False)
+    params: TrainingParams
+    workflow: Workflow = field(repr=False)
+    network: NetworkRecipe = field(repr=False)
+
+    @classmethod
+    def from_cfg(cls, cfg: Mapping[str, Any]) -> Self:
+        """Read and check a configuration.
+
+        Raises:
+            ConfigError: A key is missing, unknown, of the wrong type or out of range, or two do not go together.
+        """
+        params = TrainingParams.from_cfg(cfg)
+        workflow = _WORKFLOWS[params.workflow]
+        return cls(copy.deepcopy(dict(cfg)), params, workflow, workflow.recipe.from_cfg(cfg, params))
+
+    def from_scratch(self) -> Self:
+        """Return the same configuration with a network that starts from no weights of others."""
+        return dataclasses.replace(self, network=self.network.from_scratch())
+
+
+def open_samples(
+    config: TrainingConfig, loader: LoaderParams, data_manager: LocalDataManager, *, perturbed: bool
+) -> BaseEgoDataset:
+    """Return the samples of a log.
+
+    The log is read from decoded files that are mapped into memory; they are made in the user's cache folder first.
+
+    Args:
+        config: The configuration.
+        loader: Which log, scenes and agents.
+        data_manager: Finds the log and the map.
+        perturbed: Whether perturbations that are configured are made.
+
+    Raises:
+        FileNotFoundError: There is no such log or map.
+        ConfigError: A key that datasets or rasterizers need is missing or of the wrong type.
+    """
+    log = ChunkedDataset(data_manager.require(loader.key)).open(cached="mmap")
+    if loader.max_scene_id is not None:
+        log = view_of_scenes(log, np.arange(min(loader.max_scene_id, len(log.scenes))))
+    perturbation = None
+    if perturbed and config.workflow.takes_perturbation and loader.perturb_probability > 0:
+        offsets = GaussianRandomGenerator(np.zeros(3), np.array(loader.perturb_std), random_seed=config.params.run.seed)
+        min_displacement_m = config.params.perturbation_min_displacement_m
+        perturbation = AckermanPerturbation(offsets, loader.perturb_probability, min_displacement_m)
+    return config.workflow.make_samples(SampleSource(config.mapping, log, loader, data_manager, perturbation))
+
+
+def make_model(config: TrainingConfig, samples: BaseEgoDataset) -> nn.Module:
+    """Return the network of a workflow, with weights drawn from torch's global generator.
+
+    Args:
+        config: The configuration.
+        samples: What it is trained on or predicts.
+
+    Raises:
+        FileNotFoundError: ``model_params.pretrained`` is true, and there are no ImageNet weights.
+    """
+    network, params, workflow = config.network.build(samples), config.params, config.workflow
+    if not params.velocity_residual or workflow.is_unrolled:
+        return network
+    return VelocityResidual(
+        network,
+        params.future_num_frames,
+        step_time_s=params.step_time_s,
+        past_step_time_s=params.past_step_time_s,
+        of_all_agents=workflow.trajectories_of is agent_trajectories,
+    )

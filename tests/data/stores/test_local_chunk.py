@@ -1,0 +1,57 @@
+"""Chunks of local folders, decoded without zarr: the same rows, or none where zarr has to be asked."""
+
+import numpy as np
+import pytest
+from zarr.storage import MemoryStore
+
+from l5kit.data import ChunkedDataset
+from l5kit.data.stores.local_chunk import decode_local_chunk
+from l5kit.errors import CorruptedDataError
+from support.logs import write_with_chunks
+from support.random_logs import random_dataset
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "log.zarr"
+    write_with_chunks(random_dataset(np.random.default_rng(3), 5, min_frames=6, max_frames=9), path)
+    return ChunkedDataset(str(path)).open(cached=False)
+
+
+def test_a_chunk_has_the_rows_that_zarr_reads(log):
+    array = log.agents.zarr_array
+    chunk_length, num_rows = array.chunks[0], array.shape[0]
+    assert num_rows % chunk_length  # the last chunk is not full
+    for index in range(log.agents.num_chunks):
+        start, stop = index * chunk_length, min((index + 1) * chunk_length, num_rows)
+        rows = decode_local_chunk(array, index)
+        assert rows is not None
+        assert len(rows) == chunk_length
+        assert rows[: stop - start].tobytes() == np.asarray(array[start:stop]).tobytes()
+
+
+@pytest.mark.parametrize("damage", ["missing", "short", "other", "folder"])
+def test_a_file_that_is_damaged_is_left_to_zarr(log, tmp_path, damage):
+    file = tmp_path / "log.zarr" / "agents" / "1"
+    content = file.read_bytes()
+    file.unlink()
+    if damage == "folder":
+        file.mkdir()
+    elif damage != "missing":
+        file.write_bytes(content[: len(content) // 2] if damage == "short" else b"x" * 100)
+    assert decode_local_chunk(log.agents.zarr_array, 1) is None
+    assert decode_local_chunk(log.agents.zarr_array, 0) is not None
+    with pytest.raises(CorruptedDataError, match="agents/1"):
+        log.agents.rows(0, len(log.agents), strict=True)
+
+
+def test_a_chunk_of_another_length_is_left_to_zarr(log, tmp_path):
+    """It is the whole file of another array, so that it can be decoded."""
+    agents = tmp_path / "log.zarr" / "agents"
+    (agents / "1").write_bytes((tmp_path / "log.zarr" / "scenes" / "0").read_bytes())
+    assert decode_local_chunk(log.agents.zarr_array, 1) is None
+
+
+def test_other_stores_are_left_to_zarr(log):
+    other = ChunkedDataset(MemoryStore()).initialize(num_agents=3)
+    assert decode_local_chunk(other.agents.zarr_array, 0) is None

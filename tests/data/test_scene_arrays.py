@@ -1,0 +1,115 @@
+"""Scenes as records and as plain arrays: nothing is lost on the way, and what does not fit is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from l5kit.data import ChunkedDataset
+from l5kit.data.scene_arrays import FaceRows, SceneArrays, read_scene_arrays
+from l5kit.data.scene_records import SceneRecords, join_scenes
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
+from support.random_logs import assert_same_records, random_dataset, without_traffic_lights, write_three_arrays
+
+
+@pytest.fixture(params=range(4))
+def log(request):
+    return random_dataset(np.random.default_rng(request.param), 5)
+
+
+def records_of(log):
+    return [SceneRecords.read(log, index) for index in range(len(log.scenes))]
+
+
+def test_scenes_of_a_log_joined_again_are_the_log(log):
+    assert_same_records(join_scenes(records_of(log)).as_dataset(), log)
+
+
+def test_joined_scenes_count_on_where_the_log_ends(log):
+    first, second = join_scenes(records_of(log)[:2]), records_of(log)[2:]
+    starts = len(first.frames), len(first.agents), len(first.tl_faces)
+    rest = join_scenes(second, starts)
+    parts = {name: np.concatenate([getattr(first, name), getattr(rest, name)]) for name in vars(first)}
+    assert_same_records(ChunkedDataset.in_memory(**parts), log)
+
+
+def test_plain_arrays_hold_all_of_a_scene(log):
+    for index in range(len(log.scenes)):
+        scene, arrays = log.get_scene_dataset(index), read_scene_arrays(log, index)
+        again = arrays.to_records()
+        assert_same_records(join_scenes([again]).as_dataset(), scene)
+        assert arrays.host == again.host == scene.scenes[0]["host"]
+        for rows, field in ((arrays.agents, "agent_index"), (arrays.tl_faces, "traffic_light_faces_index")):
+            assert rows.starts[1:].tolist() == scene.frames[f"{field}_interval"][:, 1].tolist()
+
+
+def test_a_log_in_an_older_layout_has_scenes_without_lights(log, tmp_path):
+    path = write_three_arrays(log, tmp_path / "old.zarr")
+    with pytest.warns(RuntimeWarning, match="without traffic lights"):
+        opened = ChunkedDataset(path).open()
+    scenes = records_of(opened)
+    assert not any(len(scene.tl_faces) for scene in scenes)
+    _, frames, agents = without_traffic_lights(log)
+    joined = join_scenes(scenes)
+    assert joined.agents.tobytes() == agents.tobytes()
+    assert joined.frames["ego_rotation"].tobytes() == frames["ego_rotation"].tobytes()
+
+
+def test_faces_that_frames_name_and_nobody_has_are_left_out(log):
+    bare = ChunkedDataset.in_memory(scenes=log.scenes, frames=log.frames, agents=log.agents)
+    index = int(np.argmax([len(scene.tl_faces) for scene in records_of(log)]))
+    with pytest.warns(RuntimeWarning, match="no traffic light faces"):
+        scene = SceneRecords.read(bare, index)
+    assert not scene.frames["traffic_light_faces_index_interval"].any()
+    assert log.frames["traffic_light_faces_index_interval"].any()
+
+
+def test_cut_frames_are_a_scene_of_their_own(log):
+    for scene in records_of(log):
+        for start, stop in ((0, len(scene.frames)), (len(scene.frames) - 1, len(scene.frames))):
+            part = scene.cut(start, stop)
+            first, end = scene.frames["agent_index_interval"][[start, stop - 1], [0, 1]]
+            assert part.agents.tobytes() == scene.agents[first:end].tobytes()
+            assert part.times_ns == tuple(scene.frames["timestamp"][[start, stop - 1]].tolist())
+        for start, stop in ((-1, 1), (1, 1), (0, len(scene.frames) + 1)):
+            with pytest.raises(InvalidArgumentError, match=f"got {start} and {stop}"):
+                scene.cut(start, stop)
+
+
+@pytest.mark.parametrize("field", ["agent_index_interval", "traffic_light_faces_index_interval"])
+@pytest.mark.parametrize(("frame", "column"), [(0, 0), (0, 1), (1, 0), (2, 1)])
+def test_intervals_that_do_not_name_each_row_once_are_refused(field, frame, column):
+    scene = SceneRecords.read(random_dataset(np.random.default_rng(0), 1, min_frames=3, max_frames=3), 0)
+    frames = scene.frames.copy()
+    frames[field][frame, column] += 1
+    with pytest.raises(InvalidArgumentError, match=field):
+        replace(scene, frames=frames)
+
+
+def test_records_of_another_type_are_refused(log):
+    scene = SceneRecords.read(log, 0)
+    with pytest.raises(InvalidArgumentError, match="tl_faces must be records of TL_FACE_DTYPE"):
+        replace(scene, tl_faces=scene.agents)
+    with pytest.raises(
+        InvalidArgumentError, match=r"agents must be records of AGENT_DTYPE along one axis, got .*\(1, "
+    ):
+        replace(scene, agents=scene.agents[None])
+
+
+def test_arrays_of_other_lengths_are_refused(log):
+    arrays = read_scene_arrays(log, 0)
+    with pytest.raises(CorruptedDataError, match="ego_rotations"):
+        replace(arrays, ego_rotations=arrays.ego_rotations[1:])
+    with pytest.raises(CorruptedDataError, match="starts of FaceRows must have"):
+        replace(arrays, tl_faces=FaceRows.none(arrays.num_frames + 1))
+
+
+def test_a_scene_may_have_no_frames():
+    empty = SceneArrays.of_records(SceneRecords(*(np.zeros(0, dtype) for dtype in dtypes_of_a_scene())))
+    assert (empty.num_frames, len(empty.ego_speeds_mps), len(empty.times_s)) == (0, 0, 0)
+    assert empty.to_records().times_ns == (0, 0)
+
+
+def dtypes_of_a_scene():
+    log = ChunkedDataset("")
+    return log.frames.dtype, log.agents.dtype, log.tl_faces.dtype

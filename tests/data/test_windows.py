@@ -1,0 +1,135 @@
+"""Windows: their shapes are checked, some of them can be taken, and they can be made of arrays at hand."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
+from l5kit.data.relative_poses import RelativePoses
+from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
+from l5kit.data.window_rows import WindowRows
+from l5kit.data.windows import SeenTargets, Targets, Windows
+from l5kit.errors import InvalidArgumentError
+from support.logs import make_several_scenes_log
+from support.tolerances import FLOAT64
+
+STEPS = WindowSteps(3, 4)
+
+
+def cut(rows: list[int]) -> Windows:
+    log = make_several_scenes_log()
+    bounds = np.array([[0, 20]] * len(rows)).T
+    current = CurrentFrames(
+        log.frames, np.array(rows), np.ascontiguousarray(bounds[0]), np.ascontiguousarray(bounds[1])
+    )
+    return cut_windows(current, log.agents, log.tl_faces, STEPS)
+
+
+def make_targets(num_targets: int) -> Targets:
+    rng = np.random.default_rng(3)
+    return Targets(
+        track_ids=np.arange(num_targets, dtype=np.uint64),
+        rows=np.arange(num_targets) - 1,
+        centroids_m=rng.normal(0, 100, (num_targets, 2)),
+        yaws_rad=rng.uniform(-4, 4, num_targets).astype(np.float32),
+        extents_m=rng.uniform(1, 5, (num_targets, 3)).astype(np.float32),
+    )
+
+
+def test_windows_hold_history_and_future_of_their_frames():
+    windows = cut([0, 10, 19])
+    times = windows.frames["timestamp"] // 100_000_000
+    assert (len(windows), windows.num_history, windows.num_future) == (3, 4, 4)
+    assert_array_equal(windows.counts, [[1, 4, 4], [4, 4, 0]])
+    assert times[1].tolist() == [10, 9, 8, 7, 11, 12, 13, 14]
+    assert_array_equal(windows.current_frames["timestamp"] // 100_000_000, [0, 10, 19])
+    for window, (history, future) in enumerate([([0], [1, 2, 3, 4]), ([10, 9, 8, 7], [11, 12, 13, 14])]):
+        assert (windows.history(window)["timestamp"] // 100_000_000).tolist() == history
+        assert (windows.future(window)["timestamp"] // 100_000_000).tolist() == future
+    assert len(windows.future(2)) == 0
+
+
+@pytest.mark.parametrize("chosen", [[2, 0], [], [True, False, True], [False] * 3], ids=str)
+@pytest.mark.parametrize("one_array", [True, False])
+def test_some_windows_are_those_windows(chosen, one_array):
+    windows = cut([4, 10, 19])
+    if not one_array:
+        arrays = [windows.agents.arrays[0].copy() for _ in range(3)]
+        windows = dataclasses.replace(windows, agents=dataclasses.replace(windows.agents, arrays=arrays))
+    index = np.array(chosen, dtype=None if chosen else np.int64)
+    taken = windows.taken(index)
+    numbers = np.arange(3)[index].tolist()
+    assert (len(taken), taken.num_history) == (len(numbers), 4)
+    for row, window in enumerate(numbers):
+        assert taken.history(row).tobytes() == windows.history(window).tobytes()
+        assert taken.future(row).tobytes() == windows.future(window).tobytes()
+        for frame in range(8):
+            for rows, expected in ((taken.agents, windows.agents), (taken.tl_faces, windows.tl_faces)):
+                assert rows.rows_of_frame(row, frame).tobytes() == expected.rows_of_frame(window, frame).tobytes()
+
+
+def test_one_window_of_arrays_at_hand():
+    log = make_several_scenes_log()
+    frames = log.frames[[5, 4]]
+    agents = [log.agents[slice(*frame["agent_index_interval"])] for frame in frames]
+    windows = Windows.of_frames(frames, agents, [log.tl_faces[5:6]])
+    assert (len(windows), windows.num_history, windows.num_future, windows.tl_faces.num_frames) == (1, 2, 0, 1)
+    assert_array_equal(windows.counts, [[2], [0]])
+    for frame in range(2):
+        assert windows.agents.rows_of_frame(0, frame).tobytes() == agents[frame].tobytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"counts": np.ones((3, 2), np.int64)}, id="counts"),
+        pytest.param({"frames": np.zeros((3, 7), FRAME_DTYPE)}, id="frames"),
+        pytest.param({"frames": np.zeros((2, 8), FRAME_DTYPE)}, id="windows"),
+        pytest.param({"num_history": 9}, id="history"),
+        pytest.param({"tl_faces": WindowRows.from_frames([], np.dtype(TL_FACE_DTYPE))}, id="faces"),
+    ],
+)
+def test_windows_that_do_not_fit_are_refused(change):
+    with pytest.raises(InvalidArgumentError, match=r"Windows: .*fit"):
+        dataclasses.replace(cut([0, 10, 19]), **change)
+
+
+@pytest.mark.parametrize(
+    ("starts", "num_arrays"), [((3, 4), 2), ((3, 5), 1), ((12,), 1)], ids=["arrays", "starts", "axes"]
+)
+def test_rows_that_do_not_fit_are_refused(starts, num_arrays):
+    arrays = [np.empty(0, AGENT_DTYPE)] * num_arrays
+    with pytest.raises(InvalidArgumentError, match="WindowRows: starts"):
+        WindowRows(arrays, np.zeros(starts, np.int64), np.zeros((3, 4), np.int64))
+
+
+@pytest.mark.parametrize("name", ["track_ids", "rows", "centroids_m", "yaws_rad", "extents_m"])
+def test_targets_that_do_not_fit_are_refused(name):
+    targets = make_targets(3)
+    with pytest.raises(InvalidArgumentError, match="Targets: shapes do not fit"):
+        dataclasses.replace(targets, **{name: getattr(targets, name)[:2]})
+
+
+def test_targets_have_the_frames_of_their_poses():
+    targets = make_targets(4)
+    np.testing.assert_allclose(targets.agent_from_world @ targets.world_from_agent, [np.eye(3)] * 4, atol=FLOAT64)
+    assert_array_equal(targets.world_from_agent[:, :2, 2], targets.centroids_m)
+    np.testing.assert_allclose(targets.world_from_agent[:, 0, 0], np.cos(targets.yaws_rad.astype(float)), atol=1e-15)
+    assert targets.is_found.tolist() == [False, True, True, True]
+    assert dataclasses.replace(targets, rows=None).is_found.all()
+
+
+def test_frames_that_are_given_stand_in_for_those_of_the_pose():
+    given = np.arange(18.0).reshape(2, 3, 3)
+    targets = SeenTargets(**{name: getattr(make_targets(2), name) for name in vars(make_targets(2))}, seen_from=given)
+    assert targets.agent_from_world is given
+    assert_array_equal(targets.world_from_agent, make_targets(2).world_from_agent)
+
+
+@pytest.mark.parametrize("name", ["positions_m", "yaws_rad", "extents_m", "availabilities"])
+def test_poses_that_do_not_fit_are_refused(name):
+    poses = RelativePoses.of_no_track(2, 3, 4)
+    with pytest.raises(InvalidArgumentError, match="RelativePoses: shapes do not fit"):
+        dataclasses.replace(poses, **{name: getattr(poses, name)[:1]})

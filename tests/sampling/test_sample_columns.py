@@ -1,0 +1,142 @@
+"""Columns of samples: memory of the caller, windows whose target is missing, and checked shapes."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from l5kit.configs.parameters import RasterGeometry, SamplingParams, VectorSamplingParams
+from l5kit.data.map.api import MapAPI
+from l5kit.data.window_cutting import CurrentFrames, cut_windows
+from l5kit.data.windows import Windows
+from l5kit.errors import InvalidArgumentError, TrackNotFoundError, UnsupportedValueError
+from l5kit.rasterization.box_rasterizer import BoxRasterizer
+from l5kit.rasterization.render_context import RenderContext
+from l5kit.sampling import AgentSampler, SampleColumns, VectorSampler
+from l5kit.vectorization.vectorizer import Vectorizer
+from support.logs import make_several_scenes_log
+from support.maps import WORLD_TO_ECEF, save_street_map
+from support.samples import make_cfg
+from support.vectors import make_vector_cfg
+
+KINDS = ["raster", "vector"]
+ROWS = [3, 9, 14]
+
+
+@pytest.fixture(scope="module")
+def samplers(tmp_path_factory) -> dict[str, Any]:
+    cfg, vector_cfg = make_cfg(), make_vector_cfg()
+    context = RenderContext.from_geometry(RasterGeometry.from_cfg(cfg))
+    street = MapAPI(save_street_map(tmp_path_factory.mktemp("street")), WORLD_TO_ECEF)
+    return {
+        "raster": AgentSampler(SamplingParams.from_cfg(cfg), context, BoxRasterizer(context, 0.5, 3), None),
+        "vector": VectorSampler(VectorSamplingParams.from_cfg(vector_cfg), Vectorizer(vector_cfg, street), None),
+    }
+
+
+def cut(sampler: Any, rows: list[int] = ROWS) -> Windows:
+    log = make_several_scenes_log()
+    zeros = np.zeros(len(rows), np.int64)
+    current = CurrentFrames(log.frames, np.array(rows, np.int64), zeros, zeros + 20)
+    return cut_windows(current, log.agents, log.tl_faces, sampler.steps)
+
+
+def assert_same_columns(columns: Any, expected: Any) -> None:
+    assert list(columns) == list(expected)
+    for key, column in columns.items():
+        assert (column.dtype, column.shape) == (expected[key].dtype, expected[key].shape), key
+        assert_array_equal(column, expected[key], err_msg=key)
+
+
+@pytest.mark.parametrize("track_ids", [None, [1, 2, 1]], ids=["AV", "agents"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_columns_are_written_into_memory_of_the_caller(samplers, kind, track_ids):
+    sampler = samplers[kind]
+    track_ids = None if track_ids is None else np.array(track_ids, np.uint64)
+    expected = sampler.make_columns(cut(sampler), track_ids)
+    memory = {key: np.full((5, *column.shape[1:]), 77, column.dtype) for key, column in expected.items()}
+    columns = sampler.make_columns(cut(sampler), track_ids, out=memory)
+    assert_same_columns(columns, expected)
+    assert columns.is_made.all()
+    for key, array in memory.items():
+        assert np.shares_memory(columns[key], array), key
+        assert (array[3:] == 77).all() or array.dtype == bool, key
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_without_memory_of_the_caller_get_their_own(samplers, kind):
+    sampler = samplers[kind]
+    memory = {"centroid": np.empty((3, 2))}
+    columns = sampler.make_columns(cut(sampler), out=memory)
+    assert columns["centroid"].base is memory["centroid"]
+    assert_same_columns(columns, sampler.make_columns(cut(sampler)))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.empty((2, 2)), np.empty((3, 3)), np.empty((3, 2), np.float32), np.empty((2, 3)).T],
+    ids=["rows", "shape", "dtype", "order"],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_that_does_not_fit_is_refused(samplers, kind, array):
+    with pytest.raises(InvalidArgumentError, match=r"out\['centroid'\] has shape .* \(3, 2\) and type float64"):
+        samplers[kind].make_columns(cut(samplers[kind]), out={"centroid": array})
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["given memory", "new memory"])
+@pytest.mark.parametrize("track_ids", [[1, 77, 2], [77, 1, 78], [77, 77, 77]], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_windows_without_their_target_are_masked_when_asked_for(samplers, kind, track_ids, given):
+    sampler = samplers[kind]
+    track_ids = np.array(track_ids, np.uint64)
+    with pytest.raises(TrackNotFoundError, match="track 7"):
+        sampler.make_columns(cut(sampler), track_ids)
+    whole = sampler.make_columns(cut(sampler), np.array([1, 2, 1], np.uint64))
+    memory = {key: np.full_like(column, 1) for key, column in whole.items()} if given else None
+    columns = sampler.make_columns(cut(sampler), track_ids, missing="mask", out=memory)
+    is_there = track_ids < 70
+    assert_array_equal(columns.is_made, is_there)
+    assert {key: (column.shape, column.dtype) for key, column in columns.items()} == {
+        key: (column.shape, column.dtype) for key, column in whole.items()
+    }
+    for window in range(3):
+        if not is_there[window]:
+            assert not any(column[window].any() for column in columns.values())
+            continue
+        alone = sampler.make_columns(cut(sampler, [ROWS[window]]), track_ids[window : window + 1])
+        for key, column in columns.items():
+            assert_array_equal(column[window], alone[key][0], err_msg=key)
+    if memory is not None:
+        assert all(np.shares_memory(columns[key], memory[key]) for key in memory if key != "world_to_image")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_masked_where_nothing_is_missing(samplers, kind):
+    sampler = samplers[kind]
+    for track_ids in (None, np.array([1, 2, 2], np.uint64)):
+        masked = sampler.make_columns(cut(sampler), track_ids, missing="mask")
+        assert_same_columns(masked, sampler.make_columns(cut(sampler), track_ids))
+        assert masked.is_made.all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_word_for_missing_is_refused(samplers, kind):
+    with pytest.raises(UnsupportedValueError, match="missing is 'skip'; use 'error' or 'mask'"):
+        samplers[kind].make_columns(cut(samplers[kind]), missing="skip")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_window_gives_empty_columns(samplers, kind):
+    sampler = samplers[kind]
+    expected = sampler.make_columns(cut(sampler))
+    for track_ids in (None, np.empty(0, np.uint64)):
+        columns = sampler.make_columns(cut(sampler, []), track_ids)
+        assert {key: (0, *column.shape[1:]) for key, column in expected.items()} == {
+            key: column.shape for key, column in columns.items()
+        }
+
+
+def test_columns_of_other_lengths_are_refused():
+    with pytest.raises(InvalidArgumentError, match=r"\{'b': \(2, 3\)\} are no columns of 4 samples"):
+        SampleColumns({"a": np.zeros(4), "b": np.zeros((2, 3))}, np.ones(4, np.bool_))

@@ -1,0 +1,1 @@
+"""The kit of the tests: what tests of more than one package make, compare with and start."""

@@ -1,0 +1,113 @@
+"""Functions for jobs over scenes that other processes can import, and a program with workers to be interrupted.
+
+``python -m support.processes.scene_jobs FOLDER`` has two worker processes, each of which leaves its process id in a
+folder and then works for much longer than any test waits.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from l5kit.data.scene_jobs import map_scenes
+from l5kit.data.worker_processes import WorkerProcesses
+from l5kit.errors import CorruptedDataError
+
+
+def squares(scenes: Any) -> list[int]:
+    """Return the squares of numbers."""
+    squared: list[int] = (scenes * scenes).tolist()
+    return squared
+
+
+def process_id(scenes: Any) -> int:
+    """Return who was asked."""
+    return os.getpid()
+
+
+def late_first(scenes: Any) -> int:
+    """Return the first number; the lower it is, the later."""
+    time.sleep(0.02 * max(0, 5 - int(scenes[0])))
+    return int(scenes[0])
+
+
+@dataclass(frozen=True)
+class FailsAt:
+    """A function that fails at some scenes, each with a message of its own."""
+
+    scenes: tuple[int, ...]
+
+    def __call__(self, scenes: Any) -> int:
+        for scene in scenes.tolist():
+            if scene in self.scenes:
+                raise CorruptedDataError(f"there is no picture number {scene}")
+        return len(scenes)
+
+
+@dataclass(frozen=True)
+class DiesAt:
+    """A function that kills the process that has a scene."""
+
+    scene: int
+
+    def __call__(self, scenes: Any) -> int:
+        if self.scene in scenes:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return len(scenes)
+
+
+class OddError(Exception):
+    """An error that cannot be pickled and read again."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first + second)
+
+
+def fails_oddly(scenes: Any) -> None:
+    """Fail with an error that cannot be sent."""
+    raise OddError("very ", "odd")
+
+
+@dataclass(frozen=True)
+class HoldsALock:
+    """A function that no other process can get."""
+
+    lock: Any
+
+    def __call__(self, scenes: Any) -> list[int]:
+        with self.lock:
+            return squares(scenes)
+
+
+@dataclass(frozen=True)
+class Hangs:
+    """A function that tells that it has begun, and does not end."""
+
+    folder: str
+
+    def __call__(self, scenes: Any) -> None:
+        (Path(self.folder) / f"{scenes[0]}.pid").write_text(f"{os.getpid()}", "utf-8")
+        time.sleep(600)
+
+
+def a_lock() -> Any:
+    """Return a lock, which cannot be pickled."""
+    return threading.Lock()
+
+
+def main() -> int:
+    """Hang in two workers until interrupted; return the status of an interrupted command."""
+    try:
+        with WorkerProcesses(2) as workers:
+            list(map_scenes(Hangs(sys.argv[1]), range(10), workers, block_size=1))
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { keyBindings } from "l5kit/key_bindings";
+
+/** Which calls a key makes. */
+function press(key, { shiftKey = false, only = false } = {}) {
+  const calls = [];
+  const recorder = new Proxy(
+    {},
+    {
+      get:
+        (_, name) =>
+        (...values) =>
+          calls.push([name, ...values]),
+    },
+  );
+  const bindings = keyBindings({
+    playback: recorder,
+    view: recorder,
+    openNeighbour: only ? null : recorder.openNeighbour,
+    leave: recorder.leave,
+  });
+  const found = bindings.filter(({ keys }) => keys.includes(key));
+  assert.ok(found.length <= 1, "a key does one thing");
+  for (const { run } of found) run({ shiftKey });
+  return calls;
+}
+
+const CASES = [
+  [" ", {}, [["toggle"]]],
+  ["ArrowLeft", {}, [["step", -1]]],
+  ["ArrowRight", {}, [["step", 1]]],
+  ["ArrowLeft", { shiftKey: true }, [["step", -10]]],
+  ["ArrowRight", { shiftKey: true }, [["step", 10]]],
+  ["Home", {}, [["seek", 0]]],
+  ["End", {}, [["step", Infinity]]],
+  ["+", {}, [["zoomIn"]]],
+  ["=", {}, [["zoomIn"]]],
+  ["-", {}, [["zoomOut"]]],
+  ["_", {}, [["zoomOut"]]],
+  ["0", {}, [["fit"]]],
+  ["f", {}, [["toggleFollow"]]],
+  ["l", {}, [["toggleDrawn", ["labels"]]]],
+  ["t", {}, [["toggleDrawn", ["past", "future"]]]],
+  ["m", {}, [["toggleDrawn", ["mask"]]]],
+  ["n", {}, [["openNeighbour", 1]]],
+  ["p", {}, [["openNeighbour", -1]]],
+  ["n", { only: true }, []],
+  ["p", { only: true }, []],
+  ["Escape", {}, [["leave"]]],
+  ["q", {}, []],
+];
+for (const [key, how, calls] of CASES) {
+  test(`"${key}" ${JSON.stringify(how)}`, () => assert.deepEqual(press(key, how), calls));
+}
