@@ -45,7 +45,7 @@ def make_loader(dataset: Any, *, by: str, start: str = "fork", collate_fn: Any =
 WAYS = ["loader", "persistent", "each epoch"]
 
 
-@pytest.fixture(params=torch.multiprocessing.get_all_sharing_strategies())
+@pytest.fixture(params=sorted(torch.multiprocessing.get_all_sharing_strategies()))
 def strategy(request: pytest.FixtureRequest) -> Iterator[str]:
     before = torch.multiprocessing.get_sharing_strategy()
     torch.multiprocessing.set_sharing_strategy(request.param)
