@@ -4,7 +4,7 @@ import numpy as np
 
 from l5kit._types import Records
 from l5kit.data.record_sequence import rows_of
-from l5kit.data.records import SCENE_DTYPE
+from l5kit.data.records import FRAME_INTERVAL, SCENE_DTYPE
 
 
 def get_combined_scenes(scenes: Records, *, require_adjacent: bool = False) -> Records:
@@ -26,10 +26,10 @@ def get_combined_scenes(scenes: Records, *, require_adjacent: bool = False) -> R
     before, after = records[:-1], records[1:]
     breaks = (after["start_time"] != before["end_time"]) | (after["host"] != before["host"])
     if require_adjacent:
-        breaks |= after["frame_index_interval"][:, 0] != before["frame_index_interval"][:, 1]
+        breaks |= after[FRAME_INTERVAL][:, 0] != before[FRAME_INTERVAL][:, 1]
     first = np.concatenate(([0], np.flatnonzero(breaks) + 1))
     last = np.concatenate((first[1:] - 1, [len(records) - 1]))
     combined = records[first].astype(SCENE_DTYPE)
-    combined["frame_index_interval"][:, 1] = records["frame_index_interval"][last, 1]
+    combined[FRAME_INTERVAL][:, 1] = records[FRAME_INTERVAL][last, 1]
     combined["end_time"] = records["end_time"][last]
     return combined

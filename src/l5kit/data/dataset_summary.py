@@ -7,6 +7,7 @@ import numpy as np
 
 from l5kit._types import Float64Array, Records
 from l5kit.data.record_sequence import rows_of
+from l5kit.data.records import FRAME_INTERVAL
 
 _FRAMES_FOR_FREQUENCY = 50
 
@@ -87,7 +88,7 @@ def _steps_inside_scenes(scenes: Records, frames: Records) -> Float64Array:
     timestamps_ns = rows_of(frames, slice(0, min(_FRAMES_FOR_FREQUENCY, len(frames))))["timestamp"].astype(np.float64)
     steps_ns = np.diff(timestamps_ns)
     first_scenes = rows_of(scenes, slice(0, min(_FRAMES_FOR_FREQUENCY, len(scenes))))
-    scene_ends = first_scenes["frame_index_interval"][:, 1]
+    scene_ends = first_scenes[FRAME_INTERVAL][:, 1]
     inside = ~np.isin(np.arange(1, len(timestamps_ns)), scene_ends)
     return steps_ns[inside & (steps_ns > 0)]
 

@@ -7,6 +7,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float32Array, FloatArray, Int64Array, RecordArray, Records
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS, TL_FACE_LABEL_TO_INDEX
+from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
 
 PERCEPTION_LABELS_TO_KEEP = PERCEPTION_LABELS[3:16]
 """Labels of road users: every class from car to animal."""
@@ -69,12 +70,12 @@ def filter_agents_by_frames(frames: RecordArray, agents: Records) -> list[Record
     Returns:
         One array per frame.
     """
-    return [agents[slice(*interval)] for interval in _intervals(frames, "agent_index_interval")]
+    return [agents[slice(*interval)] for interval in _intervals(frames, AGENT_INTERVAL)]
 
 
 def filter_tl_faces_by_frames(frames: RecordArray, tl_faces: Records) -> list[RecordArray]:
     """Return the traffic light faces of each frame; arguments as in :func:`filter_agents_by_frames`."""
-    return [tl_faces[slice(*interval)] for interval in _intervals(frames, "traffic_light_faces_index_interval")]
+    return [tl_faces[slice(*interval)] for interval in _intervals(frames, FACE_INTERVAL)]
 
 
 def filter_tl_faces_by_status(tl_faces: RecordArray, status: str) -> RecordArray:
@@ -90,17 +91,17 @@ def filter_tl_faces_by_status(tl_faces: RecordArray, status: str) -> RecordArray
 
 def get_frames_slice_from_scenes(scene_a: RecordArray, scene_b: RecordArray | None = None) -> slice:
     """Return the rows of ``frames`` from the first of ``scene_a`` to the last of ``scene_b`` (of the same if None)."""
-    return _slice_between(scene_a, scene_b, "frame_index_interval")
+    return _slice_between(scene_a, scene_b, FRAME_INTERVAL)
 
 
 def get_agents_slice_from_frames(frame_a: RecordArray, frame_b: RecordArray | None = None) -> slice:
     """Return the rows of ``agents`` from the first of ``frame_a`` to the last of ``frame_b`` (of the same if None)."""
-    return _slice_between(frame_a, frame_b, "agent_index_interval")
+    return _slice_between(frame_a, frame_b, AGENT_INTERVAL)
 
 
 def get_tl_faces_slice_from_frames(frame_a: RecordArray, frame_b: RecordArray | None = None) -> slice:
     """Return the rows of the faces from the first of ``frame_a`` to the last of ``frame_b`` (of the same if None)."""
-    return _slice_between(frame_a, frame_b, "traffic_light_faces_index_interval")
+    return _slice_between(frame_a, frame_b, FACE_INTERVAL)
 
 
 def get_other_agents_ids(

@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Int64Array, NumericArray, RecordArray
+from l5kit.data.record_bytes import as_bytes
 
 __all__ = ["FrameRows", "expand_ranges", "move_rows"]
 
@@ -48,14 +49,14 @@ class FrameRows:
 
     def overwrite(self, rows: Int64Array, values: RecordArray) -> None:
         """Write records (N,) into rows (N,)."""
-        _as_bytes(self.array)[rows] = _as_bytes(values)
+        as_bytes(self.array)[rows] = as_bytes(values)
 
     def replace(self, intervals: Int64Array, frames: Int64Array, counts: Int64Array, rows: RecordArray) -> None:
         """Give frames (K,), none of them twice, other rows: ``counts`` (K,) of them, one frame after the other."""
         intervals[frames, 1] = intervals[frames, 0]
         self._make_room(intervals, frames, counts)
         starts = intervals[frames, 0]
-        _as_bytes(self.array)[expand_ranges(starts, counts)] = _as_bytes(rows)
+        as_bytes(self.array)[expand_ranges(starts, counts)] = as_bytes(rows)
         intervals[frames, 1] = starts + counts
 
     def append(self, intervals: Int64Array, frames: Int64Array, rows: RecordArray) -> None:
@@ -64,7 +65,7 @@ class FrameRows:
         changed, counts = np.unique(frames, return_counts=True)
         self._make_room(intervals, changed, intervals[changed, 1] - intervals[changed, 0] + counts)
         stops = intervals[changed, 1]
-        _as_bytes(self.array)[expand_ranges(stops, counts)] = _as_bytes(rows)[order]
+        as_bytes(self.array)[expand_ranges(stops, counts)] = as_bytes(rows)[order]
         intervals[changed, 1] = stops + counts
 
     def remove(self, intervals: Int64Array, frames: Int64Array, rows: Int64Array) -> None:
@@ -76,7 +77,7 @@ class FrameRows:
         is_kept = np.ones(len(places), np.bool_)
         is_kept[(np.cumsum(counts) - counts - starts)[of_row] + rows] = False
         counts -= np.bincount(of_row, minlength=len(changed))
-        content = _as_bytes(self.array)
+        content = as_bytes(self.array)
         content[expand_ranges(starts, counts)] = content[places[is_kept]]
         intervals[changed, 1] = starts + counts
 
@@ -107,7 +108,7 @@ class FrameRows:
             self._grow(intervals, num_more)
         starts = self._end + np.cumsum(rooms) - rooms
         counts_there = intervals[frames, 1] - intervals[frames, 0]
-        content = _as_bytes(self.array)
+        content = as_bytes(self.array)
         content[expand_ranges(starts, counts_there)] = content[expand_ranges(intervals[frames, 0], counts_there)]
         intervals[frames] = np.stack([starts, starts + counts_there], axis=1)
         self._slot_ends[frames] = starts + rooms
@@ -143,12 +144,7 @@ def move_rows(source: RecordArray, starts: Int64Array, counts: Int64Array, targe
             target[end : end + total].view(np.uint8)[:] = source[start : start + total].view(np.uint8)
             end += total
         return
-    _as_bytes(target)[: int(counts.sum())] = _as_bytes(source)[expand_ranges(starts, counts)]
-
-
-def _as_bytes(rows: RecordArray) -> NumericArray:
-    """Return records as plain bytes, a view, which NumPy copies many times faster."""
-    return rows.view(np.dtype((np.void, rows.dtype.itemsize)))
+    as_bytes(target)[: int(counts.sum())] = as_bytes(source)[expand_ranges(starts, counts)]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

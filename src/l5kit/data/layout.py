@@ -15,6 +15,8 @@ from l5kit.data.records import (
     AGENT_ARRAY_KEY,
     AGENT_CHUNK_SIZE,
     AGENT_DTYPE,
+    AGENT_INTERVAL,
+    FACE_INTERVAL,
     FORMAT_VERSION,
     FRAME_ARRAY_KEY,
     FRAME_CHUNK_SIZE,
@@ -45,9 +47,6 @@ _NARROW_BYTES = 4
 
 _MAX_LOST_CHUNKS = 16
 """Chunk files at the end of an array that may be missing however few others there are."""
-
-FACE_INTERVAL = "traffic_light_faces_index_interval"
-"""Field of ``frames`` that datasets of the older layout, without traffic lights, lack."""
 
 
 def create_group(store: Any, mode: Any, facts: LogFacts | None = None) -> zarr.Group:
@@ -165,7 +164,7 @@ def with_face_interval(dtype: DType) -> DType:
     if FACE_INTERVAL in names:
         return dtype
     fields: list[Any] = [(name, dtype[name].base, dtype[name].shape) for name in names]
-    fields.insert(names.index("agent_index_interval") + 1, (FACE_INTERVAL, np.dtype(np.int64), (2,)))
+    fields.insert(names.index(AGENT_INTERVAL) + 1, (FACE_INTERVAL, np.dtype(np.int64), (2,)))
     return np.dtype(fields)
 
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from l5kit._types import BoolArray, Int64Array, Log, NumericArray, RecordArray, Records
 from l5kit.data.interval_run import IntervalFault, IntervalRun, RunTitles
-from l5kit.data.layout import FACE_INTERVAL
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
+from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
 from l5kit.data.stores.chunked_array import passing_rows
 from l5kit.errors import CorruptedDataError
 
-SCENES = RunTitles("scene", "frame_index_interval", "frame")
-FRAMES = RunTitles("frame", "agent_index_interval", "agent row")
+SCENES = RunTitles("scene", FRAME_INTERVAL, "frame")
+FRAMES = RunTitles("frame", AGENT_INTERVAL, "agent row")
 FACES = RunTitles("frame", FACE_INTERVAL, "traffic light face row")
 
 _ADVICE = "l5kit validate lists all that is wrong; restore the dataset from its source"

@@ -8,15 +8,16 @@ import numpy as np
 from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.data.frame_rows import FrameRows, expand_ranges
 from l5kit.data.log_facts import LogFacts
-from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE, TL_FACE_DTYPE
-from l5kit.data.scene_records import (
+from l5kit.data.records import (
+    AGENT_DTYPE,
     AGENT_INTERVAL,
     FACE_INTERVAL,
-    LogRecords,
-    SceneRecords,
-    intervals_of_counts,
-    join_scenes,
+    FRAME_DTYPE,
+    FRAME_INTERVAL,
+    SCENE_DTYPE,
+    TL_FACE_DTYPE,
 )
+from l5kit.data.scene_records import LogRecords, SceneRecords, intervals_of_counts, join_scenes
 from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
 from l5kit.data.windows import Windows
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, TrackNotFoundError
@@ -71,7 +72,7 @@ class RecordBuffer:
         self._hosts = [scene.host for scene in scenes]
         self._time_spans_ns = [scene.time_span_ns for scene in scenes]
         self.frames = joined.frames
-        self.scene_starts, self.scene_stops = joined.scenes["frame_index_interval"].T.copy()
+        self.scene_starts, self.scene_stops = joined.scenes[FRAME_INTERVAL].T.copy()
         self._slot_ends: Int64Array = self.scene_stops.copy()
         self._agents = FrameRows(joined.agents, self.frames[AGENT_INTERVAL][:, 1].copy(), spare_agents)
         self._tl_faces = FrameRows(joined.tl_faces, self.frames[FACE_INTERVAL][:, 1].copy())
@@ -304,7 +305,7 @@ class RecordBuffer:
         """Return a copy of all scenes as they are now, in the order of the format, ready to be written."""
         frames, agents, tl_faces = self._packed(expand_ranges(self.scene_starts, self._num_frames))
         scenes = np.zeros(self.num_scenes, SCENE_DTYPE)
-        intervals = scenes["frame_index_interval"] = intervals_of_counts(self._num_frames)
+        intervals = scenes[FRAME_INTERVAL] = intervals_of_counts(self._num_frames)
         scenes["host"] = self._hosts
         is_filled = intervals[:, 1] > intervals[:, 0]
         times_ns = np.zeros_like(intervals)

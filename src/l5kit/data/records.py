@@ -20,8 +20,17 @@ FRAME_CHUNK_SIZE = (10_000,)
 AGENT_CHUNK_SIZE = (20_000,)
 TL_FACE_CHUNK_SIZE = (10_000,)
 
+FRAME_INTERVAL = "frame_index_interval"
+"""Field of ``scenes`` that names the rows of ``frames`` [start, end)."""
+
+AGENT_INTERVAL = "agent_index_interval"
+"""Field of ``frames`` that names the rows of ``agents`` [start, end)."""
+
+FACE_INTERVAL = "traffic_light_faces_index_interval"
+"""Field of ``frames`` that names the rows of ``traffic_light_faces`` [start, end); sets of the older layout lack it."""
+
 SCENE_DTYPE = [
-    ("frame_index_interval", np.int64, (2,)),
+    (FRAME_INTERVAL, np.int64, (2,)),
     ("host", "<U16"),
     ("start_time", np.int64),
     ("end_time", np.int64),
@@ -30,8 +39,8 @@ SCENE_DTYPE = [
 
 FRAME_DTYPE = [
     ("timestamp", np.int64),
-    ("agent_index_interval", np.int64, (2,)),
-    ("traffic_light_faces_index_interval", np.int64, (2,)),
+    (AGENT_INTERVAL, np.int64, (2,)),
+    (FACE_INTERVAL, np.int64, (2,)),
     ("ego_translation", np.float64, (3,)),
     ("ego_rotation", np.float64, (3, 3)),
 ]

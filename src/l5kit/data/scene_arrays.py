@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray
-from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
-from l5kit.data.scene_records import AGENT_INTERVAL, FACE_INTERVAL, SceneRecords
+from l5kit.data.records import AGENT_DTYPE, AGENT_INTERVAL, FACE_INTERVAL, FRAME_DTYPE, TL_FACE_DTYPE
+from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError
 

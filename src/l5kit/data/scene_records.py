@@ -7,16 +7,22 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import Int64Array, RecordArray
-from l5kit.data.layout import FACE_INTERVAL
 from l5kit.data.log_facts import LogFacts
-from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE, TL_FACE_DTYPE
+from l5kit.data.record_bytes import join_records
+from l5kit.data.records import (
+    AGENT_DTYPE,
+    AGENT_INTERVAL,
+    FACE_INTERVAL,
+    FRAME_DTYPE,
+    FRAME_INTERVAL,
+    SCENE_DTYPE,
+    TL_FACE_DTYPE,
+)
 from l5kit.data.texts import shown_texts
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
 __all__ = [
-    "AGENT_INTERVAL",
-    "FACE_INTERVAL",
     "LogRecords",
     "SceneRecords",
     "as_standard",
@@ -24,8 +30,6 @@ __all__ = [
     "join_scenes",
 ]
 
-AGENT_INTERVAL = "agent_index_interval"
-"""Field of ``frames`` that names the rows of ``agents``."""
 
 _TYPES: dict[str, Any] = {"frames": FRAME_DTYPE, "agents": AGENT_DTYPE, "tl_faces": TL_FACE_DTYPE}
 
@@ -145,21 +149,16 @@ def join_scenes(scenes: Sequence[SceneRecords], starts: Sequence[int] = (0, 0, 0
     """
     sizes = [(len(scene.frames), len(scene.agents), len(scene.tl_faces)) for scene in scenes]
     ends = np.cumsum(np.array([starts, *sizes], np.int64), axis=0)
-    frames = _joined([scene.frames for scene in scenes])
+    frames = join_records([scene.frames for scene in scenes])
     of_frame = np.repeat(np.arange(len(scenes)), [size[0] for size in sizes])
     frames[AGENT_INTERVAL] += ends[of_frame, 1, None]
     frames[FACE_INTERVAL] += ends[of_frame, 2, None]
     records = np.zeros(len(scenes), SCENE_DTYPE)
-    records["frame_index_interval"] = np.stack([ends[:-1, 0], ends[1:, 0]], axis=1)
+    records[FRAME_INTERVAL] = np.stack([ends[:-1, 0], ends[1:, 0]], axis=1)
     records["host"] = [scene.host for scene in scenes]
     records["start_time"], records["end_time"] = np.array([scene.times_ns for scene in scenes], np.int64).T
-    agents, tl_faces = _joined([scene.agents for scene in scenes]), _joined([scene.tl_faces for scene in scenes])
-    return LogRecords(records, frames, agents, tl_faces)
-
-
-def _joined(parts: Sequence[RecordArray]) -> RecordArray:
-    """Return arrays of one type of records one after the other; as single bytes NumPy copies each at once."""
-    return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts]).view(parts[0].dtype)
+    agents = join_records([scene.agents for scene in scenes])
+    return LogRecords(records, frames, agents, join_records([scene.tl_faces for scene in scenes]))
 
 
 def intervals_of_counts(counts: Any) -> Int64Array:

@@ -11,6 +11,7 @@ from l5kit.data.interval_run import IntervalFault, IntervalRun
 from l5kit.data.log_index import check_scenes, readable_blocks
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
+from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.stores.chunked_array import passing_rows
 from l5kit.data.texts import shown_texts
@@ -117,7 +118,7 @@ def _read_scenes(dataset: ChunkedDataset) -> tuple[IntervalRun, tuple[str, ...]]
     errors: dict[int, str] = {}
     for start, scenes in readable_blocks(dataset.scenes, errors):
         rows = slice(start, start + len(scenes))
-        bounds[rows], hosts[rows] = scenes["frame_index_interval"], shown_texts(scenes["host"])
+        bounds[rows], hosts[rows] = scenes[FRAME_INTERVAL], shown_texts(scenes["host"])
     return check_scenes(dataset, bounds, errors), tuple(hosts)
 
 
@@ -173,7 +174,7 @@ class _FrameColumns:
     def take(self, start: int, frames: RecordArray) -> None:
         """Take the fields of frames that begin at row ``start``."""
         rows = slice(start, start + len(frames))
-        self.times_ns[rows], self.agent_intervals[rows] = frames["timestamp"], frames["agent_index_interval"]
+        self.times_ns[rows], self.agent_intervals[rows] = frames["timestamp"], frames[AGENT_INTERVAL]
         poses = _Poses.of(frames)
         self.faults[rows] = poses.faults
         if self._end == start:

@@ -3,14 +3,14 @@
 import numpy as np
 
 from l5kit._types import Int64Array, RecordArray, Records
-from l5kit.data.layout import FACE_INTERVAL
 from l5kit.data.log_index import check_scenes
 from l5kit.data.record_sequence import require_within, rows_of
 from l5kit.data.record_view import Segments
+from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset, view_of
 from l5kit.errors import CorruptedDataError
 
-_CHILD_INTERVALS = {"agents": "agent_index_interval", "tl_faces": FACE_INTERVAL}
+_CHILD_INTERVALS = {"agents": AGENT_INTERVAL, "tl_faces": FACE_INTERVAL}
 
 
 def view_of_scenes(dataset: ChunkedDataset, scene_indices: Int64Array) -> ChunkedDataset:
@@ -30,7 +30,7 @@ def view_of_scenes(dataset: ChunkedDataset, scene_indices: Int64Array) -> Chunke
     last = np.concatenate((first[1:], [len(indices)])) - 1 if len(indices) else first
     frames = np.stack([intervals[first, 0], intervals[last, 1]], axis=1)
     scenes = np.stack([indices[first], indices[last] + 1], axis=1)
-    shifts = {"frame_index_interval": _new_starts(frames) - frames[:, 0]}
+    shifts = {FRAME_INTERVAL: _new_starts(frames) - frames[:, 0]}
     return ChunkedDataset.in_memory(
         scenes=view_of([dataset.scenes], _segments(scenes, shifts), "scenes"),
         **_frame_views(dataset, frames),
@@ -52,7 +52,7 @@ def view_of_first_frames(dataset: ChunkedDataset, num_frames: int) -> ChunkedDat
     frames[:, 1] = np.minimum(frames[:, 1], frames[:, 0] + num_frames)
     scenes = np.array(rows_of(dataset.scenes, slice(0, len(dataset.scenes)), strict=True))
     starts = _new_starts(frames)
-    scenes["frame_index_interval"] = np.stack([starts, starts + frames[:, 1] - frames[:, 0]], axis=1)
+    scenes[FRAME_INTERVAL] = np.stack([starts, starts + frames[:, 1] - frames[:, 0]], axis=1)
     return ChunkedDataset.in_memory(scenes=scenes, **_frame_views(dataset, frames), facts=dataset.own_facts)
 
 

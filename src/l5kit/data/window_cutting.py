@@ -10,13 +10,12 @@ from l5kit._types import Int64Array, NumericArray, RecordArray, Records
 from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.log_facts import EGO_EXTENT_M
+from l5kit.data.record_bytes import join_records
 from l5kit.data.record_sequence import rows_of, whole_array, whole_array_with
-from l5kit.data.window_rows import WindowRows, join_rows
+from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
+from l5kit.data.window_rows import WindowRows
 from l5kit.data.windows import Windows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, L5KitError
-
-_AGENT_INTERVAL = "agent_index_interval"
-_FACE_INTERVAL = "traffic_light_faces_index_interval"
 
 _NO_INTERVALS: Int64Array = np.zeros((2, 4), np.int64)[:, :2]
 """Stands for the intervals of frames that have none; strided, so that kernels see the type of those of real frames."""
@@ -128,12 +127,12 @@ def cut_windows(
     frames, num_windows = current.frames, len(current.rows)
     num_columns = steps.history_num_frames + 1 + steps.future_num_frames
     names = frames.dtype.names or ()
-    lengths = (len(agents) if _AGENT_INTERVAL in names else 0, len(tl_faces) if _FACE_INTERVAL in names else 0)
+    lengths = (len(agents) if AGENT_INTERVAL in names else 0, len(tl_faces) if FACE_INTERVAL in names else 0)
     frames_cut, counts = np.empty((num_windows, num_columns), frames.dtype), np.empty((2, num_windows), np.int64)
-    intervals, ranges = np.zeros((2, 2, num_windows, num_columns), np.int64), np.zeros((2, 2, num_windows), np.int64)
+    intervals, ranges = np.empty((2, 2, num_windows, num_columns), np.int64), np.empty((2, 2, num_windows), np.int64)
     wrong = _cut_windows(
         _read_only(frames),
-        (_intervals_of(frames, _AGENT_INTERVAL), _intervals_of(frames, _FACE_INTERVAL)),
+        (_intervals_of(frames, AGENT_INTERVAL), _intervals_of(frames, FACE_INTERVAL)),
         (current.rows, current.scene_starts, current.scene_stops),
         (steps.history_num_frames + 1, steps.future_num_frames),
         (steps.history_step_size, steps.future_step_size),
@@ -143,7 +142,7 @@ def cut_windows(
     if wrong[0] >= 0:
         which, window, frame = wrong
         raise CorruptedDataError(
-            f"{(_AGENT_INTERVAL, _FACE_INTERVAL)[which]} {intervals[which, :, window, frame].tolist()} of a frame "
+            f"{(AGENT_INTERVAL, FACE_INTERVAL)[which]} {intervals[which, :, window, frame].tolist()} of a frame "
             f"does not lie within the {lengths[which]} rows of its array; run l5kit validate on the dataset and "
             "restore it from its source"
         )
@@ -161,7 +160,7 @@ def as_step_size(argument: str, step_size: int) -> int:
 
 def rebase_intervals(frames: RecordArray, *, agents: WindowRows, tl_faces: WindowRows) -> None:
     """Make the intervals of frames (F,) point into their rows, strung together in the order of time."""
-    for field, rows in ((_AGENT_INTERVAL, agents), (_FACE_INTERVAL, tl_faces)):
+    for field, rows in ((AGENT_INTERVAL, agents), (FACE_INTERVAL, tl_faces)):
         if field in (frames.dtype.names or ()):
             starts, stops = rows.starts.copy(), rows.stops.copy()
             lows, highs = np.zeros(1, np.int64), np.zeros(1, np.int64)
@@ -175,7 +174,7 @@ def _intervals_of(frames: RecordArray, field: str) -> Int64Array:
 
     Of a single frame the layout is another one, and the kernel takes two arrays of one kind.
     """
-    present = [name for name in (field, _AGENT_INTERVAL, _FACE_INTERVAL) if name in (frames.dtype.names or ())]
+    present = [name for name in (field, AGENT_INTERVAL, FACE_INTERVAL) if name in (frames.dtype.names or ())]
     return _read_only(frames[present[0]]) if present else _NO_INTERVALS
 
 
@@ -206,7 +205,7 @@ def _gather(array: Records, starts: Int64Array, stops: Int64Array, *, strict: bo
     for i, part in zip(order, parts, strict=True):
         starts[i], stops[i] = end, end + len(part)
         end += len(part)
-    return join_rows(parts)
+    return join_records(parts)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -222,12 +221,13 @@ def _cut_windows(
     """Write the windows around current frames (rows, first and end frames of their scenes).
 
     Capacities and step sizes are those of history and future. What is written are frames (B, H + F), how many of
-    history and future are there (2, B), the rows of agents and faces (2, start and stop, B, H + F), 0 before, and what
-    those of a window span (2, 2, B), likewise. Returns array, window and frame of the first interval
+    history and future are there (2, B), the rows of agents and faces (2, start and stop, B, H + F), 0 where there is
+    no frame, and what those of a window span (2, 2, B). Returns array, window and frame of the first interval
     that does not lie within the length of its array, or -1 three times; an empty one may lie behind it.
     """
     rows, scene_starts, scene_stops = current
     frames_cut, counts, intervals, ranges = cut
+    intervals[:], ranges[:] = 0, 0
     for window in range(len(rows)):
         for part in range(2):
             num_before = rows[window] - scene_starts[window]

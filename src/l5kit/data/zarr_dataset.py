@@ -26,7 +26,6 @@ from l5kit.data.filter import (
     get_tl_faces_slice_from_frames,
 )
 from l5kit.data.labels import PERCEPTION_LABELS
-from l5kit.data.layout import FACE_INTERVAL
 from l5kit.data.log_facts import LogFacts, agreed_facts
 from l5kit.data.log_index import require_readable_scene
 from l5kit.data.progress import Progress
@@ -36,10 +35,13 @@ from l5kit.data.records import (
     AGENT_ARRAY_KEY,
     AGENT_CHUNK_SIZE,
     AGENT_DTYPE,
+    AGENT_INTERVAL,
+    FACE_INTERVAL,
     FORMAT_VERSION,
     FRAME_ARRAY_KEY,
     FRAME_CHUNK_SIZE,
     FRAME_DTYPE,
+    FRAME_INTERVAL,
     SCENE_ARRAY_KEY,
     SCENE_CHUNK_SIZE,
     SCENE_DTYPE,
@@ -407,14 +409,14 @@ class ChunkedDataset:
         require_readable_scene(self, start)
         scenes = np.array(rows_of(self.scenes, slice(start, start + 1), strict=True))
         frames = np.array(rows_of(self.frames, get_frames_slice_from_scenes(scenes[0]), strict=True))
-        scenes["frame_index_interval"] -= scenes["frame_index_interval"][0, 0]
+        scenes[FRAME_INTERVAL] -= scenes[FRAME_INTERVAL][0, 0]
         if len(frames) == 0:
             return self.in_memory(scenes=scenes, frames=frames, facts=self._facts)
         agents = np.array(rows_of(self.agents, get_agents_slice_from_frames(frames[0], frames[-1]), strict=True))
         faces = np.array(rows_of(self.tl_faces, _faces_slice(frames)))
         if len(self.tl_faces) == 0 and _faces_slice(frames).stop > 0:
             _warn(f"{self.path or 'a log in memory'!r} has no traffic light faces, although its frames name some")
-        for field in ("agent_index_interval", FACE_INTERVAL):
+        for field in (AGENT_INTERVAL, FACE_INTERVAL):
             if field in (frames.dtype.names or ()):
                 frames[field] -= frames[field][0, 0]
         return self.in_memory(scenes=scenes, frames=frames, agents=agents, tl_faces=faces, facts=self._facts)
@@ -437,8 +439,8 @@ class ChunkedDataset:
         }
         offsets = {name: np.cumsum(counts) - counts for name, counts in lengths.items()}
         shifts = {
-            "scenes": {"frame_index_interval": offsets["frames"]},
-            "frames": {"agent_index_interval": offsets["agents"], FACE_INTERVAL: offsets["tl_faces"]},
+            "scenes": {FRAME_INTERVAL: offsets["frames"]},
+            "frames": {AGENT_INTERVAL: offsets["agents"], FACE_INTERVAL: offsets["tl_faces"]},
         }
         views = {}
         for name, counts in lengths.items():

@@ -20,6 +20,7 @@ from l5kit.data.log_facts import LogFacts, agreed_facts
 from l5kit.data.log_index import require_readable_log
 from l5kit.data.progress import show_progress
 from l5kit.data.record_view import RecordView, Segments
+from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.save import save_arrays
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.scene_view import view_of_first_frames, view_of_scenes
@@ -128,7 +129,7 @@ def zarr_scenes_chop(
     _require_apart(input_zarr, output_zarr, argument="output_zarr")
     dataset = ChunkedDataset(input_zarr).open(cached=False)
     require_readable_log(dataset)
-    num_frames: Int64Array = np.diff(dataset.scenes["frame_index_interval"], axis=1)[:, 0]
+    num_frames: Int64Array = np.diff(dataset.scenes[FRAME_INTERVAL], axis=1)[:, 0]
     if (num_frames < num_frames_to_copy).any():
         scene = int(np.argmin(num_frames))
         raise InvalidArgumentError(

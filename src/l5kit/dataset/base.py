@@ -16,7 +16,7 @@ from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.interval_run import IntervalRun
 from l5kit.data.log_index import LogIndex, check_scenes
 from l5kit.data.record_sequence import RecordSequence, rows_of
-from l5kit.data.records import TL_FACE_DTYPE
+from l5kit.data.records import FRAME_INTERVAL, TL_FACE_DTYPE
 from l5kit.data.track_ids import as_sample_track_id
 from l5kit.data.window_cutting import WindowSteps
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -209,7 +209,7 @@ class BaseEgoDataset(Dataset[Sample]):
         if self._damage is not None:
             row = int(scene_index) % len(self.dataset.scenes)
             self._require_readable(self._damage, np.array([row]), np.array([state_index]))
-        frames = rows_of(self.dataset.frames, slice(*scenes["frame_index_interval"][0].tolist()), strict=True)
+        frames = rows_of(self.dataset.frames, slice(*scenes[FRAME_INTERVAL][0].tolist()), strict=True)
         tl_faces = self.dataset.tl_faces
         if read_disable_traffic_light_faces(self.cfg):
             tl_faces = np.empty(0, dtype=TL_FACE_DTYPE)

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 from l5kit._types import Column, Float64Array, Int64Array, NumericArray, Sample
 from l5kit.configs.parameters import VectorSamplingParams
 from l5kit.data.record_sequence import rows_of
+from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.allocators import Allocator
 from l5kit.dataset.base import BaseEgoDataset, checked_index, require_method
@@ -215,7 +216,7 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         return without_agents
 
     def _num_frames_of(self, scene_index: int) -> int:
-        start, stop = self._scene(scene_index)["frame_index_interval"][0]
+        start, stop = self._scene(scene_index)[FRAME_INTERVAL][0]
         return int(stop - start)
 
     def _valid_track_ids(self, scene_index: int) -> Float64Array:

@@ -12,6 +12,7 @@ from l5kit._types import BoolArray, Int64Array, NumericArray, UInt8Array, UInt32
 from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.filter import _get_label_filter
 from l5kit.data.record_sequence import RecordSequence, column_at, column_of, near_rows
+from l5kit.data.records import AGENT_INTERVAL
 from l5kit.dataset.base import BaseEgoDataset, checked_index
 from l5kit.dataset.inclusion import InclusionRule
 from l5kit.dataset.mask_cache import mask_and_whether_kept
@@ -197,7 +198,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         self.agents_indices: Int64Array = np.flatnonzero(mask)
         damage = self._damage
         if damage is None:
-            intervals = column_of(self.dataset.frames, "agent_index_interval", strict=True)
+            intervals = column_of(self.dataset.frames, AGENT_INTERVAL, strict=True)
         else:
             intervals = damage.frames.bounds
         self.cumulative_sizes_agents: Int64Array = np.ascontiguousarray(intervals[:, 1])

@@ -9,12 +9,12 @@ import numpy as np
 from l5kit._types import Int64Array, NumericArray, RecordArray, Records, UInt8Array
 from l5kit.data.array_shapes import require_shapes
 from l5kit.data.log_facts import EGO_EXTENT_M, LogFacts
+from l5kit.data.record_bytes import join_records
 from l5kit.data.record_sequence import rows_of, whole_array_with
-from l5kit.data.records import TL_FACE_DTYPE
+from l5kit.data.records import FRAME_INTERVAL, TL_FACE_DTYPE
 from l5kit.data.texts import decoded_text
 from l5kit.data.track_ids import as_sample_track_ids
 from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
-from l5kit.data.window_rows import join_rows
 from l5kit.data.windows import Windows
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.utils import encode_fixed_length, kMaxStrLength
@@ -119,7 +119,7 @@ def cut_places(log: LogArrays, places: SamplePlaces, scenes: RecordArray, steps:
     Raises:
         CorruptedDataError: An interval of a scene or a frame reaches beyond its array.
     """
-    bounds = scenes["frame_index_interval"]
+    bounds = scenes[FRAME_INTERVAL]
     starts, stops = np.ascontiguousarray(bounds[:, 0]), np.ascontiguousarray(bounds[:, 1])
     rows = starts + places.state_indices
     if (starts < 0).any() or (rows < starts).any() or (rows >= stops).any() or (stops > len(log.frames)).any():
@@ -138,7 +138,7 @@ def _copy_scenes(log: LogArrays, rows: Int64Array, starts: Int64Array, stops: In
     ]
     ends = np.cumsum(stops - starts)
     shift = ends - stops
-    return CurrentFrames(join_rows(scenes), rows + shift, starts + shift, ends)
+    return CurrentFrames(join_records(scenes), rows + shift, starts + shift, ends)
 
 
 def describe_origin(

@@ -1,6 +1,7 @@
 """Poses, rotations and transforms of points; ECEF and geodetic coordinates."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -120,6 +121,12 @@ def rotations33_as_yaws(rotations: ArrayLike) -> Float64Array:
         raise InvalidArgumentError(f"rotations has shape {matrices.shape}; pass rotation matrices, shape (N, 3, 3)")
     cos, sin = matrices[:, 0, 0], matrices[:, 1, 0]
     return np.where(np.sqrt(cos * cos + sin * sin) > GIMBAL_LOCK_COSINE, np.arctan2(sin, cos), 0.0)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def yaw_of_x_axis(cos: float, sin: float) -> Any:
+    """Return the heading of a rotation by the x and y of its rotated x axis, as :func:`rotation33_as_yaw` does."""
+    return math.atan2(sin, cos) if math.sqrt(cos * cos + sin * sin) > GIMBAL_LOCK_COSINE else 0.0
 
 
 def yaw_as_rotation33(yaw: float) -> Float64Array:

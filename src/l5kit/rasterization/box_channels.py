@@ -5,12 +5,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, UInt8Array
+from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.data.filter import kept_probability
 from l5kit.data.window_rows import read_only_field
 from l5kit.data.windows import Targets, Windows
 from l5kit.geometry.relative_pose import transform_xy
-from l5kit.geometry.transform import rotations33_as_yaws
+from l5kit.geometry.transform import yaw_of_x_axis
 from l5kit.rasterization.culling import CULLING_MARGIN_PX, touches_picture
 from l5kit.rasterization.draw_list import FILLED, PlanesShape, ShapeList
 from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE
@@ -22,6 +22,10 @@ _MARGIN_PX = 4
 """Rows above and below the corners of a box that its outline may touch, and some to spare."""
 
 _BOX_COLORS: Final[UInt8Array] = np.array([[255]], np.uint8)
+
+
+_BoxArrays = tuple[Int64Array, Float64Array, Float64Array, Float32Array]
+"""The arrays of :class:`_Boxes`, as kernels take them: plain tuples are cheaper to hand over than named ones."""
 
 
 class _Boxes(NamedTuple):
@@ -42,6 +46,9 @@ class _Boxes(NamedTuple):
     @classmethod
     def empty(cls, size: int) -> "_Boxes":
         return cls(np.empty(size, np.int64), np.empty((size, 2)), np.empty((size, 2)), np.empty(size, np.float32))
+
+    def as_arrays(self) -> _BoxArrays:
+        return self.channels, self.centroids_m, self.extents_m, self.yaws_rad
 
     def head(self, size: int) -> "_Boxes":
         return _Boxes(self.channels[:size], self.centroids_m[:size], self.extents_m[:size], self.yaws_rad[:size])
@@ -77,6 +84,10 @@ class _Views(NamedTuple):
     raster_from_world: Float64Array
 
 
+_DrawnArrays = tuple[Int32Array, Int64Array, Int64Array, Int64Array]
+"""The arrays of :class:`_Drawn`."""
+
+
 class _Drawn(NamedTuple):
     """Arrays of a :class:`l5kit.rasterization.draw_list.ShapeList` of N boxes in S channels of all windows.
 
@@ -91,6 +102,9 @@ class _Drawn(NamedTuple):
     contours: Int64Array
     shapes: Int64Array
     rows: Int64Array
+
+    def as_arrays(self) -> _DrawnArrays:
+        return self.corners, self.contours, self.shapes, self.rows
 
 
 def list_boxes(
@@ -132,7 +146,7 @@ def list_boxes(
         rows=np.empty((num_shapes, 2), np.int64),
     )
     headings = np.cos(boxes.yaws_rad), np.sin(boxes.yaws_rad)
-    _project_boxes(boxes, headings, raster_from_world, planes_shape, drawn)
+    most_points = _project_boxes(boxes.as_arrays(), headings, raster_from_world, planes_shape, drawn.as_arrays())
     num_drawn = drawn.shapes[-1, 2] if num_shapes else 0
     return ShapeList(
         points=drawn.corners[:num_drawn].reshape(-1, 2),
@@ -142,6 +156,7 @@ def list_boxes(
         colors=_BOX_COLORS,
         planes_shape=planes_shape,
         rows=drawn.rows.reshape(num_windows, num_channels, 2),
+        known_most_points=most_points,
     )
 
 
@@ -173,10 +188,9 @@ def _collect_boxes(
     render_ego_history: bool,
 ) -> _Boxes:
     """Return the boxes that are drawn, first the agents that may touch the picture, then all AVs."""
-    is_av_drawn = np.arange(windows.num_history) < windows.counts[0][:, None]
-    is_av_drawn[:, 1:] &= render_ego_history or targets.track_ids is not None
-    av_windows, av_frames = np.nonzero(is_av_drawn)
-    boxes = _Boxes.empty(int(windows.agents.counts[:, : windows.num_history].sum()) + len(av_windows))
+    counts, num_history = windows.counts[0], windows.num_history
+    agent_counts = windows.agents.stops[:, :num_history] - windows.agents.starts[:, :num_history]
+    boxes = _Boxes.empty(int(agent_counts.sum()) + len(counts) * num_history)
     num_agents = _gather_agents(
         windows,
         targets,
@@ -186,12 +200,14 @@ def _collect_boxes(
         threshold=threshold,
         render_ego_history=render_ego_history,
     )
-    num_boxes = num_agents + len(av_windows)
-    first_av_channel = planes_shape[0] // 2 if targets.track_ids is None else 0
-    boxes.channels[num_agents:num_boxes] = av_windows * planes_shape[0] + first_av_channel + av_frames
-    boxes.centroids_m[num_agents:num_boxes] = windows.frames["ego_translation"][av_windows, av_frames, :2]
-    boxes.extents_m[num_agents:num_boxes] = np.array(windows.ego_extent_m[:2], np.float32)
-    boxes.yaws_rad[num_agents:num_boxes] = rotations33_as_yaws(windows.frames["ego_rotation"][av_windows, av_frames])
+    num_boxes = _gather_avs(
+        windows.frames,
+        counts if render_ego_history or targets.track_ids is not None else np.minimum(counts, 1),
+        (planes_shape[0], planes_shape[0] // 2 if targets.track_ids is None else 0),
+        (np.float32(windows.ego_extent_m[0]), np.float32(windows.ego_extent_m[1])),
+        boxes.as_arrays(),
+        num_agents,
+    )
     return boxes.head(num_boxes)
 
 
@@ -209,33 +225,50 @@ def _gather_agents(
     num_boxes = 0
     agents = windows.agents
     for rows, part in agents.parts():
-        fields = ("track_id", "centroid", "extent", "yaw", "label_probabilities")
-        agent_rows = _AgentRows(*(read_only_field(rows, name) for name in fields))
-        type_of_ids = agent_rows.track_ids.dtype
-        track_ids = np.empty(0, type_of_ids) if targets.track_ids is None else targets.track_ids[part]
-        views = _Views(
-            first=part.start,
-            starts=agents.starts[part],
-            stops=agents.stops[part],
-            num_frames=windows.counts[0, part],
-            track_ids=track_ids.astype(type_of_ids, copy=False),
-            raster_from_world=raster_from_world[part],
+        agent_ids = read_only_field(rows, "track_id")
+        agent_arrays = (
+            agent_ids,
+            read_only_field(rows, "centroid"),
+            read_only_field(rows, "extent"),
+            read_only_field(rows, "yaw"),
+            read_only_field(rows, "label_probabilities"),
         )
-        num_boxes = _gather_rows(agent_rows, views, planes_shape, threshold, render_ego_history, boxes, num_boxes)
+        track_ids = np.empty(0, agent_ids.dtype) if targets.track_ids is None else targets.track_ids[part]
+        view_arrays = (
+            part.start,
+            agents.starts[part],
+            agents.stops[part],
+            windows.counts[0, part],
+            track_ids.astype(agent_ids.dtype, copy=False),
+            raster_from_world[part],
+        )
+        num_boxes = _gather_rows(
+            agent_arrays,
+            view_arrays,
+            planes_shape,
+            threshold,
+            render_ego_history,
+            boxes.as_arrays(),
+            num_boxes,
+        )
     return num_boxes
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _gather_rows(
-    agents: _AgentRows,
-    views: _Views,
+    agent_arrays: tuple[NumericArray, Float64Array, Float32Array, Float32Array, Float32Array],
+    view_arrays: tuple[int, Int64Array, Int64Array, Int64Array, NumericArray, Float64Array],
     planes_shape: PlanesShape,
     threshold: np.float32,
     render_ego_history: bool,
-    boxes: _Boxes,
+    box_arrays: _BoxArrays,
     num_boxes: int,
 ) -> int:
-    """Append agents of windows to boxes, of which ``num_boxes`` are there; return their number."""
+    """Append agents of windows to boxes, of which ``num_boxes`` are there; return their number.
+
+    The arrays are those of :class:`_AgentRows`, :class:`_Views` and :class:`_Boxes`.
+    """
+    agents, views, boxes = _AgentRows(*agent_arrays), _Views(*view_arrays), _Boxes(*box_arrays)
     num_channels, height, width = planes_shape
     for window in range(len(views.starts)):
         matrix = views.raster_from_world[window]
@@ -266,6 +299,32 @@ def _gather_rows(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def _gather_avs(
+    frames: RecordArray,
+    counts: Int64Array,
+    channels: tuple[int, int],
+    size_m: tuple[np.float32, np.float32],
+    box_arrays: _BoxArrays,
+    num_boxes: int,
+) -> int:
+    """Append the AV in the first ``counts`` (B,) of the frames (B, H); return the number of boxes.
+
+    ``channels`` are the number of channels of a window and the one of the AV in the newest frame.
+    """
+    boxes = _Boxes(*box_arrays)
+    for window in range(len(counts)):
+        for frame in range(counts[window]):
+            av = frames[window, frame]
+            boxes.channels[num_boxes] = window * channels[0] + channels[1] + frame
+            for axis in range(2):
+                boxes.centroids_m[num_boxes, axis] = av.ego_translation[axis]
+                boxes.extents_m[num_boxes, axis] = size_m[axis]
+            boxes.yaws_rad[num_boxes] = yaw_of_x_axis(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
+            num_boxes += 1
+    return num_boxes
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _find_reach(length_m: float, width_m: float, pixels_per_metre: float) -> float:
     """Return a distance in pixels that no corner of a box has from its centroid, whatever its heading.
 
@@ -278,17 +337,18 @@ def _find_reach(length_m: float, width_m: float, pixels_per_metre: float) -> flo
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _project_boxes(
-    boxes: _Boxes,
+    box_arrays: _BoxArrays,
     headings: tuple[Float32Array, Float32Array],
     raster_from_world: Float64Array,
     planes_shape: PlanesShape,
-    drawn: _Drawn,
-) -> None:
-    """Write the visible boxes, inside a channel in their order.
+    drawn_arrays: _DrawnArrays,
+) -> int:
+    """Write the visible boxes, inside a channel in their order; return the most points of a channel.
 
     Corners as :func:`l5kit.geometry.box.compute_box_corners`. ``headings`` are the cosines and the sines of the yaws;
     the channels of boxes that are not drawn are overwritten.
     """
+    boxes, drawn = _Boxes(*box_arrays), _Drawn(*drawn_arrays)
     num_channels, height, width = planes_shape
     channels, corners, shapes, rows = boxes.channels, drawn.corners, drawn.shapes, drawn.rows
     cos, sin = headings
@@ -311,9 +371,10 @@ def _project_boxes(
             slots[channels[box]] += 1
         else:
             channels[box] = _NOT_DRAWN
-    end = 0
+    end = most_boxes = 0
     for shape in range(len(shapes)):
         begin, end = end, end + slots[shape]
+        most_boxes = max(most_boxes, slots[shape])
         slots[shape] = begin
         shapes[shape, 0], shapes[shape, 1], shapes[shape, 2] = FILLED, begin, end
         shapes[shape, 3], shapes[shape, 4] = 0, shape % num_channels
@@ -333,3 +394,4 @@ def _project_boxes(
     for shape in range(len(shapes)):
         if rows[shape, 0] >= rows[shape, 1]:
             rows[shape] = 0
+    return 4 * most_boxes

@@ -10,7 +10,7 @@ to the nearest float32.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -79,7 +79,9 @@ class ShapeList:
         background: What planes hold where nothing is drawn, 0 to 255.
         rows: First row and end row of each plane that shapes may draw in, int64 (B, channels, 2), for painters that
             save work by it; they hold the points of all shapes and three rows around. None for all rows.
-        most_points: Points of the filled shape that has most of them, derived: the most edges that are filled at once.
+        known_most_points: Given by whoever vouches for what the arrays hold, which is then not looked through.
+        most_points: At least the points of any filled shape: the most edges that are filled at once. Derived, or what
+            was given.
 
     Raises:
         InvalidArgumentError: Shapes or types do not fit, or an array points outside of another one.
@@ -93,9 +95,10 @@ class ShapeList:
     planes_shape: PlanesShape
     background: int = 0
     rows: Int64Array | None = None
+    known_most_points: InitVar[int | None] = None
     most_points: int = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, known_most_points: int | None) -> None:
         rows = _NO_ROWS if self.rows is None else self.rows
         found = (_kind_of(self.points), _kind_of(self.contours), _kind_of(self.shapes), _kind_of(self.starts))
         if found != _KINDS or self.colors.dtype != np.uint8 or self.colors.ndim != 2 or _kind_of(rows) != _KIND_OF_ROWS:
@@ -107,6 +110,9 @@ class ShapeList:
             )
         if rows is not _NO_ROWS:
             require_shapes(self, rows=(len(self), self.planes_shape[0], 2))
+        if known_most_points is not None:
+            object.__setattr__(self, "most_points", known_most_points)
+            return
         fault, place, most_points = _check_shapes(
             self.points, self.shapes, self.contours, self.starts, rows, self.planes_shape, self.colors.shape
         )

@@ -158,8 +158,9 @@ class MapOutlines:
         return np.diff(self.line_starts[self.element_starts])
 
     @cached_property
-    def _lines(self) -> _Lines:
-        return _Lines(self.vertices_m, self.line_starts, self.element_starts, self.num_lanes)
+    def _most_points(self) -> int:
+        """Number of vertices of the lane that has most of them."""
+        return int(self._num_vertices[: self.num_lanes].max(initial=0))
 
     def list_shapes(
         self,
@@ -193,14 +194,13 @@ class MapOutlines:
             starts=np.zeros(len(near.starts), np.int64),
         )
         _list_shapes(
-            self._lines,
-            near,
-            raster_from_world,
-            raster_size,
-            _Lights(lights.ranks, lights.lane_starts, lights.lane_rows),
-            active,
+            (self.vertices_m, self.line_starts, self.element_starts, self.num_lanes),
+            (near.rows, near.starts),
+            (raster_from_world, raster_size),
+            (lights.ranks, lights.lane_starts, lights.lane_rows),
+            (active.faces, active.starts),
             points,
-            found,
+            (found.contours, found.shapes, found.starts),
         )
         end = found.starts[-1]
         width, height = raster_size
@@ -212,6 +212,7 @@ class MapOutlines:
             colors=colors,
             planes_shape=(colors.shape[1], height, width),
             background=_BACKGROUND,
+            known_most_points=self._most_points,
         )
 
 
@@ -221,21 +222,26 @@ def _starts_of(lengths: Int64Array) -> Int64Array:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _list_shapes(
-    lines: _Lines,
-    near: NearElements,
-    raster_from_world: Float64Array,
-    raster_size: tuple[int, int],
-    lights: _Lights,
-    active: ActiveFaces,
+    line_arrays: tuple[Float64Array, Int64Array, Int64Array, int],
+    near_arrays: tuple[Int64Array, Int64Array],
+    raster: tuple[Float64Array, tuple[int, int]],
+    light_arrays: tuple[Int64Array, Int64Array, Int64Array],
+    active_arrays: tuple[Int64Array, Int64Array],
     points: Int32Array,
-    found: _Found,
+    found_arrays: tuple[Int64Array, Int64Array, Int64Array],
 ) -> None:
-    """Write the points of all lines, and the shapes that may touch the picture."""
+    """Write the points of all lines, and the shapes that may touch the picture.
+
+    The tuples get their names in here: plain ones are cheaper to hand over to a kernel.
+    """
+    near, num_lanes = NearElements(*near_arrays), line_arrays[3]
     num_near = len(near.rows)
     spans, is_visible = np.empty((num_near, 2, 2), np.int64), np.zeros((num_near, 3), np.bool_)
     projected = _Projected(points, spans, is_visible)
-    _project_lines(lines, near, raster_from_world, raster_size, projected)
-    _order_shapes(lines.num_lanes, near, lights, active, projected, found)
+    _project_lines(_Lines(*line_arrays), near, raster[0], raster[1], projected)
+    _order_shapes(
+        num_lanes, near, _Lights(*light_arrays), ActiveFaces(*active_arrays), projected, _Found(*found_arrays)
+    )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -147,15 +147,15 @@ def share_aliased(sample: dict[str, Any]) -> None:
             sample[alias] = sample[key]
 
 
-def scattered(made: Mapping[str, Column], is_made: BoolArray) -> SampleColumns:
+def scattered(made: Mapping[str, Column], is_made: BoolArray) -> dict[str, Column]:
     """Return the columns of some samples as those of a whole batch, with zeros for the others.
 
     Args:
         made: Columns of the samples that could be made.
         is_made: Which of the batch these are, (B,).
     """
-    columns = {key: _scattered(column, is_made) for key, column in made.items()}
-    return SampleColumns(columns, is_made)
+    columns = {key: _scattered(column, is_made) for key, column in made.items() if key not in ALIASES}
+    return {key: columns[ALIASES.get(key, key)] for key in made}
 
 
 def _scattered(column: Column, is_made: BoolArray) -> Column:

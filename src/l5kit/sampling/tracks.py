@@ -1,6 +1,5 @@
 """Tracks in windows: where an agent, or the AV, is in each of their frames, in the world."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from l5kit.data.filter import kept_probability
 from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.window_rows import WindowRows
 from l5kit.data.windows import Targets, Windows
-from l5kit.geometry.transform import GIMBAL_LOCK_COSINE
+from l5kit.geometry.transform import yaw_of_x_axis
 
 StateArrays = tuple[BoolArray, Float64Array, Float32Array, Float32Array]
 """The arrays of :class:`TrackStates` in their order, as kernels take them: a plain tuple is cheapest to hand over."""
@@ -202,7 +201,7 @@ def _trace_av(
             is_there[window, column] = True
             positions_m[window, column, 0] = av.ego_translation[0]
             positions_m[window, column, 1] = av.ego_translation[1]
-            yaws_rad[window, column] = _yaw(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
+            yaws_rad[window, column] = yaw_of_x_axis(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
             extents_m[window, column, 0] = size_m[0]
             extents_m[window, column, 1] = size_m[1]
 
@@ -210,10 +209,4 @@ def _trace_av(
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_yaws(rotations: Float64Array, yaws_rad: Float64Array) -> None:
     for i in range(len(rotations)):
-        yaws_rad[i] = _yaw(rotations[i, 0, 0], rotations[i, 1, 0])
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _yaw(cos: float, sin: float) -> Any:
-    """Return the heading of a rotation by the first two entries of its first column, 0 where its x axis is vertical."""
-    return math.atan2(sin, cos) if math.sqrt(cos * cos + sin * sin) > GIMBAL_LOCK_COSINE else 0.0
+        yaws_rad[i] = yaw_of_x_axis(rotations[i, 0, 0], rotations[i, 1, 0])

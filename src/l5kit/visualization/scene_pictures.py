@@ -8,6 +8,7 @@ from l5kit._types import Int64Array, UInt8Array
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.filter import _get_label_filter
 from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.ego import EgoDataset
 from l5kit.errors import IndexOutOfRangeError, TrackNotFoundError
@@ -143,7 +144,7 @@ def num_frames_of(dataset: ChunkedDataset, scene_index: int) -> int:
             if len(dataset.scenes)
             else f"scene {scene_index} is out of range; the dataset has no scene"
         )
-    start, end = dataset.scenes[scene_index]["frame_index_interval"].tolist()
+    start, end = dataset.scenes[scene_index][FRAME_INTERVAL].tolist()
     return int(end - start)
 
 
@@ -198,7 +199,7 @@ def frames_of_track(
             f"track {track_id} is in no frame of scene {scene_index} above the label threshold "
             f"{filter_agents_threshold}; the tracks seen longest are {_longest_tracks(scene.agents['track_id'][shown])}"
         )
-    ends = scene.frames["agent_index_interval"][:num_frames, 1]
+    ends = scene.frames[AGENT_INTERVAL][:num_frames, 1]
     return np.searchsorted(ends, rows, side="right").astype(np.int64)
 
 

@@ -28,14 +28,17 @@ from l5kit.data.checks.record_checks import RowCheck
 from l5kit.data.interval_index import IntervalIndex
 from l5kit.data.interval_run import IntervalFault, IntervalRun
 from l5kit.data.labels import PERCEPTION_LABELS
-from l5kit.data.layout import ARRAYS, FACE_INTERVAL, has_format
+from l5kit.data.layout import ARRAYS, has_format
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_index import LogIndex, check_scenes
 from l5kit.data.progress import Progress
 from l5kit.data.records import (
     AGENT_ARRAY_KEY,
+    AGENT_INTERVAL,
+    FACE_INTERVAL,
     FORMAT_VERSION,
     FRAME_ARRAY_KEY,
+    FRAME_INTERVAL,
     SCENE_ARRAY_KEY,
     TL_FACE_ARRAY_KEY,
 )
@@ -118,10 +121,10 @@ class _Validation:
 
     def run(self) -> None:
         """Check scenes, frames, agents and faces, in this order: each tells which rows of the next are used."""
-        (self._scene_index,) = self._walk(SCENE_ARRAY_KEY, check_scene_block, ("frame_index_interval",))
+        (self._scene_index,) = self._walk(SCENE_ARRAY_KEY, check_scene_block, (FRAME_INTERVAL,))
         self._check_intervals(SCENE_ARRAY_KEY, self._scene_index, FRAME_ARRAY_KEY)
         agent_index, face_index = self._walk(
-            FRAME_ARRAY_KEY, check_frames, ("agent_index_interval", FACE_INTERVAL), self._scene_index
+            FRAME_ARRAY_KEY, check_frames, (AGENT_INTERVAL, FACE_INTERVAL), self._scene_index
         )
         self._check_intervals(FRAME_ARRAY_KEY, agent_index, AGENT_ARRAY_KEY)
         self._check_intervals(FRAME_ARRAY_KEY, face_index, TL_FACE_ARRAY_KEY)

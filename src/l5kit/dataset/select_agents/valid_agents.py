@@ -22,6 +22,7 @@ from l5kit._types import (
 from l5kit.data.filter import kept_probability
 from l5kit.data.log_index import LogIndex
 from l5kit.data.record_sequence import rows_of
+from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.window_rows import read_only_field
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -118,7 +119,7 @@ def find_valid_agents(
     frames = rows_of(dataset.frames, slice(first_frame, end_frame), strict=True)
     if len(frames) == 0:
         return ValidAgents(np.zeros((0, 2), np.uint32), np.zeros(0, np.uint8), (0, 0))
-    intervals = frames["agent_index_interval"]
+    intervals = frames[AGENT_INTERVAL]
     first_row, end_row = int(intervals[0, 0]), int(intervals[-1, 1])
     _check_intervals(intervals, first_frame, min(end_row, len(dataset.agents)))
     agents = rows_of(dataset.agents, slice(first_row, end_row), strict=True)
@@ -255,7 +256,7 @@ def _mark_rows(
     slots, num_slots = _track_slots(agents["track_id"])
     counts, verdicts = np.zeros((len(slots), 2), np.uint32), np.zeros(len(slots), np.uint8)
     _mark_rows_kernel(
-        frames["agent_index_interval"] - first_row,
+        frames[AGENT_INTERVAL] - first_row,
         read_only_field(frames, "ego_translation"),
         slots,
         read_only_field(agents, "label_probabilities"),

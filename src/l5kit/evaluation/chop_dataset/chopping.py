@@ -12,6 +12,7 @@ from l5kit.data.filter import _get_label_filter
 from l5kit.data.log_index import require_readable_log
 from l5kit.data.progress import show_progress
 from l5kit.data.record_sequence import column_of, rows_of
+from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -147,7 +148,7 @@ def _require_numbers(num_frames_to_copy: int, num_frames_gt: int, min_frame_futu
 
 def _last_kept_frames(dataset: ChunkedDataset, num_frames: int) -> Int64Array:
     """Return the last frame to keep of each scene, (S,)."""
-    intervals = column_of(dataset.scenes, "frame_index_interval", strict=True)
+    intervals = column_of(dataset.scenes, FRAME_INTERVAL, strict=True)
     lengths = intervals[:, 1] - intervals[:, 0]
     short = np.flatnonzero(lengths <= num_frames)
     if len(short):
@@ -170,7 +171,7 @@ def _mark_test_agents(
 ) -> BoolArray:
     """Return which agent rows (N,) lie in the last frames and stay valid for long enough."""
     mask = np.zeros(len(dataset.agents), dtype=np.bool_)
-    intervals = column_of(dataset.frames, "agent_index_interval", strict=True)
+    intervals = column_of(dataset.frames, AGENT_INTERVAL, strict=True)
     for start, stop in intervals[last_frames].tolist():
         if min_frame_future > 0:
             mask[start:stop] = counts[start:stop, 1] >= min_frame_future
@@ -182,7 +183,7 @@ def _mark_test_agents(
 
 def _keep_rows(dataset: ChunkedDataset, mask: BoolArray, last_frames: Int64Array, *, num_frames: int) -> BoolArray:
     """Return the mask of the agent rows of the frames that are kept."""
-    intervals = column_of(dataset.frames, "agent_index_interval", strict=True)
+    intervals = column_of(dataset.frames, AGENT_INTERVAL, strict=True)
     starts, stops = intervals[last_frames - num_frames + 1, 0], intervals[last_frames, 1]
     parts = [mask[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
     return np.concatenate([np.zeros(0, np.bool_), *parts])

@@ -14,7 +14,7 @@ from l5kit._types import Float64Array
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.opened import open_map
-from l5kit.data.records import FRAME_DTYPE, SCENE_DTYPE
+from l5kit.data.records import FRAME_DTYPE, FRAME_INTERVAL, SCENE_DTYPE
 from l5kit.data.scene_table import SceneTable, read_scene_table
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError
@@ -88,7 +88,7 @@ class ViewedLog:
         Later ones, which numba compiles one after the other, then hold up samples alone.
         """
         scenes, frames = np.zeros(1, SCENE_DTYPE), np.zeros(1, FRAME_DTYPE)
-        scenes["frame_index_interval"] = [0, 1]
+        scenes[FRAME_INTERVAL] = [0, 1]
         read_scene_content(ChunkedDataset.in_memory(scenes=scenes, frames=frames), 0, map_api=None)
 
     def read_ahead(self) -> None:
