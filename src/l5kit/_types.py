@@ -1,6 +1,6 @@
 """Array aliases used in annotations throughout l5kit."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -21,6 +21,12 @@ DType = np.dtype[Any]
 
 RecordArray = NDArray[np.void]
 """Structured array of one of the record types of :mod:`l5kit.data.records`."""
+
+JsonObject: TypeAlias = dict[str, Any]
+"""What an object of JSON or a mapping of YAML is read as: values of any kind by key."""
+
+Config: TypeAlias = Mapping[str, Any]
+"""A configuration, or a section of one, as dictionaries; ``l5kit.configs`` reads what it says."""
 
 Sample = dict[str, Any]
 """One sample of a dataset: arrays and numbers by key."""
