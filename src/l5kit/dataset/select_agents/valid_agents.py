@@ -258,17 +258,19 @@ def _mark_rows(
     _mark_rows_kernel(
         frames[AGENT_INTERVAL] - first_row,
         read_only_field(frames, "ego_translation"),
-        slots,
-        read_only_field(agents, "label_probabilities"),
-        read_only_field(agents, "centroid"),
-        read_only_field(agents, "yaw"),
-        read_only_field(agents, "extent"),
-        np.float32(thresholds.probability),
-        float(thresholds.distance_av_m),
-        float(thresholds.yaw_degree),
-        float(thresholds.extent_ratio),
-        np.full(len(slots), -1, np.int64),
-        np.full((num_slots, 2), -1, np.int64),
+        (slots, num_slots),
+        (
+            read_only_field(agents, "label_probabilities"),
+            read_only_field(agents, "centroid"),
+            read_only_field(agents, "yaw"),
+            read_only_field(agents, "extent"),
+        ),
+        (
+            np.float32(thresholds.probability),
+            float(thresholds.distance_av_m),
+            float(thresholds.yaw_degree),
+            float(thresholds.extent_ratio),
+        ),
         counts,
         verdicts,
     )
@@ -291,24 +293,23 @@ def _track_slots(track_ids: NumericArray) -> tuple[Int64Array, int]:
 def _mark_rows_kernel(
     intervals: Int64Array,
     ego_translations_m: Float64Array,
-    slots: Int64Array,
-    probabilities: Float32Array,
-    centroids_m: Float64Array,
-    yaws_rad: Float32Array,
-    extents_m: Float32Array,
-    th_probability: np.float32,
-    th_distance_m: float,
-    th_yaw_degree: float,
-    th_extent_ratio: float,
-    previous: Int64Array,
-    newest: Int64Array,
+    tracks: tuple[Int64Array, int],
+    agents: tuple[Float32Array, Float64Array, Float32Array, Float32Array],
+    thresholds: tuple[np.float32, float, float, float],
     counts: UInt32Array,
     verdicts: UInt8Array,
 ) -> None:
     """Write the counts (N, 2) and verdicts (N,) of the rows of consecutive frames.
 
-    ``previous`` (N,) and ``newest``, the newest row of each track and its frame, are overwritten; they hold -1 before.
+    ``tracks`` are the number of the track of each row, and how many numbers there are; ``agents`` the fields of the
+    rows: probabilities, centroids, headings and extents; ``thresholds`` those of :class:`MaskThresholds`: probability,
+    distance to the AV in metres, change of heading in degrees, ratio of areas.
     """
+    slots, num_slots = tracks
+    probabilities, centroids_m, yaws_rad, extents_m = agents
+    th_probability, th_distance_m, th_yaw_degree, th_extent_ratio = thresholds
+    previous = np.full(len(slots), -1, np.int64)
+    newest = np.full((num_slots, 2), -1, np.int64)  # newest row of each track, and its frame
     for frame in range(len(intervals)):
         for row in range(intervals[frame, 0], intervals[frame, 1]):
             slot = slots[row]
