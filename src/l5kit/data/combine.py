@@ -1,4 +1,4 @@
-"""Join scenes that were recorded without a break."""
+"""Scenes that were recorded without a break, joined to one."""
 
 import numpy as np
 

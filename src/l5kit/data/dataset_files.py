@@ -1,4 +1,4 @@
-"""Find a dataset and the maps that belong to it."""
+"""Files of a dataset: where its log, its maps and its meta.json are."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Select rows of agents, frames and traffic light faces."""
+"""Filters of rows: agents by label, track and distance, and the rows that frames and scenes name."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Which record owns which rows: the intervals of one field, looked up the other way round."""
+"""Interval index: which record owns which rows, by the intervals of one field."""
 
 from typing import Self
 

@@ -1,4 +1,4 @@
-"""How the arrays of a dataset are laid out on disk: names, record types, chunks, compression."""
+"""Layout of a dataset on disk: names, record types, chunks and compression of its arrays."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Find the files of a data folder by keys relative to it."""
+"""Data manager: the files of a data folder, by keys relative to it."""
 
 import os
 from abc import ABC, abstractmethod

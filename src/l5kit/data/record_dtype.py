@@ -1,4 +1,4 @@
-"""zarr data type for records with sub-array fields.
+"""Record type for zarr: records whose fields are arrays.
 
 The structured type of zarr-python 3 refuses fields such as ``("centroid", "<f8", (2,))``, which the dataset format is
 made of. Importing this module registers a type that reads and writes them in zarr format 2; it is also an entry point

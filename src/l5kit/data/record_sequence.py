@@ -1,4 +1,4 @@
-"""What the arrays of a dataset that do not lie in memory have in common: NumPy-like reading along one axis."""
+"""Record sequences: what reads like a NumPy array along one axis and need not lie in memory."""
 
 import itertools
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""A view over row ranges of several arrays, which reads like one array."""
+"""Record view: ranges of rows of several arrays, which read like one array."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

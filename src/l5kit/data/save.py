@@ -1,4 +1,4 @@
-"""Write the arrays of a dataset to a new place, complete or not at all."""
+"""Saving of a dataset to a new place, complete or not at all."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Split a dataset by scenes, for training and validation."""
+"""Split of a dataset by scenes, for training and validation."""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""A row for each scene of a dataset: how long it is, how far and how fast the AV drives, which way it turns."""
+"""Scene table: for each scene how long it is, how far and how fast the AV drives, which way it turns."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""Views of some scenes, or of the first frames of scenes, of a dataset without copying it."""
+"""Scene views: some scenes of a dataset, or the first frames of its scenes, without copying it."""
 
 import numpy as np
 

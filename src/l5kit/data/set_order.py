@@ -1,4 +1,4 @@
-"""The order in which a Python set hands out track ids, which is that of other agents in vector samples.
+"""Set order: how a Python set hands out track ids, which is the order of other agents in vector samples.
 
 L5Kit 1.5 collected the ids of other agents in a ``set`` of ``np.uint64``. The order of such a set depends on the ids
 and on the order in which they came in alone: they are their own hashes, and CPython's table (``Objects/setobject.c``,

@@ -1,4 +1,4 @@
-"""Rows of the frames of several windows of a log."""
+"""Window rows: the agents, or the traffic light faces, of the frames of several windows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

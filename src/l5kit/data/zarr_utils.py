@@ -1,4 +1,4 @@
-"""Concatenate, split and shorten datasets on disk.
+"""Datasets on disk joined, split and shortened.
 
 Each output is written under a temporary name and renamed when it is complete.
 """

@@ -1,4 +1,4 @@
-"""Draw windows of a log as pictures: boxes of road users, the semantic map, aerial pictures."""
+"""Rasterizers: windows of a log as pictures of boxes of road users, the semantic map and aerial pictures."""
 
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
 from l5kit.rasterization.rasterizer import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH, Rasterizer

@@ -1,4 +1,4 @@
-"""Agents and the agent of interest as boxes, one pair of channels per frame."""
+"""Box rasterizer: agents and the agent of interest as boxes, one pair of channels per frame."""
 
 from typing import Any
 

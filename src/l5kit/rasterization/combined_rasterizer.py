@@ -1,4 +1,4 @@
-"""Boxes over a picture of the surroundings."""
+"""Combined rasterizer: boxes over a picture of the surroundings."""
 
 from abc import abstractmethod
 from typing import Any

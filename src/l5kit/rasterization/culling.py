@@ -1,4 +1,4 @@
-"""Which shapes can touch the picture at all."""
+"""Culling: which shapes can touch the picture at all."""
 
 from typing import Final
 

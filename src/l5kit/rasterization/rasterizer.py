@@ -1,4 +1,4 @@
-"""What every rasterizer offers."""
+"""Rasterizer: what every one offers, and what users derive theirs from."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The rasterizer that a configuration describes."""
+"""Rasterizer builder: the table of map types, and the rasterizer that a configuration describes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Size, scale and orientation of a raster, and the transforms that follow from them."""
+"""Render context: size, scale and orientation of a raster, and the transforms that follow from them."""
 
 from dataclasses import dataclass, field
 

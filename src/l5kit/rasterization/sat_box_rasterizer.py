@@ -1,4 +1,4 @@
-"""Boxes over an aerial picture."""
+"""Satellite and box rasterizer: boxes over an aerial picture."""
 
 import cv2
 

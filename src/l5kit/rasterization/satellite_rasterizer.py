@@ -1,4 +1,4 @@
-"""An aerial picture around the agent of interest."""
+"""Satellite rasterizer: an aerial picture around the agent of interest."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Boxes over the semantic map."""
+"""Semantic and box rasterizer: boxes over the semantic map."""
 
 from l5kit._types import Float64Array
 from l5kit.rasterization.box_rasterizer import BoxRasterizer

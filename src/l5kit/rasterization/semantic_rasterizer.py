@@ -1,4 +1,4 @@
-"""Lanes, crosswalks and traffic lights of the semantic map."""
+"""Semantic rasterizer: lanes, crosswalks and traffic lights of the map."""
 
 from enum import IntEnum
 from typing import Any, Final

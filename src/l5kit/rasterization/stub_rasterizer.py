@@ -1,4 +1,4 @@
-"""A raster without content, for work that needs samples but no picture."""
+"""Stub rasterizer: rasters without content, for work that needs samples but no picture."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""From windows of a log to training samples, one by one or in batches."""
+"""Samplers: from windows of a log to training samples, one by one or in batches."""
 
 from l5kit.sampling.agent_sampler import AgentSampler
 from l5kit.sampling.agent_sampling import (

@@ -1,4 +1,4 @@
-"""Make one training sample: the past, the picture and the future of the AV or of an agent."""
+"""Sample of the AV or of an agent: past, picture and future."""
 
 import operator
 from typing import Any

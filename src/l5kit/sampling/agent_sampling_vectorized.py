@@ -1,4 +1,4 @@
-"""Make one vector sample: past and future of the AV or of an agent, and polylines of what is around it."""
+"""Vector sample of the AV or of an agent: past and future, and polylines of what is around it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""When a vehicle changes into the lane beside it."""
+"""Lane changes: when a vehicle changes into the lane beside it."""
 
 import numpy as np
 from numba import njit

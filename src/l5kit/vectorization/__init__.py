@@ -1,1 +1,1 @@
-"""One window of a log as polylines: other agents, lanes and crosswalks around a target."""
+"""Vectorizers: a window of a log as polylines of other agents, lanes and crosswalks around a target."""

@@ -1,4 +1,4 @@
-"""Which agents around a target are in its vector sample, and where they were and will be."""
+"""Other agents: which ones around a target are in its vector sample, and where they were and will be."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The lanes and crosswalks around targets as polylines with a fixed number of points."""
+"""Vector map: the lanes and crosswalks around targets as polylines with a fixed number of points."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Turns windows of a log and the map around them into polylines."""
+"""Vectorizer: windows of a log and the map around them as polylines."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

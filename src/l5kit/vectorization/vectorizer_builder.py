@@ -1,4 +1,4 @@
-"""The vectorizer that a configuration describes."""
+"""Vectorizer builder: the vectorizer that a configuration describes."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is wrong in a dataset, and how such findings are collected."""
+"""Findings: what is wrong in a dataset, and how that is collected."""
 
 from collections import Counter
 from collections.abc import Callable

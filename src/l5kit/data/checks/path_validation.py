@@ -1,4 +1,4 @@
-"""Check a dataset at a path, also one that cannot be opened."""
+"""Validation of a dataset at a path, also of one that cannot be opened."""
 
 import warnings
 from collections.abc import Mapping

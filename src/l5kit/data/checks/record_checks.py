@@ -1,4 +1,4 @@
-"""What must hold for records of each kind; each function returns the rows where it does not."""
+"""Record checks: what must hold for records of each kind; each function returns the rows where it does not."""
 
 from collections.abc import Iterator
 from typing import Any

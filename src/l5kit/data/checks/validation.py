@@ -1,4 +1,4 @@
-"""Check a dataset for what would make samples wrong or impossible."""
+"""Validation of a dataset: what would make samples wrong or impossible."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial

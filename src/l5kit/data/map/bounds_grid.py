@@ -1,4 +1,4 @@
-"""Find the map elements around points of the world."""
+"""Grid over the bounds of map elements, which finds those around points of the world."""
 
 from dataclasses import dataclass
 

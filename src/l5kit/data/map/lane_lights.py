@@ -1,4 +1,4 @@
-"""Which traffic lights of a map are on in windows of a log, and the lanes that they control."""
+"""Lights of lanes: which traffic lights of a map are on in windows of a log, and the lanes that they control."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where a dataset can lie: a folder, a zip file, memory, or any place fsspec reaches.
+"""Store of a dataset: a folder, a zip file, memory, or any place fsspec reaches.
 
 A location is a path, a URL such as ``s3://bucket/train.zarr``, or a zarr store object.
 """

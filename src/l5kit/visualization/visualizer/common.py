@@ -1,4 +1,4 @@
-"""What a page shows in one frame; all coordinates are world coordinates in metres."""
+"""Frames of a page: what it shows in each; all coordinates are world coordinates in metres."""
 
 import math
 from typing import Any, NamedTuple
