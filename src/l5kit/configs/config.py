@@ -1,4 +1,4 @@
-"""Read and write configuration files and the metadata of a dataset folder."""
+"""Configuration files and the metadata of a dataset folder, read and written."""
 
 import os
 import reprlib

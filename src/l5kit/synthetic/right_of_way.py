@@ -1,4 +1,4 @@
-"""Who may enter an intersection: signals, priority, conflicting traffic, crosswalks and room behind it."""
+"""Right of way: who may enter an intersection, by signals, priority, other traffic, crosswalks and room behind it."""
 
 from numba import njit
 
