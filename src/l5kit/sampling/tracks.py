@@ -20,7 +20,7 @@ StateArrays = tuple[BoolArray, Float64Array, Float32Array, Float32Array]
 
 @dataclass(frozen=True)
 class TrackStates:
-    """One track of each of B windows in N frames, in the world. What stands at frames that do not have it means nothing.
+    """One track of each of B windows in N frames, in the world; what stands at frames without it means nothing.
 
     Attributes:
         is_there: Whether the track is in the frame, (B, N).
