@@ -1,7 +1,7 @@
 """Angles between directions, in radians."""
 
 import math
-from typing import Any, cast, overload
+from typing import cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,7 +33,7 @@ def angular_distance(angle_a: NumericArray | float, angle_b: NumericArray | floa
     return difference
 
 
-def angle_between_vectors(v1: ArrayLike, v2: ArrayLike) -> np.floating[Any]:
+def angle_between_vectors(v1: ArrayLike, v2: ArrayLike) -> np.floating:
     """Return the unsigned angle between two vectors, in [0, pi] radians.
 
     Left and right are not told apart, and the angle to a zero vector is 0. It is a NumPy scalar: of float32 where both
@@ -49,10 +49,10 @@ def angle_between_vectors(v1: ArrayLike, v2: ArrayLike) -> np.floating[Any]:
     first, second = _as_vector("v1", v1), _as_vector("v2", v2)
     if first.shape != second.shape:
         raise InvalidArgumentError(f"v2 has shape {second.shape}, but v1 has {first.shape}; both must be (2,) or (3,)")
-    return cast("np.floating[Any]", np.arctan2(_cross_norm(first, second), first @ second))
+    return cast("np.floating", np.arctan2(_cross_norm(first, second), first @ second))
 
 
-def compute_yaw_around_north_from_direction(direction_vector: ArrayLike) -> np.floating[Any]:
+def compute_yaw_around_north_from_direction(direction_vector: ArrayLike) -> np.floating:
     """Return the unsigned angle between a direction and north, (0, 1), in [0, pi] radians.
 
     East and west are not told apart. It is a NumPy scalar of float64.
@@ -75,9 +75,9 @@ def _as_vector(name: str, value: ArrayLike) -> FloatArray:
     return vector
 
 
-def _cross_norm(first: FloatArray, second: FloatArray) -> np.floating[Any]:
+def _cross_norm(first: FloatArray, second: FloatArray) -> np.floating:
     """Return the length of the cross product; written out in 2-D, where NumPy 2 no longer offers it."""
-    length: np.floating[Any]
+    length: np.floating
     if first.shape == (2,):
         length = np.abs(first[0] * second[1] - first[1] * second[0])
     else:

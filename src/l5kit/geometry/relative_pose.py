@@ -1,7 +1,5 @@
 """Kernels for points and headings as seen from a pose."""
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
@@ -21,6 +19,6 @@ def transform_xy(matrix: Float64Array, x: float, y: float) -> tuple[float, float
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def angular_distance_float32(a: np.float32, b: np.float32) -> Any:
+def angular_distance_float32(a: np.float32, b: np.float32) -> np.float32:
     """Return :func:`l5kit.geometry.angle.angular_distance` of two float32 angles, computed in float32."""
     return (a - b + _PI) % _TWO_PI - _PI

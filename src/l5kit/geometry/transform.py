@@ -1,7 +1,6 @@
 """Poses, rotations and transforms of points; ECEF and geodetic coordinates."""
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -124,7 +123,7 @@ def rotations33_as_yaws(rotations: ArrayLike) -> Float64Array:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def yaw_of_x_axis(cos: float, sin: float) -> Any:
+def yaw_of_x_axis(cos: float, sin: float) -> float:
     """Return the heading of a rotation by the x and y of its rotated x axis, as :func:`rotation33_as_yaw` does."""
     return math.atan2(sin, cos) if math.sqrt(cos * cos + sin * sin) > GIMBAL_LOCK_COSINE else 0.0
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from l5kit._types import NumericArray
+from l5kit._types import Float64Array, NumericArray
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.random.seeding import derive_rng
 
@@ -38,7 +38,7 @@ class RandomGenerator(ABC):
         """
 
     @abstractmethod
-    def _sample(self) -> Any:
+    def _sample(self) -> object:
         """Return one sample."""
 
 
@@ -49,10 +49,10 @@ class LambdaRandomGenerator(RandomGenerator):
         sampling_function: Called without arguments for every sample.
     """
 
-    def __init__(self, sampling_function: Callable[[], Any]) -> None:
+    def __init__(self, sampling_function: Callable[[], object]) -> None:
         self.sampling_function = sampling_function
 
-    def _sample(self) -> Any:
+    def _sample(self) -> object:
         return self.sampling_function()
 
 
@@ -65,7 +65,7 @@ class ReplayRandomGenerator(RandomGenerator):
         values: The samples, one a call.
     """
 
-    def __init__(self, values: Sequence[Any] | NumericArray) -> None:
+    def __init__(self, values: Sequence[object] | NumericArray) -> None:
         self.values = values
         self._next_index = 0
 
@@ -111,7 +111,7 @@ class GaussianRandomGenerator(RandomGenerator):
         """
         self.rng = derive_rng(seed, random_seed=self.random_seed)
 
-    def _sample(self) -> Any:
+    def _sample(self) -> float | Float64Array:
         return self.rng.normal(self.mean, self.std)
 
 
@@ -157,7 +157,7 @@ class UniformRandomGenerator(RandomGenerator):
         """
         self.rng = derive_rng(seed, random_seed=self.random_seed)
 
-    def _sample(self) -> Any:
+    def _sample(self) -> float | Float64Array:
         if self.rng is None:
             return np.random.uniform(self.low, self.high)  # noqa: NPY002 - the same draws as L5Kit 1.x
         return self.rng.uniform(self.low, self.high)

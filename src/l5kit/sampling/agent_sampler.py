@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from l5kit._types import Column, NumericArray, Records
+from l5kit._types import Column, NumericArray, Records, Sample
 from l5kit.configs.parameters import SamplingParams
 from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.window_cutting import CurrentFrames
@@ -48,7 +48,7 @@ class AgentSampler(WindowSampler):
         agents: Records,
         tl_faces: Records | None,
         selected_track_id: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> Sample:
         """Return one sample; arguments, result and errors as in :func:`l5kit.sampling.generate_agent_sample`."""
         current = CurrentFrames.of_scene(frames, state_index)
         windows, track_ids = self._cut_single(current, agents, tl_faces, selected_track_id)

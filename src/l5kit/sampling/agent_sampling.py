@@ -1,11 +1,10 @@
 """Sample of the AV or of an agent: past, picture and future."""
 
 import operator
-from typing import Any
 
 import numpy as np
 
-from l5kit._types import Float32Array, Float64Array, RecordArray
+from l5kit._types import Float32Array, Float64Array, RecordArray, Records, Sample
 from l5kit.configs.parameters import SamplingParams
 from l5kit.data.records import AGENT_DTYPE
 from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows, rebase_intervals
@@ -25,9 +24,9 @@ _SHORTEST_STEP_TIME_S = float(np.finfo(np.float64).eps)
 
 def get_agent_context(
     state_index: int,
-    frames: Any,
-    agents: Any,
-    tl_faces: Any,
+    frames: Records,
+    agents: Records,
+    tl_faces: Records,
     history_num_frames: int,
     future_num_frames: int,
 ) -> tuple[
@@ -156,9 +155,9 @@ def get_relative_poses(
 @accept_call_of_1_0
 def generate_agent_sample(
     state_index: int,
-    frames: Any,
-    agents: Any,
-    tl_faces: Any,
+    frames: Records,
+    agents: Records,
+    tl_faces: Records | None,
     selected_track_id: int | None,
     render_context: RenderContext,
     history_num_frames: int,
@@ -169,7 +168,7 @@ def generate_agent_sample(
     perturbation: Perturbation | None = None,
     history_step_size: int = 1,
     future_step_size: int = 1,
-) -> dict[str, Any]:
+) -> Sample:
     """Return the sample of the AV or of an agent in one frame.
 
     The call documented for L5Kit 1.0 is accepted too: ``(state_index, frames, all_agents, selected_track_id,

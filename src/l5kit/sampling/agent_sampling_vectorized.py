@@ -1,7 +1,6 @@
 """Vector sample of the AV or of an agent: past and future, and polylines of what is around it."""
 
-from typing import Any
-
+from l5kit._types import Records, Sample
 from l5kit.configs.parameters import VectorSamplingParams
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.sampling.agent_sampling import as_count, checked_step_time
@@ -11,9 +10,9 @@ from l5kit.vectorization.vectorizer import Vectorizer
 
 def generate_agent_sample_vectorized(
     state_index: int,
-    frames: Any,
-    agents: Any,
-    tl_faces: Any,
+    frames: Records,
+    agents: Records,
+    tl_faces: Records | None,
     selected_track_id: int | None,
     history_num_frames_ego: int,
     history_num_frames_agents: int,
@@ -24,7 +23,7 @@ def generate_agent_sample_vectorized(
     perturbation: Perturbation | None = None,
     history_step_size: int = 1,
     future_step_size: int = 1,
-) -> dict[str, Any]:
+) -> Sample:
     """Return the vector sample of the AV or of an agent in one frame.
 
     Args:

@@ -3,7 +3,7 @@
 import functools
 import inspect
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -30,7 +30,7 @@ def accept_call_of_1_0(function: Callable[P, R]) -> Callable[P, R]:
     return wrapper
 
 
-def _is_call_of_1_0(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _is_call_of_1_0(args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
     """The fourth argument tells: a track id or None in 1.0, today the faces, which are None before a track id only."""
     if not _KEYWORDS_OF_1_0.isdisjoint(kwargs):
         return True
@@ -43,30 +43,30 @@ def _is_track_id(value: object) -> bool:
 
 def _call_of_1_0(
     state_index: int,
-    frames: Any,
-    all_agents: Any,
+    frames: object,
+    all_agents: object,
     selected_track_id: int | None,
-    raster_size: Any,
-    pixel_size: Any,
-    ego_center: Any,
+    raster_size: object,
+    pixel_size: object,
+    ego_center: object,
     history_num_frames: int,
     history_step_size: int,
     future_num_frames: int,
     future_step_size: int,
     filter_agents_threshold: float,
-    rasterizer: Any = None,
-    perturbation: Any = None,
+    rasterizer: object = None,
+    perturbation: object = None,
 ) -> None:
     """The arguments as they were documented for 1.0; only the signature is used."""
 
 
-def _bind_call_of_1_0(*args: Any, **kwargs: Any) -> dict[str, Any]:
+def _bind_call_of_1_0(*args: object, **kwargs: object) -> dict[str, object]:
     bound = inspect.signature(_call_of_1_0).bind(*args, **kwargs)
     bound.apply_defaults()
     return bound.arguments
 
 
-def _arguments_of_today(old: dict[str, Any]) -> dict[str, Any]:
+def _arguments_of_today(old: Mapping[str, object]) -> dict[str, Any]:
     """Rename the arguments; no faces are drawn, and the origin is at the top, as 1.0 had it."""
     new = dict(old)
     new["agents"] = new.pop("all_agents")

@@ -6,12 +6,12 @@ copies them to the processor.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from l5kit._types import BoolArray, Column, DeviceArray, NumericArray
+from l5kit._types import BoolArray, Column, DeviceArray, NumericArray, Sample
 from l5kit.errors import InvalidArgumentError
 from l5kit.sampling.sample_keys import ALIASES
 
@@ -57,7 +57,7 @@ class SampleColumns(Mapping[str, Column]):
     def __len__(self) -> int:
         return len(self.arrays)
 
-    def sample(self, index: int) -> dict[str, Any]:
+    def sample(self, index: int) -> Sample:
         """Return one sample: views of the arrays, the heading as a float."""
         return sample_of(self.arrays, index)
 
@@ -67,9 +67,9 @@ class SampleColumns(Mapping[str, Column]):
         return cls(arrays, np.ones(num_samples, np.bool_))
 
 
-def sample_of(columns: Mapping[str, Column], index: int) -> dict[str, Any]:
+def sample_of(columns: Mapping[str, Column], index: int) -> Sample:
     """Return one sample of columns: views of them, the heading as a float."""
-    sample: dict[str, Any] = {key: column[index] for key, column in columns.items()}
+    sample: Sample = {key: column[index] for key, column in columns.items()}
     share_aliased(sample)
     sample["yaw"] = float(sample["yaw"])
     return sample
@@ -140,7 +140,7 @@ def _asked_once(memory: ColumnMemory) -> ColumnMemory:
     return given
 
 
-def share_aliased(sample: dict[str, Any]) -> None:
+def share_aliased(sample: Sample) -> None:
     """Make the keys of a sample that have two names hold the same object."""
     for alias, key in ALIASES.items():
         if alias in sample:
@@ -169,16 +169,17 @@ def _scattered(column: Column, is_made: BoolArray) -> Column:
     return of_device
 
 
-def channels_last(image: Column) -> Any:
+def channels_last(image: Column) -> Column:
     """Return a view of a picture (channels, height, width), array or tensor, as (height, width, channels)."""
     return image.transpose(1, 2, 0) if isinstance(image, np.ndarray) else image.permute((1, 2, 0))
 
 
-def channels_first(image: Column) -> Any:
+def channels_first(image: Column) -> Column:
     """Return a picture (height, width, channels), array or tensor, as (channels, height, width).
 
     An array is C-contiguous then; of what :func:`channels_last` made, both are the memory that it was made of.
     """
     if isinstance(image, np.ndarray):
         return np.ascontiguousarray(image.transpose(2, 0, 1))
-    return image.permute((2, 0, 1))
+    tensor: DeviceArray = image.permute((2, 0, 1))
+    return tensor

@@ -1,12 +1,11 @@
 """Tracks in windows: where an agent, or the AV, is in each of their frames, in the world."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float32Array, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray
+from l5kit._types import BoolArray, DType, Float32Array, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.filter import kept_probability
 from l5kit.data.log_facts import EGO_EXTENT_M
@@ -59,7 +58,7 @@ class TrackStates:
         return self.is_there, self.positions_m, self.yaws_rad, self.extents_m
 
 
-def as_track_ids(agents_dtype: np.dtype[Any], track_id: int) -> NumericArray | None:
+def as_track_ids(agents_dtype: DType, track_id: int) -> NumericArray | None:
     """Return one track as an array (1,) of the type of the agents' field; None if no row can hold it."""
     if "track_id" not in (agents_dtype.names or ()):
         return None

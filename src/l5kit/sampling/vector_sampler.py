@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from l5kit._types import Column, Float32Array, Int64Array, NumericArray, Records
+from l5kit._types import Column, Float32Array, Int64Array, NumericArray, Records, Sample
 from l5kit.configs.parameters import VectorSamplingParams
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.log_facts import EGO_EXTENT_M
@@ -45,7 +45,7 @@ class VectorSampler(WindowSampler):
         agents: Records,
         tl_faces: Records | None,
         selected_track_id: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> Sample:
         """Return one sample; see :func:`l5kit.sampling.agent_sampling_vectorized.generate_agent_sample_vectorized`."""
         current = CurrentFrames.of_scene(frames, state_index)
         windows, track_ids = self._cut_single(current, agents, tl_faces, selected_track_id)
@@ -116,11 +116,11 @@ class VectorSampler(WindowSampler):
             return found.speeds_mps
         return np.zeros_like(found.speeds_mps)
 
-    def _vectorize_single(self, windows: Windows, targets: Targets, sample: dict[str, Any]) -> dict[str, Any]:
+    def _vectorize_single(self, windows: Windows, targets: Targets, sample: Sample) -> Sample:
         """Return what a vectorizer of any kind gives for one window."""
         history, future = windows.history(0), windows.future(0)
         of_future = windows.agents.frames(windows.num_history, windows.num_history + len(future))
-        surroundings: dict[str, Any] = self.vectorizer.vectorize(
+        surroundings: Sample = self.vectorizer.vectorize(
             None if targets.track_ids is None else int(targets.track_ids[0]),
             sample["centroid"],
             sample["yaw"],

@@ -221,7 +221,7 @@ def _table_size(num_ids: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _place_of(track_id: int, table: Int64Array, ids: NumericArray) -> Any:
+def _place_of(track_id: int, table: Int64Array, ids: NumericArray) -> np.int64:
     """Return where an id stands in a hash table of rows of ``ids``, or where it would come."""
     mask = np.uint64(len(table) - 1)
     place = (np.uint64(track_id) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) & mask

@@ -1,15 +1,15 @@
 """Vectorizer: windows of a log and the map around them as polylines."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from l5kit._overriding import overrides
-from l5kit._types import BoolArray, Float32Array, FloatArray, NumericArray, RecordArray
+from l5kit._types import BoolArray, Config, Float32Array, FloatArray, NumericArray, RecordArray
 from l5kit.configs.parameters import VectorizerParams
 from l5kit.data.map.api import MapAPI
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
@@ -46,7 +46,7 @@ class Vectorizer:
             the past. Else in the order of L5Kit 1.5, that of a Python set of their ids.
     """
 
-    def __init__(self, cfg: Mapping[str, Any], mapAPI: MapAPI) -> None:  # noqa: N803
+    def __init__(self, cfg: Config, mapAPI: MapAPI) -> None:  # noqa: N803
         params = VectorizerParams.from_cfg(cfg)
         self.mapAPI = mapAPI
         self.other_agents_num = params.other_agents_num
@@ -65,7 +65,7 @@ class Vectorizer:
         return VectorMap.build(self.mapAPI.arrays, self._lane_params)
 
     @property
-    def lane_cfg_params(self) -> Mapping[str, Any]:
+    def lane_cfg_params(self) -> Config:
         """The keys of ``data_generation_params.lane_params``, read-only: a vectorizer keeps those it was built with."""
         return MappingProxyType(asdict(self._lane_params))
 
@@ -216,7 +216,7 @@ class Vectorizer:
         vars(other).update(vars(self))
         return other
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Leave the polylines out, which the receiving process can resample from the map."""
         return {name: value for name, value in vars(self).items() if name != "_map"}
 

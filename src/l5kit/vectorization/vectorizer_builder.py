@@ -1,14 +1,12 @@
 """Vectorizer builder: the vectorizer that a configuration describes."""
 
-from collections.abc import Mapping
-from typing import Any
-
+from l5kit._types import Config
 from l5kit.data.local_data_manager import DataManager
 from l5kit.data.map.api import MapAPI
 from l5kit.vectorization.vectorizer import Vectorizer
 
 
-def build_vectorizer(cfg: Mapping[str, Any], data_manager: DataManager) -> Vectorizer:
+def build_vectorizer(cfg: Config, data_manager: DataManager) -> Vectorizer:
     """Return a vectorizer over the map of a configuration.
 
     Args:
