@@ -1,7 +1,5 @@
 """An aerial picture that travels to other processes as the path of its file."""
 
-from typing import Any
-
 import cv2
 import numpy as np
 
@@ -32,7 +30,7 @@ class AerialImage:
         """Read a picture in any format that OpenCV knows; errors as in :func:`read_aerial_pixels`."""
         return cls(read_aerial_pixels(path), path)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (AerialImage, (self.pixels,)) if self.path is None else (AerialImage.from_file, (self.path,))
 
 

@@ -1,7 +1,6 @@
 """Combined rasterizer: boxes over a picture of the surroundings."""
 
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
 
@@ -53,7 +52,7 @@ class CombinedRasterizer(PlanarRasterizer):
         parts = (self.box_rast, self.background_rast)
         return StackedList(tuple(part.prepare(windows, targets, raster_from_world) for part in parts))
 
-    def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:
+    def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:
         """Return the background with the boxes over it.
 
         Args:

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -39,7 +38,7 @@ class Rasterizer(ABC):
         """
 
     @abstractmethod
-    def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:
+    def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:
         """Return a raster as a picture for people.
 
         Args:

@@ -1,12 +1,12 @@
 """Rasterizer builder: the table of map types, and the rasterizer that a configuration describes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypedDict, TypeVar
 
 import numpy as np
 
-from l5kit._types import Float64Array, UInt8Array
+from l5kit._types import Config, Float64Array, UInt8Array
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.parameters import (
     BoxesAlone,
@@ -54,7 +54,7 @@ class MapType(Generic[_P]):
     params: type[_P]
     build: Callable[[_P, RenderContext, DataManager], PlanarRasterizer]
 
-    def read_and_build(self, cfg: Mapping[str, Any], data_manager: DataManager) -> PlanarRasterizer:
+    def read_and_build(self, cfg: Config, data_manager: DataManager) -> PlanarRasterizer:
         """Return the rasterizer that a configuration describes."""
         params = self.params.from_cfg(cfg)
         rasterizer = self.build(params, RenderContext.from_geometry(params.geometry), data_manager)
@@ -69,7 +69,7 @@ class _BoxArguments(TypedDict):
     solid_boxes: bool
 
 
-def build_rasterizer(cfg: Mapping[str, Any], data_manager: DataManager) -> Rasterizer:
+def build_rasterizer(cfg: Config, data_manager: DataManager) -> Rasterizer:
     """Return the rasterizer of the ``raster_params.map_type`` of a configuration.
 
     ``py_semantic`` and ``py_satellite`` give boxes over the semantic map or the aerial picture, ``semantic_debug`` and

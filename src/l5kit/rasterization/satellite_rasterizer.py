@@ -1,7 +1,5 @@
 """Satellite rasterizer: an aerial picture around the agent of interest."""
 
-from typing import Any
-
 import cv2
 import numpy as np
 
@@ -89,7 +87,7 @@ class SatelliteRasterizer(PlanarRasterizer):
         world_to_aerial = np.broadcast_to(self.world_to_aerial, (num_windows, 4, 4))
         return transform_points(centers_m, world_to_aerial)[:, 0]
 
-    def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:  # noqa: ARG002
+    def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:  # noqa: ARG002
         """Return a raster of this rasterizer, float32 or uint8, as the RGB bytes it was made of.
 
         Raises:

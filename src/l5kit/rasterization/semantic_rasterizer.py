@@ -1,7 +1,7 @@
 """Semantic rasterizer: lanes, crosswalks and traffic lights of the map."""
 
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -85,11 +85,11 @@ class SemanticRasterizer(PlanarRasterizer):
         self.mapAPI = MapAPI(semantic_map_path, world_to_ecef)
         self._stack_outlines()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Leave the outlines out, which the receiving process can stack again from the map."""
         return {name: value for name, value in vars(self).items() if name not in ("_grid", "_outlines", "_lights")}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
         self._stack_outlines()
 
@@ -142,7 +142,7 @@ class SemanticRasterizer(PlanarRasterizer):
         self.painter.paint(self._list_map(centers_m, matrices, faces), 0, planes)
         return np.ascontiguousarray(planes.transpose(1, 2, 0))
 
-    def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:  # noqa: ARG002
+    def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:  # noqa: ARG002
         """Return a raster of this rasterizer, float32 or uint8, as the RGB bytes it was made of.
 
         Raises:

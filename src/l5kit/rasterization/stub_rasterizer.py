@@ -1,7 +1,5 @@
 """Stub rasterizer: rasters without content, for work that needs samples but no picture."""
 
-from typing import Any
-
 import numpy as np
 
 from l5kit._types import Float64Array, NumericArray, UInt8Array
@@ -33,7 +31,7 @@ class StubRasterizer(PlanarRasterizer):
         """Return black pictures."""
         return BlankList(len(windows), self.images_shape(1)[1:])
 
-    def to_rgb(self, in_im: NumericArray, **kwargs: Any) -> UInt8Array:  # noqa: ARG002
+    def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:  # noqa: ARG002
         """Return a black picture, shape (height, width, 3), for any raster of this rasterizer.
 
         Raises:

@@ -8,14 +8,17 @@ OpenCV is installed.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic, register_jitable
 
 from l5kit._types import Int32Array, Int64Array, NumericArray, UInt8Array
+from l5kit.rasterization.intrinsic_types import TargetContext, TypedCode
 
 _CHANNELS: Final = 3
 _PITCH: Final = 4
@@ -103,36 +106,38 @@ def _picture_from_turned(yaw: float, x: float, y: float) -> tuple[float, float, 
 
 
 def _type_mix_pixels(
-    typing_context: Any,  # noqa: ARG001
-    picture: Any,
-    upper: Any,
-    lower: Any,
-    right_weight: Any,
-    lower_weight: Any,
-    line: Any,
-    at: Any,
-) -> Any:
+    typing_context: object,  # noqa: ARG001
+    picture: types.Type,
+    upper: types.Type,
+    lower: types.Type,
+    right_weight: types.Type,
+    lower_weight: types.Type,
+    line: types.Type,
+    at: types.Type,
+) -> TypedCode:
     """Return types and code of writing the weighted mean of four neighbouring pixels to ``line`` from ``at`` on.
 
     The bytes from ``upper`` and from ``lower`` on are two pixels each, and eight are read; weights are 32nds.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: TargetContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> ir.Value:
         source, target = (context.make_array(signature.args[i])(context, builder, arguments[i]).data for i in (0, 5))
         bytes_8, shorts_8 = ir.VectorType(ir.IntType(8), 8), ir.VectorType(ir.IntType(16), 8)
         ints_4 = ir.VectorType(ir.IntType(32), _PITCH)
 
-        def load(offset: Any) -> Any:
+        def load(offset: ir.Value) -> ir.Value:
             place = builder.bitcast(builder.gep(source, [offset]), bytes_8.as_pointer())
             return builder.zext(builder.load(place, align=1), shorts_8)
 
-        def weights_of(weight: Any) -> tuple[Any, Any]:
+        def weights_of(weight: ir.Value) -> tuple[ir.Value, ir.Value]:
             return builder.sub(ir.Constant(weight.type, 32), weight), weight
 
         above, below = (_splat(builder, weight, shorts_8) for weight in weights_of(arguments[4]))
         pixels = builder.add(builder.mul(load(arguments[1]), above), builder.mul(load(arguments[2]), below))
 
-        def take(first: int) -> Any:
+        def take(first: int) -> ir.Value:
             lanes = ir.Constant(ir.VectorType(ir.IntType(32), _PITCH), list(range(first, first + _PITCH)))
             return builder.zext(builder.shuffle_vector(pixels, ir.Constant(shorts_8, ir.Undefined), lanes), ints_4)
 
@@ -146,22 +151,24 @@ def _type_mix_pixels(
 
 
 def _type_mix_columns(
-    typing_context: Any,  # noqa: ARG001
-    line: Any,
-    left: Any,
-    right: Any,
-    left_weight: Any,
-    right_weight: Any,
-    scaled: Any,
-    at: Any,
-) -> Any:
+    typing_context: object,  # noqa: ARG001
+    line: types.Type,
+    left: types.Type,
+    right: types.Type,
+    left_weight: types.Type,
+    right_weight: types.Type,
+    scaled: types.Type,
+    at: types.Type,
+) -> TypedCode:
     """Return types and code of writing a 16th of the weighted sum of two pixels of a line to ``scaled``."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: TargetContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> ir.Value:
         source, target = (context.make_array(signature.args[i])(context, builder, arguments[i]).data for i in (0, 5))
         ints_4 = ir.VectorType(ir.IntType(32), _PITCH)
 
-        def weighted(place: Any, weight: Any) -> Any:
+        def weighted(place: ir.Value, weight: ir.Value) -> ir.Value:
             pixel = builder.load(builder.bitcast(builder.gep(source, [place]), ints_4.as_pointer()), align=4)
             return builder.mul(pixel, _splat(builder, weight, ints_4))
 
@@ -173,7 +180,7 @@ def _type_mix_columns(
     return types.void(line, left, right, left_weight, right_weight, scaled, at), generate
 
 
-def _splat(builder: Any, value: Any, vector: Any) -> Any:
+def _splat(builder: ir.IRBuilder, value: ir.Value, vector: ir.VectorType) -> ir.Value:
     """Return a vector whose lanes are all the low bits of a number."""
     undefined = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(undefined, builder.trunc(value, vector.element), ir.Constant(ir.IntType(32), 0))

@@ -4,14 +4,17 @@ Writing the values takes as long as drawing the bytes: a raster of 25 channels i
 caches where they do not stay there, and what is known to be 0 is not read.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 from l5kit._types import Float32Array, Int64Array, UInt8Array
+from l5kit.rasterization.intrinsic_types import TargetContext, TypedCode
 
 _LANES: Final = 16
 """Values that are written at once past the caches: 64 bytes, a cache line."""
@@ -74,14 +77,21 @@ def _divide(pixels: UInt8Array, values: Float32Array) -> None:
         values[i] = np.float32(pixels[i]) / np.float32(255.0)
 
 
-def _type_stream(*, is_zero: bool) -> Any:
+def _type_stream(*, is_zero: bool) -> Callable[[object, types.Type, types.Type, types.Type], TypedCode]:
     """Return what types the writing of 16 ``values`` from ``start`` on past the caches: 0 or ``pixels / 255``.
 
     These values must begin a cache line.
     """
 
-    def type_stream(typing_context: Any, pixels: Any, values: Any, start: Any) -> Any:  # noqa: ARG001
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def type_stream(
+        typing_context: object,  # noqa: ARG001
+        pixels: types.Type,
+        values: types.Type,
+        start: types.Type,
+    ) -> TypedCode:
+        def generate(
+            context: TargetContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+        ) -> ir.Value:
             source, target = (
                 context.make_array(signature.args[i])(context, builder, arguments[i]).data for i in (0, 1)
             )
@@ -103,10 +113,15 @@ def _type_stream(*, is_zero: bool) -> Any:
     return type_stream
 
 
-def _type_finish_streaming(typing_context: Any) -> Any:  # noqa: ARG001
+def _type_finish_streaming(typing_context: object) -> TypedCode:  # noqa: ARG001
     """Return types and code of waiting until other threads see the stored values, as they see ordinary stores."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+    def generate(
+        context: TargetContext,
+        builder: ir.IRBuilder,
+        signature: Signature,  # noqa: ARG001
+        arguments: Sequence[ir.Value],  # noqa: ARG001
+    ) -> ir.Value:
         builder.fence("seq_cst")
         return context.get_dummy_value()
 
