@@ -1,8 +1,9 @@
 """Configurations that fit the files of a dataset, for samples that people look at or measure."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from l5kit._types import JsonObject
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.errors import UnsupportedValueError
 
@@ -41,7 +42,7 @@ def available_map_kinds(files: DatasetFiles) -> tuple[str, ...]:
     return kinds or ("box",)
 
 
-def sample_config(files: DatasetFiles, *, map_kind: str, form: SampleForm, step_time_s: float = 0.1) -> dict[str, Any]:
+def sample_config(files: DatasetFiles, *, map_kind: str, form: SampleForm, step_time_s: float = 0.1) -> JsonObject:
     """Return the configuration of samples over one kind of map.
 
     Its paths are whole ones, to be used with ``LocalDataManager("")``. Satellite pictures that leave the aerial
@@ -93,5 +94,5 @@ def _missing_files(files: DatasetFiles, map_kind: str) -> list[str]:
     return [names[field] for field in _FILES_OF_KIND[map_kind] if getattr(files, field) is None]
 
 
-def _whole_path(path: Any) -> str:
+def _whole_path(path: object) -> str:
     return "" if path is None else str(path)

@@ -1,7 +1,7 @@
 """Samples as pictures: the raster in colour, with the trajectories of the AV or agent in it."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -22,7 +22,7 @@ _CAPTION_PLACE_PX = (8.0, 6.0)
 
 
 def sample_picture(
-    sample: Mapping[str, Any], rasterizer: Rasterizer, *, with_trajectories: bool = True, radius_px: int = 2
+    sample: Mapping[str, object], rasterizer: Rasterizer, *, with_trajectories: bool = True, radius_px: int = 2
 ) -> UInt8Array:
     """Return a sample of ``EgoDataset`` or ``AgentDataset`` as a picture.
 
@@ -58,7 +58,7 @@ def captioned(picture: NumericArray, text: str, *, size_px: int = 14) -> UInt8Ar
     )
 
 
-def _known_points_px(sample: Mapping[str, Any], which: str) -> Float64Array:
+def _known_points_px(sample: Mapping[str, object], which: str) -> Float64Array:
     """Return the available positions of the history or target as (column, row), ``[N, 2]``."""
     positions_m = np.asarray(sample[f"{which}_positions"], dtype=np.float64)
     is_known = np.asarray(sample[f"{which}_availabilities"]) > 0

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from l5kit._types import UInt8Array
+from l5kit._types import JsonObject, Sample, UInt8Array
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -110,11 +109,11 @@ def _require_frames(dataset: ChunkedDataset) -> None:
         raise InvalidArgumentError(f"dataset {dataset.path!r} has no frame, so there is nothing to draw")
 
 
-def _config(files: DatasetFiles, map_kind: str) -> dict[str, Any]:
+def _config(files: DatasetFiles, map_kind: str) -> JsonObject:
     return sample_config(files, map_kind=map_kind, form=_FORM)
 
 
-def _whereabouts(sample: dict[str, Any]) -> str:
+def _whereabouts(sample: Sample) -> str:
     track_id = int(sample["track_id"])
     place = f"scene {int(sample['scene_index'])}, frame {int(sample['frame_index'])}"
     return place if track_id < 0 else f"{place}, track {track_id}"

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 import foxglove
 from foxglove.channels import FrameTransformChannel, SceneUpdateChannel
 from foxglove.mcap import MCAPWriteOptions
-from foxglove.messages import Color, Point3, SceneEntity, SceneUpdate, TextPrimitive
+from foxglove.messages import Color, FrameTransform, Point3, SceneEntity, SceneUpdate, TextPrimitive
 
 from l5kit._types import Int64Array
 from l5kit.data.labels import PERCEPTION_LABELS
@@ -48,6 +48,7 @@ from l5kit.visualization.recording.scene_elements import (
 
 __all__ = ["write_messages"]
 
+_Message = FrameTransform | SceneUpdate | dict[str, float]
 _Way = tuple[list[Point3], Color]
 
 _BOX_COLORS = [as_color(rgb, 0.8) for rgb in CLASS_RGB]
@@ -116,7 +117,7 @@ class _Topics:
             "/ego/state": foxglove.Channel("/ego/state", schema=schema, message_encoding="json", context=context),
         }
 
-    def log(self, topic: str, message: Any, time_ns: int) -> None:
+    def log(self, topic: str, message: _Message, time_ns: int) -> None:
         """Log one message."""
         self._channels[topic].log(message, log_time=time_ns)
 
@@ -135,9 +136,9 @@ class _Messages:
         nearby_map = elements.nearby_map
         self._lights = {} if nearby_map is None else _light_updates(elements, nearby_map)
 
-    def of_frame(self, frame_index: int) -> list[tuple[str, Any]]:
+    def of_frame(self, frame_index: int) -> list[tuple[str, _Message]]:
         """Return topics and messages."""
-        at_start: list[tuple[str, Any]] = []
+        at_start: list[tuple[str, _Message]] = []
         if frame_index == 0:
             at_start.append(("/tf_static", scene_in_world(self._elements.origin_m, self._times_ns[0])))
             if self._elements.nearby_map is not None:

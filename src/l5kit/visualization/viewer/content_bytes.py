@@ -1,7 +1,5 @@
 """A scene and a map as the page takes them; positions are float32 in metres from an origin that the facts name."""
 
-from typing import Any
-
 import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
@@ -93,7 +91,7 @@ def _outline_arrays(name: str, outlines: Outlines, origin_m: Float64Array) -> di
     return {f"{name}_starts": outlines.starts.astype(np.uint32), f"{name}_xy": points}
 
 
-def _mask_facts() -> dict[str, Any]:
+def _mask_facts() -> dict[str, float]:
     return {
         "threshold": MASK_RULE.thresholds.probability,
         "distance_av_m": MASK_RULE.thresholds.distance_av_m,

@@ -4,7 +4,7 @@ import base64
 import gzip
 import json
 import os
-from typing import Any, Final
+from typing import Final
 
 from l5kit._files import replaced_when_complete
 from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
@@ -56,7 +56,7 @@ def _compose(log: ViewedLog, scene_index: int) -> str:
     return compose_page(title=f"Scene {scene_index} - l5kit", script_folder=None, content=element)
 
 
-def _facts_to_hand_on(log: ViewedLog) -> dict[str, Any]:
+def _facts_to_hand_on(log: ViewedLog) -> dict[str, object]:
     """Return what the page says of the dataset, without anything that names folders of this machine."""
     return {name: value for name, value in log.facts().items() if name not in {"path", "notes"}}
 

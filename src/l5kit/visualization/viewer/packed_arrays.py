@@ -6,7 +6,7 @@ arrays, little-endian, each from a multiple of 8 on. The header names the arrays
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from l5kit._types import NumericArray
 from l5kit.errors import UnsupportedValueError
@@ -19,7 +19,7 @@ _TYPES: Final = ("float32", "uint32", "int32", "uint16", "uint8")
 _PREFIX_BYTES: Final = len(MAGIC) + 4
 
 
-def pack_arrays(facts: Mapping[str, Any], arrays: Mapping[str, NumericArray]) -> bytes:
+def pack_arrays(facts: Mapping[str, object], arrays: Mapping[str, NumericArray]) -> bytes:
     """Return facts and arrays as bytes.
 
     Args:

@@ -2,10 +2,11 @@
 
 import threading
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import cv2
 
+from l5kit._types import Config
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -19,7 +20,7 @@ from l5kit.visualization.viewer.vector_drawing import draw_vector_sample
 __all__ = ["SamplePictures"]
 
 _FORM: Final = SampleForm()
-_VECTOR_SIZES: Final[dict[str, Any]] = {
+_VECTOR_SIZES: Final[Config] = {
     "other_agents_num": 30,
     "max_agents_distance": 35,
     "lane_params": {

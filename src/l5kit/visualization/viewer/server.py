@@ -207,7 +207,7 @@ class _Handler(RequestHandler):
         self.set_header("Content-Type", media_type)
         self.finish(content)
 
-    async def answer_json(self, make: Callable[[], Any]) -> None:
+    async def answer_json(self, make: Callable[[], object]) -> None:
         """Send what ``make`` returns as JSON."""
         await self.answer("application/json", lambda: json.dumps(make(), allow_nan=False).encode("ascii"))
 
@@ -216,7 +216,9 @@ class _Handler(RequestHandler):
         self.set_header("Content-Type", "application/json")
         self.finish(json.dumps({"error": _text_of(error, status_code)}))
 
-    def log_exception(self, kind: Any, error: Any, traceback: Any) -> None:
+    def log_exception(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         if not isinstance(error, (HTTPError, L5KitError, OSError)):
             super().log_exception(kind, error, traceback)
 
@@ -225,14 +227,14 @@ class _Handler(RequestHandler):
         super().send_error(_status_of(error, status_code), **options)
 
 
-def _status_of(error: Any, status_code: int) -> int:
+def _status_of(error: BaseException | None, status_code: int) -> int:
     """Return 404 for what is not there, 422 for data that cannot be read."""
     if isinstance(error, (IndexError, NotImplementedError)):
         return 404
     return 422 if isinstance(error, (L5KitError, OSError)) else status_code
 
 
-def _text_of(error: Any, status_code: int) -> str:
+def _text_of(error: BaseException | None, status_code: int) -> str:
     if isinstance(error, SampleError) and error.__cause__ is not None:
         error = error.__cause__
     if isinstance(error, (L5KitError, OSError)):

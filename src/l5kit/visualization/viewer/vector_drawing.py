@@ -1,7 +1,7 @@
 """Vector samples as drawings."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 from xml.etree import ElementTree
 
 import numpy as np
@@ -25,7 +25,7 @@ _PAST: Final = "#ff8c00"
 _FUTURE: Final = "#d100d1"
 
 
-def draw_vector_sample(sample: Mapping[str, Any]) -> bytes:
+def draw_vector_sample(sample: Mapping[str, NumericArray]) -> bytes:
     """Return a vector sample as an SVG of 80 m x 80 m around the target, which looks to the right.
 
     Midlines of lanes have the colour of their light, boundaries are light gray, crosswalks yellow areas. Others are
@@ -50,7 +50,7 @@ def draw_vector_sample(sample: Mapping[str, Any]) -> bytes:
     return ElementTree.tostring(svg, encoding="unicode").encode("utf-8")
 
 
-def _draw_map(svg: ElementTree.Element, sample: Mapping[str, Any]) -> None:
+def _draw_map(svg: ElementTree.Element, sample: Mapping[str, NumericArray]) -> None:
     for crosswalk in _known_lines(sample["crosswalks"], sample["crosswalks_availabilities"]):
         ElementTree.SubElement(svg, "polygon", {"points": _points(crosswalk), "class": "crosswalk", "fill": _CROSSWALK})
     for boundary in _known_lines(sample["lanes"], sample["lanes_availabilities"]):
@@ -59,7 +59,7 @@ def _draw_map(svg: ElementTree.Element, sample: Mapping[str, Any]) -> None:
         _draw_line(svg, midline, "lane", _LANE_TONES.get(round(float(midline[0, 2])), _LANE), width_m=0.35)
 
 
-def _draw_agents(svg: ElementTree.Element, sample: Mapping[str, Any]) -> None:
+def _draw_agents(svg: ElementTree.Element, sample: Mapping[str, NumericArray]) -> None:
     ways, known = sample["other_agents_polyline"], sample["other_agents_polyline_availability"]
     extents_m = sample["all_other_agents_history_extents"]
     for way, is_known, extent_m in zip(ways, np.asarray(known, np.bool_), extents_m, strict=True):
@@ -95,7 +95,7 @@ def _known_lines(lines: NumericArray, availabilities: NumericArray) -> Iterable[
             yield line[is_known]
 
 
-def _known(sample: Mapping[str, Any], positions: str, availabilities: str) -> NumericArray:
+def _known(sample: Mapping[str, NumericArray], positions: str, availabilities: str) -> NumericArray:
     known: NumericArray = np.asarray(sample[positions])[np.asarray(sample[availabilities]) > 0]
     return known
 

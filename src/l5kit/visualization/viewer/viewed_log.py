@@ -6,11 +6,11 @@ import os
 import threading
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from l5kit._types import Float64Array
+from l5kit._types import Float64Array, JsonObject
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.opened import open_map
@@ -31,7 +31,7 @@ __all__ = ["ViewedLog"]
 _CACHE_BYTES: Final = 64 * 2**20
 """Enough for the chunks of the scene that is looked at; the frames that the table passes over need not be kept."""
 
-Columns = dict[str, Any]
+Columns: TypeAlias = JsonObject
 """What JSON takes, one value a scene in each list."""
 
 
@@ -69,7 +69,7 @@ class ViewedLog:
         """Number of scenes."""
         return len(self._dataset.scenes)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> JsonObject:
         """Return what the page says of the dataset."""
         return {
             "name": self._files.dataset.name,

@@ -1,8 +1,8 @@
 """What is drawn in all frames of a page, packed so that pages stay small."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -11,6 +11,18 @@ from l5kit.data.array_shapes import require_shapes, require_starts
 from l5kit.errors import InvalidArgumentError
 
 __all__ = ["PackedColumn", "PackedLayer", "list_to_columns", "pack_layer"]
+
+
+ColumnValues: TypeAlias = list[Any]
+"""A field of some elements: arrays of coordinates, texts or numbers."""
+
+
+class LayerElement(Protocol):
+    """A named tuple, of any fields."""
+
+    @property
+    def _fields(self) -> tuple[str, ...]: ...
+    def __iter__(self) -> Iterator[object]: ...
 
 
 @dataclass(frozen=True)
@@ -22,7 +34,7 @@ class PackedColumn:
         codes: Which of them each element has, int32, shape (N,).
     """
 
-    values: list[Any]
+    values: ColumnValues
     codes: Int32Array
 
 
@@ -51,7 +63,7 @@ class PackedLayer:
         require_starts(self, "shape_starts", num_parts=len(self.shape_starts) - 1, end=len(self.xs))
 
 
-def list_to_columns(elements: Sequence[Any], null_element: Any) -> dict[str, list[Any]]:
+def list_to_columns(elements: Sequence[LayerElement], null_element: LayerElement) -> dict[str, ColumnValues]:
     """Return the fields of named tuples as lists, by name.
 
     Args:
@@ -71,7 +83,9 @@ def list_to_columns(elements: Sequence[Any], null_element: Any) -> dict[str, lis
     return {name: list(values) for name, values in zip(names, zip(*elements, strict=True), strict=True)}
 
 
-def pack_layer(frames: Sequence[Sequence[Any]], null_element: Any, *, origin_m: tuple[float, float]) -> PackedLayer:
+def pack_layer(
+    frames: Sequence[Sequence[LayerElement]], null_element: LayerElement, *, origin_m: tuple[float, float]
+) -> PackedLayer:
     """Return the layer of named tuples with ``xs``, ``ys`` and any other fields.
 
     Args:
@@ -107,7 +121,7 @@ def pack_layer(frames: Sequence[Sequence[Any]], null_element: Any, *, origin_m: 
     )
 
 
-def _pack_column(values: list[Any]) -> PackedColumn:
+def _pack_column(values: ColumnValues) -> PackedColumn:
     codes = {value: code for code, value in enumerate(dict.fromkeys(values))}
     return PackedColumn(list(codes), np.array([codes[value] for value in values], dtype=np.int32))
 

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from bokeh.layouts import column, row
 from bokeh.models import Column, ColumnDataSource, CustomJS, CustomJSHover, HoverTool, Range1d, Row
 from bokeh.models.annotations import Title
+from bokeh.models.glyphs import Patches
 from bokeh.models.renderers import GlyphRenderer
 from bokeh.models.widgets import Div, Slider, Toggle
 from bokeh.plotting import figure
@@ -18,12 +19,13 @@ from l5kit.visualization.visualizer.common import (
     HALF_SIDE_M,
     AgentVisualization,
     CWVisualization,
+    EgoVisualization,
     FrameVisualization,
     LaneVisualization,
     MapLaneVisualization,
     TrajectoryVisualization,
 )
-from l5kit.visualization.visualizer.packed_layer import PackedLayer, list_to_columns, pack_layer
+from l5kit.visualization.visualizer.packed_layer import LayerElement, PackedLayer, list_to_columns, pack_layer
 from l5kit.visualization.visualizer.scene_key import scene_key
 
 __all__ = ["scene_layout"]
@@ -41,6 +43,9 @@ _BOUNDARY_COLOR = "#7b8490"
 _EGO_TONES = {"red": "#B53331"}
 _CROSSWALK_TONES = {"yellow": "#B5B50D"}
 """What the page draws for the colours of the scene builders; other colours are taken as they are."""
+
+
+_Shape = TypeVar("_Shape", EgoVisualization, CWVisualization)
 
 
 class _Line(NamedTuple):
@@ -68,7 +73,7 @@ class _Layer:
     source: ColumnDataSource
     packed: PackedLayer
 
-    def as_argument(self) -> dict[str, Any]:
+    def as_argument(self) -> dict[str, object]:
         """Return what the script of the page takes."""
         columns = {name: {"values": kept.values, "codes": kept.codes} for name, kept in self.packed.columns.items()}
         return {**vars(self.packed), "columns": columns, "source": self.source}
@@ -180,7 +185,7 @@ def _draw_layers(plot: figure, frames: Sequence[FrameVisualization]) -> list[_La
     boundaries = _draw_boundaries(plot, frames)
     crosswalks = _make_layer([frame.crosswalks for frame in frames], _NULL_CROSSWALK, origin_m)
     plot.patches("xs", "ys", color="color", alpha=0.5, line_width=0, name="crosswalks", source=crosswalks.source)
-    ego = _make_layer([[frame.ego] for frame in frames], None, origin_m)
+    ego = _make_layer([[frame.ego] for frame in frames], frames[0].ego, origin_m)
     plot.patches("xs", "ys", color="color", line_width=2, name="ego", source=ego.source)
     agents = _make_layer([frame.agents for frame in frames], _NULL_AGENT, origin_m)
     boxes = plot.patches("xs", "ys", color="color", line_width=2, name="agents", source=agents.source)
@@ -233,12 +238,14 @@ def _style_legend(plot: figure) -> None:
     )
 
 
-def _make_layer(frames: Sequence[Sequence[Any]], null_element: Any, origin_m: tuple[float, float]) -> _Layer:
+def _make_layer(
+    frames: Sequence[Sequence[LayerElement]], null_element: LayerElement, origin_m: tuple[float, float]
+) -> _Layer:
     source = ColumnDataSource(list_to_columns(frames[0], null_element))
     return _Layer(source, pack_layer(frames, null_element, origin_m=origin_m))
 
 
-def _hover_over(boxes: "GlyphRenderer[Any]") -> HoverTool:
+def _hover_over(boxes: "GlyphRenderer[Patches]") -> HoverTool:
     return HoverTool(
         renderers=[boxes],
         point_policy="follow_mouse",
@@ -257,7 +264,7 @@ def _in_tones_of_page(frame: FrameVisualization) -> FrameVisualization:
     return frame._replace(ego=_toned(frame.ego, _EGO_TONES), crosswalks=crosswalks)
 
 
-def _toned(element: Any, tones: dict[str, str]) -> Any:
+def _toned(element: _Shape, tones: dict[str, str]) -> _Shape:
     return element._replace(color=tones.get(element.color, element.color))
 
 

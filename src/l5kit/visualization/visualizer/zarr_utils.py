@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, NumericArray, RecordArray
+from l5kit._types import BoolArray, Config, Float64Array, NumericArray, RecordArray
 from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.filter import (
     filter_agents_by_frames,
@@ -95,7 +95,7 @@ class SimulatedLog(Protocol):
     @property
     def dataset(self) -> ChunkedDataset: ...
     @property
-    def cfg(self) -> Mapping[str, Any]: ...
+    def cfg(self) -> Config: ...
 
 
 class SimulationOutput(SimulatedScene, Protocol):
