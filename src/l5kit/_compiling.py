@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import FrameType
 
 __all__ = ["ADVICE", "COMPILING", "CompilationWatch", "interrupted_after_compiling", "log_compilation"]
 
@@ -117,7 +117,7 @@ class _HeldInterruption:
             self._has_come = False
             raise KeyboardInterrupt
 
-    def handle(self, number: int, frame: Any) -> None:
+    def handle(self, number: int, frame: FrameType | None) -> None:
         if self._depth > 0:
             self._has_come = True
         else:

@@ -17,7 +17,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 __all__ = [
     "clear_leftovers",
@@ -125,7 +128,7 @@ def scratch_beside(target: Path) -> Iterator[Path]:
             _remove(scratch, target, lock)
 
 
-def _own(scratch: Path, lock: Any) -> bool:
+def _own(scratch: Path, lock: "BaseFileLock") -> bool:
     """Show in a new folder whose it is; return False if somebody who clears leftovers has come before."""
     from filelock import Timeout
 
@@ -266,7 +269,7 @@ def _this_machine() -> list[str]:
     return [name for name in names if name]
 
 
-def _remove(scratch: Path, target: Path, lock: Any) -> None:
+def _remove(scratch: Path, target: Path, lock: "BaseFileLock") -> None:
     """Remove a scratch folder and give its lock back; what was taken away and could not be put back stays in it."""
     if os.path.lexists(scratch / _REPLACED) and not os.path.lexists(target):
         lock.release(force=True)

@@ -5,7 +5,6 @@ Code that works on whole batches asks this before it takes the place of methods 
 """
 
 import functools
-from typing import Any
 
 __all__ = ["overrides", "overrides_package"]
 
@@ -14,7 +13,7 @@ def overrides(value: object, *methods: str, base: type) -> bool:
     """Return whether an object, or its class, has any of some methods otherwise than a base class does.
 
     Args:
-        value: Any object; it need not be of the base class.
+        value: The object; it need not be of the base class.
         *methods: Names of methods of the base class.
         base: The class whose methods are compared with.
     """
@@ -32,7 +31,7 @@ def overrides_package(value: object, *methods: str, package: str) -> bool:
         *methods: Names of methods that its class has.
         package: Such as ``l5kit.dataset``; classes in its modules, also in packages within it, are inside.
     """
-    value_class: Any = type(value)  # mypy does not take the type of an object for hashable
+    value_class: type = type(value)  # mypy does not take the type of an object for hashable
     return any(
         _is_on_object(value, method) or not _is_inside(value_class, method=method, package=package)
         for method in methods
@@ -44,7 +43,7 @@ def _is_on_object(value: object, method: str) -> bool:
 
 
 @functools.cache
-def _is_inside(value_class: type[Any], *, method: str, package: str) -> bool:
+def _is_inside(value_class: type, *, method: str, package: str) -> bool:
     """Return whether the class that a method comes from stands in a package."""
     owner = next(base for base in value_class.__mro__ if method in vars(base))
     return f"{owner.__module__}.".startswith(f"{package}.")

@@ -31,6 +31,12 @@ Config: TypeAlias = Mapping[str, Any]
 Sample = dict[str, Any]
 """One sample of a dataset: arrays and numbers by key."""
 
+PickledState: TypeAlias = dict[str, Any]
+"""What an object is pickled as: values of any kind by the name of a part, which its class gives and takes."""
+
+RecordPart: TypeAlias = Any
+"""What an array of records gives for an index: one record, an array of records, or the column of a field."""
+
 
 class DeviceArray(Protocol):
     """Array on a device: the part of ``torch.Tensor`` that columns of samples need, so that nothing imports torch."""
@@ -76,7 +82,7 @@ class Records(Protocol):
     def __len__(self) -> int:
         """Return the number of records."""
 
-    def __getitem__(self, index: Any, /) -> Any:
+    def __getitem__(self, index: Any, /) -> RecordPart:
         """Return what NumPy would."""
 
 

@@ -5,9 +5,11 @@ from typing import Any
 import numcodecs
 import numpy as np
 import zarr
+from numpy.typing import DTypeLike
+from zarr.abc.store import Store
 from zarr.core.sync import sync
 
-from l5kit._types import DType, Records
+from l5kit._types import DType, JsonObject, Records
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.record_dtype import RecordDType
@@ -28,10 +30,10 @@ from l5kit.data.records import (
     TL_FACE_CHUNK_SIZE,
     TL_FACE_DTYPE,
 )
-from l5kit.data.stores.store import chunk_numbers
+from l5kit.data.stores.store import ZarrArray, chunk_numbers
 from l5kit.errors import DatasetFormatError
 
-ARRAYS: dict[str, tuple[str, Any, tuple[int]]] = {
+ARRAYS: dict[str, tuple[str, DTypeLike, tuple[int]]] = {
     SCENE_ARRAY_KEY: ("scenes", SCENE_DTYPE, SCENE_CHUNK_SIZE),
     FRAME_ARRAY_KEY: ("frames", FRAME_DTYPE, FRAME_CHUNK_SIZE),
     AGENT_ARRAY_KEY: ("agents", AGENT_DTYPE, AGENT_CHUNK_SIZE),
@@ -49,14 +51,14 @@ _MAX_LOST_CHUNKS = 16
 """Chunk files at the end of an array that may be missing however few others there are."""
 
 
-def create_group(store: Any, mode: Any, facts: LogFacts | None = None) -> zarr.Group:
+def create_group(store: Store, mode: Any, facts: LogFacts | None = None) -> zarr.Group:
     """Return a zarr group with the attributes of a dataset, and the facts of its log, created in ``store``."""
-    attributes: dict[str, Any] = {"format_version": FORMAT_VERSION, "labels": PERCEPTION_LABELS}
+    attributes: JsonObject = {"format_version": FORMAT_VERSION, "labels": PERCEPTION_LABELS}
     attributes |= {} if facts is None else facts.as_attributes()
     return zarr.open_group(store=store, mode=mode, zarr_format=2, attributes=attributes)
 
 
-def create_array(group: zarr.Group, key: str, length: int, *, dtype: Any = None) -> Any:
+def create_array(group: zarr.Group, key: str, length: int, *, dtype: DTypeLike | None = None) -> ZarrArray:
     """Return one of the arrays of a dataset, created in ``group`` with ``length`` rows.
 
     The metadata and chunks are what zarr-python 2 writes by default.
@@ -102,7 +104,7 @@ def check_records(array: Records, key: str, file: str) -> None:
         raise DatasetFormatError(f"{file} {problem}; {advice}")
 
 
-def check_size(array: Any, file: str) -> None:
+def check_size(array: ZarrArray, file: str) -> None:
     """Refuse an array that is longer than its chunk files can be, so that nobody waits for rows that are nowhere.
 
     A lost file is told where its rows are asked for; what is refused is a length that most files are missing for.
@@ -143,7 +145,7 @@ def has_format(dtype: DType, key: str) -> bool:
 
 
 def _find_wrong_field(dtype: DType, key: str) -> str | None:
-    expected = np.dtype(ARRAYS[key][1])
+    expected: DType = np.dtype(ARRAYS[key][1])
     for name in dtype.names or ():
         if dtype[name].base.str.startswith(">"):
             return f"must have little-endian fields, as the format has, got {dtype[name].base.str} as field {name!r}"
@@ -163,7 +165,7 @@ def with_face_interval(dtype: DType) -> DType:
     names = list(dtype.names or ())
     if FACE_INTERVAL in names:
         return dtype
-    fields: list[Any] = [(name, dtype[name].base, dtype[name].shape) for name in names]
+    fields: list[tuple[str, DType, tuple[int, ...]]] = [(name, dtype[name].base, dtype[name].shape) for name in names]
     fields.insert(names.index(AGENT_INTERVAL) + 1, (FACE_INTERVAL, np.dtype(np.int64), (2,)))
     return np.dtype(fields)
 
@@ -183,7 +185,7 @@ def presented_dtype(stored: DType, key: str) -> DType:
         stored: Type of the records on disk.
         key: Name of the array.
     """
-    expected = np.dtype(ARRAYS[key][1])
+    expected: DType = np.dtype(ARRAYS[key][1])
     fields = []
     for name in stored.names or ():
         base = stored[name].base

@@ -6,10 +6,10 @@ constants that 1.5 has for all logs.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 import numpy as np
 
+from l5kit._types import JsonObject
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.errors import DatasetFormatError, InvalidArgumentError
 
@@ -59,7 +59,7 @@ class LogFacts:
         object.__setattr__(self, "label_mapping", _as_label_mapping(self.label_mapping))
 
     @classmethod
-    def from_attributes(cls, attributes: Mapping[str, Any], *, file: str) -> "LogFacts | None":
+    def from_attributes(cls, attributes: JsonObject, *, file: str) -> "LogFacts | None":
         """Return the facts among the attributes of a log; None if there are none.
 
         Args:
@@ -80,7 +80,7 @@ class LogFacts:
                 "logs holds"
             ) from error
 
-    def as_attributes(self) -> dict[str, Any]:
+    def as_attributes(self) -> JsonObject:
         """Return the facts as JSON holds them, under the names of the attributes."""
         return {
             "ego_extent_m": list(self.ego_extent_m),
@@ -114,9 +114,12 @@ def _require_same(first_name: str, first: LogFacts, name: str, facts: LogFacts) 
             )
 
 
-def _as_extent_m(extent_m: Any) -> tuple[float, float, float]:
-    is_right = isinstance(extent_m, (list, tuple, np.ndarray)) and len(extent_m) == 3
-    if not is_right or not all(_is_number(size_m, above=0.0, up_to=_LONGEST_AV_M) for size_m in extent_m):
+def _as_extent_m(extent_m: object) -> tuple[float, float, float]:
+    if not (
+        isinstance(extent_m, (list, tuple, np.ndarray))
+        and len(extent_m) == 3
+        and all(_is_number(size_m, above=0.0, up_to=_LONGEST_AV_M) for size_m in extent_m)
+    ):
         raise InvalidArgumentError(
             f"ego_extent_m must be length, width and height of the AV, each above 0 and up to {_LONGEST_AV_M:g} "
             f"metres, got {extent_m!r}"
@@ -125,7 +128,7 @@ def _as_extent_m(extent_m: Any) -> tuple[float, float, float]:
     return length_m, width_m, height_m
 
 
-def _as_label_mapping(mapping: Any) -> dict[str, str]:
+def _as_label_mapping(mapping: object) -> dict[str, str]:
     if not isinstance(mapping, Mapping):
         raise InvalidArgumentError(f"label_mapping must give a label for each class by name, got {mapping!r}")
     for name, label in mapping.items():
@@ -136,6 +139,7 @@ def _as_label_mapping(mapping: Any) -> dict[str, str]:
     return dict(mapping)
 
 
-def _is_number(value: Any, *, above: float, up_to: float) -> bool:
-    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    return is_number and bool(above < value <= up_to)
+def _is_number(value: object, *, above: float, up_to: float) -> bool:
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
+        return False
+    return bool(above < value <= up_to)

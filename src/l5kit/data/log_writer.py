@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from zarr.storage import LocalStore
 
@@ -63,7 +62,7 @@ class LogWriter:
         dataset = self._dataset
         joined = join_scenes(self._waiting, (len(dataset.frames), len(dataset.agents), len(dataset.tl_faces)))
         for name, records in vars(joined).items():
-            array: Any = getattr(dataset, name)
+            array = getattr(dataset, name)
             array.append(records)
         self._waiting.clear()
 

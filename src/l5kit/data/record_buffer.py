@@ -1,9 +1,9 @@
 """The record buffer: scenes of a log in memory that change, all of them at once, without a new log for each change."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.data.frame_rows import FrameRows, expand_ranges
@@ -99,7 +99,7 @@ class RecordBuffer:
         counts: Int64Array = self.scene_stops - self.scene_starts
         return counts
 
-    def frame_rows(self, scenes: Any, frame_indices: Any) -> Int64Array:
+    def frame_rows(self, scenes: ArrayLike, frame_indices: ArrayLike) -> Int64Array:
         """Return the rows in ``frames`` of frames of scenes, (N,).
 
         Args:
@@ -120,7 +120,7 @@ class RecordBuffer:
         rows: Int64Array = self.scene_starts[scenes] + frame_indices
         return rows
 
-    def scenes_of(self, frame_rows: Any) -> Int64Array:
+    def scenes_of(self, frame_rows: ArrayLike) -> Int64Array:
         """Return the scenes of frames (N,).
 
         Raises:
@@ -135,7 +135,7 @@ class RecordBuffer:
             )
         return scenes
 
-    def windows(self, frame_rows: Any, steps: WindowSteps) -> Windows:
+    def windows(self, frame_rows: ArrayLike, steps: WindowSteps) -> Windows:
         """Return the windows around frames (N,), as those of a dataset are; their rows are not copied.
 
         A window shows what is in the buffer, so it is to be used before the next change.
@@ -150,13 +150,13 @@ class RecordBuffer:
 
     def append_frames(
         self,
-        scenes: Any,
+        scenes: ArrayLike,
         frames: RecordArray,
         *,
         agents: RecordArray | None = None,
-        agent_counts: Any = None,
+        agent_counts: ArrayLike | None = None,
         tl_faces: RecordArray | None = None,
-        face_counts: Any = None,
+        face_counts: ArrayLike | None = None,
     ) -> Int64Array:
         """Add one frame to the end of each of some scenes and return their rows in ``frames``, (K,).
 
@@ -193,7 +193,7 @@ class RecordBuffer:
         self._tl_faces.replace(self.frames[FACE_INTERVAL], rows, face_counts, tl_faces)
         return rows
 
-    def set_ego(self, frame_rows: Any, positions_m: Float64Array, yaws_rad: Float64Array) -> None:
+    def set_ego(self, frame_rows: ArrayLike, positions_m: Float64Array, yaws_rad: Float64Array) -> None:
         """Overwrite the pose of the AV in frames.
 
         Args:
@@ -216,7 +216,7 @@ class RecordBuffer:
         self.frames["ego_translation"][rows, : positions_m.shape[1]] = positions_m
         self.frames["ego_rotation"][rows] = yaws_as_rotations33(yaws_rad)
 
-    def find_agents(self, frame_rows: Any, track_ids: Any) -> Int64Array:
+    def find_agents(self, frame_rows: ArrayLike, track_ids: ArrayLike) -> Int64Array:
         """Return the row in ``agents`` of each track (N,) in a frame (N,), -1 where the frame does not have it.
 
         Raises:
@@ -231,7 +231,7 @@ class RecordBuffer:
             raise InvalidArgumentError(f"{self._where(frames[place], tracks[place])} is there more than once")
         return rows
 
-    def put_agents(self, frame_rows: Any, agents: RecordArray) -> None:
+    def put_agents(self, frame_rows: ArrayLike, agents: RecordArray) -> None:
         """Put agents (N,) into frames (N,): a track that is there is overwritten, another one comes behind the others.
 
         Args:
@@ -252,7 +252,7 @@ class RecordBuffer:
         if is_new.any():
             self._agents.append(self.frames[AGENT_INTERVAL], frames[is_new], agents[is_new])
 
-    def remove_agents(self, frame_rows: Any, track_ids: Any) -> None:
+    def remove_agents(self, frame_rows: ArrayLike, track_ids: ArrayLike) -> None:
         """Take tracks (N,) out of frames (N,); the agents behind them move up.
 
         Raises:
@@ -269,7 +269,7 @@ class RecordBuffer:
         if len(rows):
             self._agents.remove(self.frames[AGENT_INTERVAL], frames, rows)
 
-    def replace_agents(self, frame_rows: Any, agents: RecordArray, counts: Any) -> None:
+    def replace_agents(self, frame_rows: ArrayLike, agents: RecordArray, counts: ArrayLike) -> None:
         """Give frames other agents than they have.
 
         Args:
@@ -285,7 +285,7 @@ class RecordBuffer:
         agents, counts = _as_counted("agents", agents, AGENT_DTYPE, counts, len(rows))
         self._agents.replace(self.frames[AGENT_INTERVAL], rows, counts, agents)
 
-    def replace_tl_faces(self, frame_rows: Any, tl_faces: RecordArray, counts: Any) -> None:
+    def replace_tl_faces(self, frame_rows: ArrayLike, tl_faces: RecordArray, counts: ArrayLike) -> None:
         """Give frames other traffic light faces than they have; arguments and errors as in :meth:`replace_agents`."""
         rows = self._frames_once(frame_rows)
         tl_faces, counts = _as_counted("tl_faces", tl_faces, TL_FACE_DTYPE, counts, len(rows))
@@ -336,7 +336,7 @@ class RecordBuffer:
         self.scene_stops = slots[:, 0] + self._num_frames
         self.frames, self.scene_starts, self._slot_ends = frames, slots[:, 0].copy(), slots[:, 1].copy()
 
-    def _frames_once(self, frame_rows: Any) -> Int64Array:
+    def _frames_once(self, frame_rows: ArrayLike) -> Int64Array:
         rows = np.asarray(frame_rows, np.int64).reshape(-1)
         self.scenes_of(rows)
         _require_once("frame_rows", rows)
@@ -362,7 +362,7 @@ class RecordBuffer:
             return
         raise InvalidArgumentError(f"{self._where(frames[place], tracks[place])} is given twice; give each once")
 
-    def _where(self, row: Any, track: Any) -> str:
+    def _where(self, row: np.int64, track: np.uint64) -> str:
         """Return in words which track of which frame of which scene is meant."""
         scene = int(self.scenes_of(np.array([row]))[0])
         return f"track {int(track)} of frame {int(row - self.scene_starts[scene])} of scene {scene}"
@@ -374,7 +374,7 @@ def _require_once(name: str, numbers: Int64Array) -> None:
         raise InvalidArgumentError(f"{name} has {int(values[counts > 1][0])} more than once; give each once")
 
 
-def _as_pairs(frame_rows: Any, track_ids: Any) -> tuple[Int64Array, NumericArray]:
+def _as_pairs(frame_rows: ArrayLike, track_ids: ArrayLike) -> tuple[Int64Array, NumericArray]:
     frames, tracks = np.asarray(frame_rows, np.int64), np.asarray(track_ids, np.uint64)
     if frames.ndim != 1 or frames.shape != tracks.shape:
         raise InvalidArgumentError(
@@ -383,7 +383,7 @@ def _as_pairs(frame_rows: Any, track_ids: Any) -> tuple[Int64Array, NumericArray
     return frames, tracks
 
 
-def _as_records(name: str, records: Any, dtype: Any, length: int) -> RecordArray:
+def _as_records(name: str, records: ArrayLike, dtype: DTypeLike, length: int) -> RecordArray:
     array: RecordArray = np.ascontiguousarray(records)
     if array.dtype != np.dtype(dtype) or array.shape != (length,):
         raise InvalidArgumentError(
@@ -393,7 +393,7 @@ def _as_records(name: str, records: Any, dtype: Any, length: int) -> RecordArray
 
 
 def _as_counted(
-    name: str, records: RecordArray | None, dtype: Any, counts: Any, length: int
+    name: str, records: RecordArray | None, dtype: DTypeLike, counts: object, length: int
 ) -> tuple[RecordArray, Int64Array]:
     """Return records of frames and their numbers (K,)."""
     if records is None:

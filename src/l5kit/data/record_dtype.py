@@ -8,11 +8,14 @@ of the group ``zarr.data_type``, so that plain ``zarr.open`` finds it.
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 from zarr.core.dtype.common import HasItemSize
 from zarr.dtype import ZDType, data_type_registry
+
+from l5kit._types import DType
 
 try:
     from zarr.errors import DataTypeValidationError  # type: ignore[attr-defined, unused-ignore]
@@ -23,7 +26,7 @@ _JSON_NAME = "l5kit_record"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordDType(ZDType[Any, Any], HasItemSize):
+class RecordDType(ZDType[np.dtype[np.void], np.void], HasItemSize):
     """Packed record type with at least one sub-array field.
 
     Attributes:
@@ -35,7 +38,7 @@ class RecordDType(ZDType[Any, Any], HasItemSize):
     fields: tuple[tuple[str, str, tuple[int, ...]], ...]
 
     @classmethod
-    def from_numpy(cls, dtype: Any) -> Self:
+    def from_numpy(cls, dtype: DTypeLike) -> Self:
         """Return the type of packed records of a NumPy dtype, or of anything NumPy takes as one."""
         record = np.dtype(dtype)
         if record.fields is None or record.names is None:
@@ -43,14 +46,14 @@ class RecordDType(ZDType[Any, Any], HasItemSize):
         return cls(fields=tuple((name, record[name].base.str, record[name].shape) for name in record.names))
 
     @classmethod
-    def from_native_dtype(cls, dtype: Any) -> Self:
+    def from_native_dtype(cls, dtype: DType) -> Self:
         """Return the type of a NumPy dtype with a sub-array field; leave all others to zarr's own types."""
         names = getattr(dtype, "names", None) or ()
         if all(dtype[name].shape == () for name in names):
             raise DataTypeValidationError(f"expected a NumPy dtype with a sub-array field, got {dtype}")
         return cls.from_numpy(dtype)
 
-    def to_native_dtype(self) -> Any:
+    def to_native_dtype(self) -> np.dtype[np.void]:
         """Return the NumPy dtype."""
         return np.dtype(list(self.fields))
 
@@ -60,7 +63,7 @@ class RecordDType(ZDType[Any, Any], HasItemSize):
         return int(self.to_native_dtype().itemsize)
 
     @classmethod
-    def _from_json_v2(cls, data: Any) -> Self:
+    def _from_json_v2(cls, data: object) -> Self:
         fields = data.get("name") if isinstance(data, dict) else None
         if not isinstance(fields, Sequence) or isinstance(fields, str) or not any(len(field) == 3 for field in fields):
             raise DataTypeValidationError(f"expected a list of fields, one with a shape at least, got {data!r}")
@@ -72,10 +75,10 @@ class RecordDType(ZDType[Any, Any], HasItemSize):
         return cls.from_numpy(dtype)
 
     @classmethod
-    def _from_json_v3(cls, data: Any) -> Self:
+    def _from_json_v3(cls, data: object) -> Self:
         raise DataTypeValidationError(f"records with sub-array fields are stored in zarr format 2 only, got {data!r}")
 
-    def to_json(self, zarr_format: Any) -> Any:
+    def to_json(self, zarr_format: int) -> Any:
         """Return the type as it stands in ``.zarray``."""
         if zarr_format != 2:
             raise ValueError(f"zarr_format must be 2 for records with sub-array fields, got {zarr_format}")
@@ -85,21 +88,24 @@ class RecordDType(ZDType[Any, Any], HasItemSize):
     def _check_scalar(self, data: object) -> bool:
         return isinstance(data, (np.void, bytes, tuple, int))
 
-    def cast_scalar(self, data: object) -> Any:
+    def cast_scalar(self, data: object) -> np.void:
         """Return a record made of ``data``: a record, its bytes, a tuple of its fields, or 0 for all zero bytes."""
         if isinstance(data, bytes):
-            return np.frombuffer(data, dtype=self.to_native_dtype())[0]
+            stored: np.void = np.frombuffer(data, dtype=self.to_native_dtype())[0]
+            return stored
         if isinstance(data, int) and data == 0:
             return self.default_scalar()
         if not self._check_scalar(data):
             raise TypeError(f"cannot make a record of {data!r}; pass a record, a tuple of its fields or its bytes")
-        return np.array([cast("Any", data)], dtype=self.to_native_dtype())[0]
+        record: np.void = np.array([data], dtype=self.to_native_dtype())[0]
+        return record
 
-    def default_scalar(self) -> Any:
+    def default_scalar(self) -> np.void:
         """Return the record of all zero bytes."""
-        return np.zeros((), dtype=self.to_native_dtype())[()]
+        record: np.void = np.zeros(1, dtype=self.to_native_dtype())[0]
+        return record
 
-    def from_json_scalar(self, data: object, *, zarr_format: Any) -> Any:  # noqa: ARG002
+    def from_json_scalar(self, data: object, *, zarr_format: int) -> np.void:  # noqa: ARG002
         """Return the record that is base64 text in ``.zarray`` (None or 0: the record of all zero bytes)."""
         if data is None or data == 0:
             return self.default_scalar()
@@ -107,7 +113,7 @@ class RecordDType(ZDType[Any, Any], HasItemSize):
             raise TypeError(f"expected the fill value as base64 text, got {data!r}")
         return self.cast_scalar(base64.standard_b64decode(data))
 
-    def to_json_scalar(self, data: object, *, zarr_format: Any) -> str:  # noqa: ARG002
+    def to_json_scalar(self, data: object, *, zarr_format: int) -> str:  # noqa: ARG002
         """Return a record as the base64 text of its bytes."""
         record = np.asarray(self.cast_scalar(data), dtype=self.to_native_dtype())
         return base64.standard_b64encode(record.tobytes()).decode("ascii")

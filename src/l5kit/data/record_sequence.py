@@ -3,11 +3,11 @@
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from l5kit._types import DType, Int64Array, NumericArray, Records
+from l5kit._types import DType, Int64Array, NumericArray, RecordPart, Records
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
 
 ROWS_PER_BLOCK = 65_536
@@ -78,7 +78,7 @@ class RecordSequence(ABC):
         """Bytes of all rows when decoded."""
         return len(self) * self.dtype.itemsize
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> RecordPart:
         """Return what NumPy would: a record, a copy of a slice, the column of a field, or selected rows."""
         if isinstance(index, slice):
             return self._slice(index)
@@ -92,12 +92,13 @@ class RecordSequence(ABC):
             return self._tuple(index)
         return self._selection(np.asarray(index))
 
-    def _row(self, index: int) -> Any:
+    def _row(self, index: int) -> np.void:
         length = len(self)
         if not -length <= index < length:
             raise IndexOutOfRangeError(f"row {index} is out of range for an array of {length} rows")
         row = index % length
-        return np.array(self.rows(row, row + 1))[0]
+        record: np.void = np.array(self.rows(row, row + 1))[0]
+        return record
 
     def _slice(self, index: slice) -> NumericArray:
         start, stop, step = index.indices(len(self))
@@ -123,7 +124,7 @@ class RecordSequence(ABC):
             column[start : start + len(rows)] = rows[index]
         return column
 
-    def _tuple(self, index: tuple[Any, ...]) -> Any:
+    def _tuple(self, index: tuple[object, ...]) -> RecordPart:
         """Answer ``array[field, rows]``, ``array[rows, field]`` and ``array[rows,]``."""
         fields = [part for part in index if isinstance(part, str)]
         others = [part for part in index if not isinstance(part, str) and part is not Ellipsis]
@@ -172,11 +173,11 @@ class RecordSequence(ABC):
             yield start, rows
             row = start + len(rows)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[np.void]:
         for _, rows in self._blocks():
             yield from rows
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumericArray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NumericArray:
         if copy is False:
             raise ValueError("these rows cannot become a NumPy array without a copy; pass copy=None or True")
         return np.asarray(self[:], dtype=dtype)

@@ -202,7 +202,7 @@ class SceneResults(Iterator[Result]):
         return f"a worker process of the executor died, and had some of {_named(self._unit, at_risk)} ({error})"
 
 
-def _is_broken(future: "Future[Any] | None") -> bool:
+def _is_broken(future: "Future[Result] | None") -> bool:
     if future is None or not future.done() or future.cancelled():
         return False
     return isinstance(future.exception(), BrokenExecutor)
@@ -282,7 +282,7 @@ def _named(unit: str, numbers: Int64Array) -> str:
     return f"{unit}s {numbers.min()} to {numbers.max()}"
 
 
-def _as_sent(call: _NamingCall[Result]) -> "_SentCall | None":
+def _as_sent(call: _NamingCall[Result]) -> "_SentCall[Result] | None":
     """Return a call that another process can carry out; None, after a warning, if there is none."""
     try:
         payload = pickle.dumps(call, protocol=pickle.HIGHEST_PROTOCOL)
@@ -301,19 +301,20 @@ def _as_sent(call: _NamingCall[Result]) -> "_SentCall | None":
     return None
 
 
-def _title(function: Any) -> str:
+def _title(function: object) -> str:
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 @dataclass(frozen=True)
-class _SentCall:
+class _SentCall(Generic[Result]):
     """A pickled call, opened once by each process that carries it out."""
 
     payload: bytes
 
-    def __call__(self, block: Int64Array) -> Any:
+    def __call__(self, block: Int64Array) -> Result:
         try:
-            return _opened(self.payload)(block)
+            result: Result = _opened(self.payload)(block)
+            return result
         except Exception as error:
             if _can_be_sent(error):
                 raise

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from l5kit._types import Int64Array, RecordArray
 from l5kit.data.log_facts import LogFacts
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-_TYPES: dict[str, Any] = {"frames": FRAME_DTYPE, "agents": AGENT_DTYPE, "tl_faces": TL_FACE_DTYPE}
+_TYPES: dict[str, DTypeLike] = {"frames": FRAME_DTYPE, "agents": AGENT_DTYPE, "tl_faces": TL_FACE_DTYPE}
 
 
 @dataclass(frozen=True)
@@ -161,13 +161,13 @@ def join_scenes(scenes: Sequence[SceneRecords], starts: Sequence[int] = (0, 0, 0
     return LogRecords(records, frames, agents, join_records([scene.tl_faces for scene in scenes]))
 
 
-def intervals_of_counts(counts: Any) -> Int64Array:
+def intervals_of_counts(counts: Int64Array) -> Int64Array:
     """Return the intervals [start, end) of things of some sizes (N,) that follow each other from 0 on, (N, 2)."""
     ends = np.cumsum(counts, dtype=np.int64)
     return np.stack([ends - counts, ends], axis=1)
 
 
-def as_standard(records: RecordArray, dtype: Any) -> RecordArray:
+def as_standard(records: RecordArray, dtype: DTypeLike) -> RecordArray:
     """Return records in the type of the format, a copy only where they are of another, as those of older sets are."""
     wanted = np.dtype(dtype)
     if records.dtype == wanted:

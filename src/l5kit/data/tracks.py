@@ -1,11 +1,11 @@
 """Road users as tracks: what other datasets and simulations know of each, put into the rows of a scene's frames."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from l5kit._types import BoolArray, Float32Array, Int64Array, NumericArray
+from l5kit._types import BoolArray, Float32Array, Int32Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import require_shapes
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.scene_arrays import AgentRows, FaceRows
@@ -137,7 +137,7 @@ class Tracks:
         return self.to_observations().to_agent_rows(self.is_valid.shape[1])
 
 
-def spans_as_mask(spans: Any, num_frames: int) -> BoolArray:
+def spans_as_mask(spans: ArrayLike, num_frames: int) -> BoolArray:
     """Return in which frames tracks are seen, (K, F), that are from a first frame on up to an end frame.
 
     Args:
@@ -159,7 +159,7 @@ def spans_as_mask(spans: Any, num_frames: int) -> BoolArray:
     return is_valid
 
 
-def label_probabilities_of(labels: Any) -> Float32Array:
+def label_probabilities_of(labels: ArrayLike) -> Float32Array:
     """Return the probabilities of classes that are certain: 1 for the label, 0 for all others, float32, (N, 17).
 
     Args:
@@ -179,7 +179,7 @@ def label_probabilities_of(labels: Any) -> Float32Array:
 
 
 def faces_of_frames(
-    num_frames: int, frame_indices: Int64Array, *, face_ids: Any, light_ids: Any, statuses: NumericArray
+    num_frames: int, frame_indices: Int64Array, *, face_ids: ArrayLike, light_ids: ArrayLike, statuses: NumericArray
 ) -> FaceRows:
     """Return traffic light faces as the rows of a scene, by frame; those of a frame keep their order.
 
@@ -213,12 +213,12 @@ def faces_of_frames(
     )
 
 
-def _starts(frame_indices: Int64Array, num_frames: int) -> Any:
+def _starts(frame_indices: Int64Array, num_frames: int) -> Int32Array:
     """Return the first row of each frame and the end of the last one, int32, for rows that are sorted by frame."""
     counts = np.bincount(frame_indices, minlength=num_frames)
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
 
 
-def _require_shape(name: str, array: Any, wanted: tuple[int, ...]) -> None:
+def _require_shape(name: str, array: ArrayLike, wanted: tuple[int, ...]) -> None:
     if np.shape(array) != wanted:
         raise InvalidArgumentError(f"{name} must have shape {wanted}, got {np.shape(array)}")

@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from l5kit.errors import InvalidArgumentError, WorkerDiedError
 
 __all__ = ["WorkerProcesses"]
 
+Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 _MAIN_GUARD = (
@@ -57,7 +58,7 @@ class WorkerProcesses(Executor):
         self._is_closing = False
         self._is_killed = False
 
-    def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> "Future[Result]":
+    def submit(self, fn: Callable[Params, Result], /, *args: Params.args, **kwargs: Params.kwargs) -> "Future[Result]":
         """Hand a task over and return its future; see ``concurrent.futures.Executor``.
 
         The future raises a ``WorkerDiedError`` if the process that had the task died.

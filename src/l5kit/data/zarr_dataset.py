@@ -15,7 +15,7 @@ from zarr.abc.store import Store
 from zarr.errors import ContainsArrayError, ContainsGroupError
 
 from l5kit._compiling import log_compilation
-from l5kit._types import RecordArray, Records
+from l5kit._types import DType, RecordArray, Records
 from l5kit.data import layout
 from l5kit.data.checks.finding import Finding
 from l5kit.data.checks.validation import validate_dataset
@@ -122,10 +122,10 @@ class ChunkedDataset:
     def in_memory(
         cls,
         *,
-        scenes: Any = None,
-        frames: Any = None,
-        agents: Any = None,
-        tl_faces: Any = None,
+        scenes: Records | None = None,
+        frames: Records | None = None,
+        agents: Records | None = None,
+        tl_faces: Records | None = None,
         facts: LogFacts | None = None,
     ) -> "ChunkedDataset":
         """Return a dataset of the given arrays (empty ones where None) and facts (those of 1.5), without a path."""
@@ -302,7 +302,7 @@ class ChunkedDataset:
                 f"{FACE_INTERVAL!r} that names them: it is read as one without traffic lights"
             )
 
-    def _open_array(self, key: str, cache: ChunkCache) -> Any:
+    def _open_array(self, key: str, cache: ChunkCache) -> Records:
         file = stores.describe_file(self.root.store, f"{key}/.zarray")
         try:
             array: Any = self.root[key]
@@ -489,7 +489,7 @@ def _faces_slice(frames: RecordArray) -> slice:
 
 def view_of(sources: Sequence[Records], segments: Segments, attribute: str) -> RecordView:
     """Return a view over arrays that are all the same attribute of their datasets."""
-    standard = np.dtype(next(dtype for name, dtype, _ in layout.ARRAYS.values() if name == attribute))
+    standard: DType = np.dtype(next(dtype for name, dtype, _ in layout.ARRAYS.values() if name == attribute))
     dtypes = {layout.with_face_interval(source.dtype) if attribute == "frames" else source.dtype for source in sources}
     return RecordView(sources, segments, dtype=dtypes.pop() if len(dtypes) == 1 else standard)
 

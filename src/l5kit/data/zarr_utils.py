@@ -6,15 +6,15 @@ Each output is written under a temporary name and renamed when it is complete.
 import math
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from zarr.core.sync import sync
 
-from l5kit._types import Int64Array
+from l5kit._types import Config, DType, Int64Array, Records
 from l5kit.data.layout import ARRAYS
 from l5kit.data.log_facts import LogFacts, agreed_facts
 from l5kit.data.log_index import require_readable_log
@@ -69,7 +69,7 @@ def zarr_concat(
 
 
 def zarr_split(
-    input_zarr: str, output_path: str, split_infos: Sequence[Mapping[str, Any]], *, verbose: bool = True
+    input_zarr: str, output_path: str, split_infos: Sequence[Config], *, verbose: bool = True
 ) -> list[tuple[int, int]]:
     """Write a dataset in several parts of consecutive scenes.
 
@@ -200,8 +200,9 @@ def _save(dataset: ChunkedDataset, path: str, *, title: str, verbose: bool, work
         save_arrays(arrays, Path(path), overwrite=True, facts=dataset.own_facts, progress=progress, workers=workers)
 
 
-def _as_standard(array: Any, dtype: Any) -> Any:
-    if array.dtype == np.dtype(dtype):
+def _as_standard(array: Records, dtype: DTypeLike) -> Records:
+    wanted: DType = np.dtype(dtype)
+    if array.dtype == wanted:
         return array
     zero = np.zeros(1, dtype=np.int64)
-    return RecordView([array], Segments(zero, zero, zero + len(array)), dtype=dtype)
+    return RecordView([array], Segments(zero, zero, zero + len(array)), dtype=wanted)

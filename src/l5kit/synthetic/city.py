@@ -3,10 +3,9 @@
 import itertools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
@@ -209,7 +208,7 @@ class _MadeScenes:
         first = int(ends[split - 1]) if split else 0
         return make_scene(self.town, self.params, split=split, scene_index=number - first)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[CityParams], "_MadeScenes"], tuple[CityParams]]:
         """Leave the town out, which another process builds faster than it would get it."""
         return _made_elsewhere, (self.params,)
 

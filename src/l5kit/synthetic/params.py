@@ -1,7 +1,6 @@
 """Parameters of a made city and their limits."""
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 from l5kit.data.log_facts import LogFacts
 from l5kit.errors import InvalidArgumentError
@@ -62,7 +61,7 @@ class CityParams:
             _check_number(field.name, getattr(self, field.name))
 
 
-def _check_number(name: str, value: Any) -> None:
+def _check_number(name: str, value: float) -> None:
     lowest, highest = _LIMITS[name]
     kind = "an integer" if name in _INTEGERS else "a number"
     right_type = not isinstance(value, bool) and (

@@ -1,6 +1,6 @@
 """Simulation of the traffic around the AV at 10 steps a second."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -35,12 +35,14 @@ _OUT_OF_SIGHT_M = 95.0
 _COMPANION_SPACE_M = 60.0
 _AV_LENGTH_M, _AV_WIDTH_M, _AV_HEIGHT_M = MADE_FACTS.ego_extent_m
 
-# as NumPy's numbers, since numba compiles what is called with a literal once for each
-_AV: Any = np.int64(AV_SLOT)
-_A_CAR: Any = np.int64(CAR)
-_NO_UID: Any = np.int64(0)
-_FIRST_TRIES: Any = np.int64(6000)
-_SPAWN_TRIES: Any = np.int64(30)
+_KernelInt: TypeAlias = Any
+"""A number of NumPy for a kernel that takes an ``int``; numba compiles what is called with a literal once for each."""
+
+_AV: _KernelInt = np.int64(AV_SLOT)
+_A_CAR: _KernelInt = np.int64(CAR)
+_NO_UID: _KernelInt = np.int64(0)
+_FIRST_TRIES: _KernelInt = np.int64(6000)
+_SPAWN_TRIES: _KernelInt = np.int64(30)
 
 
 class Demand(NamedTuple):

@@ -3,13 +3,12 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from zarr.abc.store import Store
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
-from l5kit._types import Int64Array
+from l5kit._types import Int64Array, Log
 from l5kit.data.checks.finding import Finding, FindingList
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import Progress
@@ -21,7 +20,7 @@ from l5kit.errors import InvalidArgumentError
 _METADATA_FILES = (".zgroup", ".zattrs")
 
 
-def compute_checksums(dataset: Any, *, workers: Workers = 1, progress: Progress | None = None) -> dict[str, str]:
+def compute_checksums(dataset: Log, *, workers: Workers = 1, progress: Progress | None = None) -> dict[str, str]:
     """Return the SHA-256 digest (hexadecimal) of every file of a dataset's arrays and metadata.
 
     Args:
@@ -40,7 +39,7 @@ def compute_checksums(dataset: Any, *, workers: Workers = 1, progress: Progress 
 
 
 def compare_checksums(
-    dataset: Any, checksums: Mapping[str, str], findings: FindingList, *, workers: Workers = 1
+    dataset: Log, checksums: Mapping[str, str], findings: FindingList, *, workers: Workers = 1
 ) -> None:
     """Add a finding for each file that is missing, new or differs from the digests of :func:`compute_checksums`."""
     store = _store_of(dataset)
@@ -59,7 +58,7 @@ def compare_checksums(
         findings.add(Finding(severity="error", check="checksum", message=f"file {key} {problem}", file=file))
 
 
-def _store_of(dataset: Any) -> Store:
+def _store_of(dataset: Log) -> Store:
     root = getattr(dataset, "root", None)
     if root is None or isinstance(dataset.frames, RecordView):
         raise InvalidArgumentError(

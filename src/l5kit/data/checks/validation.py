@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 from zarr.core.sync import sync
 
-from l5kit._types import BoolArray, Int64Array, RecordArray
+from l5kit._types import BoolArray, Int64Array, Log, RecordArray
 from l5kit.data.checks.block_checks import (
     BlockCheck,
     CheckBlocks,
@@ -53,7 +52,7 @@ _FACES_TITLE = "traffic light faces"
 
 
 def validate_dataset(
-    dataset: Any,
+    dataset: Log,
     *,
     checksums: Mapping[str, str] | None = None,
     progress: Progress | None = None,
@@ -92,7 +91,7 @@ class _Validation:
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Log,
         findings: FindingList,
         unreadable: frozenset[str],
         progress: Progress | None,
@@ -300,7 +299,7 @@ def _owner(index: IntervalIndex, row: int) -> int | None:
     return None if owner < 0 else owner
 
 
-def _check_attributes(dataset: Any, findings: FindingList) -> None:
+def _check_attributes(dataset: Log, findings: FindingList) -> None:
     """Check format version, labels and facts, and whether there are traffic lights, if the dataset has a zarr group."""
     root = getattr(dataset, "root", None)
     if root is None:
@@ -323,7 +322,7 @@ def _check_attributes(dataset: Any, findings: FindingList) -> None:
         findings.add(Finding(severity="error", check="format", message=str(error)))
 
 
-def _check_digests(dataset: Any, checksums: Mapping[str, str], findings: FindingList, workers: Workers) -> None:
+def _check_digests(dataset: Log, checksums: Mapping[str, str], findings: FindingList, workers: Workers) -> None:
     try:
         compare_checksums(dataset, checksums, findings, workers=workers)
     except (OSError, InvalidArgumentError) as error:

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Protocol, SupportsIndex, TypedDict
+from typing import Protocol, SupportsIndex, TypedDict
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit._types import Config, Float64Array, Int64Array, NumericArray, PickledState, RecordArray
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.parameters import MapKeys
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
@@ -145,7 +145,7 @@ class MapAPI:
         return self._content.network
 
     @staticmethod
-    def from_cfg(data_manager: _RequiresFiles, cfg: Mapping[str, Any]) -> "MapAPI":
+    def from_cfg(data_manager: _RequiresFiles, cfg: Config) -> "MapAPI":
         """Return the map that a configuration names.
 
         Args:
@@ -174,7 +174,7 @@ class MapAPI:
         names = ("protobuf_map_path", "ecef_to_world", "_absolute_path", "_checksum")
         return {name: getattr(self, name) for name in names}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: PickledState) -> None:
         """Take path and matrix; the file is read when something of it is needed."""
         self.__dict__.update(state, _interpolations={})
         self.ecef_to_world.setflags(write=False)

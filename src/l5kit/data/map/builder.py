@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from pymap3d.ecef import ecef2geodetic, geodetic2ecef
 
 from l5kit._files import replaced_when_complete
@@ -22,6 +23,9 @@ from l5kit.data.proto.road_network_pb2 import (
 from l5kit.errors import InvalidArgumentError
 
 _LARGEST_INT32 = 2**31 - 1
+
+_FieldValue: TypeAlias = Any
+"""Value of a field of a message, given by name: a message, a list of them, a number or text, as the schema has it."""
 
 
 class MapBuilder:
@@ -289,7 +293,7 @@ class MapBuilder:
         with replaced_when_complete(path, argument="path") as temporary:
             temporary.write_bytes(self._fragment.SerializeToString(deterministic=True))
 
-    def _add(self, element_id: str, **content: Any) -> None:
+    def _add(self, element_id: str, **content: _FieldValue) -> None:
         """Add an element whose id is new."""
         if not isinstance(element_id, str) or not element_id:
             raise InvalidArgumentError(f"the id of an element must be text that is not empty, got {element_id!r}")
@@ -298,7 +302,9 @@ class MapBuilder:
         self._fragment.elements.append(MapElement(id=_as_id(element_id), element=MapElement.Element(**content)))
         self._ids.add(element_id)
 
-    def _add_control(self, control_id: str, fields: dict[str, Any], *, geometry_type: str, **kind: Any) -> None:
+    def _add_control(
+        self, control_id: str, fields: dict[str, _FieldValue], *, geometry_type: str, **kind: _FieldValue
+    ) -> None:
         geometry = _enum_value(TrafficControlElement.GeometryType, "geometry_type", geometry_type)
         control = TrafficControlElement(geo_frame=self._geo_frame(), geometry_type=geometry, **fields, **kind)
         self._add(control_id, traffic_control_element=control)
@@ -390,7 +396,7 @@ def _check_choice(argument: str, value: str, allowed: Sequence[str]) -> None:
         raise InvalidArgumentError(f"{argument} must be one of {', '.join(allowed)}, got {value!r}")
 
 
-def _enum_value(enum: Any, argument: str, name: str) -> Any:
+def _enum_value(enum: EnumTypeWrapper, argument: str, name: str) -> _FieldValue:
     _check_choice(argument, name, enum.keys())
     return enum.Value(name)
 

@@ -7,12 +7,12 @@ fields without content.
 """
 
 import base64
-from typing import Any
 
 from google.protobuf import descriptor_pb2, empty_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
+from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from l5kit.data.proto import road_network_descriptor
@@ -27,7 +27,7 @@ def _private_pool() -> DescriptorPool:
     return pool
 
 
-def _build_class(descriptor: Descriptor, *, outer: str = "") -> Any:
+def _build_class(descriptor: Descriptor, *, outer: str = "") -> type[Message]:
     """Return the message class with its nested messages, enums and enum values as attributes, on every runtime."""
     message_class = GetMessageClass(descriptor)
     message_class.__module__ = __name__

@@ -1,11 +1,10 @@
 """Blocks of an array, read straight from its files; what cannot be read is told."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from l5kit._types import DType, RecordArray
+from l5kit._types import DType, RecordArray, Records
 from l5kit.data.checks.finding import Finding, FindingList, Severity
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
 from l5kit.data.stores.chunk_cache import ChunkCache
@@ -39,7 +38,7 @@ class BlockSource:
         findings: Where files that are missing or cannot be listed are reported.
     """
 
-    def __init__(self, array: Any, key: str, findings: FindingList) -> None:
+    def __init__(self, array: Records, key: str, findings: FindingList) -> None:
         self.key = key
         self.length = len(array)
         self._array = array
@@ -60,8 +59,7 @@ class BlockSource:
     @property
     def dtype(self) -> DType:
         """Record type of the blocks."""
-        dtype: DType = self._array.dtype
-        return dtype
+        return self._array.dtype
 
     def file_of(self, row: int) -> str | None:
         """Return the path of the file that holds a row; None for arrays in memory."""

@@ -12,6 +12,8 @@ import numpy as np
 import zarr
 from numcodecs.compat import ensure_contiguous_ndarray
 
+from l5kit._types import NumericArray
+
 _HEADER_NUM_BYTES = 16
 _STORED_NUM_BYTES = slice(12, 16)
 """Where the header has the number of bytes of the chunk, in little endian."""
@@ -20,7 +22,7 @@ _STORED_NUM_BYTES = slice(12, 16)
 class CheckedBlosc(numcodecs.Blosc):  # type: ignore[misc]
     """The codec ``blosc``, which refuses chunks that are shorter than they say."""
 
-    def decode(self, buf: Any, out: Any = None) -> Any:
+    def decode(self, buf: object, out: object = None) -> bytes | NumericArray:
         """Return the decoded bytes of a chunk.
 
         Raises:
@@ -30,17 +32,19 @@ class CheckedBlosc(numcodecs.Blosc):  # type: ignore[misc]
         said = int.from_bytes(chunk[_STORED_NUM_BYTES].tobytes(), "little")
         if len(chunk) < max(said, _HEADER_NUM_BYTES):
             raise ValueError(f"it has {len(chunk)} bytes, but should have {max(said, _HEADER_NUM_BYTES)}")
-        return super().decode(buf, out)
+        decoded: bytes | NumericArray = super().decode(buf, out)
+        return decoded
 
 
-def with_checked_lengths(array: Any, **config: Any) -> Any:
+def with_checked_lengths(array: Any, **config: bool) -> Any:
     """Return a zarr array of which :class:`CheckedBlosc` decodes the chunks if Blosc compressed them.
 
     Args:
         array: A zarr array.
         **config: How it is read and written, as zarr names it.
     """
-    metadata, compressor = array.metadata, getattr(array.metadata, "compressor", None)
+    metadata: Any = array.metadata
+    compressor = getattr(metadata, "compressor", None)
     if isinstance(compressor, numcodecs.Blosc):
         kept = {key: value for key, value in compressor.get_config().items() if key != "id"}
         metadata = replace(metadata, compressor=CheckedBlosc(**kept))

@@ -4,9 +4,8 @@ import contextlib
 import os
 import threading
 from collections import OrderedDict
-from typing import Any
 
-from l5kit._types import NumericArray
+from l5kit._types import NumericArray, PickledState
 
 
 class ChunkCache:
@@ -77,5 +76,5 @@ class ChunkCache:
     def __getstate__(self) -> dict[str, object]:
         return {"max_bytes": self.max_bytes}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: PickledState) -> None:
         self.__init__(state["max_bytes"])  # type: ignore[misc]

@@ -10,19 +10,25 @@ import hashlib
 import os
 import pickle
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
-from l5kit._types import DType, Int64Array, NumericArray
+from l5kit._types import DType, Int64Array, NumericArray, PickledState, Records
 from l5kit.data.record_sequence import RecordSequence, require_within, rows_of
 from l5kit.data.stores.checked_blosc import with_checked_lengths
 from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.local_chunk import decode_local_chunk
-from l5kit.data.stores.store import describe_file, is_folder, is_process_memory, location_of, store_signature
+from l5kit.data.stores.store import (
+    ZarrArray,
+    describe_file,
+    is_folder,
+    is_process_memory,
+    location_of,
+    store_signature,
+)
 from l5kit.errors import (
     CorruptedDataError,
     IndexOutOfRangeError,
@@ -45,11 +51,11 @@ class ChunkedArray(RecordSequence):
         dtype: Record type to present, which may have fields that are not stored; those are zero. None: as stored.
     """
 
-    def __init__(self, array: Any, cache: ChunkCache, *, dtype: Any = None) -> None:
+    def __init__(self, array: ZarrArray, cache: ChunkCache, *, dtype: DTypeLike | None = None) -> None:
         self.dtype = array.dtype if dtype is None else np.dtype(dtype)
         self.name = str(array.path)
         # chunks of zeros are written as zarr 2 did, so that a missing file means a lost one
-        self._array = with_checked_lengths(array, write_empty_chunks=True)
+        self._array: ZarrArray = with_checked_lengths(array, write_empty_chunks=True)
         self._cache = cache
         self._last: tuple[int, NumericArray | None] = (-1, None)
         self._missing: set[int] = set()
@@ -69,7 +75,7 @@ class ChunkedArray(RecordSequence):
         return (self._chunk_length,)
 
     @property
-    def zarr_array(self) -> Any:
+    def zarr_array(self) -> ZarrArray:
         """The underlying zarr array."""
         if os.getpid() != self._process:
             self._reopen()
@@ -212,7 +218,7 @@ class ChunkedArray(RecordSequence):
         """Number of chunks that the rows need."""
         return -(-self._length // self._chunk_length)
 
-    def __setitem__(self, index: Any, values: Any) -> None:
+    def __setitem__(self, index: object, values: ArrayLike) -> None:
         """Write rows to the store: one row, a slice, or the column of a field.
 
         Raises:
@@ -300,7 +306,7 @@ class ChunkedArray(RecordSequence):
             )
         return records
 
-    def _writable(self) -> Any:
+    def _writable(self) -> ZarrArray:
         array = self.zarr_array
         if array.read_only:
             raise ReadOnlyDatasetError(
@@ -332,7 +338,7 @@ class ChunkedArray(RecordSequence):
             )
         return {"array": self._array, "cache": self._cache, "dtype": self.dtype}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: PickledState) -> None:
         self.__init__(state["array"], state["cache"], dtype=state["dtype"])  # type: ignore[misc]
 
     def __deepcopy__(self, memo: dict[int, object]) -> "ChunkedArray":
@@ -376,7 +382,7 @@ class _JoinedChunks:
         return self.rows[start : start + self._chunk_length]
 
 
-def passing_rows(array: Any, start: int, stop: int) -> NumericArray:
+def passing_rows(array: Records, start: int, stop: int) -> NumericArray:
     """Return rows [start, stop) of any array of a dataset for a pass over all of them, which keeps nothing.
 
     Args:
@@ -397,6 +403,6 @@ def _are_tuples(values: object) -> bool:
     return isinstance(values, tuple) or (isinstance(values, list) and all(isinstance(row, tuple) for row in values))
 
 
-def _fits(array: Any, dtype: DType, cache: ChunkCache) -> bool:
+def _fits(array: ZarrArray, dtype: DType, cache: ChunkCache) -> bool:
     """Return whether all rows of an array that nobody changes have room in the cache, which is then set apart."""
     return bool(array.read_only) and cache.reserve(int(array.shape[0]) * dtype.itemsize)

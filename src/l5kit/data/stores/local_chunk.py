@@ -4,18 +4,17 @@ zarr hands each chunk to a thread of its own and from there to others; for the f
 than decoding does, and keeps several threads from reading at the same time.
 """
 
-from typing import Any
-
 import numpy as np
 from zarr.storage import LocalStore
 
 from l5kit._types import NumericArray
 from l5kit.data.stores.checked_blosc import CheckedBlosc
+from l5kit.data.stores.store import ZarrArray
 
 __all__ = ["decode_local_chunk"]
 
 
-def decode_local_chunk(array: Any, index: int) -> NumericArray | None:
+def decode_local_chunk(array: ZarrArray, index: int) -> NumericArray | None:
     """Return all rows of a chunk as they are stored, (chunk length,); None where zarr has to be asked.
 
     That is for other stores and codecs, and for files that are missing or damaged, of which zarr tells what is wrong.

@@ -1,12 +1,12 @@
 """Arrays of records in decoded files that are mapped into memory."""
 
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from l5kit._types import NumericArray
+from l5kit._types import NumericArray, PickledState
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, require_within
 from l5kit.data.stores.npy_files import map_npy
 from l5kit.errors import CorruptedDataError, ReadOnlyDatasetError
@@ -110,7 +110,7 @@ class MappedArray(RecordSequence):
             "signature": self._signature,
         }
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: PickledState) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
     def __deepcopy__(self, memo: dict[int, object]) -> "MappedArray":

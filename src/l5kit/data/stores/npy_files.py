@@ -3,14 +3,14 @@
 import os
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from l5kit._types import NumericArray
 
 
-def npy_header(dtype: Any, shape: tuple[int, ...]) -> bytes:
+def npy_header(dtype: DTypeLike, shape: tuple[int, ...]) -> bytes:
     """Return how the ``.npy`` file of an array begins; its rows follow."""
     header = BytesIO()
     descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
@@ -18,7 +18,7 @@ def npy_header(dtype: Any, shape: tuple[int, ...]) -> bytes:
     return header.getvalue()
 
 
-def map_npy(file: Path, *, dtype: Any, shape: tuple[int, ...]) -> NumericArray | None:
+def map_npy(file: Path, *, dtype: DTypeLike, shape: tuple[int, ...]) -> NumericArray | None:
     """Return the array of an ``.npy`` file, mapped read-only; None if it is not whole or holds something else.
 
     Raises:

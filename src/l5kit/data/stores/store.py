@@ -5,8 +5,10 @@ A location is a path, a URL such as ``s3://bucket/train.zarr``, or a zarr store 
 
 import os
 from pathlib import Path
+from typing import Any, TypeAlias
 from urllib.request import url2pathname
 
+import zarr
 from zarr.abc.store import Store
 from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore, MemoryStore, ZipStore
@@ -14,6 +16,9 @@ from zarr.storage import FsspecStore, LocalStore, MemoryStore, ZipStore
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, MissingDependencyError
 
 StoreLocation = str | os.PathLike[str] | Store
+
+ZarrArray: TypeAlias = "zarr.Array[Any]"
+"""An array of zarr, whatever the version of its metadata."""
 
 _FILE_URL = "file://"
 _VERSION_FIELDS = ("ETag", "etag", "mtime", "LastModified", "md5Hash", "created")
