@@ -6,6 +6,7 @@ constants that 1.5 has for all logs.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 
@@ -114,12 +115,9 @@ def _require_same(first_name: str, first: LogFacts, name: str, facts: LogFacts) 
             )
 
 
-def _as_extent_m(extent_m: object) -> tuple[float, float, float]:
-    if not (
-        isinstance(extent_m, (list, tuple, np.ndarray))
-        and len(extent_m) == 3
-        and all(_is_number(size_m, above=0.0, up_to=_LONGEST_AV_M) for size_m in extent_m)
-    ):
+def _as_extent_m(extent_m: Any) -> tuple[float, float, float]:
+    is_right = isinstance(extent_m, (list, tuple, np.ndarray)) and len(extent_m) == 3
+    if not is_right or not all(_is_number(size_m, above=0.0, up_to=_LONGEST_AV_M) for size_m in extent_m):
         raise InvalidArgumentError(
             f"ego_extent_m must be length, width and height of the AV, each above 0 and up to {_LONGEST_AV_M:g} "
             f"metres, got {extent_m!r}"
@@ -139,7 +137,6 @@ def _as_label_mapping(mapping: object) -> dict[str, str]:
     return dict(mapping)
 
 
-def _is_number(value: object, *, above: float, up_to: float) -> bool:
-    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
-        return False
-    return bool(above < value <= up_to)
+def _is_number(value: Any, *, above: float, up_to: float) -> bool:
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return is_number and bool(above < value <= up_to)

@@ -102,7 +102,8 @@ class RecordDType(ZDType[np.dtype[np.void], np.void], HasItemSize):
 
     def default_scalar(self) -> np.void:
         """Return the record of all zero bytes."""
-        record: np.void = np.zeros(1, dtype=self.to_native_dtype())[0]
+        zero: Any = np.zeros((), dtype=self.to_native_dtype())[()]  # NumPy's types take it for an array
+        record: np.void = zero
         return record
 
     def from_json_scalar(self, data: object, *, zarr_format: int) -> np.void:  # noqa: ARG002

@@ -1,6 +1,7 @@
 """Record checks: what must hold for records of each kind; each function returns the rows where it does not."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ _NUM_EXACT_TRACK_IDS = 2**53
 _ROTATION_TOLERANCE = 1e-4
 _SUM_TOLERANCE = 1e-3
 
-RowCheck = tuple[Severity, str, str, BoolArray]
+RowCheck = tuple[Severity, str, str, Any]
 """Severity, name and message of a check, and the rows (N,) that fail it."""
 
 
@@ -62,8 +63,8 @@ def check_agent_records(agents: RecordArray) -> Iterator[RowCheck]:
     """Yield the checks of agents."""
     yield from _check_finite(agents, ("centroid", "extent", "yaw", "velocity", "label_probabilities"))
     yield "error", "position", "centroid is not on Earth", _is_far(agents["centroid"])
-    yield "error", "extent", "extent is not positive", np.any(agents["extent"] <= 0, axis=1)
-    yield "warning", "extent", f"extent is above {_MAX_EXTENT_M:g} m", np.any(agents["extent"] > _MAX_EXTENT_M, axis=1)
+    yield "error", "extent", "extent is not positive", (agents["extent"] <= 0).any(axis=1)
+    yield "warning", "extent", f"extent is above {_MAX_EXTENT_M:g} m", (agents["extent"] > _MAX_EXTENT_M).any(axis=1)
     yield "warning", "yaw", "yaw is not between -2 pi and 2 pi", np.abs(agents["yaw"]) > 2 * np.pi
     speeding = (np.abs(agents["velocity"]) > _MAX_SPEED_MPS).any(axis=1)
     yield "warning", "velocity", f"velocity is above {_MAX_SPEED_MPS:g} m/s", speeding
@@ -79,7 +80,7 @@ def check_face_records(faces: RecordArray) -> Iterator[RowCheck]:
     yield from _check_finite(faces, ("traffic_light_face_status",))
     status = faces["traffic_light_face_status"]
     yield "error", "status", "a status value is not between 0 and 1", _is_outside_unit(status)
-    yield "warning", "status", "no status is above 0", ~np.any(status > 0, axis=1)
+    yield "warning", "status", "no status is above 0", ~(status > 0).any(axis=1)
     for field in ("face_id", "traffic_light_id"):
         yield "error", "text", f"{field} is not text", ~is_text(faces[field])
         yield "warning", "text", f"{field} is empty", code_points(faces[field])[:, 0] == 0
@@ -102,8 +103,8 @@ def _check_finite(records: RecordArray, fields: tuple[str, ...]) -> Iterator[Row
         yield "error", "finite", f"{field} is not finite", ~np.isfinite(values).all(axis=1)
 
 
-def _is_far(positions_m: NumericArray) -> BoolArray:
-    far: BoolArray = np.any(np.abs(positions_m) > MAX_COORDINATE_M, axis=1)
+def _is_far(positions_m: Any) -> BoolArray:
+    far: BoolArray = (np.abs(positions_m) > MAX_COORDINATE_M).any(axis=1)
     return far
 
 
@@ -116,6 +117,6 @@ def _is_rotation(matrices: NumericArray) -> BoolArray:
     return right_handed
 
 
-def _is_outside_unit(values: NumericArray) -> BoolArray:
-    outside: BoolArray = np.any((values < 0) | (values > 1 + _SUM_TOLERANCE), axis=1)
+def _is_outside_unit(values: Any) -> BoolArray:
+    outside: BoolArray = ((values < 0) | (values > 1 + _SUM_TOLERANCE)).any(axis=1)
     return outside
