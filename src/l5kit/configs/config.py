@@ -5,12 +5,12 @@ import reprlib
 from collections.abc import Mapping
 from datetime import date, datetime
 from types import NoneType
-from typing import Any
 
 import numpy as np
 import yaml
 
 from l5kit._files import replaced_when_complete
+from l5kit._types import Config, Float64Array, JsonObject
 from l5kit.configs.texts import MAX_DEPTH, parse_json, parse_yaml, read_text
 from l5kit.errors import ConfigError
 
@@ -24,7 +24,7 @@ _SCALARS = (str, bytes, bool, int, float, NoneType, date, datetime)
 """Types that YAML reads back as they were."""
 
 
-def load_config_data(path: str) -> dict[str, Any]:
+def load_config_data(path: str) -> JsonObject:
     """Return the content of a YAML configuration file, as it stands there: no defaults, no checks.
 
     Raises:
@@ -36,7 +36,7 @@ def load_config_data(path: str) -> dict[str, Any]:
     return _require_mapping(cfg, path)
 
 
-def save_config_data(data: dict[str, Any], path: str) -> None:
+def save_config_data(data: JsonObject, path: str) -> None:
     """Write a configuration as YAML with sorted keys, replacing the file.
 
     NumPy arrays and scalars, tuples and paths are written as plain lists, numbers and text, so that
@@ -51,7 +51,7 @@ def save_config_data(data: dict[str, Any], path: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def load_metadata(metadata_path: str) -> dict[str, Any]:
+def load_metadata(metadata_path: str) -> JsonObject:
     """Return the content of a dataset's ``meta.json``.
 
     Raises:
@@ -62,7 +62,7 @@ def load_metadata(metadata_path: str) -> dict[str, Any]:
     return _require_mapping(metadata, metadata_path)
 
 
-def load_matrix(metadata: Mapping[str, Any], key: str, *, path: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+def load_matrix(metadata: Config, key: str, *, path: str) -> Float64Array:
     """Return one of the 4x4 matrices of a ``meta.json`` as float64.
 
     Args:
@@ -92,7 +92,7 @@ def load_matrix(metadata: Mapping[str, Any], key: str, *, path: str) -> np.ndarr
     return matrix
 
 
-def _require_rigid(matrix: np.ndarray[Any, np.dtype[np.float64]], path: str) -> None:
+def _require_rigid(matrix: Float64Array, path: str) -> None:
     """Refuse a matrix from world to ECEF, both in metres, that changes lengths."""
     with np.errstate(over="ignore", invalid="ignore"):
         error = np.abs(matrix[:3, :3].T @ matrix[:3, :3] - np.eye(3)).max()
@@ -103,7 +103,7 @@ def _require_rigid(matrix: np.ndarray[Any, np.dtype[np.float64]], path: str) -> 
         )
 
 
-def _require_mapping(content: object, path: str) -> dict[str, Any]:
+def _require_mapping(content: object, path: str) -> JsonObject:
     if not isinstance(content, dict):
         raise ConfigError(f"{path} must hold a mapping of sections, got {type(content).__name__}")
     return content

@@ -13,9 +13,11 @@ msgspec was chosen over pydantic v2 by trying both on these keys (Python 3.11, t
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from msgspec import Meta
+
+from l5kit._types import Config
 
 __all__ = [
     "MAX_NUM_ELEMENTS",
@@ -73,7 +75,7 @@ class Key:
     at: str = ""
     unit: str = ""
     default: object = ...
-    derived: Callable[[Mapping[str, Any], str, Mapping[str, Any]], object] | None = None
+    derived: Callable[[Config, str, Mapping[str, object]], object] | None = None
     otherwise: str = ""
     only_in: str = ""
     null_is_missing: bool = False

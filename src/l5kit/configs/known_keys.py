@@ -3,8 +3,9 @@
 import difflib
 import functools
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
+from l5kit._types import Config
 from l5kit.configs.reading import keys_of
 from l5kit.configs.schema import sections
 from l5kit.configs.unread import IdleKeys
@@ -16,7 +17,7 @@ LEGACY_KEYS: Final = tuple(key.path for key in keys_of(IdleKeys))
 """Keys of configurations of L5Kit 1.x that its own trainings did not read either, and that have no effect."""
 
 
-def check_known_keys(cfg: Mapping[str, Any]) -> None:
+def check_known_keys(cfg: Config) -> None:
     """Refuse a configuration with a key that neither l5kit nor L5Kit 1.x has.
 
     Args:
@@ -31,7 +32,7 @@ def check_known_keys(cfg: Mapping[str, Any]) -> None:
         raise ConfigError("; ".join(_describe(section, key) for section, key in unknown))
 
 
-def _unknown_keys(values: Any, section: str) -> Iterator[tuple[str, str]]:
+def _unknown_keys(values: object, section: str) -> Iterator[tuple[str, str]]:
     if not isinstance(values, Mapping):
         raise ConfigError(f"{section or 'the configuration'}: expected a mapping of keys, got {values!r}")
     for key, value in values.items():

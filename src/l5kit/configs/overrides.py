@@ -5,8 +5,8 @@ import reprlib
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
+from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
 from l5kit.configs.texts import parse_yaml
 from l5kit.errors import ConfigError
@@ -22,7 +22,7 @@ def shipped_config_names() -> tuple[str, ...]:
     return tuple(sorted(Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".yaml")))
 
 
-def load_training_config(name_or_path: str) -> dict[str, Any]:
+def load_training_config(name_or_path: str) -> JsonObject:
     """Return a configuration that ships with l5kit, or that of a file.
 
     Args:
@@ -44,7 +44,7 @@ def load_training_config(name_or_path: str) -> dict[str, Any]:
     return load_config_data(name_or_path)
 
 
-def with_overrides(cfg: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+def with_overrides(cfg: JsonObject, overrides: Sequence[str]) -> JsonObject:
     """Return a copy of a configuration with other values.
 
     Args:
@@ -70,7 +70,7 @@ def with_overrides(cfg: dict[str, Any], overrides: Sequence[str]) -> dict[str, A
     return changed
 
 
-def _as_number(value: Any) -> Any:
+def _as_number(value: object) -> object:
     """Return the number that a text is, or what is given."""
     try:
         return float(value) if isinstance(value, str) else value

@@ -1,9 +1,9 @@
 """Parameters of samples, rasters, vectors and maps, made once from a configuration dict."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
+from typing import Annotated, Final, Literal, get_args, get_type_hints
 
+from l5kit._types import Config
 from l5kit.configs.kinds import (
     ElementCount,
     FilePath,
@@ -372,12 +372,12 @@ RASTERIZERS: Final[tuple[type[RasterizerParams], ...]] = (
 """The parameters of each map type, which the schema tells of."""
 
 
-def read_filter_agents_threshold(cfg: Mapping[str, Any]) -> float:
+def read_filter_agents_threshold(cfg: Config) -> float:
     """Return ``raster_params.filter_agents_threshold`` in the type it has in the configuration."""
     return LabelFilter.from_cfg(cfg).filter_agents_threshold
 
 
-def read_disable_traffic_light_faces(cfg: Mapping[str, Any]) -> bool:
+def read_disable_traffic_light_faces(cfg: Config) -> bool:
     """Return ``raster_params.disable_traffic_light_faces``; it is read for every sample, as users change it."""
     try:
         value = cfg["raster_params"]["disable_traffic_light_faces"]

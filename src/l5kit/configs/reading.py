@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal, ParamSpec, Self, TypeVar, Union, cast
 import msgspec
 import numpy as np
 
+from l5kit._types import Config, JsonObject
 from l5kit.configs.kinds import Key
 from l5kit.errors import ConfigError, UnsupportedConfigError
 
@@ -53,7 +54,7 @@ class Params:
         cls.section = cls.section if section is None else section
 
     @classmethod
-    def from_cfg(cls, cfg: Mapping[str, Any]) -> Self:
+    def from_cfg(cls, cfg: Config) -> Self:
         """Read and check the keys of a configuration.
 
         Raises:
@@ -83,7 +84,7 @@ class ReadKey:
     key: Key
     is_needed: bool
     field: str
-    kind: Any
+    kind: object
     default: object
     part: type[Params] | None = None
     is_optional_section: bool = False
@@ -97,7 +98,7 @@ class ReadKey:
         """Return in words what its value may be."""
         return expected_text(self.schema(), self.key.unit)
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonObject:
         """Return its JSON schema, without what is told of it."""
         schema = msgspec.json.schema(self.kind)
         kind = _base(self.kind)
@@ -108,7 +109,7 @@ class ReadKey:
         return {**schema, "default": list(self.default) if isinstance(self.default, tuple) else self.default}
 
 
-def read_params(kind: type[_P], cfg: Mapping[str, Any], *, section: str | None = None) -> _P:
+def read_params(kind: type[_P], cfg: Config, *, section: str | None = None) -> _P:
     """Return the parameters that a configuration gives.
 
     Args:
@@ -126,7 +127,7 @@ def read_params(kind: type[_P], cfg: Mapping[str, Any], *, section: str | None =
     return params
 
 
-def read_variant(cfg: Mapping[str, Any], path: str, variants: Mapping[str, _T]) -> _T:
+def read_variant(cfg: Config, path: str, variants: Mapping[str, _T]) -> _T:
     """Return the variant that a key names.
 
     Raises:
@@ -149,7 +150,7 @@ def keys_of(kind: type[Params], section: str | None = None) -> Iterator[ReadKey]
             yield dataclasses.replace(inner, is_optional_section=not key.is_needed)
 
 
-def expected_text(schema: Mapping[str, Any], unit: str = "") -> str:
+def expected_text(schema: JsonObject, unit: str = "") -> str:
     """Return in words what a JSON schema allows; null, which stands for a missing key, is left out."""
     return _kind_text(schema) + (f" ({unit})" if unit else "")
 
@@ -162,7 +163,7 @@ def _fields(kind: type[Params], section: str) -> tuple[ReadKey, ...]:
     return tuple(key for field in fields if (key := _read_key(section, field, hints[field.name])) is not None)
 
 
-def _read_key(section: str, field: "dataclasses.Field[Any]", hint: Any) -> ReadKey | None:
+def _read_key(section: str, field: "dataclasses.Field[object]", hint: object) -> ReadKey | None:
     """Return what a field is read from; None if it is not read."""
     key = next((item for item in getattr(hint, "__metadata__", ()) if isinstance(item, Key)), None)
     part = _base(hint)
@@ -177,7 +178,7 @@ def _read_key(section: str, field: "dataclasses.Field[Any]", hint: Any) -> ReadK
     return ReadKey(home, name, key, is_needed, field.name, hint, default)
 
 
-def _base(kind: Any) -> Any:
+def _base(kind: Any) -> object:
     """Return a type without what it is annotated with, and without None as its other half."""
     while hasattr(kind, "__metadata__"):
         kind = kind.__origin__
@@ -186,9 +187,9 @@ def _base(kind: Any) -> Any:
     return kind
 
 
-def _read(kind: type[_P], cfg: Mapping[str, Any], section: str, errors: list[str]) -> _P | None:
+def _read(kind: type[_P], cfg: Config, section: str, errors: list[str]) -> _P | None:
     """Return the parameters of a class; None, and what is wrong in ``errors``, if a key is."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     num_errors = len(errors)
     for read in _fields(kind, section):
         if read.part is not None:
@@ -207,7 +208,7 @@ class _WrongValueError(Exception):
     """A key is missing, or its value is not allowed."""
 
 
-def _value_of(read: ReadKey, cfg: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+def _value_of(read: ReadKey, cfg: Config, values: Mapping[str, object]) -> object:
     """Return the checked value of a key, or what holds where it is missing."""
     section = _section(cfg, read.section, is_needed=read.is_needed)
     if read.name in section and not (read.key.null_is_missing and section[read.name] is None):
@@ -224,7 +225,7 @@ def _value_of(read: ReadKey, cfg: Mapping[str, Any], values: Mapping[str, Any]) 
         raise _WrongValueError(f"{read.path}: expected {read.expected()}, got {value!r}") from None
 
 
-def _checked(value: object, kind: Any) -> object:
+def _checked(value: object, kind: object) -> object:
     """Return a value as its kind holds it.
 
     An int stays an int where a number is wanted: its type is part of the name of a stored agents mask.
@@ -237,7 +238,7 @@ def _checked(value: object, kind: Any) -> object:
     return plain if isinstance(checked, float) else checked
 
 
-def _plain(value: object, kind: Any) -> object:
+def _plain(value: object, kind: object) -> object:
     """Return a value as msgspec takes it: without NumPy, and whole numbers, flags and paths by their own types."""
     base = _base(kind)
     if isinstance(value, (np.generic, np.ndarray)):
@@ -251,7 +252,7 @@ def _plain(value: object, kind: Any) -> object:
     return os.fspath(value) if base is str and isinstance(value, os.PathLike) else value
 
 
-def _section(cfg: Mapping[str, Any], path: str, *, is_needed: bool = True) -> Mapping[str, Any]:
+def _section(cfg: Config, path: str, *, is_needed: bool = True) -> Config:
     """Return a section of a configuration; an empty one if it is missing and not needed."""
     values, done = _mapping(cfg, ""), ""
     for name in path.split(".") if path else ():
@@ -265,7 +266,7 @@ def _section(cfg: Mapping[str, Any], path: str, *, is_needed: bool = True) -> Ma
     return values
 
 
-def _mapping(values: Any, path: str) -> Mapping[str, Any]:
+def _mapping(values: object, path: str) -> Config:
     if isinstance(values, Mapping):
         return values
     if path:
@@ -273,7 +274,7 @@ def _mapping(values: Any, path: str) -> Mapping[str, Any]:
     raise ConfigError(f"the configuration must be a mapping of sections, got {type(values).__name__}")
 
 
-def _value_at(cfg: Mapping[str, Any], path: str) -> Any:
+def _value_at(cfg: Config, path: str) -> object:
     section, _, name = path.rpartition(".")
     values = _section(cfg, section)
     if name not in values:
@@ -281,7 +282,7 @@ def _value_at(cfg: Mapping[str, Any], path: str) -> Any:
     return values[name]
 
 
-def _kind_text(schema: Mapping[str, Any]) -> str:
+def _kind_text(schema: JsonObject) -> str:
     if "anyOf" in schema:
         return " or ".join(_kind_text(part) for part in schema["anyOf"] if part.get("type") != "null")
     if "enum" in schema:
@@ -299,14 +300,14 @@ def _kind_text(schema: Mapping[str, Any]) -> str:
             return "a path that is not empty" if schema.get("format") == "path" else "a text"
 
 
-def _array_text(schema: Mapping[str, Any]) -> str:
+def _array_text(schema: JsonObject) -> str:
     parts = schema.get("prefixItems")
     item = parts[0] if parts else schema["items"]
     number = "a list of" if not parts else _COUNT_WORDS[len(parts)]
     return f"{number} {'whole' if item['type'] == 'integer' else 'finite'} numbers{_range_text(item)}"
 
 
-def _range_text(schema: Mapping[str, Any]) -> str:
+def _range_text(schema: JsonObject) -> str:
     if "maximum" in schema:
         return f" from {schema['minimum']:g} to {schema['maximum']:g}"
     if "minimum" in schema:

@@ -1,10 +1,10 @@
 """Parameters of the parts of a training, and of loaders of samples, made once from a configuration dict."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, Self, get_args
+from typing import Annotated, Final, Literal, Self, get_args
 
+from l5kit._types import Config
 from l5kit.configs.kinds import (
     Count,
     FilePath,
@@ -113,7 +113,7 @@ class LoaderParams(Params, section=_TRAINED):
     ] = None
 
     @classmethod
-    def from_cfg(cls, cfg: Mapping[str, Any], name: str = _TRAINED) -> Self:
+    def from_cfg(cls, cfg: Config, name: str = _TRAINED) -> Self:
         """Read ``train_data_loader`` or ``val_data_loader``."""
         return read_params(cls, cfg, section=name)
 

@@ -3,8 +3,9 @@
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from l5kit._types import JsonObject
 from l5kit.configs.kinds import Key
 from l5kit.configs.networks import BackboneParams, SafePathNetParams, UnrollParams, VectorModelParams
 from l5kit.configs.parameters import (
@@ -90,7 +91,7 @@ class SchemaKey:
         """Names of the doors that have no default for it."""
         return tuple(dict.fromkeys(door for door, key in self.uses if door and key.is_needed))
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonObject:
         """Return what its value may be, for any of the doors, and the default that all of them have, as JSON schema."""
         schemas = [key.schema() for _, key in self.uses]
         schema = schemas[0]
@@ -115,7 +116,7 @@ def sections() -> Mapping[str, Mapping[str, SchemaKey]]:
     return tree
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> JsonObject:
     """Return the JSON schema (draft 2020-12) of a configuration file, by which editors complete and check it.
 
     What a workflow needs is required where the file names the workflow.
@@ -128,7 +129,7 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _object(section: str) -> dict[str, Any]:
+def _object(section: str) -> JsonObject:
     """Return the schema of a section and of those in it."""
     inner = [path for path in sections() if path and path.rpartition(".")[0] == section]
     properties = {name: _property(key) for name, key in sections()[section].items()}
@@ -136,7 +137,7 @@ def _object(section: str) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def _property(key: SchemaKey) -> dict[str, Any]:
+def _property(key: SchemaKey) -> JsonObject:
     schema, told = key.schema(), key.key
     if told.null_is_missing:
         default = {name: schema.pop(name) for name in ("default",) if name in schema}
@@ -147,14 +148,14 @@ def _property(key: SchemaKey) -> dict[str, Any]:
     return {"description": text, **schema, **({"deprecated": True} if told.is_unused else {})}
 
 
-def _workflow_rule(workflow: str) -> dict[str, Any]:
+def _workflow_rule(workflow: str) -> JsonObject:
     """Return what a file that names a workflow must have."""
     door = DOORS[workflow]
     readers = [reader for name in (workflow, *door.also) for reader in DOORS[name].readers]
     return _if_value("workflow", [workflow], _needed(key for reader in readers for key in keys_of(reader)))
 
 
-def _map_type_rule() -> dict[str, Any]:
+def _map_type_rule() -> JsonObject:
     """Return what files of trainings with rasters need besides, which depends on their map type."""
     rules = []
     for reader in RASTERIZERS:
@@ -166,20 +167,20 @@ def _map_type_rule() -> dict[str, Any]:
     return _if_value("workflow", with_rasters, needed)
 
 
-def _if_value(key: str, values: list[str], needed: dict[str, Any]) -> dict[str, Any]:
+def _if_value(key: str, values: list[str], needed: JsonObject) -> JsonObject:
     return {"if": {"properties": {key: {"enum": values}}, "required": [key]}, "then": needed}
 
 
-def _needed(keys: Iterable[ReadKey]) -> dict[str, Any]:
+def _needed(keys: Iterable[ReadKey]) -> JsonObject:
     """Return the schema of objects that have all keys without a default."""
-    needed: dict[str, Any] = {}
+    needed: JsonObject = {}
     for key in keys:
         if key.is_needed:
             _require(needed, key)
     return needed
 
 
-def _require(schema: dict[str, Any], key: ReadKey) -> None:
+def _require(schema: JsonObject, key: ReadKey) -> None:
     for name in key.section.split(".") if key.section else ():
         if not key.is_optional_section:
             schema["required"] = sorted({*schema.get("required", ()), name})

@@ -49,7 +49,7 @@ def read_text(path: str | os.PathLike[str], *, called: str) -> str:
         ) from error
 
 
-def parse_yaml(text: str, *, called: str) -> Any:
+def parse_yaml(text: str, *, called: str) -> object:
     """Return what a YAML document holds; no code in it runs.
 
     Args:
@@ -74,7 +74,7 @@ def parse_yaml(text: str, *, called: str) -> Any:
         raise ConfigError(f"{called} is not valid YAML: {error}") from error
 
 
-def parse_json(text: str, *, called: str) -> Any:
+def parse_json(text: str, *, called: str) -> object:
     """Return what a JSON document holds.
 
     Args:
@@ -92,7 +92,7 @@ def parse_json(text: str, *, called: str) -> Any:
         raise ConfigError(f"{called} {_TOO_DEEP}") from error
 
 
-def finite_values(content: Any) -> Any:
+def finite_values(content: object) -> Any:
     """Return values as JSON holds them: None for numbers that are not finite, lists for tuples; others stay."""
     if isinstance(content, Mapping):
         return {name: finite_values(value) for name, value in content.items()}
@@ -112,7 +112,7 @@ class _BoundedLoader(yaml.FullLoader):
         super().__init__(text)
         self._depth = 0
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Return the next node, which lies in as many others as are being composed."""
         self._depth += 1
         if self._depth > MAX_DEPTH:

@@ -1,9 +1,9 @@
 """Parameters of a whole training, read and checked together."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
+from l5kit._types import Config
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.networks import BackboneParams, SafePathNetParams, UnrollParams, VectorModelParams
 from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
@@ -42,7 +42,7 @@ class TrainingParams(TrainingKeys):
     """A whole training, whose parts go together."""
 
     @classmethod
-    def from_cfg(cls, cfg: Mapping[str, Any]) -> Self:
+    def from_cfg(cls, cfg: Config) -> Self:
         """Read and check a configuration.
 
         Raises:
@@ -92,7 +92,7 @@ class TrainingParams(TrainingKeys):
             raise ConfigError("train_data_loader: give num_workers or threads, not both")
 
 
-def _require_past(cfg: Mapping[str, Any], workflow: str) -> None:
+def _require_past(cfg: Config, workflow: str) -> None:
     """Refuse samples that do not tell how fast anybody is."""
     if workflow == "safepathnet":
         key, num_frames = "history_num_frames_agents", VectorSamplingParams.from_cfg(cfg).history_num_frames_agents
@@ -106,7 +106,7 @@ def _require_past(cfg: Mapping[str, Any], workflow: str) -> None:
         )
 
 
-def read_workflow(cfg: Mapping[str, Any]) -> str:
+def read_workflow(cfg: Config) -> str:
     """Return which workflow a configuration is for.
 
     Raises:
@@ -123,7 +123,7 @@ def read_workflow(cfg: Mapping[str, Any]) -> str:
     return str(workflow)
 
 
-def read_output_name(cfg: Mapping[str, Any]) -> str:
+def read_output_name(cfg: Config) -> str:
     """Return how the files of weights of a training are called."""
     read_workflow(cfg)  # which it is, unless it is configured
     return WeightsName.from_cfg(cfg).output_name
