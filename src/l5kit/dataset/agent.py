@@ -1,10 +1,8 @@
 """The dataset that iterates over agents that can be trained on."""
 
-from typing import Any
-
 import numpy as np
 
-from l5kit._types import Int64Array, NumericArray, Sample
+from l5kit._types import Int64Array, JsonObject, NumericArray, Sample
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import checked_index
 from l5kit.dataset.ego import EgoDataset
@@ -52,7 +50,7 @@ class AgentDataset(MaskedAgentsDataset, EgoDataset):
 
     def __init__(
         self,
-        cfg: dict[str, Any],
+        cfg: JsonObject,
         zarr_dataset: ChunkedDataset,
         rasterizer: Rasterizer | WindowRasterizer | None,
         perturbation: Perturbation | None = None,

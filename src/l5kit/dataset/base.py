@@ -5,13 +5,13 @@ import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from l5kit._overriding import overrides_package
-from l5kit._types import Column, Int64Array, NumericArray, RecordArray, Sample
+from l5kit._types import Column, Int64Array, JsonObject, NumericArray, RecordArray, Sample
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.interval_run import IntervalRun
 from l5kit.data.log_index import LogIndex, check_scenes
@@ -87,7 +87,7 @@ class BaseEgoDataset(Dataset[Sample]):
 
     perturbation: Perturbation | None = None
 
-    def __init__(self, cfg: dict[str, Any], zarr_dataset: ChunkedDataset) -> None:
+    def __init__(self, cfg: JsonObject, zarr_dataset: ChunkedDataset) -> None:
         _require_opened(zarr_dataset)
         read_disable_traffic_light_faces(cfg)  # it is read for every sample; what is wrong with it is told now
         self.cfg = cfg
@@ -499,7 +499,7 @@ class BaseEgoDataset(Dataset[Sample]):
         other.__dict__.update(self.__dict__)
         return other
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Leave out what another process can read from the dataset's files."""
         state = self.__dict__.copy()
         del state["_indexed"]
@@ -507,7 +507,7 @@ class BaseEgoDataset(Dataset[Sample]):
             del state["cumulative_sizes"]
         return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._indexed = self.dataset
         if "cumulative_sizes" not in state:
@@ -523,7 +523,7 @@ def _warn(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=5)
 
 
-def _require_opened(dataset: Any) -> None:
+def _require_opened(dataset: ChunkedDataset) -> None:
     """Refuse what is no log, and a log that has a path but was not opened."""
     advice = "pass ChunkedDataset(path).open()"
     if not all(hasattr(dataset, name) for name in ("scenes", "frames", "agents", "tl_faces")):

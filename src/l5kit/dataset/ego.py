@@ -2,9 +2,8 @@
 
 import warnings
 from collections.abc import Callable
-from typing import Any
 
-from l5kit._types import Sample
+from l5kit._types import JsonObject, Sample
 from l5kit.configs.parameters import RasterGeometry, SamplingParams
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset, require_method
@@ -32,7 +31,7 @@ class EgoDataset(BaseEgoDataset):
 
     def __init__(
         self,
-        cfg: dict[str, Any],
+        cfg: JsonObject,
         zarr_dataset: ChunkedDataset,
         rasterizer: Rasterizer | WindowRasterizer | None,
         perturbation: Perturbation | None = None,

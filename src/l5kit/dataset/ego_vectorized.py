@@ -4,12 +4,11 @@ import copy
 import operator
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from l5kit._types import Column, Float64Array, Int64Array, NumericArray, Sample
+from l5kit._types import Column, Float64Array, Int64Array, JsonObject, NumericArray, Sample
 from l5kit.configs.parameters import VectorSamplingParams
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import FRAME_INTERVAL
@@ -49,7 +48,7 @@ class EgoDatasetVectorized(BaseEgoDataset):
 
     def __init__(
         self,
-        cfg: dict[str, Any],
+        cfg: JsonObject,
         zarr_dataset: ChunkedDataset,
         vectorizer: Vectorizer,
         perturbation: Perturbation | None = None,
@@ -104,7 +103,7 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
 
     def __init__(
         self,
-        cfg: dict[str, Any],
+        cfg: JsonObject,
         zarr_dataset: ChunkedDataset,
         vectorizer: Vectorizer,
         perturbation: Perturbation | None = None,

@@ -14,13 +14,11 @@ import numpy as np
 
 from l5kit.dataset.allocators import allocate_pinned
 from l5kit.dataset.rank_sampler import RankSampler, process_place
-from l5kit.dataset.reseeding import BatchMaker, BatchOrder
+from l5kit.dataset.reseeding import BatchMaker, BatchOrder, CollateFn
 from l5kit.dataset.sample_batch import collate
 from l5kit.dataset.torch_parts import Dataset, Sampler, require_torch
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
-
-CollateFn = Callable[[list[Any]], Any]
 
 StartContext = BaseContext | str
 """How worker processes are started, as :mod:`multiprocessing` says it."""
@@ -221,7 +219,7 @@ class BatchLoader(ABC):
         return self._make_batches(self._plan.orders(epoch))
 
     @abstractmethod
-    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[Any]:
+    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
         """Yield the batches of orders, in their order."""
 
 
@@ -250,7 +248,7 @@ class ThreadLoader(BatchLoader):
         new_memory = allocate_pinned if self._source.pin_memory else None
         return BatchMaker(self._source.dataset, self._source.collate_fn, new_memory=new_memory)
 
-    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[Any]:
+    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
         finish = _pinned if self._source.pin_memory else _as_it_is
         if self.num_threads == 0:
             maker = self._new_maker()
@@ -259,7 +257,7 @@ class ThreadLoader(BatchLoader):
         for _ in range(self.num_threads):
             makers.put(self._new_maker())
 
-        def make(order: BatchOrder) -> Any:
+        def make(order: BatchOrder) -> object:
             maker = makers.get()
             try:
                 return finish(maker(order))
@@ -272,10 +270,10 @@ class ThreadLoader(BatchLoader):
 
 
 def _run_ahead(
-    make: Callable[[BatchOrder], Any], orders: Iterator[BatchOrder], *, num_threads: int, num_ahead: int
-) -> Iterator[Any]:
+    make: Callable[[BatchOrder], object], orders: Iterator[BatchOrder], *, num_threads: int, num_ahead: int
+) -> Iterator[object]:
     """Yield what threads make of orders, in their order; leaving the generator ends the threads."""
-    pending: deque[Future[Any]] = deque()
+    pending: deque[Future[object]] = deque()
     pool = ThreadPoolExecutor(num_threads, thread_name_prefix="l5kit-loader")
     try:
         for order in orders:
@@ -311,7 +309,7 @@ class WorkerLoader(BatchLoader):
         self._multiprocessing_context = multiprocessing_context
         self._idle: list[_Workers] = []
 
-    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[Any]:
+    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
         workers = self._idle.pop() if self._idle else self._start_workers()
         is_usable = False
         try:
@@ -332,7 +330,7 @@ class WorkerLoader(BatchLoader):
             self._source, num_workers=self.num_workers, multiprocessing_context=self._multiprocessing_context
         )
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return vars(self) | {"_idle": []}
 
 
@@ -343,8 +341,8 @@ class _Workers:
         from torch.utils.data import DataLoader
 
         self._orders = _Orders()
-        self._running: Iterator[Any] | None = None
-        self._batches: DataLoader[Any] = DataLoader(
+        self._running: Iterator[object] | None = None
+        self._batches: DataLoader[object] = DataLoader(
             _BatchesInWorker(source.dataset, source.collate_fn),
             batch_size=None,
             sampler=self._orders,
@@ -356,7 +354,7 @@ class _Workers:
             multiprocessing_context=multiprocessing_context,
         )
 
-    def run(self, orders: Iterator[BatchOrder]) -> Iterator[Any]:
+    def run(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
         """Return what the workers send for orders, in their order."""
         self._orders.current = orders
         self._running = iter(self._batches)
@@ -369,7 +367,7 @@ class _Workers:
             shut_down()
 
 
-class _Orders(Sampler[Any]):
+class _Orders(Sampler[BatchOrder]):
     """Hands the orders of the current epoch to the workers."""
 
     def __init__(self) -> None:
@@ -379,7 +377,7 @@ class _Orders(Sampler[Any]):
         return self.current
 
 
-class _BatchesInWorker(Dataset[Any]):
+class _BatchesInWorker(Dataset[object]):
     """The batches that a worker process makes, by order."""
 
     def __init__(self, dataset: IndexedSamples, collate_fn: CollateFn) -> None:
@@ -387,13 +385,13 @@ class _BatchesInWorker(Dataset[Any]):
         self._collate_fn = collate_fn
         self._maker: BatchMaker | None = None
 
-    def __getitem__(self, order: BatchOrder) -> Any:
+    def __getitem__(self, order: BatchOrder) -> object:
         if self._maker is None:
             self._maker = BatchMaker(self._dataset, self._collate_fn)
         return self._maker(order)
 
 
-def _pinned(batch: Any) -> Any:
+def _pinned(batch: object) -> object:
     """Return a batch with its tensors in pinned memory; those that lie there, or on a device, are not copied."""
     import torch
 
@@ -406,7 +404,7 @@ def _pinned(batch: Any) -> Any:
     return batch
 
 
-def _as_it_is(batch: Any) -> Any:
+def _as_it_is(batch: object) -> object:
     return batch
 
 

@@ -203,7 +203,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
             intervals = damage.frames.bounds
         self.cumulative_sizes_agents: Int64Array = np.ascontiguousarray(intervals[:, 1])
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Leave out what another process can read from files; a mask that it cannot find there is packed."""
         state = super().__getstate__()
         for name in ("agents_mask", "agents_indices", "cumulative_sizes_agents"):

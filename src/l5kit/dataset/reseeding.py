@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from l5kit._overriding import overrides
 from l5kit.dataset.allocators import Allocator
@@ -12,6 +12,16 @@ from l5kit.dataset.torch_parts import Dataset
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.random.random_generator import RandomGenerator
 from l5kit.random.seeding import mix_seeds
+
+CollateFn = Callable[[list[Any]], Any]
+"""Makes a batch, of whatever kind, of a list of samples."""
+
+
+class IndexedItems(Protocol):
+    """A dataset with samples by index; it may have no length."""
+
+    def __getitem__(self, index: int, /) -> object:
+        """Return a sample."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +53,14 @@ class BatchMaker:
         reseeds_shared: Whether a perturbation is reseeded that other makers use, too.
     """
 
-    def __init__(
-        self, dataset: Any, collate_fn: Callable[[list[Any]], Any], *, new_memory: Allocator | None = None
-    ) -> None:
-        self._perturbations: dict[int, Any] = {}
-        self._owned: dict[int, Any] = {}
+    def __init__(self, dataset: IndexedItems, collate_fn: CollateFn, *, new_memory: Allocator | None = None) -> None:
+        self._perturbations: dict[int, Perturbation] = {}
+        self._owned: dict[int, IndexedItems] = {}
         self._collate = collate_fn
         self.reseeds_shared = False
         self._dataset = self._own(dataset, new_memory)
 
-    def __call__(self, order: BatchOrder) -> Any:
+    def __call__(self, order: BatchOrder) -> object:
         """Return a batch.
 
         Raises:
@@ -66,14 +74,14 @@ class BatchMaker:
             return self._collate([self._dataset[index] for index in order.indices])
         return self._collate(make_samples(order.indices))
 
-    def _own(self, dataset: Any, new_memory: Allocator | None) -> Any:
+    def _own(self, dataset: IndexedItems, new_memory: Allocator | None) -> IndexedItems:
         """Return a dataset with perturbations of its own, the same where it has none."""
         if id(dataset) not in self._owned:
             self._owned[id(dataset)] = dataset  # meanwhile, for a dataset that refers to itself
             self._owned[id(dataset)] = self._new_own(dataset, new_memory)
         return self._owned[id(dataset)]
 
-    def _new_own(self, dataset: Any, new_memory: Allocator | None) -> Any:
+    def _new_own(self, dataset: IndexedItems, new_memory: Allocator | None) -> IndexedItems:
         if isinstance(dataset, BaseEgoDataset):
             return dataset.with_draws(self._own_perturbation(dataset), new_memory=new_memory)
         inner = {name: self._own_parts(value, new_memory) for name, value in getattr(dataset, "__dict__", {}).items()}
@@ -83,7 +91,7 @@ class BatchMaker:
         vars(other).update(inner)
         return other
 
-    def _own_parts(self, value: Any, new_memory: Allocator | None) -> Any:
+    def _own_parts(self, value: Any, new_memory: Allocator | None) -> object:
         """Return the value of an attribute, with own datasets in place of datasets."""
         if isinstance(value, Dataset):
             return self._own(value, new_memory)
@@ -93,9 +101,9 @@ class BatchMaker:
             return {key: self._own_parts(part, new_memory) for key, part in value.items()}
         return value
 
-    def _own_perturbation(self, dataset: BaseEgoDataset) -> Any:
+    def _own_perturbation(self, dataset: BaseEgoDataset) -> Perturbation | None:
         perturbation = dataset.perturbation
-        if not can_be_reseeded(perturbation):
+        if perturbation is None or not can_be_reseeded(perturbation):
             return perturbation
         if not dataset.hands_on_perturbation:
             self.reseeds_shared = True
@@ -112,7 +120,7 @@ def can_be_reseeded(drawing: object) -> bool:
     return all(overrides(drawing, "reseed", base=base) for base in (Perturbation, RandomGenerator))
 
 
-def _copied(perturbation: Any) -> Any:
+def _copied(perturbation: Perturbation) -> Perturbation:
     """Return a deep copy; what it draws from and cannot be reseeded is shared, lest two copies draw the same."""
     parts = getattr(perturbation, "__dict__", {}).values()
     shared = {id(part): part for part in parts if callable(part) and not can_be_reseeded(part)}

@@ -90,12 +90,12 @@ def reuse_images(out: SampleBatch) -> Allocator:
     return allocate
 
 
-def _frame_indices(frame_indices: list[Any], scene_indices: list[int]) -> list[Any]:
+def _frame_indices(frame_indices: list[np.integer], scene_indices: list[int]) -> list[int | np.integer]:
     """Return frame indices in the types of single items: Python's in the first scene, NumPy's in the others."""
     return [int(frame) if scene == 0 else frame for frame, scene in zip(frame_indices, scene_indices, strict=True)]
 
 
-def collate(samples: Sequence[Any]) -> Any:
+def collate(samples: Sequence[object]) -> Any:
     """Return samples as one dictionary of tensors, (B, ...), as torch's ``default_collate`` does.
 
     The samples of a batch that a dataset made at once are not copied: the tensors share their memory. Pictures that

@@ -4,7 +4,7 @@ Samples are arrays, so that looking at a log needs no torch. Tensors, loaders an
 asked for.
 """
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from l5kit.errors import MissingDependencyError
 
@@ -32,7 +32,7 @@ else:
         class Sampler(Generic[_Item]):
             """Stands in for ``torch.utils.data.Sampler``."""
 
-        def get_worker_info() -> Any:
+        def get_worker_info() -> None:
             """Return None: only torch's ``DataLoader`` has workers."""
 
 

@@ -15,6 +15,7 @@ import threading
 import time
 import warnings
 import weakref
+from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Self, SupportsIndex
 
@@ -219,22 +220,29 @@ class WorkerTensor(torch.Tensor):
         return tensor.as_subclass(cls)
 
     @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
         """Return what a function of torch returns, in this class where it is a dense tensor."""
         with torch._C.DisableTorchFunctionSubclass():
             result = func(*args, **(kwargs or {}))
             is_dense = type(result) is torch.Tensor and result.layout is torch.strided and result.device.type == "cpu"
             return cls.of(result) if is_dense else result
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "WorkerTensor":
+    def __deepcopy__(self, memo: dict[int, object]) -> "WorkerTensor":
         return WorkerTensor.of(copy.deepcopy(_plain(self), memo))
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
         """Pickle as a plain tensor does; what goes to another process takes another way."""
-        return _plain(self).__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
+        parts: tuple[object, ...] = _plain(self).__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
+        return parts
 
 
-def _reduce(tensor: WorkerTensor) -> tuple[Any, ...]:
+def _reduce(tensor: WorkerTensor) -> tuple[Callable[..., object], tuple[object, ...]]:
     """Return how another process rebuilds a tensor."""
     if tensor.requires_grad and tensor.is_leaf:
         return torch.Tensor.requires_grad_, (tensor.detach(),)

@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numcodecs
 import zarr
@@ -55,7 +54,7 @@ def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32
     clear_leftovers(folder.parent)
     with placed_when_complete(folder, may_replace=False, scratch_by=folder.parent) as complete:
         group = zarr.open_group(store=LocalStore(complete.parent), mode="a", zarr_format=2)
-        array: Any = group.create_array(
+        array = group.create_array(
             folder.name,
             shape=mask.shape,
             chunks=_MASK_CHUNKS,

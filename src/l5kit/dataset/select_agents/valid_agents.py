@@ -348,7 +348,7 @@ def _yaw_change_degree(yaw_a: np.float32, yaw_b: np.float32) -> Any:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _is_similar_size(area_a: np.float32, area_b: np.float32, th_ratio: float) -> Any:
+def _is_similar_size(area_a: np.float32, area_b: np.float32, th_ratio: float) -> bool | np.bool_:
     """Return whether the ratio of two areas is below the threshold; see ``in_extent_ratio``."""
     small, large = min(area_a, area_b), max(area_a, area_b)
     return not np.float64(small) < MIN_AREA_M2 and np.float64(large / small) < th_ratio
