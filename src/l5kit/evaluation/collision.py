@@ -1,12 +1,11 @@
 """Collisions of the AV's box with the boxes of agents, seen from above."""
 
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import BoolArray, Float64Array, NumericArray
+from l5kit._types import BoolArray, Float64Array, NumericArray, RecordArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.box import compute_box_outline, within_range
 from l5kit.geometry.box_contact import boxes_touch, lengths_inside
@@ -30,8 +29,8 @@ _TYPE_OF_SIDE = (CollisionType.FRONT, CollisionType.REAR, CollisionType.SIDE, Co
 
 
 def detect_collision(
-    pred_centroid: ArrayLike, pred_yaw: ArrayLike, pred_extent: ArrayLike, target_agents: Any
-) -> tuple[CollisionType, Any] | None:
+    pred_centroid: ArrayLike, pred_yaw: ArrayLike, pred_extent: ArrayLike, target_agents: RecordArray
+) -> tuple[CollisionType, np.integer] | None:
     """Return how and with which agent the AV collides; None if it does not.
 
     The first agent, in the order of the array, whose box shares a point with that of the AV decides. The type is that
@@ -83,7 +82,7 @@ def _require_pose(centroid_m: NumericArray, yaw_rad: NumericArray, extent_m: Num
             raise InvalidArgumentError(f"{name} is {values.tolist()}; pass finite numbers")
 
 
-def _require_agents(agents: Any) -> None:
+def _require_agents(agents: RecordArray) -> None:
     names = getattr(getattr(agents, "dtype", None), "names", None) or ()
     missing = [name for name in _AGENT_FIELDS if name not in names]
     if missing or agents.ndim != 1:
@@ -93,15 +92,15 @@ def _require_agents(agents: Any) -> None:
         )
 
 
-def _is_hidden(agents: Any) -> BoolArray:
+def _is_hidden(agents: RecordArray) -> BoolArray:
     """Return which agents (N,) a simulation has hidden."""
     is_hidden: BoolArray = (agents["extent"][:, :2] == 0).all(axis=1)
-    if "label_probabilities" in agents.dtype.names:
+    if "label_probabilities" in (agents.dtype.names or ()):
         is_hidden |= (agents["label_probabilities"] < 0).any(axis=1)
     return is_hidden
 
 
-def _require_finite(agents: Any, corners_m: Float64Array) -> None:
+def _require_finite(agents: RecordArray, corners_m: Float64Array) -> None:
     is_broken = ~np.isfinite(corners_m).all(axis=(1, 2))
     if is_broken.any():
         agent = agents[is_broken][0]

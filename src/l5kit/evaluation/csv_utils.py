@@ -8,13 +8,13 @@ import csv
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from l5kit._files import replaced_when_complete
-from l5kit._types import FloatArray, NumericArray
+from l5kit._types import Float64Array, FloatArray, NumericArray
 from l5kit.data.progress import show_progress
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.csv_rows import KEY_COLUMNS, listed, read_rows
@@ -26,6 +26,27 @@ _MODES_WITH_PLAIN_NAMES = 10
 """With more, ``coord_x110`` would be step 10 of mode 1 as well as step 0 of mode 11."""
 
 _ROWS_PER_PROGRESS = 100
+
+
+class KeyedRow(TypedDict):
+    """What names a row of a file: track and time, as they stand there."""
+
+    track_id: str
+    timestamp: str
+
+
+class TrueRow(KeyedRow):
+    """A row of a file of true positions: ``coord`` (T, 2) in metres and ``avail`` (T,)."""
+
+    coord: Float64Array
+    avail: Float64Array
+
+
+class PredictedRow(KeyedRow):
+    """A row of a file of predicted positions: ``coords`` (M, T, 2) in metres and ``conf`` (M,)."""
+
+    coords: Float64Array
+    conf: Float64Array
 
 
 def write_gt_csv(
@@ -56,7 +77,7 @@ def write_gt_csv(
     _write(csv_path, header, _keyed_rows(times, tracks, known, positions_m), num_rows=len(times), visible=False)
 
 
-def read_gt_csv(csv_path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+def read_gt_csv(csv_path: str | os.PathLike[str]) -> Iterator[TrueRow]:
     """Yield the rows of a file of true positions.
 
     Args:
@@ -124,7 +145,7 @@ def write_pred_csv(
     )
 
 
-def read_pred_csv(csv_path: str | os.PathLike[str], max_modes: int = MAX_MODES) -> Iterator[dict[str, Any]]:
+def read_pred_csv(csv_path: str | os.PathLike[str], max_modes: int = MAX_MODES) -> Iterator[PredictedRow]:
     """Yield the rows of a file of predicted positions.
 
     Files with more than 10 modes that L5Kit 1.x wrote, whose names are not all different, are read by position.

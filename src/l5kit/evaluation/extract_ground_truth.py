@@ -4,11 +4,10 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit._types import Float64Array, Int64Array, JsonObject, NumericArray, Sample
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.agent import AgentDataset
@@ -111,7 +110,7 @@ class _FuturesOfBatches:
         )
 
 
-def _stack(samples: list[dict[str, Any]], key: str) -> NumericArray:
+def _stack(samples: list[Sample], key: str) -> NumericArray:
     return np.stack([sample[key] for sample in samples])
 
 
@@ -120,14 +119,14 @@ def _empty(num_steps: int) -> list[NumericArray]:
 
 
 def _dataset_without_pictures(
-    zarr_dataset: ChunkedDataset, cfg: dict[str, Any], agents_mask: NumericArray | None, *, strict_mask: bool
+    zarr_dataset: ChunkedDataset, cfg: JsonObject, agents_mask: NumericArray | None, *, strict_mask: bool
 ) -> AgentDataset:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="a custom agents_mask is used", category=RuntimeWarning)
         return AgentDataset(cfg, zarr_dataset, None, agents_mask=agents_mask, strict_mask=strict_mask)
 
 
-def _make_cfg(future_num_frames: int, filter_agents_threshold: float, step_time: float) -> dict[str, Any]:
+def _make_cfg(future_num_frames: int, filter_agents_threshold: float, step_time: float) -> JsonObject:
     """Return a configuration; its raster is there because datasets ask for one."""
     return {
         "raster_params": {

@@ -5,16 +5,19 @@ import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from l5kit._types import NumericArray
 from l5kit.dataset.agent import AgentDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.csv_rows import listed
-from l5kit.evaluation.csv_utils import MAX_MODES, read_gt_csv, read_pred_csv
+from l5kit.evaluation.csv_utils import MAX_MODES, KeyedRow, PredictedRow, TrueRow, read_gt_csv, read_pred_csv
 from l5kit.evaluation.metrics import metric_signature
 from l5kit.evaluation.selection_parity import MASK_FILE, Selection, check_selection_parity
+
+_R = TypeVar("_R", bound=KeyedRow)
 
 RowKey = tuple[str, str]
 """Track and time of a row, as they stand in the file."""
@@ -70,7 +73,7 @@ def compute_metrics_csv(
     return {name: _mean(name, metric, truth, predictions) for name, metric in zip(names, metrics, strict=True)}
 
 
-def validate_dicts(ground_truth: Mapping[Any, Any], predicted: Mapping[Any, Any]) -> bool:
+def validate_dicts(ground_truth: Mapping[Any, object], predicted: Mapping[Any, object]) -> bool:
     """Return whether two dictionaries have the same keys; if not, print how they differ.
 
     Args:
@@ -83,7 +86,7 @@ def validate_dicts(ground_truth: Mapping[Any, Any], predicted: Mapping[Any, Any]
     return not problem
 
 
-def _describe_difference(ground_truth: Collection[Any], predicted: Collection[Any]) -> str:
+def _describe_difference(ground_truth: Collection[object], predicted: Collection[object]) -> str:
     """Return how two collections of keys differ; an empty text if they do not."""
     missing = [_describe_key(key) for key in ground_truth if key not in predicted]
     unknown = [_describe_key(key) for key in predicted if key not in ground_truth]
@@ -97,13 +100,13 @@ def _describe_difference(ground_truth: Collection[Any], predicted: Collection[An
     return ". ".join(parts)
 
 
-def _describe_key(key: Any) -> str:
+def _describe_key(key: object) -> str:
     return f"track {key[0]} at {key[1]}" if isinstance(key, tuple) and len(key) == 2 else str(key)
 
 
-def _by_key(path: str | os.PathLike[str], rows: Iterable[dict[str, Any]]) -> dict[RowKey, dict[str, Any]]:
+def _by_key(path: str | os.PathLike[str], rows: Iterable[_R]) -> dict[RowKey, _R]:
     """Return rows by track and time."""
-    by_key: dict[RowKey, dict[str, Any]] = {}
+    by_key: dict[RowKey, _R] = {}
     twice = []
     for row in rows:
         key = (row["track_id"], row["timestamp"])
@@ -128,7 +131,7 @@ def _names_of(metrics: Sequence[metric_signature]) -> list[str]:
     return names
 
 
-def _name_of(metric: Callable[..., Any]) -> str:
+def _name_of(metric: Callable[..., object]) -> str:
     if not isinstance(metric, functools.partial):
         return getattr(metric, "__name__", type(metric).__name__)
     options = [*map(repr, metric.args), *(f"{name}={value!r}" for name, value in metric.keywords.items())]
@@ -138,9 +141,9 @@ def _name_of(metric: Callable[..., Any]) -> str:
 def _mean(
     name: str,
     metric: metric_signature,
-    truth: Mapping[RowKey, Mapping[str, Any]],
-    predictions: Mapping[RowKey, Mapping[str, Any]],
-) -> Any:
+    truth: Mapping[RowKey, TrueRow],
+    predictions: Mapping[RowKey, PredictedRow],
+) -> object:
     """Return the mean of a metric over rows with the same keys."""
     values, problems = [], []
     for key, row in truth.items():
@@ -155,7 +158,7 @@ def _mean(
     return np.mean(values, axis=0)
 
 
-def _warn_where_not_finite(name: str, keys: list[RowKey], values: Any) -> None:
+def _warn_where_not_finite(name: str, keys: list[RowKey], values: NumericArray) -> None:
     is_finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if not is_finite.all():
         rows = [_describe_key(keys[row]) for row in np.flatnonzero(~is_finite).tolist()]

@@ -54,7 +54,7 @@ MISS_THRESHOLD_M = 2.0
 
 def neg_multi_log_likelihood(
     ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray
-) -> np.floating[Any]:
+) -> np.floating:
     """Return -ln of the sum over modes of exp(ell), up to the constant of the normal distribution.
 
     The largest ell is factored out, so that no distance is too large.
@@ -73,7 +73,7 @@ def neg_multi_log_likelihood(
     return _in_dtype_of(likelihood, ground_truth, pred, confidences, avails)
 
 
-def rmse(ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray) -> np.floating[Any]:
+def rmse(ground_truth: FloatArray, pred: FloatArray, confidences: FloatArray, avails: FloatArray) -> np.floating:
     """Return sqrt(2 * :func:`neg_multi_log_likelihood` / T), with a likelihood rounded to below 0 taken as 0.
 
     Of a single mode it is the root mean squared distance over the steps. Arguments and errors as there.
@@ -116,7 +116,7 @@ def average_displacement_error_oracle(
     avails: FloatArray,
     *,
     only_available: bool = False,
-) -> np.floating[Any]:
+) -> np.floating:
     """Return the distance averaged over the steps, of the mode for which it is smallest.
 
     Args:
@@ -139,7 +139,7 @@ def average_displacement_error_mean(
     avails: FloatArray,
     *,
     only_available: bool = False,
-) -> np.floating[Any]:
+) -> np.floating:
     """Return the distance averaged over the steps and over the modes, whatever their confidences.
 
     Arguments and errors as for :func:`average_displacement_error_oracle`.
@@ -154,7 +154,7 @@ def final_displacement_error_oracle(
     avails: FloatArray,
     *,
     only_available: bool = False,
-) -> np.floating[Any]:
+) -> np.floating:
     """Return the distance at the last step, of the mode for which it is smallest.
 
     Arguments and errors as for :func:`average_displacement_error_oracle`, but ``only_available`` takes the last step
@@ -170,7 +170,7 @@ def final_displacement_error_mean(
     avails: FloatArray,
     *,
     only_available: bool = False,
-) -> np.floating[Any]:
+) -> np.floating:
     """Return the distance at the last step averaged over the modes, whatever their confidences.
 
     Arguments and errors as for :func:`final_displacement_error_oracle`.
@@ -185,7 +185,7 @@ def miss_rate(
     avails: FloatArray,
     *,
     threshold_m: float = MISS_THRESHOLD_M,
-) -> np.floating[Any]:
+) -> np.floating:
     """Return 1 if every mode is further than a distance from the truth at the last available step, else 0.
 
     The mean over predictions is the miss rate. Without any available step it is NaN. Modes of confidence 0 do not
@@ -322,7 +322,7 @@ def _average_displacement_error(
     mode: str,
     *,
     only_available: bool = False,
-) -> np.floating[Any]:
+) -> np.floating:
     """Return the displacement averaged over steps, and reduced over modes by ``mode``, "oracle" or "mean"."""
     _assert_shapes(ground_truth, pred, confidences, avails)
     displacements = _wanted_steps(_displacements(ground_truth, pred, avails), avails, only_available=only_available)
@@ -339,7 +339,7 @@ def _final_displacement_error(
     mode: str,
     *,
     only_available: bool = False,
-) -> np.floating[Any]:
+) -> np.floating:
     """Return the displacement at the last step, reduced over modes by ``mode``, "oracle" or "mean"."""
     _assert_shapes(ground_truth, pred, confidences, avails)
     displacements = _wanted_steps(_displacements(ground_truth, pred, avails), avails, only_available=only_available)
@@ -362,14 +362,14 @@ def _reduce_modes(errors: Float64Array, mode: str) -> float:
 
 
 @overload
-def _in_dtype_of(value: float, *arrays: NumericArray) -> np.floating[Any]: ...
+def _in_dtype_of(value: float, *arrays: NumericArray) -> np.floating: ...
 @overload
 def _in_dtype_of(value: Float64Array, *arrays: NumericArray) -> FloatArray: ...
-def _in_dtype_of(value: float | Float64Array, *arrays: NumericArray) -> np.floating[Any] | FloatArray:
+def _in_dtype_of(value: float | Float64Array, *arrays: NumericArray) -> np.floating | FloatArray:
     """Return a number or an array in the floating dtype to which NumPy brings the arrays."""
     dtype = np.result_type(*map(np.asarray, arrays))
     if not np.issubdtype(dtype, np.floating):
         dtype = np.dtype(np.float64)
     with np.errstate(over="ignore"):
-        found: np.floating[Any] | FloatArray = np.asarray(value, np.float64).astype(dtype)[()]
+        found: np.floating | FloatArray = np.asarray(value, np.float64).astype(dtype)[()]
     return found
