@@ -95,7 +95,7 @@ class StoreReader:
                 with suppress(OSError):
                     pipe.close()
 
-    def _send(self, message: Any) -> None:
+    def _send(self, message: object) -> None:
         """Send a message, unless the process has ended, which its missing answer will tell."""
         if self._process.stdin is not None:
             with suppress(BrokenPipeError):
@@ -192,13 +192,13 @@ def serve_requests() -> None:
             answers.flush()
 
 
-def _answers(requests: BinaryIO) -> Iterator[tuple[bool, Any]]:
+def _answers(requests: BinaryIO) -> Iterator[tuple[bool, object]]:
     """Yield whether each request could be answered, and the answer; the first one waits until the dataset is open."""
     task = pickle.load(requests)
     try:
         cv2.setNumThreads(1)
         at_start = read_process_memory() if has_memory_figures() else None
-        answers: dict[str, Callable[[], Any]] = {
+        answers: dict[str, Callable[[], object]] = {
             "draw": _open_store(task),
             "memory": read_process_memory,
             "memory at start": lambda: at_start,

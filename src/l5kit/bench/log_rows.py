@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from l5kit.rasterization.rasterizer_builder import build_rasterizer
 
 _THRESHOLDS = MaskThresholds(0.5)
 
-CityMaker = Callable[[Path, int], Any]
+CityMaker = Callable[[Path, int], object]
 """Makes a city in a folder, which may be there, with a number of scenes."""
 
 

@@ -5,10 +5,13 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from l5kit.bench.score import Clock
 from l5kit.errors import InvalidArgumentError, L5KitError
+
+if TYPE_CHECKING:
+    from l5kit.bench.workplace import Workplace
 
 Work = Callable[[], int]
 """Does one pass of a row, and returns how many of its units it did."""
@@ -64,7 +67,7 @@ class Row:
     key: str
     title: str
     unit: str
-    prepare: Callable[[Any], PreparedRow]
+    prepare: Callable[["Workplace"], PreparedRow]
     floor: float | None = None
     reference: str | None = None
     base: str | None = None

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from l5kit.bench.workloads import (
     Workload,
 )
 from l5kit.bench.workplace import Workplace
+from l5kit.dataset.base import BaseEgoDataset
 
 UNIT = "samples"
 
@@ -62,7 +62,7 @@ def loader_rows() -> tuple[Row, ...]:
     return one, two
 
 
-def draw_items(samples: Any, indices: Iterable[int]) -> int:
+def draw_items(samples: BaseEgoDataset, indices: Iterable[int]) -> int:
     """Draw samples one by one, and return how many."""
     count = 0
     for index in indices:
@@ -71,7 +71,7 @@ def draw_items(samples: Any, indices: Iterable[int]) -> int:
     return count
 
 
-def draw_batches(samples: Any, batches: Sequence[Sequence[int]]) -> int:
+def draw_batches(samples: BaseEgoDataset, batches: Sequence[Sequence[int]]) -> int:
     """Draw samples in batches, and return how many."""
     return sum(len(samples.__getitems__(batch)) for batch in batches)
 
@@ -89,7 +89,7 @@ def _item_row(key: str, workload: Workload, floor: float) -> Row:
     return Row(key=key, title=workload.name, unit=UNIT, prepare=prepare, floor=floor, reference=workload.name)
 
 
-def _batch_row(key: str, workload: Workload | VectorWorkload, floor: float, **raster_params: Any) -> Row:
+def _batch_row(key: str, workload: Workload | VectorWorkload, floor: float, **raster_params: str) -> Row:
     """Return a row of batches, whose title names the values of ``raster_params``."""
 
     def prepare(place: Workplace) -> PreparedRow:

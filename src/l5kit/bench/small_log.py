@@ -2,11 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from l5kit._types import Float64Array
+from l5kit._types import Float64Array, Int64Array
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, TL_FACE_LABEL_TO_INDEX
 from l5kit.data.map.builder import MapBuilder
@@ -82,7 +81,7 @@ def _build_log() -> ChunkedDataset:
     return ChunkedDataset.in_memory(scenes=scenes, frames=frames, agents=agents.reshape(-1), tl_faces=faces)
 
 
-def _intervals(rows_per_frame: int) -> Any:
+def _intervals(rows_per_frame: int) -> Int64Array:
     """Return the rows [start, end) of each frame, (F, 2)."""
     ends = rows_per_frame * np.arange(1, _NUM_FRAMES + 1)
     return np.column_stack([ends - rows_per_frame, ends])

@@ -4,11 +4,10 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -83,7 +82,7 @@ def warm_up(*, progress: Progress | None = None) -> WarmUp:
 
 def _steps(files: DatasetFiles) -> list[Callable[[], object]]:
     log = ChunkedDataset(str(files.dataset)).open()
-    rasters: tuple[tuple[Workload, dict[str, Any]], ...] = (
+    rasters: tuple[tuple[Workload, dict[str, object]], ...] = (
         (AGENT_SEMANTIC, {}),
         (EGO_SEMANTIC, {"image_dtype": "uint8"}),
         (AGENT_BOX, {"solid_boxes": True}),
@@ -115,7 +114,7 @@ def _ask_map(files: DatasetFiles) -> None:
 
 
 def _draw(
-    workload: Workload | VectorWorkload, files: DatasetFiles, log: ChunkedDataset, **changes: dict[str, Any]
+    workload: Workload | VectorWorkload, files: DatasetFiles, log: ChunkedDataset, **changes: Mapping[str, object]
 ) -> None:
     """Draw a sample and a batch of a workload with some changes to its configuration, by section."""
     cfg = config_with_files(workload, files)
