@@ -6,10 +6,11 @@ import tempfile
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
+from l5kit._types import JsonObject
 from l5kit.cli.options import AerialOption, MapOption, MetaOption
 from l5kit.cli.output import print_facts, print_line, print_table, remark
 from l5kit.data.dataset_files import DatasetFiles
@@ -112,9 +113,16 @@ def _make_plan(
     )
 
 
+class _CitySize(TypedDict, total=False):
+    """What makes a city smaller than usual."""
+
+    num_frames: int
+    town_size: float
+
+
 def _make_city(folder: Path, quick: bool) -> Path:
     """Make the city that is measured on, of about as many agents as a scene of the real dataset has."""
-    size: dict[str, Any] = {"num_frames": 60, "town_size": 300.0} if quick else {}
+    size: _CitySize = {"num_frames": 60, "town_size": 300.0} if quick else {}
     with show_progress("Making a city", visible=True) as progress:
         make_city(folder, num_scenes=1, progress=progress, **size)
     return folder
@@ -142,7 +150,7 @@ def _show_rates(plan: "BenchPlan", files: DatasetFiles, title: str) -> "BenchRep
     return report
 
 
-def _show_memory(place: "Workplace", title: str, quick: bool) -> dict[str, Any]:
+def _show_memory(place: "Workplace", title: str, quick: bool) -> JsonObject:
     from l5kit.bench.memory import QUICK_MEMORY, SHARED_COLUMNS, MemoryAmounts, measure_course, measure_processes
 
     amounts = QUICK_MEMORY if quick else MemoryAmounts()
@@ -159,7 +167,7 @@ def _show_memory(place: "Workplace", title: str, quick: bool) -> dict[str, Any]:
     return {"resident_mb": course.readings_mb, "is_flat": course.is_flat, "processes": processes}
 
 
-def _show_startup(place: "Workplace", title: str) -> dict[str, Any]:
+def _show_startup(place: "Workplace", title: str) -> JsonObject:
     from l5kit.bench.startup import STARTUP_COLUMNS, measure_startup
 
     times = measure_startup(place)

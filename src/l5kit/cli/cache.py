@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -61,7 +61,7 @@ def _build(path: Path, folder: Path | None, as_json: bool) -> None:
     with show_progress(f"Decoding {path.name}", visible=True) as progress:
         store, is_new = build_decoded_store(path, cache_folder=folder, progress=progress)
     rate = store.num_bytes / max(store.build_seconds, 1e-9)
-    facts: dict[str, Any] = {"folder": store.folder, "num_bytes": store.num_bytes, "is_new": is_new}
+    facts: dict[str, object] = {"folder": store.folder, "num_bytes": store.num_bytes, "is_new": is_new}
     if as_json:
         times = {"build_seconds": store.build_seconds, "bytes_per_second": rate}
         print_json({"dataset": path, **facts, **times})
@@ -103,7 +103,7 @@ def _cells(item: ListedStore) -> list[str]:
     return [item.store.source, now, _megabytes(item.store.num_bytes), _time_of(item)[:16].replace("T", " ")]
 
 
-def _as_json(item: ListedStore) -> dict[str, Any]:
+def _as_json(item: ListedStore) -> dict[str, object]:
     store = item.store
     facts = {"dataset": store.source, "state": item.state, "folder": store.folder, "num_bytes": store.num_bytes}
     return facts | {"last_used": _time_of(item)}

@@ -1,10 +1,11 @@
 """``l5kit evaluate``: score a trained network on a log."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from l5kit._types import JsonObject
 from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption
 from l5kit.cli.output import print_facts, print_json, print_table
 from l5kit.configs.overrides import load_training_config, with_overrides
@@ -117,7 +118,7 @@ def evaluate(
         _print_scores(scores, out)
 
 
-def _print_scores(scores: dict[str, Any], out: Path) -> None:
+def _print_scores(scores: JsonObject, out: Path) -> None:
     """Print what was evaluated, and tables of the scores."""
     facts = {
         "checkpoint": scores["checkpoint"],
@@ -141,7 +142,7 @@ def _print_scores(scores: dict[str, Any], out: Path) -> None:
         print_facts("Metrics of the csv files, as in the competition", metrics)
 
 
-def _print_errors(scores: list[dict[str, Any]]) -> None:
+def _print_errors(scores: list[JsonObject]) -> None:
     """Print the errors of the network beside those of the baseline, a row for each horizon."""
     baseline = {row["horizon_s"]: row for row in scores if row["who"] == "baseline"}
     rows = []
@@ -154,7 +155,7 @@ def _print_errors(scores: list[dict[str, Any]]) -> None:
     print_table("Errors in metres, and how many end more than 2 m off", columns, rows)
 
 
-def _ahead(row: dict[str, Any]) -> str:
+def _ahead(row: JsonObject) -> str:
     return f"{row['horizon_s']:g} s"
 
 

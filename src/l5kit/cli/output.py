@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -15,7 +14,7 @@ from l5kit.configs.texts import finite_values
 _WIDTH_WITHOUT_TERMINAL = 120
 
 
-def print_json(content: Any) -> None:
+def print_json(content: object) -> None:
     """Print JSON on standard output, which must hold nothing else then.
 
     Numbers that are not finite become null, paths absolute.
@@ -23,7 +22,7 @@ def print_json(content: Any) -> None:
     print(json.dumps(finite_values(content), indent=2, default=_as_text, allow_nan=False))
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     return os.path.abspath(value) if isinstance(value, Path) else str(value)
 
 
@@ -55,7 +54,7 @@ def require_writable(out: Path, *, option: str) -> None:
         )
 
 
-def print_facts(title: str, facts: Mapping[str, Any]) -> None:
+def print_facts(title: str, facts: Mapping[str, object]) -> None:
     """Print names and values, one a line."""
     table = Table(show_header=False)
     table.add_column(style="bold")

@@ -82,7 +82,7 @@ class ReportingCommand(TyperCommand):
             watch.stop()
 
 
-def request_traceback(ctx: Any) -> None:
+def request_traceback(ctx: typer.Context) -> None:
     """Let errors of this call be shown with their traceback."""
     ctx.meta[DEBUG_OPTION] = True
 
@@ -116,7 +116,7 @@ def _joined(text: str) -> str:
     return " ".join(text.split())
 
 
-def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
     _print_line(f"warning: {_joined(str(message))}")
 
 

@@ -3,7 +3,7 @@
 import sys
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -91,7 +91,7 @@ def _start(log: "ViewedLog", *, address: str, port: int | None) -> "ViewerServer
         return _listening(server_class, log, address, 0)
 
 
-def _listening(server_class: Any, log: "ViewedLog", address: str, port: int) -> "ViewerServer":
+def _listening(server_class: "type[ViewerServer]", log: "ViewedLog", address: str, port: int) -> "ViewerServer":
     try:
         server: ViewerServer = server_class(log, address=address, port=port)
     except OSError as error:
