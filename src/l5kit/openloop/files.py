@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from l5kit._files import replaced_when_complete
-from l5kit._types import UInt8Array
+from l5kit._types import JsonObject, UInt8Array
 from l5kit.configs.texts import finite_values
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.metrics import MISS_THRESHOLD_M
@@ -77,7 +77,7 @@ def write_scores(folder: Path, result: OpenLoopResult) -> None:
         temporary.write_text(json.dumps(scores, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def scores_of(result: OpenLoopResult) -> dict[str, Any]:
+def scores_of(result: OpenLoopResult) -> JsonObject:
     """Return everything but the single trajectories as JSON holds it; what is not known is None."""
     by_who = {"network": result.network, "baseline": result.baseline or ()}
     modes = {score.horizon_s: score for score in result.modes or ()}
@@ -107,7 +107,7 @@ def scores_of(result: OpenLoopResult) -> dict[str, Any]:
         "scores": scores,
         "competition": result.competition,
     }
-    known: dict[str, Any] = finite_values(facts)
+    known: JsonObject = finite_values(facts)
     return known
 
 

@@ -5,11 +5,10 @@ Nothing here needs Lightning.
 
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from l5kit._types import Config
 from l5kit.evaluation.selection_parity import GROUND_TRUTH_FILE
 from l5kit.openloop.csv_predictions import competition_metrics
 from l5kit.openloop.files import (
@@ -35,7 +34,7 @@ def evaluate(
     checkpoint: str | os.PathLike[str],
     folder: str | os.PathLike[str],
     *,
-    cfg: Mapping[str, Any] | None = None,
+    cfg: Config | None = None,
     data_folder: str | os.PathLike[str] | None = None,
     options: OpenLoopOptions = _DEFAULTS,
 ) -> OpenLoopResult:

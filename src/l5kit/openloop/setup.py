@@ -1,14 +1,14 @@
 """Setup of an open-loop evaluation: the trained network, and the samples that it predicts."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import nn
 
+from l5kit._types import Config, JsonObject
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.parameters import SamplingParams
 from l5kit.configs.training import LoaderParams
@@ -59,7 +59,7 @@ class OpenLoopSetup:
 
 def set_up(
     checkpoint: str | os.PathLike[str],
-    cfg: Mapping[str, Any],
+    cfg: Config,
     *,
     data_folder: str | os.PathLike[str] | None,
     options: OpenLoopOptions,
@@ -115,7 +115,7 @@ def _device_of(name: str) -> torch.device:
     return torch.device("cuda" if has_cuda and name != "cpu" else "cpu")
 
 
-def _with_evaluation(cfg: Mapping[str, Any], options: OpenLoopOptions) -> dict[str, Any]:
+def _with_evaluation(cfg: Config, options: OpenLoopOptions) -> JsonObject:
     """Return a configuration whose ``val_data_loader`` is what is evaluated."""
     check_known_keys(cfg)
     given = cfg.get("val_data_loader", {})

@@ -9,13 +9,14 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from safetensors.torch import save_file
 from torch import nn
 
 from l5kit._files import replaced_when_complete
+from l5kit._types import Config
 from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.planning.checkpoint_files import (
     CHECKSUM_KEY,
@@ -106,9 +107,9 @@ class Checkpoint:
     path: Path
     kind: Literal["safetensors", "TorchScript", "module", "state dict"]
     state_dict: Mapping[str, torch.Tensor] = field(repr=False)
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: Config = field(default_factory=dict)
     model_class: str | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
 
     def load_into(self, model: nn.Module, *, strict: bool = True) -> WeightMismatch:
         """Load the weights into a model, in place; warn of those that are not finite.

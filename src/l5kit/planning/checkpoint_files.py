@@ -11,12 +11,13 @@ import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from safetensors import safe_open
 from torch import nn
 
+from l5kit._types import JsonObject
 from l5kit.errors import L5KitError
 
 CONFIG_KEY = "l5kit_config"
@@ -151,7 +152,7 @@ class _StorageReader(pickle.Unpickler):
         super().__init__(file, encoding="latin1")
         self.num_bytes: dict[str, int] = {}
 
-    def find_class(self, module: str, name: str, /) -> Any:  # noqa: ARG002
+    def find_class(self, module: str, name: str, /) -> type:  # noqa: ARG002
         """Return something harmless of the same name."""
         return type(name, (_Inert,), {})
 
@@ -225,7 +226,7 @@ def _check_checksum(path: Path, tensors: Mapping[str, torch.Tensor], metadata: M
         raise CheckpointError(f"{path} is broken: its checksum is not that of its content; {_ANOTHER_COPY}")
 
 
-def config_of(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
+def config_of(metadata: Mapping[str, str], path: Path) -> JsonObject:
     """Return the configuration in the metadata of a safetensors file, an empty dict if there is none.
 
     Raises:
@@ -234,7 +235,7 @@ def config_of(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
     return _object_of(metadata, CONFIG_KEY, path)
 
 
-def facts_of(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
+def facts_of(metadata: Mapping[str, str], path: Path) -> JsonObject:
     """Return what the metadata of a safetensors file tells about its weights, an empty dict if that is nothing.
 
     Raises:
@@ -243,7 +244,7 @@ def facts_of(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
     return _object_of(metadata, FACTS_KEY, path)
 
 
-def _object_of(metadata: Mapping[str, str], key: str, path: Path) -> dict[str, Any]:
+def _object_of(metadata: Mapping[str, str], key: str, path: Path) -> JsonObject:
     try:
         value = json.loads(metadata.get(key, "{}"))
     except (ValueError, RecursionError) as error:
@@ -314,7 +315,7 @@ def write_plain_objects(content: object, path: Path) -> None:
         )
 
 
-def _weights_only(path: Path) -> Any:
+def _weights_only(path: Path) -> object:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
@@ -327,7 +328,7 @@ def _weights_only(path: Path) -> Any:
         raise _unreadable(path, error) from error
 
 
-def _unpickled(path: Path) -> Any:
+def _unpickled(path: Path) -> object:
     reader = types.SimpleNamespace(Unpickler=_OldNamesUnpickler, load=_load_with_old_names, __name__="l5kit")
     try:
         return torch.load(path, map_location="cpu", weights_only=False, pickle_module=reader)
@@ -357,7 +358,7 @@ def _one_line(error: object) -> str:
 class _OldNamesUnpickler(pickle.Unpickler):
     """Finds the classes of old modules where they are now, and a plain module in place of those that are gone."""
 
-    def find_class(self, module: str, name: str, /) -> Any:
+    def find_class(self, module: str, name: str, /) -> object:
         try:
             return super().find_class(_MOVED_MODULES.get(module, module), name)
         except (ImportError, AttributeError):
@@ -366,7 +367,7 @@ class _OldNamesUnpickler(pickle.Unpickler):
             return type(name, (nn.Module,), {})
 
 
-def _load_with_old_names(file: Any, **options: Any) -> Any:
+def _load_with_old_names(file: BinaryIO, **options: Any) -> object:
     return _OldNamesUnpickler(file, **options).load()
 
 
@@ -398,7 +399,7 @@ def _weights_of_module(module: nn.Module, path: Path) -> dict[str, torch.Tensor]
     return _checked_weights(weights, path)
 
 
-def _checked_weights(weights: Mapping[Any, Any], path: Path) -> dict[str, torch.Tensor]:
+def _checked_weights(weights: Mapping[Any, object], path: Path) -> dict[str, torch.Tensor]:
     """Return weights whose names are texts and whose tensors are plain."""
     for name, value in weights.items():
         if not isinstance(name, str):

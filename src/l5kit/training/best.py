@@ -5,7 +5,8 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from l5kit._types import Config
 
 __all__ = ["BestScore", "evaluation_digest"]
 
@@ -48,7 +49,7 @@ class BestScore:
         return cls(score, step, num_worse if isinstance(num_worse, int) else 0)
 
 
-def evaluation_digest(cfg: Mapping[str, Any], *, score: str | None) -> str:
+def evaluation_digest(cfg: Config, *, score: str | None) -> str:
     """Return a text that two evaluations have in common if their scores can be compared.
 
     Args:

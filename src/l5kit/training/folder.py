@@ -4,9 +4,10 @@ import glob
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from l5kit._files import clear_leftovers_in
+from l5kit._types import Config
 from l5kit.configs.config import load_config_data
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.training.state_file import LAST_CHECKPOINT, ResumePoint, read_resume_point
@@ -80,7 +81,7 @@ def _require_files_to_go_on(folder: Path, name: str) -> None:
         raise FileNotFoundError(f"there is no {checkpoint} to go on from, but there was, before {proof} came; {advice}")
 
 
-def _require_same_training(given: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+def _require_same_training(given: Config, stored: Config) -> None:
     """Refuse to go on with another network, other data or another order: configurations are compared as given."""
     for section in _FIXED_SECTIONS:
         if given.get(section) != stored.get(section):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Final
 
 from l5kit.training.curves import make_logger
 from l5kit.training.lightning_parts import pl
@@ -39,12 +39,11 @@ def make_trainer(
     strategy = "auto"
     if setup.num_devices > 1:
         strategy = "ddp_find_unused_parameters_true" if setup.config.workflow.has_idle_weights else "ddp"
-    precision: Any = run.precision  # one of Lightning's own literals
     return pl.Trainer(
         accelerator=run.accelerator,
         devices=setup.num_devices,
         strategy=strategy,
-        precision=precision,
+        precision=run.precision,
         logger=make_logger(run.logger, folder, name=run.output_name, resumed=resumed),
         callbacks=list(callbacks),
         plugins=[StateFiles()],

@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from l5kit._files import replaced_when_complete
+from l5kit._types import Config, JsonObject
 from l5kit.configs.config import save_config_data
 from l5kit.configs.known_keys import LEGACY_KEYS
 from l5kit.data.local_data_manager import LocalDataManager
@@ -55,7 +55,7 @@ class TrainingResult:
 
 
 def train(
-    cfg: dict[str, Any],
+    cfg: JsonObject,
     folder: str | os.PathLike[str],
     *,
     data_folder: str | os.PathLike[str] | None = None,
@@ -130,7 +130,7 @@ def train(
     return result
 
 
-def _warn_of_ineffective(cfg: Mapping[str, Any]) -> None:
+def _warn_of_ineffective(cfg: Config) -> None:
     """Name keys of L5Kit 1.x that have no effect here, as most had none there."""
     given = [key for key in LEGACY_KEYS if key.partition(".")[2] in cfg.get("model_params", {})]
     if cfg.get("val_data_loader", {}).get("perturb_probability"):

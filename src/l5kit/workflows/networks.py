@@ -3,12 +3,12 @@
 import dataclasses
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self, TypedDict
 
 from torch import nn
 
+from l5kit._types import Config
 from l5kit.configs.parameters import VectorizerParams
 from l5kit.configs.training import (
     BackboneParams,
@@ -49,7 +49,7 @@ class NetworkRecipe(ABC):
 
     @classmethod
     @abstractmethod
-    def from_cfg(cls, cfg: Mapping[str, Any], params: TrainingParams) -> Self:
+    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
         """Read and check what the network needs beside the parameters of the training.
 
         Raises:
@@ -86,7 +86,7 @@ class RasterRecipe(NetworkRecipe):
     backbone: BackboneParams
 
     @classmethod
-    def from_cfg(cls, cfg: Mapping[str, Any], params: TrainingParams) -> Self:
+    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
         """Read ``model_params``."""
         return cls(params, BackboneParams.from_cfg(cfg))
 
@@ -196,7 +196,7 @@ class VectorPlannerRecipe(VectorRecipe):
     """A planner on vectors that is trained open loop."""
 
     @classmethod
-    def from_cfg(cls, cfg: Mapping[str, Any], params: TrainingParams) -> Self:
+    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
         """Read ``model_params`` and ``data_generation_params``."""
         return cls(params, VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg))
 
@@ -225,7 +225,7 @@ class UrbanDriverRecipe(VectorRecipe):
     unroll: UnrollParams
 
     @classmethod
-    def from_cfg(cls, cfg: Mapping[str, Any], params: TrainingParams) -> Self:
+    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
         """Read ``model_params`` and ``data_generation_params``."""
         return cls(params, VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg), UnrollParams.from_cfg(cfg))
 
@@ -258,7 +258,7 @@ class SafePathNetRecipe(VectorRecipe):
     network: SafePathNetParams
 
     @classmethod
-    def from_cfg(cls, cfg: Mapping[str, Any], params: TrainingParams) -> Self:
+    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
         """Read ``model_params`` and ``data_generation_params``."""
         sizes, model = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg)
         return cls(params, sizes, model, SafePathNetParams.from_cfg(cfg))

@@ -1,14 +1,13 @@
 """Samples of a workflow: the datasets and rasterizers of L5Kit 1.x, which take a configuration as a mapping."""
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from l5kit._types import BoolArray, Int64Array
+from l5kit._types import BoolArray, Config, Int64Array, JsonObject
 from l5kit.configs.training import LoaderParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -30,7 +29,7 @@ __all__ = [
     "spread_indices",
 ]
 
-_PLACE_RASTER: Final[Mapping[str, Any]] = {
+_PLACE_RASTER: Final[Config] = {
     "map_type": "py_semantic",
     "raster_size": [560, 448],
     "pixel_size": [0.2, 0.2],
@@ -53,7 +52,7 @@ class SampleSource:
         perturbation: Moves the AV, or None.
     """
 
-    mapping: dict[str, Any]
+    mapping: JsonObject
     log: ChunkedDataset
     loader: LoaderParams
     data_manager: LocalDataManager
@@ -93,7 +92,7 @@ def ego_agent_vectors(source: SampleSource) -> EgoAgentDatasetVectorized:
 
 
 def rasters_of_test_agents(
-    mapping: dict[str, Any], log: Path, agents_mask: BoolArray, data_manager: LocalDataManager
+    mapping: JsonObject, log: Path, agents_mask: BoolArray, data_manager: LocalDataManager
 ) -> AgentDataset:
     """Return rasters around the agents of a test set.
 
@@ -110,7 +109,7 @@ def rasters_of_test_agents(
         return AgentDataset(mapping, opened, rasterizer, agents_mask=agents_mask, strict_mask=True)
 
 
-def place_rasters(mapping: Mapping[str, Any], log: ChunkedDataset, data_manager: LocalDataManager) -> EgoDataset:
+def place_rasters(mapping: Config, log: ChunkedDataset, data_manager: LocalDataManager) -> EgoDataset:
     """Return pictures of the places of vector samples: the semantic map with all agents and their past.
 
     Args:

@@ -2,11 +2,11 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
 
+from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
 from l5kit.configs.training import read_output_name
 from l5kit.dataset.base import BaseEgoDataset
@@ -41,7 +41,7 @@ def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
     return file
 
 
-def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool = False) -> dict[str, Any]:
+def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool = False) -> JsonObject:
     """Return the configuration that a network was trained with.
 
     Args:

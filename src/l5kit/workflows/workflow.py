@@ -5,11 +5,12 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import numpy as np
 from torch import nn
 
+from l5kit._types import Config, JsonObject
 from l5kit.configs.training import LoaderParams, TrainingParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.scene_view import view_of_scenes
@@ -88,13 +89,13 @@ class TrainingConfig:
         network: How its network is built.
     """
 
-    mapping: dict[str, Any] = field(repr=False)
+    mapping: JsonObject = field(repr=False)
     params: TrainingParams
     workflow: Workflow = field(repr=False)
     network: NetworkRecipe = field(repr=False)
 
     @classmethod
-    def from_cfg(cls, cfg: Mapping[str, Any]) -> Self:
+    def from_cfg(cls, cfg: Config) -> Self:
         """Read and check a configuration.
 
         Raises:
