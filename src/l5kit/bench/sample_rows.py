@@ -18,7 +18,7 @@ from l5kit.bench.workloads import (
     Workload,
 )
 from l5kit.bench.workplace import Workplace
-from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.ego import BaseEgoDataset
 
 UNIT = "samples"
 
