@@ -34,6 +34,6 @@ def test_a_folder_of_other_files_is_never_replaced(l5kit, tmp_path):
 
 def test_a_value_out_of_range_is_an_error_in_one_line(l5kit, tmp_path):
     done = l5kit("synth", tmp_path / "city", "--density", 99)
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "traffic_density" in done.stderr
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "'--density'" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -1,6 +1,7 @@
 """The size of the AV that a log tells is the one in samples and pictures, one by one and in batches."""
 
 import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
@@ -69,3 +70,16 @@ def test_a_log_that_takes_the_place_of_another_brings_its_facts(make_dataset, ki
     dataset.dataset = make_log(BUS_M)
     assert dataset[10]["extent"].tolist() == dataset.make_columns([10])["extent"][0].tolist() == list(BUS_M)
     assert dataclasses.asdict(dataset.dataset.facts)["ego_extent_m"] == BUS_M
+
+
+def test_a_step_time_other_than_that_of_the_log_is_told() -> None:
+    log = make_several_scenes_log()
+    arrays = {name: getattr(log, name) for name in ("scenes", "frames", "agents", "tl_faces")}
+    slow = ChunkedDataset.in_memory(**arrays, facts=LogFacts(step_time_s=0.5))
+    cfg = make_cfg()
+    with pytest.warns(RuntimeWarning, match=r"step_time is 0\.1, but .* says that 0\.5 s lie between"):
+        EgoDataset(cfg, slow, make_stub(cfg))
+    cfg["model_params"]["step_time"] = 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        EgoDataset(cfg, slow, make_stub(cfg))

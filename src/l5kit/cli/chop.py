@@ -14,11 +14,11 @@ def chop(
     paths: Annotated[
         list[Path], typer.Argument(metavar="PATH...", help="Dataset folders, or .zarr (folders or zip files) in them.")
     ],
-    frames: Annotated[int, typer.Option(help="Frames to keep of each scene.")] = 100,
-    future: Annotated[int, typer.Option(help="Steps of the true positions.")] = 50,
-    min_future: Annotated[int, typer.Option(help="Frames that a test agent must stay valid for.")] = 10,
+    frames: Annotated[int, typer.Option(min=1, help="Frames to keep of each scene.")] = 100,
+    future: Annotated[int, typer.Option(min=1, help="Steps of the true positions.")] = 50,
+    min_future: Annotated[int, typer.Option(min=0, help="Frames that a test agent must stay valid for.")] = 10,
     probability: Annotated[
-        float, typer.Option(help="Least summed probability of the classes that are road users.")
+        float, typer.Option(min=0, max=1, help="Least summed probability of the classes that are road users.")
     ] = 0.5,
     out: Annotated[
         Path | None,

@@ -53,7 +53,7 @@ def _root(
     """Look into logs of self-driving cars, sample from them, and draw them.
 
     PATH is a dataset folder or a .zarr; map, aerial picture and meta.json are looked for inside, beside and one level
-    above it. Exit status: 0 done, 1 an error or findings, 2 a wrong call.
+    above it. Exit status: 0 done, 1 an error or findings, 2 a wrong call, 130 Ctrl-C.
     """
     if debug:
         request_traceback(ctx)

@@ -16,11 +16,13 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 def mask(
     path: DatasetArgument,
     probability: Annotated[
-        float, typer.Option(help="Least summed probability of the classes that are road users.")
+        float, typer.Option(min=0, max=1, help="Least summed probability of the classes that are road users.")
     ] = 0.5,
-    yaw: Annotated[float, typer.Option(help="Largest jump of the heading between two frames, degrees.")] = 30,
-    extent_ratio: Annotated[float, typer.Option(help="Largest jump of the size between two frames, a ratio.")] = 1.1,
-    distance: Annotated[float, typer.Option(help="Largest distance to the AV, metres.")] = 50,
+    yaw: Annotated[float, typer.Option(min=0, help="Largest jump of the heading between two frames, degrees.")] = 30,
+    extent_ratio: Annotated[
+        float, typer.Option(min=1, help="Largest jump of the size between two frames, a ratio.")
+    ] = 1.1,
+    distance: Annotated[float, typer.Option(min=0, help="Largest distance to the AV, metres.")] = 50,
     store: Annotated[
         bool, typer.Option("--store", help="Store the mask inside the dataset, where L5Kit 1.x looks for it.")
     ] = False,

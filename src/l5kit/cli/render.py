@@ -19,9 +19,9 @@ from l5kit.visualization.png import write_png
 from l5kit.visualization.sample_config import MAP_KINDS, available_map_kinds
 from l5kit.visualization.video import BROWSER_CODEC, write_video
 
-_FRAMES_PER_SECOND = 10
 _STILL, _GIF, _MP4 = ".png", ".gif", ".mp4"
 _MAX_SIDE_PX = 4096
+_FPS = (0.1, 100.0)
 
 
 class _Size(NamedTuple):
@@ -102,7 +102,11 @@ def render(
     ] = None,
     fps: Annotated[
         float | None,
-        typer.Option(min=0.1, max=100, help="Frames of a film shown in a second; by default real time: 10 / STEP."),
+        typer.Option(
+            min=_FPS[0],
+            max=_FPS[1],
+            help="Frames of a film shown in a second; by default real time: 10 / STEP for 10 frames a second.",
+        ),
     ] = None,
     map_type: Annotated[
         str | None,
@@ -142,7 +146,8 @@ def render(
         num_asked = len(range(*frames.indices(num_frames_of(dataset, scene)))) if frames else len(chosen)
         if len(chosen) < num_asked:
             remark(f"note: the film shows {len(chosen)} of the {num_asked} frames, those that track {agent} is seen in")
-        real_time_fps = _FRAMES_PER_SECOND / ((frames.step if frames else None) or 1)
+        step = (frames.step if frames else None) or 1
+        real_time_fps = min(max(1.0 / (dataset.facts.step_time_s * step), _FPS[0]), _FPS[1])
         with show_progress("Drawing", visible=True) as progress:
             pictures = painter.film(scene, chosen, agent, progress=progress, **style)
             _write_film(out, pictures, form.raster_size_px, fps=fps or real_time_fps)

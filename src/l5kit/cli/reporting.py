@@ -25,6 +25,16 @@ _WRONG_CALL: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name_
 _EXTRAS = {"lightning": "'l5kit2[train]'"}
 """What brings a library, where it is not called as the library is."""
 
+_PLAINER = {
+    "Value error, ": "",
+    "Input should be": "it must be",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    ", unable to parse string as an integer": "",
+    ", unable to parse string as a number": "",
+}
+"""Words of newer releases of typer, and what is said in their place."""
+
 _AHEAD_OF_TIME = "warmup"
 """The command that compiles and nothing else."""
 
@@ -98,8 +108,11 @@ def _print_wrong_call(error: Any) -> None:
         error.show()
         return
     message = _joined(error.format_message()).rstrip(".")
+    for theirs, ours in _PLAINER.items():
+        message = message.replace(theirs, ours)
     place = getattr(error.ctx, "command_path", None) if hasattr(error, "ctx") else None
-    _print_line(f"error: {message[:1].lower()}{message[1:]}; {place or 'l5kit'} --help shows how to call it")
+    end = "" if message.endswith("?") else ";"
+    _print_line(f"error: {message[:1].lower()}{message[1:]}{end} {place or 'l5kit'} --help shows how to call it")
 
 
 def _in_one_line(error: Exception, command: str) -> str:

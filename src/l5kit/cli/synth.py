@@ -9,21 +9,34 @@ from l5kit.cli.options import WorkersOption
 from l5kit.cli.output import print_facts
 from l5kit.data.progress import show_progress
 from l5kit.synthetic.city import make_city
-from l5kit.synthetic.params import CityParams
+from l5kit.synthetic.params import LIMITS, CityParams
+
+_MOST_SCENES = int(LIMITS["num_scenes"][1])
+_TOWN_SIZES_M = LIMITS["town_size"]
 
 
 def synth(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
-    seed: Annotated[int, typer.Option(help="Decides everything random; the same seed gives the same files.")] = 0,
-    scenes: Annotated[int, typer.Option(help="Scenes of scenes/sample.zarr.")] = CityParams.num_scenes,
-    train_scenes: Annotated[int, typer.Option(help="Scenes of scenes/train.zarr.")] = CityParams.num_train_scenes,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Decides everything random; the same seed gives the same files.")
+    ] = 0,
+    scenes: Annotated[
+        int, typer.Option(min=1, max=_MOST_SCENES, help="Scenes of scenes/sample.zarr.")
+    ] = CityParams.num_scenes,
+    train_scenes: Annotated[
+        int, typer.Option(min=0, max=_MOST_SCENES, help="Scenes of scenes/train.zarr.")
+    ] = CityParams.num_train_scenes,
     validate_scenes: Annotated[
-        int, typer.Option(help="Scenes of scenes/validate.zarr.")
+        int, typer.Option(min=0, max=_MOST_SCENES, help="Scenes of scenes/validate.zarr.")
     ] = CityParams.num_validate_scenes,
-    frames: Annotated[int, typer.Option(help="Frames of each scene, 10 a second.")] = CityParams.num_frames,
-    town_size: Annotated[float, typer.Option(help="Side of the square town, metres.")] = CityParams.town_size,
+    frames: Annotated[
+        int, typer.Option(min=1, max=int(LIMITS["num_frames"][1]), help="Frames of each scene, 10 a second.")
+    ] = CityParams.num_frames,
+    town_size: Annotated[
+        float, typer.Option(min=_TOWN_SIZES_M[0], max=_TOWN_SIZES_M[1], help="Side of the square town, metres.")
+    ] = CityParams.town_size,
     density: Annotated[
-        float, typer.Option(help="Traffic; 1 gives about 80 agents a frame.")
+        float, typer.Option(min=0, max=LIMITS["traffic_density"][1], help="Traffic; 1 gives about 80 agents a frame.")
     ] = CityParams.traffic_density,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it is there.")] = False,
     workers: WorkersOption = 1,

@@ -1,6 +1,7 @@
 """The base of the datasets: from an index to a frame of a log, and from there to a sample or a batch."""
 
 import copy
+import math
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -94,8 +95,20 @@ class BaseEgoDataset(Dataset[Sample]):
         self.dataset = zarr_dataset
         self.cumulative_sizes: Int64Array = _end_frames(self._check_log().scenes)
         self.sample_function = self._get_sample_function()
+        self._warn_of_other_steps()
         self._worker_seed: int | None = None
         self._new_memory: Allocator | None = None
+
+    def _warn_of_other_steps(self) -> None:
+        """Tell if the log says that its frames lie farther apart, or nearer, than the configuration says."""
+        facts = getattr(self.dataset, "own_facts", None)
+        params = getattr(self.sample_function, "params", None)
+        if facts is not None and params is not None and not math.isclose(facts.step_time_s, params.step_time_s):
+            path = self.dataset.path or "a log in memory"
+            _warn(
+                f"model_params.step_time is {params.step_time_s}, but {path!r} says that {facts.step_time_s} s lie "
+                "between its frames: speeds are wrong by their ratio; set step_time to that"
+            )
 
     def _get_sample_function(self) -> Callable[..., Sample]:
         raise UnsupportedValueError(
@@ -166,7 +179,7 @@ class BaseEgoDataset(Dataset[Sample]):
             out: Memory for the columns: arrays by key, of the shapes and types of the result and at least as many
                 rows. Keys that are not there get new memory.
             missing: What becomes of samples whose agent does not pass the label filter: ``error``, or ``mask`` for
-                zeros and a False in ``is_made``.
+                a False in ``is_made`` and zeros in all columns but scene, host, frame, time and track.
 
         Returns:
             Arrays (B, ...) with the values of ``self[index]``, and which samples were made.

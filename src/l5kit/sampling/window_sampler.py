@@ -63,7 +63,7 @@ class WindowSampler(ABC):
             out: Memory for the columns: arrays by key, of the shapes and types of the result and at least as many
                 rows. Keys that are not there get new memory.
             missing: What becomes of windows whose target is not in the current frame, or does not pass the label
-                filter: ``error``, or ``mask`` for zeros and a False in ``is_made``.
+                filter: ``error``, or ``mask`` for zeros in all columns made here and a False in ``is_made``.
 
         Returns:
             One array (B, ...) for each key of a sample; pictures have the channels first.

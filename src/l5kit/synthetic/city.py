@@ -137,7 +137,8 @@ def _require_free(target: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise InvalidArgumentError(
-            f"path must be a new or empty folder, got {target}, which holds files; choose another or set overwrite=True"
+            f"path must be a new or empty folder, got {target}, which holds files; choose another folder, or pass "
+            "overwrite=True"
         )
     if not (target / "meta.json").is_file() or not (target / "scenes").is_dir():
         raise InvalidArgumentError(

@@ -14,7 +14,7 @@ FRAME_PERIOD_NS = 100_000_000
 MADE_FACTS = LogFacts(step_time_s=FRAME_PERIOD_S)
 """Facts of made logs; their AV is as large as that of the published dataset."""
 
-_LIMITS: dict[str, tuple[float, float]] = {
+LIMITS: dict[str, tuple[float, float]] = {
     "seed": (0, 2**63 - 1),
     "num_scenes": (1, 1_000_000),
     "num_train_scenes": (0, 1_000_000),
@@ -24,6 +24,8 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "num_frames": (1, 100_000),
     "aerial_resolution_m": (0.1, 2.0),
 }
+"""Least and greatest value of each parameter."""
+
 _INTEGERS = ("seed", "num_scenes", "num_train_scenes", "num_validate_scenes", "num_frames")
 
 
@@ -62,10 +64,10 @@ class CityParams:
 
 
 def _check_number(name: str, value: float) -> None:
-    lowest, highest = _LIMITS[name]
+    lowest, highest = LIMITS[name]
     kind = "an integer" if name in _INTEGERS else "a number"
     right_type = not isinstance(value, bool) and (
         hasattr(value, "__index__") if name in _INTEGERS else hasattr(value, "__float__")
     )
     if not right_type or not lowest <= value <= highest:
-        raise InvalidArgumentError(f"{name} must be {kind} from {lowest:g} to {highest:g}, got {value!r}")
+        raise InvalidArgumentError(f"{name} must be {kind} from {lowest} to {highest}, got {value!r}")

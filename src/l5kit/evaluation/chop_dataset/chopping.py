@@ -153,7 +153,7 @@ def _last_kept_frames(dataset: ChunkedDataset, num_frames: int) -> Int64Array:
     short = np.flatnonzero(lengths <= num_frames)
     if len(short):
         raise InvalidArgumentError(
-            f"num_frames_to_copy is {num_frames}, but {len(short)} scenes of {dataset.path!r} have no frame after: "
+            f"num_frames_to_copy is {num_frames}, but {len(short)} scenes of {dataset.path!r} are too short for that: "
             + listed([f"scene {scene} has {lengths[scene]}" for scene in short.tolist()])
             + "; keep fewer frames"
         )
