@@ -20,7 +20,9 @@ PARAMETERS = json.loads((HERE / "parameters.json").read_text("utf-8"))["paramete
 PENDING_MODULES = (
     "l5kit.cle",
     "l5kit.environment",
-    "l5kit.simulation",
+    "l5kit.simulation.dataset",
+    "l5kit.simulation.unroll",
+    "l5kit.simulation.utils",
 )
 
 

@@ -1,0 +1,1 @@
+"""Closed-loop simulation: how vehicles move, and who drives them."""

@@ -1,0 +1,681 @@
+"""Vehicle models: how N vehicles get from their states and their actions to the states one time step later.
+
+Every model computes each vehicle on its own, in float64 and in the same order of operations, so that a batch gives the
+same bits as its vehicles one by one. Headings are carried on without wrapping. The formulas of the models, with their
+sources, stand in the docstrings of their classes.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array
+from l5kit.data.array_shapes import require_shapes
+from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.angle import angular_distance
+
+__all__ = [
+    "NUPLAN_GEOMETRY",
+    "NUPLAN_LENGTH_M",
+    "InvertibleBicycle",
+    "InvertibleModel",
+    "KinematicBicycle",
+    "PoseChange",
+    "PoseModel",
+    "Unicycle",
+    "VehicleGeometry",
+    "VehicleModel",
+    "VehicleStates",
+    "log_states",
+]
+
+_Arrays: TypeAlias = tuple[Float64Array, ...]
+
+_SLOWEST_TURNING_MPS = 0.6
+"""Speed below which no curvature is read from a log (Waymax paper)."""
+
+
+def _require_limits(holder: object, **allowed: tuple[float, float]) -> None:
+    """Refuse a dataclass with a number out of the range that is allowed for it."""
+    for name, (low, high) in allowed.items():
+        value = getattr(holder, name)
+        if not low <= value <= high:
+            raise InvalidArgumentError(f"{type(holder).__name__}: {name} is {value}; it must lie in [{low}, {high}]")
+
+
+@dataclass(frozen=True)
+class VehicleGeometry:
+    """Where the axles of a vehicle are, as shares of its length; the default is that of l5kit for all vehicles.
+
+    Attributes:
+        rear_axle_share: How far the rear axle lies behind the centre, over the length, at least 0; with 0 a model moves
+            the centre itself.
+        wheel_base_share: Distance of the axles over the length, above 0.
+
+    Raises:
+        InvalidArgumentError: A share is out of range.
+    """
+
+    rear_axle_share: float = 0.2823
+    wheel_base_share: float = 0.6
+
+    def __post_init__(self) -> None:
+        _require_limits(self, rear_axle_share=(0.0, 1.0), wheel_base_share=(1e-3, 1.0))
+
+
+NUPLAN_LENGTH_M = 5.176
+"""Length of the vehicle of nuPlan, metres; it is 2.297 m wide."""
+
+NUPLAN_GEOMETRY = VehicleGeometry(
+    rear_axle_share=(NUPLAN_LENGTH_M / 2 - 1.127) / NUPLAN_LENGTH_M, wheel_base_share=3.089 / NUPLAN_LENGTH_M
+)
+"""Axles of the vehicle of nuPlan: the rear axle 1.127 m before the rear end, the wheel base 3.089 m."""
+
+
+@dataclass(frozen=True)
+class VehicleStates:
+    """States of N vehicles at one time.
+
+    Attributes:
+        positions_m: World positions of their centres, (N, 2) float64.
+        yaws_rad: World headings, any number of turns, (N,) float64.
+        speeds_mps: Speeds along the heading, negative backwards, (N,) float64.
+        accelerations_mps2: Accelerations along the heading, (N,) float64.
+        steering_rad: Angles of the front wheels, left positive, (N,) float64; models without wheels leave them alone.
+        lengths_m: Lengths of the vehicles, above 0, (N,) float64.
+
+    Raises:
+        InvalidArgumentError: Shapes do not fit, a type is not float64, a value is not finite or a length not above 0.
+    """
+
+    positions_m: Float64Array
+    yaws_rad: Float64Array
+    speeds_mps: Float64Array
+    accelerations_mps2: Float64Array
+    steering_rad: Float64Array
+    lengths_m: Float64Array
+
+    def __post_init__(self) -> None:
+        size = len(self.lengths_m)
+        one_each = {field.name: (size,) for field in fields(self)}
+        require_shapes(self, **(one_each | {"positions_m": (size, 2)}))
+        for name in one_each:
+            if getattr(self, name).dtype != np.float64:
+                raise InvalidArgumentError(
+                    f"VehicleStates: {name} is of {getattr(self, name).dtype}; give it as float64"
+                )
+        broken = _first_broken(kernel_arrays(self))
+        if broken >= 0:
+            raise InvalidArgumentError(
+                f"VehicleStates: vehicle {broken} has {self._row_text(broken)}; all must be finite, lengths_m above 0"
+            )
+
+    def __len__(self) -> int:
+        return len(self.lengths_m)
+
+    def taken(self, vehicles: object) -> "VehicleStates":
+        """Return some of the vehicles; ``vehicles`` is a slice, a mask (N,) or an array of rows."""
+        return VehicleStates(*(getattr(self, field.name)[vehicles] for field in fields(self)))
+
+    def _row_text(self, row: int) -> str:
+        return ", ".join(f"{field.name} {getattr(self, field.name)[row].tolist()}" for field in fields(self))
+
+
+class VehicleModel(Protocol):
+    """How vehicles move: any object with this method."""
+
+    def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
+        """Return the states one step later.
+
+        Args:
+            states: N vehicles.
+            actions: What each of them does in the step, (N, A) float64; the class says what A numbers mean.
+            step_time_s: Length of the step in seconds, above 0.
+
+        Raises:
+            InvalidArgumentError: The actions have another shape or type or are not finite, or the step time is wrong.
+        """
+
+
+class InvertibleModel(VehicleModel, Protocol):
+    """A vehicle model that can also tell which actions lead from one state to another."""
+
+    def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
+        """Return the actions (N, A) float64 that lead to the next states, or near them where no action leads there.
+
+        Limits are not applied, so that a caller can see which are exceeded; :meth:`step` applies them.
+
+        Args:
+            states: N vehicles.
+            next_states: The same vehicles one step later.
+            step_time_s: Length of the step in seconds, above 0.
+
+        Raises:
+            InvalidArgumentError: The numbers of vehicles differ, or the step time is wrong.
+        """
+
+
+class PoseModel:
+    """Vehicles that are where they are told to be, as in the simulations of L5Kit 1.5.
+
+    An action is a world pose of the centre: x, y in metres and yaw in radians, (N, 3). The speed afterwards is the way
+    over the step time, never negative, the acceleration its change over the step time.
+    """
+
+    def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
+        """Return the states with the given poses; see :class:`VehicleModel`."""
+        _require_actions(states, actions, ("x_m", "y_m", "yaw_rad"), step_time_s)
+        return _moved_to(states, actions[:, :2].copy(), actions[:, 2].copy(), step_time_s)
+
+    def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
+        """Return the next poses, which are the actions, exactly; see :class:`InvertibleModel`."""
+        _require_pair(states, next_states, step_time_s)
+        return np.column_stack([next_states.positions_m, next_states.yaws_rad])
+
+
+class PoseChange:
+    """Vehicles that move and turn by what they are told (the delta action space of the Waymax paper).
+
+    An action is dx (ahead), dy (left) in metres and dyaw in radians, in the frame of the vehicle's centre before the
+    step, (N, 3). Speed and acceleration are those of :class:`PoseModel`.
+    """
+
+    def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
+        """Return the states moved by the changes; see :class:`VehicleModel`."""
+        _require_actions(states, actions, ("dx_m", "dy_m", "dyaw_rad"), step_time_s)
+        positions_m = states.positions_m + _turned(_plain(actions), _plain(states.yaws_rad))
+        return _moved_to(states, positions_m, states.yaws_rad + actions[:, 2], step_time_s)
+
+    def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
+        """Return the changes of pose, exact up to rounding, dyaw in [-pi, pi); see :class:`InvertibleModel`."""
+        _require_pair(states, next_states, step_time_s)
+        ways_m = next_states.positions_m - states.positions_m
+        dyaws_rad = angular_distance(next_states.yaws_rad, states.yaws_rad)
+        return np.column_stack([_turned(ways_m, _plain(-states.yaws_rad)), dyaws_rad])
+
+
+@dataclass(frozen=True)
+class Unicycle:
+    """Vehicles that turn about their centre and go where they then head, as the unicycle of L5Kit 1.5.
+
+    An action is acceleration (m/s2) and yaw rate (rad/s), (N, 2). Both are cut to their limits; then
+    v += a dt, yaw += w dt, x += v cos(yaw) dt, y += v sin(yaw) dt, each with the values just computed. Speeds may
+    become negative. Defaults are 6 m/s2 and 45 degrees a second, which L5Kit 1.5 means; its model really has tenfold
+    accelerations, see :meth:`with_step_limits`.
+
+    Attributes:
+        accelerations_mps2: Lowest and highest acceleration.
+        yaw_rates_radps: Lowest and highest yaw rate.
+
+    Raises:
+        InvalidArgumentError: Limits are not finite or do not hold 0 between them.
+    """
+
+    accelerations_mps2: tuple[float, float] = (-6.0, 6.0)
+    yaw_rates_radps: tuple[float, float] = (-math.pi / 4, math.pi / 4)
+
+    def __post_init__(self) -> None:
+        for name in ("accelerations_mps2", "yaw_rates_radps"):
+            low, high = getattr(self, name)
+            if not -math.inf < low <= 0 <= high < math.inf:
+                raise InvalidArgumentError(f"Unicycle: {name} is {(low, high)}; pass a lowest <= 0 and a highest >= 0")
+
+    @classmethod
+    def with_step_limits(
+        cls,
+        step_time_s: float = 0.1,
+        *,
+        speed_changes_mpstep: tuple[float, float] = (-0.6, 0.6),
+        yaw_changes_rad: tuple[float, float] = (-0.0785398, 0.0785398),
+    ) -> "Unicycle":
+        """Return a model with limits given per step, as L5Kit 1.5 has them; the defaults are 1.5's.
+
+        The model of 1.5 counts speeds in metres per step. An action (steer, acc) of it is the action
+        (acc / step_time_s ** 2, steer / step_time_s) of ours, and its default of 0.6 is 60 m/s2.
+
+        Args:
+            step_time_s: Length of a step in seconds.
+            speed_changes_mpstep: Lowest and highest change of the speed in metres per step.
+            yaw_changes_rad: Lowest and highest change of the heading in a step.
+
+        Raises:
+            InvalidArgumentError: The step time is not above 0, or limits are wrong.
+        """
+        _require_step_time(step_time_s)
+        return cls(
+            (speed_changes_mpstep[0] / step_time_s**2, speed_changes_mpstep[1] / step_time_s**2),
+            (yaw_changes_rad[0] / step_time_s, yaw_changes_rad[1] / step_time_s),
+        )
+
+    def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
+        """Return the states after accelerating, turning and moving; see :class:`VehicleModel`."""
+        _require_actions(states, actions, ("acceleration_mps2", "yaw_rate_radps"), step_time_s)
+        limits = _floats(*self.accelerations_mps2, *self.yaw_rates_radps)
+        return _with_moved(states, _move_unicycles(kernel_arrays(states), _plain(actions), limits, float(step_time_s)))
+
+    def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
+        """Return accelerations and yaw rates from two poses and the speed before; see :class:`InvertibleModel`.
+
+        The speed afterwards is the way along the next heading over the step time, whatever ``next_states`` says.
+        Headings come out exactly, and positions up to the part of the way that lies across the next heading.
+        """
+        _require_pair(states, next_states, step_time_s)
+        ways_m = _turned(next_states.positions_m - states.positions_m, _plain(-next_states.yaws_rad))
+        accelerations_mps2 = (ways_m[:, 0] / step_time_s - states.speeds_mps) / step_time_s
+        yaw_rates_radps = angular_distance(next_states.yaws_rad, states.yaws_rad) / step_time_s
+        return np.column_stack([accelerations_mps2, yaw_rates_radps])
+
+
+@dataclass(frozen=True)
+class InvertibleBicycle:
+    """Vehicles that accelerate and follow a curvature (Gulino et al., Waymax, arXiv 2310.08710).
+
+    An action is acceleration (m/s2) and curvature (1/m, left positive), (N, 2), both cut to their limits. The rear axle
+    moves: x += v cos(yaw) dt + a cos(yaw) dt^2 / 2, y likewise with the sine, yaw += k (v dt + a dt^2 / 2), v += a dt
+    along the new heading. The steering afterwards is atan(k x wheel base). Speeds may become negative.
+
+    The paper moves the point that its data has for an object, its centre: ``VehicleGeometry(rear_axle_share=0)``.
+
+    Attributes:
+        max_acceleration_mps2: Largest acceleration and braking of an action, above 0.
+        max_curvature_1pm: Largest curvature of an action and of a feasible step of a log, above 0.
+        max_log_acceleration_mps2: Largest acceleration of a feasible step of a log, above 0.
+        geometry: Where the axles are.
+
+    Raises:
+        InvalidArgumentError: A limit is out of range.
+    """
+
+    max_acceleration_mps2: float = 6.0
+    max_curvature_1pm: float = 0.3
+    max_log_acceleration_mps2: float = 10.4
+    geometry: VehicleGeometry = VehicleGeometry()
+
+    def __post_init__(self) -> None:
+        above_0 = (1e-6, 1e6)
+        _require_limits(
+            self, max_acceleration_mps2=above_0, max_curvature_1pm=above_0, max_log_acceleration_mps2=above_0
+        )
+
+    def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
+        """Return the states after the actions; see :class:`VehicleModel`."""
+        _require_actions(states, actions, ("acceleration_mps2", "curvature_1pm"), step_time_s)
+        constants = _floats(
+            self.max_acceleration_mps2,
+            self.max_curvature_1pm,
+            self.geometry.rear_axle_share,
+            self.geometry.wheel_base_share,
+        )
+        moved = _move_by_curvature(kernel_arrays(states), _plain(actions), constants, float(step_time_s))
+        return _with_moved(states, moved)
+
+    def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
+        """Return accelerations and curvatures from two poses with their speeds; see :class:`InvertibleModel`.
+
+        a = dv / dt and k = dyaw / (v dt + a dt^2 / 2), with dyaw wrapped; k is 0 where v is below 0.6 m/s, forwards or
+        backwards, and where that way is 0. Speeds come out exactly, headings where k is not set to 0, and positions as
+        far as the speeds agree with them.
+        """
+        _require_pair(states, next_states, step_time_s)
+        accelerations_mps2 = (next_states.speeds_mps - states.speeds_mps) / step_time_s
+        ways_m = (states.speeds_mps + accelerations_mps2 * step_time_s / 2) * step_time_s
+        dyaws_rad = angular_distance(next_states.yaws_rad, states.yaws_rad)
+        return np.column_stack([accelerations_mps2, _curvatures(dyaws_rad, ways_m, states.speeds_mps)])
+
+    def is_infeasible(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> BoolArray:
+        """Return which steps (N,) of a log ask for more than a vehicle can do (Waymax: 10.4 m/s2, 0.3 1/m).
+
+        Args:
+            states: N vehicles of a log.
+            next_states: The same vehicles one step later.
+            step_time_s: Length of the step in seconds.
+
+        Raises:
+            InvalidArgumentError: The numbers of vehicles differ, or the step time is wrong.
+        """
+        accelerations_mps2, curvatures_1pm = np.abs(self.inverse(states, next_states, step_time_s)).T
+        is_infeasible: BoolArray = (accelerations_mps2 > self.max_log_acceleration_mps2) | (
+            curvatures_1pm > self.max_curvature_1pm
+        )
+        return is_infeasible
+
+
+@dataclass(frozen=True)
+class KinematicBicycle:
+    """Vehicles with rear axle, steered front wheels and lags (the kinematic bicycle model of the nuPlan devkit).
+
+    An action is what is wanted: acceleration (m/s2) and steering rate (rad/s), (N, 2). Acceleration a and steering d
+    follow with first-order lags, x += dt / (dt + tau) (x_wanted - x), where the wanted steering is d + rate dt; the
+    steering is then cut to its limit. The rear axle moves with the speed v and the steering from before the step:
+    x += v cos(yaw) dt, y += v sin(yaw) dt, yaw += v tan(d) / wheel base dt, v += a dt with the new acceleration.
+    Speeds may become negative.
+
+    Attributes:
+        max_steering_rad: Largest angle of the front wheels, above 0 and below pi / 2.
+        acceleration_lag_s: tau of the acceleration, at least 0.
+        steering_lag_s: tau of the steering, at least 0.
+        geometry: Where the axles are; ``NUPLAN_GEOMETRY`` for the vehicle of nuPlan, of ``NUPLAN_LENGTH_M``.
+
+    Raises:
+        InvalidArgumentError: A value is out of range.
+    """
+
+    max_steering_rad: float = math.pi / 3
+    acceleration_lag_s: float = 0.2
+    steering_lag_s: float = 0.05
+    geometry: VehicleGeometry = VehicleGeometry()
+
+    def __post_init__(self) -> None:
+        _require_limits(self, max_steering_rad=(1e-6, 1.57), acceleration_lag_s=(0, 60), steering_lag_s=(0, 60))
+
+    def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
+        """Return the states after the actions; see :class:`VehicleModel`."""
+        _require_actions(states, actions, ("acceleration_mps2", "steering_rate_radps"), step_time_s)
+        constants = _floats(
+            self.max_steering_rad,
+            step_time_s / (step_time_s + self.acceleration_lag_s),
+            step_time_s / (step_time_s + self.steering_lag_s),
+            self.geometry.rear_axle_share,
+            self.geometry.wheel_base_share,
+        )
+        moved = _move_bicycles(kernel_arrays(states), _plain(actions), constants, float(step_time_s))
+        return _with_moved(states, moved)
+
+    def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
+        """Return wanted accelerations and steering rates, from speeds and steering; see :class:`InvertibleModel`.
+
+        Next speeds come out exactly, and next steering angles within the limit, too. Poses follow from the speed and
+        the steering of ``states``; an action shows in the pose only after the step that it is for. States of a log
+        that suit come from :meth:`log_states`.
+        """
+        _require_pair(states, next_states, step_time_s)
+        reached_mps2 = (next_states.speeds_mps - states.speeds_mps) / step_time_s
+        acceleration_gain = (step_time_s + self.acceleration_lag_s) / step_time_s
+        wanted_mps2 = states.accelerations_mps2 + acceleration_gain * (reached_mps2 - states.accelerations_mps2)
+        steering_gain = (step_time_s + self.steering_lag_s) / step_time_s**2
+        return np.column_stack([wanted_mps2, steering_gain * (next_states.steering_rad - states.steering_rad)])
+
+    def log_states(
+        self, poses: Float64Array, times_s: Float64Array, lengths_m: Float64Array
+    ) -> tuple[VehicleStates, ...]:
+        """Return states whose speeds and steering lead from each pose of a log to the next, one for each step.
+
+        The speed is the way of the rear axle along the heading over the step, and the steering turns the heading by
+        what the log says, within the limit: d = atan(wheel base x dyaw / way). Below 0.6 m/s it stays as it was. The
+        acceleration is the change of speed since the last step, over this one. So the ``inverse`` of two states that
+        follow each other replays the log but for what the rear axle moves sideways in a step.
+
+        Args:
+            poses: x, y in metres and yaw in radians of the centres, (N, T, 3) float64, T at least 2.
+            times_s: Times of the poses, rising, (T,).
+            lengths_m: Lengths of the vehicles, (N,) float64.
+
+        Returns:
+            T - 1 states of N vehicles.
+
+        Raises:
+            InvalidArgumentError: Shapes do not fit, times do not rise, or a value is not finite.
+        """
+        steps_s = _steps_of_log(poses, times_s, lengths_m)
+        starts, ends = poses[:, :-1], poses[:, 1:]
+        headings = np.stack([np.cos(poses[..., 2]), np.sin(poses[..., 2])], axis=-1)
+        rear_m = poses[..., :2] - (self.geometry.rear_axle_share * lengths_m)[:, None, None] * headings
+        ways_m = (np.diff(rear_m, axis=1) * headings[:, :-1]).sum(axis=-1)
+        speeds_mps = ways_m / steps_s
+        curvatures_1pm = _curvatures(angular_distance(ends[..., 2], starts[..., 2]), ways_m, speeds_mps)
+        steering_rad = np.arctan(self.geometry.wheel_base_share * lengths_m[:, None] * curvatures_1pm)
+        steering_rad = _held(steering_rad, np.abs(speeds_mps) >= _SLOWEST_TURNING_MPS)
+        return _states_of_steps(
+            starts, speeds_mps, np.clip(steering_rad, -self.max_steering_rad, self.max_steering_rad), lengths_m, steps_s
+        )
+
+
+def log_states(poses: Float64Array, times_s: Float64Array, lengths_m: Float64Array) -> tuple[VehicleStates, ...]:
+    """Return states of vehicles of a log at each of its times.
+
+    Speeds are central differences of the centres over the times, one-sided at both ends, negative where the centre
+    moves against the heading. Accelerations are the same differences of the speeds. The steering is 0.
+
+    Args:
+        poses: x, y in metres and yaw in radians of the centres, (N, T, 3) float64, T at least 2.
+        times_s: Times of the poses, rising, (T,).
+        lengths_m: Lengths of the vehicles, (N,) float64.
+
+    Returns:
+        T states of N vehicles.
+
+    Raises:
+        InvalidArgumentError: Shapes do not fit, times do not rise, or a value is not finite.
+    """
+    _steps_of_log(poses, times_s, lengths_m)
+    velocities_mps = _differences(poses[..., :2].swapaxes(1, 2), times_s).swapaxes(1, 2)
+    ahead_mps = velocities_mps[..., 0] * np.cos(poses[..., 2]) + velocities_mps[..., 1] * np.sin(poses[..., 2])
+    speeds_mps = np.copysign(np.sqrt((velocities_mps**2).sum(axis=-1)), ahead_mps)
+    accelerations_mps2 = _differences(speeds_mps, times_s)
+    return tuple(
+        VehicleStates(
+            poses[:, i, :2], poses[:, i, 2], speeds_mps[:, i], accelerations_mps2[:, i], np.zeros(len(poses)), lengths_m
+        )
+        for i in range(len(times_s))
+    )
+
+
+def kernel_arrays(states: VehicleStates) -> _Arrays:
+    """Return the arrays of states in the order of the fields, each such that kernels are compiled only once."""
+    return tuple(
+        _plain(array)
+        for array in (
+            states.positions_m,
+            states.yaws_rad,
+            states.speeds_mps,
+            states.accelerations_mps2,
+            states.steering_rad,
+            states.lengths_m,
+        )
+    )
+
+
+def _plain(array: Float64Array) -> Float64Array:
+    """Return the array itself if it is contiguous and writable, else a copy that is."""
+    return array if array.flags.carray else array.copy(order="C")
+
+
+def _floats(*values: float) -> tuple[float, ...]:
+    """Return numbers as floats, since kernels are compiled again for integers."""
+    return tuple(float(value) for value in values)
+
+
+def _with_moved(states: VehicleStates, moved: _Arrays) -> VehicleStates:
+    positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad = moved
+    return VehicleStates(positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad, states.lengths_m)
+
+
+def _moved_to(
+    states: VehicleStates, positions_m: Float64Array, yaws_rad: Float64Array, step_time_s: float
+) -> VehicleStates:
+    """Return the states with other poses, and speeds and accelerations from them."""
+    ways_m = positions_m - states.positions_m
+    speeds_mps = np.sqrt(ways_m[:, 0] * ways_m[:, 0] + ways_m[:, 1] * ways_m[:, 1]) / step_time_s
+    accelerations_mps2 = (speeds_mps - states.speeds_mps) / step_time_s
+    return VehicleStates(
+        positions_m, yaws_rad, speeds_mps, accelerations_mps2, states.steering_rad.copy(), states.lengths_m
+    )
+
+
+def _curvatures(dyaws_rad: Float64Array, ways_m: Float64Array, speeds_mps: Float64Array) -> Float64Array:
+    """Return the curvatures of steps, 0 for slow ones."""
+    is_turning = (np.abs(speeds_mps) >= _SLOWEST_TURNING_MPS) & (ways_m != 0)
+    return np.where(is_turning, dyaws_rad / np.where(is_turning, ways_m, 1.0), 0.0)
+
+
+def _held(values: Float64Array, is_known: BoolArray) -> Float64Array:
+    """Return values (N, T) with the last known one in place of those that are not known, 0 before the first."""
+    steps = np.where(is_known, np.arange(values.shape[1]), -1)
+    last = np.maximum.accumulate(steps, axis=1)
+    return np.where(last >= 0, np.take_along_axis(values, np.maximum(last, 0), axis=1), 0.0)
+
+
+def _differences(values: Float64Array, times_s: Float64Array) -> Float64Array:
+    """Return central differences along the last axis, one-sided at its ends."""
+    before = np.maximum(np.arange(len(times_s)) - 1, 0)
+    after = np.minimum(np.arange(len(times_s)) + 1, len(times_s) - 1)
+    differences: Float64Array = (values[..., after] - values[..., before]) / (times_s[after] - times_s[before])
+    return differences
+
+
+def _states_of_steps(
+    starts: Float64Array,
+    speeds_mps: Float64Array,
+    steering_rad: Float64Array,
+    lengths_m: Float64Array,
+    steps_s: Float64Array,
+) -> tuple[VehicleStates, ...]:
+    changes_mps = np.diff(speeds_mps, axis=1, prepend=speeds_mps[:, :1])
+    accelerations_mps2 = changes_mps / np.concatenate([steps_s[:1], steps_s[:-1]])
+    return tuple(
+        VehicleStates(
+            starts[:, i, :2],
+            starts[:, i, 2],
+            speeds_mps[:, i],
+            accelerations_mps2[:, i],
+            steering_rad[:, i],
+            lengths_m,
+        )
+        for i in range(len(steps_s))
+    )
+
+
+def _steps_of_log(poses: Float64Array, times_s: Float64Array, lengths_m: Float64Array) -> Float64Array:
+    """Return the time steps (T - 1,) of a log, after a look at what was given."""
+    if poses.shape != (len(lengths_m), len(times_s), 3) or len(times_s) < 2:
+        raise InvalidArgumentError(
+            f"poses have shape {poses.shape} for {len(times_s)} times_s and {len(lengths_m)} lengths_m; "
+            "pass (N, T, 3), (T,) and (N,), T at least 2"
+        )
+    steps_s: Float64Array = np.diff(np.asarray(times_s, np.float64))
+    if not (steps_s > 0).all():
+        raise InvalidArgumentError(f"times_s must rise, got {np.asarray(times_s).tolist()}")
+    return steps_s
+
+
+def _require_step_time(step_time_s: float) -> None:
+    if not 0 < step_time_s < math.inf:
+        raise InvalidArgumentError(f"step_time_s is {step_time_s}; pass seconds above 0")
+
+
+def _require_actions(states: VehicleStates, actions: Float64Array, names: Sequence[str], step_time_s: float) -> None:
+    _require_step_time(step_time_s)
+    if actions.shape != (len(states), len(names)) or actions.dtype != np.float64:
+        raise InvalidArgumentError(
+            f"actions are {actions.dtype} of shape {actions.shape}; for {len(states)} vehicles pass float64 of shape "
+            f"{(len(states), len(names))} with {', '.join(names)}"
+        )
+    if not np.isfinite(actions).all():
+        vehicle = int(np.flatnonzero(~np.isfinite(actions).all(axis=1))[0])
+        values = ", ".join(f"{name} {value}" for name, value in zip(names, actions[vehicle].tolist(), strict=True))
+        raise InvalidArgumentError(f"actions of vehicle {vehicle} are {values}; all must be finite")
+
+
+def _require_pair(states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> None:
+    _require_step_time(step_time_s)
+    if len(states) != len(next_states):
+        raise InvalidArgumentError(
+            f"next_states are of {len(next_states)} vehicles and states of {len(states)}; pass the same vehicles"
+        )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _first_broken(arrays: _Arrays) -> int:
+    """Return the first vehicle with a value that is not finite or without a length, -1 if there is none."""
+    positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad, lengths_m = arrays
+    for i in range(lengths_m.shape[0]):
+        finite = math.isfinite(positions_m[i, 0]) and math.isfinite(positions_m[i, 1]) and math.isfinite(yaws_rad[i])
+        finite = finite and math.isfinite(speeds_mps[i]) and math.isfinite(accelerations_mps2[i])
+        if not (finite and math.isfinite(steering_rad[i]) and 0 < lengths_m[i] < math.inf):
+            return i
+    return -1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _turned(vectors_m: Float64Array, yaws_rad: Float64Array) -> Float64Array:
+    """Return the first two columns of vectors (N, >= 2) turned by angles, (N, 2)."""
+    turned_m = np.empty((vectors_m.shape[0], 2))
+    for i in range(vectors_m.shape[0]):
+        cos, sin = math.cos(yaws_rad[i]), math.sin(yaws_rad[i])
+        turned_m[i, 0] = cos * vectors_m[i, 0] - sin * vectors_m[i, 1]
+        turned_m[i, 1] = sin * vectors_m[i, 0] + cos * vectors_m[i, 1]
+    return turned_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _move_unicycles(
+    arrays: _Arrays, actions: Float64Array, limits: tuple[float, float, float, float], step_s: float
+) -> _Arrays:
+    """Return positions, yaws, speeds, accelerations and steering after a step of :class:`Unicycle`."""
+    positions_m, yaws_rad, speeds_mps, _, steering_rad, _ = arrays
+    size = yaws_rad.shape[0]
+    positions, yaws, speeds, accelerations = np.empty((size, 2)), np.empty(size), np.empty(size), np.empty(size)
+    for i in range(size):
+        accelerations[i] = min(max(actions[i, 0], limits[0]), limits[1])
+        speeds[i] = speeds_mps[i] + accelerations[i] * step_s
+        yaws[i] = yaws_rad[i] + min(max(actions[i, 1], limits[2]), limits[3]) * step_s
+        positions[i, 0] = positions_m[i, 0] + speeds[i] * step_s * math.cos(yaws[i])
+        positions[i, 1] = positions_m[i, 1] + speeds[i] * step_s * math.sin(yaws[i])
+    return positions, yaws, speeds, accelerations, steering_rad.copy()
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _move_by_curvature(
+    arrays: _Arrays, actions: Float64Array, limits: tuple[float, float, float, float], step_s: float
+) -> _Arrays:
+    """Return positions, yaws, speeds, accelerations and steering after a step of :class:`InvertibleBicycle`."""
+    positions_m, yaws_rad, speeds_mps, _, _, lengths_m = arrays
+    max_acceleration, max_curvature, rear_axle_share, wheel_base_share = limits
+    positions, rest = np.empty(positions_m.shape), np.empty((4, yaws_rad.shape[0]))
+    for i in range(yaws_rad.shape[0]):
+        acceleration = min(max(actions[i, 0], -max_acceleration), max_acceleration)
+        curvature = min(max(actions[i, 1], -max_curvature), max_curvature)
+        way_m = speeds_mps[i] * step_s + acceleration * step_s * step_s / 2
+        rest[0, i] = yaws_rad[i] + curvature * way_m
+        rest[1, i] = speeds_mps[i] + acceleration * step_s
+        rest[2, i] = acceleration
+        rest[3, i] = math.atan(curvature * wheel_base_share * lengths_m[i])
+        _move_centre(positions_m[i], positions[i], way_m, (yaws_rad[i], rest[0, i]), rear_axle_share * lengths_m[i])
+    return positions, rest[0], rest[1], rest[2], rest[3]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _move_bicycles(
+    arrays: _Arrays, actions: Float64Array, constants: tuple[float, float, float, float, float], step_s: float
+) -> _Arrays:
+    """Return positions, yaws, speeds, accelerations and steering after a step of :class:`KinematicBicycle`."""
+    positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad, lengths_m = arrays
+    max_steering, acceleration_share, steering_share, rear_axle_share, wheel_base_share = constants
+    positions, rest = np.empty(positions_m.shape), np.empty((4, yaws_rad.shape[0]))
+    for i in range(yaws_rad.shape[0]):
+        way_m = speeds_mps[i] * step_s
+        acceleration = accelerations_mps2[i] + acceleration_share * (actions[i, 0] - accelerations_mps2[i])
+        steering = steering_rad[i] + steering_share * actions[i, 1] * step_s
+        rest[0, i] = yaws_rad[i] + way_m * math.tan(steering_rad[i]) / (wheel_base_share * lengths_m[i])
+        rest[1, i] = speeds_mps[i] + acceleration * step_s
+        rest[2, i] = acceleration
+        rest[3, i] = min(max(steering, -max_steering), max_steering)
+        _move_centre(positions_m[i], positions[i], way_m, (yaws_rad[i], rest[0, i]), rear_axle_share * lengths_m[i])
+    return positions, rest[0], rest[1], rest[2], rest[3]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _move_centre(
+    before_m: Float64Array, after_m: Float64Array, way_m: float, yaws_rad: tuple[float, float], rear_m: float
+) -> None:
+    """Write where a centre is once its rear axle, ``rear_m`` behind it, went ahead and the heading turned.
+
+    The way is added to the old centre, so that a vehicle that stands stays where it is to the bit.
+    """
+    cos, sin = math.cos(yaws_rad[0]), math.sin(yaws_rad[0])
+    after_m[0] = before_m[0] + (way_m * cos + rear_m * (math.cos(yaws_rad[1]) - cos))
+    after_m[1] = before_m[1] + (way_m * sin + rear_m * (math.sin(yaws_rad[1]) - sin))
