@@ -612,9 +612,7 @@ def _turned(vectors_m: Float64Array, yaws_rad: Float64Array) -> Float64Array:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _move_unicycles(
-    arrays: _Arrays, actions: Float64Array, limits: tuple[float, float, float, float], step_s: float
-) -> _Arrays:
+def _move_unicycles(arrays: _Arrays, actions: Float64Array, limits: tuple[float, ...], step_s: float) -> _Arrays:
     """Return positions, yaws, speeds, accelerations and steering after a step of :class:`Unicycle`."""
     positions_m, yaws_rad, speeds_mps, _, steering_rad, _ = arrays
     size = yaws_rad.shape[0]
@@ -629,9 +627,7 @@ def _move_unicycles(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _move_by_curvature(
-    arrays: _Arrays, actions: Float64Array, limits: tuple[float, float, float, float], step_s: float
-) -> _Arrays:
+def _move_by_curvature(arrays: _Arrays, actions: Float64Array, limits: tuple[float, ...], step_s: float) -> _Arrays:
     """Return positions, yaws, speeds, accelerations and steering after a step of :class:`InvertibleBicycle`."""
     positions_m, yaws_rad, speeds_mps, _, _, lengths_m = arrays
     max_acceleration, max_curvature, rear_axle_share, wheel_base_share = limits
@@ -649,9 +645,7 @@ def _move_by_curvature(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _move_bicycles(
-    arrays: _Arrays, actions: Float64Array, constants: tuple[float, float, float, float, float], step_s: float
-) -> _Arrays:
+def _move_bicycles(arrays: _Arrays, actions: Float64Array, constants: tuple[float, ...], step_s: float) -> _Arrays:
     """Return positions, yaws, speeds, accelerations and steering after a step of :class:`KinematicBicycle`."""
     positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad, lengths_m = arrays
     max_steering, acceleration_share, steering_share, rear_axle_share, wheel_base_share = constants

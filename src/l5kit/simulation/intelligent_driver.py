@@ -1,0 +1,164 @@
+"""Intelligent driver model (IDM): how hard a driver accelerates or brakes behind a leader, and the step that follows.
+
+Every vehicle is computed on its own, in float64 and in the same order of operations, so that a batch gives the same
+bits as its vehicles one by one.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array
+from l5kit.errors import InvalidArgumentError
+
+__all__ = [
+    "AGENT_DRIVER",
+    "AV_DRIVER",
+    "Following",
+    "IntelligentDriverParams",
+    "intelligent_driver_accelerations",
+    "intelligent_driver_step",
+]
+
+
+@dataclass(frozen=True)
+class IntelligentDriverParams:
+    """Parameters of the intelligent driver model; the defaults are those of the agents of the nuPlan devkit.
+
+    Attributes:
+        standing_gap_m: s0, the gap to a leader when both stand, above 0.
+        headway_s: T, the time behind a leader, at least 0.
+        max_acceleration_mps2: a, the highest acceleration, above 0.
+        max_braking_mps2: b, how hard the driver brakes at most, above 0.
+        exponent: How late an approach to the wanted speed becomes gentle, above 0.
+
+    Raises:
+        InvalidArgumentError: A value is out of range.
+    """
+
+    standing_gap_m: float = 1.0
+    headway_s: float = 1.5
+    max_acceleration_mps2: float = 1.0
+    max_braking_mps2: float = 2.0
+    exponent: float = 4.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not (0 < value < math.inf or (value == 0 and name == "headway_s")):
+                raise InvalidArgumentError(f"IntelligentDriverParams: {name} is {value}; it must be finite and above 0")
+
+
+AGENT_DRIVER = IntelligentDriverParams()
+"""Drivers of agents, as published with nuPlan: a 1, b 2, s0 1, T 1.5."""
+
+AV_DRIVER = IntelligentDriverParams(max_braking_mps2=3.0)
+"""Driver of the AV, as published with nuPlan: as for agents, but b 3."""
+
+
+@dataclass(frozen=True)
+class Following:
+    """What N drivers see: how fast they are, how fast they want to be, and their leaders.
+
+    Attributes:
+        speeds_mps: Speeds, at least 0, (N,) float64.
+        gaps_m: From bumper to bumper, below 0 where boxes overlap, infinite without a leader, (N,) float64.
+        leader_speeds_mps: Speeds of the leaders along the path, any finite number without a leader, (N,) float64.
+        wanted_speeds_mps: v0, above 0, (N,) float64.
+
+    Raises:
+        InvalidArgumentError: Shapes do not fit, a type is not float64, or a value is out of range.
+    """
+
+    speeds_mps: Float64Array
+    gaps_m: Float64Array
+    leader_speeds_mps: Float64Array
+    wanted_speeds_mps: Float64Array
+
+    def __post_init__(self) -> None:
+        shape = (len(self.speeds_mps),)
+        for name, array in vars(self).items():
+            if array.shape != shape or array.dtype != np.float64:
+                raise InvalidArgumentError(
+                    f"Following: {name} is {array.dtype} of shape {array.shape}; pass float64 of shape {shape}"
+                )
+        _require_all("speeds_mps", self.speeds_mps, lowest=0.0)
+        _require_all("gaps_m", np.where(self.gaps_m == math.inf, 0.0, self.gaps_m))
+        _require_all("leader_speeds_mps", self.leader_speeds_mps)
+        _require_all("wanted_speeds_mps", self.wanted_speeds_mps, lowest=np.nextafter(0.0, 1.0))
+
+    def __len__(self) -> int:
+        return len(self.speeds_mps)
+
+
+def intelligent_driver_accelerations(seen: Following, params: IntelligentDriverParams = AGENT_DRIVER) -> Float64Array:
+    """Return how hard drivers accelerate, (N,) float64 in m/s2, within [-b, a].
+
+    With s* = s0 + v T + v (v - v_lead) / (2 sqrt(a b)) and the gap s, at least s0:
+    a (1 - (v / v0)^4 - (s* / s)^2). Source: Treiber, Hennecke and Helbing, Phys. Rev. E 62 (2000), with the limits of
+    the nuPlan devkit. As there, s* is squared also where it is negative, behind a leader that drives away.
+
+    Args:
+        seen: N drivers and their leaders.
+        params: The same for all of them.
+    """
+    arrays = (seen.speeds_mps, seen.gaps_m, seen.leader_speeds_mps, seen.wanted_speeds_mps)
+    numbers = (
+        params.standing_gap_m,
+        params.headway_s,
+        params.max_acceleration_mps2,
+        params.max_braking_mps2,
+        params.exponent,
+    )
+    plain = tuple(array if array.flags.carray else array.copy() for array in arrays)
+    return np.asarray(_accelerations(plain, tuple(float(number) for number in numbers)))
+
+
+def intelligent_driver_step(
+    seen: Following, step_time_s: float, params: IntelligentDriverParams = AGENT_DRIVER
+) -> tuple[Float64Array, Float64Array]:
+    """Return the speeds (N,) m/s after a step, never below 0, and the ways (N,) m that were driven in it.
+
+    The acceleration holds for the step; a vehicle that comes to a stop within it stands from then on.
+
+    Args:
+        seen: N drivers and their leaders.
+        step_time_s: Length of the step in seconds, above 0.
+        params: The same for all of them.
+
+    Raises:
+        InvalidArgumentError: The step time is not above 0.
+    """
+    if not 0 < step_time_s < math.inf:
+        raise InvalidArgumentError(f"step_time_s is {step_time_s}; pass seconds above 0")
+    accelerations_mps2 = intelligent_driver_accelerations(seen, params)
+    speeds_mps = np.maximum(0.0, seen.speeds_mps + accelerations_mps2 * step_time_s)
+    is_stopped = (speeds_mps == 0) & (accelerations_mps2 < 0)
+    driven_s = np.full(len(seen), float(step_time_s))
+    np.divide(seen.speeds_mps, -accelerations_mps2, out=driven_s, where=is_stopped)
+    return speeds_mps, (seen.speeds_mps + speeds_mps) / 2 * driven_s
+
+
+def _require_all(name: str, values: Float64Array, *, lowest: float = -math.inf) -> None:
+    is_wrong = ~(np.isfinite(values) & (values >= lowest))
+    if is_wrong.any():
+        vehicle = int(np.flatnonzero(is_wrong)[0])
+        allowed = {-math.inf: "a finite number", 0.0: "at least 0"}.get(lowest, "above 0")
+        raise InvalidArgumentError(f"Following: {name} of vehicle {vehicle} is {values[vehicle]}; it must be {allowed}")
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _accelerations(arrays: tuple[Float64Array, ...], numbers: tuple[float, ...]) -> Float64Array:
+    """Return accelerations (N,), see :func:`intelligent_driver_accelerations`."""
+    speeds_mps, gaps_m, leader_speeds_mps, wanted_speeds_mps = arrays
+    standing_gap_m, headway_s, max_acceleration, max_braking, exponent = numbers
+    accelerations = np.empty(speeds_mps.shape[0])
+    for i in range(speeds_mps.shape[0]):
+        speed = speeds_mps[i]
+        wanted_gap_m = speed * (speed - leader_speeds_mps[i]) / (2 * math.sqrt(max_acceleration * max_braking))
+        wanted_gap_m += standing_gap_m + speed * headway_s
+        pressure = wanted_gap_m / max(gaps_m[i], standing_gap_m)
+        free = 1 - (speed / wanted_speeds_mps[i]) ** exponent
+        accelerations[i] = min(max(max_acceleration * (free - pressure * pressure), -max_braking), max_acceleration)
+    return accelerations

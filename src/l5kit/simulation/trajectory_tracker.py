@@ -1,0 +1,350 @@
+"""Tracker of planned trajectories: what a vehicle with lags does to follow the poses that somebody planned for it."""
+
+import functools
+import math
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.vehicle_models import KinematicBicycle, VehicleStates, kernel_arrays
+
+__all__ = ["TrackerParams", "TrajectoryTracker"]
+
+_Grid: TypeAlias = tuple[Int64Array, Float64Array]
+_Constants: TypeAlias = tuple[float, ...]
+
+_CURVATURE_RIDGE = 1e-6
+"""Weight of squared curvatures in their fit, which settles those of a plan that stands still."""
+
+
+@dataclass(frozen=True)
+class TrackerParams:
+    """Weights of the tracker; the defaults are those of the LQR tracker of the nuPlan devkit.
+
+    Attributes:
+        step_time_s: Step in which plans are read and looked ahead, above 0.
+        num_steps: Steps looked ahead, at least 1.
+        speed_weight: Of the squared error of the speed at the end of the look ahead, at least 0.
+        acceleration_weight: Of the squared acceleration, above 0.
+        offset_weight: Of the squared offset to the left, in metres, at the end of the look ahead, at least 0.
+        heading_weight: Of the squared error of the heading there, at least 0.
+        steering_weight: Of the squared steering angle there, at least 0.
+        steering_rate_weight: Of the squared steering rate, above 0.
+        jerk_weight: Of squared jerks in the fit of the speeds, above 0.
+        curvature_rate_weight: Of squared rates of the curvature in its fit, above 0.
+        stopping_speed_mps: Where speed and reference speed are both at most this, the vehicle is stopping, at least 0.
+        stopping_gain_1ps: Braking over excess speed of a vehicle that is stopping, above 0.
+
+    Raises:
+        InvalidArgumentError: A value is out of range.
+    """
+
+    step_time_s: float = 0.1
+    num_steps: int = 10
+    speed_weight: float = 10.0
+    acceleration_weight: float = 1.0
+    offset_weight: float = 1.0
+    heading_weight: float = 10.0
+    steering_weight: float = 0.0
+    steering_rate_weight: float = 1.0
+    jerk_weight: float = 1e-4
+    curvature_rate_weight: float = 1e-2
+    stopping_speed_mps: float = 0.2
+    stopping_gain_1ps: float = 0.5
+
+    def __post_init__(self) -> None:
+        may_be_0 = ("speed_weight", "offset_weight", "heading_weight", "steering_weight", "stopping_speed_mps")
+        for name, value in vars(self).items():
+            if not (0 < value < math.inf or (value == 0 and name in may_be_0)):
+                raise InvalidArgumentError(f"TrackerParams: {name} is {value}; it must be finite and above 0")
+        if self.num_steps != int(self.num_steps):
+            raise InvalidArgumentError(f"TrackerParams: num_steps is {self.num_steps}; pass a whole number of steps")
+
+
+@dataclass(frozen=True)
+class TrajectoryTracker:
+    """Linear-quadratic regulator that turns planned poses into actions of :class:`KinematicBicycle`.
+
+    Source: the LQR tracker of the nuPlan devkit, as described in its documents; signs and the points that these leave
+    open are ours. All that follows is about the rear axle, and n steps of time h are looked ahead.
+
+    **Reference.** The plan is read, linearly between its poses, at the times 0, h, 2 h, ... up to its end. Speeds v of
+    its steps minimise sum (v_i h - d_i)^2 + w sum j_i^2, where d is the way along the heading, and the jerk j the
+    second difference of v over h^2. Curvatures k, cut to what the steering limit allows, minimise
+    sum (v_i k_i h - dyaw_i)^2 + w sum c_i^2, c the difference of k over h. Behind its end a plan goes on with its last
+    speed and curvature.
+
+    **Acceleration.** One decision for the time T = n h: a = q T / (r + q T^2) (v_n - v), which is 10/11 (v_n - v) with
+    the default weights.
+
+    **Steering rate.** One rate u for the n steps, for the offset e, the error of the heading p and the steering d:
+    e += v p h, p += v (d / wheel base - k) h, d += u h, where v goes on from the speed of the vehicle with the
+    acceleration above, not below 0. With the offset, heading and steering at the end being z + B u, it minimises
+    z' Q z + R u^2.
+
+    **Stopping.** Where speed and reference speed are both at most 0.2 m/s, a = -0.5 (v - v_n) and u = 0.
+
+    Attributes:
+        bicycle: The vehicles that are driven; their axles and their steering limit count.
+        params: Weights.
+    """
+
+    bicycle: KinematicBicycle = field(default_factory=KinematicBicycle)
+    params: TrackerParams = field(default_factory=TrackerParams)
+
+    def actions(self, states: VehicleStates, planned_poses: Float64Array, times_s: ArrayLike) -> Float64Array:
+        """Return what the vehicles should do now: wanted acceleration (m/s2) and steering rate (rad/s), (N, 2).
+
+        Args:
+            states: N vehicles.
+            planned_poses: World poses of their centres, x, y in metres and yaw in radians, (N, T, 3) float64.
+            times_s: When they are to be there, seconds from now, rising, (T,). A plan that has begun, times[0] <= 0,
+                is read from now on; before another one stands the vehicle's pose now, at time 0. The last time is at
+                least ``params.step_time_s``.
+
+        Raises:
+            InvalidArgumentError: A vehicle has no planned poses or some that are not finite, the shapes do not fit, or
+                the times do not rise or end too early.
+        """
+        times = np.asarray(times_s, dtype=np.float64)
+        _require_plan(planned_poses, times, len(states), self.params.step_time_s)
+        knots_s = times if times[0] <= 0 else np.concatenate([[0.0], times])
+        grid = _grid_in(knots_s, self.params.step_time_s)
+        speed_fit = _speed_fit(len(grid[0]) - 1, self.params.step_time_s, self.params.jerk_weight)
+        plan = planned_poses if planned_poses.flags.carray else planned_poses.copy(order="C")
+        is_joined = len(knots_s) > len(times)
+        arrays, ahead = kernel_arrays(states), int(self.params.num_steps)
+        decisions = (self._vehicle(), self._longitudinal(), self._lateral())
+        return np.asarray(_track(arrays, plan, is_joined, grid, speed_fit, ahead, *decisions))
+
+    def _vehicle(self) -> _Constants:
+        """Return how far behind the centre the rear axle is and how long the wheel base, in lengths, and max tan d."""
+        geometry = self.bicycle.geometry
+        return _floats(geometry.rear_axle_share, geometry.wheel_base_share, math.tan(self.bicycle.max_steering_rad))
+
+    def _longitudinal(self) -> _Constants:
+        """Return the gain of the acceleration, and speed and gain of a stop."""
+        params = self.params
+        ahead_s = params.num_steps * params.step_time_s
+        gain_1ps = params.speed_weight * ahead_s / (params.acceleration_weight + params.speed_weight * ahead_s**2)
+        return _floats(gain_1ps, params.stopping_speed_mps, params.stopping_gain_1ps)
+
+    def _lateral(self) -> _Constants:
+        """Return the step and the weights of curvature rate, offset, heading, steering and steering rate."""
+        params = self.params
+        return _floats(
+            params.step_time_s,
+            params.curvature_rate_weight,
+            params.offset_weight,
+            params.heading_weight,
+            params.steering_weight,
+            params.steering_rate_weight,
+        )
+
+
+def _floats(*values: float) -> tuple[float, ...]:
+    """Return numbers as floats, since kernels are compiled again for integers."""
+    return tuple(float(value) for value in values)
+
+
+def _require_plan(poses: Float64Array, times_s: Float64Array, num_vehicles: int, step_time_s: float) -> None:
+    if poses.ndim == 3 and len(poses) == num_vehicles > 0 and poses.shape[1] == 0:
+        raise InvalidArgumentError("planned_poses: vehicle 0 has no planned poses; plan at least one for each vehicle")
+    if poses.shape != (num_vehicles, len(times_s), 3) or len(times_s) == 0 or poses.dtype != np.float64:
+        raise InvalidArgumentError(
+            f"planned_poses are {poses.dtype} of shape {poses.shape}; for {num_vehicles} vehicles and {len(times_s)} "
+            "times_s pass float64 of shape (N, T, 3) with T at least 1"
+        )
+    if not (np.diff(times_s) > 0).all() or not step_time_s * (1 - 1e-9) <= times_s[-1] < math.inf:
+        raise InvalidArgumentError(
+            f"times_s are {times_s.tolist()}; they must rise and end {step_time_s} s from now or later"
+        )
+    if not np.isfinite(poses).all():
+        vehicle, step = np.argwhere(~np.isfinite(poses).all(axis=-1))[0].tolist()
+        raise InvalidArgumentError(
+            f"planned_poses: pose {step} of vehicle {vehicle} is {poses[vehicle, step].tolist()}; plan finite poses, "
+            "or leave the vehicle out"
+        )
+
+
+def _grid_in(knots_s: Float64Array, step_time_s: float) -> _Grid:
+    """Return for the times 0, h, 2 h, ... the knot before each and how far they are towards the next, 0 to 1."""
+    num_steps = max(1, math.floor(knots_s[-1] / step_time_s * (1 + 1e-9)))
+    grid_s = np.minimum(step_time_s * np.arange(num_steps + 1), knots_s[-1])
+    before = np.clip(np.searchsorted(knots_s, grid_s, side="right") - 1, 0, len(knots_s) - 2)
+    return before, (grid_s - knots_s[before]) / (knots_s[before + 1] - knots_s[before])
+
+
+@functools.lru_cache(maxsize=64)
+def _speed_fit(num_steps: int, step_time_s: float, jerk_weight: float) -> Float64Array:
+    """Return F, (num_steps, num_steps), such that the fitted speeds are the ways d of the steps times F.
+
+    The normal equations are (h^2 I + w D'D / h^4) v = h d, D the second differences; they depend on the horizon only.
+    """
+    jerks = np.diff(np.eye(num_steps), n=2, axis=0) / step_time_s**2
+    normal = step_time_s**2 * np.eye(num_steps) + jerk_weight * (jerks.T @ jerks)
+    fit: Float64Array = np.ascontiguousarray(np.linalg.solve(normal, step_time_s * np.eye(num_steps)).T)
+    return fit
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _track(
+    arrays: tuple[Float64Array, ...],
+    plan: Float64Array,
+    is_joined: bool,
+    grid: _Grid,
+    speed_fit: Float64Array,
+    num_ahead: int,
+    vehicle: _Constants,
+    longitudinal: _Constants,
+    lateral: _Constants,
+) -> Float64Array:
+    """Return the actions (N, 2) of vehicles one by one.
+
+    Args:
+        arrays: Those of the states.
+        plan: Planned poses of the centres, (N, T, 3).
+        is_joined: Whether the pose of a vehicle now is the first knot of the grid, before the plan.
+        grid: Knot before each of the M + 1 times that are looked at, and the way to the next one.
+        speed_fit: (M, M).
+        num_ahead: Steps looked ahead.
+        vehicle: Numbers of :meth:`TrajectoryTracker._vehicle`; the other two likewise.
+        longitudinal: How to accelerate.
+        lateral: How to steer.
+    """
+    positions_m, yaws_rad, speeds_mps, _, steering_rad, lengths_m = arrays
+    rear_share, base_share, max_tan = vehicle
+    gain_1ps, stopping_mps, stopping_gain_1ps = longitudinal
+    num_steps = speed_fit.shape[0]
+    path, now = np.empty((num_steps + 1, 5)), np.empty((1, 5))  # x, y, yaw, its cosine and its sine
+    speeds, curvatures, scratch = np.empty(num_steps), np.empty(num_steps), np.empty(num_steps)
+    actions = np.zeros((lengths_m.shape[0], 2))
+    for i in range(lengths_m.shape[0]):
+        now[0, 0], now[0, 1], now[0, 2] = positions_m[i, 0], positions_m[i, 1], yaws_rad[i]
+        _read_path(plan[i], now, is_joined, grid, path)
+        _move_to_rear_axle(path, rear_share * lengths_m[i])
+        _move_to_rear_axle(now, rear_share * lengths_m[i])
+        _fit_speeds(path, speed_fit, speeds)
+        wanted_mps = speeds[min(num_ahead, num_steps - 1)]
+        if speeds_mps[i] <= stopping_mps and wanted_mps <= stopping_mps:
+            actions[i, 0] = -stopping_gain_1ps * (speeds_mps[i] - wanted_mps)
+            continue
+        actions[i, 0] = gain_1ps * (wanted_mps - speeds_mps[i])
+        wheel_base_m = base_share * lengths_m[i]
+        _fit_curvatures(path, speeds, (lateral[0], lateral[1], max_tan / wheel_base_m), curvatures, scratch)
+        motion = (speeds_mps[i], actions[i, 0], steering_rad[i], wheel_base_m)
+        actions[i, 1] = _steering_rate(now[0], path[0], curvatures, motion, num_ahead, lateral)
+    return actions
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _read_path(plan: Float64Array, now: Float64Array, is_joined: bool, grid: _Grid, path: Float64Array) -> None:
+    """Write the poses of a plan at the times of the grid into the first columns of a path (M + 1, 5)."""
+    knots, shares = grid
+    for k in range(path.shape[0]):
+        knot, share = knots[k] - is_joined, shares[k]
+        for column in range(3):
+            start = plan[knot, column] if knot >= 0 else now[0, column]
+            way = plan[knot + 1, column] - start
+            path[k, column] = start + share * (way if column < 2 else _wrapped(way))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _wrapped(angle_rad: float) -> float:
+    """Return an angle in [-pi, pi)."""
+    if -math.pi <= angle_rad < math.pi:
+        return angle_rad
+    return (angle_rad + math.pi) % (2 * math.pi) - math.pi
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _move_to_rear_axle(poses: Float64Array, rear_m: float) -> None:
+    """Move poses (K, 5) back along their headings, and write the cosine and the sine of these."""
+    for k in range(poses.shape[0]):
+        poses[k, 3], poses[k, 4] = math.cos(poses[k, 2]), math.sin(poses[k, 2])
+        poses[k, 0] -= rear_m * poses[k, 3]
+        poses[k, 1] -= rear_m * poses[k, 4]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _fit_speeds(path: Float64Array, speed_fit: Float64Array, speeds: Float64Array) -> None:
+    """Write the speeds (M,) of the steps of a path, see :func:`_speed_fit`."""
+    speeds[:] = 0.0
+    for j in range(speeds.shape[0]):
+        way_m = path[j, 3] * (path[j + 1, 0] - path[j, 0]) + path[j, 4] * (path[j + 1, 1] - path[j, 1])
+        for k in range(speeds.shape[0]):
+            speeds[k] += speed_fit[j, k] * way_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _fit_curvatures(
+    path: Float64Array,
+    speeds: Float64Array,
+    constants: _Constants,
+    curvatures: Float64Array,
+    scratch: Float64Array,
+) -> None:
+    """Write the curvatures (M,) of the steps of a path, within a limit: a tridiagonal system, solved by elimination."""
+    step_s, rate_weight, max_curvature = constants
+    last = speeds.shape[0] - 1
+    coupling = rate_weight / (step_s * step_s)
+    for k in range(last + 1):
+        neighbours = (k > 0) + (k < last)
+        way_m = speeds[k] * step_s
+        pivot = way_m * way_m + _CURVATURE_RIDGE + coupling * neighbours
+        side = way_m * _wrapped(path[k + 1, 2] - path[k, 2])
+        if k > 0:
+            pivot -= coupling * scratch[k - 1]
+            side += coupling * curvatures[k - 1]
+        scratch[k] = coupling / pivot
+        curvatures[k] = side / pivot
+    for k in range(last - 1, -1, -1):
+        curvatures[k] += scratch[k] * curvatures[k + 1]
+    for k in range(last + 1):
+        curvatures[k] = min(max(curvatures[k], -max_curvature), max_curvature)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _steering_rate(
+    now: Float64Array,
+    planned: Float64Array,
+    curvatures: Float64Array,
+    motion: _Constants,
+    num_ahead: int,
+    lateral: _Constants,
+) -> float:
+    """Return the steering rate that is best for the end of the look ahead.
+
+    Args:
+        now: Pose of the rear axle.
+        planned: Where it should be.
+        curvatures: Of the plan from there on.
+        motion: Speed, acceleration, steering and wheel base.
+        num_ahead: Steps looked ahead.
+        lateral: Numbers of :meth:`TrajectoryTracker._lateral`.
+    """
+    speed, acceleration, steering, wheel_base_m = motion
+    step_s, _, by_offset, by_heading, by_steering, by_rate = lateral
+    cos, sin = planned[3], planned[4]
+    offset = cos * (now[1] - planned[1]) - sin * (now[0] - planned[0])
+    heading = _wrapped(now[2] - planned[2])
+    offset_by_rate, heading_by_rate, steering_by_rate = 0.0, 0.0, 0.0
+    for k in range(num_ahead):
+        way_m = max(0.0, speed + acceleration * k * step_s) * step_s
+        curvature = curvatures[min(k, curvatures.shape[0] - 1)]
+        offset += way_m * heading
+        offset_by_rate += way_m * heading_by_rate
+        heading += way_m * (steering / wheel_base_m - curvature)
+        heading_by_rate += way_m * steering_by_rate / wheel_base_m
+        steering_by_rate += step_s
+    slope = by_offset * offset_by_rate * offset + by_heading * heading_by_rate * heading
+    slope += by_steering * steering_by_rate * steering
+    bend = by_offset * offset_by_rate * offset_by_rate + by_heading * heading_by_rate * heading_by_rate
+    bend += by_steering * steering_by_rate * steering_by_rate + by_rate
+    rate: float = -slope / bend
+    return rate
