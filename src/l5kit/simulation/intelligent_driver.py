@@ -47,7 +47,10 @@ class IntelligentDriverParams:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if not (0 < value < math.inf or (value == 0 and name == "headway_s")):
-                raise InvalidArgumentError(f"IntelligentDriverParams: {name} is {value}; it must be finite and above 0")
+                allowed = "at least 0" if name == "headway_s" else "above 0"
+                raise InvalidArgumentError(
+                    f"IntelligentDriverParams: {name} is {value}; it must be finite and {allowed}"
+                )
 
 
 AGENT_DRIVER = IntelligentDriverParams()

@@ -61,7 +61,8 @@ class TrackerParams:
         may_be_0 = ("speed_weight", "offset_weight", "heading_weight", "steering_weight", "stopping_speed_mps")
         for name, value in vars(self).items():
             if not (0 < value < math.inf or (value == 0 and name in may_be_0)):
-                raise InvalidArgumentError(f"TrackerParams: {name} is {value}; it must be finite and above 0")
+                allowed = "at least 0" if name in may_be_0 else "above 0"
+                raise InvalidArgumentError(f"TrackerParams: {name} is {value}; it must be finite and {allowed}")
         if self.num_steps != int(self.num_steps):
             raise InvalidArgumentError(f"TrackerParams: num_steps is {self.num_steps}; pass a whole number of steps")
 
@@ -88,6 +89,9 @@ class TrajectoryTracker:
     z' Q z + R u^2.
 
     **Stopping.** Where speed and reference speed are both at most 0.2 m/s, a = -0.5 (v - v_n) and u = 0.
+
+    Speeds are tracked, not how far along its path a vehicle is: it comes to rest about 2 m behind the end of a plan that
+    brakes by 2 m/s2, unless the plan is made anew from where it is.
 
     Attributes:
         bicycle: The vehicles that are driven; their axles and their steering limit count.

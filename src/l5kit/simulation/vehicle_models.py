@@ -261,6 +261,7 @@ class Unicycle:
         """Return accelerations and yaw rates from two poses and the speed before; see :class:`InvertibleModel`.
 
         The speed afterwards is the way along the next heading over the step time, whatever ``next_states`` says.
+        So a log is replayed with ``states`` that were reached so far, not with those of the log, whose speeds differ.
         Headings come out exactly, and positions up to the part of the way that lies across the next heading.
         """
         _require_pair(states, next_states, step_time_s)
