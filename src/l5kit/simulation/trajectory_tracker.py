@@ -18,6 +18,9 @@ __all__ = ["TrackerParams", "TrajectoryTracker"]
 _Grid: TypeAlias = tuple[Int64Array, Float64Array]
 _Constants: TypeAlias = tuple[float, ...]
 
+_MOST_LOOKS_AHEAD = 10
+"""Part of a plan that is read, in look aheads; what comes later hardly shows in the fits of the first."""
+
 _CURVATURE_RIDGE = 1e-6
 """Weight of squared curvatures in their fit, which settles those of a plan that stands still."""
 
@@ -74,11 +77,11 @@ class TrajectoryTracker:
     Source: the LQR tracker of the nuPlan devkit, as described in its documents; signs and the points that these leave
     open are ours. All that follows is about the rear axle, and n steps of time h are looked ahead.
 
-    **Reference.** The plan is read, linearly between its poses, at the times 0, h, 2 h, ... up to its end. Speeds v of
-    its steps minimise sum (v_i h - d_i)^2 + w sum j_i^2, where d is the way along the heading, and the jerk j the
-    second difference of v over h^2. Curvatures k, cut to what the steering limit allows, minimise
-    sum (v_i k_i h - dyaw_i)^2 + w sum c_i^2, c the difference of k over h. Behind its end a plan goes on with its last
-    speed and curvature.
+    **Reference.** The plan is read, linearly between its poses, at the times 0, h, 2 h, ... up to its end, or to ten
+    times the look ahead. Speeds v of its steps minimise sum (v_i h - d_i)^2 + w sum j_i^2, where d is the way along
+    the heading, and the jerk j the second difference of v over h^2. Curvatures k minimise
+    sum (v_i k_i h - dyaw_i)^2 + w sum c_i^2, c the difference of k over h, and are cut to what the steering limit
+    allows. Behind its end a plan goes on with its last speed and curvature.
 
     **Acceleration.** One decision for the time T = n h: a = q T / (r + q T^2) (v_n - v), which is 10/11 (v_n - v) with
     the default weights.
@@ -90,8 +93,8 @@ class TrajectoryTracker:
 
     **Stopping.** Where speed and reference speed are both at most 0.2 m/s, a = -0.5 (v - v_n) and u = 0.
 
-    Speeds are tracked, not how far along its path a vehicle is: it comes to rest about 2 m behind the end of a plan that
-    brakes by 2 m/s2, unless the plan is made anew from where it is.
+    Speeds are tracked, not how far along its path a vehicle is: where a plan brakes by 2 m/s2 until it stands, the
+    vehicle comes to rest about 2 m past its end, unless the plan is made anew from where it is.
 
     Attributes:
         bicycle: The vehicles that are driven; their axles and their steering limit count.
@@ -118,7 +121,7 @@ class TrajectoryTracker:
         times = np.asarray(times_s, dtype=np.float64)
         _require_plan(planned_poses, times, len(states), self.params.step_time_s)
         knots_s = times if times[0] <= 0 else np.concatenate([[0.0], times])
-        grid = _grid_in(knots_s, self.params.step_time_s)
+        grid = _grid_in(knots_s, self.params.step_time_s, _MOST_LOOKS_AHEAD * int(self.params.num_steps))
         speed_fit = _speed_fit(len(grid[0]) - 1, self.params.step_time_s, self.params.jerk_weight)
         plan = planned_poses if planned_poses.flags.carray else planned_poses.copy(order="C")
         is_joined = len(knots_s) > len(times)
@@ -164,9 +167,10 @@ def _require_plan(poses: Float64Array, times_s: Float64Array, num_vehicles: int,
             f"planned_poses are {poses.dtype} of shape {poses.shape}; for {num_vehicles} vehicles and {len(times_s)} "
             "times_s pass float64 of shape (N, T, 3) with T at least 1"
         )
-    if not (np.diff(times_s) > 0).all() or not step_time_s * (1 - 1e-9) <= times_s[-1] < math.inf:
+    is_rising = bool(np.isfinite(times_s).all() and (np.diff(times_s) > 0).all())
+    if not is_rising or times_s[-1] < step_time_s * (1 - 1e-9):
         raise InvalidArgumentError(
-            f"times_s are {times_s.tolist()}; they must rise and end {step_time_s} s from now or later"
+            f"times_s are {times_s.tolist()}; they must be finite, rise, and end {step_time_s} s from now or later"
         )
     if not np.isfinite(poses).all():
         vehicle, step = np.argwhere(~np.isfinite(poses).all(axis=-1))[0].tolist()
@@ -176,9 +180,9 @@ def _require_plan(poses: Float64Array, times_s: Float64Array, num_vehicles: int,
         )
 
 
-def _grid_in(knots_s: Float64Array, step_time_s: float) -> _Grid:
+def _grid_in(knots_s: Float64Array, step_time_s: float, most_steps: int) -> _Grid:
     """Return for the times 0, h, 2 h, ... the knot before each and how far they are towards the next, 0 to 1."""
-    num_steps = max(1, math.floor(knots_s[-1] / step_time_s * (1 + 1e-9)))
+    num_steps = min(most_steps, max(1, math.floor(knots_s[-1] / step_time_s * (1 + 1e-9))))
     grid_s = np.minimum(step_time_s * np.arange(num_steps + 1), knots_s[-1])
     before = np.clip(np.searchsorted(knots_s, grid_s, side="right") - 1, 0, len(knots_s) - 2)
     return before, (grid_s - knots_s[before]) / (knots_s[before + 1] - knots_s[before])

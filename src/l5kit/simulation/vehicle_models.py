@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.angle import angular_distance
@@ -117,8 +117,8 @@ class VehicleStates:
     def __len__(self) -> int:
         return len(self.lengths_m)
 
-    def taken(self, vehicles: object) -> "VehicleStates":
-        """Return some of the vehicles; ``vehicles`` is a slice, a mask (N,) or an array of rows."""
+    def taken(self, vehicles: slice | BoolArray | Int64Array) -> "VehicleStates":
+        """Return some of the vehicles: views for a slice, copies for a mask (N,) or an array of rows."""
         return VehicleStates(*(getattr(self, field.name)[vehicles] for field in fields(self)))
 
     def _row_text(self, row: int) -> str:
