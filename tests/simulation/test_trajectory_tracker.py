@@ -163,12 +163,18 @@ def test_a_known_steering_rate():
     assert rate == pytest.approx(-0.05 * slope / (slope**2 + 2), rel=1e-9)
 
 
-def test_the_weight_of_the_offset_counts_from_the_third_step_on():
-    """After three steps a rate has moved the offset by 1 x 0.1 u / wheel base."""
+@pytest.mark.parametrize("planned_mps", [10.0, 5.0, 0.0])
+def test_the_weight_of_the_offset_counts_from_the_third_step_on(planned_mps):
+    """After three steps, at speeds that follow the acceleration, a rate u has moved the offset by w2 w1 h u / base.
+
+    w1 and w2 are the ways of the second and third step; the acceleration is q T / (1 + q T^2) (v_ref - v), T = 0.3 s.
+    """
     params = TrackerParams(num_steps=3, offset_weight=3.0, heading_weight=0.0, steering_rate_weight=2.0)
     tracker = TrajectoryTracker(KinematicBicycle(geometry=VehicleGeometry(rear_axle_share=0.0)), params)
-    ((_, rate),) = tracker.actions(states_of(y=0.5, speed=10.0), line(10 * TIMES_S), TIMES_S)
-    slope = 0.1 / BASE_M
+    plan = line(planned_mps * TIMES_S)
+    ((acceleration, rate),) = tracker.actions(states_of(y=0.5, speed=10.0), plan, TIMES_S)
+    assert acceleration == pytest.approx(3 / 1.9 * (planned_mps - 10.0), abs=1e-9)
+    slope = STEP_S * (10 + 0.2 * acceleration) * STEP_S * (10 + 0.1 * acceleration) * STEP_S / BASE_M
     assert rate == pytest.approx(-3 * 0.5 * slope / (3 * slope**2 + 2), rel=1e-9)
 
 

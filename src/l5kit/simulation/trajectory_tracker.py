@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
-from l5kit.simulation.vehicle_models import KinematicBicycle, VehicleStates, kernel_arrays
+from l5kit.simulation.vehicle_models import KinematicBicycle, VehicleStates, kernel_arrays, kernel_numbers
 
 __all__ = ["TrackerParams", "TrajectoryTracker"]
 
@@ -132,19 +132,21 @@ class TrajectoryTracker:
     def _vehicle(self) -> _Constants:
         """Return how far behind the centre the rear axle is and how long the wheel base, in lengths, and max tan d."""
         geometry = self.bicycle.geometry
-        return _floats(geometry.rear_axle_share, geometry.wheel_base_share, math.tan(self.bicycle.max_steering_rad))
+        return kernel_numbers(
+            geometry.rear_axle_share, geometry.wheel_base_share, math.tan(self.bicycle.max_steering_rad)
+        )
 
     def _longitudinal(self) -> _Constants:
         """Return the gain of the acceleration, and speed and gain of a stop."""
         params = self.params
         ahead_s = params.num_steps * params.step_time_s
         gain_1ps = params.speed_weight * ahead_s / (params.acceleration_weight + params.speed_weight * ahead_s**2)
-        return _floats(gain_1ps, params.stopping_speed_mps, params.stopping_gain_1ps)
+        return kernel_numbers(gain_1ps, params.stopping_speed_mps, params.stopping_gain_1ps)
 
     def _lateral(self) -> _Constants:
         """Return the step and the weights of curvature rate, offset, heading, steering and steering rate."""
         params = self.params
-        return _floats(
+        return kernel_numbers(
             params.step_time_s,
             params.curvature_rate_weight,
             params.offset_weight,
@@ -152,11 +154,6 @@ class TrajectoryTracker:
             params.steering_weight,
             params.steering_rate_weight,
         )
-
-
-def _floats(*values: float) -> tuple[float, ...]:
-    """Return numbers as floats, since kernels are compiled again for integers."""
-    return tuple(float(value) for value in values)
 
 
 def _require_plan(poses: Float64Array, times_s: Float64Array, num_vehicles: int, step_time_s: float) -> None:
@@ -197,6 +194,7 @@ def _speed_fit(num_steps: int, step_time_s: float, jerk_weight: float) -> Float6
     jerks = np.diff(np.eye(num_steps), n=2, axis=0) / step_time_s**2
     normal = step_time_s**2 * np.eye(num_steps) + jerk_weight * (jerks.T @ jerks)
     fit: Float64Array = np.ascontiguousarray(np.linalg.solve(normal, step_time_s * np.eye(num_steps)).T)
+    fit.setflags(write=False)
     return fit
 
 

@@ -30,6 +30,8 @@ __all__ = [
     "VehicleGeometry",
     "VehicleModel",
     "VehicleStates",
+    "kernel_arrays",
+    "kernel_numbers",
     "log_states",
 ]
 
@@ -254,7 +256,7 @@ class Unicycle:
     def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
         """Return the states after accelerating, turning and moving; see :class:`VehicleModel`."""
         _require_actions(states, actions, ("acceleration_mps2", "yaw_rate_radps"), step_time_s)
-        limits = _floats(*self.accelerations_mps2, *self.yaw_rates_radps)
+        limits = kernel_numbers(*self.accelerations_mps2, *self.yaw_rates_radps)
         return _with_moved(states, _move_unicycles(kernel_arrays(states), _plain(actions), limits, float(step_time_s)))
 
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
@@ -305,7 +307,7 @@ class InvertibleBicycle:
     def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
         """Return the states after the actions; see :class:`VehicleModel`."""
         _require_actions(states, actions, ("acceleration_mps2", "curvature_1pm"), step_time_s)
-        constants = _floats(
+        constants = kernel_numbers(
             self.max_acceleration_mps2,
             self.max_curvature_1pm,
             self.geometry.rear_axle_share,
@@ -376,7 +378,7 @@ class KinematicBicycle:
     def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
         """Return the states after the actions; see :class:`VehicleModel`."""
         _require_actions(states, actions, ("acceleration_mps2", "steering_rate_radps"), step_time_s)
-        constants = _floats(
+        constants = kernel_numbers(
             self.max_steering_rad,
             step_time_s / (step_time_s + self.acceleration_lag_s),
             step_time_s / (step_time_s + self.steering_lag_s),
@@ -480,14 +482,14 @@ def kernel_arrays(states: VehicleStates) -> _Arrays:
     )
 
 
+def kernel_numbers(*values: float) -> tuple[float, ...]:
+    """Return numbers as floats, since kernels are compiled again for integers."""
+    return tuple(float(value) for value in values)
+
+
 def _plain(array: Float64Array) -> Float64Array:
     """Return the array itself if it is contiguous and writable, else a copy that is."""
     return array if array.flags.carray else array.copy(order="C")
-
-
-def _floats(*values: float) -> tuple[float, ...]:
-    """Return numbers as floats, since kernels are compiled again for integers."""
-    return tuple(float(value) for value in values)
 
 
 def _with_moved(states: VehicleStates, moved: _Arrays) -> VehicleStates:
