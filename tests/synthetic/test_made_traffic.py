@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from l5kit.synthetic.overlap import overlapping
+from l5kit.geometry.box_overlap import overlapping
 from l5kit.synthetic.road_network import BIKE_LANE, CAR_LANE, RoadNetwork
 from l5kit.synthetic.scene import Town, simulate_scene
 from l5kit.synthetic.signals import RED

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.synthetic.overlap import boxes_overlap
+from l5kit.geometry.box_overlap import boxes_overlap
 
 CAR_ENVELOPE_M = (5.6, 2.2)
 """Length and width of the largest car that drives in a town, with some air around it."""

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
-from l5kit.synthetic.overlap import boxes_overlap
+from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.synthetic.right_of_way import crosswalk_has_vehicle
 from l5kit.synthetic.road_network import Records, RoadNetwork
 from l5kit.synthetic.signals import red_time_left

@@ -8,6 +8,7 @@ from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.map.map_arrays import LaneLines, MapArrays
+from l5kit.geometry.polygon import crosses_edge, distance_to_edge, distance_to_line
 
 _MIDLINE_POINTS = 20
 
@@ -56,48 +57,16 @@ class LaneLocator:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _distance_to_edge(start: Float64Array, end: Float64Array, point: Float64Array) -> float:
-    """Return the distance in the xy plane from a point to the straight edge between two others."""
-    edge_x, edge_y = end[0] - start[0], end[1] - start[1]
-    x, y = point[0] - start[0], point[1] - start[1]
-    squared_length = edge_x * edge_x + edge_y * edge_y
-    along = 0.0
-    if squared_length > 0:
-        along = min(max((x * edge_x + y * edge_y) / squared_length, 0.0), 1.0)
-    distance: float = np.hypot(x - along * edge_x, y - along * edge_y)
-    return distance
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _distance_to_line(line: Float64Array, point: Float64Array) -> float:
-    """Return the distance in the xy plane from a point to a line of at least one vertex."""
-    distance = _distance_to_edge(line[0], line[0], point)
-    for i in range(1, len(line)):
-        distance = min(distance, _distance_to_edge(line[i - 1], line[i], point))
-    return distance
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _crosses(start: Float64Array, end: Float64Array, point: Float64Array) -> bool:
-    """Return whether the ray from a point towards +x crosses the edge."""
-    if (start[1] > point[1]) == (end[1] > point[1]):
-        return False
-    crossing_x = start[0] + (point[1] - start[1]) / (end[1] - start[1]) * (end[0] - start[0])
-    is_before: bool = point[0] < crossing_x
-    return is_before
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def _distance_to_area(left: Float64Array, right: Float64Array, point: Float64Array) -> float:
     """Return the distance to the polygon of the left boundary and the reversed right one, 0 inside."""
-    is_inside = _crosses(left[0], right[0], point) != _crosses(left[-1], right[-1], point)
+    is_inside = crosses_edge(left[0], right[0], point) != crosses_edge(left[-1], right[-1], point)
     for line in (left, right):
         for i in range(1, len(line)):
-            is_inside = is_inside != _crosses(line[i - 1], line[i], point)
+            is_inside = is_inside != crosses_edge(line[i - 1], line[i], point)
     if is_inside:
         return 0.0
-    ends = min(_distance_to_edge(left[0], right[0], point), _distance_to_edge(left[-1], right[-1], point))
-    return min(ends, _distance_to_line(left, point), _distance_to_line(right, point))
+    ends = min(distance_to_edge(left[0], right[0], point), distance_to_edge(left[-1], right[-1], point))
+    return min(ends, distance_to_line(left, point), distance_to_line(right, point))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -115,7 +84,7 @@ def _lane_distances(
         left = points[offsets[2 * lane] : offsets[2 * lane + 1]]
         right = points[offsets[2 * lane + 1] : offsets[2 * lane + 2]]
         area[i] = _distance_to_area(left, right, point)
-        midline[i] = _distance_to_line(midlines[lane], point)
+        midline[i] = distance_to_line(midlines[lane], point)
     return area, midline
 
 

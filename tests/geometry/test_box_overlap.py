@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from l5kit.synthetic.overlap import boxes_overlap, overlapping
+from l5kit.geometry.box_overlap import boxes_overlap, overlapping
 
 UNIT = np.array([0.0, 0.0, 0.0, 4.0, 2.0])
 

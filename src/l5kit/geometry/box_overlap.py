@@ -6,7 +6,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def boxes_overlap(a: Float64Array, b: Float64Array) -> bool:
     """Tell whether two boxes (x m, y m, yaw rad, length m, width m) overlap, by the separating axis theorem."""
     dx, dy = b[0] - a[0], b[1] - a[1]
@@ -25,7 +25,7 @@ def boxes_overlap(a: Float64Array, b: Float64Array) -> bool:
     return bool(abs(dy * cos_b - dx * sin_b) < 0.5 * (b[4] + a[3] * sin_ab + a[4] * cos_ab))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def overlapping(boxes: Float64Array) -> BoolArray:
     """Mark the boxes, (N, 5), that overlap any other; returns (N,)."""
     found = np.zeros(boxes.shape[0], dtype=np.bool_)
