@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
-from l5kit.synthetic.lane_changes import consider_change
 from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.synthetic.lane_changes import consider_change
 from l5kit.synthetic.params import MADE_FACTS
 from l5kit.synthetic.pedestrians import Pedestrians, mark_claims, mark_walkers, walk_one_step
 from l5kit.synthetic.right_of_way import update_right_of_way

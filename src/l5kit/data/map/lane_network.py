@@ -189,14 +189,20 @@ def _with_junctions(
     completed = list(limits_mps)
     for lane in range(len(ahead)):
         if is_in_junction[lane]:
-            connected = _first_outside(lane, ahead, is_in_junction) | _first_outside(lane, behind, is_in_junction)
-            known_mps = [limits_mps[row] for row in connected if limits_mps[row] > 0]
+            before, after = (first_lanes_outside(lane, rows, is_in_junction) for rows in (behind, ahead))
+            known_mps = [limits_mps[row] for row in before | after if limits_mps[row] > 0]
             completed[lane] = min(known_mps, default=np.nan)
     return completed
 
 
-def _first_outside(lane: int, neighbours: list[list[int]], is_in_junction: list[bool]) -> set[int]:
-    """Return the lanes outside of junctions that are first met in one direction."""
+def first_lanes_outside(lane: int, neighbours: list[list[int]], is_in_junction: list[bool]) -> set[int]:
+    """Return the lanes outside of junctions that are first met in one direction.
+
+    Args:
+        lane: Row of the lane to start from.
+        neighbours: What follows each lane, or what each lane follows.
+        is_in_junction: Which lanes are part of a junction.
+    """
     found, seen, open_lanes = set(), {lane}, [lane]
     while open_lanes:
         for neighbour in neighbours[open_lanes.pop()]:

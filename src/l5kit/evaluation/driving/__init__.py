@@ -1,0 +1,24 @@
+"""Scores of driving: metrics on arrays of the AV, of road users and of the map, and one number for each scene."""
+
+from l5kit.evaluation.driving.driving_map import DrivingMap, build_driving_map
+from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
+from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers, classify_rows
+from l5kit.evaluation.driving.scene_score import METRIC_WEIGHTS, MULTIPLIERS, SceneScores, score_scenes
+from l5kit.evaluation.driving.scene_states import ego_states_of_poses, read_ego_states, read_road_users
+
+__all__ = [
+    "METRIC_WEIGHTS",
+    "MULTIPLIERS",
+    "DrivingMap",
+    "EgoBody",
+    "EgoStates",
+    "RoadUserGroup",
+    "RoadUsers",
+    "SceneScores",
+    "build_driving_map",
+    "classify_rows",
+    "ego_states_of_poses",
+    "read_ego_states",
+    "read_road_users",
+    "score_scenes",
+]

@@ -1,0 +1,182 @@
+"""Collisions of the AV with road users: when, of what kind, and whether the AV is at fault."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
+from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.lane_places import LanePlaces
+from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
+from l5kit.geometry.box_overlap import boxes_overlap
+
+__all__ = ["CollisionKind", "Collisions", "count_at_fault", "find_collisions", "no_at_fault_collisions"]
+
+_STOPPED_MPS = 0.05
+_BEHIND_RAD = np.radians(150.0)
+
+_TOLERATED = {RoadUserGroup.VEHICLE: 0, RoadUserGroup.VULNERABLE: 0, RoadUserGroup.OTHER: 1}
+"""With how many of each group the AV may collide before the score is 0."""
+
+
+class CollisionKind(IntEnum):
+    """How the AV and a road user have met; the first that holds counts."""
+
+    NONE = 0
+    EGO_STOPPED = 1
+    """The AV has at most 0.05 m/s."""
+    OTHER_STOPPED = 2
+    """The other is one of the other objects or has at most 0.05 m/s."""
+    REAR = 3
+    """The other is behind: more than 150 degrees off the heading, seen from the rear axle."""
+    FRONT = 4
+    """The front edge of the AV meets the box of the other."""
+    LATERAL = 5
+
+
+_EGO_STOPPED, _OTHER_STOPPED, _REAR, _FRONT, _LATERAL = (int(kind) for kind in list(CollisionKind)[1:])
+_OTHER_OBJECT = int(RoadUserGroup.OTHER)
+
+
+@dataclass(frozen=True, eq=False)
+class Collisions(ReadOnlyArrays):
+    """What became of the N rows of road users; each track collides once at most.
+
+    Attributes:
+        kinds: A :class:`CollisionKind` of each row, int64 (N,).
+        is_at_fault: Whether the AV is at fault, bool (N,).
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    kinds: Int64Array
+    is_at_fault: BoolArray
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_shapes(self, kinds=(len(self.kinds),), is_at_fault=(len(self.kinds),))
+
+
+def find_collisions(states: EgoStates, road_users: RoadUsers, places: LanePlaces) -> Collisions:
+    """Return the collisions of the AV.
+
+    In each frame every road user that has not collided before, and whose box overlaps that of the AV, gives one. Boxes
+    that only touch do not overlap. The AV is at fault for FRONT and OTHER_STOPPED, and for LATERAL where its corners
+    lie neither in one lane nor in lanes that follow each other; never for REAR and EGO_STOPPED.
+
+    Args:
+        states: The AV in S scenes.
+        road_users: The others in the same frames.
+        places: Where on the lanes the AV is.
+
+    Raises:
+        InvalidArgumentError: The road users are those of another number of frames.
+    """
+    road_users.require_frames_of(states.is_there.shape)
+    kinds = np.zeros(len(road_users), np.int64)
+    _write_kinds(
+        states.boxes,
+        states.rear_axles_m,
+        states.speeds_mps,
+        states.num_frames,
+        road_users.starts,
+        (road_users.tracks, road_users.groups),
+        road_users.boxes,
+        road_users.speeds_mps,
+        np.zeros(road_users.num_tracks, np.bool_),
+        kinds,
+    )
+    is_across = places.is_across.reshape(-1)[road_users.frames_of_rows]
+    is_at_fault = (kinds == CollisionKind.FRONT) | (kinds == CollisionKind.OTHER_STOPPED)
+    return Collisions(kinds, is_at_fault | ((kinds == CollisionKind.LATERAL) & is_across))
+
+
+def count_at_fault(states: EgoStates, road_users: RoadUsers, collisions: Collisions) -> Int64Array:
+    """Return with how many road users of each group the AV collides at fault in each frame.
+
+    Returns:
+        For the groups VEHICLE, VULNERABLE and OTHER, int64 (S, F, 3).
+    """
+    counts = np.zeros((states.is_there.size, len(_TOLERATED)), np.int64)
+    rows = np.flatnonzero(collisions.is_at_fault)
+    np.add.at(counts, (road_users.frames_of_rows[rows], road_users.groups[rows]), 1)
+    return counts.reshape(*states.is_there.shape, len(_TOLERATED))
+
+
+def no_at_fault_collisions(counts: Int64Array) -> Float64Array:
+    """Return the score of scenes: the product over the groups of max(0, 1 - n / (tolerated + 1)).
+
+    Args:
+        counts: As :func:`count_at_fault` returns them, (S, F, 3).
+
+    Returns:
+        0, 0.5 or 1, (S,).
+    """
+    tolerated = np.array([_TOLERATED[RoadUserGroup(group)] for group in range(len(_TOLERATED))])
+    scores: Float64Array = np.maximum(0.0, 1.0 - counts.sum(axis=1) / (tolerated + 1)).prod(axis=1)
+    return scores
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def angle_from_heading(yaw_rad: float, from_m: Float64Array, to_m: Float64Array) -> float:
+    """Return the size of the angle between a heading and the line from one point to another, 0 to pi."""
+    bearing = np.arctan2(to_m[1] - from_m[1], to_m[0] - from_m[0])
+    angle: float = abs((bearing - yaw_rad + np.pi) % (2 * np.pi) - np.pi)
+    return angle
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _front_edge(box: Float64Array) -> Float64Array:
+    """Return the front edge of a box as a box without length."""
+    edge = box.copy()
+    edge[0] += 0.5 * box[3] * np.cos(box[2])
+    edge[1] += 0.5 * box[3] * np.sin(box[2])
+    edge[3] = 0.0
+    return edge
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _kind_of(
+    ego: Float64Array, rear_axle_m: Float64Array, speed_mps: float, other: Float64Array, other_stands: bool
+) -> int:
+    """Return how the AV and another whose boxes overlap have met."""
+    if speed_mps <= _STOPPED_MPS:
+        return _EGO_STOPPED
+    if other_stands:
+        return _OTHER_STOPPED
+    if angle_from_heading(ego[2], rear_axle_m, other) > _BEHIND_RAD:
+        return _REAR
+    return _FRONT if boxes_overlap(_front_edge(ego), other) else _LATERAL
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_kinds(
+    egos: Float64Array,
+    rear_axles_m: Float64Array,
+    ego_speeds_mps: Float64Array,
+    num_frames: Int64Array,
+    starts: Int64Array,
+    tracks_and_groups: tuple[Int64Array, Int64Array],
+    others: Float64Array,
+    speeds_mps: Float64Array,
+    has_collided: BoolArray,
+    kinds: Int64Array,
+) -> None:
+    """Write the kind of collision of each row; ``has_collided`` has room for the tracks of a scene."""
+    tracks, groups = tracks_and_groups
+    for scene in range(len(num_frames)):
+        has_collided[:] = False
+        for frame in range(num_frames[scene]):
+            place = scene * egos.shape[1] + frame
+            ego = egos[scene, frame]
+            for row in range(starts[place], starts[place + 1]):
+                if has_collided[tracks[row]] or not boxes_overlap(ego, others[row]):
+                    continue
+                has_collided[tracks[row]] = True
+                stands = groups[row] == _OTHER_OBJECT or speeds_mps[row] <= _STOPPED_MPS
+                speed_mps = ego_speeds_mps[scene, frame]
+                kinds[row] = _kind_of(ego, rear_axles_m[scene, frame], speed_mps, others[row], stands)

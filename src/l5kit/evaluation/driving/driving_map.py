@@ -1,0 +1,269 @@
+"""Lanes, their order and the drivable surface of a map as arrays: what scores of driving ask a map for."""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.map.api import MapAPI
+from l5kit.data.map.bounds_grid import BoundsGrid
+from l5kit.data.map.lane_network import LaneNetwork, first_lanes_outside
+from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
+
+__all__ = ["DrivingMap", "build_driving_map", "project_on_line"]
+
+REACH_M = 0.5
+"""Distance from a drivable surface from which on points are only known to be far away, metres."""
+
+_CENTRE_LINE_POINTS = 48
+
+
+@dataclass(frozen=True, eq=False)
+class DrivingMap(ReadOnlyArrays):
+    """L lanes and the A areas that one may drive on, the first L of which are those of the lanes.
+
+    Attributes:
+        centre_lines_m: World x and y along the middle of each lane, P points, float64 (L, P, 2).
+        arc_lengths_m: Length of the centre line up to each point, float64 (L, P).
+        area_points_m: Corners of all areas as closed polygons, world x and y, float64 (any, 2).
+        area_starts: First of the corners of each area and the end of the last one, int64 (A + 1,). Behind the lanes
+            come crosswalks and junctions.
+        grid: Finds the areas near points; its radius is :data:`REACH_M`.
+        ahead_starts: First of the ``ahead_rows`` of each lane and the end of the last one, int64 (L + 1,).
+        ahead_rows: The lanes that follow each lane without a lane change, int64.
+        parents: Number of the road segment or junction of each lane; one of its own where the map has none, int64 (L,).
+        is_in_junction: Which lanes are part of a junction, bool (L,).
+        speed_limits_mps: NaN where the map does not say, float64 (L,). A lane of a junction has the largest known
+            limit of the lanes before and after the junction.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    centre_lines_m: Float64Array
+    arc_lengths_m: Float64Array
+    area_points_m: Float64Array
+    area_starts: Int64Array
+    grid: BoundsGrid
+    ahead_starts: Int64Array
+    ahead_rows: Int64Array
+    parents: Int64Array
+    is_in_junction: BoolArray
+    speed_limits_mps: Float64Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size, points = self.arc_lengths_m.shape
+        require_shapes(self, centre_lines_m=(size, points, 2), parents=(size,))
+        require_shapes(self, is_in_junction=(size,), speed_limits_mps=(size,))
+        num_areas = len(self.grid.bounds_m)
+        require_starts(self, "area_starts", num_parts=num_areas, end=len(self.area_points_m))
+        require_starts(self, "ahead_starts", num_parts=size, end=len(self.ahead_rows))
+        if num_areas < size or self.ahead_rows.min(initial=0) < 0 or self.ahead_rows.max(initial=-1) >= size:
+            raise InvalidArgumentError(
+                f"DrivingMap: {size} lanes need an area each and rows of lanes below {size} in ahead_rows, got "
+                f"{num_areas} areas and rows up to {self.ahead_rows.max(initial=-1)}"
+            )
+
+    @property
+    def num_lanes(self) -> int:
+        """L."""
+        return len(self.parents)
+
+    def ahead_of(self, lane: int) -> Int64Array:
+        """Return the lanes that follow a lane, a read-only view."""
+        return self.ahead_rows[self.ahead_starts[lane] : self.ahead_starts[lane + 1]]
+
+    def lanes_at(self, points_m: Float64Array) -> tuple[Int64Array, Int64Array]:
+        """Return the lanes that hold points.
+
+        Args:
+            points_m: World x and y, (B, 2).
+
+        Returns:
+            The lanes of each point, ascending, one point after the other, and where those of each start, (B + 1,).
+        """
+        points_m = _as_points(points_m)
+        rows, starts = self.grid.find_near(points_m)
+        is_held = np.zeros(len(rows), np.bool_)
+        _mark_held(points_m, rows, starts, self.area_points_m, self.area_starts, is_held)
+        is_held &= rows < self.num_lanes
+        return rows[is_held], np.concatenate([[0], np.cumsum(is_held)])[starts]
+
+    def distances_to_surface_m(self, points_m: Float64Array) -> Float64Array:
+        """Return how far points (B, 2) are from the drivable surface, 0 on it, infinite from half a metre on, (B,)."""
+        points_m = _as_points(points_m)
+        rows, starts = self.grid.find_near(points_m)
+        distances_m = np.full(len(points_m), np.inf)
+        _measure_distances(points_m, rows, starts, self.area_points_m, self.area_starts, distances_m)
+        distances_m[distances_m >= REACH_M] = np.inf
+        return distances_m
+
+    def places_on_lanes_m(self, points_m: Float64Array, lanes: Int64Array) -> Float64Array:
+        """Return the length of the centre lines of lanes up to the place nearest to points.
+
+        Args:
+            points_m: World x and y, (B, 2).
+            lanes: The lane of each point, -1 for none, (B,).
+
+        Returns:
+            Metres, NaN for no lane, (B,).
+        """
+        places_m = np.full(len(points_m), np.nan)
+        _project_on_lanes(_as_points(points_m), lanes, self.centre_lines_m, self.arc_lengths_m, places_m)
+        return places_m
+
+
+def build_driving_map(map_api: MapAPI) -> DrivingMap:
+    """Return what scores need of a map; build it once and keep it.
+
+    The format has no area of a junction: it is the convex hull of the lanes of the junction here.
+
+    Args:
+        map_api: The map. All its messages are read.
+    """
+    arrays, network = map_api.arrays, map_api.network
+    num_lanes = arrays.num_lanes
+    lanes = [np.concatenate([arrays.left_line(row), arrays.right_line(row)[::-1]])[:, :2] for row in range(num_lanes)]
+    parents = _read_parents(map_api)
+    is_in_junction = network.is_in_junction[:num_lanes]
+    hulls = [
+        _convex_hull(np.concatenate([lanes[row] for row in rows]))
+        for rows in _rows_of_each(parents, np.flatnonzero(is_in_junction))
+    ]
+    areas = [*lanes, *(polygon[:, :2] for polygon in arrays.polygons()), *hulls]
+    bounds_m = np.array([[area.min(axis=0), area.max(axis=0)] for area in areas]).reshape(-1, 2, 2)
+    centre_lines_m = np.ascontiguousarray(arrays.resampled(_CENTRE_LINE_POINTS).xyz_midlane[..., :2])
+    steps_m = np.linalg.norm(np.diff(centre_lines_m, axis=1), axis=-1)
+    ahead = [[lane for lane in network.ahead_of(row).tolist() if lane < num_lanes] for row in range(num_lanes)]
+    return DrivingMap(
+        centre_lines_m=centre_lines_m,
+        arc_lengths_m=np.concatenate([np.zeros((num_lanes, 1)), np.cumsum(steps_m, axis=1)], axis=1),
+        area_points_m=np.concatenate([np.zeros((0, 2)), *areas]),
+        area_starts=np.cumsum([0, *map(len, areas)], dtype=np.int64),
+        grid=BoundsGrid.build(bounds_m, REACH_M),
+        ahead_starts=np.cumsum([0, *map(len, ahead)], dtype=np.int64),
+        ahead_rows=np.array([row for rows in ahead for row in rows], np.int64),
+        parents=parents,
+        is_in_junction=is_in_junction.copy(),
+        speed_limits_mps=_limits_for_scores(network)[:num_lanes],
+    )
+
+
+def _as_points(points_m: Float64Array) -> Float64Array:
+    """Return points in the one layout that kernels are compiled for."""
+    view = np.ascontiguousarray(points_m, dtype=np.float64).view()
+    view.setflags(write=False)
+    return view
+
+
+def _read_parents(map_api: MapAPI) -> Int64Array:
+    """Return the numbers of the segments and junctions of the lanes with geometry, (L,)."""
+    number_of: dict[str, int] = {}
+    numbers = []
+    for row, lane_id in enumerate(map_api.arrays.lane_ids.to_list()):
+        parent = map_api.id_as_str(map_api[lane_id].element.lane.parent_segment_or_junction)
+        name = f"parent {parent}" if parent else f"lane in row {row}"
+        numbers.append(number_of.setdefault(name, len(number_of)))
+    return np.array(numbers, np.int64)
+
+
+def _rows_of_each(numbers: Int64Array, rows: Int64Array) -> list[list[int]]:
+    """Return those of some rows that have the same number, for each number."""
+    order = rows[np.argsort(numbers[rows], kind="stable")]
+    breaks = np.flatnonzero(np.diff(numbers[order])) + 1
+    return [part.tolist() for part in np.split(order, breaks) if len(part)]
+
+
+def _convex_hull(points_m: Float64Array) -> Float64Array:
+    """Return the corners of the convex hull of points (n, 2)."""
+    local_m = (points_m - points_m.mean(axis=0)).astype(np.float32)  # what OpenCV takes
+    corners = cv2.convexHull(local_m, returnPoints=False)
+    return points_m[np.ravel(corners)]
+
+
+def _limits_for_scores(network: LaneNetwork) -> Float64Array:
+    """Return the limits of all lanes of a network; lanes of junctions have the largest of before and after."""
+    limits_mps = network.speed_limits_mps.copy()
+    ahead = [network.ahead_of(row).tolist() for row in range(len(network))]
+    behind = [network.behind_of(row).tolist() for row in range(len(network))]
+    is_in_junction = network.is_in_junction.tolist()
+    for lane in np.flatnonzero(network.is_in_junction).tolist():
+        around = first_lanes_outside(lane, ahead, is_in_junction) | first_lanes_outside(lane, behind, is_in_junction)
+        known_mps = [limit for limit in network.speed_limits_mps[list(around)].tolist() if limit > 0]
+        limits_mps[lane] = max(known_mps, default=np.nan)
+    return limits_mps
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def project_on_line(line: Float64Array, point: Float64Array) -> tuple[int, float]:
+    """Return the edge of a line (P, 2) that is nearest to a point, and how much of it lies before the nearest place."""
+    best, best_edge, best_part = np.inf, 0, 0.0
+    for edge in range(len(line) - 1):
+        edge_x, edge_y = line[edge + 1, 0] - line[edge, 0], line[edge + 1, 1] - line[edge, 1]
+        x, y = point[0] - line[edge, 0], point[1] - line[edge, 1]
+        squared_length = edge_x * edge_x + edge_y * edge_y
+        part = 0.0
+        if squared_length > 0:
+            part = min(max((x * edge_x + y * edge_y) / squared_length, 0.0), 1.0)
+        squared = (x - part * edge_x) ** 2 + (y - part * edge_y) ** 2
+        if squared < best:
+            best, best_edge, best_part = squared, edge, part
+    return best_edge, best_part
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mark_held(
+    points_m: Float64Array,
+    rows: Int64Array,
+    starts: Int64Array,
+    area_points_m: Float64Array,
+    area_starts: Int64Array,
+    is_held: BoolArray,
+) -> None:
+    """Mark the areas near points that hold them."""
+    for point in range(len(points_m)):
+        for slot in range(starts[point], starts[point + 1]):
+            area = rows[slot]
+            polygon = area_points_m[area_starts[area] : area_starts[area + 1]]
+            is_held[slot] = is_inside_polygon(polygon, points_m[point])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _measure_distances(
+    points_m: Float64Array,
+    rows: Int64Array,
+    starts: Int64Array,
+    area_points_m: Float64Array,
+    area_starts: Int64Array,
+    distances_m: Float64Array,
+) -> None:
+    """Lower the distance of each point to that of the nearest of the areas near it."""
+    for point in range(len(points_m)):
+        for slot in range(starts[point], starts[point + 1]):
+            area = rows[slot]
+            polygon = area_points_m[area_starts[area] : area_starts[area + 1]]
+            distances_m[point] = min(distances_m[point], distance_to_polygon(polygon, points_m[point]))
+            if distances_m[point] == 0.0:
+                break
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _project_on_lanes(
+    points_m: Float64Array,
+    lanes: Int64Array,
+    centre_lines_m: Float64Array,
+    arc_lengths_m: Float64Array,
+    places_m: Float64Array,
+) -> None:
+    """Write the length of centre lines up to the places nearest to points that have a lane."""
+    for point in range(len(points_m)):
+        lane = lanes[point]
+        if lane >= 0:
+            edge, part = project_on_line(centre_lines_m[lane], points_m[point])
+            before_m, after_m = arc_lengths_m[lane, edge], arc_lengths_m[lane, edge + 1]
+            places_m[point] = before_m + part * (after_m - before_m)

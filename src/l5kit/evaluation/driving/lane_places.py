@@ -1,0 +1,180 @@
+"""Lanes of the AV in each frame: the one that it drives on, and whether it reaches into others."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
+from l5kit.evaluation.driving.driving_map import DrivingMap, project_on_line
+from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.geometry.box import compute_box_outline
+
+__all__ = ["LanePlaces", "find_lane_places"]
+
+_ALL_CORNERS = 0b1111
+
+
+@dataclass(frozen=True, eq=False)
+class LanePlaces(ReadOnlyArrays):
+    """Where on the lanes of a map the AV of S scenes of up to F frames is.
+
+    Attributes:
+        lanes: The lane that it drives on, -1 for none, int64 (S, F). Of the lanes that hold the centre of its box it is
+            the one of the frame before, or one that follows that; else the one whose heading is most like its own; else
+            the first of the map.
+        is_across: Whether its corners do not all lie in one lane or in lanes that follow each other, bool (S, F).
+        is_in_junction: Whether a lane of a junction holds the middle of its rear axle, bool (S, F).
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    lanes: Int64Array
+    is_across: BoolArray
+    is_in_junction: BoolArray
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shape = self.lanes.shape
+        require_shapes(self, is_across=shape, is_in_junction=shape)
+
+    @classmethod
+    def unknown(cls, shape: tuple[int, ...]) -> "LanePlaces":
+        """Return places without a map: on no lane, and across none, (S, F)."""
+        return cls(np.full(shape, -1, np.int64), np.zeros(shape, np.bool_), np.zeros(shape, np.bool_))
+
+
+def find_lane_places(states: EgoStates, driving_map: DrivingMap | None) -> LanePlaces:
+    """Return where on the lanes the AV is; without a map it is on no lane and across none."""
+    shape = states.is_there.shape
+    if driving_map is None:
+        return LanePlaces.unknown(shape)
+    return LanePlaces(
+        lanes=_choose_lanes(states, driving_map),
+        is_across=_find_across(states, driving_map) & states.is_there,
+        is_in_junction=_find_in_junction(states, driving_map) & states.is_there,
+    )
+
+
+def _choose_lanes(states: EgoStates, driving_map: DrivingMap) -> Int64Array:
+    """Return the lane that the AV drives on in each frame, (S, F)."""
+    lanes = np.full(states.is_there.shape, -1, np.int64)
+    points_m = states.positions_m.reshape(-1, 2)
+    _write_chosen_lanes(
+        points_m,
+        states.yaws_rad.reshape(-1),
+        states.num_frames,
+        driving_map.lanes_at(points_m),
+        driving_map.centre_lines_m,
+        (driving_map.ahead_starts, driving_map.ahead_rows),
+        lanes,
+    )
+    return lanes
+
+
+def _find_across(states: EgoStates, driving_map: DrivingMap) -> BoolArray:
+    """Return whether the corners of the AV lie neither in one lane nor in lanes that follow each other, (S, F)."""
+    boxes = states.boxes
+    corners_m = compute_box_outline(boxes[..., :2], boxes[..., 2], boxes[..., 3:])
+    rows, starts = driving_map.lanes_at(corners_m.reshape(-1, 2))
+    is_across = np.zeros(states.is_there.shape, np.bool_)
+    _write_across(rows, starts, driving_map.ahead_starts, driving_map.ahead_rows, is_across.reshape(-1))
+    return is_across
+
+
+def _find_in_junction(states: EgoStates, driving_map: DrivingMap) -> BoolArray:
+    """Return whether a lane of a junction holds the middle of the rear axle, (S, F)."""
+    rows, starts = driving_map.lanes_at(states.rear_axles_m.reshape(-1, 2))
+    num_before = np.concatenate([[0], np.cumsum(driving_map.is_in_junction[rows])])
+    is_inside: BoolArray = np.diff(num_before[starts]) > 0
+    return is_inside.reshape(states.is_there.shape)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _is_ahead(ahead: tuple[Int64Array, Int64Array], lane: int, other: int) -> bool:
+    """Return whether a lane follows another without a lane change."""
+    starts, rows = ahead
+    is_found = False
+    for slot in range(starts[lane], starts[lane + 1]):
+        is_found |= rows[slot] == other
+    return is_found
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _turn_to_lane(line: Float64Array, point_m: Float64Array, yaw_rad: float) -> float:
+    """Return the size of the angle between a heading and a centre line at the place nearest to a point, 0 to pi."""
+    edge, _ = project_on_line(line, point_m)
+    heading = np.arctan2(line[edge + 1, 1] - line[edge, 1], line[edge + 1, 0] - line[edge, 0])
+    turn: float = abs((heading - yaw_rad + np.pi) % (2 * np.pi) - np.pi)
+    return turn
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_chosen_lanes(
+    points_m: Float64Array,
+    yaws_rad: Float64Array,
+    num_frames: Int64Array,
+    found: tuple[Int64Array, Int64Array],
+    centre_lines_m: Float64Array,
+    ahead: tuple[Int64Array, Int64Array],
+    lanes: Int64Array,
+) -> None:
+    """Write the lane of each frame (S, F); ``found`` has the lanes that hold the points, frame by frame."""
+    rows, starts = found
+    for scene in range(len(num_frames)):
+        before = -1
+        for frame in range(num_frames[scene]):
+            point = scene * lanes.shape[1] + frame
+            chosen, chosen_rank, chosen_turn = -1, 3, np.inf
+            for slot in range(starts[point], starts[point + 1]):
+                lane = rows[slot]
+                rank = 2
+                if before >= 0 and (lane == before or _is_ahead(ahead, before, lane)):
+                    rank = 0 if lane == before else 1
+                turn = _turn_to_lane(centre_lines_m[lane], points_m[point], yaws_rad[point])
+                if rank < chosen_rank or (rank == chosen_rank and turn < chosen_turn):
+                    chosen, chosen_rank, chosen_turn = lane, rank, turn
+            lanes[scene, frame] = chosen
+            before = chosen
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_across(
+    rows: Int64Array, starts: Int64Array, ahead_starts: Int64Array, ahead_rows: Int64Array, is_across: BoolArray
+) -> None:
+    """Mark frames (N,) whose four corners (4 N,) are not in one lane or in lanes that follow each other."""
+    for frame in range(len(is_across)):
+        first, end = starts[4 * frame], starts[4 * frame + 4]
+        lanes, corners = np.empty(end - first, np.int64), np.zeros(end - first, np.int64)
+        num_lanes = 0
+        for corner in range(4):
+            for slot in range(starts[4 * frame + corner], starts[4 * frame + corner + 1]):
+                place = 0
+                while place < num_lanes and lanes[place] != rows[slot]:
+                    place += 1
+                if place == num_lanes:
+                    lanes[place] = rows[slot]
+                    num_lanes += 1
+                corners[place] |= 1 << corner
+        is_across[frame] = not _hold_all_corners(lanes[:num_lanes], corners[:num_lanes], (ahead_starts, ahead_rows))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _hold_all_corners(lanes: Int64Array, corners: Int64Array, ahead: tuple[Int64Array, Int64Array]) -> bool:
+    """Return whether a chain of lanes that follow each other holds all corners; ``corners`` has a bit for each."""
+    reached = np.zeros((len(lanes), _ALL_CORNERS + 1), np.bool_)  # the sets of corners of the chains that end at a lane
+    for place in range(len(lanes)):
+        reached[place, corners[place]] = True
+    for _ in range(len(lanes)):
+        for place in range(len(lanes)):
+            if reached[place, _ALL_CORNERS]:
+                return True
+        for place in range(len(lanes)):
+            for other in range(len(lanes)):
+                if place != other and _is_ahead(ahead, lanes[place], lanes[other]):
+                    for held in range(_ALL_CORNERS + 1):
+                        if reached[place, held]:
+                            reached[other, held | corners[other]] = True
+    return False

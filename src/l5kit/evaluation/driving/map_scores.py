@@ -1,0 +1,133 @@
+"""Scores of driving by the map: drivable surface, driving direction and speed limit."""
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.evaluation.driving.driving_map import DrivingMap
+from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.lane_places import LanePlaces
+from l5kit.geometry.box import compute_box_outline
+
+__all__ = [
+    "drivable_area_compliance",
+    "driving_direction_compliance",
+    "find_distances_off_road",
+    "find_progress_along_lanes",
+    "find_speed_excess",
+    "limits_of_lanes",
+    "speed_limit_compliance",
+    "sum_over_last_second",
+]
+
+_MOST_OFF_ROAD_M = 0.3
+_WINDOW_S = 1.0
+_TOLERATED_BACKWARD_M = (2.0, 6.0)
+_MOST_EXCESS_MPS = 2.23
+
+
+def find_distances_off_road(states: EgoStates, driving_map: DrivingMap) -> Float64Array:
+    """Return how far the corner of the AV that is farthest from the drivable surface is from it.
+
+    Returns:
+        Metres, 0 where all corners are on it and where no frame is, infinite from half a metre on, (S, F).
+    """
+    boxes = states.boxes
+    corners_m = compute_box_outline(boxes[..., :2], boxes[..., 2], boxes[..., 3:])
+    distances_m = driving_map.distances_to_surface_m(corners_m.reshape(-1, 2)).reshape(*states.is_there.shape, 4)
+    farthest_m: Float64Array = np.where(states.is_there, distances_m.max(axis=-1), 0.0)
+    return farthest_m
+
+
+def drivable_area_compliance(distances_m: Float64Array) -> Float64Array:
+    """Return the score of scenes: 0 where a corner was 0.3 m or more off the drivable surface, else 1, (S,).
+
+    Args:
+        distances_m: As :func:`find_distances_off_road` returns them, (S, F).
+    """
+    is_on_road = np.all(distances_m < _MOST_OFF_ROAD_M, axis=1)
+    return np.asarray(is_on_road, np.float64)
+
+
+def find_progress_along_lanes(states: EgoStates, driving_map: DrivingMap, places: LanePlaces) -> Float64Array:
+    """Return how far the centre of the AV has come along the centre line of its lane since the frame before.
+
+    Returns:
+        Metres, negative against the direction of the lane, 0 in the first frame, where the lane is another one than in
+        the frame before, and where there is none, (S, F).
+    """
+    along_m = driving_map.places_on_lanes_m(states.positions_m.reshape(-1, 2), places.lanes.reshape(-1))
+    steps_m = np.diff(along_m.reshape(places.lanes.shape), axis=1)
+    is_same = (places.lanes[:, 1:] == places.lanes[:, :-1]) & (places.lanes[:, 1:] >= 0)
+    progress_m = np.zeros(places.lanes.shape)
+    progress_m[:, 1:] = np.where(is_same, steps_m, 0.0)
+    return progress_m
+
+
+def sum_over_last_second(values: Float64Array, states: EgoStates) -> Float64Array:
+    """Return for each frame the sum of its value and those of the last second, 11 values at 10 Hz, (S, F).
+
+    The second is counted in mean time steps of the scene; at the start there are fewer values. It is 0 where no
+    frame is.
+    """
+    sums = np.zeros(values.shape)
+    with np.errstate(invalid="ignore"):
+        counts = np.rint(_WINDOW_S / states.step_times_s)
+    _write_sums(values, np.nan_to_num(counts).astype(np.int64) + 1, sums)
+    return np.where(states.is_there, sums, 0.0)
+
+
+def driving_direction_compliance(sums_m: Float64Array) -> Float64Array:
+    """Return the score of scenes by the farthest way back within a second: below 2 m 1, below 6 m 0.5, else 0, (S,).
+
+    Args:
+        sums_m: Progress along the lanes, summed by :func:`sum_over_last_second`, (S, F).
+    """
+    backward_m = np.maximum(0.0, -sums_m.min(axis=1, initial=0.0))
+    full_m, half_m = _TOLERATED_BACKWARD_M
+    return np.where(backward_m < full_m, 1.0, np.where(backward_m < half_m, 0.5, 0.0))
+
+
+def find_speed_excess(states: EgoStates, limits_mps: Float64Array) -> Float64Array:
+    """Return how much faster than allowed the AV is.
+
+    Args:
+        states: The AV.
+        limits_mps: The speed limit in each frame, NaN where there is none, (S, F); see :func:`limits_of_lanes`.
+
+    Returns:
+        Metres per second, 0 where it is not too fast, where no limit is known and where no frame is, (S, F).
+    """
+    is_known = states.is_there & ~np.isnan(limits_mps)
+    return np.where(is_known, np.maximum(0.0, states.speeds_mps - limits_mps), 0.0)
+
+
+def limits_of_lanes(driving_map: DrivingMap, lanes: Int64Array) -> Float64Array:
+    """Return the speed limits of lanes, m/s, NaN for no lane (-1) and where the map does not say; any shape."""
+    limits_mps: Float64Array = np.append(driving_map.speed_limits_mps, np.nan)[lanes]
+    return limits_mps
+
+
+def speed_limit_compliance(excess_mps: Float64Array, states: EgoStates) -> Float64Array:
+    """Return the score of scenes: max(0, 1 - sum of the excess x time step / (2.23 m/s x duration)), (S,).
+
+    A scene without duration has 1.
+
+    Args:
+        excess_mps: As :func:`find_speed_excess` returns it, (S, F).
+        states: The AV.
+    """
+    has_duration = states.durations_s > 0
+    seconds = np.where(has_duration, states.step_times_s, 0.0)
+    most_m = np.where(has_duration, _MOST_EXCESS_MPS * states.durations_s, 1.0)
+    scores: Float64Array = np.maximum(0.0, 1.0 - excess_mps.sum(axis=1) * seconds / most_m)
+    return scores
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_sums(values: Float64Array, counts: Int64Array, sums: Float64Array) -> None:
+    """Write the sums of each value and those before it, as many as a scene's count says in all."""
+    for scene in range(values.shape[0]):
+        for frame in range(values.shape[1]):
+            for other in range(max(frame + 1 - counts[scene], 0), frame + 1):
+                sums[scene, frame] += values[scene, other]

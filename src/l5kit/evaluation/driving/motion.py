@@ -1,0 +1,96 @@
+"""Velocities and accelerations of logged poses: differences over the times of the frames before and after."""
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["accelerations_of_ego", "rates_of_frames", "split_along_headings", "velocities_of_rows"]
+
+
+def rates_of_frames(values: Float64Array, timestamps_s: Float64Array, is_there: BoolArray) -> Float64Array:
+    """Return how fast values change: central differences over the frames of scenes, one-sided ones at both ends.
+
+    Args:
+        values: Of any unit, (S, F, D).
+        timestamps_s: Times of the frames, seconds, (S, F).
+        is_there: Which frames a scene has, the first ones, (S, F).
+
+    Returns:
+        Values per second, float64 (S, F, D); 0 for a scene of a single frame, and where no frame is.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+    if values.ndim != 3 or not values.shape[:2] == timestamps_s.shape == is_there.shape:
+        raise InvalidArgumentError(
+            f"values of shape (S, F, D) need timestamps_s and is_there of shape (S, F), got {values.shape}, "
+            f"{timestamps_s.shape} and {is_there.shape}"
+        )
+    frames = np.arange(is_there.shape[1])
+    last = np.maximum(is_there.sum(axis=1, keepdims=True) - 1, 0)
+    before = np.minimum(np.maximum(frames - 1, 0), last)
+    after = np.minimum(frames + 1, last)
+    steps = np.take_along_axis(values, after[..., None], axis=1) - np.take_along_axis(values, before[..., None], axis=1)
+    seconds = np.take_along_axis(timestamps_s, after, axis=1) - np.take_along_axis(timestamps_s, before, axis=1)
+    return _per_second(steps, seconds, is_there & (seconds > 0))
+
+
+def split_along_headings(vectors: Float64Array, yaws_rad: Float64Array) -> Float64Array:
+    """Return the parts of world vectors (..., 2) along headings (...) and to the left of them, (..., 2)."""
+    cos, sin = np.cos(yaws_rad), np.sin(yaws_rad)
+    x, y = vectors[..., 0], vectors[..., 1]
+    return np.stack([cos * x + sin * y, cos * y - sin * x], axis=-1)
+
+
+def accelerations_of_ego(
+    velocities_mps: Float64Array, yaws_rad: Float64Array, timestamps_s: Float64Array, is_there: BoolArray
+) -> Float64Array:
+    """Return the acceleration along the heading and to the left of it, differences of world velocities.
+
+    Args:
+        velocities_mps: World x and y, (S, F, 2).
+        yaws_rad: World headings, (S, F).
+        timestamps_s: As :func:`rates_of_frames` takes them, like ``is_there``.
+        is_there: (S, F).
+
+    Returns:
+        Metres per second squared, (S, F, 2).
+    """
+    return split_along_headings(rates_of_frames(velocities_mps, timestamps_s, is_there), yaws_rad)
+
+
+def velocities_of_rows(
+    positions_m: Float64Array, times_s: Float64Array, tracks: Int64Array, scenes: Int64Array
+) -> Float64Array:
+    """Return the velocities of tracks: differences over the rows of a track that are next to each other in time.
+
+    They are central where a track has a row before and one after, one-sided at its ends, and 0 for a single row.
+
+    Args:
+        positions_m: World x and y of N rows, in any order, (N, 2).
+        times_s: Time of each, seconds, (N,).
+        tracks: Track of each, counted in its scene, (N,).
+        scenes: Scene of each, (N,).
+
+    Returns:
+        World x and y, metres per second, (N, 2).
+    """
+    order = np.lexsort((times_s, tracks, scenes))
+    positions, times = positions_m[order], times_s[order]
+    is_next = (np.diff(tracks[order]) == 0) & (np.diff(scenes[order]) == 0)
+    rows = np.arange(len(order))
+    before = rows - np.concatenate([[False], is_next])[: len(rows)]
+    after = rows + np.concatenate([is_next, [False]])[: len(rows)]
+    seconds = times[after] - times[before]
+    velocities_mps = np.empty_like(positions)
+    velocities_mps[order] = _per_second(positions[after] - positions[before], seconds, seconds > 0)
+    return velocities_mps
+
+
+def _per_second(steps: Float64Array, seconds: Float64Array, is_known: BoolArray) -> Float64Array:
+    """Return steps (..., D) over seconds (...), 0 where that is not known."""
+    rates: Float64Array = np.divide(
+        steps, seconds[..., None], out=np.zeros(steps.shape, np.float64), where=is_known[..., None]
+    )
+    return rates

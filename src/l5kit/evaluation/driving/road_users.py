@@ -1,0 +1,160 @@
+"""Road users around the AV in several scenes as rows of plain arrays, and the groups of their classes."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["RoadUserGroup", "RoadUsers", "classify_rows"]
+
+_VEHICLES = ("CAR", "VAN", "TRAM", "BUS", "TRUCK", "EMERGENCY_VEHICLE", "OTHER_VEHICLE")
+_VULNERABLE = ("BICYCLE", "MOTORCYCLE", "CYCLIST", "MOTORCYCLIST", "PEDESTRIAN")
+_OTHERS = ("ANIMAL",)
+
+
+class RoadUserGroup(IntEnum):
+    """What scores tell apart; rows of agents that are no road users are :attr:`NONE`."""
+
+    NONE = -1
+    """Unknown, not set, do not care, or hidden by a simulation."""
+    VEHICLE = 0
+    """Cars, vans, trams, buses, trucks, emergency and other vehicles."""
+    VULNERABLE = 1
+    """Bicycles, motorcycles, those who ride them, and pedestrians."""
+    OTHER = 2
+    """Other objects: animals, and unknown objects where they are wanted."""
+
+
+@dataclass(frozen=True, eq=False)
+class RoadUsers(ReadOnlyArrays):
+    """The N rows of road users in S scenes of up to F frames, one frame after the other, scene by scene.
+
+    Attributes:
+        starts: First row of each frame and the end of the last one, int64 (S * F + 1,); frame f of scene s is number
+            s * F + f, and one that is not there has no rows.
+        tracks: Number of the track of each row, counted from 0 in its scene, int64 (N,).
+        groups: A :class:`RoadUserGroup` of each row, not NONE, int64 (N,).
+        boxes: World x and y of the centre, yaw, length and width, metres and radians, float64 (N, 5).
+        velocities_mps: World x and y, float64 (N, 2).
+
+    Raises:
+        InvalidArgumentError: Shapes do not fit, a track or group is not possible, or a value is not finite.
+    """
+
+    starts: Int64Array
+    tracks: Int64Array
+    groups: Int64Array
+    boxes: Float64Array
+    velocities_mps: Float64Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size = len(self.tracks)
+        require_shapes(self, tracks=(size,), groups=(size,), boxes=(size, 5), velocities_mps=(size, 2))
+        require_starts(self, "starts", num_parts=len(self.starts) - 1, end=size)
+        if (np.diff(self.starts) < 0).any():
+            raise InvalidArgumentError("RoadUsers: starts must not fall from one frame to the next")
+        if size and (self.tracks.min() < 0 or self.groups.min() < 0 or self.groups.max() > RoadUserGroup.OTHER):
+            raise InvalidArgumentError(
+                f"RoadUsers: tracks must be at least 0 and groups 0 to {int(RoadUserGroup.OTHER)}, got tracks from "
+                f"{self.tracks.min()} and groups from {self.groups.min()} to {self.groups.max()}"
+            )
+        for name in ("boxes", "velocities_mps"):
+            is_broken = ~np.isfinite(getattr(self, name)).all(axis=1)
+            if is_broken.any():
+                raise InvalidArgumentError(
+                    f"RoadUsers: {int(is_broken.sum())} rows of {name} are not finite; leave such rows out"
+                )
+
+    @classmethod
+    def none(cls, num_scenes: int, num_frames: int) -> "RoadUsers":
+        """Return scenes without road users."""
+        rows, starts = np.zeros(0, np.int64), np.zeros(num_scenes * num_frames + 1, np.int64)
+        return cls(starts, rows, rows, np.zeros((0, 5)), np.zeros((0, 2)))
+
+    def __len__(self) -> int:
+        return len(self.tracks)
+
+    @property
+    def num_tracks(self) -> int:
+        """More than the highest number of a track."""
+        return int(self.tracks.max(initial=-1)) + 1
+
+    @property
+    def speeds_mps(self) -> Float64Array:
+        """(N,)."""
+        speeds_mps: Float64Array = np.hypot(self.velocities_mps[:, 0], self.velocities_mps[:, 1])
+        return speeds_mps
+
+    @property
+    def frames_of_rows(self) -> Int64Array:
+        """Number s * F + f of the frame of each row, (N,)."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def require_frames_of(self, shape: tuple[int, ...]) -> None:
+        """Refuse rows of other frames than those of states of a shape (S, F).
+
+        Raises:
+            InvalidArgumentError: There are not S * F frames.
+        """
+        if len(self.starts) != shape[0] * shape[1] + 1:
+            raise InvalidArgumentError(
+                f"RoadUsers: starts has {len(self.starts)} entries, but states of {shape[0]} scenes of {shape[1]} "
+                f"frames need {shape[0] * shape[1] + 1}"
+            )
+
+
+def classify_rows(
+    label_probabilities: NumericArray,
+    extents_m: NumericArray,
+    *,
+    threshold: float = 0.5,
+    include_unknown: bool = False,
+) -> Int64Array:
+    """Return the group of each row of agents: that of its most probable label, if that is probable enough.
+
+    Args:
+        label_probabilities: Of each of ``PERCEPTION_LABELS``, (N, 17).
+        extents_m: Length and width, metres, (N, >= 2).
+        threshold: The probability of the label must be above it, else the row is unknown.
+        include_unknown: Whether unknown rows are other objects, in place of none.
+
+    Returns:
+        Values of :class:`RoadUserGroup`, int64 (N,). Rows that a simulation has hidden, without extent or with a
+        negative probability, are NONE in any case.
+
+    Raises:
+        InvalidArgumentError: A shape is not as above.
+    """
+    size = len(label_probabilities)
+    if label_probabilities.shape != (size, len(PERCEPTION_LABELS)) or extents_m.shape[:1] != (size,):
+        raise InvalidArgumentError(
+            f"label_probabilities must have shape (N, {len(PERCEPTION_LABELS)}) and extents_m (N, >= 2), got "
+            f"{label_probabilities.shape} and {extents_m.shape}"
+        )
+    labels = label_probabilities.argmax(axis=1)
+    is_known = np.take_along_axis(label_probabilities, labels[:, None], axis=1)[:, 0] > threshold
+    groups = np.where(is_known, _group_of_labels()[labels], RoadUserGroup.NONE)
+    if include_unknown:
+        groups[groups == RoadUserGroup.NONE] = RoadUserGroup.OTHER
+    groups[_is_hidden(label_probabilities, extents_m)] = RoadUserGroup.NONE
+    return groups.astype(np.int64)
+
+
+def _group_of_labels() -> Int64Array:
+    """Return the group of each of ``PERCEPTION_LABELS``, (17,)."""
+    groups = np.full(len(PERCEPTION_LABELS), RoadUserGroup.NONE, np.int64)
+    named = {RoadUserGroup.VEHICLE: _VEHICLES, RoadUserGroup.VULNERABLE: _VULNERABLE, RoadUserGroup.OTHER: _OTHERS}
+    for group, labels in named.items():
+        groups[[PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{label}"] for label in labels]] = group
+    return groups
+
+
+def _is_hidden(label_probabilities: NumericArray, extents_m: NumericArray) -> BoolArray:
+    is_hidden: BoolArray = (extents_m[:, :2] == 0).all(axis=1) | (label_probabilities < 0).any(axis=1)
+    return is_hidden

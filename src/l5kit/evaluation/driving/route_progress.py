@@ -1,0 +1,199 @@
+"""Progress of the AV along the route of the expert, the lanes that the log drove."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.data.array_shapes import ReadOnlyArrays, require_starts
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.driving_map import DrivingMap, project_on_line
+from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.lane_places import LanePlaces
+
+__all__ = ["ExpertRoutes", "expert_progress_ratio", "find_progress", "find_routes", "making_progress"]
+
+_LEAST_PROGRESS_M = 2.0
+_LEAST_RATIO = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertRoutes(ReadOnlyArrays):
+    """The routes of S scenes as parts in driving order; a part is a road segment or junction that the expert drove.
+
+    Attributes:
+        part_starts: First part of each scene and the end of the last one, int64 (S + 1,).
+        parents: The segment or junction of each part, as :class:`DrivingMap` numbers them, int64 (parts,).
+        line_starts: First point of each part and the end of the last one, int64 (parts + 1,).
+        points_m: The centre lines of the expert's lanes of each part, world x and y, float64 (points, 2).
+        arc_lengths_m: Length of the route of the scene up to each point, float64 (points,).
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    part_starts: Int64Array
+    parents: Int64Array
+    line_starts: Int64Array
+    points_m: Float64Array
+    arc_lengths_m: Float64Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_starts(self, "part_starts", num_parts=len(self.part_starts) - 1, end=len(self.parents))
+        require_starts(self, "line_starts", num_parts=len(self.parents), end=len(self.points_m))
+        if self.arc_lengths_m.shape != (len(self.points_m),):
+            raise InvalidArgumentError(
+                f"ExpertRoutes: {len(self.points_m)} points need as many arc_lengths_m, got {self.arc_lengths_m.shape}"
+            )
+
+
+def find_routes(places: LanePlaces, driving_map: DrivingMap) -> ExpertRoutes:
+    """Return the routes of the expert.
+
+    Lanes of one parent that the expert drove after each other are one part. Its line is the centre line of the first of
+    them, and of those that follow without a lane change.
+
+    Args:
+        places: Where on the lanes the expert was.
+        driving_map: The map of these lanes.
+    """
+    parts: list[list[int]] = []
+    counts = [0]
+    for lanes in places.lanes.tolist():
+        found = _parts_of(_without_repetition(lanes), driving_map)
+        parts += found
+        counts.append(len(found))
+    lines_m = [driving_map.centre_lines_m[part].reshape(-1, 2) for part in parts]
+    part_starts, line_starts = np.cumsum(counts), np.cumsum([0, *map(len, lines_m)])
+    points_m = np.concatenate([np.zeros((0, 2)), *lines_m])
+    return ExpertRoutes(
+        part_starts=part_starts,
+        parents=driving_map.parents[[part[0] for part in parts]] if parts else np.zeros(0, np.int64),
+        line_starts=line_starts,
+        points_m=points_m,
+        arc_lengths_m=_lengths_along(points_m, line_starts, line_starts[part_starts]),
+    )
+
+
+def find_progress(
+    states: EgoStates, places: LanePlaces, *, routes: ExpertRoutes, driving_map: DrivingMap
+) -> Float64Array:
+    """Return how far the centre of the AV has come along the route since the frame before.
+
+    It is on the part of the route in which its lane is. When it leaves a part the later ones are tried in order, and
+    those that it skips count; it never gets back to an earlier part.
+
+    Args:
+        states: The AV.
+        places: Where on the lanes it is.
+        routes: Those of the same scenes.
+        driving_map: The map of lanes and routes.
+
+    Returns:
+        Metres, 0 in the first frame and wherever it is off the route in this frame or the one before, (S, F).
+
+    Raises:
+        InvalidArgumentError: There are routes of another number of scenes.
+    """
+    if len(routes.part_starts) != states.num_scenes + 1:
+        raise InvalidArgumentError(
+            f"routes must be of {states.num_scenes} scenes like the states, got {len(routes.part_starts) - 1}"
+        )
+    along_m = np.full(states.is_there.shape, np.nan)
+    parents = np.append(driving_map.parents, -1)[places.lanes]
+    _write_places_on_routes(
+        states.positions_m,
+        states.num_frames,
+        parents,
+        (routes.part_starts, routes.parents, routes.line_starts),
+        (routes.points_m, routes.arc_lengths_m),
+        along_m,
+    )
+    progress_m = np.zeros(states.is_there.shape)
+    progress_m[:, 1:] = np.nan_to_num(np.diff(along_m, axis=1))
+    return progress_m
+
+
+def expert_progress_ratio(progress_m: Float64Array, expert_progress_m: Float64Array) -> Float64Array:
+    """Return the score of scenes: the way of the AV along the route as a part of that of the expert, at most 1.
+
+    Args:
+        progress_m: Of the AV, as :func:`find_progress` returns it, (S, F).
+        expert_progress_m: Of the expert along its own route, (S, any).
+
+    Returns:
+        min(1, max(AV, 2 m) / max(expert, 2 m)); 0 where the AV came back by more than 2 m; NaN where the expert came
+        less than 2 m along a route; (S,).
+    """
+    total_m, expert_m = progress_m.sum(axis=1), expert_progress_m.sum(axis=1)
+    ratios: Float64Array = np.minimum(
+        1.0, np.maximum(total_m, _LEAST_PROGRESS_M) / np.maximum(expert_m, _LEAST_PROGRESS_M)
+    )
+    ratios[total_m < -_LEAST_PROGRESS_M] = 0.0
+    ratios[expert_m < _LEAST_PROGRESS_M] = np.nan
+    return ratios
+
+
+def making_progress(ratios: Float64Array) -> Float64Array:
+    """Return the score of scenes: 1 for a ratio of at least 0.2, else 0; NaN where the ratio is, (S,)."""
+    return np.where(np.isnan(ratios), np.nan, (ratios >= _LEAST_RATIO).astype(np.float64))
+
+
+def _without_repetition(lanes: list[int]) -> list[int]:
+    """Return the lanes of a scene in the order in which they were driven, without -1."""
+    driven: list[int] = []
+    for lane in lanes:
+        if lane >= 0 and (not driven or driven[-1] != lane):
+            driven.append(lane)
+    return driven
+
+
+def _parts_of(driven: list[int], driving_map: DrivingMap) -> list[list[int]]:
+    """Return for each part of a route the lanes that make its line."""
+    parts: list[list[int]] = []
+    parents = driving_map.parents[driven].tolist()
+    for index, (lane, parent) in enumerate(zip(driven, parents, strict=True)):
+        if index == 0 or parent != parents[index - 1]:
+            parts.append([lane])
+        elif lane in driving_map.ahead_of(driven[index - 1]):
+            parts[-1].append(lane)
+    return parts
+
+
+def _lengths_along(points_m: Float64Array, line_starts: Int64Array, route_starts: Int64Array) -> Float64Array:
+    """Return the length of routes up to each of their points, (points,), without the gaps between their parts."""
+    steps_m = np.linalg.norm(np.diff(points_m, axis=0, prepend=points_m[:1]), axis=1)
+    steps_m[line_starts[:-1]] = 0.0
+    lengths_m: Float64Array = np.cumsum(steps_m)
+    for start, end in zip(route_starts[:-1].tolist(), route_starts[1:].tolist(), strict=True):
+        lengths_m[start:end] -= lengths_m[start] if start < end else 0.0
+    return lengths_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_places_on_routes(
+    positions_m: Float64Array,
+    num_frames: Int64Array,
+    parents: Int64Array,
+    parts: tuple[Int64Array, Int64Array, Int64Array],
+    lines: tuple[Float64Array, Float64Array],
+    along_m: Float64Array,
+) -> None:
+    """Write the length of the route up to the AV in the frames in which it is on the route."""
+    part_starts, part_parents, line_starts = parts
+    points_m, arc_lengths_m = lines
+    for scene in range(len(num_frames)):
+        present, end = part_starts[scene], part_starts[scene + 1]
+        for frame in range(num_frames[scene]):
+            part = present
+            while part < end and part_parents[part] != parents[scene, frame]:
+                part += 1
+            if part == end:
+                continue
+            present = part
+            first = line_starts[part]
+            edge, share = project_on_line(points_m[first : line_starts[part + 1]], positions_m[scene, frame])
+            before_m, after_m = arc_lengths_m[first + edge], arc_lengths_m[first + edge + 1]
+            along_m[scene, frame] = before_m + share * (after_m - before_m)

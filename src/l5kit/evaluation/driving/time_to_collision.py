@@ -1,0 +1,156 @@
+"""Time to collision of the AV, when it and the others go on as they are."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.collisions import CollisionKind, Collisions, angle_from_heading, count_at_fault
+from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.lane_places import LanePlaces
+from l5kit.evaluation.driving.road_users import RoadUsers
+from l5kit.geometry.box_overlap import boxes_overlap
+
+__all__ = ["LookAhead", "find_times_to_collision", "time_to_collision"]
+
+_STOPPED_MPS = 0.005
+_AHEAD_RAD = np.radians(30.0)
+_BEHIND_RAD = np.radians(150.0)
+
+
+@dataclass(frozen=True)
+class LookAhead:
+    """How far a time to collision looks ahead; the defaults are those of the score.
+
+    Attributes:
+        step_s: Time between two looks, seconds; the first look is one step ahead.
+        horizon_s: The last look is a step before it, seconds.
+        least_s: The score wants every time to be above it, seconds.
+
+    Raises:
+        InvalidArgumentError: The step is not above 0, or the horizon below it.
+    """
+
+    step_s: float = 0.1
+    horizon_s: float = 3.0
+    least_s: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not 0 < self.step_s <= self.horizon_s:
+            raise InvalidArgumentError(
+                f"LookAhead: step_s must be above 0 and at most horizon_s, got {self.step_s} and {self.horizon_s}"
+            )
+
+    @property
+    def num_steps(self) -> int:
+        """Number of looks."""
+        return round(self.horizon_s / self.step_s) - 1
+
+
+def find_times_to_collision(
+    states: EgoStates,
+    road_users: RoadUsers,
+    places: LanePlaces,
+    collisions: Collisions,
+    *,
+    look: LookAhead | None = None,
+) -> Float64Array:
+    """Return after what time boxes meet when all go on with their speeds along their own headings.
+
+    Others count that have not collided so far and are at most 30 degrees off the heading, seen from the rear axle;
+    where the corners of the AV do not lie in one lane or in lanes that follow each other, or its rear axle is in a
+    junction, those at most 150 degrees off.
+
+    Args:
+        states: The AV in S scenes.
+        road_users: The others in the same frames.
+        places: Where on the lanes the AV is.
+        collisions: The collisions of the same road users.
+        look: How far to look ahead.
+
+    Returns:
+        Seconds, infinite where nobody is met within the horizon, where the AV has at most 0.005 m/s, and where no frame
+        is; 0 in the frame of a collision at fault; (S, F).
+
+    Raises:
+        InvalidArgumentError: The road users are those of another number of frames.
+    """
+    road_users.require_frames_of(states.is_there.shape)
+    look = LookAhead() if look is None else look
+    times_s = np.full(states.is_there.shape, np.inf)
+    _write_times(
+        states.boxes,
+        states.rear_axles_m,
+        states.speeds_mps,
+        np.where(places.is_across | places.is_in_junction, _BEHIND_RAD, _AHEAD_RAD),
+        states.num_frames,
+        (road_users.starts, road_users.tracks, collisions.kinds != CollisionKind.NONE),
+        (road_users.boxes, road_users.speeds_mps),
+        (look.step_s, look.num_steps),
+        np.zeros(road_users.num_tracks, np.bool_),
+        times_s,
+    )
+    is_at_fault = count_at_fault(states, road_users, collisions).sum(axis=-1) > 0
+    times_s[is_at_fault] = 0.0
+    return times_s
+
+
+def time_to_collision(times_s: Float64Array, *, look: LookAhead | None = None) -> Float64Array:
+    """Return the score of scenes: 1 where every time (S, F) is above 0.95 s, else 0, (S,)."""
+    least_s = (LookAhead() if look is None else look).least_s
+    return np.asarray(np.all(times_s > least_s, axis=1), np.float64)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_times(
+    egos: Float64Array,
+    rear_axles_m: Float64Array,
+    ego_speeds_mps: Float64Array,
+    widest_rad: Float64Array,
+    num_frames: Int64Array,
+    rows_of_frames: tuple[Int64Array, Int64Array, BoolArray],
+    others: tuple[Float64Array, Float64Array],
+    look: tuple[float, int],
+    has_collided: BoolArray,
+    times_s: Float64Array,
+) -> None:
+    """Lower the times of the frames to the first at which the AV meets somebody who counts."""
+    starts, tracks, collides = rows_of_frames
+    boxes, speeds_mps = others
+    for scene in range(len(num_frames)):
+        has_collided[:] = False
+        for frame in range(num_frames[scene]):
+            place = scene * egos.shape[1] + frame
+            ego, speed_mps = egos[scene, frame], ego_speeds_mps[scene, frame]
+            for row in range(starts[place], starts[place + 1]):
+                has_collided[tracks[row]] |= collides[row]
+                if has_collided[tracks[row]] or speed_mps <= _STOPPED_MPS:
+                    continue
+                angle_rad = angle_from_heading(ego[2], rear_axles_m[scene, frame], boxes[row])
+                if angle_rad <= widest_rad[scene, frame]:
+                    time_s = _meeting_time(ego, speed_mps, boxes[row], speeds_mps[row], look)
+                    times_s[scene, frame] = min(times_s[scene, frame], time_s)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _meeting_time(
+    ego: Float64Array, ego_speed_mps: float, other: Float64Array, speed_mps: float, look: tuple[float, int]
+) -> float:
+    """Return the first of the times ahead at which two boxes overlap, infinite for none."""
+    step_s, num_steps = look
+    reach_m = 0.5 * (np.hypot(ego[3], ego[4]) + np.hypot(other[3], other[4]))
+    way_m = num_steps * step_s * (ego_speed_mps + speed_mps)
+    if np.hypot(other[0] - ego[0], other[1] - ego[1]) > reach_m + way_m:
+        return np.inf
+    moved, met = ego.copy(), other.copy()
+    for step in range(1, num_steps + 1):
+        time_s = step * step_s
+        moved[0] = ego[0] + time_s * ego_speed_mps * np.cos(ego[2])
+        moved[1] = ego[1] + time_s * ego_speed_mps * np.sin(ego[2])
+        met[0] = other[0] + time_s * speed_mps * np.cos(other[2])
+        met[1] = other[1] + time_s * speed_mps * np.sin(other[2])
+        if boxes_overlap(moved, met):
+            return time_s
+    return np.inf
