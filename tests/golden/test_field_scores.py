@@ -1,10 +1,10 @@
 """The published expected values of metrics of driving that need no map, to 1e-2, as they are written down.
 
-What is not compared, and why: whether the AV of the lateral case was in one lane needs a map that is not here (it is taken
-to be off the lanes). The size of collisions (``MAX``, ``MIN``, ``MEAN``) is no part of the score. ``BOOLEAN`` of the comfort
-cases, ``ego_is_comfortable`` among them, was taken with other bounds than those of the published configuration: it says
-that a yaw rate of 2.37 rad/s is within them. ``ego_slightly_drives_backward`` has other thresholds, too, and
-``ego_no_route`` says 1 where the score does not apply by section 0 of our definition.
+What is not compared, and why: whether the AV of the lateral case was in one lane needs a map that is not here (it is
+taken to be off the lanes). The size of collisions (``MAX``, ``MIN``, ``MEAN``) is no part of the score. ``BOOLEAN`` of
+the comfort cases, ``ego_is_comfortable`` among them, was taken with other bounds than those of the published
+configuration: it says that a yaw rate of 2.37 rad/s is within them. ``ego_slightly_drives_backward`` has other
+thresholds, too, and ``ego_no_route`` says 1 where the score does not apply by section 0 of our definition.
 """
 
 import json

@@ -1,13 +1,18 @@
 """Made drives: the AV and road users along a few poses, for tests of scores of driving."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from l5kit.data import MapAPI
+from l5kit.data.map.builder import MapBuilder
+from l5kit.evaluation.driving.driving_map import DrivingMap, build_driving_map
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.evaluation.driving.scene_states import ego_states_of_poses
+from support.maps import WORLD_TO_ECEF
 
 BODY = EgoBody(length_m=4.0, width_m=2.0, rear_axle_to_centre_m=1.0)
 STEP_S = 0.1
@@ -67,3 +72,44 @@ def road_users_at(frames: Sequence[Sequence[dict[str, Any]]]) -> RoadUsers:
         ),
         velocities_mps=np.array([row.get("v", (0.0, 0.0)) for row in rows], float).reshape(-1, 2),
     )
+
+
+ROAD_LANES = ("right", "left", "straight", "turn", "east", "north")
+"""Rows of the lanes of :func:`make_road_map`."""
+
+
+def make_road_map(folder: Path) -> DrivingMap:
+    """Return a road of two lanes along x that ends at a junction, from which one gets on to the east and to the north.
+
+    The lanes are 4 m wide. ``right`` and ``left`` go from x = 0 to 100 around y = 0 and 4; from ``right`` one gets on
+    over ``straight`` to ``east`` (x = 120 to 220) and over ``turn``, a quarter of a circle of 20 m, to ``north``
+    (x = 120, y = 20 to 100). Limits are 10 m/s on the road, 20 to the east and none to the north. A crosswalk is at
+    x = 50 to 54, y = -10 to 10.
+    """
+    builder = MapBuilder(WORLD_TO_ECEF)
+    builder.add_lane("right", *_lane((0, 0), (100, 0)), lanes_ahead=["straight", "turn"], parent="road")
+    builder.add_lane("left", *_lane((0, 4), (100, 4)), parent="road")
+    builder.add_lane("straight", *_lane((100, 0), (120, 0)), lanes_ahead=["east"], parent="junction")
+    turns = np.linspace(-np.pi / 2, 0, 40)
+    around = np.stack([np.cos(turns), np.sin(turns), 0 * turns], axis=-1)
+    middle = np.array([100.0, 20.0, 0.0])
+    builder.add_lane(
+        "turn", middle + 18 * around, middle + 22 * around, lanes_ahead=["north"], parent="junction", turn_type="LEFT"
+    )
+    builder.add_lane("east", *_lane((120, 0), (220, 0)), parent="road to the east")
+    builder.add_lane("north", *_lane((120, 20), (120, 100)), parent="road to the north")
+    ends = {"road": ((0, 0), (100, 0), 10.0), "road to the east": ((120, 0), (220, 0), 20.0)}
+    for name, (start, end, limit_mps) in (ends | {"road to the north": ((120, 20), (120, 100), 0.0)}).items():
+        builder.add_segment(name, np.array([(*start, 0.0), (*end, 0.0)]), speed_limit_mps=limit_mps)
+    builder.add_junction("junction", lanes=["straight", "turn"])
+    builder.add_crosswalk("crosswalk", np.array([[50.0, -10, 0], [54, -10, 0], [54, 10, 0], [50, 10, 0]]))
+    builder.save(folder / "road.pb")
+    return build_driving_map(MapAPI(str(folder / "road.pb"), WORLD_TO_ECEF))
+
+
+def _lane(start: Sequence[float], end: Sequence[float]) -> tuple[Any, Any]:
+    """Return left and right boundary of a straight lane 4 m wide."""
+    ends = np.array([(*start, 0.0), (*end, 0.0)], float)
+    ahead = (ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0])
+    to_left = 2.0 * np.array([-ahead[1], ahead[0], 0.0])
+    return ends + to_left, ends - to_left

@@ -1,5 +1,6 @@
 """Collisions of the AV with road users: when, of what kind, and whether the AV is at fault."""
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -16,7 +17,7 @@ from l5kit.geometry.box_overlap import boxes_overlap
 __all__ = ["CollisionKind", "Collisions", "count_at_fault", "find_collisions", "no_at_fault_collisions"]
 
 _STOPPED_MPS = 0.05
-_BEHIND_RAD = np.radians(150.0)
+_BEHIND_RAD = math.radians(150.0)
 
 _TOLERATED = {RoadUserGroup.VEHICLE: 0, RoadUserGroup.VULNERABLE: 0, RoadUserGroup.OTHER: 1}
 """With how many of each group the AV may collide before the score is 0."""

@@ -145,20 +145,43 @@ def _write_across(
     rows: Int64Array, starts: Int64Array, ahead_starts: Int64Array, ahead_rows: Int64Array, is_across: BoolArray
 ) -> None:
     """Mark frames (N,) whose four corners (4 N,) are not in one lane or in lanes that follow each other."""
+    ahead = (ahead_starts, ahead_rows)
     for frame in range(len(is_across)):
-        first, end = starts[4 * frame], starts[4 * frame + 4]
-        lanes, corners = np.empty(end - first, np.int64), np.zeros(end - first, np.int64)
-        num_lanes = 0
-        for corner in range(4):
-            for slot in range(starts[4 * frame + corner], starts[4 * frame + corner + 1]):
-                place = 0
-                while place < num_lanes and lanes[place] != rows[slot]:
-                    place += 1
-                if place == num_lanes:
-                    lanes[place] = rows[slot]
-                    num_lanes += 1
-                corners[place] |= 1 << corner
-        is_across[frame] = not _hold_all_corners(lanes[:num_lanes], corners[:num_lanes], (ahead_starts, ahead_rows))
+        lanes, corners = _lanes_of_corners(rows, starts[4 * frame : 4 * frame + 5], ahead)
+        is_across[frame] = not _hold_all_corners(lanes, corners, ahead)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _lanes_of_corners(
+    rows: Int64Array, starts: Int64Array, ahead: tuple[Int64Array, Int64Array]
+) -> tuple[Int64Array, Int64Array]:
+    """Return the lanes that hold corners, with a bit for each, and those that follow them, which may lie in between."""
+    most = starts[4] - starts[0]
+    for slot in range(starts[0], starts[4]):
+        most += ahead[0][rows[slot] + 1] - ahead[0][rows[slot]]
+    lanes, corners = np.empty(most, np.int64), np.zeros(most, np.int64)
+    num_lanes = 0
+    for corner in range(4):
+        for slot in range(starts[corner], starts[corner + 1]):
+            place = _place_of(lanes[:num_lanes], rows[slot])
+            lanes[place] = rows[slot]
+            corners[place] |= 1 << corner
+            num_lanes = max(num_lanes, place + 1)
+    for held in lanes[:num_lanes].copy():
+        for slot in range(ahead[0][held], ahead[0][held + 1]):
+            place = _place_of(lanes[:num_lanes], ahead[1][slot])
+            lanes[place] = ahead[1][slot]
+            num_lanes = max(num_lanes, place + 1)
+    return lanes[:num_lanes], corners[:num_lanes]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _place_of(lanes: Int64Array, lane: int) -> int:
+    """Return where a lane stands in an array, its length if nowhere."""
+    place = 0
+    while place < len(lanes) and lanes[place] != lane:
+        place += 1
+    return place
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -1,5 +1,6 @@
 """Time to collision of the AV, when it and the others go on as they are."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +17,8 @@ from l5kit.geometry.box_overlap import boxes_overlap
 __all__ = ["LookAhead", "find_times_to_collision", "time_to_collision"]
 
 _STOPPED_MPS = 0.005
-_AHEAD_RAD = np.radians(30.0)
-_BEHIND_RAD = np.radians(150.0)
+_AHEAD_RAD = math.radians(30.0)
+_BEHIND_RAD = math.radians(150.0)
 
 
 @dataclass(frozen=True)
@@ -80,11 +81,12 @@ def find_times_to_collision(
     road_users.require_frames_of(states.is_there.shape)
     look = LookAhead() if look is None else look
     times_s = np.full(states.is_there.shape, np.inf)
+    widest_rad: Float64Array = np.where(places.is_across | places.is_in_junction, _BEHIND_RAD, _AHEAD_RAD)
     _write_times(
         states.boxes,
         states.rear_axles_m,
         states.speeds_mps,
-        np.where(places.is_across | places.is_in_junction, _BEHIND_RAD, _AHEAD_RAD),
+        widest_rad,
         states.num_frames,
         (road_users.starts, road_users.tracks, collisions.kinds != CollisionKind.NONE),
         (road_users.boxes, road_users.speeds_mps),
