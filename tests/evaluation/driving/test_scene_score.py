@@ -1,0 +1,127 @@
+"""Score of scenes: how metrics are put together, and whole drives on a made road (see ``make_road_map``)."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving import METRIC_WEIGHTS, MULTIPLIERS, RoadUsers, SceneScores, score_scenes
+from support.driving import road_users_at, stacked, straight_drive
+
+NAN = np.nan
+PERFECT = dict.fromkeys((*MULTIPLIERS, *METRIC_WEIGHTS), 1.0)
+NEEDS_MAP = {
+    "drivable_area_compliance",
+    "driving_direction_compliance",
+    "speed_limit_compliance",
+    "expert_progress_ratio",
+    "making_progress",
+}
+
+
+def scores_of(**values):
+    return SceneScores(**{name: np.array([value]) for name, value in (PERFECT | values).items()})
+
+
+@pytest.mark.parametrize(
+    ("values", "score"),
+    [
+        pytest.param({}, 1.0, id="perfect"),
+        pytest.param({"comfort": 0.0}, 14 / 16, id="uncomfortable"),
+        pytest.param({"time_to_collision": 0.0}, 11 / 16, id="too close"),
+        pytest.param(
+            {"expert_progress_ratio": 0.5, "speed_limit_compliance": 0.25}, 10.5 / 16, id="slow, and too fast"
+        ),
+        pytest.param({"no_at_fault_collisions": 0.0}, 0.0, id="collision"),
+        pytest.param({"no_at_fault_collisions": 0.5, "driving_direction_compliance": 0.5}, 0.25, id="two halves"),
+        pytest.param({"making_progress": 0.0}, 0.0, id="stands"),
+        pytest.param({"drivable_area_compliance": 0.0}, 0.0, id="off the road"),
+        pytest.param({"making_progress": NAN, "drivable_area_compliance": NAN}, 1.0, id="multipliers do not apply"),
+        pytest.param({"comfort": NAN, "time_to_collision": 0.0}, 9 / 14, id="a metric does not apply"),
+        pytest.param(dict.fromkeys(METRIC_WEIGHTS, NAN), NAN, id="no metric applies"),
+    ],
+)
+def test_how_metrics_are_put_together(values, score):
+    assert_allclose(scores_of(**values).score, score)
+
+
+def test_metrics_of_other_lengths_are_refused():
+    with pytest.raises(InvalidArgumentError, match="shapes do not fit"):
+        dataclasses.replace(scores_of(), comfort=np.ones(2))
+
+
+EXPERT = straight_drive(60, start_m=(20, 0))
+NOBODY = RoadUsers.none(1, 60)
+
+
+def parked_car(num_frames, at):
+    return road_users_at([[{"at": at}]] * num_frames)
+
+
+@pytest.mark.parametrize(
+    ("drive", "others", "expected", "score"),
+    [
+        pytest.param(EXPERT, NOBODY, {}, 1.0, id="the log itself"),
+        pytest.param(
+            EXPERT, parked_car(60, (75, 0)),
+            {"no_at_fault_collisions": 0.0, "time_to_collision": 0.0}, 0.0, id="into a parked car",
+        ),
+        pytest.param(
+            straight_drive(60, start_m=(20, 0), speed_mps=5.0), NOBODY,
+            {"expert_progress_ratio": 0.5}, 13.5 / 16, id="half as far",
+        ),
+        pytest.param(
+            straight_drive(60, start_m=(20, 0), speed_mps=0.0), NOBODY,
+            {"expert_progress_ratio": 2 / 59, "making_progress": 0.0}, 0.0, id="stands",
+        ),
+        pytest.param(
+            straight_drive(60, start_m=(20, -1.4)), NOBODY,
+            {"drivable_area_compliance": 0.0}, 0.0, id="beside the road",
+        ),
+        pytest.param(
+            straight_drive(60, start_m=(90, 4), yaw_rad=np.pi), NOBODY,
+            {"driving_direction_compliance": 0.0, "expert_progress_ratio": 0.0, "making_progress": 0.0},
+            0.0, id="wrong way",
+        ),
+    ],
+)  # fmt: skip
+def test_drives(road_map, drive, others, expected, score):
+    found = score_scenes(drive, others, road_map, expert=EXPERT)
+    assert_allclose([getattr(found, name)[0] for name in PERFECT], list((PERFECT | expected).values()), atol=1e-3)
+    assert_allclose(found.score, score, atol=1e-3)
+
+
+def test_without_a_map():
+    found = score_scenes(EXPERT, NOBODY, None, expert=EXPERT)
+    assert {name for name in PERFECT if np.isnan(getattr(found, name)).all()} == NEEDS_MAP
+    assert_array_equal(found.score, [1.0])
+
+
+def test_a_batch_has_the_scores_of_its_scenes(road_map):
+    drives = [EXPERT, straight_drive(30, start_m=(40, 2), yaw_rad=0.05, speed_mps=12.0), straight_drive(5)]
+    experts = [EXPERT, straight_drive(50, start_m=(40, 0)), straight_drive(1)]
+    rows = [
+        [{"track": k, "at": (30 + 9 * k + 0.3 * frame, 0.4 * k), "v": (3.0, 0)} for k in range(5)]
+        for frame in range(60)
+    ]
+    frames = [rows[frame] if frame < drive.is_there.shape[1] else [] for drive in drives for frame in range(60)]
+    batch = score_scenes(stacked(*drives), road_users_at(frames), road_map, expert=stacked(*experts))
+    for scene, (drive, expert) in enumerate(zip(drives, experts, strict=True)):
+        others = road_users_at(rows[: drive.is_there.shape[1]])
+        alone = score_scenes(drive, others, road_map, expert=expert)
+        for name in (*PERFECT, "score"):
+            assert_allclose(getattr(batch, name)[scene], getattr(alone, name)[0], rtol=1e-9, err_msg=name)
+
+
+def test_no_scenes(road_map):
+    none = dataclasses.replace(
+        EXPERT, **{name: values[:0] for name, values in vars(EXPERT).items() if isinstance(values, np.ndarray)}
+    )
+    assert score_scenes(none, RoadUsers.none(0, 60), road_map, expert=none).score.shape == (0,)
+
+
+def test_an_expert_of_other_scenes_is_refused(road_map):
+    with pytest.raises(InvalidArgumentError, match="expert must have 1 scenes like states, got 2"):
+        score_scenes(EXPERT, NOBODY, road_map, expert=stacked(EXPERT, EXPERT))
