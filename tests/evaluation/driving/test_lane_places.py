@@ -1,11 +1,14 @@
 """Lanes of the AV on a made road (see ``make_road_map``): the one it drives on, and whether it reaches into others."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from l5kit.data import MapAPI
 from l5kit.data.map.builder import MapBuilder
+from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.driving_map import build_driving_map
 from l5kit.evaluation.driving.lane_places import find_lane_places
 from support.driving import ROAD_LANES, drive_along, stacked, straight_drive
@@ -135,3 +138,24 @@ def test_a_batch_has_the_places_of_its_scenes(road_map):
             assert_array_equal(getattr(batch, name)[scene, :num_frames], getattr(alone, name)[0])
         assert (batch.lanes[scene, num_frames:] == -1).all()
         assert not batch.is_across[scene, num_frames:].any()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"parents": np.zeros(2, np.int64)}, "shapes do not fit", id="shape"),
+        pytest.param({"ahead_rows": np.full(4, 6)}, "rows up to 6", id="no such lane"),
+        pytest.param({"area_starts": np.arange(3)}, "area_starts must have shape", id="areas"),
+        pytest.param(
+            {"centre_lines_m": np.zeros((6, 1, 2)), "arc_lengths_m": np.zeros((6, 1))}, "lines of 1", id="line"
+        ),
+    ],
+)
+def test_what_a_map_refuses(road_map, changes, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        dataclasses.replace(road_map, **changes)
+
+
+def test_lanes_of_another_map_are_refused(road_map):
+    with pytest.raises(InvalidArgumentError, match=r"rows below 6, .* up to 9"):
+        road_map.places_on_lanes_m(np.zeros((1, 2)), np.array([9]))

@@ -82,3 +82,13 @@ def test_another_look_ahead():
     assert time_to_collision(times_s[None], look=look) == 0.0
     with pytest.raises(InvalidArgumentError, match="step_s must be above 0"):
         LookAhead(step_s=0.0)
+
+
+def test_what_belongs_to_other_frames_or_rows_is_refused():
+    states, others = straight_drive(2), road_users_at([[{"at": (9, 0)}], []])
+    places = LanePlaces.unknown((1, 2))
+    found = find_collisions(states, others, places)
+    with pytest.raises(InvalidArgumentError, match=r"states of shape \(1, 2\) need places of it, got \(1, 3\)"):
+        find_times_to_collision(states, others, LanePlaces.unknown((1, 3)), found)
+    with pytest.raises(InvalidArgumentError, match="the 0 rows of road_users, got 1"):
+        find_times_to_collision(states, road_users_at([[], []]), places, found)

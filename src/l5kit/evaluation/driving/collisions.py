@@ -75,9 +75,10 @@ def find_collisions(states: EgoStates, road_users: RoadUsers, places: LanePlaces
         places: Where on the lanes the AV is.
 
     Raises:
-        InvalidArgumentError: The road users are those of another number of frames.
+        InvalidArgumentError: The road users or places are those of another number of frames.
     """
     road_users.require_frames_of(states.is_there.shape)
+    places.require_shape(states.is_there.shape)
     kinds = np.zeros(len(road_users), np.int64)
     _write_kinds(
         states.boxes,

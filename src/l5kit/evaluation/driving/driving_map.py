@@ -41,7 +41,7 @@ class DrivingMap(ReadOnlyArrays):
             limit of the lanes before and after the junction.
 
     Raises:
-        InvalidArgumentError: The shapes do not fit.
+        InvalidArgumentError: The shapes do not fit, an area has no corners or a centre line fewer than two points.
     """
 
     centre_lines_m: Float64Array
@@ -61,6 +61,11 @@ class DrivingMap(ReadOnlyArrays):
         require_shapes(self, centre_lines_m=(size, points, 2), parents=(size,))
         require_shapes(self, is_in_junction=(size,), speed_limits_mps=(size,))
         num_areas = len(self.grid.bounds_m)
+        if points < 2 or (np.diff(self.area_starts) < 1).any():
+            raise InvalidArgumentError(
+                f"DrivingMap: every area needs a corner and every centre line two points, got lines of {points} and "
+                f"areas of at least {np.diff(self.area_starts).min(initial=points)}"
+            )
         require_starts(self, "area_starts", num_parts=num_areas, end=len(self.area_points_m))
         require_starts(self, "ahead_starts", num_parts=size, end=len(self.ahead_rows))
         if num_areas < size or self.ahead_rows.min(initial=0) < 0 or self.ahead_rows.max(initial=-1) >= size:
@@ -112,7 +117,15 @@ class DrivingMap(ReadOnlyArrays):
 
         Returns:
             Metres, NaN for no lane, (B,).
+
+        Raises:
+            InvalidArgumentError: There is no such lane, or not one for each point.
         """
+        if lanes.shape != (len(points_m),) or lanes.max(initial=-1) >= self.num_lanes:
+            raise InvalidArgumentError(
+                f"lanes must be {len(points_m)} rows below {self.num_lanes}, got shape {lanes.shape} and rows up to "
+                f"{lanes.max(initial=-1)}; are they those of another map?"
+            )
         places_m = np.full(len(points_m), np.nan)
         _project_on_lanes(_as_points(points_m), lanes, self.centre_lines_m, self.arc_lengths_m, places_m)
         return places_m

@@ -7,6 +7,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
+from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.driving_map import DrivingMap, project_on_line
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.geometry.box import compute_box_outline
@@ -44,6 +45,15 @@ class LanePlaces(ReadOnlyArrays):
     def unknown(cls, shape: tuple[int, ...]) -> "LanePlaces":
         """Return places without a map: on no lane, and across none, (S, F)."""
         return cls(np.full(shape, -1, np.int64), np.zeros(shape, np.bool_), np.zeros(shape, np.bool_))
+
+    def require_shape(self, shape: tuple[int, ...]) -> None:
+        """Refuse places of other frames than those of states of a shape (S, F).
+
+        Raises:
+            InvalidArgumentError: They have another shape.
+        """
+        if self.lanes.shape != shape:
+            raise InvalidArgumentError(f"LanePlaces: states of shape {shape} need places of it, got {self.lanes.shape}")
 
 
 def find_lane_places(states: EgoStates, driving_map: DrivingMap | None) -> LanePlaces:

@@ -30,7 +30,7 @@ class ExpertRoutes(ReadOnlyArrays):
         arc_lengths_m: Length of the route of the scene up to each point, float64 (points,).
 
     Raises:
-        InvalidArgumentError: The shapes do not fit.
+        InvalidArgumentError: The shapes do not fit, or a part has fewer than two points.
     """
 
     part_starts: Int64Array
@@ -43,9 +43,10 @@ class ExpertRoutes(ReadOnlyArrays):
         super().__post_init__()
         require_starts(self, "part_starts", num_parts=len(self.part_starts) - 1, end=len(self.parents))
         require_starts(self, "line_starts", num_parts=len(self.parents), end=len(self.points_m))
-        if self.arc_lengths_m.shape != (len(self.points_m),):
+        if self.arc_lengths_m.shape != (len(self.points_m),) or (np.diff(self.line_starts) < 2).any():
             raise InvalidArgumentError(
-                f"ExpertRoutes: {len(self.points_m)} points need as many arc_lengths_m, got {self.arc_lengths_m.shape}"
+                f"ExpertRoutes: every part needs two points, and {len(self.points_m)} points as many arc_lengths_m, got "
+                f"{np.diff(self.line_starts).min(initial=2)} and {self.arc_lengths_m.shape}"
             )
 
 
@@ -95,8 +96,9 @@ def find_progress(
         Metres, 0 in the first frame and wherever it is off the route in this frame or the one before, (S, F).
 
     Raises:
-        InvalidArgumentError: There are routes of another number of scenes.
+        InvalidArgumentError: There are routes of another number of scenes, or places of another number of frames.
     """
+    places.require_shape(states.is_there.shape)
     if len(routes.part_starts) != states.num_scenes + 1:
         raise InvalidArgumentError(
             f"routes must be of {states.num_scenes} scenes like the states, got {len(routes.part_starts) - 1}"

@@ -76,9 +76,14 @@ def find_times_to_collision(
         is; 0 in the frame of a collision at fault; (S, F).
 
     Raises:
-        InvalidArgumentError: The road users are those of another number of frames.
+        InvalidArgumentError: Road users, places or collisions are those of another number of frames or rows.
     """
     road_users.require_frames_of(states.is_there.shape)
+    places.require_shape(states.is_there.shape)
+    if len(collisions.kinds) != len(road_users):
+        raise InvalidArgumentError(
+            f"collisions must be of the {len(road_users)} rows of road_users, got {len(collisions.kinds)}"
+        )
     look = LookAhead() if look is None else look
     times_s = np.full(states.is_there.shape, np.inf)
     widest_rad: Float64Array = np.where(places.is_across | places.is_in_junction, _BEHIND_RAD, _AHEAD_RAD)
