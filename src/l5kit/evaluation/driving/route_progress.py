@@ -45,7 +45,7 @@ class ExpertRoutes(ReadOnlyArrays):
         require_starts(self, "line_starts", num_parts=len(self.parents), end=len(self.points_m))
         if self.arc_lengths_m.shape != (len(self.points_m),) or (np.diff(self.line_starts) < 2).any():
             raise InvalidArgumentError(
-                f"ExpertRoutes: every part needs two points, and {len(self.points_m)} points as many arc_lengths_m, got "
+                f"ExpertRoutes: every part needs two points and {len(self.points_m)} points as many arc_lengths_m, got "
                 f"{np.diff(self.line_starts).min(initial=2)} and {self.arc_lengths_m.shape}"
             )
 
