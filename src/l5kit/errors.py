@@ -11,6 +11,7 @@ __all__ = [
     "CorruptedDataError",
     "DatasetFormatError",
     "DatasetNotFoundError",
+    "EvaluationPlanError",
     "IndexOutOfRangeError",
     "InvalidArgumentError",
     "L5KitError",
@@ -20,6 +21,7 @@ __all__ = [
     "ReadOnlyDatasetError",
     "SampleError",
     "TrackNotFoundError",
+    "TrajectoryLengthError",
     "UnpicklableStoreError",
     "UnsupportedConfigError",
     "UnsupportedValueError",
@@ -92,6 +94,14 @@ class CorruptedDataError(L5KitError, OSError, ValueError):
 
 class ReadOnlyDatasetError(L5KitError, PermissionError):
     """A dataset that was opened for reading, or whose store cannot be changed, was written to."""
+
+
+class EvaluationPlanError(L5KitError, RuntimeError, ValueError):
+    """A plan of closed-loop evaluation names something twice, or lacks what it requires (a ``RuntimeError`` in 1.x)."""
+
+
+class TrajectoryLengthError(L5KitError, RuntimeError, ValueError):
+    """Trajectories that are compared frame by frame have different lengths (a ``RuntimeError`` in L5Kit 1.x)."""
 
 
 class UnpicklableStoreError(L5KitError, TypeError):

@@ -21,10 +21,10 @@ class CollisionType(IntEnum):
     SIDE = 2
 
 
-_SIDE_CORNERS = ((0, 1), (2, 3), (0, 3), (1, 2))
+SIDE_CORNERS = ((0, 1), (2, 3), (0, 3), (1, 2))
 """Start and end corner of the front, rear, left and right side, as :func:`compute_box_outline` orders the corners."""
 
-_TYPE_OF_SIDE = (CollisionType.FRONT, CollisionType.REAR, CollisionType.SIDE, CollisionType.SIDE)
+TYPE_OF_SIDE = (CollisionType.FRONT, CollisionType.REAR, CollisionType.SIDE, CollisionType.SIDE)
 """Types of the front, rear, left and right side."""
 
 
@@ -55,19 +55,19 @@ def detect_collision(
     """
     centroid_m, yaw_rad, extent_m = np.asarray(pred_centroid), np.asarray(pred_yaw), np.asarray(pred_extent)
     _require_pose(centroid_m, yaw_rad, extent_m)
-    _require_agents(target_agents)
+    require_agents(target_agents)
     is_near = within_range(centroid_m, extent_m, target_agents["centroid"], target_agents["extent"])
-    near = target_agents[is_near & ~_is_hidden(target_agents)]
+    near = target_agents[is_near & ~is_hidden(target_agents)]
     if len(near) == 0:
         return None
     ego_m = compute_box_outline(centroid_m, yaw_rad.reshape(()), extent_m)
     agents_m = compute_box_outline(near["centroid"], near["yaw"], near["extent"])
-    _require_finite(near, agents_m)
+    require_finite(near, agents_m)
     touched = np.flatnonzero(boxes_touch(ego_m, agents_m))
     if len(touched) == 0:
         return None
-    lengths_m = lengths_inside(ego_m[np.array(_SIDE_CORNERS)], agents_m[touched[0]])
-    return _TYPE_OF_SIDE[int(np.argmax(lengths_m))], near["track_id"][touched[0]]
+    lengths_m = lengths_inside(ego_m[np.array(SIDE_CORNERS)], agents_m[touched[0]])
+    return TYPE_OF_SIDE[int(np.argmax(lengths_m))], near["track_id"][touched[0]]
 
 
 def _require_pose(centroid_m: NumericArray, yaw_rad: NumericArray, extent_m: NumericArray) -> None:
@@ -82,7 +82,8 @@ def _require_pose(centroid_m: NumericArray, yaw_rad: NumericArray, extent_m: Num
             raise InvalidArgumentError(f"{name} is {values.tolist()}; pass finite numbers")
 
 
-def _require_agents(agents: RecordArray) -> None:
+def require_agents(agents: RecordArray) -> None:
+    """Refuse what is no structured array (N,) with the fields that collisions are computed from."""
     names = getattr(getattr(agents, "dtype", None), "names", None) or ()
     missing = [name for name in _AGENT_FIELDS if name not in names]
     if missing or agents.ndim != 1:
@@ -92,7 +93,7 @@ def _require_agents(agents: RecordArray) -> None:
         )
 
 
-def _is_hidden(agents: RecordArray) -> BoolArray:
+def is_hidden(agents: RecordArray) -> BoolArray:
     """Return which agents (N,) a simulation has hidden."""
     is_hidden: BoolArray = (agents["extent"][:, :2] == 0).all(axis=1)
     if "label_probabilities" in (agents.dtype.names or ()):
@@ -100,7 +101,8 @@ def _is_hidden(agents: RecordArray) -> BoolArray:
     return is_hidden
 
 
-def _require_finite(agents: RecordArray, corners_m: Float64Array) -> None:
+def require_finite(agents: RecordArray, corners_m: Float64Array) -> None:
+    """Refuse agents (N,) some corners (N, 4, 2) of which are not finite."""
     is_broken = ~np.isfinite(corners_m).all(axis=(1, 2))
     if is_broken.any():
         agent = agents[is_broken][0]

@@ -1,0 +1,193 @@
+"""Closed-loop evaluation plans, and the evaluator that runs one on simulated scenes and keeps the results."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import torch
+
+from l5kit.cle.composite_metrics import SupportsCompositeMetricCompute
+from l5kit.cle.metrics import SupportsMetricCompute, compute_metric
+from l5kit.cle.scored_scene import ScoredScene, SimulatedSceneLike
+from l5kit.cle.validators import SupportsMetricValidate, ValidatorOutput
+from l5kit.errors import EvaluationPlanError
+
+__all__ = ["ClosedLoopEvaluator", "EvaluationPlan"]
+
+
+class EvaluationPlan:
+    """Metrics, the validators that look at them, and the composite metrics that are made of both.
+
+    Args:
+        metrics: The metrics, no two of a name.
+        validators: The validators, no two of a name.
+        composite_metrics: The composite metrics, no two of a name.
+        intervention_validators: Names of validators that end a scene: the one of them that fails first is the only
+            validator that the scene fails.
+
+    Raises:
+        EvaluationPlanError: A name comes twice, or something that is required is not in the plan.
+    """
+
+    def __init__(
+        self,
+        metrics: Iterable[SupportsMetricCompute],
+        validators: Iterable[SupportsMetricValidate] | None = None,
+        composite_metrics: Iterable[SupportsCompositeMetricCompute] | None = None,
+        intervention_validators: Iterable[str] | None = None,
+    ) -> None:
+        self.metrics = list(metrics)
+        self.validators = list(validators or ())
+        self.composite_metrics = list(composite_metrics or ())
+        self.intervention_validators = list(intervention_validators or ())
+        self._require_unique_names()
+        self._require_what_is_required()
+
+    def metrics_dict(self) -> dict[str, SupportsMetricCompute]:
+        """Return the metrics by name."""
+        return {metric.metric_name: metric for metric in self.metrics}
+
+    def validators_dict(self) -> dict[str, SupportsMetricValidate]:
+        """Return the validators by name."""
+        return {validator.validator_name: validator for validator in self.validators}
+
+    def composite_metrics_dict(self) -> dict[str, SupportsCompositeMetricCompute]:
+        """Return the composite metrics by name."""
+        return {composite.composite_metric_name: composite for composite in self.composite_metrics}
+
+    def evaluate(self, simulation_output: SimulatedSceneLike) -> dict[str, torch.Tensor]:
+        """Return the values of all metrics of a scene by name."""
+        scene = ScoredScene(simulation_output)
+        return {name: compute_metric(metric, scene) for name, metric in self.metrics_dict().items()}
+
+    def validate(
+        self, scene_metrics: Mapping[str, torch.Tensor], simulation_output: SimulatedSceneLike
+    ) -> dict[str, ValidatorOutput]:
+        """Return the outputs of all validators by name, after interventions.
+
+        Args:
+            scene_metrics: The values of the metrics by name.
+            simulation_output: What the simulation gives of the scene.
+        """
+        results = {}
+        for name, validator in self.validators_dict().items():
+            required = {metric: scene_metrics[metric] for metric in validator.requires_metric}
+            results[name] = validator.validate(required, simulation_output)
+        return self.process_interventions(results) if self.intervention_validators else results
+
+    def process_interventions(self, results: Mapping[str, ValidatorOutput]) -> dict[str, ValidatorOutput]:
+        """Return the outputs of validators as they are if the first intervention ends the scene.
+
+        That of the intervention that fails the earliest frame stays; if several fail it, that of the first in the plan.
+        All others become valid, also those that failed before, and those that are no interventions.
+
+        Args:
+            results: The outputs of the validators by name.
+        """
+        failed = [name for name in self.intervention_validators if results[name].failed_frames]
+        if not failed:
+            return dict(results)
+        first = min(failed, key=lambda name: min(results[name].failed_frames))
+        return {name: result if name == first else ValidatorOutput(True, []) for name, result in results.items()}
+
+    def evaluate_composite(
+        self,
+        simulation_output: SimulatedSceneLike,
+        scene_metrics: Mapping[str, torch.Tensor],
+        scene_validation: Mapping[str, ValidatorOutput],
+    ) -> dict[str, float]:
+        """Return the values of all composite metrics of a scene by name.
+
+        Args:
+            simulation_output: What the simulation gives of the scene.
+            scene_metrics: The values of the metrics by name.
+            scene_validation: The outputs of the validators by name.
+        """
+        results = {}
+        for name, composite in self.composite_metrics_dict().items():
+            metrics = {metric: scene_metrics[metric] for metric in composite.requires_metric}
+            validations = {validator: scene_validation[validator] for validator in composite.requires_validator}
+            results[name] = composite.compute(metrics, validations, simulation_output)
+        return results
+
+    def _require_unique_names(self) -> None:
+        _require_unique("metric", [metric.metric_name for metric in self.metrics])
+        _require_unique("validator", [validator.validator_name for validator in self.validators])
+        _require_unique("composite metric", [composite.composite_metric_name for composite in self.composite_metrics])
+
+    def _require_what_is_required(self) -> None:
+        metrics, validators = self.metrics_dict(), self.validators_dict()
+        for name in self.intervention_validators:
+            if name not in validators:
+                raise EvaluationPlanError(
+                    f"intervention validator {name!r} not found in validators list: {', '.join(validators) or 'none'}"
+                )
+        for validator in self.validators:
+            for name in validator.requires_metric:
+                if name not in metrics:
+                    _refuse("metric", name, f"validator {validator.validator_name!r}")
+        for composite in self.composite_metrics:
+            user = f"composite metric {composite.composite_metric_name!r}"
+            for name in composite.requires_metric:
+                if name not in metrics:
+                    _refuse("metric", name, user)
+            for name in composite.requires_validator:
+                if name not in validators:
+                    _refuse("validator", name, user)
+
+
+def _require_unique(kind: str, names: list[str]) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise EvaluationPlanError(f"You cannot have repeated {kind} names. Repeated: {', '.join(map(str, repeated))}")
+
+
+def _refuse(kind: str, name: str, user: str) -> None:
+    raise EvaluationPlanError(f"{kind} {name!r} is required by {user}, but not in the plan; add it to the {kind}s")
+
+
+class ClosedLoopEvaluator:
+    """Evaluator that runs a plan on simulated scenes and keeps the results by scene id.
+
+    A scene that is evaluated again, or another one with the same id, takes the place of the first.
+
+    Args:
+        evaluation_plan: The plan.
+
+    Attributes:
+        scene_metric_results: Values of metrics by scene id and name.
+        scene_validation_results: Outputs of validators by scene id and name.
+        scene_composite_metric_results: Values of composite metrics by scene id and name.
+    """
+
+    def __init__(self, evaluation_plan: EvaluationPlan) -> None:
+        self.evaluation_plan = evaluation_plan
+        self.scene_metric_results: dict[int, dict[str, torch.Tensor]] = {}
+        self.scene_validation_results: dict[int, dict[str, ValidatorOutput]] = {}
+        self.scene_composite_metric_results: dict[int, dict[str, float]] = {}
+
+    def evaluate(self, simulation_outputs: Iterable[SimulatedSceneLike]) -> None:
+        """Run the plan on simulated scenes and keep the results."""
+        plan = self.evaluation_plan
+        for output in simulation_outputs:
+            scene_id = output.get_scene_id()
+            metrics = self.scene_metric_results[scene_id] = plan.evaluate(output)
+            validation = self.scene_validation_results[scene_id] = plan.validate(metrics, output)
+            self.scene_composite_metric_results[scene_id] = plan.evaluate_composite(output, metrics, validation)
+
+    def metric_results(self) -> dict[int, dict[str, torch.Tensor]]:
+        """Return the values of metrics by scene id and name."""
+        return self.scene_metric_results
+
+    def validation_results(self) -> dict[int, dict[str, ValidatorOutput]]:
+        """Return the outputs of validators by scene id and name."""
+        return self.scene_validation_results
+
+    def composite_metric_results(self) -> dict[int, dict[str, float]]:
+        """Return the values of composite metrics by scene id and name."""
+        return self.scene_composite_metric_results
+
+    def reset(self) -> None:
+        """Forget all results."""
+        self.scene_metric_results = {}
+        self.scene_validation_results = {}
+        self.scene_composite_metric_results = {}

@@ -1,0 +1,116 @@
+"""Metric sets: metrics, validators and composite metrics that belong together, with the evaluator that runs them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from l5kit.cle.closed_loop_evaluator import ClosedLoopEvaluator, EvaluationPlan
+from l5kit.cle.composite_metrics import CompositeMetricAggregator, SupportsCompositeMetricCompute
+from l5kit.cle.metrics import SupportsMetricCompute
+from l5kit.cle.scored_scene import SimulatedSceneLike
+from l5kit.cle.validators import (
+    SupportsMetricValidate,
+    ValidationCountingAggregator,
+    ValidationFailedFramesAggregator,
+)
+
+__all__ = ["BaseMetricSet", "L5MetricSet"]
+
+
+class BaseMetricSet(ABC):
+    """What evaluates simulated scenes and sums the results up.
+
+    Attributes:
+        metric_prefix: Name of the set in logs.
+        evaluator: Keeps the results of scenes.
+    """
+
+    metric_prefix: str
+    evaluator: ClosedLoopEvaluator
+
+    @abstractmethod
+    def evaluate(self, sim_outputs: Iterable[SimulatedSceneLike]) -> None:
+        """Evaluate simulated scenes and keep the results."""
+
+    @abstractmethod
+    def get_results(self) -> Any:
+        """Return the results summed up over the scenes evaluated so far."""
+
+
+class L5MetricSet(BaseMetricSet):
+    """Metric set that is put together by methods: a subclass has ``build_metrics`` and such others as it needs.
+
+    Args:
+        metric_prefix: Name of the set in logs.
+
+    Attributes:
+        evaluation_plan: What the methods have built.
+
+    Raises:
+        EvaluationPlanError: What they have built does not fit together.
+    """
+
+    def __init__(self, metric_prefix: str = "L5") -> None:
+        self.metric_prefix = metric_prefix
+        self.evaluation_plan = EvaluationPlan(
+            metrics=self.build_metrics(),
+            validators=self.build_validators(),
+            composite_metrics=self.build_composite_metrics(),
+            intervention_validators=self.get_validator_interventions(),
+        )
+        self.evaluator = ClosedLoopEvaluator(self.evaluation_plan)
+
+    @abstractmethod
+    def build_metrics(self) -> list[SupportsMetricCompute]:
+        """Return the metrics."""
+
+    def build_validators(self) -> list[SupportsMetricValidate]:
+        """Return the validators; none unless a subclass has some."""
+        return []
+
+    def get_validator_interventions(self) -> list[str]:
+        """Return the names of the validators that end a scene; none unless a subclass has some."""
+        return []
+
+    def build_composite_metrics(self) -> list[SupportsCompositeMetricCompute]:
+        """Return the composite metrics; none unless a subclass has some."""
+        return []
+
+    def evaluate(self, sim_outputs: Iterable[SimulatedSceneLike]) -> None:
+        """Evaluate simulated scenes and keep the results by scene id."""
+        self.evaluator.evaluate(sim_outputs)
+
+    def reset(self) -> None:
+        """Forget all results."""
+        self.evaluator.reset()
+
+    def get_results(self) -> dict[str, torch.Tensor]:
+        """Return the results of all scenes summed up.
+
+        Returns:
+            Tensors without axes: under ``metrics/NAME`` the mean over scenes of a metric's mean in a scene, float64,
+            NaN where a scene has no value; under ``validators/NAME`` the number of scenes that fail a validator, int64;
+            under ``composites/NAME`` the sum of a composite metric, float32. Empty before the first scene.
+        """
+        evaluator = self.evaluator
+        scores = {f"metrics/{name}": mean for name, mean in _means(evaluator.metric_results()).items()}
+        failed = ValidationCountingAggregator().aggregate(evaluator.validation_results())
+        scores.update({f"validators/{name}": count for name, count in failed.items()})
+        sums = CompositeMetricAggregator().aggregate(evaluator.composite_metric_results())
+        scores.update({f"composites/{name}": value for name, value in sums.items()})
+        return scores
+
+    def aggregate_failed_frames(self) -> dict[str, torch.Tensor]:
+        """Return scene id and number of the failed frames, int64 (n, 2), of every validator that has some."""
+        return ValidationFailedFramesAggregator().aggregate(self.evaluator.validation_results())
+
+
+def _means(results: dict[int, dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Return the mean over scenes of the mean of each metric."""
+    of_scenes: dict[str, list[torch.Tensor]] = {}
+    for metrics in results.values():
+        for name, values in metrics.items():
+            of_scenes.setdefault(name, []).append(values.double().mean())
+    return {name: torch.stack(means).mean() for name, means in of_scenes.items()}

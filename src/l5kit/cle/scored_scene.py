@@ -1,0 +1,163 @@
+"""Simulated scenes as metrics read them: what simulations give, and what several metrics need of it, computed once."""
+
+from functools import cached_property
+from typing import Any, Final, Protocol
+
+import numpy as np
+import torch
+
+from l5kit._types import BoolArray, FloatArray, Int64Array, RecordArray
+from l5kit.data.filter import _get_label_filter
+from l5kit.data.log_facts import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
+from l5kit.data.records import AGENT_INTERVAL
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.scene_collisions import detect_scene_collisions
+
+__all__ = ["EGO_EXTENT_M", "THETA", "TIME", "ScoredScene", "SimulatedSceneLike"]
+
+THETA: Final = 2
+"""Column of the heading in the states of the AV, in radians."""
+
+TIME: Final = 6
+"""Column of the time since the first frame in the states of the AV, in seconds."""
+
+EGO_EXTENT_M: Final = (EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH)
+"""Length and width of the AV's box, with which it collides."""
+
+
+class SimulatedSceneLike(Protocol):
+    """What a simulation gives of one scene, as far as the metrics of l5kit read it; a metric reads what it needs."""
+
+    @property
+    def simulated_ego_states(self) -> torch.Tensor:
+        """Simulated states of the AV: x, y, heading, speed, acceleration, curvature, time; (N, 7) float32."""
+
+    @property
+    def recorded_ego_states(self) -> torch.Tensor:
+        """Recorded states of the AV, likewise, (R, 7) float32."""
+
+    @property
+    def simulated_agents(self) -> RecordArray:
+        """Agents of all simulated frames, AGENT_DTYPE, (M,)."""
+
+    @property
+    def simulated_ego(self) -> RecordArray:
+        """Simulated frames, FRAME_DTYPE, whose intervals are rows of the simulated agents, (N,)."""
+
+    def get_scene_id(self) -> int:
+        """Return the number of the scene, under which its results are kept."""
+
+
+class ScoredScene:
+    """One simulated scene while metrics are computed of it.
+
+    What it hands out is computed when it is first asked for, and kept: make a new one when the output has changed.
+
+    Args:
+        output: What a simulation gives of the scene.
+    """
+
+    def __init__(self, output: SimulatedSceneLike) -> None:
+        self.output = output
+        self._collision_types: dict[float | None, Int64Array] = {}
+
+    @cached_property
+    def simulated_states(self) -> torch.Tensor:
+        """Simulated states of the AV, (N, 7)."""
+        return self.output.simulated_ego_states
+
+    @cached_property
+    def recorded_states(self) -> torch.Tensor:
+        """Recorded states of the AV, (R, 7)."""
+        return self.output.recorded_ego_states
+
+    @cached_property
+    def matched_recorded_states(self) -> torch.Tensor:
+        """Recorded states of the simulated frames, (N, 7).
+
+        Raises:
+            InvalidArgumentError: There are fewer recorded states than simulated ones.
+        """
+        self.require_recorded()
+        return self.recorded_states[: len(self.simulated_states)]
+
+    @cached_property
+    def simulated_steps_m(self) -> torch.Tensor:
+        """Distances between the positions of simulated frames that follow each other, (N - 1,)."""
+        return _step_lengths(self.simulated_states)
+
+    @cached_property
+    def recorded_steps_m(self) -> torch.Tensor:
+        """Distances between the positions of recorded frames that follow each other, (R - 1,)."""
+        return _step_lengths(self.recorded_states)
+
+    def require_recorded(self) -> None:
+        """Refuse a scene with fewer recorded states than simulated ones.
+
+        Raises:
+            InvalidArgumentError: It is one.
+        """
+        if len(self.recorded_states) < len(self.simulated_states):
+            raise InvalidArgumentError(
+                f"More simulated timesteps than observed: simulated_ego_states has {len(self.simulated_states)} rows, "
+                f"recorded_ego_states {len(self.recorded_states)}; simulate frames of the log only"
+            )
+
+    def collision_types(self, threshold: float | None = None) -> Int64Array:
+        """Return the type of the AV's collision in each simulated frame, -1 for none, (N,).
+
+        Args:
+            threshold: Probability of being a road user above which agents count; all count if not given.
+
+        Raises:
+            InvalidArgumentError: There are fewer simulated frames than states, a field of the agents is missing, an
+                interval is not within them, or a pose or extent near the AV is not finite.
+        """
+        if threshold not in self._collision_types:
+            self._collision_types[threshold] = self._find_collisions(threshold)
+        return self._collision_types[threshold]
+
+    def frame_intervals(self) -> Int64Array:
+        """Return the rows of the simulated agents that each simulated frame has, (N, 2).
+
+        Raises:
+            InvalidArgumentError: There are fewer simulated frames than states.
+        """
+        frames, num_states = self.output.simulated_ego, len(self.simulated_states)
+        if len(frames) < num_states:
+            raise InvalidArgumentError(
+                f"simulated_ego has {len(frames)} frames, but simulated_ego_states {num_states} rows; "
+                "pass the frames of all states"
+            )
+        intervals: Int64Array = frames[AGENT_INTERVAL][:num_states]
+        return intervals
+
+    def counted_agents(self, threshold: float | None) -> BoolArray | None:
+        """Return which simulated agents collide, (M,); None for all of them."""
+        if threshold is None:
+            return None
+        return _get_label_filter(self.output.simulated_agents["label_probabilities"], threshold)
+
+    def _find_collisions(self, threshold: float | None) -> Int64Array:
+        states = as_array(self.simulated_states)
+        is_counted = self.counted_agents(threshold)
+        return detect_scene_collisions(
+            states[:, :2],
+            states[:, THETA],
+            np.array(EGO_EXTENT_M),
+            agents=self.output.simulated_agents,
+            intervals=self.frame_intervals(),
+            is_left_out=None if is_counted is None else ~is_counted,
+        ).types
+
+
+def as_array(values: torch.Tensor) -> FloatArray:
+    """Return a tensor as an array, a view where that is possible."""
+    array: FloatArray = values.detach().cpu().numpy()
+    return array
+
+
+def _step_lengths(states: torch.Tensor) -> torch.Tensor:
+    lengths: Any = torch.linalg.vector_norm(torch.diff(states[:, :2], dim=0), dim=-1)
+    steps_m: torch.Tensor = lengths
+    return steps_m

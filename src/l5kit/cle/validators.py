@@ -1,0 +1,278 @@
+"""Closed-loop validators: whether the values of metrics are in order in a scene, and counts of scenes that are not."""
+
+import warnings
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, FloatArray
+from l5kit.cle.metrics import SupportsMetricCompute
+from l5kit.cle.scored_scene import TIME, SimulatedSceneLike, as_array
+from l5kit.errors import InvalidArgumentError
+
+__all__ = [
+    "DurationMode",
+    "FailedFrame",
+    "RangeValidator",
+    "SupportsMetricValidate",
+    "SupportsValidationAggregation",
+    "ValidationCountingAggregator",
+    "ValidationFailedFramesAggregator",
+    "ValidatorOutput",
+]
+
+
+class ValidatorOutput(NamedTuple):
+    """Whether a scene passes a validator.
+
+    Attributes:
+        is_valid_scene: Whether it does.
+        failed_frames: Numbers of the frames that do not, ascending.
+    """
+
+    is_valid_scene: bool
+    failed_frames: list[int]
+
+
+SceneValidations = Mapping[int, Mapping[str, ValidatorOutput]]
+"""Outputs of validators by scene id and name."""
+
+
+class SupportsMetricValidate(Protocol):
+    """A validator of the values of metrics; users write their own as subclasses of this or as any class like it.
+
+    Attributes:
+        validator_name: Under which its output is kept.
+        requires_metric: Names of the metrics whose values it gets.
+    """
+
+    validator_name: str
+    requires_metric: list[str]
+
+    def validate(
+        self, metric_results: dict[str, torch.Tensor], simulation_output: SimulatedSceneLike
+    ) -> ValidatorOutput:
+        """Return whether a scene is in order.
+
+        Args:
+            metric_results: The values of the metrics that are required, by name.
+            simulation_output: What the simulation gives of the scene.
+        """
+
+
+class DurationMode(IntEnum):
+    """How the time of violations adds up: over the scene, or while one lasts."""
+
+    TOTAL = 0
+    CONTINUOUS = 1
+
+
+class RangeValidator(SupportsMetricValidate):
+    """Validator that fails the frames in which a metric is outside a range, at once or after a time.
+
+    The bounds themselves are in order, and so is NaN, of which a warning tells. Without a duration each frame outside
+    fails. With one, it fails when violations have taken longer than that up to it: in ``TOTAL`` mode all violations so
+    far, in ``CONTINUOUS`` mode the one that goes on. A frame counts with the time since the one before, the first with
+    its own. Frames for which the metric has no value are in range.
+
+    The times are those of the simulated states: float32, added up in float64, and compared in float32, so that a
+    duration of whole steps gives what L5Kit 1.5 gave.
+
+    Values in more than one column, such as (N, 1), fail a frame if any of them is outside.
+
+    Args:
+        validator_name: Under which its output is kept.
+        metric: Class of the metric, or an object of it.
+        min_value: Least value in order; no bound if not given.
+        max_value: Greatest value in order; no bound if not given.
+        violation_duration_s: Time in seconds that violations may take.
+        duration_mode: How it adds up.
+        aligned_to_steps: For a metric of steps, with one value fewer than there are frames: let each value count with
+            the time of its step. L5Kit 1.5 let it count with the time of the step before.
+
+    Attributes:
+        metric_name: Name of the metric.
+        validation_duration_s: The duration; ``violation_duration_s`` is the same.
+
+    Raises:
+        InvalidArgumentError: There is no bound, or the least value is not below the greatest; or, by ``validate``, the
+            metric has more values than there are frames to take times from.
+    """
+
+    def __init__(
+        self,
+        validator_name: str,
+        metric: type[SupportsMetricCompute] | SupportsMetricCompute,
+        min_value: float | None = None,
+        max_value: float | None = None,
+        violation_duration_s: float = 0.0,
+        duration_mode: DurationMode = DurationMode.TOTAL,
+        *,
+        aligned_to_steps: bool = False,
+    ) -> None:
+        if min_value is None and max_value is None:
+            raise InvalidArgumentError(f"validator {validator_name!r} has no bound; pass min_value, max_value or both")
+        if min_value is not None and max_value is not None and min_value >= max_value:
+            raise InvalidArgumentError(
+                f"min_value {min_value} of validator {validator_name!r} must be below its max_value {max_value}"
+            )
+        self.validator_name = validator_name
+        self.metric_name = metric.metric_name
+        self.requires_metric = [self.metric_name]
+        self.min_value = min_value
+        self.max_value = max_value
+        self.validation_duration_s = violation_duration_s
+        self.duration_mode = duration_mode
+        self.aligned_to_steps = aligned_to_steps
+
+    @property
+    def violation_duration_s(self) -> float:
+        """Time in seconds that violations may take."""
+        return self.validation_duration_s
+
+    def validate(
+        self, metric_results: dict[str, torch.Tensor], simulation_output: SimulatedSceneLike
+    ) -> ValidatorOutput:
+        """Return whether the metric stays in its range in a scene.
+
+        Args:
+            metric_results: The values of metrics by name, this one among them.
+            simulation_output: What the simulation gives of the scene; read if there is a duration.
+        """
+        is_outside = self._violations(as_array(metric_results[self.metric_name]))
+        if self.validation_duration_s > 0:
+            is_outside = self._last_too_long(is_outside, simulation_output)
+        failed_frames: list[int] = np.flatnonzero(is_outside).tolist()
+        return ValidatorOutput(not failed_frames, failed_frames)
+
+    @staticmethod
+    def cumsum_with_reset(timestamp_diff: torch.Tensor, validation_mask: torch.Tensor) -> torch.Tensor:
+        """Return for each frame how long the violation has lasted, 0 where there is none.
+
+        Args:
+            timestamp_diff: Seconds since the frame before, (N,).
+            validation_mask: Where there is a violation, bool, (N,).
+
+        Returns:
+            Seconds in the type of the differences, added up in float64, (N,).
+        """
+        lasted_s = _time_of_violations(as_array(timestamp_diff), as_array(validation_mask) != 0, True)
+        return torch.from_numpy(lasted_s).to(timestamp_diff.dtype)
+
+    def _violations(self, values: FloatArray) -> BoolArray:
+        """Return which frames of a metric, (N, ...), are outside the range, (N,)."""
+        columns = values.reshape(len(values), -1)
+        is_unknown = np.isnan(columns)
+        if is_unknown.any():
+            warnings.warn(
+                f"validator {self.validator_name!r}: {int(is_unknown.any(axis=1).sum())} of {len(columns)} values of "
+                f"{self.metric_name} are NaN and count as in range",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        is_outside: BoolArray = np.zeros(columns.shape, np.bool_)
+        if self.min_value is not None:
+            is_outside = is_outside | (columns < self.min_value)
+        if self.max_value is not None:
+            is_outside = is_outside | (columns > self.max_value)
+        violations: BoolArray = is_outside.any(axis=1)
+        return violations
+
+    def _last_too_long(self, is_outside: BoolArray, simulation_output: SimulatedSceneLike) -> BoolArray:
+        """Return which frames (N,) fail as violations have taken too long."""
+        times_s = as_array(simulation_output.simulated_ego_states)[:, TIME]
+        differences_s = np.diff(times_s, prepend=times_s.dtype.type(0))
+        if self.aligned_to_steps and len(is_outside) == len(times_s) - 1:
+            differences_s = differences_s[1:]
+        if len(is_outside) > len(differences_s):
+            raise InvalidArgumentError(
+                f"{self.metric_name} has {len(is_outside)} values, but validator {self.validator_name!r} finds the "
+                f"times of {len(differences_s)} simulated frames only; leave its duration out"
+            )
+        is_violated = np.zeros(len(differences_s), np.bool_)
+        is_violated[: len(is_outside)] = is_outside
+        if self.duration_mode == DurationMode.CONTINUOUS:
+            lasted = self.cumsum_with_reset(torch.from_numpy(differences_s), torch.from_numpy(is_violated))
+            return as_array(lasted > self.validation_duration_s).astype(np.bool_)
+        total_s = _time_of_violations(differences_s, is_violated, False).astype(differences_s.dtype)
+        is_failed: BoolArray = is_violated & (total_s > self.validation_duration_s)
+        return is_failed
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _time_of_violations(differences_s: FloatArray, is_violated: BoolArray, starts_anew: bool) -> Float64Array:
+    """Return the time of violations up to each frame (N,), of the last one only if each starts anew."""
+    sums_s = np.empty(len(differences_s), np.float64)
+    sum_s = 0.0
+    for frame in range(len(differences_s)):
+        if is_violated[frame]:
+            sum_s += differences_s[frame]
+        elif starts_anew:
+            sum_s = 0.0
+        sums_s[frame] = sum_s
+    return sums_s
+
+
+class SupportsValidationAggregation(Protocol):
+    """What makes one result for each validator out of its outputs for all scenes."""
+
+    def aggregate(self, scene_validation_results: SceneValidations) -> dict[str, Any]:
+        """Return a result by name of the validator."""
+
+
+class ValidationCountingAggregator(SupportsValidationAggregation):
+    """Count of the scenes, or frames, that fail each validator.
+
+    Args:
+        failed_frames: Count frames instead of scenes.
+    """
+
+    def __init__(self, failed_frames: bool = False) -> None:
+        self.failed_frames = failed_frames
+
+    def aggregate_scenes(self, scene_validation_results: SceneValidations) -> dict[str, torch.Tensor]:
+        """Return the counts, int64 tensors without axes, of every validator that has an output."""
+        counts: dict[str, int] = {}
+        for outputs in scene_validation_results.values():
+            for name, output in outputs.items():
+                count = len(output.failed_frames) if self.failed_frames else not output.is_valid_scene
+                counts[name] = counts.get(name, 0) + count
+        return {name: torch.tensor(count, dtype=torch.int64) for name, count in counts.items()}
+
+    def aggregate(self, scene_validation_results: SceneValidations) -> dict[str, torch.Tensor]:
+        """Return :meth:`aggregate_scenes`."""
+        return self.aggregate_scenes(scene_validation_results)
+
+
+class FailedFrame(NamedTuple):
+    """A frame that fails a validator.
+
+    Attributes:
+        scene_id: Number of its scene.
+        frame_index: Number of the frame in the simulated scene.
+    """
+
+    scene_id: int
+    frame_index: int
+
+
+class ValidationFailedFramesAggregator(SupportsValidationAggregation):
+    """List of the frames that fail each validator."""
+
+    def aggregate_scenes(self, scene_validation_results: SceneValidations) -> dict[str, torch.Tensor]:
+        """Return scene id and number of the failed frames, int64 (n, 2), of every validator that has some."""
+        failed: dict[str, list[FailedFrame]] = {}
+        for scene_id, outputs in scene_validation_results.items():
+            for name, output in outputs.items():
+                if output.failed_frames:
+                    frames = [FailedFrame(scene_id, frame) for frame in output.failed_frames]
+                    failed.setdefault(name, []).extend(frames)
+        return {name: torch.tensor(frames, dtype=torch.int64) for name, frames in failed.items()}
+
+    def aggregate(self, scene_validation_results: SceneValidations) -> dict[str, torch.Tensor]:
+        """Return :meth:`aggregate_scenes`."""
+        return self.aggregate_scenes(scene_validation_results)

@@ -1,0 +1,1 @@
+"""Closed-loop environments for reinforcement learning."""
