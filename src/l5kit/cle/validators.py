@@ -1,5 +1,6 @@
 """Closed-loop validators: whether the values of metrics are in order in a scene, and counts of scenes that are not."""
 
+import math
 import warnings
 from collections.abc import Mapping
 from enum import IntEnum
@@ -165,7 +166,7 @@ class RangeValidator(SupportsMetricValidate):
 
     def _violations(self, values: FloatArray) -> BoolArray:
         """Return which frames of a metric, (N, ...), are outside the range, (N,)."""
-        columns = values.reshape(len(values), -1)
+        columns = values.reshape(len(values), math.prod(values.shape[1:]))
         is_unknown = np.isnan(columns)
         if is_unknown.any():
             warnings.warn(
