@@ -189,7 +189,8 @@ def test_failed_frames_are_listed():
     assert frames.dtype == torch.int64
     assert frames.tolist() == [[3, 1], [3, 2], [0, 5]]
     assert ValidationFailedFramesAggregator().aggregate({}) == {}
-    assert FailedFrame(3, 1) == (3, 1)
+    assert FailedFrame(scene_id=3, frame_index=1) == (3, 1)
+    assert ValidatorOutput(is_valid_scene=False, failed_frames=[1]) == (False, [1])
 
 
 def test_aggregation_of_scenes_may_be_overridden():

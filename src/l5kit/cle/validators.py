@@ -175,12 +175,9 @@ class RangeValidator(SupportsMetricValidate):
                 RuntimeWarning,
                 stacklevel=3,
             )
-        is_outside: BoolArray = np.zeros(columns.shape, np.bool_)
-        if self.min_value is not None:
-            is_outside = is_outside | (columns < self.min_value)
-        if self.max_value is not None:
-            is_outside = is_outside | (columns > self.max_value)
-        violations: BoolArray = is_outside.any(axis=1)
+        least = -math.inf if self.min_value is None else float(self.min_value)
+        greatest = math.inf if self.max_value is None else float(self.max_value)
+        violations: BoolArray = np.any((columns < least) | (columns > greatest), axis=1)
         return violations
 
     def _last_too_long(self, is_outside: BoolArray, simulation_output: SimulatedSceneLike) -> BoolArray:
