@@ -199,6 +199,22 @@ def test_frames_one_by_one_give_what_all_at_once_give():
         assert torch.equal(values, metric._compute_frames(ScoredScene(scene)))
 
 
+def test_constructors_of_1_5_that_call_no_other_one_still_do(slow):
+    class OwnSpeed(SimulatedVsRecordedEgoSpeedMetric):
+        def __init__(self, name):
+            self.metric_name = name
+
+    class OwnCollision(CollisionMetricBase):
+        metric_name = "mine"
+
+        def __init__(self):
+            self.collision_type = CollisionType.FRONT
+
+    values = EvaluationPlan([OwnSpeed("speed"), OwnCollision()]).evaluate(slow)
+    np.testing.assert_allclose(values["speed"], np.full(19, -8.0), rtol=FLOAT32_LONG)
+    assert values["mine"].tolist() == [0] * 20
+
+
 class Doubled(DisplacementErrorL2Metric):
     def compute(self, simulation_output):
         return 2 * super().compute(simulation_output)

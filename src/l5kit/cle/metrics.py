@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 _METER_TO_MILES = 0.000621371
+_STEP_TIME_S = 0.1
 
 
 class SupportsMetricCompute(Protocol):
@@ -95,6 +96,8 @@ class CollisionMetricBase(SceneMetric):
         InvalidArgumentError: By ``compute``: there are fewer simulated frames than states, or a pose or extent near the
             AV is not finite.
     """
+
+    filter_agents_threshold: float | None = None  # a constructor that was written for 1.5 may not call this one
 
     def __init__(self, collision_type: CollisionType, *, filter_agents_threshold: float | None = None) -> None:
         self.collision_type = collision_type
@@ -302,7 +305,9 @@ class SimulatedVsRecordedEgoSpeedMetric(SceneMetric):
 
     metric_name = "simulated_minus_recorded_ego_speed"
 
-    def __init__(self, *, step_time_s: float = 0.1) -> None:
+    step_time_s: float = _STEP_TIME_S  # a constructor that was written for 1.5 does not call this one
+
+    def __init__(self, *, step_time_s: float = _STEP_TIME_S) -> None:
         if not step_time_s > 0:
             raise InvalidArgumentError(f"step_time_s is {step_time_s}; pass the seconds between frames, above 0")
         self.step_time_s = step_time_s
