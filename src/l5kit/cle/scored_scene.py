@@ -1,7 +1,7 @@
 """Simulated scenes as metrics read them: what simulations give, and what several metrics need of it, computed once."""
 
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import torch
@@ -158,6 +158,6 @@ def as_array(values: torch.Tensor) -> FloatArray:
 
 
 def _step_lengths(states: torch.Tensor) -> torch.Tensor:
-    lengths: Any = torch.linalg.vector_norm(torch.diff(states[:, :2], dim=0), dim=-1)
-    steps_m: torch.Tensor = lengths
+    """Return the distances between positions that follow each other, (N - 1,)."""
+    steps_m: torch.Tensor = torch.linalg.vector_norm(torch.diff(states[:, :2], dim=0), dim=-1)
     return steps_m
