@@ -1,6 +1,8 @@
 """Facts of a log: where they come from, that copies and views keep them, and what is refused."""
 
+import copy
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -210,3 +212,13 @@ def test_facts_do_not_change_with_what_they_were_made_of():
     mapping["lorry"] = "PERCEPTION_LABEL_CAR"
     assert facts.label_mapping == {"lorry": "PERCEPTION_LABEL_TRUCK"}
     assert hash(facts) == hash(LogFacts(label_mapping=mapping))
+
+
+def test_facts_cannot_be_changed_and_are_pickled_copied_and_compared():
+    facts = LogFacts(step_time_s=0.5, label_mapping={"lorry": "PERCEPTION_LABEL_TRUCK"})
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        facts.label_mapping["car"] = "PERCEPTION_LABEL_CAR"
+    for again in (pickle.loads(pickle.dumps(facts)), copy.deepcopy(facts), replace(facts, step_time_s=0.5)):
+        assert again == facts
+        assert hash(again) == hash(facts)
+        assert again.label_mapping["lorry"] == "PERCEPTION_LABEL_TRUCK"

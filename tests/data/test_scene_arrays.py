@@ -113,3 +113,19 @@ def test_a_scene_may_have_no_frames():
 def dtypes_of_a_scene():
     log = ChunkedDataset("")
     return log.frames.dtype, log.agents.dtype, log.tl_faces.dtype
+
+
+@pytest.mark.parametrize("host", [None, 12, "h" * 17, "half \ud800"], ids=["none", "number", "long", "half"])
+def test_hosts_that_a_record_cannot_hold_are_refused(log, host):
+    with pytest.raises(InvalidArgumentError, match="host must be text of at most 16 characters"):
+        replace(SceneRecords.read(log, 0), host=host)
+    with pytest.raises(InvalidArgumentError, match="host must be text of at most 16 characters"):
+        replace(read_scene_arrays(log, 0), host=host).to_records()
+    assert replace(SceneRecords.read(log, 0), host="ü" * 16).host == "ü" * 16
+
+
+@pytest.mark.parametrize("span_ns", [5, (1,), (0, 2**63), (0.5, 1), (0, np.nan), ("0", "1")], ids=str)
+def test_times_that_a_record_cannot_hold_are_refused(log, span_ns):
+    with pytest.raises(InvalidArgumentError, match="time_span_ns must be start and end"):
+        replace(SceneRecords.read(log, 0), time_span_ns=span_ns)
+    assert replace(SceneRecords.read(log, 0), time_span_ns=np.array([3, 2**63 - 1])).times_ns == (3, 2**63 - 1)

@@ -20,6 +20,7 @@ from support.processes.scene_jobs import (
     DiesAt,
     FailsAt,
     HoldsALock,
+    StopsAt,
     a_lock,
     fails_oddly,
     late_first,
@@ -76,6 +77,13 @@ def test_scenes_may_be_any_numbers():
 def test_the_first_scene_that_fails_is_named_by_its_number(executor, block_size):
     with pytest.raises(CorruptedDataError, match="there is no picture number 7") as caught:
         list(map_scenes(FailsAt((13, 7, 9)), range(20), executor, block_size=block_size))
+    assert caught.value.__notes__ == ["in scene 7"]
+
+
+@pytest.mark.parametrize("block_size", [1, 5])
+def test_a_job_that_raises_stop_iteration_does_not_end_the_results(executor, block_size):
+    with pytest.raises(RuntimeError, match="StopsAt raised StopIteration") as caught:
+        list(map_scenes(StopsAt(7), range(20), executor, block_size=block_size))
     assert caught.value.__notes__ == ["in scene 7"]
 
 
@@ -207,6 +215,16 @@ def test_a_script_without_a_main_guard_is_told_of_it(tmp_path):
     run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 1
     assert "must do so under if __name__ == '__main__':" in run.stderr
+
+
+@pytest.mark.process
+def test_the_death_of_a_worker_without_a_task_fails_no_task():
+    with WorkerProcesses(1) as workers:
+        process = workers.submit(os.getpid).result()
+        os.kill(process, signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
+        while workers._idle[0].is_alive:
+            time.sleep(0.01)
+        assert workers.submit(os.getpid).result() != process
 
 
 @pytest.mark.process

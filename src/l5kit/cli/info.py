@@ -36,7 +36,7 @@ def info(
         remark(f"digests of {len(digests)} files written to {checksums}")
     summary, on_map = dataset.summary(), map_counts(files)
     if as_json:
-        content = {"files": asdict(files), "summary": asdict(summary), "facts": asdict(dataset.facts)}
+        content = {"files": asdict(files), "summary": asdict(summary), "facts": dataset.facts.as_attributes()}
         print_json(content | {"map": on_map or None})
         return
     map_facts = {f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in on_map.items()}

@@ -6,6 +6,7 @@ constants that 1.5 has for all logs.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class LogFacts:
         ego_extent_m: Length, width and height of the AV, metres.
         step_time_s: Time between two frames, seconds.
         label_mapping: For each class of the dataset that the log was made from, the one of ``PERCEPTION_LABELS`` that
-            its agents have; empty where the classes are those of the log itself.
+            its agents have, read-only; empty where the classes are those of the log itself.
 
     Raises:
         InvalidArgumentError: A value is not possible.
@@ -58,6 +59,10 @@ class LogFacts:
             )
         object.__setattr__(self, "step_time_s", float(self.step_time_s))
         object.__setattr__(self, "label_mapping", _as_label_mapping(self.label_mapping))
+
+    def __reduce__(self) -> tuple[type["LogFacts"], tuple[tuple[float, float, float], float, dict[str, str]]]:
+        """Return class and fields, as what cannot be changed cannot be pickled either."""
+        return type(self), (self.ego_extent_m, self.step_time_s, dict(self.label_mapping))
 
     @classmethod
     def from_attributes(cls, attributes: JsonObject, *, file: str) -> "LogFacts | None":
@@ -90,6 +95,19 @@ class LogFacts:
         }
 
 
+def require_facts(facts: object) -> None:
+    """Refuse what is neither facts of a log nor None.
+
+    Raises:
+        InvalidArgumentError: It is something else.
+    """
+    if facts is not None and not isinstance(facts, LogFacts):
+        raise InvalidArgumentError(
+            f"facts must be LogFacts, or None for what L5Kit 1.5 has for all logs, got {facts!r}; pass "
+            "LogFacts(step_time_s=0.1), for example"
+        )
+
+
 def agreed_facts(logs: Sequence[tuple[str, LogFacts | None]]) -> LogFacts | None:
     """Return the facts of logs that become one; None if none of them tells any.
 
@@ -107,7 +125,7 @@ def agreed_facts(logs: Sequence[tuple[str, LogFacts | None]]) -> LogFacts | None
 
 def _require_same(first_name: str, first: LogFacts, name: str, facts: LogFacts) -> None:
     for known in fields(LogFacts):
-        values = getattr(first, known.name), getattr(facts, known.name)
+        values = first.as_attributes()[known.name], facts.as_attributes()[known.name]
         if values[0] != values[1]:
             raise InvalidArgumentError(
                 f"the logs have other facts: {known.name} is {values[0]} in {first_name!r} and {values[1]} in "
@@ -126,7 +144,7 @@ def _as_extent_m(extent_m: Any) -> tuple[float, float, float]:
     return length_m, width_m, height_m
 
 
-def _as_label_mapping(mapping: object) -> dict[str, str]:
+def _as_label_mapping(mapping: object) -> MappingProxyType[str, str]:
     if not isinstance(mapping, Mapping):
         raise InvalidArgumentError(f"label_mapping must give a label for each class by name, got {mapping!r}")
     for name, label in mapping.items():
@@ -134,7 +152,7 @@ def _as_label_mapping(mapping: object) -> dict[str, str]:
             raise InvalidArgumentError(
                 f"label_mapping must give one of PERCEPTION_LABELS for each class by name, got {label!r} for {name!r}"
             )
-    return dict(mapping)
+    return MappingProxyType(dict(mapping))
 
 
 def _is_number(value: Any, *, above: float, up_to: float) -> bool:

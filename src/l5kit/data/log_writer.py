@@ -3,17 +3,18 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from zarr.storage import LocalStore
 
 from l5kit._files import clear_leftovers, placed_when_complete
-from l5kit.data.log_facts import LogFacts
-from l5kit.data.save import require_free
+from l5kit.data.log_facts import LogFacts, require_facts
+from l5kit.data.save import require_free, require_local
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import LogRecords, SceneRecords, join_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError, ReadOnlyDatasetError
 
 __all__ = ["LogWriter", "write_log"]
 
@@ -23,6 +24,9 @@ _AGENTS_AT_ONCE = 200_000
 
 class LogWriter:
     """Writes scenes to the end of a new log, a few at a time; :func:`write_log` makes one.
+
+    Once writing has failed, of a full disk for example, nobody knows how much of the scenes is there: from then on
+    every call raises, and so does the end of the block of :func:`write_log`, which leaves no log.
 
     Args:
         dataset: An initialized dataset without rows.
@@ -35,36 +39,98 @@ class LogWriter:
         self.num_scenes = 0
         self._dataset = dataset
         self._waiting: list[SceneRecords] = []
+        self._failure: BaseException | None = None
+        self._is_ended = False
 
     def append(self, scene: SceneArrays | SceneRecords) -> int:
         """Add a scene and return its number.
 
         Args:
-            scene: Plain arrays, with agents from :class:`~l5kit.data.tracks.Tracks` say, or records.
+            scene: Plain arrays, with agents from :class:`~l5kit.data.tracks.Tracks` say, or records; they are copied.
+
+        Raises:
+            CorruptedDataError: Writing has failed before.
+            InvalidArgumentError: ``scene`` is neither of both, or does not fit the record types; it is not added.
+            ReadOnlyDatasetError: The block of :func:`write_log` has ended.
         """
-        self._waiting.append(scene.to_records() if isinstance(scene, SceneArrays) else scene)
+        self._require_writable()
+        if isinstance(scene, SceneArrays):
+            return self._add(scene.to_records())
+        if not isinstance(scene, SceneRecords):
+            raise InvalidArgumentError(
+                f"scene must be SceneArrays or SceneRecords, got {type(scene).__name__}; "
+                "SceneRecords.read(dataset, scene_index) reads one, and append_log() takes LogRecords"
+            )
+        copies = {"frames": scene.frames.copy(), "agents": scene.agents.copy(), "tl_faces": scene.tl_faces.copy()}
+        return self._add(replace(scene, **copies))
+
+    def append_log(self, log: LogRecords) -> None:
+        """Add all scenes of a log in memory, such as those of a :class:`~l5kit.data.record_buffer.RecordBuffer`.
+
+        Raises:
+            CorruptedDataError: Writing has failed before, or intervals of the log are wrong.
+            InvalidArgumentError: ``log`` is no LogRecords.
+            ReadOnlyDatasetError: The block of :func:`write_log` has ended.
+        """
+        self._require_writable()
+        if not isinstance(log, LogRecords):
+            raise InvalidArgumentError(
+                f"log must be LogRecords, as to_log() of a RecordBuffer gives, got {type(log).__name__}; append() "
+                "takes single scenes"
+            )
+        dataset = log.as_dataset()
+        for scene in range(len(log.scenes)):
+            self._add(SceneRecords.read(dataset, scene))  # which copies
+
+    def flush(self) -> None:
+        """Write the scenes that wait.
+
+        Raises:
+            CorruptedDataError: Writing has failed before.
+            ReadOnlyDatasetError: The block of :func:`write_log` has ended.
+        """
+        self._require_writable()
+        if not self._waiting:
+            return
+        try:
+            self._write()
+        except BaseException as error:
+            self._failure = error
+            raise
+        self._waiting.clear()
+
+    def _add(self, scene: SceneRecords) -> int:
+        """Take a scene over, whose arrays nobody else has."""
+        self._waiting.append(scene)
         self.num_scenes += 1
         num_agents = sum(len(waiting.agents) for waiting in self._waiting)
         if len(self._waiting) == _SCENES_AT_ONCE or num_agents >= _AGENTS_AT_ONCE:
             self.flush()
         return self.num_scenes - 1
 
-    def append_log(self, log: LogRecords) -> None:
-        """Add all scenes of a log in memory, such as those of a :class:`~l5kit.data.record_buffer.RecordBuffer`."""
-        dataset = log.as_dataset()
-        for scene in range(len(log.scenes)):
-            self.append(SceneRecords.read(dataset, scene))
-
-    def flush(self) -> None:
-        """Write the scenes that wait."""
-        if not self._waiting:
-            return
+    def _write(self) -> None:
         dataset = self._dataset
         joined = join_scenes(self._waiting, (len(dataset.frames), len(dataset.agents), len(dataset.tl_faces)))
         for name, records in vars(joined).items():
             array = getattr(dataset, name)
             array.append(records)
+
+    def _end(self) -> None:
+        """Refuse whatever comes later; what waits and was not written is given up."""
+        self._is_ended = True
         self._waiting.clear()
+
+    def _require_writable(self) -> None:
+        if self._is_ended:
+            raise ReadOnlyDatasetError(
+                "nothing can be added to the log: the block of write_log() that it was written in has ended; add "
+                "scenes within the block, or open() the log with mode 'r+'"
+            )
+        if self._failure is not None:
+            raise CorruptedDataError(
+                f"the log is not complete, as scenes could not be written ({self._failure!r}); mend that and write the "
+                "log anew"
+            ) from self._failure
 
 
 @contextmanager
@@ -79,16 +145,24 @@ def write_log(
         overwrite: Replace a log that is there.
 
     Raises:
-        FileExistsError: There is something, and ``overwrite`` is False.
-        InvalidArgumentError: What is there is no log, or the name is that of a zip file.
+        CorruptedDataError: Writing has failed within the block, which went on nevertheless.
+        FileExistsError: There is something, at the start or at the end, and ``overwrite`` is False.
+        InvalidArgumentError: What is there, at the start or at the end, is no log, ``path`` is a URL or the name of a
+            zip file, or ``facts`` are none.
     """
+    require_local("path", path)
+    require_facts(facts)
     target = Path(path).absolute()
     if target.name.endswith(".zip"):
         raise InvalidArgumentError(f"path is {str(path)!r}; a log is written to a folder, and save() makes a zip file")
     clear_leftovers(target)
     require_free(target, overwrite=overwrite)
-    with placed_when_complete(target) as complete:
+    with placed_when_complete(target, may_replace=overwrite) as complete:
         complete.mkdir()
         writer = LogWriter(ChunkedDataset(LocalStore(complete)).initialize("w", facts=facts or LogFacts()))
-        yield writer
-        writer.flush()
+        try:
+            yield writer
+            writer.flush()
+        finally:
+            writer._end()
+        require_free(target, overwrite=overwrite)

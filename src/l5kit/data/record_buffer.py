@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.data.frame_rows import FrameRows, expand_ranges
-from l5kit.data.log_facts import LogFacts
+from l5kit.data.log_facts import LogFacts, require_facts
 from l5kit.data.records import (
     AGENT_DTYPE,
     AGENT_INTERVAL,
@@ -51,7 +51,7 @@ class RecordBuffer:
         scene_stops: End frame of each scene, not included, int64, (S,).
 
     Raises:
-        InvalidArgumentError: There is no scene, or a number is negative.
+        InvalidArgumentError: There is no scene, a number is negative, or ``facts`` are none.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class RecordBuffer:
         for name, value in (("spare_frames", spare_frames), ("spare_agents", spare_agents)):
             if value < 0:
                 raise InvalidArgumentError(f"{name} must be at least 0, got {value}")
+        require_facts(facts)
         self.facts = facts or LogFacts()
         joined = join_scenes(scenes)
         self._hosts = [scene.host for scene in scenes]

@@ -1,5 +1,6 @@
 """Saving of a dataset to a new place, complete or not at all."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import TL_FACE_ARRAY_KEY
 from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.stores.store import is_url
 from l5kit.errors import InvalidArgumentError
 
 
@@ -43,18 +45,19 @@ def save_arrays(
 
     Raises:
         CorruptedDataError: Rows to be written cannot be read, or (faces excepted) their file is missing.
-        FileExistsError: There is something, and ``overwrite`` is False.
-        InvalidArgumentError: What is there is no dataset.
+        FileExistsError: There is something, at the start or at the end, and ``overwrite`` is False.
+        InvalidArgumentError: What is there, at the start or at the end, is no dataset.
     """
     as_zip = path.name.endswith(".zip")
     clear_leftovers(path)
     require_free(path, overwrite=overwrite, as_zip=as_zip)
-    with placed_when_complete(path) as complete:
+    with placed_when_complete(path, may_replace=overwrite) as complete:
         store: Store = ZipStore(complete, mode="w") if as_zip else LocalStore(complete)
         try:
             _write(store, arrays, facts, progress, workers)
         finally:
             store.close()
+        require_free(path, overwrite=overwrite, as_zip=as_zip)
 
 
 def _write(
@@ -101,10 +104,26 @@ def require_free(path: Path, *, overwrite: bool, as_zip: bool = False) -> None:
         FileExistsError: There is something, and ``overwrite`` is False.
         InvalidArgumentError: What is there is no dataset.
     """
-    if not path.exists():
+    if not os.path.lexists(path):
         return
     if not overwrite:
         raise FileExistsError(f"{path} exists; choose another path or pass overwrite=True")
-    replaceable = path.is_file() if as_zip else (path / ".zgroup").is_file() or not any(path.iterdir())
-    if not replaceable:
+    if as_zip:
+        is_replaceable = path.is_file()
+    else:
+        is_replaceable = path.is_dir() and ((path / ".zgroup").is_file() or not any(path.iterdir()))
+    if not is_replaceable:
         raise InvalidArgumentError(f"{path} is no dataset, so it is not replaced; choose another path")
+
+
+def require_local(argument: str, path: str | os.PathLike[str]) -> None:
+    """Refuse a URL, of which ``Path`` would make the name of a folder here.
+
+    Raises:
+        InvalidArgumentError: It is a URL.
+    """
+    if is_url(path):
+        raise InvalidArgumentError(
+            f"{argument} is the URL {path!r}; only local folders and zip files are written complete or not at all; "
+            "write to one and copy it, or initialize() a dataset at the URL and fill it"
+        )

@@ -59,7 +59,7 @@ def map_scenes(
 
     The function must depend on its argument only and change nothing, as a block that fails is gone through again scene
     by scene: the error of the first scene that fails comes up, with its type and a note that names the scene,
-    whatever carries out the blocks. To other processes the function is sent pickled, which for a dataset means the
+    whatever carries out the blocks; a ``StopIteration`` comes up as a ``RuntimeError``. To other processes the function is sent pickled, which for a dataset means the
     place of its files. Where that cannot be, a ``RuntimeWarning`` says so and the blocks are carried out here.
 
     Args:
@@ -259,6 +259,8 @@ class _NamingCall(Generic[Result]):
             return self.function(block)
         except Exception as error:
             hit, block_error = self._find_failing(block) or (block, error)
+            if isinstance(block_error, StopIteration):
+                block_error = _stop_as_error(self.function, block_error)
             block_error.add_note(f"in {_named(self.unit, hit)}")
             if block_error is error:
                 raise
@@ -273,6 +275,15 @@ class _NamingCall(Generic[Result]):
                 except Exception as error:
                     return block[place : place + 1], error
         return None
+
+
+def _stop_as_error(function: object, stop: StopIteration) -> RuntimeError:
+    """Return what stands for a StopIteration of a job, which would end the results as if there were no more scenes."""
+    error = RuntimeError(
+        f"{_title(function)} raised StopIteration; give next() a default, or catch it, as only iterators may raise it"
+    )
+    error.__cause__ = stop
+    return error
 
 
 def _named(unit: str, numbers: Int64Array) -> str:

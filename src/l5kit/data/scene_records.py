@@ -1,5 +1,6 @@
 """Records of scenes in memory, in the types of the format and checked, and several of them strung together."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 
+_LONGEST_HOST = 16
+_MAX_INT64 = 2**63 - 1
 _TYPES: dict[str, DTypeLike] = {"frames": FRAME_DTYPE, "agents": AGENT_DTYPE, "tl_faces": TL_FACE_DTYPE}
 
 
@@ -43,10 +46,12 @@ class SceneRecords:
         agents: Agents of all frames, ``AGENT_DTYPE``, (N,).
         tl_faces: Traffic light faces of all frames, ``TL_FACE_DTYPE``, (M,).
         host: Name of the recording car, at most 16 characters.
-        time_span_ns: Start and end of the scene; None for the times of the first and the last frame.
+        time_span_ns: Start and end of the scene; None for the times of the first and the last frame, or 0 and 0 where
+            there are no frames.
 
     Raises:
-        InvalidArgumentError: An array is of another type, or the intervals of the frames do not name each row once.
+        InvalidArgumentError: An array is of another type, the intervals of the frames do not name each row once, or
+            host or times are none that a record has room for.
     """
 
     frames: RecordArray
@@ -56,12 +61,15 @@ class SceneRecords:
     time_span_ns: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
+        _require_host(self.host)
+        if self.time_span_ns is not None:
+            object.__setattr__(self, "time_span_ns", _as_time_span_ns(self.time_span_ns))
         for name, dtype in _TYPES.items():
-            array = getattr(self, name)
-            if array.dtype != np.dtype(dtype) or array.ndim != 1:
+            array: object = getattr(self, name)
+            if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype) or array.ndim != 1:
+                found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else repr(type(array))
                 raise InvalidArgumentError(
-                    f"{name} must be records of {name.upper()[:-1]}_DTYPE along one axis, got {array.dtype} of shape "
-                    f"{array.shape}"
+                    f"{name} must be records of {name.upper()[:-1]}_DTYPE along one axis, got {found}"
                 )
         _require_consecutive(self.frames[AGENT_INTERVAL], len(self.agents), AGENT_INTERVAL)
         _require_consecutive(self.frames[FACE_INTERVAL], len(self.tl_faces), FACE_INTERVAL)
@@ -176,6 +184,31 @@ def as_standard(records: RecordArray, dtype: DTypeLike) -> RecordArray:
     for name in set(wanted.names or ()) & set(records.dtype.names or ()):
         converted[name] = records[name]
     return converted
+
+
+def _require_host(host: object) -> None:
+    allowed = f"host must be text of at most {_LONGEST_HOST} characters, for which the format has room"
+    if not isinstance(host, str):
+        raise InvalidArgumentError(f"{allowed}, got {host!r}; pass '' where it is not known")
+    try:
+        host.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"{allowed}, got {host!r}, in which half of a character is missing") from error
+    if len(host) > _LONGEST_HOST:
+        raise InvalidArgumentError(f"{allowed}, got {host!r} of {len(host)}; shorten it")
+
+
+def _as_time_span_ns(span_ns: Sequence[int]) -> tuple[int, int]:
+    try:
+        start_ns, end_ns = map(operator.index, span_ns)
+    except (TypeError, ValueError):
+        start_ns = end_ns = _MAX_INT64 + 1
+    if not all(-_MAX_INT64 - 1 <= time_ns <= _MAX_INT64 for time_ns in (start_ns, end_ns)):
+        raise InvalidArgumentError(
+            "time_span_ns must be start and end of the scene, two whole numbers of nanoseconds that int64 can hold, "
+            f"got {span_ns!r}; pass None for the times of the first and the last frame"
+        )
+    return start_ns, end_ns
 
 
 def _require_consecutive(intervals: Int64Array, num_rows: int, field: str) -> None:

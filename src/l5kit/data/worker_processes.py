@@ -101,15 +101,20 @@ class WorkerProcesses(Executor):
             self._give_back(worker)
 
     def _take_worker(self) -> "_Worker":
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
+        while (idle := self._pop_idle()) is not None:
+            if idle.is_alive:
+                return idle
+            self._give_back(idle)  # it was killed while it had nothing to do
         worker = _Worker(threading.current_thread().name.replace("_", " "))
         with self._lock:
             self._all.append(worker)
             if self._is_killed:  # while this one was started
                 worker.kill()
         return worker
+
+    def _pop_idle(self) -> "_Worker | None":
+        with self._lock:
+            return self._idle.pop() if self._idle else None
 
     def _give_back(self, worker: "_Worker") -> None:
         with self._lock:

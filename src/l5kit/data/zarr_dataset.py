@@ -26,7 +26,7 @@ from l5kit.data.filter import (
     get_tl_faces_slice_from_frames,
 )
 from l5kit.data.labels import PERCEPTION_LABELS
-from l5kit.data.log_facts import LogFacts, agreed_facts
+from l5kit.data.log_facts import LogFacts, agreed_facts, require_facts
 from l5kit.data.log_index import require_readable_scene
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import RecordSequence, rows_of
@@ -49,7 +49,7 @@ from l5kit.data.records import (
     TL_FACE_CHUNK_SIZE,
     TL_FACE_DTYPE,
 )
-from l5kit.data.save import save_arrays
+from l5kit.data.save import require_local, save_arrays
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores import store as stores
 from l5kit.data.stores.chunk_cache import ChunkCache
@@ -128,7 +128,12 @@ class ChunkedDataset:
         tl_faces: Records | None = None,
         facts: LogFacts | None = None,
     ) -> "ChunkedDataset":
-        """Return a dataset of the given arrays (empty ones where None) and facts (those of 1.5), without a path."""
+        """Return a dataset of the given arrays (empty ones where None) and facts (those of 1.5), without a path.
+
+        Raises:
+            InvalidArgumentError: ``facts`` are none.
+        """
+        require_facts(facts)
         dataset = ChunkedDataset("")
         dataset._facts = facts
         given = {"scenes": scenes, "frames": frames, "agents": agents, "tl_faces": tl_faces}
@@ -164,9 +169,10 @@ class ChunkedDataset:
             facts: Facts of the log, which become attributes of its group; None writes none, as L5Kit 1.5 does.
 
         Raises:
-            InvalidArgumentError: Bad mode or length, a zip file, or a folder whose content would be lost. Nothing is
-                changed then.
+            InvalidArgumentError: Bad mode, length or facts, a zip file, or a folder whose content would be lost.
+                Nothing is changed then.
         """
+        require_facts(facts)
         _require_one_of("mode", mode, _CREATE_MODES)
         lengths = {
             SCENE_ARRAY_KEY: _as_length("num_scenes", num_scenes),
@@ -468,15 +474,11 @@ class ChunkedDataset:
 
         Raises:
             CorruptedDataError: Rows cannot be read, or (faces excepted) the file of some is missing.
-            FileExistsError: There is something at ``path``, and ``overwrite`` is False.
+            FileExistsError: There is something at ``path``, at the start or at the end, and ``overwrite`` is False.
             InvalidArgumentError: ``path`` is a URL, or what is there is no dataset.
         """
         target = stores.path_of(path)
-        if stores.is_url(target):
-            raise InvalidArgumentError(
-                f"cannot save to {path!r}: only local folders and zip files are written complete or not at all; "
-                "save to one and copy it, or initialize() a dataset at the URL and fill it"
-            )
+        require_local("path", target)
         arrays = {key: getattr(self, name) for key, (name, _, _) in layout.ARRAYS.items()}
         save_arrays(arrays, Path(target), overwrite=overwrite, facts=self._facts, progress=progress, workers=workers)
 

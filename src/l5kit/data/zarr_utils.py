@@ -21,7 +21,7 @@ from l5kit.data.log_index import require_readable_log
 from l5kit.data.progress import show_progress
 from l5kit.data.record_view import RecordView, Segments
 from l5kit.data.records import FRAME_INTERVAL
-from l5kit.data.save import save_arrays
+from l5kit.data.save import require_local, save_arrays
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.scene_view import view_of_first_frames, view_of_scenes
 from l5kit.data.stores.store import is_url, path_of
@@ -195,6 +195,7 @@ def _num_bytes(dataset: ChunkedDataset) -> int:
 
 def _save(dataset: ChunkedDataset, path: str, *, title: str, verbose: bool, workers: Workers = 1) -> None:
     """Write a dataset in the record types of the format, replacing one that is there."""
+    require_local("the output", path)
     arrays = {key: _as_standard(getattr(dataset, name), dtype) for key, (name, dtype, _) in ARRAYS.items()}
     with show_progress(title, visible=verbose) as progress:
         save_arrays(arrays, Path(path), overwrite=True, facts=dataset.own_facts, progress=progress, workers=workers)

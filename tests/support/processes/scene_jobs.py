@@ -49,6 +49,16 @@ class FailsAt:
 
 
 @dataclass(frozen=True)
+class StopsAt:
+    """A function that asks an iterator for more than it has, at one scene."""
+
+    scene: int
+
+    def __call__(self, scenes: Any) -> int:
+        return len(scenes) if self.scene not in scenes else next(iter(()))
+
+
+@dataclass(frozen=True)
 class DiesAt:
     """A function that kills the process that has a scene."""
 

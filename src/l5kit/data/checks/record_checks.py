@@ -7,6 +7,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, NumericArray, RecordArray
 from l5kit.data.checks.finding import Severity
+from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.texts import code_points, is_text
 from l5kit.data.track_ids import NUM_TRACK_IDS
 
@@ -31,7 +32,9 @@ def check_scene_records(scenes: RecordArray) -> Iterator[RowCheck]:
     """Yield the checks of scenes."""
     start_ns, end_ns = scenes["start_time"], scenes["end_time"]
     yield "error", "times", "the scene ends before it starts", end_ns < start_ns
-    yield "error", "times", "start_time is not positive", start_ns <= 0
+    intervals = scenes[FRAME_INTERVAL]
+    has_no_times = (start_ns == 0) & (end_ns == 0) & (intervals[:, 0] == intervals[:, 1])
+    yield "error", "times", "start_time is not positive", (start_ns <= 0) & ~has_no_times  # nor has it frames
     yield "error", "text", "host is not text", ~is_text(scenes["host"])
 
 
