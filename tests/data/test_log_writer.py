@@ -222,3 +222,42 @@ def test_labels_and_lights_that_there_are_not_are_refused():
         faces_of_frames(1, np.array([0]), face_ids=["a" * 17], light_ids=["L"], statuses=np.zeros((1, 3)))
     with pytest.raises(InvalidArgumentError, match=r"light_ids must have shape \(1,\)"):
         faces_of_frames(1, np.array([0]), face_ids=["a" * 16], light_ids=["L", "L"], statuses=np.zeros((1, 3)))
+
+
+WRONG_TRACKS = {
+    "negative": np.array([1, -2]),
+    "part": np.array([1, 1.5]),
+    "nan": np.array([np.nan, 2]),
+    "large": np.array([1e25, 2]),
+    "larger": np.array([2**70, 2]),
+    "text": np.array(["1", "2"]),
+    "bool": np.array([True, False]),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_TRACKS.values(), ids=WRONG_TRACKS.keys())
+def test_numbers_that_no_track_can_have_are_refused(wrong):
+    with pytest.raises(InvalidArgumentError, match=r"track_ids has .* a whole one from 0"):
+        replace(tracks(), track_ids=wrong)
+    seen = observations()
+    with pytest.raises(InvalidArgumentError, match=r"track_ids has .* a whole one from 0"):
+        replace(seen, track_ids=np.resize(wrong, len(seen.track_ids)))
+
+
+@pytest.mark.parametrize("right", [np.array([7.0, 2.0]), np.array([7, 2], np.uint8), np.array([7, 2], object)])
+def test_numbers_of_tracks_may_have_any_type_of_numbers(right):
+    rows = replace(tracks(), track_ids=right).to_agent_rows()
+    assert (rows.track_ids.dtype, rows.track_ids.tolist()) == (np.uint64, [7, 2, 7, 2])
+    largest = replace(tracks(), track_ids=np.array([2**64 - 1, 2], np.uint64)).to_agent_rows()
+    assert largest.track_ids.tolist() == [2**64 - 1, 2, 2**64 - 1, 2]
+
+
+@pytest.mark.parametrize(
+    "frames", [np.array([0.0]), np.array([np.nan]), [0], np.array([[0]]), np.array([True])], ids=str
+)
+def test_frames_that_are_no_integers_are_refused(frames):
+    one = {name: array[:1] for name, array in vars(observations()).items()}
+    with pytest.raises(InvalidArgumentError, match="frame_indices must be an array of integers"):
+        Observations(**one | {"frame_indices": frames})
+    with pytest.raises(InvalidArgumentError, match="frame_indices must be an array of integers"):
+        faces_of_frames(1, frames, face_ids=["a"], light_ids=["L"], statuses=np.zeros((1, 3)))

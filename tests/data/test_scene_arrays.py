@@ -129,3 +129,53 @@ def test_times_that_a_record_cannot_hold_are_refused(log, span_ns):
     with pytest.raises(InvalidArgumentError, match="time_span_ns must be start and end"):
         replace(SceneRecords.read(log, 0), time_span_ns=span_ns)
     assert replace(SceneRecords.read(log, 0), time_span_ns=np.array([3, 2**63 - 1])).times_ns == (3, 2**63 - 1)
+
+
+OTHER_SHAPES = {
+    "agents": {
+        "track_ids": (1,),
+        "centroids_m": (1,),
+        "yaws_rad": (1,),
+        "extents_m": (1,),
+        "velocities_mps": (3,),
+        "label_probabilities": (1,),
+    },
+    "tl_faces": {"face_ids": (1,), "light_ids": (1,), "statuses": (1,)},
+    "": {"timestamps_ns": (1,), "ego_positions_m": (2,), "ego_rotations": (1, 3)},
+}
+
+
+@pytest.mark.parametrize(("part", "name"), [(part, name) for part, names in OTHER_SHAPES.items() for name in names])
+def test_arrays_that_would_be_repeated_to_fit_are_refused(part, name):
+    arrays = read_scene_arrays(random_dataset(np.random.default_rng(0), 1, min_frames=3), 0)
+    holder = getattr(arrays, part) if part else arrays
+    array = getattr(holder, name)
+    other = np.zeros((len(array), *OTHER_SHAPES[part][name]), array.dtype)
+    with pytest.raises(CorruptedDataError, match=rf"{type(holder).__name__}: {name} must be an array of shape \("):
+        replace(holder, **{name: other})
+
+
+def test_numbers_that_are_none_of_rows_times_or_tracks_are_refused():
+    arrays = read_scene_arrays(random_dataset(np.random.default_rng(0), 1, min_frames=3), 0)
+    agents = arrays.agents
+    with pytest.raises(InvalidArgumentError, match="timestamps_ns must be integers, got float64"):
+        replace(arrays, timestamps_ns=arrays.timestamps_ns * 1e-9)
+    with pytest.raises(InvalidArgumentError, match="starts must be integers, got float64"):
+        replace(agents, starts=agents.starts + 0.4)
+    with pytest.raises(InvalidArgumentError, match="track_ids must be integers, got float64"):
+        replace(agents, track_ids=np.full(len(agents.track_ids), np.nan))
+    with pytest.raises(InvalidArgumentError, match=r"track_ids has .*-1.*a whole one from 0"):
+        replace(agents, track_ids=np.full(len(agents.track_ids), -1))
+    for starts in (np.zeros(0, np.int32), np.zeros((1, 2), np.int32), [0]):
+        with pytest.raises(CorruptedDataError, match=r"starts must have shape \(F \+ 1,\)"):
+            replace(FaceRows.none(0), starts=starts)
+
+
+def test_ids_of_faces_that_a_record_cannot_hold_are_refused():
+    texts, statuses = np.array(["a" * 16]), np.zeros((1, 3), np.float32)
+    starts = np.array([0, 1], np.int32)
+    FaceRows(starts, texts.astype("<U40"), texts, statuses)
+    with pytest.raises(InvalidArgumentError, match=r"light_ids has 'a{17}'; the format has room for 16"):
+        FaceRows(starts, texts, np.array(["a" * 17]), statuses)
+    with pytest.raises(InvalidArgumentError, match="face_ids must be text, got int64"):
+        FaceRows(starts, np.array([7]), texts, statuses)

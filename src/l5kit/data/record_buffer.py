@@ -18,6 +18,7 @@ from l5kit.data.records import (
     TL_FACE_DTYPE,
 )
 from l5kit.data.scene_records import LogRecords, SceneRecords, intervals_of_counts, join_scenes
+from l5kit.data.track_ids import as_record_track_ids
 from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
 from l5kit.data.windows import Windows
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, TrackNotFoundError
@@ -376,7 +377,7 @@ def _require_once(name: str, numbers: Int64Array) -> None:
 
 
 def _as_pairs(frame_rows: ArrayLike, track_ids: ArrayLike) -> tuple[Int64Array, NumericArray]:
-    frames, tracks = np.asarray(frame_rows, np.int64), np.asarray(track_ids, np.uint64)
+    frames, tracks = np.asarray(frame_rows, np.int64), as_record_track_ids("track_ids", track_ids)
     if frames.ndim != 1 or frames.shape != tracks.shape:
         raise InvalidArgumentError(
             f"frame_rows and track_ids must be of one shape (N,), got {frames.shape} and {tracks.shape}"

@@ -7,12 +7,16 @@ from functools import cached_property
 import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray
+from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
 from l5kit.data.records import AGENT_DTYPE, AGENT_INTERVAL, FACE_INTERVAL, FRAME_DTYPE, TL_FACE_DTYPE
 from l5kit.data.scene_records import SceneRecords
+from l5kit.data.track_ids import as_record_track_ids
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import CorruptedDataError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
-__all__ = ["AgentRows", "FaceRows", "SceneArrays", "read_scene_arrays", "require_rows"]
+__all__ = ["AgentRows", "FaceRows", "SceneArrays", "read_scene_arrays", "require_ids", "require_rows"]
+
+_LONGEST_ID = 16
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,8 @@ class AgentRows:
         label_probabilities: Of each of ``PERCEPTION_LABELS``, float32, shape (N, 17).
 
     Raises:
-        CorruptedDataError: The arrays are not of one length.
+        CorruptedDataError: The arrays are not of these shapes.
+        InvalidArgumentError: Starts or track ids are no whole numbers, or a track id is negative.
     """
 
     starts: Int32Array
@@ -41,7 +46,12 @@ class AgentRows:
     label_probabilities: Float32Array
 
     def __post_init__(self) -> None:
-        require_rows(self, int(self.starts[-1]), ("starts",))
+        num_rows = _num_rows(self.starts)
+        require_rows(self, num_rows, ("starts",))
+        _require_shapes(self, num_rows, track_ids=(), centroids_m=(2,), yaws_rad=(), extents_m=(3,))
+        _require_shapes(self, num_rows, velocities_mps=(2,), label_probabilities=(len(PERCEPTION_LABELS),))
+        _require_integers("track_ids", self.track_ids)
+        as_record_track_ids("track_ids", self.track_ids)
 
     @classmethod
     def of_records(cls, scene: SceneRecords) -> "AgentRows":
@@ -79,7 +89,8 @@ class FaceRows:
         statuses: One value for each of ``TL_FACE_LABELS``, float32, shape (M, 3).
 
     Raises:
-        CorruptedDataError: The arrays are not of one length.
+        CorruptedDataError: The arrays are not of these shapes.
+        InvalidArgumentError: Starts are no whole numbers, or an id is no text of at most 16 characters.
     """
 
     starts: Int32Array
@@ -88,7 +99,11 @@ class FaceRows:
     statuses: Float32Array
 
     def __post_init__(self) -> None:
-        require_rows(self, int(self.starts[-1]), ("starts",))
+        num_rows = _num_rows(self.starts)
+        require_rows(self, num_rows, ("starts",))
+        _require_shapes(self, num_rows, face_ids=(), light_ids=(), statuses=(len(TL_FACE_LABELS),))
+        require_ids("face_ids", self.face_ids)
+        require_ids("light_ids", self.light_ids)
 
     @classmethod
     def of_records(cls, scene: SceneRecords) -> "FaceRows":
@@ -122,7 +137,8 @@ class SceneArrays:
         time_span_ns: Start and end of the scene; None for the times of the first and the last frame.
 
     Raises:
-        CorruptedDataError: The arrays are not of one length.
+        CorruptedDataError: The arrays are not of these shapes.
+        InvalidArgumentError: Timestamps are no whole numbers.
     """
 
     host: str
@@ -136,6 +152,8 @@ class SceneArrays:
     def __post_init__(self) -> None:
         others = {field.name for field in fields(self)} - {"timestamps_ns", "ego_positions_m", "ego_rotations"}
         require_rows(self, self.num_frames, tuple(others))
+        _require_shapes(self, self.num_frames, timestamps_ns=(), ego_positions_m=(3,), ego_rotations=(3, 3))
+        _require_integers("timestamps_ns", self.timestamps_ns)
         for rows in (self.agents, self.tl_faces):
             if len(rows.starts) != self.num_frames + 1:
                 raise CorruptedDataError(
@@ -219,6 +237,50 @@ def require_rows(arrays: object, num_rows: int, others: Sequence[str]) -> None:
     lengths = {name: len(values) for name, values in vars(arrays).items() if name not in others}
     if wrong := {name: length for name, length in lengths.items() if length != num_rows}:
         raise CorruptedDataError(f"a scene needs {num_rows} rows in each array, got {wrong}")
+
+
+def require_ids(name: str, ids: NumericArray) -> None:
+    """Refuse ids of faces or lights that are no texts for which the format has room.
+
+    Raises:
+        InvalidArgumentError: One is none.
+    """
+    if ids.dtype.kind != "U":
+        raise InvalidArgumentError(
+            f"{name} must be text, got {ids.dtype}; ids.astype(str) makes text of numbers, for example"
+        )
+    if ids.dtype.itemsize > np.dtype("<U16").itemsize and np.strings.str_len(ids).max(initial=0) > _LONGEST_ID:
+        longest = max(ids.tolist(), key=len)
+        raise InvalidArgumentError(f"{name} has {longest!r}; the format has room for {_LONGEST_ID} characters")
+
+
+def _num_rows(starts: NumericArray) -> int:
+    """Return where the last frame ends."""
+    if not isinstance(starts, np.ndarray) or starts.ndim != 1 or len(starts) == 0:
+        raise CorruptedDataError(
+            "starts must have shape (F + 1,), the first row of each frame and the end of the last one, got "
+            f"{np.shape(starts)}; a scene without frames has [0]"
+        )
+    _require_integers("starts", starts)
+    return int(starts[-1])
+
+
+def _require_shapes(arrays: object, num_rows: int, **others: tuple[int, ...]) -> None:
+    """Refuse a dataclass with arrays whose rows have other shapes, which NumPy would repeat or cut to fit."""
+    for name, shape in others.items():
+        array = getattr(arrays, name)
+        if not isinstance(array, np.ndarray) or array.shape != (num_rows, *shape):
+            raise CorruptedDataError(
+                f"{type(arrays).__name__}: {name} must be an array of shape {(num_rows, *shape)}, got "
+                f"{type(array).__name__} of {np.shape(array)}"
+            )
+
+
+def _require_integers(name: str, array: NumericArray) -> None:
+    if array.dtype.kind not in "iu":
+        raise InvalidArgumentError(
+            f"{name} must be integers, got {array.dtype}; round and convert them, to nanoseconds where they are times"
+        )
 
 
 def _starts(intervals: Int64Array) -> Int32Array:

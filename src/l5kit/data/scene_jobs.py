@@ -59,8 +59,9 @@ def map_scenes(
 
     The function must depend on its argument only and change nothing, as a block that fails is gone through again scene
     by scene: the error of the first scene that fails comes up, with its type and a note that names the scene,
-    whatever carries out the blocks; a ``StopIteration`` comes up as a ``RuntimeError``. To other processes the function is sent pickled, which for a dataset means the
-    place of its files. Where that cannot be, a ``RuntimeWarning`` says so and the blocks are carried out here.
+    whatever carries out the blocks. A ``StopIteration``, which would end the results, comes up as a ``RuntimeError``.
+    To other processes the function is sent pickled, which for a dataset means the place of its files. Where that
+    cannot be, a ``RuntimeWarning`` says so and the blocks are carried out here.
 
     Args:
         function: Called with the numbers of successive scenes, int64, shape (B,).

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from l5kit._types import BoolArray, Float32Array, Int32Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import require_shapes
 from l5kit.data.labels import PERCEPTION_LABELS
-from l5kit.data.scene_arrays import AgentRows, FaceRows
+from l5kit.data.scene_arrays import AgentRows, FaceRows, require_ids
+from l5kit.data.track_ids import as_record_track_ids
 from l5kit.errors import InvalidArgumentError
 
 __all__ = ["Observations", "Tracks", "faces_of_frames", "label_probabilities_of", "spans_as_mask"]
@@ -28,7 +29,7 @@ class Observations:
         label_probabilities: Of each of ``PERCEPTION_LABELS``, (N, 17); see :func:`label_probabilities_of`.
 
     Raises:
-        InvalidArgumentError: An array has another shape.
+        InvalidArgumentError: An array has another shape, or a frame or track is no whole number from 0 on.
     """
 
     frame_indices: Int64Array
@@ -40,10 +41,12 @@ class Observations:
     label_probabilities: NumericArray
 
     def __post_init__(self) -> None:
+        _require_frame_indices(self.frame_indices)
         size = len(self.frame_indices)
         require_shapes(self, track_ids=(size,), headings_rad=(size,), sizes_m=(size, 3))
         require_shapes(self, positions_m=(size, 2), velocities_mps=(size, 2))
         require_shapes(self, label_probabilities=(size, len(PERCEPTION_LABELS)))
+        object.__setattr__(self, "track_ids", as_record_track_ids("track_ids", self.track_ids))
 
     def to_agent_rows(self, num_frames: int) -> AgentRows:
         """Return the rows of the agents of a scene, sorted by frame and track.
@@ -70,7 +73,7 @@ class Observations:
         headings_rad = self.headings_rad[order]
         return AgentRows(
             starts=_starts(frames, num_frames),
-            track_ids=tracks.astype(np.uint64),
+            track_ids=tracks,
             centroids_m=self.positions_m[order].astype(np.float64),
             yaws_rad=np.arctan2(np.sin(headings_rad), np.cos(headings_rad)).astype(np.float32),
             extents_m=self.sizes_m[order].astype(np.float32),
@@ -93,7 +96,7 @@ class Tracks:
         label_probabilities: Of each of ``PERCEPTION_LABELS``, (K, 17), or in each frame, (K, F, 17).
 
     Raises:
-        InvalidArgumentError: An array has another shape.
+        InvalidArgumentError: An array has another shape, or a track is no whole number from 0 on.
     """
 
     track_ids: NumericArray
@@ -114,6 +117,7 @@ class Tracks:
         require_shapes(self, track_ids=shape[:1], headings_rad=shape, sizes_m=(*of_sizes, 3))
         require_shapes(self, positions_m=(*shape, 2), velocities_mps=(*shape, 2))
         require_shapes(self, label_probabilities=(*of_labels, len(PERCEPTION_LABELS)))
+        object.__setattr__(self, "track_ids", as_record_track_ids("track_ids", self.track_ids))
 
     def to_observations(self) -> Observations:
         """Return one observation for each track and frame in which it is seen."""
@@ -193,6 +197,7 @@ def faces_of_frames(
     Raises:
         InvalidArgumentError: A frame is not one of the scene, or an array has another shape.
     """
+    _require_frame_indices(frame_indices)
     if len(frame_indices) and not 0 <= frame_indices.min() <= frame_indices.max() < num_frames:
         raise InvalidArgumentError(
             f"frame_indices must be from 0 to {num_frames - 1}, got {frame_indices.min()} to {frame_indices.max()}"
@@ -202,15 +207,21 @@ def faces_of_frames(
     ids = {"face_ids": np.asarray(face_ids, np.str_), "light_ids": np.asarray(light_ids, np.str_)}
     for name, texts in ids.items():
         _require_shape(name, texts, frame_indices.shape)
-        if texts.dtype.itemsize > np.dtype("<U16").itemsize and np.strings.str_len(texts).max(initial=0) > 16:
-            longest = max(texts.tolist(), key=len)
-            raise InvalidArgumentError(f"{name} has {longest!r}; the format has room for 16 characters")
+        require_ids(name, texts)
     return FaceRows(
         starts=_starts(frame_indices[order], num_frames),
         face_ids=ids["face_ids"][order].astype("<U16"),
         light_ids=ids["light_ids"][order].astype("<U16"),
         statuses=statuses[order].astype(np.float32),
     )
+
+
+def _require_frame_indices(frame_indices: ArrayLike) -> None:
+    if not isinstance(frame_indices, np.ndarray) or frame_indices.ndim != 1 or frame_indices.dtype.kind not in "iu":
+        found = f"{getattr(frame_indices, 'dtype', type(frame_indices).__name__)} of {np.shape(frame_indices)}"
+        raise InvalidArgumentError(
+            f"frame_indices must be an array of integers of shape (N,), the frame of each, got {found}"
+        )
 
 
 def _starts(frame_indices: Int64Array, num_frames: int) -> Int32Array:
