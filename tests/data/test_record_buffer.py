@@ -8,7 +8,7 @@ from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.window_cutting import WindowSteps
-from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, TrackNotFoundError
+from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, TrackNotFoundError
 from support.logs import make_agent, make_agents, make_faces, make_frames
 
 
@@ -185,3 +185,35 @@ def test_calls_about_nothing_change_nothing(buffer):
     assert len(buffer.append_frames(nothing, np.zeros(0, FRAME_DTYPE))) == 0
     after = buffer.to_log()
     assert all(getattr(after, name).tobytes() == getattr(before, name).tobytes() for name in vars(before))
+
+
+@pytest.mark.parametrize("interval", [(10**9, 10**9 + 3), (0, 10**9), (-5, 2), (2, 1)], ids=str)
+def test_intervals_that_somebody_has_written_are_not_followed_out_of_the_rows(buffer, interval):
+    row = int(buffer.frame_rows([0], [1])[0])
+    agents = buffer.agents[:1].copy()
+    buffer.frames["agent_index_interval"][row] = interval
+    for call in (
+        lambda: buffer.find_agents([row], [77]),
+        lambda: buffer.put_agents([row], agents),
+        lambda: buffer.remove_agents([row], [77]),
+    ):
+        with pytest.raises(
+            CorruptedDataError, match=r"frame 1 of scene 0 .*agent_index_interval .* does not lie within"
+        ):
+            call()
+
+
+@pytest.mark.parametrize("track", [-1, 1.5, np.nan, "1"], ids=str)
+def test_numbers_that_no_track_can_have_are_not_looked_for(buffer, track):
+    for call in (buffer.find_agents, buffer.remove_agents):
+        with pytest.raises(InvalidArgumentError, match=r"track_ids has .* is a whole one from 0"):
+            call(buffer.frame_rows([0], [0]), [track])
+
+
+def test_agents_and_their_numbers_come_together(buffer):
+    frames, agents = buffer.frames[:1].copy(), buffer.agents[:1].copy()
+    with pytest.raises(InvalidArgumentError, match=r"agents is None, but .* \[3\]"):
+        buffer.append_frames([0], frames, agent_counts=[3])
+    with pytest.raises(InvalidArgumentError, match="counts of agents must be 1 numbers from 0 on, got None"):
+        buffer.append_frames([0], frames, agents=agents)
+    buffer.append_frames([0], frames, agent_counts=[0])

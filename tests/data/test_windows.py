@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
 from l5kit.data.relative_poses import RelativePoses
-from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
+from l5kit.data.window_cutting import CurrentFrames, StepSizeError, WindowSteps, cut_windows
 from l5kit.data.window_rows import WindowRows
 from l5kit.data.windows import SeenTargets, Targets, Windows
 from l5kit.errors import InvalidArgumentError
@@ -133,3 +133,78 @@ def test_poses_that_do_not_fit_are_refused(name):
     poses = RelativePoses.of_no_track(2, 3, 4)
     with pytest.raises(InvalidArgumentError, match="RelativePoses: shapes do not fit"):
         dataclasses.replace(poses, **{name: getattr(poses, name)[:1]})
+
+
+@pytest.mark.parametrize(
+    ("starts", "stops"),
+    [([[0, 9]], [[1, 11]]), ([[0, -1]], [[1, 0]]), ([[0, 5]], [[1, 4]])],
+    ids=["behind", "before", "backwards"],
+)
+def test_rows_outside_of_their_array_are_refused(starts, stops):
+    bounds = np.array(starts), np.array(stops)
+    with pytest.raises(InvalidArgumentError, match=r"frame 1 of window 0 has rows .* within the 10 rows"):
+        WindowRows([np.empty(10, AGENT_DTYPE)], *bounds)
+    with pytest.raises(InvalidArgumentError, match="starts and stops must be signed integers, got float64 and int64"):
+        WindowRows([np.empty(10, AGENT_DTYPE)], bounds[0] * 0.5, bounds[1])
+
+
+def test_rows_of_several_arrays_are_counted_in_their_own():
+    arrays = [np.empty(length, AGENT_DTYPE) for length in (3, 1)]
+    starts, stops = np.array([[0, 7], [0, 1]]), np.array([[3, 7], [1, 1]])
+    assert WindowRows(arrays, starts, stops).counts.tolist() == [[3, 0], [1, 0]]
+    with pytest.raises(InvalidArgumentError, match="frame 0 of window 1 has rows 0 to 3"):
+        WindowRows(arrays, starts, stops[[0, 0]])
+
+
+@pytest.mark.parametrize("number", [-1, 1.5, "1", 10**12, np.nan, None], ids=str)
+def test_numbers_of_steps_that_there_are_not_are_refused(number):
+    for name in ("history_num_frames", "future_num_frames"):
+        with pytest.raises(
+            InvalidArgumentError, match=f"{name} must be a whole number from 0 to 100000, got {number!r}"
+        ):
+            WindowSteps(**{"history_num_frames": 0, "future_num_frames": 0, name: number})
+    for name in ("history_step_size", "future_step_size"):
+        with pytest.raises(StepSizeError, match=f"{name} must be"):
+            WindowSteps(1, 1, **{name: number})
+
+
+def test_small_integers_of_steps_do_not_overflow():
+    steps = WindowSteps(np.int8(127), np.int8(127), np.int8(100), np.int8(100))
+    assert {type(value) for value in vars(steps).values()} == {int}
+    log = make_several_scenes_log()
+    windows = cut_windows(CurrentFrames.of_scene(log.frames[:20], 10), log.agents, log.tl_faces, steps)
+    assert windows.frames.shape == (1, 255)
+    assert windows.counts.tolist() == [[1], [0]]
+
+
+OUTSIDE = {
+    "behind the frames": (10**9, 10**9 - 1, 10**9 + 5),
+    "before the frames": (-(10**8), -(10**8), 5),
+    "a scene that is too long": (5, 0, 10**9),
+    "before its scene": (5, 6, 9),
+    "behind its scene": (5, 0, 5),
+}
+
+
+@pytest.mark.parametrize(("row", "start", "stop"), OUTSIDE.values(), ids=OUTSIDE.keys())
+def test_current_frames_outside_of_scenes_and_frames_are_refused(row, start, stop):
+    log = make_several_scenes_log()
+    current = CurrentFrames(log.frames, *np.array([[3, row], [0, start], [20, stop]]))
+    with pytest.raises(InvalidArgumentError, match=f"window 1 has row {row} in the scene from {start} to {stop}"):
+        cut_windows(current, log.agents, log.tl_faces, STEPS)
+
+
+def test_current_frames_of_other_types_are_named():
+    log = make_several_scenes_log()
+    row, start, stop = np.array([[5], [0], [20]])
+    with pytest.raises(InvalidArgumentError, match="rows of CurrentFrames must be integers, got float64"):
+        CurrentFrames(log.frames, row + 0.5, start, stop)
+    with pytest.raises(InvalidArgumentError, match="scene_stops of CurrentFrames must be integers, got bool"):
+        CurrentFrames(log.frames, row, start, stop > 0)
+    foreign = log.frames.astype(log.frames.dtype.newbyteorder("S"))
+    for name, current in {
+        "frames": CurrentFrames(foreign, row, start, stop),
+        "rows": CurrentFrames(log.frames, row.astype(row.dtype.newbyteorder("S")), start, stop),
+    }.items():
+        with pytest.raises(InvalidArgumentError, match=f"{name} of CurrentFrames must have .* the byte order"):
+            cut_windows(current, log.agents, log.tl_faces, STEPS)

@@ -82,7 +82,10 @@ class FrameRows:
         intervals[changed, 1] = starts + counts
 
     def find(self, intervals: Int64Array, frames: Int64Array, field: str, values: NumericArray) -> Int64Array:
-        """Return the row of each frame (N,) whose field has a value (N,): -1 if there is none, -2 if there are more."""
+        """Return the row of each frame (N,) whose field has a value (N,): -1 if there is none, -2 if there are more.
+
+        It is -3 where the interval of the frame does not lie within the rows.
+        """
         column = self.array[field]
         column.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
         rows = np.empty(len(frames), np.int64)
@@ -151,9 +154,12 @@ def move_rows(source: RecordArray, starts: Int64Array, counts: Int64Array, targe
 def _find_rows(
     column: NumericArray, starts: Int64Array, stops: Int64Array, values: NumericArray, rows: Int64Array
 ) -> None:
-    """Write the row in each range (N,) that holds a value (N,): -1 if none does, -2 if several do."""
+    """Write the row in each range (N,) that holds a value (N,): -1 if none does, -2 if several do, -3 for no range."""
     for place in range(len(values)):
         rows[place] = -1
+        if not 0 <= starts[place] <= stops[place] <= len(column):
+            rows[place] = -3
+            continue
         for row in range(starts[place], stops[place]):
             if column[row] == values[place]:
                 rows[place] = row if rows[place] == -1 else -2

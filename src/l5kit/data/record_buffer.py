@@ -1,6 +1,7 @@
 """The record buffer: scenes of a log in memory that change, all of them at once, without a new log for each change."""
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -21,7 +22,7 @@ from l5kit.data.scene_records import LogRecords, SceneRecords, intervals_of_coun
 from l5kit.data.track_ids import as_record_track_ids
 from l5kit.data.window_cutting import CurrentFrames, WindowSteps, cut_windows
 from l5kit.data.windows import Windows
-from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, TrackNotFoundError
+from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, TrackNotFoundError
 from l5kit.geometry.transform import yaws_as_rotations33
 
 __all__ = ["RecordBuffer"]
@@ -33,7 +34,8 @@ class RecordBuffer:
     Windows are cut from it as from a dataset: ``frames``, ``agents`` and ``tl_faces`` are NumPy arrays over all
     scenes, the intervals of the frames name rows of the two others, and the frames of a scene lie together. Rows that
     belong to no frame may lie between others, and the rows of a frame behind those of a later one. Values may also be
-    written into the arrays directly. An array is replaced by a larger one when it is full, so take it anew from the
+    written into the arrays directly, other than the intervals of the frames, which only the methods may change. An
+    array is replaced by a larger one when it is full, so take it anew from the
     buffer after each change of the number of rows.
 
     Frames are named by their rows in ``frames``, which :meth:`frame_rows` gives; they change when frames are appended.
@@ -222,16 +224,26 @@ class RecordBuffer:
         """Return the row in ``agents`` of each track (N,) in a frame (N,), -1 where the frame does not have it.
 
         Raises:
+            CorruptedDataError: Somebody has written an interval that does not lie within the agents.
             IndexOutOfRangeError: A row is not one of a frame in use.
-            InvalidArgumentError: A frame has a track more than once.
+            InvalidArgumentError: A frame has a track more than once, or a track is no whole number from 0 on.
         """
         frames, tracks = _as_pairs(frame_rows, track_ids)
         self.scenes_of(frames)
         rows = self._agents.find(self.frames[AGENT_INTERVAL], frames, "track_id", tracks)
-        if (rows == -2).any():
-            place = int(np.argmax(rows == -2))
-            raise InvalidArgumentError(f"{self._where(frames[place], tracks[place])} is there more than once")
+        if (rows < -1).any():
+            self._refuse_found(int(np.argmin(rows)), frames, tracks, rows)
         return rows
+
+    def _refuse_found(self, place: int, frames: Int64Array, tracks: NumericArray, rows: Int64Array) -> NoReturn:
+        where = self._where(frames[place], tracks[place])
+        if rows[place] == -2:
+            raise InvalidArgumentError(f"{where} is there more than once")
+        raise CorruptedDataError(
+            f"{where} cannot be looked for: its {AGENT_INTERVAL} {self.frames[AGENT_INTERVAL][frames[place]].tolist()} "
+            f"does not lie within the {len(self.agents)} rows of agents; change it with put_agents(), remove_agents() "
+            "or replace_agents() only"
+        )
 
     def put_agents(self, frame_rows: ArrayLike, agents: RecordArray) -> None:
         """Put agents (N,) into frames (N,): a track that is there is overwritten, another one comes behind the others.
@@ -241,6 +253,7 @@ class RecordBuffer:
             agents: ``AGENT_DTYPE``, (N,).
 
         Raises:
+            CorruptedDataError: Somebody has written an interval that does not lie within the agents.
             IndexOutOfRangeError: A row is not one of a frame in use.
             InvalidArgumentError: A track is given twice for a frame, or a frame has it more than once.
         """
@@ -258,6 +271,7 @@ class RecordBuffer:
         """Take tracks (N,) out of frames (N,); the agents behind them move up.
 
         Raises:
+            CorruptedDataError: Somebody has written an interval that does not lie within the agents.
             IndexOutOfRangeError: A row is not one of a frame in use.
             InvalidArgumentError: A track is given twice for a frame, or a frame has it more than once.
             TrackNotFoundError: A frame does not have the track.
@@ -395,11 +409,15 @@ def _as_records(name: str, records: ArrayLike, dtype: DTypeLike, length: int) ->
 
 
 def _as_counted(
-    name: str, records: RecordArray | None, dtype: DTypeLike, counts: object, length: int
+    name: str, records: RecordArray | None, dtype: DTypeLike, counts: ArrayLike | None, length: int
 ) -> tuple[RecordArray, Int64Array]:
     """Return records of frames and their numbers (K,)."""
     if records is None:
+        if counts is not None and np.any(counts):
+            raise InvalidArgumentError(f"{name} is None, but their counts are {counts}; pass both or none")
         records, counts = np.zeros(0, np.dtype(dtype)), np.zeros(length, np.int64)
+    if counts is None:
+        raise InvalidArgumentError(f"the counts of {name} must be {length} numbers from 0 on, got None; pass both")
     numbers = np.asarray(counts, np.int64)
     if numbers.shape != (length,) or (numbers < 0).any():
         raise InvalidArgumentError(f"the counts of {name} must be {length} numbers from 0 on, got {counts}")

@@ -2,11 +2,14 @@
 
 import operator
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from numba import njit
+from numba.core.errors import NumbaError
 
 from l5kit._types import Int64Array, NumericArray, RecordArray, Records
+from l5kit.configs.kinds import MAX_NUM_FRAMES
 from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.log_facts import EGO_EXTENT_M
@@ -15,16 +18,19 @@ from l5kit.data.record_sequence import rows_of, whole_array, whole_array_with
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
 from l5kit.data.window_rows import WindowRows
 from l5kit.data.windows import Windows
-from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, L5KitError
+from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, L5KitError
 
 _NO_INTERVALS: Int64Array = np.zeros((2, 4), np.int64)[:, :2]
 """Stands for the intervals of frames that have none; strided, so that kernels see the type of those of real frames."""
 
 _NO_INTERVALS.setflags(write=False)
 
+_CURRENT_FRAMES = 2
+"""What the kernel names where a current frame, and not an interval of agents (0) or faces (1), is wrong."""
+
 
 class StepSizeError(L5KitError, IndexError, ValueError):
-    """A step size is not positive (an ``IndexError`` in L5Kit 1.x)."""
+    """A step size is not a positive whole number (an ``IndexError`` in L5Kit 1.x)."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +38,14 @@ class WindowSteps:
     """Which frames around the current one belong to a window.
 
     Attributes:
-        history_num_frames: Past steps, the current frame not counted.
-        future_num_frames: Future steps.
-        history_step_size: Frames per past step.
-        future_step_size: Frames per future step.
+        history_num_frames: Past steps, the current frame not counted, 0 to 100,000.
+        future_num_frames: Future steps, 0 to 100,000.
+        history_step_size: Frames per past step, 1 to 100,000.
+        future_step_size: Frames per future step, 1 to 100,000.
 
     Raises:
-        StepSizeError: A step size is not positive.
+        InvalidArgumentError: A number of steps is none that is allowed.
+        StepSizeError: A step size is none that is allowed.
     """
 
     history_num_frames: int
@@ -47,8 +54,13 @@ class WindowSteps:
     future_step_size: int = 1
 
     def __post_init__(self) -> None:
-        as_step_size("history_step_size", self.history_step_size)
-        as_step_size("future_step_size", self.future_step_size)
+        for name in ("history_num_frames", "future_num_frames"):
+            object.__setattr__(self, name, _as_num_frames(name, getattr(self, name)))
+        for name in ("history_step_size", "future_step_size"):
+            step_size = as_step_size(name, getattr(self, name))
+            if step_size > MAX_NUM_FRAMES:
+                raise StepSizeError(f"{name} must be at most {MAX_NUM_FRAMES}, got {step_size}")
+            object.__setattr__(self, name, step_size)
 
     @classmethod
     def from_params(cls, params: SamplingParams | VectorSamplingParams) -> "WindowSteps":
@@ -74,7 +86,7 @@ class CurrentFrames:
         scene_stops: End frame of its scene, not included, (B,).
 
     Raises:
-        InvalidArgumentError: The shapes do not fit.
+        InvalidArgumentError: The shapes do not fit, or what are to be frames are no integers.
     """
 
     frames: RecordArray
@@ -86,6 +98,14 @@ class CurrentFrames:
         shape = self.rows.shape
         if self.scene_starts.shape != shape or self.scene_stops.shape != shape:
             refuse_shapes(self, scene_starts=shape, scene_stops=shape)
+        if self.rows.dtype.kind + self.scene_starts.dtype.kind + self.scene_stops.dtype.kind != "iii":
+            self._require_integers()
+
+    def _require_integers(self) -> None:
+        for name in ("rows", "scene_starts", "scene_stops"):
+            numbers: NumericArray = getattr(self, name)
+            if numbers.dtype.kind not in "iu":
+                raise InvalidArgumentError(f"{name} of CurrentFrames must be integers, got {numbers.dtype}")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -123,6 +143,8 @@ def cut_windows(
 
     Raises:
         CorruptedDataError: An interval reaches beyond its array.
+        InvalidArgumentError: A current frame does not lie in its scene, or a scene not within the frames; or an array
+            of ``current`` is of another byte order or has more than one axis.
     """
     frames, num_windows = current.frames, len(current.rows)
     num_columns = steps.history_num_frames + 1 + steps.future_num_frames
@@ -130,17 +152,23 @@ def cut_windows(
     lengths = (len(agents) if AGENT_INTERVAL in names else 0, len(tl_faces) if FACE_INTERVAL in names else 0)
     frames_cut, counts = np.empty((num_windows, num_columns), frames.dtype), np.empty((2, num_windows), np.int64)
     intervals, ranges = np.empty((2, 2, num_windows, num_columns), np.int64), np.empty((2, 2, num_windows), np.int64)
-    wrong = _cut_windows(
-        _read_only(frames),
-        (_intervals_of(frames, AGENT_INTERVAL), _intervals_of(frames, FACE_INTERVAL)),
-        (current.rows, current.scene_starts, current.scene_stops),
-        (steps.history_num_frames + 1, steps.future_num_frames),
-        (steps.history_step_size, steps.future_step_size),
-        lengths,
-        (frames_cut, counts, intervals, ranges),
-    )
+    try:
+        wrong = _cut_windows(
+            _read_only(frames),
+            (_intervals_of(frames, AGENT_INTERVAL), _intervals_of(frames, FACE_INTERVAL)),
+            (current.rows, current.scene_starts, current.scene_stops),
+            (steps.history_num_frames + 1, steps.future_num_frames),
+            (steps.history_step_size, steps.future_step_size),
+            lengths,
+            (frames_cut, counts, intervals, ranges),
+        )
+    except NumbaError:
+        _require_types(current)
+        raise
     if wrong[0] >= 0:
         which, window, frame = wrong
+        if which == _CURRENT_FRAMES:
+            _refuse_current(current, window)
         raise CorruptedDataError(
             f"{(AGENT_INTERVAL, FACE_INTERVAL)[which]} {intervals[which, :, window, frame].tolist()} of a frame "
             f"does not lie within the {lengths[which]} rows of its array; run l5kit validate on the dataset and "
@@ -153,9 +181,43 @@ def cut_windows(
 
 def as_step_size(argument: str, step_size: int) -> int:
     """Return a step size as a Python int: small NumPy integers would overflow in what follows."""
-    if step_size <= 0:
-        raise StepSizeError(f"{argument} must be 1 or more, got {step_size}")
-    return operator.index(step_size)
+    try:
+        number = operator.index(step_size)
+    except TypeError as error:
+        raise StepSizeError(f"{argument} must be a whole number, 1 or more, got {step_size!r}") from error
+    if number <= 0:
+        raise StepSizeError(f"{argument} must be 1 or more, got {number}")
+    return number
+
+
+def _as_num_frames(argument: str, num_frames: int) -> int:
+    """Return a number of steps as a Python int, to which 1 may be added whatever type it had."""
+    try:
+        number = operator.index(num_frames)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= MAX_NUM_FRAMES:
+        raise InvalidArgumentError(f"{argument} must be a whole number from 0 to {MAX_NUM_FRAMES}, got {num_frames!r}")
+    return number
+
+
+def _refuse_current(current: CurrentFrames, window: int) -> NoReturn:
+    _require_types(current)
+    row, start, stop = (int(array[window]) for array in (current.rows, current.scene_starts, current.scene_stops))
+    raise InvalidArgumentError(
+        f"CurrentFrames: window {window} has row {row} in the scene from {start} to {stop}, but rows must lie within "
+        f"their scenes, scene_starts <= rows < scene_stops, and scenes within the {len(current.frames)} frames"
+    )
+
+
+def _require_types(current: CurrentFrames) -> None:
+    """Refuse arrays for which no kernel can be compiled, or of which numba overlooks the byte order."""
+    for name, array in vars(current).items():
+        if array.ndim != 1 or not array.dtype.isnative:
+            raise InvalidArgumentError(
+                f"{name} of CurrentFrames must have one axis and the byte order of this machine, got {array.dtype} of "
+                f"shape {array.shape}; array.astype(array.dtype.newbyteorder('=')) has it"
+            )
 
 
 def rebase_intervals(frames: RecordArray, *, agents: WindowRows, tl_faces: WindowRows) -> None:
@@ -184,17 +246,17 @@ def _place_rows(
     """Return the rows that intervals (2, B, F) name, which span ranges (2, B); ``strict`` as in ``rows_of``."""
     (starts, stops), (lows, highs) = intervals, ranges
     if len(array) == 0:
-        return WindowRows([_read_only(np.asarray(array)[:0])], starts, stops)
+        return WindowRows([_read_only(np.asarray(array)[:0])], starts, stops, is_known_to_fit=True)
     whole = whole_array(array) if is_apart else whole_array_with(array, lows, highs, strict=strict)
     if whole is not None:
-        return WindowRows([_read_only(whole)], starts, stops)
+        return WindowRows([_read_only(whole)], starts, stops, is_known_to_fit=True)
     if is_apart:
         arrays = [_gather(array, *window, strict=strict) for window in zip(starts, stops, strict=True)]
     else:
         bounds = zip(lows.tolist(), highs.tolist(), strict=True)
         arrays = [rows_of(array, slice(low, high), strict=strict) for low, high in bounds]
         _count_from(lows, highs, starts, stops)
-    return WindowRows([_read_only(rows) for rows in arrays], starts, stops)
+    return WindowRows([_read_only(rows) for rows in arrays], starts, stops, is_known_to_fit=True)
 
 
 def _gather(array: Records, starts: Int64Array, stops: Int64Array, *, strict: bool) -> RecordArray:
@@ -223,22 +285,25 @@ def _cut_windows(
     Capacities and step sizes are those of history and future. What is written are frames (B, H + F), how many of
     history and future are there (2, B), the rows of agents and faces (2, start and stop, B, H + F), 0 where there is
     no frame, and what those of a window span (2, 2, B). Returns array, window and frame of the first interval
-    that does not lie within the length of its array, or -1 three times; an empty one may lie behind it.
+    that does not lie within the length of its array, or -1 three times; an empty one may lie behind it. For a
+    current frame that does not lie in its scene, or a scene that does not within the frames, the array is 2.
     """
     rows, scene_starts, scene_stops = current
     frames_cut, counts, intervals, ranges = cut
     intervals[:], ranges[:] = 0, 0
     for window in range(len(rows)):
+        current_row = np.int64(rows[window])
+        scene_start, scene_stop = np.int64(scene_starts[window]), np.int64(scene_stops[window])
+        if not 0 <= scene_start <= current_row < scene_stop <= len(frames):
+            return _CURRENT_FRAMES, window, 0
         for part in range(2):
-            num_before = rows[window] - scene_starts[window]
-            num_after = scene_stops[window] - rows[window] - 1
-            to_edge = num_before if part == 0 else num_after
-            num_there = min((to_edge // step_sizes[part] + 1 - part) if to_edge >= 0 else 0, capacities[part])
+            to_edge = current_row - scene_start if part == 0 else scene_stop - current_row - 1
+            num_there = min(int(to_edge // step_sizes[part]) + 1 - part, capacities[part])
             for place in range(num_there):
                 if part == 0:
-                    row, column = rows[window] - place * step_sizes[0], place
+                    row, column = current_row - place * step_sizes[0], place
                 else:
-                    row, column = rows[window] + (place + 1) * step_sizes[1], capacities[0] + place
+                    row, column = current_row + (place + 1) * step_sizes[1], capacities[0] + place
                 frames_cut[window, column] = frames[row]
                 for which in range(2):
                     if lengths[which] == 0:

@@ -1,7 +1,7 @@
 """Window rows: the agents, or the traffic light faces, of the frames of several windows."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 
@@ -18,21 +18,44 @@ class WindowRows:
         arrays: One array with the rows of all windows, or one array for each window.
         starts: First row of each frame in the array of its window, (B, F).
         stops: End row of each frame, not included, (B, F); equal to the start where a window has no such frame.
+        is_known_to_fit: Given by whoever vouches for the arrays, which are then not looked through.
 
     Raises:
-        InvalidArgumentError: The shapes do not fit, or there is another number of arrays.
+        InvalidArgumentError: The shapes do not fit, there is another number of arrays, or the rows of a frame do not
+            lie within the array of its window.
     """
 
     arrays: Sequence[RecordArray]
     starts: Int64Array
     stops: Int64Array
+    is_known_to_fit: InitVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, is_known_to_fit: bool) -> None:
+        if is_known_to_fit:
+            return
         shape = self.starts.shape
         if self.stops.shape != shape or len(shape) != 2 or len(self.arrays) not in (1, shape[0]):
             raise InvalidArgumentError(
                 f"WindowRows: starts {shape} and stops {self.stops.shape} must be (B, F) alike, and arrays one or B; "
                 f"there are {len(self.arrays)}"
+            )
+        if self.starts.dtype.kind != "i" or self.stops.dtype.kind != "i":
+            raise InvalidArgumentError(
+                f"WindowRows: starts and stops must be signed integers, got {self.starts.dtype} and {self.stops.dtype}"
+            )
+        self._require_within()
+
+    def _require_within(self) -> None:
+        """Refuse rows outside of the arrays; where there are none, the place does not matter."""
+        lengths = np.array([len(array) for array in self.arrays], np.int64)[:, None]
+        starts, stops = self.starts, self.stops
+        is_wrong = (starts < 0) | (stops < starts) | ((stops > lengths) & (stops > starts))
+        if is_wrong.any():
+            window, frame = np.argwhere(is_wrong)[0].tolist()
+            num_rows = len(self.arrays[0] if len(self.arrays) == 1 else self.arrays[window])
+            raise InvalidArgumentError(
+                f"WindowRows: frame {frame} of window {window} has rows {starts[window, frame]} to "
+                f"{stops[window, frame]}, which must ascend from 0 on and lie within the {num_rows} rows of its array"
             )
 
     def __len__(self) -> int:
@@ -57,7 +80,7 @@ class WindowRows:
         """Return the rows of some of the frames of each window."""
         starts, stops = self.starts[:, first:end], self.stops[:, first:end]
         # contiguous for any number of windows, lest kernels be compiled for one of them and again for several
-        return WindowRows(self.arrays, np.ascontiguousarray(starts), np.ascontiguousarray(stops))
+        return WindowRows(self.arrays, np.ascontiguousarray(starts), np.ascontiguousarray(stops), is_known_to_fit=True)
 
     def head(self, num_frames: int) -> "WindowRows":
         """Return the rows of the first frames of each window."""
@@ -68,7 +91,7 @@ class WindowRows:
         arrays = self.arrays
         if len(arrays) > 1:
             arrays = [arrays[window] for window in np.arange(len(arrays))[windows].tolist()] or arrays[:1]
-        return WindowRows(arrays, self.starts[windows], self.stops[windows])
+        return WindowRows(arrays, self.starts[windows], self.stops[windows], is_known_to_fit=True)
 
     def parts(self) -> Iterator[tuple[RecordArray, slice]]:
         """Yield each array with the windows whose rows it holds."""
@@ -104,7 +127,8 @@ class WindowRows:
         stops = np.cumsum([len(rows) for rows in frames], dtype=np.int64)[None]
         starts = np.zeros_like(stops)
         starts[:, 1:] = stops[:, :-1]
-        return cls([join_records(frames) if len(frames) else np.empty(0, dtype)], starts, stops)
+        rows = join_records(frames) if len(frames) else np.empty(0, dtype)
+        return cls([rows], starts, stops, is_known_to_fit=True)
 
 
 def read_only_field(rows: RecordArray, name: str) -> NumericArray:
