@@ -61,8 +61,8 @@ class LogWriter:
                 f"scene must be SceneArrays or SceneRecords, got {type(scene).__name__}; "
                 "SceneRecords.read(dataset, scene_index) reads one, and append_log() takes LogRecords"
             )
-        copies = {"frames": scene.frames.copy(), "agents": scene.agents.copy(), "tl_faces": scene.tl_faces.copy()}
-        return self._add(replace(scene, **copies))
+        frames, agents, tl_faces = scene.frames.copy(), scene.agents.copy(), scene.tl_faces.copy()
+        return self._add(replace(scene, frames=frames, agents=agents, tl_faces=tl_faces))
 
     def append_log(self, log: LogRecords) -> None:
         """Add all scenes of a log in memory, such as those of a :class:`~l5kit.data.record_buffer.RecordBuffer`.
