@@ -1,5 +1,6 @@
 """Columns of samples: memory of the caller, windows whose target is missing, and checked shapes."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from l5kit.errors import InvalidArgumentError, TrackNotFoundError, UnsupportedVa
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling import AgentSampler, SampleColumns, VectorSampler
+from l5kit.sampling.tracks import TrackStates, find_targets, trace_tracks
 from l5kit.vectorization.vectorizer import Vectorizer
 from support.logs import make_several_scenes_log
 from support.maps import WORLD_TO_ECEF, save_street_map
@@ -82,6 +84,136 @@ def test_columns_without_memory_of_the_caller_get_their_own(samplers, kind):
 def test_memory_that_does_not_fit_is_refused(samplers, kind, array):
     with pytest.raises(InvalidArgumentError, match=r"out\['centroid'\] has shape .* \(3, 2\) and type float64"):
         samplers[kind].make_columns(cut(samplers[kind]), out={"centroid": array})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_of_an_earlier_batch_are_memory_for_the_next_one(samplers, kind):
+    sampler = samplers[kind]
+    expected, earlier = sampler.make_columns(cut(sampler, [9, 14, 3])), sampler.make_columns(cut(sampler))
+    assert_same_columns(sampler.make_columns(cut(sampler, [9, 14, 3]), out=earlier), expected)
+
+
+@pytest.mark.parametrize("shift", [0, 20], ids=["same", "overlapping"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_columns_in_one_memory_are_refused(samplers, kind, shift):
+    sampler = samplers[kind]
+    columns = sampler.make_columns(cut(sampler))
+    shape, num_values = columns["agent_from_world"].shape, columns["agent_from_world"].size
+    memory = np.empty(2 * num_values)
+    out = {
+        "agent_from_world": memory[:num_values].reshape(shape),
+        "world_from_agent": memory[shift : shift + num_values].reshape(shape),
+    }
+    with pytest.raises(InvalidArgumentError, match=r"^out\['agent_from_world'\] and out\['world_from_agent'\] share"):
+        sampler.make_columns(cut(sampler), out=out)
+    out["world_from_agent"] = memory[num_values:].reshape(shape)
+    assert_same_columns(sampler.make_columns(cut(sampler), out=out), columns)
+
+
+def test_memory_of_somebody_else_may_not_overlap_either(samplers):
+    memory = bytearray(1000)
+    out = {"centroid": np.frombuffer(memory)[:6].reshape(3, 2), "yaw": np.frombuffer(memory)[5:8]}
+    with pytest.raises(InvalidArgumentError, match=r"^out\['centroid'\] and out\['yaw'\] share memory"):
+        samplers["raster"].make_columns(cut(samplers["raster"]), out=out)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.broadcast_to(0.0, (3, 2)), "type float64, read-only"),
+        ([1.0], "is a list; this batch needs a NumPy array"),
+        (np.array(0.0), r"has shape \(\)"),
+    ],
+    ids=["read-only", "list", "number"],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_that_cannot_be_written_is_refused(samplers, kind, array, message):
+    with pytest.raises(InvalidArgumentError, match=rf"^out\['centroid'\] .*{message}"):
+        samplers[kind].make_columns(cut(samplers[kind]), out={"centroid": array})
+
+
+@pytest.mark.parametrize("missing", ["error", "mask"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_for_a_key_that_no_sample_has_is_refused(samplers, kind, missing):
+    ids, out = np.array([1, 77, 1] if missing == "mask" else [1, 2, 1], np.uint64), {"centroids": np.empty((3, 2))}
+    with pytest.raises(InvalidArgumentError, match=r"^out has 'centroids', which these .* centroid"):
+        samplers[kind].make_columns(cut(samplers[kind]), ids, out=out, missing=missing)
+
+
+@pytest.mark.parametrize("missing", ["error", "mask"])
+@pytest.mark.parametrize("num_ids", [1, 2, 4])
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_number_of_tracks_than_windows_is_refused(samplers, kind, num_ids, missing):
+    with pytest.raises(InvalidArgumentError, match=rf"^track_ids has shape \({num_ids},\); .* 3 windows"):
+        samplers[kind].make_columns(cut(samplers[kind]), np.ones(num_ids, np.uint64), missing=missing)
+
+
+def test_kernels_of_tracks_refuse_another_number_of_them(samplers):
+    windows, one = cut(samplers["raster"]), np.ones(1, np.uint64)
+    with pytest.raises(InvalidArgumentError, match=r"^track_ids has shape \(1,\)"):
+        find_targets(windows, one, 0.5)
+    with pytest.raises(InvalidArgumentError, match=r"^track_ids has shape \(1,\)"):
+        trace_tracks(windows.agents, one, TrackStates.empty(*windows.frames.shape))
+    num_frames = windows.agents.num_frames
+    with pytest.raises(InvalidArgumentError, match=r"^states are of shape \(3, .*at least"):
+        trace_tracks(windows.agents, np.ones(3, np.uint64), TrackStates.empty(3, num_frames - 1))
+
+
+@pytest.mark.parametrize(
+    "track_ids",
+    [
+        [1, 2, 1],
+        np.array([1, 2, 1]),
+        np.array([1, 2, 1], ">u8"),
+        np.array([1, 2, 1], object),
+        np.array([1, 2, 1], "u1"),
+    ],
+    ids=["list", "int64", "big-endian", "objects"],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_numbers_of_any_type_are_tracks(samplers, kind, track_ids):
+    sampler = samplers[kind]
+    expected = sampler.make_columns(cut(sampler), np.array([1, 2, 1], np.uint64))
+    assert_same_columns(sampler.make_columns(cut(sampler), track_ids), expected)
+    assert sampler.make_columns(cut(sampler), track_ids, missing="mask").is_made.all()
+
+
+@pytest.mark.parametrize(
+    "track_ids",
+    [
+        [1.0, 2.0, np.nan],
+        np.array([1.0, 2.0, 1.0]),
+        [True] * 3,
+        np.ones(3, np.bool_),
+        ["1"] * 3,
+        [1, None, 2],
+        [[1], 2],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("missing", ["error", "mask"])
+def test_tracks_that_are_no_whole_numbers_are_refused(samplers, track_ids, missing):
+    with pytest.raises(InvalidArgumentError, match=r"^track_ids .*whole numbers"):
+        samplers["raster"].make_columns(cut(samplers["raster"]), track_ids, missing=missing)
+
+
+@pytest.mark.parametrize("wrong", [-1, 2**64, 2**53 + 1], ids=str)
+def test_tracks_that_no_row_holds_are_missing(samplers, wrong):
+    sampler = samplers["raster"]
+    with pytest.raises(TrackNotFoundError, match=f"^track {wrong} is not among the agents of the current frame"):
+        sampler.make_columns(cut(sampler), [1, wrong, 1])
+    assert sampler.make_columns(cut(sampler), [1, wrong, 1], missing="mask").is_made.tolist() == [True, False, True]
+
+
+def test_neighbours_among_large_tracks_are_told_apart(samplers):
+    windows = cut(samplers["raster"], ROWS[:1])
+    (agents,) = windows.agents.arrays
+    agents = agents.copy()
+    agents["track_id"][agents["track_id"] == 1] = 2**53 + 1
+    windows = replace(windows, agents=replace(windows.agents, arrays=[agents]))
+    columns = samplers["raster"].make_columns(windows, np.array([2**53]), missing="mask")
+    assert not columns.is_made.any()
+    assert samplers["raster"].make_columns(windows, np.array([2**53 + 1]), missing="mask").is_made.all()
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["given memory", "new memory"])

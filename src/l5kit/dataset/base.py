@@ -44,7 +44,7 @@ from l5kit.errors import (
     UnsupportedValueError,
 )
 from l5kit.kinematic.perturbation import Perturbation
-from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns, memory_of, stored
+from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns, memory_of, require_keys, stored
 from l5kit.sampling.window_sampler import WindowSampler
 
 _SAMPLE_METHODS = (
@@ -177,7 +177,7 @@ class BaseEgoDataset(Dataset[Sample]):
         Args:
             indices: As for ``self[index]``.
             out: Memory for the columns: arrays by key, of the shapes and types of the result and at least as many
-                rows. Keys that are not there get new memory.
+                rows, none of which overlaps another. Keys that are not there get new memory.
             missing: What becomes of samples whose agent does not pass the label filter: ``error``, or ``mask`` for
                 a False in ``is_made`` and zeros in all columns but scene, host, frame, time and track.
 
@@ -188,7 +188,8 @@ class BaseEgoDataset(Dataset[Sample]):
             IndexError: There is no such sample.
             UnsupportedValueError: This dataset makes its samples one by one, as a subclass, rasterizer or vectorizer
                 has methods of its own.
-            InvalidArgumentError: An array of ``out`` does not fit.
+            InvalidArgumentError: An array of ``out`` does not fit, cannot be written, overlaps another one or has a
+                key that these samples do not have.
             CorruptedDataError: A sample needs damaged records.
             TrackNotFoundError: An agent does not pass the label filter.
         """
@@ -199,7 +200,9 @@ class BaseEgoDataset(Dataset[Sample]):
                 "own; take them from self[index]"
             )
         positions = np.array([self._as_position(index) for index in indices], dtype=np.int64)
-        return self._make_columns(sampler, self.locate(positions), memory_of(out), missing)
+        columns = self._make_columns(sampler, self.locate(positions), memory_of(out), missing)
+        require_keys(out, columns)
+        return columns
 
     def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> Sample:
         """Return the sample of the AV or of an agent in a frame.

@@ -4,7 +4,8 @@ Columns are NumPy arrays. Pictures may be tensors instead, on whatever device th
 copies them to the processor.
 """
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -102,30 +103,88 @@ def memory_of(out: "Mapping[str, NumericArray] | ColumnMemory | None") -> Column
     Args:
         out: Arrays by key, for at least as many samples: the first rows of each are written to, keys that are not
             there get new memory. Or what gives them; or None.
+
+    Raises:
+        InvalidArgumentError: Two of the arrays overlap, but for those of two names of one column.
     """
     if out is None:
         return None
     if not isinstance(out, Mapping):
         return _asked_once(out)
     arrays = out
+    _refuse_overlaps(arrays)
 
     def given(key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
         array = arrays.get(key)
         if array is None:
             return None
+        if not isinstance(array, np.ndarray):
+            raise InvalidArgumentError(
+                f"out[{key!r}] is a {type(array).__name__}; this batch needs a NumPy array of shape {shape} and type "
+                f"{np.dtype(dtype)}, or one of more samples"
+            )
+        flags = array.flags
         if (
-            array.shape[1:] != shape[1:]
+            array.ndim != len(shape)
+            or array.shape[1:] != shape[1:]
             or len(array) < shape[0]
             or array.dtype != dtype
-            or not array.flags.c_contiguous
+            or not flags.c_contiguous
+            or not flags.writeable
         ):
             raise InvalidArgumentError(
-                f"out[{key!r}] has shape {array.shape} and type {array.dtype}; this batch needs a C-contiguous "
-                f"array of shape {shape} and type {np.dtype(dtype)}, or one of more samples"
+                f"out[{key!r}] has shape {array.shape} and type {array.dtype}{'' if flags.writeable else ', read-only'}"
+                f"; this batch needs a writable, C-contiguous array of shape {shape} and type {np.dtype(dtype)}, or "
+                "one of more samples"
             )
         return array[: shape[0]]
 
     return given
+
+
+def require_keys(out: "Mapping[str, NumericArray] | ColumnMemory | None", columns: Mapping[str, Column]) -> None:
+    """Refuse memory for keys that samples do not have, such as misspelt ones.
+
+    Args:
+        out: As for :func:`memory_of`.
+        columns: The columns by key.
+
+    Raises:
+        InvalidArgumentError: There is such a key.
+    """
+    if isinstance(out, Mapping) and not out.keys() <= columns.keys():
+        unknown = sorted(map(str, out.keys() - columns.keys()))
+        raise InvalidArgumentError(
+            f"out has {', '.join(map(repr, unknown))}, which these samples do not have; leave it out, or use one of "
+            f"their keys: {', '.join(columns)}"
+        )
+
+
+def _refuse_overlaps(arrays: Mapping[str, NumericArray]) -> None:
+    """Raise an InvalidArgumentError where two arrays share memory that are not two names of one column."""
+    names_by_owner: dict[int, list[str]] = {}
+    for key, array in arrays.items():
+        if isinstance(array, np.ndarray):
+            owner = array if array.base is None else array.base
+            is_known = isinstance(owner, np.ndarray) and owner.base is None  # not, for example, a tensor
+            names_by_owner.setdefault(id(owner) if is_known else 0, []).append(key)
+    if len(names_by_owner) == len(arrays) and 0 not in names_by_owner:
+        return  # memory of its own for each, which takes far less time to see than where it lies
+    for names in names_by_owner.values():
+        if len(names) > 1:
+            _refuse_overlaps_among(names, arrays)
+
+
+def _refuse_overlaps_among(names: Sequence[str], arrays: Mapping[str, NumericArray]) -> None:
+    byte_bounds = np.lib.array_utils.byte_bounds
+    places = sorted((*byte_bounds(arrays[name]), name) for name in names if arrays[name].size)
+    for (first, end, name), (next_first, next_end, key) in itertools.pairwise(places):
+        is_alias = (first, end) == (next_first, next_end) and ALIASES.get(name, name) == ALIASES.get(key, key)
+        if next_first < end and not is_alias:
+            raise InvalidArgumentError(
+                f"out[{name!r}] and out[{key!r}] share memory, so that one would overwrite the other; pass arrays that "
+                "do not overlap"
+            )
 
 
 def _asked_once(memory: ColumnMemory) -> ColumnMemory:

@@ -1,8 +1,9 @@
 """Targets of windows: the AV or an agent of each, found in the current frames after the AV has been moved."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from l5kit._types import NumericArray
+from l5kit._types import BoolArray, NumericArray
 from l5kit.data.windows import Targets, Windows
 from l5kit.errors import InvalidArgumentError, TrackNotFoundError
 from l5kit.kinematic.perturbation import Perturbation
@@ -50,6 +51,17 @@ def require_found(targets: Targets, filter_agents_threshold: float) -> Targets:
         return targets
     missing = int(np.flatnonzero(~targets.is_found)[0])
     raise _track_not_found(int(targets.track_ids[missing]), int(targets.rows[missing]), filter_agents_threshold)
+
+
+def require_held(track_ids: ArrayLike, can_be_held: BoolArray) -> None:
+    """Refuse tracks that no row of an agent can hold, such as negative ones.
+
+    Raises:
+        TrackNotFoundError: There is such a track.
+    """
+    missing = np.flatnonzero(~can_be_held)
+    if len(missing):
+        raise _track_not_found(int(np.asarray(track_ids, dtype=object)[missing[0]]), -1, 0.0)
 
 
 def ids_of_one_track(windows: Windows, track_id: int | None, filter_agents_threshold: float) -> NumericArray | None:

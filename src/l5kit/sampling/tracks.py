@@ -1,9 +1,11 @@
 """Tracks in windows: where an agent, or the AV, is in each of their frames, in the world."""
 
+import reprlib
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
+from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, DType, Float32Array, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import refuse_shapes
@@ -11,6 +13,7 @@ from l5kit.data.filter import kept_probability
 from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.window_rows import WindowRows
 from l5kit.data.windows import Targets, Windows
+from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import yaw_of_x_axis
 
 StateArrays = tuple[BoolArray, Float64Array, Float32Array, Float32Array]
@@ -68,6 +71,60 @@ def as_track_ids(agents_dtype: DType, track_id: int) -> NumericArray | None:
         return None
 
 
+def hold_track_ids(windows: Windows, track_ids: ArrayLike) -> tuple[NumericArray, BoolArray | None]:
+    """Return tracks in the type of the agents' field, and which of them that type can hold.
+
+    Args:
+        windows: B windows.
+        track_ids: One track for each, (B,): integers of any type, or a list of them.
+
+    Returns:
+        The tracks, (B,), with 0 for those that no row can hold; and which can be held, (B,), None for all.
+
+    Raises:
+        InvalidArgumentError: There is another number of tracks, or they are no whole numbers.
+    """
+    held = windows.agents.dtype["track_id"]
+    if isinstance(track_ids, np.ndarray) and track_ids.dtype == held:
+        require_one_each(track_ids.shape, len(windows))
+        return track_ids, None
+    ids, bounds = _as_whole_numbers(track_ids), np.iinfo(held)
+    require_one_each(ids.shape, len(windows))
+    fits = ((ids >= bounds.min) & (ids <= bounds.max)).astype(np.bool_)
+    return np.where(fits, ids, 0).astype(held), None if fits.all() else fits
+
+
+def require_one_each(shape: tuple[int, ...], num_windows: int) -> None:
+    """Refuse track ids of another shape than (B,).
+
+    Raises:
+        InvalidArgumentError: They have another shape.
+    """
+    if shape != (num_windows,):
+        raise InvalidArgumentError(
+            f"track_ids has shape {shape}; pass one track for each of the {num_windows} windows, shape {(num_windows,)}"
+        )
+
+
+def _as_whole_numbers(track_ids: ArrayLike) -> NumericArray:
+    """Return integers as an array of integers, or of Python's where no type holds them all."""
+    try:
+        ids = np.asarray(track_ids)
+        objects = ids if ids.dtype.kind in "iu" else np.array(track_ids, dtype=object)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"track_ids is {reprlib.repr(track_ids)}; pass an array (B,) of whole numbers"
+        ) from error
+    if objects.dtype.kind not in "iu":
+        for track_id in objects.flat:
+            if not isinstance(track_id, int | np.integer) or isinstance(track_id, bool):
+                raise InvalidArgumentError(
+                    f"track_ids holds {track_id!r} of type {type(track_id).__name__}; tracks are whole numbers: pass "
+                    "an array (B,) of integers, best of the type of the agents' field"
+                )
+    return objects
+
+
 def trace_tracks(agents: WindowRows, track_ids: NumericArray, states: TrackStates) -> None:
     """Write where tracks are to states; of several rows of a track in one frame the first counts.
 
@@ -75,7 +132,18 @@ def trace_tracks(agents: WindowRows, track_ids: NumericArray, states: TrackState
         agents: Agents of the frames of B windows.
         track_ids: One track for each window, (B,), in the type of the agents' field.
         states: Empty ones, of at least as many frames.
+
+    Raises:
+        InvalidArgumentError: There is another number of tracks, or the states are of other windows or too few frames.
     """
+    num_windows, num_frames = agents.starts.shape
+    require_one_each(track_ids.shape, num_windows)
+    num_states, num_steps = states.is_there.shape
+    if num_states != num_windows or num_steps < num_frames:
+        raise InvalidArgumentError(
+            f"states are of shape {(num_states, num_steps)}; pass those of {num_windows} windows and at least "
+            f"{num_frames} frames, as many as there are agents of"
+        )
     for rows, part in agents.parts():
         _trace_tracks(rows, (part.start, part.stop), agents.starts, agents.stops, track_ids, states.as_arrays())
 
@@ -111,8 +179,12 @@ def find_targets(windows: Windows, track_ids: NumericArray, filter_agents_thresh
     Returns:
         Targets whose ``rows`` are -1 for a track that is not in its frame, and -2 for one of which no row passes the
         filter; anything stands in their other fields.
+
+    Raises:
+        InvalidArgumentError: There is another number of tracks.
     """
-    num_windows, agents, threshold = len(track_ids), windows.agents, np.float32(filter_agents_threshold)
+    num_windows, agents, threshold = len(windows), windows.agents, np.float32(filter_agents_threshold)
+    require_one_each(track_ids.shape, num_windows)
     found_rows, fields = np.empty(num_windows, np.int64), agents.dtype
     found = Targets(
         track_ids=track_ids,

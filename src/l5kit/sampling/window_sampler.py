@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from l5kit._types import Column, NumericArray, Records
 from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
@@ -15,9 +16,9 @@ from l5kit.data.windows import Targets, Windows
 from l5kit.errors import UnsupportedValueError
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.sampling.poses import StepTimes
-from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns, memory_of, scattered, stored
-from l5kit.sampling.targets import find_av, ids_of_one_track, perturb_windows, require_found
-from l5kit.sampling.tracks import find_targets
+from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns, memory_of, require_keys, scattered, stored
+from l5kit.sampling.targets import find_av, ids_of_one_track, perturb_windows, require_found, require_held
+from l5kit.sampling.tracks import find_targets, hold_track_ids
 
 
 class WindowSampler(ABC):
@@ -50,7 +51,7 @@ class WindowSampler(ABC):
     def make_columns(
         self,
         windows: Windows,
-        track_ids: NumericArray | None = None,
+        track_ids: ArrayLike | None = None,
         *,
         out: Mapping[str, NumericArray] | ColumnMemory | None = None,
         missing: Literal["error", "mask"] = "error",
@@ -59,9 +60,9 @@ class WindowSampler(ABC):
 
         Args:
             windows: Cut with :attr:`steps`, or of as many frames; the perturbation changes them.
-            track_ids: The targets, (B,), in the type of the agents' field; None for the AV.
+            track_ids: The targets, (B,), whole numbers, best in the type of the agents' field; None for the AV.
             out: Memory for the columns: arrays by key, of the shapes and types of the result and at least as many
-                rows. Keys that are not there get new memory.
+                rows, none of which overlaps another. Keys that are not there get new memory.
             missing: What becomes of windows whose target is not in the current frame, or does not pass the label
                 filter: ``error``, or ``mask`` for zeros in all columns made here and a False in ``is_made``.
 
@@ -70,17 +71,25 @@ class WindowSampler(ABC):
 
         Raises:
             TrackNotFoundError: A target is missing, and ``missing`` is ``error``.
-            InvalidArgumentError: An array of ``out`` does not fit.
+            InvalidArgumentError: An array of ``out`` does not fit, cannot be written, overlaps another one or has a
+                key that these samples do not have; or ``track_ids`` are not one whole number for each window.
         """
         if missing not in ("error", "mask"):
             raise UnsupportedValueError(f"missing is {missing!r}; use 'error' or 'mask'")
         memory = memory_of(out)
-        if missing == "mask" and track_ids is not None:
-            is_found = find_targets(windows, track_ids, self.params.filter_agents_threshold).is_found
+        ids, can_be_held = (None, None) if track_ids is None else hold_track_ids(windows, track_ids)
+        if missing == "mask" and ids is not None:
+            is_found = find_targets(windows, ids, self.params.filter_agents_threshold).is_found
+            if can_be_held is not None:
+                is_found = is_found & can_be_held
             if not is_found.all():
-                columns = scattered(self._columns(windows.taken(is_found), track_ids[is_found], None), is_found)
+                columns = scattered(self._columns(windows.taken(is_found), ids[is_found], None), is_found)
+                require_keys(out, columns)
                 return SampleColumns(stored(columns, memory), is_found)
-        columns_of_all = self._columns(windows, track_ids, memory)
+        elif track_ids is not None and can_be_held is not None:
+            require_held(track_ids, can_be_held)
+        columns_of_all = self._columns(windows, ids, memory)
+        require_keys(out, columns_of_all)
         return SampleColumns.of_all(stored(columns_of_all, memory), len(windows))
 
     @abstractmethod
