@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from l5kit.data.windows import Targets
-from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization import (
     BoxRasterizer,
     SatBoxRasterizer,
@@ -314,6 +314,81 @@ def test_a_list_of_shapes_tells_its_size() -> None:
 def test_shapes_that_would_draw_elsewhere_are_refused(field: str, value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=rf"^ShapeList: .*{field.removesuffix('s')}"):
         make_shapes(**{field: value})
+
+
+@pytest.mark.parametrize("field", ["points", "contours", "shapes", "starts", "colors", "rows"])
+def test_what_was_checked_stays_as_it_was(field: str) -> None:
+    """Numbers that are written later would be read by the painter as places in memory."""
+    first = make_shapes()
+    shapes = make_shapes(**{field: (given := getattr(first, field).copy())})
+    expected = paint(NumbaPainter(), first)
+    given.fill(77)
+    assert_array_equal(paint(NumbaPainter(), shapes), expected)
+    for checked in (shapes, pickle.loads(pickle.dumps(shapes)), dataclasses.replace(shapes, background=3)):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(checked, field).fill(77)
+
+
+def test_arrays_that_somebody_vouches_for_are_not_copied() -> None:
+    checked = make_shapes()
+    points = checked.points.copy()
+    vouched = make_shapes(points=points, known_most_points=3)
+    assert vouched.points is points
+    copied = pickle.loads(pickle.dumps(vouched))
+    assert (copied.most_points, copied.points.flags.writeable) == (3, True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"planes_shape": (4, 5.5, 6)},
+        {"planes_shape": (4, -5, 6)},
+        {"planes_shape": (4, 5)},
+        {"background": 1.5},
+        {"background": float("nan")},
+        {"points": [(0, 0)]},
+    ],
+    ids=str,
+)
+def test_sizes_and_backgrounds_that_are_no_whole_numbers_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"^ShapeList: .*{next(iter(changes))}"):
+        make_shapes(**{"rows": None} | changes)
+
+
+def test_sizes_are_kept_as_plain_numbers() -> None:
+    sizes = [np.int64(4), np.int32(5), 6]
+    shapes = make_shapes(planes_shape=sizes)
+    sizes[1] = 10**6
+    assert shapes.planes_shape == (4, 5, 6)
+
+
+def test_parts_of_a_stacked_list_cannot_be_changed() -> None:
+    parts: list[DrawList] = [BlankList(2, (3, 5, 6))]
+    stacked = StackedList(parts)
+    parts[0] = BlankList(2, (8, 500, 600))
+    assert not paint(NumbaPainter(), stacked).any()
+
+
+@pytest.mark.parametrize("index", [-1, 2, 10**12])
+@pytest.mark.parametrize("kind", ["shapes", "crops", "pictures", "blank", "stacked"])
+def test_a_window_that_is_not_there_is_not_painted(kind: str, index: int) -> None:
+    draw_list: DrawList = {
+        "shapes": make_shapes(),
+        "crops": make_crops(),
+        "pictures": PictureList(np.zeros((2, 3, 4, 5), np.uint8)),
+        "blank": BlankList(2, (3, 4, 5)),
+        "stacked": StackedList((make_shapes(), make_shapes())),
+    }[kind]
+    with pytest.raises(IndexOutOfRangeError, match=f"^index {index} is out of range for a draw list of 2 windows"):
+        NumbaPainter().paint(draw_list, index, np.empty(draw_list.planes_shape, np.uint8))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_pictures_that_cannot_be_written_are_refused(dtype: Any) -> None:
+    images = np.zeros((2, 4, 5, 6), dtype)
+    images.setflags(write=False)
+    with pytest.raises(InvalidArgumentError, match=r"^images has shape .*, read-only; .* that can be written"):
+        NumbaPainter().paint_batch(make_shapes(), images)
 
 
 def test_the_place_of_a_fault_is_named() -> None:

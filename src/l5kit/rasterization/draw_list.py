@@ -9,6 +9,7 @@ top left one; whole coordinates are the middles of pixels. Planes of float32 hol
 to the nearest float32.
 """
 
+import operator
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any, Final, TypeAlias
@@ -50,6 +51,9 @@ _KINDS: Final = (
 )
 """Of the arrays of a :class:`ShapeList`: points, contours, shapes, starts."""
 
+_ARRAYS: Final = ("points", "contours", "shapes", "starts", "colors", "rows")
+"""Attributes of a :class:`ShapeList` that hold arrays; the last one may be None."""
+
 _KIND_OF_ROWS: Final = (np.dtype(np.int64), 3, 2, True)
 
 
@@ -69,6 +73,8 @@ class ShapeList:
     tells how they are found): inside, the pixel becomes the colour; under an anti-aliased line with a weight of w
     256ths, a value v under a colour c becomes m(m(v)) with m(v) = (v (256 - w) + c w + 127) // 256.
 
+    What is checked stays so: a list that is not vouched for keeps read-only copies of its arrays.
+
     Attributes:
         points: Column and row in 512ths of a pixel, int32 (P, 2).
         contours: First point and end point of each contour, int64 (K, 2); the end is not included.
@@ -79,12 +85,14 @@ class ShapeList:
         background: What planes hold where nothing is drawn, 0 to 255.
         rows: First row and end row of each plane that shapes may draw in, int64 (B, channels, 2), for painters that
             save work by it; they hold the points of all shapes and three rows around. None for all rows.
-        known_most_points: Given by whoever vouches for what the arrays hold, which is then not looked through.
+        known_most_points: Given by whoever vouches for what the arrays hold, which are then neither looked through nor
+            copied; nobody may write to them any more.
         most_points: At least the points of any filled shape: the most edges that are filled at once. Derived, or what
             was given.
 
     Raises:
-        InvalidArgumentError: Shapes or types do not fit, or an array points outside of another one.
+        InvalidArgumentError: Shapes or types do not fit, an array points outside of another one, or ``planes_shape`` or
+            ``background`` are no whole numbers in their range.
     """
 
     points: Int32Array
@@ -99,6 +107,8 @@ class ShapeList:
     most_points: int = field(init=False)
 
     def __post_init__(self, known_most_points: int | None) -> None:
+        if known_most_points is None:
+            self._take_numbers()
         rows = _NO_ROWS if self.rows is None else self.rows
         found = (_kind_of(self.points), _kind_of(self.contours), _kind_of(self.shapes), _kind_of(self.starts))
         if found != _KINDS or self.colors.dtype != np.uint8 or self.colors.ndim != 2 or _kind_of(rows) != _KIND_OF_ROWS:
@@ -113,18 +123,55 @@ class ShapeList:
         if known_most_points is not None:
             object.__setattr__(self, "most_points", known_most_points)
             return
+        self._take_copies()
+        rows = _NO_ROWS if self.rows is None else self.rows
         fault, place, most_points = _check_shapes(
             self.points, self.shapes, self.contours, self.starts, rows, self.planes_shape, self.colors.shape
         )
         if fault != _NO_FAULT:
             raise InvalidArgumentError(f"ShapeList: {self._describe(fault, place)}")
         object.__setattr__(self, "most_points", most_points)
+        for name in _ARRAYS:
+            if getattr(self, name) is not None:
+                getattr(self, name).setflags(write=False)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return class and fields: what was checked is checked again where it arrives."""
+        known_most_points = self.most_points if self.points.flags.writeable else None
+        arrays = self.points, self.contours, self.shapes, self.starts, self.colors
+        return type(self), (*arrays, self.planes_shape, self.background, self.rows, known_most_points)
+
+    def _take_numbers(self) -> None:
+        """Keep Python's whole numbers, and refuse what is no array."""
+        for name in _ARRAYS:
+            if not isinstance(getattr(self, name), np.ndarray) and not (name == "rows" and self.rows is None):
+                raise InvalidArgumentError(
+                    f"ShapeList: {name} is a {type(getattr(self, name)).__name__}; pass an array"
+                )
+        try:
+            channels, height, width = map(operator.index, self.planes_shape)
+            background = operator.index(self.background)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"ShapeList: planes_shape {self.planes_shape!r} must be three whole numbers, channels, height and "
+                f"width, and background {self.background!r} one from 0 to 255"
+            ) from error
+        if min(channels, height, width) < 0:
+            raise InvalidArgumentError(f"ShapeList: planes_shape {self.planes_shape} must not be negative")
+        object.__setattr__(self, "planes_shape", (channels, height, width))
+        object.__setattr__(self, "background", background)
+
+    def _take_copies(self) -> None:
+        """Keep copies of the arrays, which nobody else can change."""
+        for name in _ARRAYS:
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, np.array(getattr(self, name)))
+
     def _describe_arrays(self) -> str:
-        named = {name: getattr(self, name) for name in ("points", "contours", "shapes", "starts", "colors", "rows")}
+        named = {name: getattr(self, name) for name in _ARRAYS}
         found = ", ".join(f"{name} {array.dtype} {array.shape}" for name, array in named.items() if array is not None)
         return (
             "arrays must be C-contiguous: points int32 (P, 2), contours int64 (K, 2), shapes int64 (S, 5), "
@@ -246,7 +293,7 @@ class StackedList:
     """Draw lists of the same B windows, each for its own planes: those of the first one come first.
 
     Attributes:
-        parts: At least one.
+        parts: At least one; kept as a tuple.
         planes_shape: Channels of all, height and width of a picture.
 
     Raises:
@@ -257,6 +304,7 @@ class StackedList:
     planes_shape: PlanesShape = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", tuple(self.parts))
         sizes = [(len(part), *part.planes_shape[1:]) for part in self.parts]
         if not sizes or sizes.count(sizes[0]) != len(sizes):
             raise InvalidArgumentError(

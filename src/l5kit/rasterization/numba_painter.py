@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from l5kit._types import NumericArray, UInt8Array
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.rasterization.antialiased import draw_shapes, mix_paint, scratch_size
 from l5kit.rasterization.draw_list import (
     BlankList,
@@ -29,9 +29,14 @@ class NumbaPainter:
         """Paint one window into planes, uint8 (channels, height, width).
 
         Raises:
-            InvalidArgumentError: ``planes`` does not fit.
-            IndexOutOfRangeError: An aerial picture ends inside the crop, and ``out_of_bounds`` is ``error``.
+            InvalidArgumentError: ``planes`` does not fit or cannot be written.
+            IndexOutOfRangeError: There is no such window, or an aerial picture ends inside the crop, and
+                ``out_of_bounds`` is ``error``.
         """
+        if not 0 <= index < len(draw_list):
+            raise IndexOutOfRangeError(
+                f"index {index} is out of range for a draw list of {len(draw_list)} windows; they count from 0"
+            )
         _require_fitting("planes", planes, draw_list.planes_shape, (np.dtype(np.uint8),))
         _brush_of(draw_list).paint(index, planes, is_black=False)
 
@@ -39,7 +44,7 @@ class NumbaPainter:
         """Paint all windows into images, uint8 or float32 (B, channels, height, width).
 
         Raises:
-            InvalidArgumentError: ``images`` does not fit.
+            InvalidArgumentError: ``images`` does not fit or cannot be written.
             IndexOutOfRangeError: An aerial picture ends inside a crop, and ``out_of_bounds`` is ``error``.
         """
         _require_fitting("images", images, (len(draw_list), *draw_list.planes_shape), _IMAGE_TYPES)
@@ -153,8 +158,10 @@ def _paints_of(colors: bytes, shape: tuple[int, int]) -> UInt8Array:
 def _require_fitting(
     name: str, pixels: NumericArray, shape: tuple[int, ...], dtypes: tuple[np.dtype[np.generic], ...]
 ) -> None:
-    if pixels.shape != shape or pixels.dtype not in dtypes or not pixels.flags.c_contiguous:
+    flags = pixels.flags
+    if pixels.shape != shape or pixels.dtype not in dtypes or not flags.c_contiguous or not flags.writeable:
         raise InvalidArgumentError(
-            f"{name} has shape {pixels.shape} and dtype {pixels.dtype}; the draw list needs a C-contiguous array of "
-            f"shape {shape} and {' or '.join(str(dtype) for dtype in dtypes)}"
+            f"{name} has shape {pixels.shape} and dtype {pixels.dtype}{'' if flags.writeable else ', read-only'}; the "
+            f"draw list needs a C-contiguous array of shape {shape} and "
+            f"{' or '.join(str(dtype) for dtype in dtypes)} that can be written"
         )
