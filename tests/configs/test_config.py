@@ -111,6 +111,54 @@ def test_aliases_that_stand_for_little_are_read(tmp_path):
     assert load_config_data(path) == {"a": {"x": 1}, "b": {"x": 1, "y": 2}, "c": [{"x": 1}, {"x": 1}]}
 
 
+def test_sections_that_are_aliases_are_not_shared(tmp_path):
+    cfg = load_config_data(write(tmp_path / "c.yaml", "a: &a {x: [1]}\nb: *a\nc: {<<: *a}\nd: [*a, *a]\n"))
+    cfg["a"]["x"].append(2)
+    assert cfg == {"a": {"x": [1, 2]}, "b": {"x": [1]}, "c": {"x": [1]}, "d": [{"x": [1]}, {"x": [1]}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "lines"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "'a'", (1, 3)),
+        ("a:\n  b: 1\n  'b': 2\n", "'b'", (2, 3)),
+        ("a: [{1: x, 0x1: y}]\n", "1", (1, 1)),
+        ("a: &a\n  b: 1\n  b: 2\nc: *a\n", "'b'", (2, 3)),
+        ("=: 1\n=: 2\n", "'='", (1, 2)),
+    ],
+)
+def test_a_key_that_stands_twice_is_named_with_both_lines(tmp_path, text, key, lines):
+    path = write(tmp_path / "c.yaml", text)
+    with pytest.raises(ConfigError, match=rf"c\.yaml has the key {key} twice .* lines {lines[0]} and {lines[1]};"):
+        load_config_data(path)
+
+
+def test_keys_beside_merged_ones_replace_them(tmp_path):
+    path = write(tmp_path / "c.yaml", "a: &a {x: 1, y: 2}\nb: &b {x: 3}\nc: {<<: *a, x: 4}\nd: {<<: [*b, *a]}\n")
+    assert load_config_data(path) == {
+        "a": {"x": 1, "y": 2},
+        "b": {"x": 3},
+        "c": {"x": 4, "y": 2},
+        "d": {"x": 3, "y": 2},
+    }
+
+
+def test_a_key_of_json_that_stands_twice_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"^metadata file .* has the key 'b' twice in one object"):
+        load_metadata(write(tmp_path / "meta.json", '{"a": {"b": 1, "c": 2, "b": 1}}'))
+
+
+@pytest.mark.parametrize("tag", ["name:os.system", "module:os", "object:os.PathLike", "complex"])
+def test_a_config_holds_no_objects_of_python(tmp_path, tag):
+    with pytest.raises(ConfigError, match="is not valid YAML"):
+        load_config_data(write(tmp_path / "c.yaml", f"a: !!python/{tag} ''\n"))
+
+
+def test_tuples_that_1_x_wrote_are_read(tmp_path):
+    path = write(tmp_path / "c.yaml", "a: !!python/tuple\n- 1\n- [2]\n")
+    assert load_config_data(path) == {"a": (1, [2])}
+
+
 @pytest.mark.parametrize("load", [load_config_data, load_metadata])
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, load):
     (tmp_path / "c").write_bytes(b'\xef\xbb\xbf{"a": 1}')

@@ -1,5 +1,6 @@
 """Configurations of trainings: what is read, and what is refused."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,51 @@ def test_overrides_are_read_as_yaml_and_change_a_copy():
         "e": 1e-3,
     }
     assert cfg == {"a": {"b": 1}}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-3", 1e-3),
+        ("-1E3", -1e3),
+        ("2.5e2", 250.0),
+        ("[1e-1, {a: .5e1}]", [0.1, {"a": 5.0}]),
+        ("'1e3'", "1e3"),
+        ("'2020'", "2020"),
+        ("'007'", "007"),
+        ("nan", "nan"),
+        ("infinity", "infinity"),
+        ("1e", "1e"),
+        ("a1e3", "a1e3"),
+        (".inf", math.inf),
+        ("12", 12),
+    ],
+)
+def test_only_plain_numbers_of_yaml_are_numbers(text, value):
+    found = with_overrides({}, [f"a={text}"])["a"]
+    assert (found, type(found)) == (value, type(value))
+
+
+def test_an_override_of_one_section_changes_no_other_one():
+    loader = {"batch_size": 4, "sizes": [1, 2]}
+    cfg = {"train_data_loader": loader, "val_data_loader": loader, "both": [loader, (loader,)]}
+    changed = with_overrides(cfg, ["train_data_loader.batch_size=8"])
+    assert changed == {**cfg, "train_data_loader": {"batch_size": 8, "sizes": [1, 2]}}
+    assert changed["val_data_loader"]["sizes"] is not changed["train_data_loader"]["sizes"]
+    assert loader["batch_size"] == 4
+
+
+def test_a_configuration_that_is_part_of_itself_is_not_copied():
+    cfg = {}
+    cfg["a"] = cfg
+    with pytest.raises(ConfigError, match=r"^the configuration is nested too deep"):
+        with_overrides(cfg, ["b=1"])
+
+
+@pytest.mark.parametrize("override", ["a..c=1", ".a=1", "a.=1", " .x=2", "a. .b=1"])
+def test_an_empty_part_of_a_path_is_refused(override):
+    with pytest.raises(ConfigError, match=r"expected KEY=VALUE, .* a name on both sides of each point"):
+        with_overrides({"a": {"b": 1}}, [override])
 
 
 @pytest.mark.parametrize("override", ["a.b", "=1", "a.b.c=1", "a.b=[1"])

@@ -1,6 +1,5 @@
 """Configurations that ship with l5kit, and single values given beside a configuration."""
 
-import copy
 import reprlib
 from collections.abc import Sequence
 from importlib import resources
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
-from l5kit.configs.texts import parse_yaml
+from l5kit.configs.texts import parse_yaml, unshared
 from l5kit.errors import ConfigError
 
 __all__ = ["load_training_config", "shipped_config_names", "with_overrides"]
@@ -45,34 +44,30 @@ def load_training_config(name_or_path: str) -> JsonObject:
 
 
 def with_overrides(cfg: JsonObject, overrides: Sequence[str]) -> JsonObject:
-    """Return a copy of a configuration with other values.
+    """Return a copy of a configuration with other values; sections that were one object are changed one by one.
 
     Args:
         cfg: The configuration.
-        overrides: Texts such as ``train_params.max_num_steps=100``; what follows the sign is read as YAML,
-            and ``1e-3`` as the number that YAML does not see in it.
+        overrides: Texts such as ``train_params.max_num_steps=100``; what follows the sign is read as YAML, in which
+            ``1e-3`` is a number as in YAML 1.2, unless it is quoted.
 
     Raises:
-        ConfigError: A text has no equals sign, its value is no YAML, or its key lies within a value.
+        ConfigError: A text has no equals sign or an empty name in its path, its value is no YAML, or its key lies
+            within a value; or the configuration is a part of itself.
     """
-    changed = copy.deepcopy(cfg)
+    changed: JsonObject = unshared(cfg, called="the configuration")
     for override in overrides:
         path, sign, text = override.partition("=")
-        *sections, key = path.strip().split(".")
-        if not sign or not key:
-            raise ConfigError(f"{override!r}: expected KEY=VALUE, such as train_params.max_num_steps=100")
+        *sections, key = names = path.strip().split(".")
+        if not sign or not all(name.strip() for name in names):
+            raise ConfigError(
+                f"{override!r}: expected KEY=VALUE, such as train_params.max_num_steps=100, with a name on both sides "
+                "of each point"
+            )
         section = changed
         for name in sections:
             section = section.setdefault(name, {})
             if not isinstance(section, dict):
                 raise ConfigError(f"{path}: {name} is a value, not a section with keys")
-        section[key] = _as_number(parse_yaml(text, called=f"{path}: {reprlib.repr(text)}"))
+        section[key] = parse_yaml(text, called=f"{path}: {reprlib.repr(text)}", reads_exponents=True)
     return changed
-
-
-def _as_number(value: object) -> object:
-    """Return the number that a text is, or what is given."""
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value

@@ -1,8 +1,10 @@
 """YAML and JSON of people, read within bounds, where each way to be broken is one error; values as JSON holds them."""
 
+import copy
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import yaml
 
 from l5kit.errors import ConfigError
 
-__all__ = ["MAX_DEPTH", "finite_values", "parse_json", "parse_yaml", "read_text"]
+__all__ = ["MAX_DEPTH", "finite_values", "parse_json", "parse_yaml", "read_text", "unshared"]
 
 MAX_DEPTH = 100
 """Lists and mappings in each other, many times what a configuration needs and few enough for any recursion."""
@@ -49,23 +51,26 @@ def read_text(path: str | os.PathLike[str], *, called: str) -> str:
         ) from error
 
 
-def parse_yaml(text: str, *, called: str) -> object:
-    """Return what a YAML document holds; no code in it runs.
+def parse_yaml(text: str, *, called: str, reads_exponents: bool = False) -> object:
+    """Return what a YAML document holds; no code in it runs, and no two of its parts are one object.
 
     Args:
-        text: The document.
+        text: The document, of YAML's own types and Python's tuples, which L5Kit 1.x wrote.
         called: Where it came from, for the errors.
+        reads_exponents: Whether ``1e-3`` is a number, as in YAML 1.2; YAML 1.1 and L5Kit 1.x want ``1.0e-3``.
 
     Raises:
-        ConfigError: It is no YAML, nested too deep, too large when its aliases are written out, or its own part.
+        ConfigError: It is no YAML, nested too deep, too large when its aliases are written out, or its own part; or a
+            mapping has a key twice.
     """
     try:
-        loader = _BoundedLoader(text)
+        loader = _ExponentLoader(text) if reads_exponents else _BoundedLoader(text)
         node = loader.get_single_node()
         if node is None:
             return None
         _count_nodes(node, {}, called)
-        return loader.construct_document(node)
+        _refuse_repeated_keys(node, loader, called)
+        return unshared(loader.construct_document(node), called=called)
     except ConfigError:
         raise
     except _TooDeepError as error:
@@ -82,10 +87,21 @@ def parse_json(text: str, *, called: str) -> object:
         called: Where it came from, for the errors.
 
     Raises:
-        ConfigError: It is no JSON, or nested too deep.
+        ConfigError: It is no JSON, nested too deep, or an object has a key twice.
     """
+
+    def as_dict(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            names = [name for name, _ in pairs]
+            repeated = next(name for name in names if names.count(name) > 1)
+            raise ConfigError(f"{called} has the key {repeated!r} twice in one object; remove one of them")
+        return values
+
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=as_dict)
+    except ConfigError:
+        raise
     except ValueError as error:
         raise ConfigError(f"{called} is not valid JSON: {error}") from error
     except RecursionError as error:
@@ -101,12 +117,37 @@ def finite_values(content: object) -> Any:
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
+def unshared(content: object, *, called: str) -> Any:
+    """Return a copy in which each list and mapping stands in one place only, so that a change of it changes no other.
+
+    Args:
+        content: Dicts, lists and tuples of anything.
+        called: Where it came from, for the errors.
+
+    Raises:
+        ConfigError: It is nested too deep, or a part of itself.
+    """
+
+    def copied(value: object, depth: int) -> object:
+        if depth > MAX_DEPTH:
+            raise ConfigError(f"{called} {_TOO_DEEP}")
+        if isinstance(value, dict):
+            return {key: copied(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list):
+            return [copied(item, depth + 1) for item in value]
+        if type(value) is tuple:  # those with names stay what they are
+            return tuple(copied(item, depth + 1) for item in value)
+        return copy.deepcopy(value)
+
+    return copied(content, 0)
+
+
 class _TooDeepError(Exception):
     """A document is nested deeper than the bound."""
 
 
-class _BoundedLoader(yaml.FullLoader):
-    """Composes documents up to a depth."""
+class _BoundedLoader(yaml.SafeLoader):
+    """Composes documents of YAML's own types and tuples, up to a depth."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -120,6 +161,51 @@ class _BoundedLoader(yaml.FullLoader):
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
+
+
+def _construct_tuple(loader: _BoundedLoader, node: yaml.SequenceNode) -> tuple[object, ...]:
+    return tuple(loader.construct_sequence(node, deep=True))
+
+
+_BoundedLoader.add_constructor("tag:yaml.org,2002:python/tuple", _construct_tuple)
+
+
+class _ExponentLoader(_BoundedLoader):
+    """Reads numbers with an exponent as YAML 1.2 does: without a point, and without a sign of the exponent."""
+
+
+_ExponentLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$"), list("-+.0123456789")
+)
+
+
+def _refuse_repeated_keys(node: yaml.Node, loader: _BoundedLoader, called: str) -> None:
+    """Raise a ConfigError where a mapping has a key twice; keys that are merged (<<) may be there already."""
+    waiting, seen = [node], {id(node)}
+    while waiting:
+        parent = waiting.pop()
+        if isinstance(parent, yaml.MappingNode):
+            _refuse_repeated_keys_of(parent, loader, called)
+        for child in _children_of(parent):
+            if id(child) not in seen:
+                seen.add(id(child))
+                waiting.append(child)
+
+
+def _refuse_repeated_keys_of(node: yaml.MappingNode, loader: _BoundedLoader, called: str) -> None:
+    lines: dict[object, int] = {}
+    for key_node, _ in node.value:
+        if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == "tag:yaml.org,2002:merge":
+            continue
+        is_equals_sign = key_node.tag == "tag:yaml.org,2002:value"
+        key = key_node.value if is_equals_sign else loader.construct_object(key_node)
+        line = key_node.start_mark.line + 1
+        if key in lines:
+            raise ConfigError(
+                f"{called} has the key {key!r} twice in one mapping: in lines {lines[key]} and {line}; remove one of "
+                "them"
+            )
+        lines[key] = line
 
 
 def _count_nodes(node: yaml.Node, counted: dict[int, int | None], called: str) -> int:
