@@ -133,7 +133,9 @@ def test_each_loader_has_keys_of_its_own():
     trained, evaluated = (LoaderParams.from_cfg(cfg, name) for name in LOADERS)
     assert (trained.shuffle, trained.max_num_batches, trained.perturb_std) == (True, None, (0.0, 1.0, 2.0))
     assert (evaluated.shuffle, evaluated.max_num_batches) == (False, 3)
-    with pytest.raises(ConfigError, match=r"val_data_loader\.batch_size: expected a whole number of at least 1, got 0"):
+    with pytest.raises(
+        ConfigError, match=r"val_data_loader\.batch_size: expected a whole number from 1 to 100000, got 0"
+    ):
         LoaderParams.from_cfg({"val_data_loader": {"key": "a", "batch_size": 0}}, "val_data_loader")
     for name, key in zip(LOADERS, ("max_num_batches", "perturb_std"), strict=True):
         with pytest.raises(ConfigError, match=f"{name}.{key}: there is no such key here; it belongs into"):
@@ -151,6 +153,20 @@ def test_the_name_of_the_weights_is_that_of_the_workflow_unless_it_is_configured
 
 def test_what_is_not_said_of_weights_is_left_open():
     assert BackboneParams.from_cfg({"model_params": {"model_architecture": "resnet50"}}).pretrained is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("model_params.step_time=1e-320", r"model_params\.step_time: expected a finite number from 1e-06 to 3600"),
+        (f"train_data_loader.batch_size={10**30}", r"train_data_loader\.batch_size: .* from 1 to 100000, got 10"),
+        (f"train_data_loader.num_workers={10**30}", r"train_data_loader\.num_workers: .* from 0 to 10000, got 10"),
+        (f"train_data_loader.threads={2**63}", r"train_data_loader\.threads: .* from 0 to 10000, got 92"),
+    ],
+)
+def test_numbers_beyond_what_any_machine_can_do_are_refused(change, message):
+    with pytest.raises(ConfigError, match=rf"^{message}"):
+        TrainingParams.from_cfg(with_overrides(small_config("raster_planner"), [change]))
 
 
 def test_only_options_that_are_given_reach_safepathnet():

@@ -20,9 +20,14 @@ from msgspec import Meta
 from l5kit._types import Config
 
 __all__ = [
+    "MAX_BATCH_SIZE",
     "MAX_NUM_ELEMENTS",
     "MAX_NUM_FRAMES",
+    "MAX_NUM_WORKERS",
     "MAX_RASTER_SIDE_PX",
+    "MAX_STEP_TIME_S",
+    "MIN_STEP_TIME_S",
+    "BatchSize",
     "Count",
     "ElementCount",
     "FilePath",
@@ -39,9 +44,11 @@ __all__ = [
     "PositivePair",
     "Probability",
     "SizePair",
+    "StepSeconds",
     "StepSize",
     "Text",
     "ThreeNumbers",
+    "WorkerCount",
 ]
 
 MAX_RASTER_SIDE_PX: Final = 16_384
@@ -52,6 +59,18 @@ MAX_NUM_FRAMES: Final = 100_000
 
 MAX_NUM_ELEMENTS: Final = 10_000
 """Agents, lanes, crosswalks, and points of each, in a vector sample."""
+
+MAX_BATCH_SIZE: Final = 100_000
+"""Samples of a batch; as many small rasters take more memory than machines have."""
+
+MAX_NUM_WORKERS: Final = 10_000
+"""Processes, or threads, of a loader."""
+
+MIN_STEP_TIME_S: Final = 1e-6
+"""Seconds between two frames; velocities over much less are not finite."""
+
+MAX_STEP_TIME_S: Final = 3600.0
+"""Seconds between two frames, as the facts of a log have it."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +106,13 @@ PositiveCount = Annotated[int, Meta(ge=1)]
 FrameCount = Annotated[int, Meta(ge=0, le=MAX_NUM_FRAMES)]
 StepSize = Annotated[int, Meta(ge=1, le=MAX_NUM_FRAMES)]
 ElementCount = Annotated[int, Meta(ge=0, le=MAX_NUM_ELEMENTS)]
+BatchSize = Annotated[int, Meta(ge=1, le=MAX_BATCH_SIZE)]
+WorkerCount = Annotated[int, Meta(ge=0, le=MAX_NUM_WORKERS)]
 PointCount = Annotated[int, Meta(ge=2, le=MAX_NUM_ELEMENTS)]
 
 Number = float
 PositiveNumber = Annotated[float, Meta(gt=0)]
+StepSeconds = Annotated[float, Meta(ge=MIN_STEP_TIME_S, le=MAX_STEP_TIME_S)]
 NumberFromZero = Annotated[float, Meta(ge=0)]
 Probability = Annotated[float, Meta(ge=0, le=1)]
 

@@ -16,6 +16,7 @@ from l5kit.configs.kinds import (
     PositiveNumber,
     PositivePair,
     SizePair,
+    StepSeconds,
     StepSize,
 )
 from l5kit.configs.reading import Params
@@ -73,7 +74,7 @@ _HistoryNumFramesAgents = Annotated[
 ]
 FutureNumFrames = Annotated[FrameCount, Key("length of the target", at="model_params.future_num_frames")]
 StepTime = Annotated[
-    PositiveNumber,
+    StepSeconds,
     Key(
         "time between two recorded frames; velocities are differences of positions divided by it",
         at="model_params.step_time",

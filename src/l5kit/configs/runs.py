@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, Self, get_args
 
 from l5kit._types import Config
 from l5kit.configs.kinds import (
+    BatchSize,
     Count,
     FilePath,
     Flag,
@@ -17,6 +18,7 @@ from l5kit.configs.kinds import (
     Probability,
     Text,
     ThreeNumbers,
+    WorkerCount,
 )
 from l5kit.configs.parameters import FutureNumFrames, FutureStepSize, HistoryStepSize, StepTime
 from l5kit.configs.reading import Params, read_params
@@ -63,7 +65,7 @@ class LoaderParams(Params, section=_TRAINED):
     """Which samples are taken, and how they are loaded."""
 
     key: Annotated[FilePath, Key("the log, relative to the data folder")]
-    batch_size: Annotated[PositiveCount, Key("samples of a batch, on each device")]
+    batch_size: Annotated[BatchSize, Key("samples of a batch, on each device")]
     shuffle: Annotated[
         Flag,
         Key(
@@ -72,9 +74,9 @@ class LoaderParams(Params, section=_TRAINED):
             otherwise="true for trainings, false for evaluations",
         ),
     ]
-    num_workers: Annotated[Count, Key("processes that make batches")] = 0
+    num_workers: Annotated[WorkerCount, Key("processes that make batches")] = 0
     threads: Annotated[
-        Count,
+        WorkerCount,
         Key(
             "threads that make batches; 0 to make each when it is asked for",
             derived=lambda _, __, given: 0 if given["num_workers"] else 1,
