@@ -168,7 +168,7 @@ def test_kernels_of_tracks_refuse_another_number_of_them(samplers):
         np.array([1, 2, 1], object),
         np.array([1, 2, 1], "u1"),
     ],
-    ids=["list", "int64", "big-endian", "objects"],
+    ids=["list", "int64", "big-endian", "objects", "bytes"],
 )
 @pytest.mark.parametrize("kind", KINDS)
 def test_whole_numbers_of_any_type_are_tracks(samplers, kind, track_ids):
