@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
-from l5kit._types import JsonObject
 from l5kit.bench.machine import Machine
 from l5kit.bench.row import MeasuredRow
 
@@ -102,7 +102,7 @@ class BenchReport:
         facts = self.facts()
         return f"{self.data}; {facts['Machine']}; {facts['Software']}; score {facts['Score']}.\n\n{table}\n{left_out}"
 
-    def as_json(self) -> JsonObject:
+    def as_json(self) -> dict[str, Any]:
         """Return everything as values that JSON can hold."""
         return {
             "data": self.data,
@@ -120,7 +120,7 @@ class BenchReport:
         rate = f"{_short(measured.rate)} {row.unit}/s"
         return row.title, rate, _short(self.per_1000_score(measured)), _NONE if ratio is None else _short(ratio), asked
 
-    def _row_as_json(self, measured: MeasuredRow) -> JsonObject:
+    def _row_as_json(self, measured: MeasuredRow) -> dict[str, Any]:
         row = measured.row
         return {
             "key": row.key,

@@ -8,11 +8,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
-from l5kit._types import JsonObject
 from l5kit.bench.row import RowLeftOutError
 from l5kit.bench.workloads import VectorWorkload, Workload
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
@@ -141,7 +140,7 @@ def find_bench_files(path: Path, **given: Path | None) -> DatasetFiles:
     return find_dataset_files(path, **given)
 
 
-def config_with_files(workload: Workload | VectorWorkload, files: DatasetFiles) -> JsonObject:
+def config_with_files(workload: Workload | VectorWorkload, files: DatasetFiles) -> dict[str, Any]:
     """Return the configuration of a workload with the whole paths of the maps, for ``LocalDataManager("")``.
 
     Raises:
@@ -156,7 +155,7 @@ def config_with_files(workload: Workload | VectorWorkload, files: DatasetFiles) 
     return cfg
 
 
-def make_samples(workload: Workload | VectorWorkload, cfg: JsonObject, dataset: ChunkedDataset) -> BaseEgoDataset:
+def make_samples(workload: Workload | VectorWorkload, cfg: dict[str, Any], dataset: ChunkedDataset) -> BaseEgoDataset:
     """Return a dataset of the class of a workload."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
@@ -165,7 +164,7 @@ def make_samples(workload: Workload | VectorWorkload, cfg: JsonObject, dataset: 
         return _CLASSES[workload.dataset](cfg, dataset, build_rasterizer(cfg, LocalDataManager("")))
 
 
-def _make_vector_samples(workload: VectorWorkload, cfg: JsonObject, dataset: ChunkedDataset) -> BaseEgoDataset:
+def _make_vector_samples(workload: VectorWorkload, cfg: dict[str, Any], dataset: ChunkedDataset) -> BaseEgoDataset:
     # here, so that commits without them can be compared in all other rows
     from l5kit.dataset.ego import EgoAgentDatasetVectorized, EgoDatasetVectorized
     from l5kit.vectorization.vectorizer_builder import build_vectorizer
