@@ -110,3 +110,7 @@ class UnpicklableStoreError(L5KitError, TypeError):
 
 class WorkerDiedError(L5KitError, BrokenExecutor):
     """A worker process has died, of lack of memory for example; the message names it and the scenes that it had."""
+
+
+class DuplicateTrackError(InvalidArgumentError, AssertionError):
+    """A frame has a track more than once (an ``AssertionError`` in L5Kit 1.x)."""

@@ -307,6 +307,10 @@ class RecordBuffer:
         tl_faces, counts = _as_counted("tl_faces", tl_faces, TL_FACE_DTYPE, counts, len(rows))
         self._tl_faces.replace(self.frames[FACE_INTERVAL], rows, counts, tl_faces)
 
+    def host_of(self, scene: int) -> str:
+        """Return the name of the car that recorded a scene."""
+        return self._hosts[scene]
+
     def scene(self, scene: int) -> SceneRecords:
         """Return a copy of one scene as it is now.
 

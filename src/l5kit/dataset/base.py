@@ -348,6 +348,38 @@ class BaseEgoDataset(Dataset[Sample]):
         if self._damage is not None:
             self._require_readable(self._damage, places.scene_indices, places.state_indices)
         log = LogArrays.of(self.dataset, has_tl_faces=not read_disable_traffic_light_faces(self.cfg))
+        return self._columns_of_log(log, sampler, places, memory, missing)
+
+    def columns_of_log(self, log: LogArrays, places: SamplePlaces) -> SampleColumns:
+        """Return samples of another log, such as one that a simulation changes, as this dataset makes those of its own.
+
+        Args:
+            log: The arrays; traffic light faces of a configuration without them have to be left out.
+            places: Where the samples lie in it.
+
+        Raises:
+            UnsupportedValueError: This dataset makes its samples one by one; see :meth:`makes_columns`.
+            CorruptedDataError: An interval reaches beyond its array.
+            TrackNotFoundError: An agent does not pass the label filter.
+        """
+        sampler = self._batch_sampler()
+        if sampler is None:
+            raise UnsupportedValueError(f"{self!r} makes its samples one by one; take them from self[index]")
+        return self._columns_of_log(log, sampler, places, None, "error")
+
+    @property
+    def makes_columns(self) -> bool:
+        """Whether :meth:`make_columns` can be used: not where a subclass or its parts have methods of their own."""
+        return self._batch_sampler() is not None
+
+    def _columns_of_log(
+        self,
+        log: LogArrays,
+        sampler: BatchSampler,
+        places: SamplePlaces,
+        memory: ColumnMemory | None,
+        missing: Literal["error", "mask"],
+    ) -> SampleColumns:
         scenes = take_rows(log.scenes, places.scene_indices)
         windows = cut_places(log, places, scenes, sampler.steps)
         track_ids = None

@@ -1,1 +1,1 @@
-"""Closed-loop simulation: how vehicles move, and who drives them."""
+"""Closed-loop simulation: scenes of a log that are driven on by models, rules or the log itself."""

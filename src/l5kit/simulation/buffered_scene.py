@@ -1,0 +1,107 @@
+"""Buffered scene: one scene of a record buffer as a dataset, whose arrays are taken out when somebody asks for them."""
+
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import RecordArray
+from l5kit.data.record_buffer import RecordBuffer
+from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL, SCENE_DTYPE
+from l5kit.data.scene_records import SceneRecords
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["BufferedScene"]
+
+
+class BufferedScene(ChunkedDataset):
+    """One scene of a buffer as a dataset in memory, as scripts of L5Kit 1.5 read and change it.
+
+    As long as nobody asks for its arrays, the scene is what stands in the buffer. From then on it is what stands in the
+    arrays that were handed out, which may be written to and replaced, and :meth:`put_back` copies them to the buffer.
+
+    Args:
+        buffer: The buffer.
+        scene: The scene, counted in it.
+    """
+
+    def __init__(self, buffer: RecordBuffer, scene: int) -> None:
+        super().__init__("")
+        self._facts = buffer.facts
+        self._buffer, self._scene = buffer, scene
+        self._taken: SceneRecords | None = None
+        self._changed: dict[str, RecordArray] = {}
+        self.scenes = self._scene_record()
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the arrays were handed out, and hold what the buffer need not."""
+        return self._taken is not None
+
+    @property
+    def frames(self) -> Any:
+        """Frames of the scene, with intervals that count from 0."""
+        return self._array("frames")
+
+    @frames.setter
+    def frames(self, array: RecordArray) -> None:
+        self._replace("frames", array)
+
+    @property
+    def agents(self) -> Any:
+        """Agents of all frames."""
+        return self._array("agents")
+
+    @agents.setter
+    def agents(self, array: RecordArray) -> None:
+        self._replace("agents", array)
+
+    @property
+    def tl_faces(self) -> Any:
+        """Traffic light faces of all frames."""
+        return self._array("tl_faces")
+
+    @tl_faces.setter
+    def tl_faces(self, array: RecordArray) -> None:
+        self._replace("tl_faces", array)
+
+    def put_back(self) -> None:
+        """Copy arrays that were handed out, and may have been changed since, to the buffer.
+
+        Raises:
+            InvalidArgumentError: There are other numbers of frames, or the intervals do not name each row once.
+        """
+        if self._taken is None:
+            return
+        num_frames = int(self._buffer.scene_stops[self._scene] - self._buffer.scene_starts[self._scene])
+        if len(self.frames) != num_frames:
+            raise InvalidArgumentError(
+                f"frames of a scene in simulation must stay {num_frames}, but there are {len(self.frames)} now"
+            )
+        scene = SceneRecords(self.frames, self.agents, self.tl_faces)
+        rows = self._buffer.frame_rows(np.full(num_frames, self._scene), np.arange(num_frames))
+        for field in ("timestamp", "ego_translation", "ego_rotation"):
+            self._buffer.frames[field][rows] = scene.frames[field]
+        self._buffer.replace_agents(rows, scene.agents, np.diff(scene.frames[AGENT_INTERVAL], axis=1)[:, 0])
+        self._buffer.replace_tl_faces(rows, scene.tl_faces, np.diff(scene.frames[FACE_INTERVAL], axis=1)[:, 0])
+
+    def _array(self, name: str) -> RecordArray:
+        if self._taken is None:
+            self._taken = self._buffer.scene(self._scene)
+        array: RecordArray = self._changed.get(name, getattr(self._taken, name))
+        return array
+
+    def _replace(self, name: str, array: RecordArray) -> None:
+        if hasattr(self, "_changed"):  # the constructor of the base class sets empty arrays
+            self._array(name)
+            self._changed[name] = array
+
+    def _scene_record(self) -> RecordArray:
+        start, stop = int(self._buffer.scene_starts[self._scene]), int(self._buffer.scene_stops[self._scene])
+        record = np.zeros(1, SCENE_DTYPE)
+        record[FRAME_INTERVAL] = 0, stop - start
+        record["host"] = self._buffer.host_of(self._scene)
+        if stop > start:
+            record["start_time"] = self._buffer.frames["timestamp"][start]
+            record["end_time"] = self._buffer.frames["timestamp"][stop - 1]
+        return record

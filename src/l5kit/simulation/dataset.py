@@ -1,0 +1,376 @@
+"""Dataset of a simulation: scenes of a batch that change frame by frame, and the samples of what they are now."""
+
+import copy
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray, Sample
+from l5kit.configs.parameters import read_disable_traffic_light_faces, read_filter_agents_threshold
+from l5kit.data.frame_rows import expand_ranges
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
+from l5kit.data.record_buffer import RecordBuffer
+from l5kit.data.record_bytes import join_records
+from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL, SCENE_DTYPE
+from l5kit.data.scene_records import SceneRecords
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.sample_batch import SampleBatch
+from l5kit.dataset.sample_places import LogArrays, SamplePlaces
+from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
+from l5kit.geometry.transform import yaw_as_rotation33
+from l5kit.simulation.buffered_scene import BufferedScene
+from l5kit.simulation.utils import disable_agents, get_frames_subset, insert_agent
+
+__all__ = ["AgentSamples", "SimulationConfig", "SimulationDataset"]
+
+_CAR = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
+
+Controlled = tuple[int, int]
+"""Scene and track of an agent."""
+
+
+@dataclass
+class SimulationConfig:
+    """What is simulated, and whom a model of agents controls.
+
+    Attributes:
+        use_ego_gt: Whether the AV is replayed from the log.
+        use_agents_gt: Whether the agents are replayed from the log.
+        disable_new_agents: Whether every agent is hidden that would not be controlled in the first frame: also those
+            that are no cars, and with replayed agents too. The recorded scenes lack them as well.
+        distance_th_far: A car that is controlled stays so while it is closer to the AV than this, metres.
+        distance_th_close: A car that is not controlled yet becomes so when it is closer than this, metres.
+        start_frame_index: First frame of each scene; those before are cut off, so that nothing has a past there.
+        num_simulation_steps: Number of frames; None for all up to the end of the shortest scene.
+        show_info: Whether a bar is shown.
+    """
+
+    use_ego_gt: bool = False
+    use_agents_gt: bool = False
+    disable_new_agents: bool = False
+    distance_th_far: float = 30.0
+    distance_th_close: float = 15.0
+    start_frame_index: int = 0
+    num_simulation_steps: int | None = None
+    show_info: bool = False
+
+
+class AgentSamples(dict[Controlled, Sample]):
+    """Samples of agents by scene and track.
+
+    Args:
+        keys: Scene and track of each.
+        batch: The samples.
+
+    Attributes:
+        batch: As above; a :class:`~l5kit.dataset.sample_batch.SampleBatch` is collated without copies.
+    """
+
+    def __init__(self, keys: Sequence[Controlled], batch: list[Sample]) -> None:
+        super().__init__(zip(keys, batch, strict=True))
+        self.batch = batch
+
+
+class SimulationDataset:
+    """Scenes of a batch that a simulation changes frame by frame, and samples of what they are now.
+
+    The scenes lie together in one record buffer; the datasets that are passed in become faces of it, and are cut to
+    the frames that are simulated (``dataset`` and ``cumulative_sizes`` of each are replaced).
+
+    Args:
+        scene_dataset_batch: A dataset of one scene in memory for each scene index, as ``get_scene_dataset`` of the
+            datasets of :mod:`l5kit.dataset` returns it, or anything with ``dataset``, ``cfg``, ``cumulative_sizes``,
+            indexing and ``get_frame``. A perturbation is left out, with a ``RuntimeWarning``.
+        sim_cfg: What is simulated.
+
+    Attributes:
+        scene_dataset_batch: The datasets, by scene index, as they are now.
+        recorded_scene_dataset_batch: The datasets as they were at the start, after agents were hidden.
+        sim_cfg: As above.
+
+    Raises:
+        InvalidArgumentError: There is no scene, or one of them does not have the frames.
+    """
+
+    def __init__(self, scene_dataset_batch: Mapping[int, Any], sim_cfg: SimulationConfig) -> None:
+        if len(scene_dataset_batch) == 0:
+            raise InvalidArgumentError("scene_dataset_batch must hold at least one scene, got none")
+        self.sim_cfg = sim_cfg
+        self.scene_dataset_batch = {scene: _unperturbed(each) for scene, each in scene_dataset_batch.items()}
+        self._agents_tracked: set[Controlled] = set()
+        subsets = self._cut()
+        if sim_cfg.disable_new_agents:
+            for scene, subset in subsets.items():
+                self._hide_new_agents(scene, subset)
+        facts = next(iter(subsets.values())).facts
+        self._buffer = RecordBuffer([SceneRecords.of_scene_dataset(each) for each in subsets.values()], facts=facts)
+        self._scene_ids = np.array(list(subsets), np.int64)
+        self._position = {scene: place for place, scene in enumerate(subsets)}
+        self._faces: list[BufferedScene] = []
+        self.recorded_scene_dataset_batch: dict[int, Any] = {}
+        for place, (scene, dataset) in enumerate(self.scene_dataset_batch.items()):
+            recorded = copy.copy(dataset)
+            _set_log(recorded, subsets[scene])
+            self.recorded_scene_dataset_batch[scene] = recorded
+            self._faces.append(BufferedScene(self._buffer, place))
+            _set_log(dataset, self._faces[-1])
+
+    @staticmethod
+    def from_dataset_indices(
+        dataset: Any, scene_indices: Sequence[int], sim_cfg: SimulationConfig
+    ) -> "SimulationDataset":
+        """Return the dataset of some scenes.
+
+        Args:
+            dataset: A dataset of :mod:`l5kit.dataset`, or one like it; it is not changed.
+            scene_indices: The scenes, in the order of the batch.
+            sim_cfg: What is simulated.
+
+        Raises:
+            InvalidArgumentError: A scene is named twice, or is not there.
+        """
+        if len(set(scene_indices)) != len(scene_indices):
+            raise InvalidArgumentError(f"scene_indices must name each scene once, got {list(scene_indices)}")
+        num_scenes = len(dataset.dataset.scenes)
+        for scene in scene_indices:
+            if not 0 <= scene < num_scenes:
+                raise InvalidArgumentError(f"scene_indices has {scene}; there are scenes 0 to {num_scenes - 1}")
+        unperturbed = _unperturbed(dataset)
+        return SimulationDataset({scene: unperturbed.get_scene_dataset(scene) for scene in scene_indices}, sim_cfg)
+
+    def get_min_len(self) -> int:
+        """Return the number of frames of the shortest scene."""
+        return int((self._buffer.scene_stops - self._buffer.scene_starts).min())
+
+    def __len__(self) -> int:
+        return self.get_min_len()
+
+    def rasterise_frame_batch(self, state_index: int) -> list[Sample]:
+        """Return the sample of the AV in a frame of each scene, in the order of the scenes.
+
+        Raises:
+            IndexOutOfRangeError: There is no such frame.
+            SampleError: A dataset that makes its samples one by one cannot make one.
+        """
+        self._require_frame(state_index)
+        self._take_over_logs()
+        maker = self._maker()
+        if maker is None:
+            samples = [each[state_index] for each in self.scene_dataset_batch.values()]
+            return [self._of_scene(sample, scene) for sample, scene in zip(samples, self._position, strict=True)]
+        places = np.arange(len(self._faces))
+        return self._make_batch(maker, places, np.full(len(places), state_index), None)
+
+    def rasterise_agents_frame_batch(self, state_index: int) -> dict[Controlled, Sample]:
+        """Return the samples of the agents that are controlled in a frame, by scene and track; they are tracked then.
+
+        Raises:
+            IndexOutOfRangeError: There is no such frame.
+        """
+        self._require_frame(state_index)
+        places, rows = self._find_controlled(state_index)
+        track_ids = self._buffer.agents["track_id"][rows]
+        keys = list(zip(self._scene_ids[places].tolist(), track_ids.tolist(), strict=True))
+        maker = self._maker()
+        if maker is None:
+            batch: list[Sample] = [self._single(key, state_index) for key in keys]
+        else:
+            batch = self._make_batch(maker, places, np.full(len(places), state_index), rows) if len(rows) else []
+        self._agents_tracked = set(keys)
+        return AgentSamples(keys, batch)
+
+    def set_ego(
+        self, state_index: int, output_index: int, ego_translations: NumericArray, ego_yaws: NumericArray
+    ) -> None:
+        """Write the pose of the AV into a frame of each scene; z stays, and the rotation becomes one about z.
+
+        Args:
+            state_index: The frame.
+            output_index: Which of the T poses is written.
+            ego_translations: World x and y, (S, T, 2).
+            ego_yaws: World headings, (S, T).
+
+        Raises:
+            InvalidArgumentError: There are other numbers of poses than scenes, or no such frame.
+        """
+        if len(ego_translations) != len(ego_yaws):
+            raise InvalidArgumentError(
+                f"ego_translations and ego_yaws must be of as many scenes, got {len(ego_translations)} and "
+                f"{len(ego_yaws)}"
+            )
+        if len(ego_yaws) != len(self._faces):
+            raise InvalidArgumentError(
+                f"ego_translations and ego_yaws must be of all {len(self._faces)} scenes, got {len(ego_yaws)}"
+            )
+        if not 0 <= state_index < len(self):
+            raise InvalidArgumentError(f"state_index is {state_index}; there are frames 0 to {len(self) - 1}")
+        positions_m = np.asarray(ego_translations)[:, output_index, :2].astype(np.float64)
+        yaws_rad = np.asarray(ego_yaws)[:, output_index].astype(np.float64)
+        self._take_over_logs()
+        self._buffer.set_ego(self._frame_rows(state_index), positions_m, yaws_rad)
+        for place, face in enumerate(self._faces):
+            if face.is_taken:
+                face.frames["ego_translation"][state_index, :2] = positions_m[place]
+                face.frames["ego_rotation"][state_index] = yaw_as_rotation33(float(yaws_rad[place]))
+
+    def set_agents(self, state_index: int, agents_infos: Mapping[Controlled, RecordArray]) -> None:
+        """Put agents into a frame: over the row of their track, or behind the other agents.
+
+        Args:
+            state_index: The frame.
+            agents_infos: One record, ``AGENT_DTYPE``, (1,), by scene and track.
+
+        Raises:
+            InvalidArgumentError: There is no such scene or frame, or a value is not one record.
+        """
+        self._require_puttable(state_index, agents_infos)
+        self._take_over_logs()
+        buffered: list[int] = []
+        records: list[RecordArray] = []
+        for (scene, _), agent in agents_infos.items():
+            face = self._faces[self._position[scene]]
+            if face.is_taken:
+                insert_agent(agent, state_index, face)
+            else:
+                buffered.append(self._position[scene])
+                records.append(agent)
+        if buffered:
+            self._buffer.put_agents(self._buffer.frame_rows(buffered, state_index), join_records(records))
+
+    def _require_puttable(self, state_index: int, agents_infos: Mapping[Controlled, RecordArray]) -> None:
+        if not 0 <= state_index < len(self):
+            raise InvalidArgumentError(f"state_index is {state_index}; there are frames 0 to {len(self) - 1}")
+        for (scene, _), agent in agents_infos.items():
+            if scene not in self._position:
+                raise InvalidArgumentError(f"agents_infos has scene {scene}; there are {list(self._position)}")
+            if np.shape(agent) != (1,):
+                raise InvalidArgumentError(f"agents_infos must hold records of shape (1,), got {np.shape(agent)}")
+
+    def _cut(self) -> dict[int, Any]:
+        """Return the frames that are simulated of each scene."""
+        logs = {scene: each.dataset for scene, each in self.scene_dataset_batch.items()}
+        shortest = min(len(log.frames) for log in logs.values())
+        start, num_steps = self.sim_cfg.start_frame_index, self.sim_cfg.num_simulation_steps
+        end = shortest if num_steps is None else start + num_steps
+        if end > shortest:
+            raise InvalidArgumentError(
+                f"start_frame_index {start} and num_simulation_steps {num_steps} end at frame {end}, but the shortest "
+                f"scene has {shortest} frames"
+            )
+        return {scene: get_frames_subset(log, start, end) for scene, log in logs.items()}
+
+    def _hide_new_agents(self, scene: int, subset: Any) -> None:
+        agents = subset.agents[slice(*subset.frames[AGENT_INTERVAL][0])]
+        position_m = subset.frames["ego_translation"][0, :2]
+        disable_agents(subset, self._filter_agents(scene, agents, position_m)["track_id"])
+
+    def _filter_agents(self, scene_idx: int, frame_agents: RecordArray, ego_pos: Float64Array) -> RecordArray:
+        """Return the agents of a frame that are controlled."""
+        is_tracked = self._are_tracked([(scene_idx, track) for track in frame_agents["track_id"].tolist()])
+        distances_m = np.linalg.norm(ego_pos - frame_agents["centroid"], axis=-1)
+        threshold = read_filter_agents_threshold(self.scene_dataset_batch[scene_idx].cfg)
+        is_car = frame_agents["label_probabilities"][:, _CAR] > threshold
+        return frame_agents[is_car & self._are_near(distances_m, is_tracked)]
+
+    def _find_controlled(self, state_index: int) -> tuple[Int64Array, Int64Array]:
+        """Return the places of scenes in the batch, and rows of the buffer, of the agents that are controlled."""
+        self._put_back()
+        frames = self._buffer.frames[self._frame_rows(state_index)]
+        starts, stops = frames[AGENT_INTERVAL].T
+        rows = expand_ranges(starts, stops - starts)
+        places = np.repeat(np.arange(len(frames)), stops - starts)
+        agents = self._buffer.agents
+        thresholds = np.array(
+            [read_filter_agents_threshold(each.cfg) for each in self.scene_dataset_batch.values()], np.float32
+        )
+        distances_m = np.linalg.norm(frames["ego_translation"][places, :2] - agents["centroid"][rows], axis=-1)
+        reach_m = max(self.sim_cfg.distance_th_far, self.sim_cfg.distance_th_close)
+        is_near = (agents["label_probabilities"][rows, _CAR] > thresholds[places]) & (distances_m < reach_m)
+        rows, places, distances_m = rows[is_near], places[is_near], distances_m[is_near]
+        tracks = agents["track_id"][rows].tolist()
+        is_tracked = self._are_tracked(list(zip(self._scene_ids[places].tolist(), tracks, strict=True)))
+        is_kept = self._are_near(distances_m, is_tracked)
+        return places[is_kept], rows[is_kept]
+
+    def _are_tracked(self, keys: Sequence[Controlled]) -> BoolArray:
+        return np.array([key in self._agents_tracked for key in keys], np.bool_)
+
+    def _are_near(self, distances_m: FloatArray, is_tracked: BoolArray) -> BoolArray:
+        is_near: BoolArray = distances_m < np.where(
+            is_tracked, self.sim_cfg.distance_th_far, self.sim_cfg.distance_th_close
+        )
+        return is_near
+
+    def _maker(self) -> BaseEgoDataset | None:
+        """Return a dataset that makes the samples of all scenes at once; None if they are made one by one."""
+        first, *others = self.scene_dataset_batch.values()
+        if not isinstance(first, BaseEgoDataset) or not first.makes_columns:
+            return None
+        same = (type(each) is type(first) and each.sample_function is first.sample_function for each in others)
+        return first if all(same) and all(each.cfg is first.cfg for each in others) else None
+
+    def _make_batch(
+        self, maker: BaseEgoDataset, places: Int64Array, state_indices: Int64Array, rows: Int64Array | None
+    ) -> SampleBatch:
+        """Return samples of frames of scenes (B,), those of the AV or of rows of agents (B,)."""
+        self._put_back()
+        buffer = self._buffer
+        scenes = np.zeros(buffer.num_scenes, SCENE_DTYPE)
+        scenes[FRAME_INTERVAL] = np.stack([buffer.scene_starts, buffer.scene_stops], axis=1)
+        scenes["host"] = [buffer.host_of(place) for place in range(buffer.num_scenes)]
+        tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(maker.cfg) else buffer.tl_faces
+        log = LogArrays(scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m)
+        columns = maker.columns_of_log(log, SamplePlaces(places, state_indices, rows))
+        return SampleBatch({**columns.arrays, "scene_index": self._scene_ids[places]})
+
+    def _single(self, key: Controlled, state_index: int) -> Sample:
+        scene, track_id = key
+        sample = self.scene_dataset_batch[scene].get_frame(scene_index=0, state_index=state_index, track_id=track_id)
+        return self._of_scene(sample, scene)
+
+    @staticmethod
+    def _of_scene(sample: Sample, scene: int) -> Sample:
+        return sample | {"scene_index": scene}
+
+    def _put_back(self) -> None:
+        """Copy what somebody may have written into datasets of scenes to the buffer."""
+        self._take_over_logs()
+        for face in self._faces:
+            face.put_back()
+
+    def _take_over_logs(self) -> None:
+        """Take the arrays of logs that somebody has put in the place of the simulation's own."""
+        for face, dataset in zip(self._faces, self.scene_dataset_batch.values(), strict=True):
+            log = dataset.dataset
+            if log is not face:
+                face.frames, face.agents, face.tl_faces = log.frames, log.agents, log.tl_faces
+                dataset.dataset = face
+
+    def _frame_rows(self, state_index: int) -> Int64Array:
+        rows: Int64Array = self._buffer.scene_starts + state_index
+        return rows
+
+    def _require_frame(self, state_index: int) -> None:
+        if not 0 <= state_index < len(self):
+            raise IndexOutOfRangeError(f"state_index is {state_index}; there are frames 0 to {len(self) - 1}")
+
+
+def _unperturbed(dataset: Any) -> Any:
+    """Return a dataset without its perturbation, which would move the AV away from where the simulation puts it."""
+    if getattr(dataset, "perturbation", None) is None:
+        return dataset
+    warnings.warn("the perturbation of the dataset is left out in simulation", RuntimeWarning, stacklevel=4)
+    if isinstance(dataset, BaseEgoDataset):
+        return dataset.with_draws(None)
+    other = copy.copy(dataset)
+    other.perturbation = None
+    return other
+
+
+def _set_log(dataset: Any, log: ChunkedDataset) -> None:
+    dataset.dataset = log
+    dataset.cumulative_sizes = log.scenes[FRAME_INTERVAL][:, 1].copy()

@@ -1,0 +1,405 @@
+"""Unrolling of scenes: models drive the AV and the agents, frame by frame, and what they saw and said is kept."""
+
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from l5kit._types import Float64Array, NumericArray, RecordArray
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
+from l5kit.data.progress import show_progress
+from l5kit.data.records import AGENT_DTYPE
+from l5kit.dataset.sample_batch import collate
+from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.transform import rotations33_as_yaws, transform_points
+from l5kit.simulation.dataset import AgentSamples, SimulationConfig, SimulationDataset
+
+__all__ = [
+    "ClosedLoopSimulator",
+    "ClosedLoopSimulatorModes",
+    "SimulationConfig",
+    "SimulationDataset",
+    "SimulationOutput",
+    "SimulationOutputCLE",
+    "TrajectoryStateIndices",
+    "UnrollInputOutput",
+]
+
+_CAR = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
+_STEP_TIME_S = 0.1
+
+
+class TrajectoryStateIndices(IntEnum):
+    """Columns of the states of the AV."""
+
+    X = 0
+    Y = 1
+    THETA = 2
+    SPEED = 3
+    ACCELERATION = 4
+    CURVATURE = 5
+    TIME = 6
+
+
+class UnrollInputOutput(NamedTuple):
+    """What a model saw and said of the AV or of one agent in one frame.
+
+    Attributes:
+        track_id: The track; -1 for the AV.
+        inputs: The sample, one array or number for each key.
+        outputs: The output, likewise.
+    """
+
+    track_id: int
+    inputs: dict[str, NumericArray]
+    outputs: dict[str, NumericArray]
+
+
+class ClosedLoopSimulatorModes(IntEnum):
+    """Who gives the actions: models that are passed in, or an environment."""
+
+    L5KIT = 0
+    GYM = 1
+
+
+class SimulationOutputCLE:
+    """What became of one scene, beside what was recorded of it, as closed-loop metrics take it.
+
+    Args:
+        scene_id: The scene.
+        sim_dataset: The dataset of the simulation, at its end.
+        ego_ins_outs: What the model of the AV saw and said, by scene, frame after frame.
+        agents_ins_outs: The same of the agents, a list for each frame.
+
+    Attributes:
+        scene_id: As above.
+        simulated_agents: Agents of the simulated scene, ``AGENT_DTYPE``.
+        recorded_agents: Agents of the recorded scene.
+        simulated_ego: Frames of the simulated scene, ``FRAME_DTYPE``.
+        recorded_ego: Frames of the recorded scene.
+        simulated_ego_states: The AV in each frame, float32 (N, 7), columns as in :class:`TrajectoryStateIndices`.
+        recorded_ego_states: The AV as it was recorded, likewise.
+        ego_ins_outs: Of this scene; empty where the AV was replayed.
+        agents_ins_outs: Of this scene; empty where the agents were replayed.
+
+    Raises:
+        InvalidArgumentError: The dataset does not have the scene.
+    """
+
+    def __init__(
+        self,
+        scene_id: int,
+        sim_dataset: SimulationDataset,
+        ego_ins_outs: Mapping[int, list[UnrollInputOutput]],
+        agents_ins_outs: Mapping[int, list[list[UnrollInputOutput]]],
+    ) -> None:
+        if scene_id not in sim_dataset.scene_dataset_batch:
+            raise InvalidArgumentError(
+                f"scene_id is {scene_id}, but the simulation has scenes {list(sim_dataset.scene_dataset_batch)}"
+            )
+        self.scene_id = scene_id
+        simulated = sim_dataset.scene_dataset_batch[scene_id].dataset
+        recorded = sim_dataset.recorded_scene_dataset_batch[scene_id].dataset
+        self.simulated_agents, self.recorded_agents = simulated.agents, recorded.agents
+        self.simulated_ego, self.recorded_ego = simulated.frames, recorded.frames
+        self.simulated_ego_states = self.build_trajectory_states(self.simulated_ego)
+        self.recorded_ego_states = self.build_trajectory_states(self.recorded_ego)
+        self.ego_ins_outs = ego_ins_outs[scene_id]
+        self.agents_ins_outs = agents_ins_outs[scene_id]
+
+    def get_scene_id(self) -> int:
+        """Return the scene."""
+        return self.scene_id
+
+    @staticmethod
+    def build_trajectory_states(frames: RecordArray) -> torch.Tensor:
+        """Return the AV in each frame: position, heading and time; speed, acceleration and curvature are 0.
+
+        Args:
+            frames: ``FRAME_DTYPE``, (N,); 0.1 s lie between two of them, whatever their times say.
+
+        Returns:
+            float32 (N, 7), columns as in :class:`TrajectoryStateIndices`.
+        """
+        states = np.zeros((len(frames), len(TrajectoryStateIndices)), np.float32)
+        states[:, TrajectoryStateIndices.X] = frames["ego_translation"][:, 0]
+        states[:, TrajectoryStateIndices.Y] = frames["ego_translation"][:, 1]
+        states[:, TrajectoryStateIndices.THETA] = rotations33_as_yaws(frames["ego_rotation"])
+        states[:, TrajectoryStateIndices.TIME] = _STEP_TIME_S * np.arange(len(frames))
+        return torch.from_numpy(states)
+
+
+class SimulationOutput(SimulationOutputCLE):
+    """What became of one scene, with the datasets of it.
+
+    Attributes:
+        simulated_dataset: The dataset of the simulated scene, with ``dataset`` and ``cfg``.
+        recorded_dataset: The dataset of the recorded scene, likewise.
+    """
+
+    def __init__(
+        self,
+        scene_id: int,
+        sim_dataset: SimulationDataset,
+        ego_ins_outs: Mapping[int, list[UnrollInputOutput]],
+        agents_ins_outs: Mapping[int, list[list[UnrollInputOutput]]],
+    ) -> None:
+        super().__init__(scene_id, sim_dataset, ego_ins_outs, agents_ins_outs)
+        self.simulated_dataset = sim_dataset.scene_dataset_batch[scene_id]
+        self.recorded_dataset = sim_dataset.recorded_scene_dataset_batch[scene_id]
+
+
+class ClosedLoopSimulator:
+    """Drives scenes of a dataset with a model of the AV, one of the agents, or both.
+
+    Args:
+        sim_cfg: What is simulated.
+        dataset: The dataset that the scenes and their samples are of.
+        device: Where the models run.
+        model_ego: Takes a batch of samples of the AV as a dictionary of tensors and returns one with ``positions``
+            (B, T, 2) and ``yaws`` (B, T, 1), as seen from the AV; of the steps the first one is driven.
+        model_agents: The same for agents.
+        keys_to_exclude: Keys that are not kept of what models saw and said.
+        mode: ``L5KIT``, or ``GYM`` where an environment gives the actions and models may be missing.
+
+    Attributes:
+        sim_cfg: As above.
+        dataset: As above.
+        device: As above.
+        model_ego: The model, on the device; an empty ``torch.nn.Sequential`` for none.
+        model_agents: Likewise.
+        keys_to_exclude: As a set.
+
+    Raises:
+        InvalidArgumentError: A model is missing, or an environment is to replay the AV.
+    """
+
+    def __init__(
+        self,
+        sim_cfg: SimulationConfig,
+        dataset: Any,
+        device: torch.device,
+        model_ego: torch.nn.Module | None = None,
+        model_agents: torch.nn.Module | None = None,
+        keys_to_exclude: tuple[str, ...] = ("image",),
+        mode: int = ClosedLoopSimulatorModes.L5KIT,
+    ) -> None:
+        if mode == ClosedLoopSimulatorModes.L5KIT:
+            if not sim_cfg.use_ego_gt and model_ego is None:
+                raise InvalidArgumentError("model_ego is None; pass a model of the AV, or replay it with use_ego_gt")
+            if not sim_cfg.use_agents_gt and model_agents is None:
+                raise InvalidArgumentError(
+                    "model_agents is None; pass a model of the agents, or replay them with use_agents_gt"
+                )
+        elif mode == ClosedLoopSimulatorModes.GYM and sim_cfg.use_ego_gt:
+            raise InvalidArgumentError("use_ego_gt is True, but in an environment the AV is driven by actions")
+        self.sim_cfg = sim_cfg
+        self.dataset = dataset
+        self.device = device
+        self.model_ego = (torch.nn.Sequential() if model_ego is None else model_ego).to(device)
+        self.model_agents = (torch.nn.Sequential() if model_agents is None else model_agents).to(device)
+        self.keys_to_exclude = set(keys_to_exclude)
+
+    def unroll(self, scene_indices: list[int]) -> list[SimulationOutput]:
+        """Drive scenes from their first frame to their last, all of them at once.
+
+        In each frame the agents are moved first, then the AV; both saw the frame as it was before. Gradients are off.
+        A model that is in training mode is left so, after a ``RuntimeWarning``.
+
+        Args:
+            scene_indices: The scenes.
+
+        Returns:
+            What became of each, in the same order.
+
+        Raises:
+            InvalidArgumentError: A scene is named twice or is not there, or has too few frames.
+        """
+        self._warn_of_training()
+        sim_dataset = SimulationDataset.from_dataset_indices(self.dataset, scene_indices, self.sim_cfg)
+        agents_ins_outs: defaultdict[int, list[list[UnrollInputOutput]]] = defaultdict(list)
+        ego_ins_outs: defaultdict[int, list[UnrollInputOutput]] = defaultdict(list)
+        num_frames = len(sim_dataset)
+        with torch.no_grad(), show_progress("frames", visible=self.sim_cfg.show_info) as progress:
+            for frame in range(num_frames):
+                next_frame = frame + 1 if frame + 1 < num_frames else None
+                if not self.sim_cfg.use_agents_gt:
+                    seen = self._step_agents(sim_dataset, frame, next_frame)
+                    for scene in scene_indices:
+                        agents_ins_outs[scene].append(seen.get(scene, []))
+                if not self.sim_cfg.use_ego_gt:
+                    for scene, each in self._step_ego(sim_dataset, frame, next_frame).items():
+                        ego_ins_outs[scene].append(each)
+                progress(frame + 1, num_frames)
+        return [SimulationOutput(scene, sim_dataset, ego_ins_outs, agents_ins_outs) for scene in scene_indices]
+
+    def _step_agents(
+        self, sim_dataset: SimulationDataset, frame: int, next_frame: int | None
+    ) -> dict[int, list[UnrollInputOutput]]:
+        """Move the agents that are controlled, and return what their model saw and said by scene."""
+        samples = sim_dataset.rasterise_agents_frame_batch(frame)
+        if not samples:
+            return {}
+        batch = samples.batch if isinstance(samples, AgentSamples) else list(samples.values())
+        inputs, outputs = self._ask(self.model_agents, batch)
+        if next_frame is not None:
+            self.update_agents(sim_dataset, next_frame, inputs, outputs)
+        return self.get_agents_in_out(inputs, outputs, self.keys_to_exclude)
+
+    def _step_ego(
+        self, sim_dataset: SimulationDataset, frame: int, next_frame: int | None
+    ) -> dict[int, UnrollInputOutput]:
+        """Move the AV of all scenes, and return what its model saw and said."""
+        inputs, outputs = self._ask(self.model_ego, sim_dataset.rasterise_frame_batch(frame))
+        if next_frame is not None:
+            self.update_ego(sim_dataset, next_frame, inputs, outputs)
+        return self.get_ego_in_out(inputs, outputs, self.keys_to_exclude)
+
+    def _ask(self, model: torch.nn.Module, samples: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return a batch and what a model says of it, as arrays."""
+        batch = {key: value.to(self.device) for key, value in collate(samples).items()}
+        outputs = model(batch)
+        return _as_arrays(batch), _as_arrays(outputs)
+
+    def _warn_of_training(self) -> None:
+        named = {"model_ego": self.sim_cfg.use_ego_gt, "model_agents": self.sim_cfg.use_agents_gt}
+        for name, is_replayed in named.items():
+            model = getattr(self, name)
+            if not is_replayed and model.training and any(True for _ in model.parameters()):
+                warnings.warn(
+                    f"{name} is in training mode, in which dropout and batch norm make it drive differently each time; "
+                    f"call {name}.eval() before",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+
+    @staticmethod
+    def update_agents(
+        dataset: SimulationDataset,
+        frame_idx: int,
+        input_dict: Mapping[str, NumericArray],
+        output_dict: Mapping[str, NumericArray],
+    ) -> None:
+        """Put agents where the first step of a model's output says; their velocity is 0, and they are cars for sure.
+
+        Args:
+            dataset: The dataset of the simulation.
+            frame_idx: The frame that is written.
+            input_dict: ``world_from_agent`` (N, 3, 3), ``yaw`` (N,), ``track_id`` (N,), ``extent`` (N, 3) and
+                ``scene_index`` (N,).
+            output_dict: ``positions`` (N, T, 2) and ``yaws`` (N, T, 1).
+        """
+        positions_m, yaws_rad = _first_step(input_dict, output_dict)
+        agents = np.zeros(len(yaws_rad), AGENT_DTYPE)
+        agents["centroid"], agents["yaw"] = positions_m, yaws_rad
+        agents["track_id"], agents["extent"] = input_dict["track_id"], input_dict["extent"]
+        agents["label_probabilities"][:, _CAR] = 1
+        keys = zip(input_dict["scene_index"].tolist(), agents["track_id"].tolist(), strict=True)
+        dataset.set_agents(frame_idx, {key: agents[place : place + 1] for place, key in enumerate(keys)})
+
+    @staticmethod
+    def update_ego(
+        dataset: SimulationDataset,
+        frame_idx: int,
+        input_dict: Mapping[str, NumericArray],
+        output_dict: Mapping[str, NumericArray],
+    ) -> None:
+        """Put the AV of each scene where the first step of a model's output says.
+
+        Args:
+            dataset: The dataset of the simulation.
+            frame_idx: The frame that is written.
+            input_dict: ``world_from_agent`` (S, 3, 3) and ``yaw`` (S,).
+            output_dict: ``positions`` (S, T, 2) and ``yaws`` (S, T, 1).
+        """
+        positions_m, yaws_rad = _first_step(input_dict, output_dict)
+        dataset.set_ego(frame_idx, 0, positions_m[:, None], yaws_rad[:, None])
+
+    @staticmethod
+    def get_agents_in_out(
+        input_dict: Mapping[str, NumericArray],
+        output_dict: Mapping[str, NumericArray],
+        keys_to_exclude: Iterable[str] | None = None,
+    ) -> dict[int, list[UnrollInputOutput]]:
+        """Return what a model saw and said of each agent, by scene; scenes without agents are not there.
+
+        Args:
+            input_dict: The batch, arrays (N, ...).
+            output_dict: The output, arrays (N, ...).
+            keys_to_exclude: Keys that are left out of both.
+
+        Raises:
+            InvalidArgumentError: ``track_id`` or ``scene_index`` is missing, or is to be left out.
+        """
+        by_scene: dict[int, list[UnrollInputOutput]] = {}
+        for scene, each in _split(input_dict, output_dict, keys_to_exclude):
+            by_scene.setdefault(scene, []).append(each)
+        return by_scene
+
+    @staticmethod
+    def get_ego_in_out(
+        input_dict: Mapping[str, NumericArray],
+        output_dict: Mapping[str, NumericArray],
+        keys_to_exclude: Iterable[str] | None = None,
+    ) -> dict[int, UnrollInputOutput]:
+        """Return what a model saw and said of the AV, by scene; arguments as in :meth:`get_agents_in_out`.
+
+        Raises:
+            InvalidArgumentError: ``track_id`` or ``scene_index`` is missing or is to be left out, or a scene comes
+                twice.
+        """
+        pairs = _split(input_dict, output_dict, keys_to_exclude)
+        by_scene = dict(pairs)
+        if len(by_scene) != len(pairs):
+            raise InvalidArgumentError(
+                f"input_dict must hold each scene once, got scene_index {input_dict['scene_index'].tolist()}"
+            )
+        return by_scene
+
+
+def _first_step(
+    input_dict: Mapping[str, NumericArray], output_dict: Mapping[str, NumericArray]
+) -> tuple[Float64Array, NumericArray]:
+    """Return where the first step of an output leads, in the world: positions (N, 2) and headings (N,)."""
+    positions_m = transform_points(output_dict["positions"][:, :1], input_dict["world_from_agent"])
+    return positions_m[:, 0], input_dict["yaw"] + output_dict["yaws"][:, 0, 0]
+
+
+def _split(
+    input_dict: Mapping[str, NumericArray],
+    output_dict: Mapping[str, NumericArray],
+    keys_to_exclude: Iterable[str] | None,
+) -> list[tuple[int, UnrollInputOutput]]:
+    """Return scene, inputs and outputs of each item of a batch."""
+    excluded = set() if keys_to_exclude is None else set(keys_to_exclude)
+    for key in ("track_id", "scene_index"):
+        if key not in input_dict:
+            raise InvalidArgumentError(f"input_dict must have the key {key!r}, got {sorted(input_dict)}")
+        if key in excluded:
+            raise InvalidArgumentError(f"keys_to_exclude must not have {key!r}, which tells whose the items are")
+    inputs = {key: values for key, values in input_dict.items() if key not in excluded}
+    outputs = {key: values for key, values in output_dict.items() if key not in excluded}
+    return [
+        (scene, UnrollInputOutput(track, dict(zip(inputs, seen, strict=True)), dict(zip(outputs, said, strict=True))))
+        for scene, track, seen, said in zip(
+            input_dict["scene_index"],
+            input_dict["track_id"],
+            _items_of(inputs, len(input_dict["track_id"])),
+            _items_of(outputs, len(input_dict["track_id"])),
+            strict=True,
+        )
+    ]
+
+
+def _items_of(batch: Mapping[str, NumericArray], num_items: int) -> Iterable[tuple[NumericArray, ...]]:
+    """Return the values of each item of a batch, in the order of the keys."""
+    return zip(*batch.values(), strict=True) if batch else [()] * num_items
+
+
+def _as_arrays(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tensors of a batch as arrays."""
+    return {key: value.cpu().numpy() if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
