@@ -122,7 +122,6 @@ def is_enum_or_named_tuple(found):
 def test_all_functions_of_the_surface_have_their_parameters_listed():
     listed = {name.rpartition(".")[2] for name in PARAMETERS}
     abstract = {"DataManager", "Perturbation", "RandomGenerator", "Rasterizer"}
-    tuples = {"UnrollInputOutput"}
     missing = {
         f"{module}.{name}"
         for module in BUILT

@@ -47,7 +47,7 @@ def require_found(targets: Targets, filter_agents_threshold: float) -> Targets:
     Raises:
         TrackNotFoundError: A track is not in its current frame or does not pass the label filter.
     """
-    if targets.rows is None or targets.track_ids is None or targets.is_found.all():
+    if targets.rows is None or targets.track_ids is None or not np.count_nonzero(targets.rows < 0):
         return targets
     missing = int(np.flatnonzero(~targets.is_found)[0])
     raise _track_not_found(int(targets.track_ids[missing]), int(targets.rows[missing]), filter_agents_threshold)
