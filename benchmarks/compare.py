@@ -37,11 +37,12 @@ class Comparison:
     new: tuple[float, ...]
 
     def cells(self) -> tuple[str, ...]:
-        """Title, medians, median of the ratios of the pairs of passes, smallest and largest ratio of a pair of passes."""
+        """Title, medians, median of the ratios of pairs of passes, smallest and largest of these ratios."""
         old, new = statistics.median(self.old), statistics.median(self.new)
         ratios = [after / before for before, after in zip(self.old, self.new, strict=True)]
         rates = [f"{rate:,.4g}" for rate in (old, new)]
-        return (f"{self.title}, {self.unit}/s", *rates, f"{statistics.median(ratios):.3f}", f"{min(ratios):.2f} to {max(ratios):.2f}")
+        spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+        return (f"{self.title}, {self.unit}/s", *rates, f"{statistics.median(ratios):.3f}", spread)
 
 
 class Side:
