@@ -1,6 +1,5 @@
 """The size of the AV that a log tells is the one in samples and pictures, one by one and in batches."""
 
-import dataclasses
 import warnings
 from typing import Any
 
@@ -69,7 +68,7 @@ def test_a_log_that_takes_the_place_of_another_brings_its_facts(make_dataset, ki
     dataset = make_dataset(kind, None)
     dataset.dataset = make_log(BUS_M)
     assert dataset[10]["extent"].tolist() == dataset.make_columns([10])["extent"][0].tolist() == list(BUS_M)
-    assert dataclasses.asdict(dataset.dataset.facts)["ego_extent_m"] == BUS_M
+    assert dataset.dataset.facts.ego_extent_m == BUS_M
 
 
 def test_a_step_time_other_than_that_of_the_log_is_told() -> None:
