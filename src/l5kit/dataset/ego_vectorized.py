@@ -17,7 +17,7 @@ from l5kit.dataset.allocators import Allocator
 from l5kit.dataset.base import BaseEgoDataset, checked_index, require_method
 from l5kit.dataset.masked_agents import MaskedAgentsDataset
 from l5kit.dataset.sample_batch import SampleBatch
-from l5kit.dataset.sample_places import SamplePlaces, ego_extent_of
+from l5kit.dataset.sample_places import BatchSampler, SamplePlaces, ego_extent_of
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.kinematic.perturbation import Perturbation
@@ -67,6 +67,10 @@ class EgoDatasetVectorized(BaseEgoDataset):
 
     def _as_columns(self, places: SamplePlaces, columns: dict[str, Column]) -> dict[str, Column]:  # noqa: ARG002
         return columns
+
+    def _make_batch(self, sampler: BatchSampler, places: SamplePlaces, allocate: Allocator) -> SampleBatch:  # noqa: ARG002
+        """Return a batch; without pictures nothing asks for memory of its own."""
+        return SampleBatch(dict(self._make_columns(sampler, places, None, "error").arrays))
 
     def _allocator_of(self, out: SampleBatch | None) -> Allocator:
         """Return what gives the memory of pictures, which there are none of: a batch has nothing to be drawn over."""

@@ -32,12 +32,14 @@ def perturb_windows(windows: Windows, perturbation: Perturbation | None) -> None
 def find_av(windows: Windows) -> Targets:
     """Return the AV as the target of all windows."""
     current = windows.current_frames
+    extents_m = np.empty((len(windows), 3))
+    extents_m[:] = windows.ego_extent_m
     return Targets(
         track_ids=None,
         rows=None,
         centroids_m=current["ego_translation"][:, :2].astype(np.float64),
         yaws_rad=av_yaws(current),
-        extents_m=np.array([windows.ego_extent_m] * len(windows)).reshape(-1, 3),
+        extents_m=extents_m,
     )
 
 
