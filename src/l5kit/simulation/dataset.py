@@ -108,6 +108,7 @@ class SimulationDataset:
                 self._hide_new_agents(scene, subset)
         facts = next(iter(subsets.values())).facts
         self._buffer = RecordBuffer([SceneRecords.of_scene_dataset(each) for each in subsets.values()], facts=facts)
+        self._scenes = self._buffer_scenes()
         self._scene_ids = np.array(list(subsets), np.int64)
         self._position = {scene: place for place, scene in enumerate(subsets)}
         self._faces: list[BufferedScene] = []
@@ -270,11 +271,8 @@ class SimulationDataset:
 
     def _filter_agents(self, scene_idx: int, frame_agents: RecordArray, ego_pos: Float64Array) -> RecordArray:
         """Return the agents of a frame that are controlled."""
-        is_tracked = self._are_tracked([(scene_idx, track) for track in frame_agents["track_id"].tolist()])
-        distances_m = np.linalg.norm(ego_pos - frame_agents["centroid"], axis=-1)
-        threshold = read_filter_agents_threshold(self.scene_dataset_batch[scene_idx].cfg)
-        is_car = frame_agents["label_probabilities"][:, _CAR] > threshold
-        return frame_agents[is_car & self._are_near(distances_m, is_tracked)]
+        scenes, positions_m = np.full(len(frame_agents), scene_idx), np.broadcast_to(ego_pos, (len(frame_agents), 2))
+        return frame_agents[self._are_controlled(frame_agents, scenes, positions_m)]
 
     def _find_controlled(self, state_index: int) -> tuple[Int64Array, Int64Array]:
         """Return the places of scenes in the batch, and rows of the buffer, of the agents that are controlled."""
@@ -283,27 +281,23 @@ class SimulationDataset:
         starts, stops = frames[AGENT_INTERVAL].T
         rows = expand_ranges(starts, stops - starts)
         places = np.repeat(np.arange(len(frames)), stops - starts)
-        agents = self._buffer.agents
-        thresholds = np.array(
-            [read_filter_agents_threshold(each.cfg) for each in self.scene_dataset_batch.values()], np.float32
-        )
-        distances_m = np.linalg.norm(frames["ego_translation"][places, :2] - agents["centroid"][rows], axis=-1)
-        reach_m = max(self.sim_cfg.distance_th_far, self.sim_cfg.distance_th_close)
-        is_near = (agents["label_probabilities"][rows, _CAR] > thresholds[places]) & (distances_m < reach_m)
-        rows, places, distances_m = rows[is_near], places[is_near], distances_m[is_near]
-        tracks = agents["track_id"][rows].tolist()
-        is_tracked = self._are_tracked(list(zip(self._scene_ids[places].tolist(), tracks, strict=True)))
-        is_kept = self._are_near(distances_m, is_tracked)
+        positions_m = frames["ego_translation"][places, :2]
+        is_kept = self._are_controlled(self._buffer.agents[rows], self._scene_ids[places], positions_m)
         return places[is_kept], rows[is_kept]
 
-    def _are_tracked(self, keys: Sequence[Controlled]) -> BoolArray:
-        return np.array([key in self._agents_tracked for key in keys], np.bool_)
-
-    def _are_near(self, distances_m: FloatArray, is_tracked: BoolArray) -> BoolArray:
-        is_near: BoolArray = distances_m < np.where(
-            is_tracked, self.sim_cfg.distance_th_far, self.sim_cfg.distance_th_close
-        )
-        return is_near
+    def _are_controlled(self, agents: RecordArray, scenes: Int64Array, ego_positions_m: FloatArray) -> BoolArray:
+        """Return which agents (N,) of scenes (N,), with the AV at world positions (N, 2), are controlled."""
+        thresholds = {
+            scene: np.float32(read_filter_agents_threshold(each.cfg))
+            for scene, each in self.scene_dataset_batch.items()
+        }
+        tracks, scene_list = agents["track_id"].tolist(), scenes.tolist()
+        is_tracked = np.array([key in self._agents_tracked for key in zip(scene_list, tracks, strict=True)], np.bool_)
+        is_car = agents["label_probabilities"][:, _CAR] > np.array([thresholds[scene] for scene in scene_list])
+        distances_m = np.linalg.norm(ego_positions_m - agents["centroid"], axis=-1)
+        reaches_m = np.where(is_tracked, self.sim_cfg.distance_th_far, self.sim_cfg.distance_th_close)
+        is_controlled: BoolArray = is_car & (distances_m < reaches_m)
+        return is_controlled
 
     def _maker(self) -> BaseEgoDataset | None:
         """Return a dataset that makes the samples of all scenes at once; None if they are made one by one."""
@@ -319,13 +313,18 @@ class SimulationDataset:
         """Return samples of frames of scenes (B,), those of the AV or of rows of agents (B,)."""
         self._put_back()
         buffer = self._buffer
+        tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(maker.cfg) else buffer.tl_faces
+        log = LogArrays(self._scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m)
+        columns = maker.columns_of_log(log, SamplePlaces(places, state_indices, rows))
+        return SampleBatch({**columns.arrays, "scene_index": self._scene_ids[places]})
+
+    def _buffer_scenes(self) -> RecordArray:
+        """Return the records of the scenes in the buffer, whose numbers of frames stay."""
+        buffer = self._buffer
         scenes = np.zeros(buffer.num_scenes, SCENE_DTYPE)
         scenes[FRAME_INTERVAL] = np.stack([buffer.scene_starts, buffer.scene_stops], axis=1)
         scenes["host"] = [buffer.host_of(place) for place in range(buffer.num_scenes)]
-        tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(maker.cfg) else buffer.tl_faces
-        log = LogArrays(scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m)
-        columns = maker.columns_of_log(log, SamplePlaces(places, state_indices, rows))
-        return SampleBatch({**columns.arrays, "scene_index": self._scene_ids[places]})
+        return scenes
 
     def _single(self, key: Controlled, state_index: int) -> Sample:
         scene, track_id = key

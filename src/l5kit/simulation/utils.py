@@ -60,14 +60,10 @@ def disable_agents(dataset: ChunkedDataset, allowlist: NumericArray) -> None:
     _require_one_scene(dataset, "agents")
     if np.ndim(allowlist) != 1:
         raise InvalidArgumentError(f"allowlist must be track ids, shape (N,), got shape {np.shape(allowlist)}")
-    hide_agents(dataset.agents, ~np.isin(dataset.agents["track_id"], allowlist))
-
-
-def hide_agents(agents: RecordArray, is_hidden: NumericArray) -> None:
-    """Hide some of N agents, ``is_hidden`` (N,), as :func:`disable_agents` does."""
+    is_hidden = ~np.isin(dataset.agents["track_id"], allowlist)
     for field in ("centroid", "yaw", "extent"):
-        agents[field][is_hidden] = 0
-    agents["label_probabilities"][is_hidden] = -1
+        dataset.agents[field][is_hidden] = 0
+    dataset.agents["label_probabilities"][is_hidden] = -1
 
 
 def get_frames_subset(dataset: ChunkedDataset, frame_start_idx: int, frame_end_idx: int) -> ChunkedDataset:
