@@ -12,13 +12,14 @@ from l5kit.data.log_facts import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.scene_collisions import detect_scene_collisions
+from l5kit.simulation.unroll import TrajectoryStateIndices
 
 __all__ = ["EGO_EXTENT_M", "THETA", "TIME", "ScoredScene", "SimulatedSceneLike"]
 
-THETA: Final = 2
+THETA: Final = TrajectoryStateIndices.THETA
 """Column of the heading in the states of the AV, in radians."""
 
-TIME: Final = 6
+TIME: Final = TrajectoryStateIndices.TIME
 """Column of the time since the first frame in the states of the AV, in seconds."""
 
 EGO_EXTENT_M: Final = (EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH)
