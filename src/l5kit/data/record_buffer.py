@@ -99,6 +99,14 @@ class RecordBuffer:
         return self._tl_faces.array
 
     @property
+    def scenes(self) -> RecordArray:
+        """Frames and host of each scene, without times, ``SCENE_DTYPE``, (S,)."""
+        scenes = np.zeros(self.num_scenes, SCENE_DTYPE)
+        scenes[FRAME_INTERVAL] = np.stack([self.scene_starts, self.scene_stops], axis=1)
+        scenes["host"] = self._hosts
+        return scenes
+
+    @property
     def _num_frames(self) -> Int64Array:
         counts: Int64Array = self.scene_stops - self.scene_starts
         return counts

@@ -14,7 +14,7 @@ from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.record_bytes import join_records
-from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL, SCENE_DTYPE
+from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
@@ -108,7 +108,7 @@ class SimulationDataset:
                 self._hide_new_agents(scene, subset)
         facts = next(iter(subsets.values())).facts
         self._buffer = RecordBuffer([SceneRecords.of_scene_dataset(each) for each in subsets.values()], facts=facts)
-        self._scenes = self._buffer_scenes()
+        self._scenes = self._buffer.scenes
         self._scene_ids = np.array(list(subsets), np.int64)
         self._position = {scene: place for place, scene in enumerate(subsets)}
         self._faces: list[BufferedScene] = []
@@ -317,14 +317,6 @@ class SimulationDataset:
         log = LogArrays(self._scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m)
         columns = maker.columns_of_log(log, SamplePlaces(places, state_indices, rows))
         return SampleBatch({**columns.arrays, "scene_index": self._scene_ids[places]})
-
-    def _buffer_scenes(self) -> RecordArray:
-        """Return the records of the scenes in the buffer, whose numbers of frames stay."""
-        buffer = self._buffer
-        scenes = np.zeros(buffer.num_scenes, SCENE_DTYPE)
-        scenes[FRAME_INTERVAL] = np.stack([buffer.scene_starts, buffer.scene_stops], axis=1)
-        scenes["host"] = [buffer.host_of(place) for place in range(buffer.num_scenes)]
-        return scenes
 
     def _single(self, key: Controlled, state_index: int) -> Sample:
         scene, track_id = key

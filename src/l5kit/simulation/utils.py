@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from l5kit._types import NumericArray, RecordArray
+from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.data.filter import get_agents_slice_from_frames, get_tl_faces_slice_from_frames
 from l5kit.data.record_bytes import join_records
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
@@ -60,10 +60,14 @@ def disable_agents(dataset: ChunkedDataset, allowlist: NumericArray) -> None:
     _require_one_scene(dataset, "agents")
     if np.ndim(allowlist) != 1:
         raise InvalidArgumentError(f"allowlist must be track ids, shape (N,), got shape {np.shape(allowlist)}")
-    is_hidden = ~np.isin(dataset.agents["track_id"], allowlist)
+    hide_records(dataset.agents, np.flatnonzero(~np.isin(dataset.agents["track_id"], allowlist)))
+
+
+def hide_records(agents: RecordArray, rows: Int64Array) -> None:
+    """Set pose and extent of rows (K,) of agents, ``AGENT_DTYPE``, to 0 and all label probabilities to -1."""
     for field in ("centroid", "yaw", "extent"):
-        dataset.agents[field][is_hidden] = 0
-    dataset.agents["label_probabilities"][is_hidden] = -1
+        agents[field][rows] = 0
+    agents["label_probabilities"][rows] = -1
 
 
 def get_frames_subset(dataset: ChunkedDataset, frame_start_idx: int, frame_end_idx: int) -> ChunkedDataset:

@@ -1,6 +1,6 @@
 """States of the AV in the frames of several scenes: what scores of driving look at."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -120,6 +120,12 @@ class EgoStates(ReadOnlyArrays):
         """World x and y of the middle of the rear axle, (S, F, 2)."""
         rear_axles_m: Float64Array = self.positions_m - self.body.rear_axle_to_centre_m * self.directions
         return rear_axles_m
+
+    def taken(self, scenes: Int64Array) -> "EgoStates":
+        """Return some of the scenes, rows (K,), padded to the longest of them."""
+        num_frames = int(self.num_frames[scenes].max(initial=0))
+        arrays = {each.name: getattr(self, each.name)[scenes, :num_frames] for each in fields(self)[:-1]}
+        return replace(self, **arrays)
 
     @property
     def boxes(self) -> Float64Array:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_star
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["RoadUserGroup", "RoadUsers", "classify_rows"]
+__all__ = ["RoadUserGroup", "RoadUsers", "classify_rows", "groups_of_labels"]
 
 _VEHICLES = ("CAR", "VAN", "TRAM", "BUS", "TRUCK", "EMERGENCY_VEHICLE", "OTHER_VEHICLE")
 _VULNERABLE = ("BICYCLE", "MOTORCYCLE", "CYCLIST", "MOTORCYCLIST", "PEDESTRIAN")
@@ -139,19 +140,21 @@ def classify_rows(
         )
     labels = label_probabilities.argmax(axis=1)
     is_known = np.take_along_axis(label_probabilities, labels[:, None], axis=1)[:, 0] > threshold
-    groups = np.where(is_known, _group_of_labels()[labels], RoadUserGroup.NONE)
+    groups = np.where(is_known, groups_of_labels()[labels], RoadUserGroup.NONE)
     if include_unknown:
         groups[groups == RoadUserGroup.NONE] = RoadUserGroup.OTHER
     groups[_is_hidden(label_probabilities, extents_m)] = RoadUserGroup.NONE
     return groups.astype(np.int64)
 
 
-def _group_of_labels() -> Int64Array:
-    """Return the group of each of ``PERCEPTION_LABELS``, (17,)."""
+@cache
+def groups_of_labels() -> Int64Array:
+    """Return the group of each of ``PERCEPTION_LABELS``, read-only (17,)."""
     groups = np.full(len(PERCEPTION_LABELS), RoadUserGroup.NONE, np.int64)
     named = {RoadUserGroup.VEHICLE: _VEHICLES, RoadUserGroup.VULNERABLE: _VULNERABLE, RoadUserGroup.OTHER: _OTHERS}
     for group, labels in named.items():
         groups[[PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{label}"] for label in labels]] = group
+    groups.setflags(write=False)
     return groups
 
 

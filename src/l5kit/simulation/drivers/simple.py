@@ -1,0 +1,99 @@
+"""Simple drivers: replay of the log, standing, going on with constant velocity, and full throttle."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import Float64Array
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.engine.actions import Actions
+from l5kit.simulation.engine.traffic_state import TrafficState
+
+__all__ = ["ConstantVelocity", "FullThrottle", "Replay", "Standing"]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """AVs that drive as in the log. To leave the frames of the log as they are, to the bit, let nobody drive.
+
+    Agents are replayed by not being driven.
+
+    Attributes:
+        num_steps: Steps that are planned; behind the end of the log the AV stays where it was last.
+    """
+
+    num_steps: int = 30
+
+    def drive(self, state: TrafficState) -> Actions:
+        """Return the poses of the log from now on, (R, T + 1, 3)."""
+        if state.actors is not None:
+            raise InvalidArgumentError("Replay drives AVs only; agents that nobody drives are replayed")
+        log = state.batch.ego_log
+        steps = np.arange(self.num_steps + 1)
+        frames = state.frame_indices[:, None] + steps
+        frames = np.minimum(frames, log.is_there.sum(axis=1)[state.scenes][:, None] - 1)
+        scenes = state.scenes[:, None]
+        poses = np.concatenate([log.positions_m[scenes, frames], log.yaws_rad[scenes, frames, None]], axis=-1)
+        return Actions(poses, state.step_time_s * steps)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Vehicles that stay where they are, from one frame to the next.
+
+    Attributes:
+        num_steps: Steps that are planned.
+    """
+
+    num_steps: int = 30
+
+    def drive(self, state: TrafficState) -> Actions:
+        """Return the poses of now, (K, T, 3)."""
+        states = state.actor_states
+        return _straight(state, np.zeros((len(states), self.num_steps)))
+
+
+@dataclass(frozen=True)
+class ConstantVelocity:
+    """Vehicles that go straight on, as fast as they are.
+
+    Attributes:
+        num_steps: Steps that are planned.
+    """
+
+    num_steps: int = 30
+
+    def drive(self, state: TrafficState) -> Actions:
+        """Return the poses straight ahead, (K, T, 3)."""
+        times_s = state.step_time_s * np.arange(1, self.num_steps + 1)
+        return _straight(state, state.actor_states.speeds_mps[:, None] * times_s)
+
+
+@dataclass(frozen=True)
+class FullThrottle:
+    """Vehicles that go straight on and speed up all the time: what a score must not like.
+
+    Attributes:
+        acceleration_mps2: How fast they speed up.
+        num_steps: Steps that are planned.
+    """
+
+    acceleration_mps2: float = 4.0
+    num_steps: int = 30
+
+    def drive(self, state: TrafficState) -> Actions:
+        """Return the poses straight ahead, (K, T, 3)."""
+        times_s = state.step_time_s * np.arange(1, self.num_steps + 1)
+        return _straight(
+            state, state.actor_states.speeds_mps[:, None] * times_s + self.acceleration_mps2 * times_s**2 / 2
+        )
+
+
+def _straight(state: TrafficState, ways_m: Float64Array) -> Actions:
+    """Return poses ahead of the actors by some ways (K, T)."""
+    states = state.actor_states
+    poses = np.empty((*ways_m.shape, 3))
+    poses[..., 0] = states.positions_m[:, :1] + ways_m * np.cos(states.yaws_rad)[:, None]
+    poses[..., 1] = states.positions_m[:, 1:] + ways_m * np.sin(states.yaws_rad)[:, None]
+    poses[..., 2] = states.yaws_rad[:, None]
+    return Actions(poses)

@@ -1,0 +1,162 @@
+"""Actions of drivers, and how an action becomes a pose: as it is, behind a tracker, or as controls of a model."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from l5kit._types import Float64Array
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.trajectory_tracker import TrajectoryTracker
+from l5kit.simulation.vehicle_models import PoseModel, VehicleModel, VehicleStates
+
+__all__ = ["ActionModel", "Actions", "Controls", "PlannedPoses", "TrackedPlans"]
+
+
+@dataclass(frozen=True, eq=False)
+class Actions:
+    """What K vehicles do next.
+
+    Attributes:
+        values: Planned world poses of their centres, x, y in metres and yaw in radians, (K, T, 3) float64; or controls
+            of a vehicle model, (K, A) float64.
+        times_s: When vehicles are to be at planned poses, seconds from now, rising, (T,); None for one pose a step of
+            the simulation, from the next one on, and for controls.
+
+    Raises:
+        InvalidArgumentError: The shapes or types are not as above.
+    """
+
+    values: Float64Array
+    times_s: Float64Array | None = None
+
+    def __post_init__(self) -> None:
+        values = self.values
+        if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.ndim not in (2, 3):
+            found = f"{values.dtype} of shape {values.shape}" if isinstance(values, np.ndarray) else type(values)
+            raise InvalidArgumentError(f"values must be float64 of shape (K, A) or (K, T, 3), got {found}")
+        if self.is_plan and (values.shape[1] == 0 or values.shape[2] != 3):
+            raise InvalidArgumentError(
+                f"values must be planned poses x, y, yaw of shape (K, T, 3), T at least 1, got shape {values.shape}"
+            )
+        if self.times_s is not None and (not self.is_plan or np.shape(self.times_s) != (values.shape[1],)):
+            raise InvalidArgumentError(
+                f"times_s must be one for each of the planned poses of values {values.shape}, got shape "
+                f"{np.shape(self.times_s)}"
+            )
+
+    @property
+    def is_plan(self) -> bool:
+        """Whether they are planned poses."""
+        return self.values.ndim == 3
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def times_of(self, step_time_s: float) -> Float64Array:
+        """Return the times of planned poses, seconds from now, (T,)."""
+        if self.times_s is not None:
+            return np.asarray(self.times_s, np.float64)
+        return step_time_s * np.arange(1.0, self.values.shape[1] + 1)
+
+
+class ActionModel(Protocol):
+    """How actions become poses: any object with this method and this property."""
+
+    @property
+    def has_motion(self) -> bool:
+        """Whether the states after a step have the speed and acceleration of a vehicle, not differences of poses."""
+
+    def move(self, states: VehicleStates, actions: Actions, step_time_s: float) -> VehicleStates:
+        """Return the states of K vehicles one step later.
+
+        Args:
+            states: K vehicles.
+            actions: What each of them does.
+            step_time_s: Length of the step in seconds, above 0.
+
+        Raises:
+            InvalidArgumentError: The actions are of another kind than this model takes, or are not finite.
+        """
+
+
+@dataclass(frozen=True)
+class PlannedPoses:
+    """Vehicles that are where their plan says one step later, as in the simulations of L5Kit 1.5.
+
+    Between two planned times poses are interpolated, headings the short way round.
+    """
+
+    has_motion = False
+
+    def move(self, states: VehicleStates, actions: Actions, step_time_s: float) -> VehicleStates:
+        """Return the states at the planned poses; see :class:`ActionModel`."""
+        return PoseModel().step(states, _pose_after(states, _as_plan(actions, self), step_time_s), step_time_s)
+
+
+@dataclass(frozen=True)
+class TrackedPlans:
+    """Vehicles that follow their plans as well as a bicycle can, behind an LQR tracker (default of the nuPlan devkit).
+
+    Attributes:
+        tracker: Turns plans into wanted accelerations and steering rates; its bicycle carries them out.
+    """
+
+    tracker: TrajectoryTracker = field(default_factory=TrajectoryTracker)
+    has_motion = True
+
+    def move(self, states: VehicleStates, actions: Actions, step_time_s: float) -> VehicleStates:
+        """Return the states of the bicycles; see :class:`ActionModel`."""
+        plan = _as_plan(actions, self)
+        wanted = self.tracker.actions(states, plan.values, plan.times_of(step_time_s))
+        return self.tracker.bicycle.step(states, wanted, step_time_s)
+
+
+@dataclass(frozen=True)
+class Controls:
+    """Vehicles of a model whose controls the driver gives: a bicycle, a unicycle, changes of pose.
+
+    Attributes:
+        model: Says what the controls mean, and their limits.
+        has_motion: Whether its states have a speed and an acceleration of their own.
+    """
+
+    model: VehicleModel
+    has_motion: bool = True
+
+    def move(self, states: VehicleStates, actions: Actions, step_time_s: float) -> VehicleStates:
+        """Return the states after the controls; see :class:`ActionModel`."""
+        if actions.is_plan:
+            raise InvalidArgumentError(
+                f"actions are planned poses {actions.values.shape}, but {type(self.model).__name__} takes controls "
+                "(K, A); use TrackedPlans or PlannedPoses"
+            )
+        return self.model.step(states, actions.values, step_time_s)
+
+
+def _as_plan(actions: Actions, model: ActionModel) -> Actions:
+    if not actions.is_plan:
+        raise InvalidArgumentError(
+            f"actions are controls {actions.values.shape}, but {type(model).__name__} takes planned poses (K, T, 3)"
+        )
+    return actions
+
+
+def _pose_after(states: VehicleStates, plan: Actions, step_time_s: float) -> Float64Array:
+    """Return the poses of plans one step from now, (K, 3)."""
+    times_s = plan.times_of(step_time_s)
+    after = int(np.searchsorted(times_s, step_time_s * (1 - 1e-9)))
+    if after == len(times_s):
+        raise InvalidArgumentError(
+            f"times_s of plans end at {times_s[-1]} s; they must reach the next step, {step_time_s} s from now"
+        )
+    poses = plan.values[:, after]
+    if times_s[after] <= step_time_s * (1 + 1e-9):
+        return poses
+    now = np.column_stack([states.positions_m, states.yaws_rad])
+    before, before_s = (plan.values[:, after - 1], times_s[after - 1]) if after else (now, 0.0)
+    part = (step_time_s - before_s) / (times_s[after] - before_s)
+    between: Float64Array = before + part * (poses - before)
+    turn = (poses[:, 2] - before[:, 2] + np.pi) % (2 * np.pi) - np.pi
+    between[:, 2] = before[:, 2] + part * turn
+    return between

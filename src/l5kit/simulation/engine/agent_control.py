@@ -1,0 +1,154 @@
+"""Control of agents: which of them a driver moves, from when on, and what their records hold then."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.simulation.engine.agent_rows import AgentsNow
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.vehicle_models import VehicleStates
+
+__all__ = ["AgentControl", "Classes", "DrivenTracks"]
+
+_CAR = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
+
+Classes = Literal["cars", "vehicles", "all"]
+"""Cars by the label of each row, as in L5Kit 1.5; all vehicles, or all road users, by the class of the track."""
+
+
+@dataclass(frozen=True, eq=False)
+class DrivenTracks:
+    """Which of the T tracks of a batch are driven.
+
+    Attributes:
+        may_drive: Those that may be, by all rules that do not change from frame to frame, (T,).
+        is_driven: Those that were in the last step, (T,).
+        was_driven: Those that were in any step, (T,).
+        threshold: What the probability of a label must be above.
+    """
+
+    may_drive: BoolArray
+    is_driven: BoolArray
+    was_driven: BoolArray
+    threshold: float
+
+    def note(self, tracks: Int64Array) -> None:
+        """Note those that are driven in this step, (K,)."""
+        self.is_driven[:] = False
+        self.is_driven[tracks] = True
+        self.was_driven[tracks] = True
+
+
+@dataclass(frozen=True)
+class AgentControl:
+    """Which agents a driver moves; the defaults are the rules of L5Kit 1.5.
+
+    Attributes:
+        classes: Which classes are driven.
+        near_m: An agent that is not driven yet is driven from when it is closer to the AV than this, metres.
+        far_m: One that is driven stays so while it is closer than this, metres.
+        tracks: Tells which tracks of a batch may be driven at all, (T,); None for all.
+        leaves_with_log: Whether an agent that is driven ends with the last frame of its track; else it goes on.
+        waits_for_room: Whether an agent that would appear in a frame, and be driven, appears only when no box stands
+            where the log has it then.
+        keeps_rows: Whether rows of driven agents keep label and class and have a velocity; else they are cars for
+            sure that have none, as in 1.5.
+
+    Raises:
+        InvalidArgumentError: A value is not possible.
+    """
+
+    classes: Classes = "cars"
+    near_m: float = 15.0
+    far_m: float = 30.0
+    tracks: Callable[[SceneBatch], BoolArray] | None = None
+    leaves_with_log: bool = False
+    waits_for_room: bool = False
+    keeps_rows: bool = False
+
+    def __post_init__(self) -> None:
+        if self.classes not in ("cars", "vehicles", "all"):
+            raise InvalidArgumentError(f"classes is {self.classes!r}; it must be 'cars', 'vehicles' or 'all'")
+        for name in ("near_m", "far_m"):
+            if not getattr(self, name) >= 0:
+                raise InvalidArgumentError(f"{name} is {getattr(self, name)}; it must be a distance from 0 on")
+
+    @classmethod
+    def of_traffic(
+        cls, *, tracks: Callable[[SceneBatch], BoolArray] | None = None, classes: Classes = "vehicles"
+    ) -> "AgentControl":
+        """Return the rules for traffic that reacts: vehicles from 100 m of the AV on, for as long as the log has them.
+
+        Args:
+            tracks: Tells which tracks of a batch may be driven at all.
+            classes: Which classes are driven.
+        """
+        return cls(classes, 100.0, math.inf, tracks, leaves_with_log=True, waits_for_room=True, keeps_rows=True)
+
+    def begin(self, batch: SceneBatch) -> DrivenTracks:
+        """Return which tracks of a batch may be driven, none of which was yet.
+
+        Raises:
+            InvalidArgumentError: ``tracks`` of this object gives no bool for each track.
+        """
+        tracks = batch.tracks
+        may: BoolArray = np.ones(len(tracks), np.bool_)
+        if self.classes == "vehicles":
+            may &= tracks.is_of(RoadUserGroup.VEHICLE)
+        elif self.classes == "all":
+            may &= ~tracks.is_of(RoadUserGroup.NONE)
+        if self.tracks is not None:
+            chosen = self.tracks(batch)
+            if np.shape(chosen) != (len(tracks),):
+                raise InvalidArgumentError(
+                    f"tracks must give one bool for each of the {len(tracks)} tracks, got shape {np.shape(chosen)}"
+                )
+            may &= chosen
+        return DrivenTracks(may, np.zeros(len(tracks), np.bool_), np.zeros(len(tracks), np.bool_), batch.threshold)
+
+    def choose(
+        self, agents: AgentsNow, ego_positions_m: Float64Array, *, records: RecordArray, tracks: DrivenTracks
+    ) -> Int64Array:
+        """Return the rows of agents that are driven, ascending, (K,).
+
+        Args:
+            agents: All agents of the current frames of R scenes.
+            ego_positions_m: World x and y of the AVs, (R, 2).
+            records: Records of all agents.
+            tracks: Who may be driven, and was.
+        """
+        rows = agents.track_rows
+        is_chosen = (rows >= 0) & (agents.boxes[:, 3] > 0)
+        is_chosen[is_chosen] = tracks.may_drive[rows[is_chosen]]
+        if self.classes == "cars":
+            is_chosen &= records["label_probabilities"][agents.buffer_rows, _CAR] > np.float32(tracks.threshold)
+        candidates = np.flatnonzero(is_chosen)
+        offsets_m = agents.positions_m[candidates] - ego_positions_m[agents.scenes_of_rows[candidates]]
+        reaches_m = np.where(tracks.is_driven[rows[candidates]], self.far_m, self.near_m)
+        chosen: Int64Array = candidates[np.sqrt((offsets_m**2).sum(axis=1)) < reaches_m]
+        return chosen
+
+    def moved_records(self, records: RecordArray, moved: VehicleStates) -> RecordArray:
+        """Return the records of K agents after a step.
+
+        Args:
+            records: What they were, ``AGENT_DTYPE``, (K,).
+            moved: Where they are now.
+        """
+        if self.keeps_rows:
+            after = records.copy()
+            headings = np.stack([np.cos(moved.yaws_rad), np.sin(moved.yaws_rad)], axis=-1)
+            after["velocity"] = moved.speeds_mps[:, None] * headings
+        else:
+            after = np.zeros_like(records)
+            after["extent"], after["track_id"] = records["extent"], records["track_id"]
+            after["label_probabilities"][:, _CAR] = 1
+        after["centroid"], after["yaw"] = moved.positions_m, moved.yaws_rad
+        return after

@@ -1,0 +1,118 @@
+"""Driven scenes: what became of the scenes of a batch, and what went wrong in which of them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array
+from l5kit.data.record_buffer import RecordBuffer
+from l5kit.data.scene_arrays import SceneArrays
+from l5kit.data.scene_records import SceneRecords
+from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.simulation.engine.scene_batch import SceneBatch, stack_ego_frames
+
+__all__ = ["DrivenScenes", "EgoMotion", "SceneFault"]
+
+
+@dataclass(frozen=True)
+class SceneFault:
+    """Why a scene could not be driven to its end.
+
+    Attributes:
+        scene_index: The scene, counted in its log.
+        frame_index: The frame that was the current one, counted in the scene.
+        track_id: The agent it is about; None for the AV, or for none in particular.
+        message: What is wrong.
+    """
+
+    scene_index: int
+    frame_index: int
+    track_id: int | None
+    message: str
+
+    def __str__(self) -> str:
+        whom = "" if self.track_id is None else f", track {self.track_id}"
+        return f"scene {self.scene_index}, frame {self.frame_index}{whom}: {self.message}"
+
+
+@dataclass(frozen=True, eq=False)
+class EgoMotion:
+    """Speeds and accelerations of the AVs of S scenes of up to F frames, where a vehicle model has them.
+
+    Attributes:
+        speeds_mps: At least 0, (S, F).
+        accelerations_mps2: Along the heading and to the left of it, (S, F, 2).
+    """
+
+    speeds_mps: Float64Array
+    accelerations_mps2: Float64Array
+
+
+@dataclass(frozen=True, eq=False)
+class DrivenScenes:
+    """The scenes of a batch after a simulation.
+
+    Attributes:
+        batch: The scenes as logged.
+        buffer: The records of all frames as they are now, also of those before the start of a scene.
+        faults: By scene of the batch, what stopped it; others were driven to their end.
+        motion: Speeds and accelerations of the AVs from the start of each scene on; None for differences of poses.
+        plans: What the drivers of the AVs planned in each step, if it was kept: world poses (S, F, T, 3) float32, NaN
+            where there is no plan.
+        plan_times_s: When the poses of the plans are, seconds from the frame of the plan, (T,).
+        was_driven: Which tracks a driver has moved in any frame, (T,).
+    """
+
+    batch: SceneBatch
+    buffer: RecordBuffer
+    faults: dict[int, SceneFault]
+    motion: EgoMotion | None
+    plans: Float32Array | None
+    plan_times_s: Float64Array | None
+    was_driven: BoolArray
+
+    @property
+    def finished(self) -> Int64Array:
+        """Scenes of the batch that were driven to their end, ascending, (K,)."""
+        return np.array([scene for scene in range(len(self.batch)) if scene not in self.faults], np.int64)
+
+    def records(self, scene: int) -> SceneRecords:
+        """Return the frames of a scene that were simulated, with copies of their rows."""
+        batch = self.batch
+        return self.buffer.scene(scene).cut(int(batch.starts[scene]), int(batch.stops[scene]))
+
+    def arrays(self, scene: int) -> SceneArrays:
+        """Return the frames of a scene that were simulated, as plain arrays."""
+        return SceneArrays.of_records(self.records(scene))
+
+    def ego_states(self, scenes: Int64Array | None = None) -> EgoStates:
+        """Return how the AVs drove, padded to the longest scene.
+
+        Args:
+            scenes: Scenes of the batch; None for those that were driven to their end.
+        """
+        chosen = self.finished if scenes is None else np.asarray(scenes, np.int64)
+        batch = self.batch
+        firsts = self.buffer.scene_starts
+        frames = [
+            self.buffer.frames[firsts[scene] + batch.starts[scene] : firsts[scene] + batch.stops[scene]]
+            for scene in chosen.tolist()
+        ]
+        poses = stack_ego_frames(frames)
+        if self.motion is None:
+            return poses.states(batch.body)
+        num_frames = poses.is_there.shape[1]
+        return EgoStates(
+            timestamps_s=poses.timestamps_s,
+            is_there=poses.is_there,
+            positions_m=poses.positions_m,
+            yaws_rad=poses.yaws_rad,
+            speeds_mps=self.motion.speeds_mps[chosen, :num_frames].copy(),
+            accelerations_mps2=self.motion.accelerations_mps2[chosen, :num_frames].copy(),
+            body=batch.body,
+        )
+
+    def expert(self, scenes: Int64Array | None = None) -> EgoStates:
+        """Return how the log drove in the same scenes; ``scenes`` as in :meth:`ego_states`."""
+        chosen = self.finished if scenes is None else np.asarray(scenes, np.int64)
+        return self.batch.expert.taken(chosen)

@@ -1,0 +1,194 @@
+"""Scene batch: the scenes of a log that are simulated together, as the log has them, and the map they lie on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
+from l5kit.data.log_facts import LogFacts
+from l5kit.data.map.api import MapAPI
+from l5kit.data.scene_arrays import SceneArrays
+from l5kit.data.scene_records import SceneRecords
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.driving_map import DrivingMap, build_driving_map
+from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
+from l5kit.evaluation.driving.scene_states import ego_states_of_poses
+from l5kit.geometry.transform import rotations33_as_yaws
+from l5kit.simulation.engine.track_table import TrackTable
+
+__all__ = ["EgoLog", "RoadMap", "SceneBatch", "stack_ego_frames"]
+
+
+class RoadMap:
+    """A map for drivers and scores; build it once and keep it for all batches.
+
+    Args:
+        map_api: The semantic map.
+
+    Attributes:
+        api: The semantic map.
+    """
+
+    def __init__(self, map_api: MapAPI) -> None:
+        self.api = map_api
+
+    @cached_property
+    def driving(self) -> DrivingMap:
+        """Lanes and drivable surface as arrays; all of the map is read at the first call."""
+        return build_driving_map(self.api)
+
+
+@dataclass(frozen=True, eq=False)
+class SceneBatch:
+    """S scenes that are simulated together. They may differ in length, start and number of agents.
+
+    Attributes:
+        scene_indices: The scenes, counted in their log, int64 (S,).
+        recorded: The scenes as logged, from their first frame on; nothing changes them.
+        starts: First frame that is simulated of each, counted in the scene; those before are its past, int64 (S,).
+        stops: End of the frames that are simulated, not included, int64 (S,).
+        facts: Facts of the log.
+        road: The map; None without one.
+        threshold: What the probability of a label must be above for an agent to be of its class.
+
+    Raises:
+        InvalidArgumentError: There is no scene, or one does not have the frames.
+    """
+
+    scene_indices: Int64Array
+    recorded: Sequence[SceneRecords]
+    starts: Int64Array
+    stops: Int64Array
+    facts: LogFacts = field(default_factory=LogFacts)
+    road: RoadMap | None = None
+    threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        size = len(self.recorded)
+        if size == 0 or not self.scene_indices.shape == self.starts.shape == self.stops.shape == (size,):
+            raise InvalidArgumentError(
+                f"SceneBatch: {size} recorded scenes, at least one, need as many scene_indices, starts and stops, got "
+                f"{self.scene_indices.shape}, {self.starts.shape} and {self.stops.shape}"
+            )
+        for scene, start, stop in zip(range(size), self.starts.tolist(), self.stops.tolist(), strict=True):
+            num_frames = len(self.recorded[scene].frames)
+            if not 0 <= start < stop <= num_frames:
+                raise InvalidArgumentError(
+                    f"SceneBatch: scene {int(self.scene_indices[scene])} has {num_frames} frames; it cannot be "
+                    f"simulated from frame {start} to {stop} (not included)"
+                )
+
+    @classmethod
+    def of_scenes(
+        cls,
+        recorded: Sequence[SceneRecords],
+        *,
+        scene_indices: Sequence[int] | None = None,
+        start: int = 0,
+        num_frames: int | None = None,
+        facts: LogFacts | None = None,
+        road: RoadMap | None = None,
+    ) -> "SceneBatch":
+        """Return a batch of scenes that all start with the same frame.
+
+        Args:
+            recorded: The scenes as logged.
+            scene_indices: Their numbers in the log; 0, 1, ... by default.
+            start: First frame that is simulated.
+            num_frames: Number of frames that are simulated, at most; None for all.
+            facts: Facts of the log; those of L5Kit 1.5 by default.
+            road: The map; None without one.
+
+        Raises:
+            InvalidArgumentError: A scene does not have the first frame, or ``num_frames`` is below 1.
+        """
+        if num_frames is not None and num_frames < 1:
+            raise InvalidArgumentError(f"num_frames is {num_frames}; simulate at least 1 frame, or None for all")
+        lengths = np.array([len(scene.frames) for scene in recorded], np.int64)
+        return cls(
+            scene_indices=np.array(range(len(recorded)) if scene_indices is None else scene_indices, np.int64),
+            recorded=list(recorded),
+            starts=np.full(len(recorded), start, np.int64),
+            stops=lengths if num_frames is None else np.minimum(lengths, start + num_frames),
+            facts=facts or LogFacts(),
+            road=road,
+        )
+
+    def __len__(self) -> int:
+        return len(self.recorded)
+
+    @property
+    def driving_map(self) -> DrivingMap | None:
+        """Lanes and drivable surface; None without a map."""
+        return None if self.road is None else self.road.driving
+
+    @property
+    def body(self) -> EgoBody:
+        """The box of the AV."""
+        return EgoBody.of_extent(*self.facts.ego_extent_m[:2])
+
+    @cached_property
+    def tracks(self) -> TrackTable:
+        """All tracks of all scenes."""
+        return TrackTable.of_scenes(self.recorded, threshold=self.threshold)
+
+    @cached_property
+    def ego_log(self) -> "EgoLog":
+        """Poses of the AV in all frames of the log."""
+        return stack_ego_frames([scene.frames for scene in self.recorded])
+
+    @cached_property
+    def logged_motion(self) -> EgoStates:
+        """The AV in all frames of the log, with speeds and accelerations that are differences of its poses."""
+        return self.ego_log.states(self.body)
+
+    @cached_property
+    def arrays(self) -> list[SceneArrays]:
+        """The frames that are simulated, as logged, as plain arrays."""
+        bounds = zip(self.recorded, self.starts.tolist(), self.stops.tolist(), strict=True)
+        return [SceneArrays.of_records(scene.cut(start, stop)) for scene, start, stop in bounds]
+
+    @cached_property
+    def expert(self) -> EgoStates:
+        """The AV of the log in the frames that are simulated, padded to the longest scene."""
+        bounds = zip(self.recorded, self.starts.tolist(), self.stops.tolist(), strict=True)
+        return stack_ego_frames([scene.frames[start:stop] for scene, start, stop in bounds]).states(self.body)
+
+
+@dataclass(frozen=True, eq=False)
+class EgoLog:
+    """Poses of the AV in S scenes of up to F frames; what stands in a frame that is not there means nothing.
+
+    Attributes:
+        is_there: Which frames a scene has, the first ones, bool (S, F).
+        timestamps_s: Seconds since the first frame, (S, F).
+        positions_m: World x and y, (S, F, 2).
+        yaws_rad: World headings, (S, F).
+    """
+
+    is_there: BoolArray
+    timestamps_s: Float64Array
+    positions_m: Float64Array
+    yaws_rad: Float64Array
+
+    def states(self, body: EgoBody) -> EgoStates:
+        """Return states whose speeds and accelerations are differences of the poses."""
+        return ego_states_of_poses(
+            self.positions_m, self.yaws_rad, timestamps_s=self.timestamps_s, is_there=self.is_there, body=body
+        )
+
+
+def stack_ego_frames(scenes: Sequence[RecordArray]) -> EgoLog:
+    """Return the poses of the AV in the frames of S scenes, ``FRAME_DTYPE``, (F,) each."""
+    counts = np.array([len(frames) for frames in scenes], np.int64)
+    shape = (len(scenes), int(counts.max(initial=0)))
+    is_there = np.arange(shape[1]) < counts[:, None]
+    log = EgoLog(is_there, np.zeros(shape), np.zeros((*shape, 2)), np.zeros(shape))
+    for row, frames in enumerate(scenes):
+        there = slice(len(frames))
+        log.timestamps_s[row, there] = (frames["timestamp"] - frames["timestamp"][:1]) * 1e-9
+        log.positions_m[row, there] = frames["ego_translation"][:, :2]
+        log.yaws_rad[row, there] = rotations33_as_yaws(frames["ego_rotation"])
+    return log

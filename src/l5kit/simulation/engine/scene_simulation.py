@@ -1,0 +1,372 @@
+"""Simulation of scenes: drivers move the AVs and the agents of a batch, all scenes at once, frame by frame."""
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import Float32Array, Float64Array, Int64Array, RecordArray
+from l5kit.data.progress import Progress
+from l5kit.data.record_buffer import RecordBuffer
+from l5kit.errors import L5KitError
+from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.simulation.engine.actions import ActionModel, Actions, PlannedPoses, TrackedPlans
+from l5kit.simulation.engine.agent_control import AgentControl
+from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
+from l5kit.simulation.engine.asking import Refusal, decide
+from l5kit.simulation.engine.driven_scenes import DrivenScenes, EgoMotion, SceneFault
+from l5kit.simulation.engine.entering import find_blocked
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.starting import hide_tracks, start_of_ego, with_velocities
+from l5kit.simulation.engine.traffic_state import Driver, TrafficState
+from l5kit.simulation.vehicle_models import VehicleStates
+
+__all__ = ["AgentSeat", "EgoSeat", "SceneSimulation", "SimulationError"]
+
+
+class SimulationError(L5KitError, RuntimeError):
+    """A scene cannot be driven on, and the simulation is strict.
+
+    Args:
+        fault: Which scene, where, and why.
+
+    Attributes:
+        fault: As above.
+    """
+
+    def __init__(self, fault: SceneFault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+@dataclass(frozen=True)
+class EgoSeat:
+    """Who drives the AVs, and how actions become poses.
+
+    Attributes:
+        driver: Says what they do.
+        model: Carries it out.
+    """
+
+    driver: Driver
+    model: ActionModel = field(default_factory=TrackedPlans)
+
+
+@dataclass(frozen=True)
+class AgentSeat:
+    """Who drives agents, which of them, and how actions become poses.
+
+    Attributes:
+        driver: Says what they do.
+        model: Carries it out.
+        control: Which agents are driven.
+    """
+
+    driver: Driver
+    model: ActionModel = field(default_factory=PlannedPoses)
+    control: AgentControl = field(default_factory=AgentControl)
+
+
+class SceneSimulation:
+    """Moves scenes of a batch on, all of them one frame at each step, until the last one has ended.
+
+    In each step the drivers see the frame as it is, then AVs and agents are moved into the next one. A scene that ends
+    leaves the batch, and so does one that cannot go on: the others are not touched by that. Every scene is computed on
+    its own, so that its numbers do not depend on the batch.
+
+    Args:
+        batch: The scenes.
+        ego: Who drives the AVs; None to replay them.
+        agents: Who drives agents; None to replay them.
+        hides_new_agents: Whether all agents are hidden that would not be driven in the first frame (``control`` of
+            ``agents``, else the rules of 1.5).
+        keeps_plans: Whether the plans of the drivers of the AVs are kept.
+        strict: Whether an error in a scene stops all.
+
+    Attributes:
+        batch: The scenes as logged.
+        buffer: The records of all scenes as they are now.
+        frame_indices: The current frame of each scene, counted in it, (S,).
+        faults: By scene of the batch, why it had to leave.
+    """
+
+    def __init__(
+        self,
+        batch: SceneBatch,
+        *,
+        ego: EgoSeat | None = None,
+        agents: AgentSeat | None = None,
+        hides_new_agents: bool = False,
+        keeps_plans: bool = False,
+        strict: bool = False,
+    ) -> None:
+        self.batch = batch
+        self.buffer = RecordBuffer([with_velocities(scene) for scene in batch.recorded], facts=batch.facts)
+        self.frame_indices: Int64Array = batch.starts.copy()
+        self.faults: dict[int, SceneFault] = {}
+        self._ego_seat, self._agent_seat, self._strict = ego, agents, strict
+        self._ego_states, yaw_rates_radps = start_of_ego(batch)
+        self._ego_memory: dict[str, Any] = {}
+        self._agent_memory: dict[str, Any] = {}
+        self._seen: tuple[Int64Array, AgentsNow] | None = None
+        self._kept = np.zeros((4, len(batch.tracks)))  # heading, speed, acceleration and steering of driven tracks
+        control = AgentControl() if agents is None else agents.control
+        self._tracks = control.begin(batch)
+        if hides_new_agents:
+            self._hide_new_agents(control)
+        shape = (len(batch), int((batch.stops - batch.starts).max()))
+        self._motion: EgoMotion | None = None
+        if ego is not None and ego.model.has_motion:
+            self._motion = EgoMotion(np.zeros(shape), np.zeros((*shape, 2)))
+            self._note_motion(np.arange(len(batch)), self._ego_states, yaw_rates_radps)
+        self._keeps_plans = keeps_plans
+        self._plans: Float32Array | None = None
+        self._plan_times_s: Float64Array | None = None
+
+    @property
+    def running(self) -> Int64Array:
+        """Scenes of the batch that have a frame to go to, ascending, (R,)."""
+        is_running = self.frame_indices + 1 < self.batch.stops
+        is_running[list(self.faults)] = False
+        return np.flatnonzero(is_running)
+
+    def run(self, *, progress: Progress | None = None) -> DrivenScenes:
+        """Move all scenes to their ends.
+
+        Args:
+            progress: Called with the number of steps that are done and of all.
+
+        Raises:
+            SimulationError: A scene cannot go on, and the simulation is strict.
+        """
+        num_steps = int((self.batch.stops - self.batch.starts).max()) - 1
+        done = 0
+        while self.step():
+            done += 1
+            if progress is not None:
+                progress(done, num_steps)
+        return self.result()
+
+    def result(self) -> DrivenScenes:
+        """Return what has become of the scenes so far."""
+        return DrivenScenes(
+            batch=self.batch,
+            buffer=self.buffer,
+            faults=dict(self.faults),
+            motion=self._motion,
+            plans=self._plans,
+            plan_times_s=self._plan_times_s,
+            was_driven=self._tracks.was_driven.copy(),
+        )
+
+    def step(self) -> bool:
+        """Move each running scene one frame on; False if none is running any more.
+
+        Raises:
+            SimulationError: A scene cannot go on, and the simulation is strict.
+        """
+        scenes = self.running
+        if len(scenes) == 0:
+            return False
+        agents = self._agents_of(scenes)
+        moved_agents = self._decide_agents(scenes, agents)
+        moved_egos = self._decide_egos(scenes, agents)
+        if moved_agents is not None:
+            self._write_agents(scenes, agents, *moved_agents)
+        if moved_egos is None:
+            self._follow_log(scenes)
+        else:
+            self._write_egos(*moved_egos)
+        scenes = scenes[~np.isin(scenes, list(self.faults))]
+        self.frame_indices[scenes] += 1
+        self._seen = None
+        if self._agent_seat is not None and self._agent_seat.control.waits_for_room:
+            self._withhold_agents(scenes, agents, self._agent_seat.control)
+        return True
+
+    def state(self, scenes: Int64Array | None = None) -> TrafficState:
+        """Return the state of scenes, as the driver of their AVs sees it; ``scenes`` None for all that are running."""
+        chosen = self.running if scenes is None else scenes
+        return self._state(chosen, self._agents_of(chosen))
+
+    def _state(self, scenes: Int64Array, agents: AgentsNow) -> TrafficState:
+        egos = self._ego_states.taken(scenes)
+        return TrafficState(
+            batch=self.batch,
+            scenes=scenes,
+            frame_indices=self.frame_indices[scenes],
+            step_time_s=self.batch.facts.step_time_s,
+            ego=egos,
+            agents=agents,
+            actors=None,
+            actor_states=egos,
+            memory=self._ego_memory,
+            buffer=self.buffer,
+        )
+
+    def _agents_of(self, scenes: Int64Array) -> AgentsNow:
+        """Return all agents of the current frames of scenes."""
+        if self._seen is not None and np.array_equal(self._seen[0], scenes):
+            return self._seen[1]
+        frames = self.buffer.frames[self._rows(scenes)]
+        return read_agents(self.buffer.agents, frames, self.batch.tracks, scenes, self.batch.threshold)
+
+    def _rows(self, scenes: Int64Array, ahead: int = 0) -> Int64Array:
+        rows: Int64Array = self.buffer.scene_starts[scenes] + self.frame_indices[scenes] + ahead
+        return rows
+
+    def _decide_agents(self, scenes: Int64Array, agents: AgentsNow) -> tuple[Int64Array, VehicleStates] | None:
+        """Return which rows of agents move, and where to; None if the log has all of them."""
+        seat = self._agent_seat
+        if seat is None:
+            return None
+        state = self._state(scenes, agents)
+        actors = self._choose(agents, state.ego, seat.control)
+        states = self._states_of_actors(agents, actors)
+        asked = replace(state, actors=actors, actor_states=states, memory=self._agent_memory)
+        self._tracks.note(agents.track_rows[actors])
+        if len(actors) == 0:
+            return actors, states
+        decision, refusals = decide(seat.driver, seat.model, asked)
+        self._refuse(refusals, asked)
+        return actors[decision.actors], decision.moved
+
+    def _decide_egos(self, scenes: Int64Array, agents: AgentsNow) -> tuple[Int64Array, VehicleStates] | None:
+        """Return the scenes whose AVs move, and where to; None if the log has all of them."""
+        seat = self._ego_seat
+        if seat is None:
+            return None
+        state = self._state(scenes, agents)
+        decision, refusals = decide(seat.driver, seat.model, state)
+        self._refuse(refusals, state)
+        decided = scenes[decision.actors]
+        if self._keeps_plans and decision.actions is not None and decision.actions.is_plan:
+            self._keep_plans(decided, decision.actions)
+        return decided, decision.moved
+
+    def _choose(self, agents: AgentsNow, ego: VehicleStates, control: AgentControl) -> Int64Array:
+        """Return which agents a driver moves."""
+        return control.choose(agents, ego.positions_m, records=self.buffer.agents, tracks=self._tracks)
+
+    def _states_of_actors(self, agents: AgentsNow, actors: Int64Array) -> VehicleStates:
+        """Return the states of agents: those of their last step, or of their records for those who begin."""
+        boxes, velocities_mps = agents.boxes[actors], agents.velocities_mps[actors]
+        tracks = agents.track_rows[actors]
+        yaws_rad, speeds_mps, accelerations_mps2, steering_rad = self._kept[:, tracks]
+        begins = ~self._tracks.is_driven[tracks]
+        yaws_rad[begins] = boxes[begins, 2]
+        ahead_mps = velocities_mps[:, 0] * np.cos(boxes[:, 2]) + velocities_mps[:, 1] * np.sin(boxes[:, 2])
+        speeds = np.copysign(np.sqrt((velocities_mps**2).sum(axis=1)), ahead_mps)
+        speeds_mps[begins] = speeds[begins]
+        accelerations_mps2[begins] = steering_rad[begins] = 0.0
+        return VehicleStates(
+            boxes[:, :2].copy(), yaws_rad, speeds_mps, accelerations_mps2, steering_rad, boxes[:, 3].copy()
+        )
+
+    def _write_agents(self, scenes: Int64Array, agents: AgentsNow, rows: Int64Array, moved: VehicleStates) -> None:
+        """Put agents that have moved into the next frames of their scenes."""
+        if self._agent_seat is None or len(rows) == 0:
+            return
+        tracks, control = agents.track_rows[rows], self._agent_seat.control
+        of_rows = scenes[agents.scenes_of_rows[rows]]
+        goes_on = ~np.isin(of_rows, list(self.faults))
+        if control.leaves_with_log:
+            goes_on &= self.batch.tracks.last_frames[tracks] > self.frame_indices[of_rows]
+        rows, moved, tracks, of_rows = rows[goes_on], moved.taken(goes_on), tracks[goes_on], of_rows[goes_on]
+        kept = (moved.yaws_rad, moved.speeds_mps, moved.accelerations_mps2, moved.steering_rad)
+        self._kept[:, tracks] = np.stack(kept)
+        records = control.moved_records(self.buffer.agents[agents.buffer_rows[rows]], moved)
+        try:
+            self.buffer.put_agents(self._rows(of_rows, ahead=1), records)
+        except L5KitError:
+            self._put_by_scene(of_rows, records)
+
+    def _put_by_scene(self, scenes: Int64Array, records: RecordArray) -> None:
+        """Put agents into the next frames of scenes (N,), and note the scenes for which that is not possible."""
+        for scene in np.unique(scenes).tolist():
+            is_of = scenes == scene
+            try:
+                self.buffer.put_agents(self._rows(scenes[is_of], ahead=1), records[is_of])
+            except L5KitError as error:
+                self._note_fault(scene, None, str(error), error)
+
+    def _write_egos(self, scenes: Int64Array, moved: VehicleStates) -> None:
+        """Write the AVs into the next frames of their scenes."""
+        yaw_rates_radps = (moved.yaws_rad - self._ego_states.yaws_rad[scenes]) / self.batch.facts.step_time_s
+        self.buffer.set_ego(self._rows(scenes, ahead=1), moved.positions_m, moved.yaws_rad)
+        for each in fields(VehicleStates):
+            getattr(self._ego_states, each.name)[scenes] = getattr(moved, each.name)
+        self._note_motion(scenes, moved, yaw_rates_radps, ahead=1)
+
+    def _follow_log(self, scenes: Int64Array) -> None:
+        """Take the states of AVs that are replayed, whose frames are there already, from the log."""
+        log, frames = self.batch.ego_log, self.frame_indices[scenes] + 1
+        motion = self.batch.logged_motion
+        states = self._ego_states
+        states.positions_m[scenes], states.yaws_rad[scenes] = (
+            log.positions_m[scenes, frames],
+            log.yaws_rad[scenes, frames],
+        )
+        states.speeds_mps[scenes] = motion.speeds_mps[scenes, frames]
+        states.accelerations_mps2[scenes] = motion.accelerations_mps2[scenes, frames, 0]
+
+    def _note_motion(
+        self, scenes: Int64Array, states: VehicleStates, yaw_rates_radps: Float64Array, ahead: int = 0
+    ) -> None:
+        """Keep speeds and accelerations of AVs that a vehicle model moves."""
+        if self._motion is not None:
+            frames = self.frame_indices[scenes] - self.batch.starts[scenes] + ahead
+            self._motion.speeds_mps[scenes, frames] = np.abs(states.speeds_mps)
+            self._motion.accelerations_mps2[scenes, frames, 0] = states.accelerations_mps2
+            self._motion.accelerations_mps2[scenes, frames, 1] = states.speeds_mps * yaw_rates_radps
+
+    def _keep_plans(self, scenes: Int64Array, actions: Actions) -> None:
+        num_poses = actions.values.shape[1]
+        if self._plans is None:
+            shape = (len(self.batch), int((self.batch.stops - self.batch.starts).max()), num_poses, 3)
+            self._plans = np.full(shape, np.nan, np.float32)
+            self._plan_times_s = actions.times_of(self.batch.facts.step_time_s)
+        frames, kept = self.frame_indices[scenes] - self.batch.starts[scenes], min(num_poses, self._plans.shape[2])
+        self._plans[scenes, frames, :kept] = actions.values[:, :kept]
+
+    def _withhold_agents(self, scenes: Int64Array, before: AgentsNow, control: AgentControl) -> None:
+        """Take agents that would appear where a box stands out of the frames that are current now."""
+        if len(scenes) == 0:
+            return
+        agents = self._agents_of(scenes)
+        state = self._state(scenes, agents)
+        was_there = np.zeros(len(self.batch.tracks), np.bool_)
+        was_there[before.track_rows] = True
+        chosen = self._choose(agents, state.ego, control)
+        is_new = np.zeros(len(agents), np.bool_)
+        is_new[chosen] = ~was_there[agents.track_rows[chosen]]
+        is_there = agents.groups != RoadUserGroup.NONE
+        blocked = find_blocked(agents.starts, agents.boxes, state.ego_boxes, is_there, is_new)
+        if len(blocked):
+            of_rows = scenes[agents.scenes_of_rows[blocked]]
+            self.buffer.remove_agents(self._rows(of_rows), self.buffer.agents["track_id"][agents.buffer_rows[blocked]])
+        elif np.array_equal(scenes, self.running):
+            self._seen = scenes, agents
+
+    def _hide_new_agents(self, control: AgentControl) -> None:
+        """Hide all agents that would not be driven in the first frame of their scene."""
+        scenes = np.arange(len(self.batch))
+        agents = self._agents_of(scenes)
+        chosen = self._choose(agents, self._ego_states, control)
+        is_hidden = np.ones(len(self.batch.tracks), np.bool_)
+        is_hidden[agents.track_rows[chosen]] = False
+        hide_tracks(self.buffer, self.batch.tracks, is_hidden)
+
+    def _refuse(self, refusals: list[Refusal], state: TrafficState) -> None:
+        """Note why scenes cannot go on."""
+        for each in refusals:
+            track_row = -1 if each.actor is None else int(state.actor_tracks[each.actor])
+            track_id = None if track_row < 0 else int(self.batch.tracks.track_ids[track_row])
+            self._note_fault(int(state.scenes[each.scene]), track_id, each.message, each.cause)
+
+    def _note_fault(self, scene: int, track_id: int | None, message: str, cause: Exception | None) -> None:
+        frame = int(self.frame_indices[scene])
+        fault = SceneFault(int(self.batch.scene_indices[scene]), frame, track_id, message)
+        if self._strict:
+            raise SimulationError(fault) from cause
+        self.faults.setdefault(scene, fault)

@@ -1,0 +1,118 @@
+"""Start of a simulation: states of the AVs in their first frames, and what records need before they are driven on."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.frame_rows import expand_ranges
+from l5kit.data.record_buffer import RecordBuffer
+from l5kit.data.records import AGENT_INTERVAL
+from l5kit.data.scene_records import SceneRecords
+from l5kit.evaluation.driving.motion import velocities_of_rows
+from l5kit.geometry.angle import angular_distance
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.track_table import TrackTable
+from l5kit.simulation.utils import hide_records
+from l5kit.simulation.vehicle_models import VehicleGeometry, VehicleStates
+
+__all__ = ["hide_tracks", "start_of_ego", "with_velocities"]
+
+_SLOWEST_TURNING_MPS = 0.6
+_LEAST_WAY_M = 1.0
+
+
+def start_of_ego(batch: SceneBatch, geometry: VehicleGeometry | None = None) -> tuple[VehicleStates, Float64Array]:
+    """Return the states of the AVs of S scenes in their first frames, and their yaw rates, rad/s, (S,).
+
+    Speeds and yaw rates are differences over the frames before and after, of one side where there is no other;
+    accelerations those of the speeds of the two steps around the frame, 0 at the ends of a scene. The steering is
+    that of the yaw rate, 0 below 0.6 m/s.
+
+    Args:
+        batch: The scenes.
+        geometry: Where the axles are; that of l5kit by default.
+    """
+    log, rows = batch.ego_log, np.arange(len(batch))
+    lengths = log.is_there.sum(axis=1)
+    before, after = np.maximum(batch.starts - 1, 0), np.minimum(batch.starts + 1, lengths - 1)
+    now = batch.starts
+    yaws_rad = log.yaws_rad[rows, now]
+    headings = np.stack([np.cos(yaws_rad), np.sin(yaws_rad)], axis=-1)
+
+    def speeds_between(first: Int64Array, second: Int64Array) -> Float64Array:
+        ways_m = log.positions_m[rows, second] - log.positions_m[rows, first]
+        return _over(
+            np.copysign(np.hypot(ways_m[:, 0], ways_m[:, 1]), (ways_m * headings).sum(axis=1)),
+            log.timestamps_s[rows, second] - log.timestamps_s[rows, first],
+        )
+
+    seconds = log.timestamps_s[rows, after] - log.timestamps_s[rows, before]
+    speeds_mps = speeds_between(before, after)
+    yaw_rates = _over(angular_distance(log.yaws_rad[rows, after], log.yaws_rad[rows, before]), seconds)
+    has_both = (before < now) & (now < after)
+    changes = np.where(has_both, speeds_between(now, after) - speeds_between(before, now), 0.0)
+    geometry = geometry or VehicleGeometry()
+    wheel_base_m = geometry.wheel_base_share * batch.facts.ego_extent_m[0]
+    turns = np.abs(speeds_mps) >= _SLOWEST_TURNING_MPS
+    steering_rad = np.arctan(wheel_base_m * np.where(turns, yaw_rates, 0.0) / np.where(turns, speeds_mps, 1.0))
+    states = VehicleStates(
+        positions_m=log.positions_m[rows, now],
+        yaws_rad=yaws_rad,
+        speeds_mps=speeds_mps,
+        accelerations_mps2=_over(changes, seconds / 2),
+        steering_rad=steering_rad,
+        lengths_m=np.full(len(batch), float(batch.facts.ego_extent_m[0])),
+    )
+    return states, yaw_rates
+
+
+def with_velocities(scene: SceneRecords) -> SceneRecords:
+    """Return a scene whose tracks that move without a velocity in any row have that of their differences."""
+    agents = scene.agents
+    stands = (agents["velocity"] == 0).all(axis=1)
+    if not stands.any():
+        return scene
+    _, numbers = np.unique(agents["track_id"], return_inverse=True)
+    is_silent = np.ones(int(numbers.max()) + 1, np.bool_)
+    is_silent[numbers[~stands]] = False
+    is_silent &= _ways_m(agents["centroid"], numbers, len(is_silent)) >= _LEAST_WAY_M
+    rows: BoolArray = is_silent[numbers]
+    if not rows.any():
+        return scene
+    intervals = scene.frames[AGENT_INTERVAL]
+    times_s = (scene.frames["timestamp"] - scene.frames["timestamp"][0]) * 1e-9
+    times_of_rows_s = np.repeat(times_s, intervals[:, 1] - intervals[:, 0])
+    filled = agents.copy()
+    filled["velocity"][rows] = velocities_of_rows(
+        agents["centroid"][rows].astype(np.float64),
+        times_of_rows_s[rows],
+        tracks=numbers[rows],
+        scenes=np.zeros(int(rows.sum()), np.int64),
+    )
+    return replace(scene, agents=filled)
+
+
+def hide_tracks(buffer: RecordBuffer, tracks: TrackTable, is_hidden: BoolArray) -> None:
+    """Hide tracks (T,) in all frames of a buffer, by the rule of :func:`l5kit.simulation.utils.disable_agents`."""
+    for scene in range(buffer.num_scenes):
+        intervals = buffer.frames[AGENT_INTERVAL][buffer.scene_starts[scene] : buffer.scene_stops[scene]]
+        rows = expand_ranges(intervals[:, 0], intervals[:, 1] - intervals[:, 0])
+        first, end = tracks.starts[scene : scene + 2]
+        hidden = tracks.track_ids[first:end][is_hidden[first:end]]
+        hide_records(buffer.agents, rows[np.isin(buffer.agents["track_id"][rows], hidden)])
+
+
+def _ways_m(positions_m: Float64Array, numbers: Int64Array, size: int) -> Float64Array:
+    """Return the diagonals of the boxes around the positions of tracks, (size,)."""
+    low, high = np.full((size, 2), np.inf), np.full((size, 2), -np.inf)
+    np.minimum.at(low, numbers, positions_m)
+    np.maximum.at(high, numbers, positions_m)
+    ways_m: Float64Array = np.hypot(*(high - low).T)
+    return ways_m
+
+
+def _over(values: Float64Array, seconds: Float64Array) -> Float64Array:
+    """Return values per second, 0 where no time lies between."""
+    rates: Float64Array = np.divide(values, seconds, out=np.zeros(len(values)), where=seconds > 0)
+    return rates

@@ -1,0 +1,87 @@
+"""Track table: all tracks of the scenes of a batch, with their class and when the log has them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import BoolArray, Int64Array, NumericArray
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.records import AGENT_INTERVAL
+from l5kit.data.scene_records import SceneRecords
+from l5kit.evaluation.driving.road_users import RoadUserGroup, classify_rows
+
+__all__ = ["TrackTable"]
+
+
+@dataclass(frozen=True, eq=False)
+class TrackTable(ReadOnlyArrays):
+    """The T tracks of S scenes, one scene after the other, in each of them by their ids.
+
+    Attributes:
+        starts: First track of each scene and the end of the last one, int64 (S + 1,).
+        track_ids: As in the log, uint64 (T,).
+        groups: The ``RoadUserGroup`` that most rows of a track with one are of, NONE if no row has one, int64 (T,).
+        first_frames: First frame of the scene that has the track, int64 (T,).
+        last_frames: Last frame of the scene that has it, int64 (T,).
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    starts: Int64Array
+    track_ids: NumericArray
+    groups: Int64Array
+    first_frames: Int64Array
+    last_frames: Int64Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size = (len(self.track_ids),)
+        require_shapes(self, groups=size, first_frames=size, last_frames=size)
+        require_starts(self, "starts", num_parts=len(self.starts) - 1, end=len(self.track_ids))
+
+    @classmethod
+    def of_scenes(cls, scenes: Sequence[SceneRecords], *, threshold: float = 0.5) -> "TrackTable":
+        """Return the tracks of scenes.
+
+        Args:
+            scenes: S scenes.
+            threshold: What the probability of a label must be above for a row to be of its class.
+        """
+        parts = [_tracks_of_scene(scene, threshold) for scene in scenes]
+        starts = np.cumsum([0, *(len(part[0]) for part in parts)], dtype=np.int64)
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        if not columns:
+            none = np.zeros(0, np.int64)
+            return cls(starts, none.astype(np.uint64), none, none.copy(), none.copy())
+        return cls(starts, *columns)
+
+    def __len__(self) -> int:
+        return len(self.track_ids)
+
+    @property
+    def scenes_of_tracks(self) -> Int64Array:
+        """Scene of each track, (T,)."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def is_of(self, *groups: RoadUserGroup) -> BoolArray:
+        """Return which tracks are of some groups, (T,)."""
+        return np.isin(self.groups, groups)
+
+
+def _tracks_of_scene(scene: SceneRecords, threshold: float) -> tuple[NumericArray, Int64Array, Int64Array, Int64Array]:
+    """Return ids, groups, first and last frames of the tracks of a scene."""
+    intervals = scene.frames[AGENT_INTERVAL]
+    frames = np.repeat(np.arange(len(intervals)), intervals[:, 1] - intervals[:, 0])
+    ids, numbers = np.unique(scene.agents["track_id"], return_inverse=True)
+    first_frames = np.full(len(ids), len(intervals), np.int64)
+    last_frames = np.full(len(ids), -1, np.int64)
+    np.minimum.at(first_frames, numbers, frames)
+    np.maximum.at(last_frames, numbers, frames)
+    of_rows = classify_rows(scene.agents["label_probabilities"], scene.agents["extent"], threshold=threshold)
+    counts = np.zeros((len(ids), len(RoadUserGroup) - 1), np.int64)
+    is_known = of_rows != RoadUserGroup.NONE
+    np.add.at(counts, (numbers[is_known], of_rows[is_known]), 1)
+    groups = np.where(counts.any(axis=1), counts.argmax(axis=1), int(RoadUserGroup.NONE))
+    return ids, groups, first_frames, last_frames

@@ -1,0 +1,124 @@
+"""Traffic state: what drivers see of the scenes of a batch at one moment, and the protocol of a driver."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.configs.parameters import read_disable_traffic_light_faces
+from l5kit.data.record_buffer import RecordBuffer
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.sample_places import LogArrays, SamplePlaces
+from l5kit.sampling.sample_columns import SampleColumns
+from l5kit.simulation.engine.actions import Actions
+from l5kit.simulation.engine.agent_rows import AgentsNow
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.vehicle_models import VehicleStates
+
+__all__ = ["Driver", "TrafficState"]
+
+
+@dataclass(frozen=True, eq=False)
+class TrafficState:
+    """R scenes of a batch at one moment, for the driver of their AVs or of some of their agents.
+
+    Attributes:
+        batch: The scenes as logged, the map, the tracks.
+        scenes: Which scenes of the batch these are, ascending, int64 (R,).
+        frame_indices: The current frame of each, counted in its scene, int64 (R,).
+        step_time_s: Time from one frame to the next, seconds.
+        ego: The AVs, R of them.
+        agents: All agents of the current frames.
+        actors: Rows of ``agents`` that the driver moves, ascending, int64 (K,); None for the driver of the AVs, which
+            moves these R.
+        actor_states: Who is moved: the AVs, or K agents.
+        memory: Kept for the driver from step to step, empty at first, and shared by no other driver or batch.
+        buffer: The records of all scenes as they are now, for samples.
+    """
+
+    batch: SceneBatch
+    scenes: Int64Array
+    frame_indices: Int64Array
+    step_time_s: float
+    ego: VehicleStates
+    agents: AgentsNow
+    actors: Int64Array | None
+    actor_states: VehicleStates
+    memory: dict[str, Any]
+    buffer: RecordBuffer
+
+    def __len__(self) -> int:
+        return len(self.actor_states)
+
+    @property
+    def actor_scenes(self) -> Int64Array:
+        """Which of the R scenes each actor is in, (K,)."""
+        if self.actors is None:
+            return np.arange(len(self.scenes))
+        found: Int64Array = np.searchsorted(self.agents.starts, self.actors, side="right") - 1
+        return found
+
+    @property
+    def actor_tracks(self) -> Int64Array:
+        """Rows of the actors in the track table of the batch, (K,); -1 for AVs."""
+        if self.actors is None:
+            return np.full(len(self.scenes), -1, np.int64)
+        return self.agents.track_rows[self.actors]
+
+    @property
+    def ego_boxes(self) -> Float64Array:
+        """World x and y of the centres of the AVs, yaw, length and width, (R, 5)."""
+        boxes = np.empty((len(self.ego), 5))
+        boxes[:, :2], boxes[:, 2] = self.ego.positions_m, self.ego.yaws_rad
+        boxes[:, 3:] = self.batch.facts.ego_extent_m[:2]
+        return boxes
+
+    def samples(self, dataset: BaseEgoDataset) -> SampleColumns:
+        """Return the samples of the actors, as a dataset makes them of its own log, a column (K, ...) for each key.
+
+        Args:
+            dataset: Makes the samples; of its log nothing is read.
+
+        Raises:
+            UnsupportedValueError: The dataset makes its samples one by one.
+            TrackNotFoundError: An actor does not pass the label filter of the dataset.
+        """
+        buffer = self.buffer
+        tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(dataset.cfg) else buffer.tl_faces
+        log = LogArrays(buffer.scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m)
+        of_actors = self.actor_scenes
+        rows = None if self.actors is None else self.agents.buffer_rows[self.actors]
+        places = SamplePlaces(self.scenes[of_actors], self.frame_indices[of_actors], rows)
+        columns = dataset.columns_of_log(log, places)
+        scene_indices = self.batch.scene_indices[places.scene_indices]
+        return SampleColumns({**columns.arrays, "scene_index": scene_indices}, columns.is_made)
+
+    def only(self, scene: int) -> "TrafficState":
+        """Return the state of one of the R scenes."""
+        is_of = self.actor_scenes == scene
+        first = int(self.agents.starts[scene])
+        return replace(
+            self,
+            scenes=self.scenes[scene : scene + 1],
+            frame_indices=self.frame_indices[scene : scene + 1],
+            ego=self.ego.taken(slice(scene, scene + 1)),
+            agents=self.agents.taken(scene),
+            actors=None if self.actors is None else self.actors[is_of] - first,
+            actor_states=self.actor_states.taken(is_of),
+        )
+
+
+class Driver(Protocol):
+    """Who drives: any object with this method.
+
+    One object may drive many batches at the same time, so what it remembers of a batch belongs into
+    ``TrafficState.memory``. Where it raises an error, it is asked again for each scene alone.
+    """
+
+    def drive(self, state: TrafficState) -> Actions:
+        """Return what each of the K actors does next.
+
+        Args:
+            state: The scenes now; nothing in it may be changed but ``memory``.
+        """

@@ -1,0 +1,172 @@
+"""Simulation of scenes: batches, ends, faults, and the same drive as under the interface of 1.5."""
+
+import numpy as np
+import pytest
+
+from l5kit.data import ChunkedDataset
+from l5kit.data.scene_records import SceneRecords
+from l5kit.simulation.drivers.simple import ConstantVelocity, FullThrottle, Replay, Standing
+from l5kit.simulation.engine.actions import Actions, PlannedPoses
+from l5kit.simulation.engine.agent_control import AgentControl
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation, SimulationError
+from support.cities import small_city
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    folder = small_city(tmp_path_factory.mktemp("engine") / "city")
+    return ChunkedDataset(str(folder.path / "scenes" / "sample.zarr")).open()
+
+
+@pytest.fixture(scope="module")
+def scenes(log):
+    return [SceneRecords.read(log, scene) for scene in range(len(log.scenes))]
+
+
+class Curve:
+    """Half a metre ahead and a bit to the left."""
+
+    def drive(self, state):
+        states = state.actor_states
+        poses = np.empty((len(states), 1, 3))
+        poses[:, 0, 0] = states.positions_m[:, 0] + 0.5 * np.cos(states.yaws_rad)
+        poses[:, 0, 1] = states.positions_m[:, 1] + 0.5 * np.sin(states.yaws_rad)
+        poses[:, 0, 2] = states.yaws_rad + 0.01
+        return Actions(poses)
+
+
+SEATS = {
+    "log": (None, None),
+    "replay": (EgoSeat(Replay(), PlannedPoses()), None),
+    "tracked": (EgoSeat(ConstantVelocity()), AgentSeat(ConstantVelocity())),
+    "traffic": (EgoSeat(Standing(), PlannedPoses()), AgentSeat(Curve(), control=AgentControl.of_traffic())),
+    "throttle": (
+        EgoSeat(FullThrottle()),
+        AgentSeat(ConstantVelocity(), control=AgentControl.of_traffic(classes="all")),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEATS)
+def test_a_scene_does_not_depend_on_its_batch(scenes, name):
+    ego, agents = SEATS[name]
+    together = SceneSimulation(SceneBatch.of_scenes(scenes), ego=ego, agents=agents, strict=True).run()
+    for number, scene in enumerate(scenes):
+        alone = SceneSimulation(SceneBatch.of_scenes([scene]), ego=ego, agents=agents, strict=True).run()
+        assert alone.records(0).agents.tobytes() == together.records(number).agents.tobytes()
+        assert alone.records(0).frames.tobytes() == together.records(number).frames.tobytes()
+        states, of_batch = alone.ego_states(), together.ego_states(np.array([number]))
+        np.testing.assert_array_equal(states.speeds_mps, of_batch.speeds_mps)
+        np.testing.assert_array_equal(states.accelerations_mps2, of_batch.accelerations_mps2)
+
+
+def test_without_drivers_scenes_stay_as_logged(scenes):
+    driven = SceneSimulation(SceneBatch.of_scenes(scenes)).run()
+    for number, scene in enumerate(scenes):
+        records = driven.records(number)
+        assert records.frames.tobytes() == scene.frames.tobytes()
+        assert records.agents.tobytes() == scene.agents.tobytes()
+
+
+def test_the_driver_of_the_log_is_where_the_log_is(scenes):
+    driven = SceneSimulation(SceneBatch.of_scenes(scenes), ego=EgoSeat(Replay(), PlannedPoses())).run()
+    np.testing.assert_allclose(driven.ego_states().positions_m, driven.expert().positions_m, atol=1e-9)
+
+
+def test_a_standing_car_stays_from_its_first_frame_on(scenes):
+    batch = SceneBatch.of_scenes(scenes, start=20, num_frames=30)
+    states = SceneSimulation(batch, ego=EgoSeat(Standing(), PlannedPoses())).run().ego_states()
+    assert states.is_there.sum(axis=1).tolist() == [30] * len(scenes)
+    assert (states.positions_m == states.positions_m[:, :1]).all()
+    np.testing.assert_array_equal(states.positions_m[:, 0], batch.ego_log.positions_m[:, 20])
+
+
+def test_scenes_of_different_length_and_start_run_together(scenes):
+    batch = SceneBatch(
+        scene_indices=np.array([5, 6, 7]), recorded=scenes, starts=np.array([0, 30, 99]), stops=np.array([40, 90, 100])
+    )
+    simulation = SceneSimulation(batch, ego=EgoSeat(ConstantVelocity()), agents=AgentSeat(Curve()))
+    running = []
+    while simulation.step():
+        running.append(simulation.running.tolist())
+    assert running[0] == [0, 1]
+    assert len(running) == 59
+    assert running[38] == [1]
+    for number in range(3):
+        start, stop = int(batch.starts[number]), int(batch.stops[number])
+        alone = SceneBatch(np.array([0]), [scenes[number]], np.array([start]), np.array([stop]))
+        one = SceneSimulation(alone, ego=EgoSeat(ConstantVelocity()), agents=AgentSeat(Curve())).run()
+        assert one.records(0).agents.tobytes() == simulation.result().records(number).agents.tobytes()
+        assert len(one.records(0).frames) == stop - start
+
+
+def test_agents_of_traffic_keep_their_class_and_end_with_their_track(scenes):
+    batch = SceneBatch.of_scenes(scenes[:1])
+    control = AgentControl.of_traffic()
+    driven = SceneSimulation(batch, agents=AgentSeat(ConstantVelocity(), control=control)).run()
+    agents, frames = driven.records(0).agents, driven.records(0).frames
+    frame_of_row = np.repeat(np.arange(len(frames)), np.diff(frames["agent_index_interval"], axis=1)[:, 0])
+    tracks = batch.tracks
+    moved = np.flatnonzero(driven.was_driven)
+    assert len(moved) > 20
+    for track in moved.tolist():
+        rows = agents["track_id"] == tracks.track_ids[track]
+        assert frame_of_row[rows].max() == tracks.last_frames[track]
+        assert (agents["label_probabilities"][rows].argmax(axis=1) > 2).all()
+        began = np.flatnonzero(rows)[0]
+        speed = np.linalg.norm(agents["velocity"][began])
+        np.testing.assert_allclose(np.linalg.norm(agents["velocity"][rows], axis=1), speed, atol=1e-4)
+
+
+class Faulty:
+    """Goes straight on but where it is told to fail."""
+
+    def __init__(self, **faults):
+        self.faults = faults
+
+    def drive(self, state):
+        plan = ConstantVelocity(3).drive(state)
+        of_actors = state.scenes[state.actor_scenes]
+        for actor, scene in enumerate(of_actors.tolist()):
+            frame = state.frame_indices[state.actor_scenes[actor]]
+            if self.faults.get("nan") == (scene, frame):
+                plan.values[actor] = np.nan
+            if self.faults.get("far") == (scene, frame):
+                plan.values[actor] = 1e9
+            if self.faults.get("raises") == (scene, frame):
+                raise KeyError("speed")
+            if self.faults.get("shape") == (scene, frame):
+                return Actions(plan.values[1:])
+            if self.faults.get("kind") == (scene, frame):
+                return Actions(plan.values[:, 0, :2].copy())
+        return plan
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [("nan", "not finite"), ("far", "500 m"), ("raises", "KeyError: 'speed'"), ("shape", "actors"), ("kind", "plan")],
+)
+@pytest.mark.parametrize("whose", ["ego", "agents"])
+def test_a_fault_ends_one_scene_and_no_other(scenes, fault, message, whose):
+    driver, good = Faulty(**{fault: (1, 7)}), Faulty()
+    control = AgentControl(near_m=50.0, far_m=60.0)
+
+    def simulation(which, *, strict=False):
+        ego, agents = (which, good) if whose == "ego" else (good, which)
+        batch = SceneBatch.of_scenes(scenes, scene_indices=[10, 11, 12])
+        seats = {"ego": EgoSeat(ego, PlannedPoses()), "agents": AgentSeat(agents, control=control)}
+        return SceneSimulation(batch, **seats, strict=strict)
+
+    driven = simulation(driver).run()
+    assert list(driven.faults) == [1]
+    assert (driven.faults[1].scene_index, driven.faults[1].frame_index) == (11, 7)
+    assert message in driven.faults[1].message
+    assert (driven.faults[1].track_id is not None) == (whose == "agents" and fault in ("nan", "far"))
+    assert driven.finished.tolist() == [0, 2]
+    whole = simulation(good).run()
+    for scene in (0, 2):
+        assert driven.records(scene).agents.tobytes() == whole.records(scene).agents.tobytes()
+        assert driven.records(scene).frames.tobytes() == whole.records(scene).frames.tobytes()
+    with pytest.raises(SimulationError, match="scene 11, frame 7"):
+        simulation(driver, strict=True).run()
