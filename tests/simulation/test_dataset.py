@@ -11,6 +11,7 @@ import pytest
 from l5kit._types import RecordArray
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import EgoDataset, EgoDatasetVectorized
+from l5kit.errors import InvalidArgumentError
 from l5kit.geometry import yaw_as_rotation33
 from l5kit.kinematic import AckermanPerturbation
 from l5kit.random import ReplayRandomGenerator
@@ -353,3 +354,40 @@ def test_no_warnings_without_reason(several: EgoDataset) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         changed_by_user(simulated(several, [0, 1, 2]), is_taken=True).rasterise_frame_batch(3)
+
+
+@pytest.mark.parametrize(
+    ("classes", "tracks"), [("cars", {1}), ("vehicles", {1, 2}), ("all", {1, 2, 3}), ("bikes", None)]
+)
+def test_the_classes_that_are_controlled(classes: str, tracks: set[int] | None, make_dataset: MakeDataset) -> None:
+    kinds = [(1, "CAR"), (2, "BUS"), (3, "PEDESTRIAN"), (4, "UNKNOWN")]
+    rows = [{"track_id": track, "centroid": (track, 1), "labels": {kind: 1.0}} for track, kind in kinds]
+    if tracks is None:
+        with pytest.raises(InvalidArgumentError, match="controlled_classes is 'bikes'; it must be one of cars"):
+            SimulationConfig(controlled_classes=classes)
+        return
+    sim = simulated(make_dataset(make_scene([rows] * 2)), config=SimulationConfig(controlled_classes=classes))
+    assert controlled(sim, 0) == {(0, track) for track in tracks}
+
+
+def test_a_row_without_a_class_is_not_controlled(make_dataset: MakeDataset) -> None:
+    labels = [{"CAR": 1.0}, {"CAR": 0.4, "UNKNOWN": 0.6}, {"CAR": 1.0}]
+    scene = make_scene([[{"track_id": 1, "centroid": (1, 1), "labels": each}] for each in labels])
+    sim = simulated(make_dataset(scene), config=SimulationConfig(controlled_classes="vehicles"))
+    assert [len(controlled(sim, frame)) for frame in range(3)] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_labels_and_velocities_are_kept_on_demand(is_taken: bool, make_dataset: MakeDataset) -> None:
+    labels = {"BUS": 0.9, "CAR": 0.1}
+    scene = make_scene([[{"track_id": 1, "centroid": (2 + f, 1), "labels": labels}] for f in range(3)])
+    config = SimulationConfig(controlled_classes="vehicles", keep_labels_and_velocities=True)
+    sim = simulated(make_dataset(scene), config=config)
+    if is_taken:
+        assert len(sim.scene_dataset_batch[0].dataset.agents) == 3
+    sim.set_agents(1, {(0, 1): agent(1, (2.5, 0.8)), (0, 7): agent(7, (9, 9))})
+    kept, new = sim.scene_dataset_batch[0].dataset.agents[1:3]
+    np.testing.assert_allclose(kept["velocity"], [5.0, -2.0], atol=1e-5)
+    assert kept["label_probabilities"].tolist() == scene.agents["label_probabilities"][0].tolist()
+    assert new["track_id"] == 7
+    assert not new["velocity"].any()

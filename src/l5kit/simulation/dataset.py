@@ -21,8 +21,10 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import SampleBatch
 from l5kit.dataset.sample_places import LogArrays, SamplePlaces
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
+from l5kit.evaluation.driving.road_users import RoadUserGroup, classify_rows
 from l5kit.geometry.transform import yaw_as_rotation33
 from l5kit.simulation.buffered_scene import BufferedScene
+from l5kit.simulation.engine.track_table import CLASSES, Classes, TrackTable
 from l5kit.simulation.utils import disable_agents, get_frames_subset, insert_agent
 
 __all__ = ["AgentSamples", "SimulationConfig", "SimulationDataset"]
@@ -47,6 +49,10 @@ class SimulationConfig:
         start_frame_index: First frame of each scene; those before are cut off, so that nothing has a past there.
         num_simulation_steps: Number of frames; None for all up to the end of the shortest scene.
         show_info: Whether a bar is shown.
+        controlled_classes: Who may be controlled: ``cars`` by the label of each row, as in L5Kit 1.5; all ``vehicles``,
+            or ``all`` road users, by the class that most rows of a track have.
+        keep_labels_and_velocities: Whether agents that are controlled keep label and class and get the velocity of
+            their last step; else they are cars for sure that have none, as in 1.5.
     """
 
     use_ego_gt: bool = False
@@ -57,6 +63,14 @@ class SimulationConfig:
     start_frame_index: int = 0
     num_simulation_steps: int | None = None
     show_info: bool = False
+    controlled_classes: Classes = "cars"
+    keep_labels_and_velocities: bool = False
+
+    def __post_init__(self) -> None:
+        if self.controlled_classes not in CLASSES:
+            raise InvalidArgumentError(
+                f"controlled_classes is {self.controlled_classes!r}; it must be one of {', '.join(CLASSES)}"
+            )
 
 
 class AgentSamples(dict[Controlled, Sample]):
@@ -103,6 +117,7 @@ class SimulationDataset:
         self.scene_dataset_batch = {scene: _unperturbed(each) for scene, each in scene_dataset_batch.items()}
         self._agents_tracked: set[Controlled] = set()
         subsets = self._cut()
+        self._of_other_classes = self._find_other_classes(subsets)
         if sim_cfg.disable_new_agents:
             for scene, subset in subsets.items():
                 self._hide_new_agents(scene, subset)
@@ -229,6 +244,8 @@ class SimulationDataset:
             InvalidArgumentError: There is no such scene or frame, or a value is not one record.
         """
         self._require_puttable(state_index, agents_infos)
+        if self.sim_cfg.keep_labels_and_velocities and state_index > 0:
+            agents_infos = self._with_labels_and_velocities(state_index, agents_infos)
         self._take_over_logs()
         buffered: list[int] = []
         records: list[RecordArray] = []
@@ -269,6 +286,34 @@ class SimulationDataset:
         position_m = subset.frames["ego_translation"][0, :2]
         disable_agents(subset, self._filter_agents(scene, agents, position_m)["track_id"])
 
+    def _find_other_classes(self, subsets: Mapping[int, Any]) -> set[Controlled]:
+        """Return scene and track of all agents whose class is not controlled, where the track tells it."""
+        classes = self.sim_cfg.controlled_classes
+        found: set[Controlled] = set()
+        if classes == "cars":
+            return found
+        for scene, subset in subsets.items():
+            threshold = read_filter_agents_threshold(self.scene_dataset_batch[scene].cfg)
+            tracks = TrackTable.of_scenes([SceneRecords.of_scene_dataset(subset)], threshold=threshold)
+            found |= {(scene, track) for track in tracks.track_ids[~tracks.is_of_classes(classes)].tolist()}
+        return found
+
+    def _with_labels_and_velocities(
+        self, state_index: int, agents_infos: Mapping[Controlled, RecordArray]
+    ) -> dict[Controlled, RecordArray]:
+        """Return agents with the labels that they had in the frame before, and the velocity of their step."""
+        self._put_back()
+        keys = list(agents_infos)
+        before = self._buffer.frame_rows([self._position[scene] for scene, _ in keys], state_index - 1)
+        rows = self._buffer.find_agents(before, np.array([track for _, track in keys], np.uint64))
+        kept = {key: agents_infos[key].copy() for key in keys}
+        for (key, agent), row in zip(kept.items(), rows.tolist(), strict=True):
+            if row >= 0:
+                last = self._buffer.agents[row]
+                agent["label_probabilities"] = last["label_probabilities"]
+                agent["velocity"] = (agents_infos[key]["centroid"] - last["centroid"]) / self._buffer.facts.step_time_s
+        return kept
+
     def _filter_agents(self, scene_idx: int, frame_agents: RecordArray, ego_pos: Float64Array) -> RecordArray:
         """Return the agents of a frame that are controlled."""
         scenes, positions_m = np.full(len(frame_agents), scene_idx), np.broadcast_to(ego_pos, (len(frame_agents), 2))
@@ -293,10 +338,18 @@ class SimulationDataset:
         }
         tracks, scene_list = agents["track_id"].tolist(), scenes.tolist()
         is_tracked = np.array([key in self._agents_tracked for key in zip(scene_list, tracks, strict=True)], np.bool_)
-        is_car = agents["label_probabilities"][:, _CAR] > np.array([thresholds[scene] for scene in scene_list])
+        of_rows = np.array([thresholds[scene] for scene in scene_list])
+        probabilities = agents["label_probabilities"]
+        if self.sim_cfg.controlled_classes == "cars":
+            is_of_class = probabilities[:, _CAR] > of_rows
+        else:
+            keys = zip(scene_list, tracks, strict=True)
+            is_of_class = np.array([key not in self._of_other_classes for key in keys], np.bool_)
+            is_of_class &= classify_rows(probabilities, agents["extent"], threshold=0.0) != RoadUserGroup.NONE
+            is_of_class &= probabilities.max(axis=1, initial=-1.0) > of_rows
         distances_m = np.linalg.norm(ego_positions_m - agents["centroid"], axis=-1)
         reaches_m = np.where(is_tracked, self.sim_cfg.distance_th_far, self.sim_cfg.distance_th_close)
-        is_controlled: BoolArray = is_car & (distances_m < reaches_m)
+        is_controlled: BoolArray = is_of_class & (distances_m < reaches_m)
         return is_controlled
 
     def _maker(self) -> BaseEgoDataset | None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import Float64Array
+from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.traffic_state import TrafficState
@@ -29,12 +29,13 @@ class Replay:
         if state.actors is not None:
             raise InvalidArgumentError("Replay drives AVs only; agents that nobody drives are replayed")
         log = state.batch.ego_log
-        steps = np.arange(self.num_steps + 1)
+        steps: Int64Array = np.arange(self.num_steps + 1)
         frames = state.frame_indices[:, None] + steps
         frames = np.minimum(frames, log.is_there.sum(axis=1)[state.scenes][:, None] - 1)
         scenes = state.scenes[:, None]
         poses = np.concatenate([log.positions_m[scenes, frames], log.yaws_rad[scenes, frames, None]], axis=-1)
-        return Actions(poses, state.step_time_s * steps)
+        times_s: Float64Array = state.step_time_s * steps.astype(np.float64)
+        return Actions(poses, times_s)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -13,14 +12,12 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.simulation.engine.agent_rows import AgentsNow
 from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.track_table import CLASSES, Classes
 from l5kit.simulation.vehicle_models import VehicleStates
 
-__all__ = ["AgentControl", "Classes", "DrivenTracks"]
+__all__ = ["AgentControl", "DrivenTracks"]
 
 _CAR = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
-
-Classes = Literal["cars", "vehicles", "all"]
-"""Cars by the label of each row, as in L5Kit 1.5; all vehicles, or all road users, by the class of the track."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +71,8 @@ class AgentControl:
     keeps_rows: bool = False
 
     def __post_init__(self) -> None:
-        if self.classes not in ("cars", "vehicles", "all"):
-            raise InvalidArgumentError(f"classes is {self.classes!r}; it must be 'cars', 'vehicles' or 'all'")
+        if self.classes not in CLASSES:
+            raise InvalidArgumentError(f"classes is {self.classes!r}; it must be one of {', '.join(CLASSES)}")
         for name in ("near_m", "far_m"):
             if not getattr(self, name) >= 0:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)}; it must be a distance from 0 on")
@@ -99,11 +96,7 @@ class AgentControl:
             InvalidArgumentError: ``tracks`` of this object gives no bool for each track.
         """
         tracks = batch.tracks
-        may: BoolArray = np.ones(len(tracks), np.bool_)
-        if self.classes == "vehicles":
-            may &= tracks.is_of(RoadUserGroup.VEHICLE)
-        elif self.classes == "all":
-            may &= ~tracks.is_of(RoadUserGroup.NONE)
+        may = tracks.is_of_classes(self.classes)
         if self.tracks is not None:
             chosen = self.tracks(batch)
             if np.shape(chosen) != (len(tracks),):
@@ -129,6 +122,8 @@ class AgentControl:
         is_chosen[is_chosen] = tracks.may_drive[rows[is_chosen]]
         if self.classes == "cars":
             is_chosen &= records["label_probabilities"][agents.buffer_rows, _CAR] > np.float32(tracks.threshold)
+        else:
+            is_chosen &= agents.groups != RoadUserGroup.NONE
         candidates = np.flatnonzero(is_chosen)
         offsets_m = agents.positions_m[candidates] - ego_positions_m[agents.scenes_of_rows[candidates]]
         reaches_m = np.where(tracks.is_driven[rows[candidates]], self.far_m, self.near_m)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -11,7 +12,12 @@ from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.evaluation.driving.road_users import RoadUserGroup, classify_rows
 
-__all__ = ["TrackTable"]
+__all__ = ["CLASSES", "Classes", "TrackTable"]
+
+Classes = Literal["cars", "vehicles", "all"]
+"""Cars by the label of each row, as in L5Kit 1.5; all vehicles, or all road users, by the class of the track."""
+
+CLASSES: tuple[str, ...] = get_args(Classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +71,12 @@ class TrackTable(ReadOnlyArrays):
         """Scene of each track, (T,)."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
-    def is_of(self, *groups: RoadUserGroup) -> BoolArray:
-        """Return which tracks are of some groups, (T,)."""
-        return np.isin(self.groups, groups)
+    def is_of_classes(self, classes: Classes) -> BoolArray:
+        """Return which tracks are of some classes, (T,); all of them for ``cars``, of which each row tells."""
+        if classes == "cars":
+            return np.ones(len(self), np.bool_)
+        is_of: BoolArray = self.groups == RoadUserGroup.VEHICLE
+        return is_of if classes == "vehicles" else self.groups != RoadUserGroup.NONE
 
 
 def _tracks_of_scene(scene: SceneRecords, threshold: float) -> tuple[NumericArray, Int64Array, Int64Array, Int64Array]:
