@@ -1,0 +1,37 @@
+"""Realism of agents: distributions of what traffic does, simulated against logged."""
+
+from l5kit.evaluation.realism.distances import jensen_shannon_distance, wasserstein_distance
+from l5kit.evaluation.realism.features import FEATURES, Feature
+from l5kit.evaluation.realism.report import (
+    FeatureDistance,
+    RateComparison,
+    RealismReport,
+    compare_counts,
+    compare_traffic,
+)
+from l5kit.evaluation.realism.resampling import Estimate, Resampling
+from l5kit.evaluation.realism.road_edges import RoadEdges, find_road_edges
+from l5kit.evaluation.realism.traffic_counts import EVENTS, TrafficCounts, count_traffic, count_values
+from l5kit.evaluation.realism.traffic_values import TrafficValues, measure_traffic
+
+__all__ = [
+    "EVENTS",
+    "FEATURES",
+    "Estimate",
+    "Feature",
+    "FeatureDistance",
+    "RateComparison",
+    "RealismReport",
+    "Resampling",
+    "RoadEdges",
+    "TrafficCounts",
+    "TrafficValues",
+    "compare_counts",
+    "compare_traffic",
+    "count_traffic",
+    "count_values",
+    "find_road_edges",
+    "jensen_shannon_distance",
+    "measure_traffic",
+    "wasserstein_distance",
+]

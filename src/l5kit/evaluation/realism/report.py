@@ -1,0 +1,235 @@
+"""Realism of agents: how far the traffic of simulated scenes is from that of the log."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import Float64Array, NumericArray
+from l5kit.data.scene_arrays import SceneArrays
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.driving_map import DrivingMap
+from l5kit.evaluation.driving.ego_states import EgoBody
+from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.evaluation.realism.distances import jensen_shannon_distance, wasserstein_distance
+from l5kit.evaluation.realism.features import CELLS_PER_BIN, FEATURES, Feature
+from l5kit.evaluation.realism.resampling import Estimate, Resampling, estimate_of
+from l5kit.evaluation.realism.road_edges import RoadEdges, find_road_edges
+from l5kit.evaluation.realism.traffic_counts import EVENTS, TrafficCounts, count_traffic
+
+__all__ = ["FeatureDistance", "RateComparison", "RealismReport", "compare_counts", "compare_traffic"]
+
+
+@dataclass(frozen=True)
+class FeatureDistance:
+    """How far the distribution of a feature is from that of the log.
+
+    Attributes:
+        name: One of :data:`~l5kit.evaluation.realism.features.FEATURES`.
+        unit: Of the feature, and of the Wasserstein distance.
+        num_simulated: Number of values in the simulated scenes; 0 where what is needed is missing, as a map.
+        num_logged: The same of the log.
+        jensen_shannon: The Jensen-Shannon distance, from 0 to 1.
+        wasserstein: The Wasserstein distance of order 1.
+    """
+
+    name: str
+    unit: str
+    num_simulated: int
+    num_logged: int
+    jensen_shannon: Estimate
+    wasserstein: Estimate
+
+
+@dataclass(frozen=True)
+class RateComparison:
+    """How often something is in the simulated scenes and in the log.
+
+    Attributes:
+        name: One of :data:`~l5kit.evaluation.realism.traffic_counts.EVENTS`.
+        simulated: From 0 to 1; NaN where it could not be, as without a map.
+        logged: The same of the log.
+        difference: Simulated less logged, each draw of scenes being the same in both.
+    """
+
+    name: str
+    simulated: Estimate
+    logged: Estimate
+    difference: Estimate
+
+
+@dataclass(frozen=True)
+class RealismReport:
+    """Comparison of the traffic of simulated scenes with that of the log.
+
+    Attributes:
+        num_scenes: Scenes of both.
+        num_simulated_tracks: Tracks that were looked at in the simulated scenes.
+        num_logged_tracks: The same in the log.
+        features: One for each of :data:`~l5kit.evaluation.realism.features.FEATURES`.
+        rates: One for each of :data:`~l5kit.evaluation.realism.traffic_counts.EVENTS`.
+    """
+
+    num_scenes: int
+    num_simulated_tracks: int
+    num_logged_tracks: int
+    features: tuple[FeatureDistance, ...]
+    rates: tuple[RateComparison, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values for JSON: features and rates by name, intervals as lists, None for what is not known."""
+        return {
+            "num_scenes": self.num_scenes,
+            "num_simulated_tracks": self.num_simulated_tracks,
+            "num_logged_tracks": self.num_logged_tracks,
+            "features": {feature.name: _plain(feature) for feature in self.features},
+            "rates": {rate.name: _plain(rate) for rate in self.rates},
+        }
+
+    def rows(self) -> list[dict[str, str | float | None]]:
+        """Return a row for each number: what, measure, unit, value, low, high; None for what is not known."""
+        rows = []
+        for feature in self.features:
+            rows.append(_row(feature.name, "jensen_shannon", "", feature.jensen_shannon))
+            rows.append(_row(feature.name, "wasserstein", feature.unit, feature.wasserstein))
+        for rate in self.rates:
+            rows.extend(
+                _row(rate.name, kind, "", getattr(rate, kind)) for kind in ("simulated", "logged", "difference")
+            )
+        return rows
+
+
+def compare_traffic(
+    simulated: Sequence[SceneArrays],
+    logged: Sequence[SceneArrays],
+    *,
+    driven_tracks: Sequence[NumericArray] | None = None,
+    driving_map: DrivingMap | RoadEdges | None = None,
+    groups: Sequence[RoadUserGroup] = (RoadUserGroup.VEHICLE,),
+    body: EgoBody | None = None,
+    resampling: Resampling | None = None,
+) -> RealismReport:
+    """Return how far the traffic of simulated scenes is from that of the log.
+
+    Args:
+        simulated: S scenes as they were driven.
+        logged: The same scenes as they were recorded, with the same frames.
+        driven_tracks: Ids of the tracks that count in each scene, S arrays: those that were driven. All by default.
+            The same count in the log.
+        driving_map: The map of the scenes, or its edges where they are already known; without it what needs a map is
+            NaN.
+        groups: Groups of road users that count; vehicles by default.
+        body: The box of the AV, to which others may be near; that of the published dataset by default.
+        resampling: How scenes are drawn again for the intervals.
+
+    Raises:
+        InvalidArgumentError: The scenes do not have the same frames, or as :func:`count_traffic` says.
+    """
+    if len(simulated) != len(logged):
+        raise InvalidArgumentError(
+            f"simulated and logged must be the same scenes, got {len(simulated)} and {len(logged)} of them"
+        )
+    for index, (driven, recorded) in enumerate(zip(simulated, logged, strict=True)):
+        if driven.num_frames != recorded.num_frames:
+            raise InvalidArgumentError(
+                f"scene {index} has {driven.num_frames} frames simulated and {recorded.num_frames} logged; cut the "
+                "logged one to the frames that were simulated"
+            )
+    edges = find_road_edges(driving_map) if isinstance(driving_map, DrivingMap) else driving_map
+    counts = [
+        count_traffic(scenes, tracks=driven_tracks, groups=groups, edges=edges, body=body)
+        for scenes in (simulated, logged)
+    ]
+    return compare_counts(*counts, resampling=resampling)
+
+
+def compare_counts(
+    simulated: TrafficCounts, logged: TrafficCounts, *, resampling: Resampling | None = None
+) -> RealismReport:
+    """Return how far simulated scenes are from logged ones, of which counts are enough.
+
+    Args:
+        simulated: Counts of S scenes as they were driven.
+        logged: Counts of the same scenes as they were recorded.
+        resampling: How scenes are drawn again for the intervals.
+
+    Raises:
+        InvalidArgumentError: There are not as many scenes in both.
+    """
+    if simulated.num_scenes != logged.num_scenes:
+        raise InvalidArgumentError(
+            f"simulated and logged must be the same scenes, got {simulated.num_scenes} and {logged.num_scenes} of them"
+        )
+    resampling = Resampling() if resampling is None else resampling
+    weights = resampling.weights(simulated.num_scenes)
+    rows = range(len(FEATURES))
+    return RealismReport(
+        num_scenes=simulated.num_scenes,
+        num_simulated_tracks=int(simulated.chances[:, 0].sum()),
+        num_logged_tracks=int(logged.chances[:, 0].sum()),
+        features=tuple(
+            _compare_feature(FEATURES[row], simulated.cells[row], logged.cells[row], weights, resampling)
+            for row in rows
+        ),
+        rates=tuple(_compare_rate(event, simulated, logged, weights, resampling) for event in EVENTS),
+    )
+
+
+def _compare_feature(
+    feature: Feature, simulated: NumericArray, logged: NumericArray, weights: Float64Array, resampling: Resampling
+) -> FeatureDistance:
+    """Return the distances of cells (S, cells); sums of whole numbers are exact."""
+    cells = weights @ simulated, weights @ logged
+    bins = [counts.reshape(len(weights), feature.num_bins, CELLS_PER_BIN).sum(axis=-1) for counts in cells]
+    divergent = jensen_shannon_distance(bins[0], bins[1])
+    moved = wasserstein_distance(cells[0], cells[1], cell_width=feature.cell_width)
+    size = len(simulated)
+    return FeatureDistance(
+        name=feature.name,
+        unit=feature.unit,
+        num_simulated=int(simulated.sum()),
+        num_logged=int(logged.sum()),
+        jensen_shannon=estimate_of(divergent, resampling, num_scenes=size, lowest=0.0, highest=1.0),
+        wasserstein=estimate_of(moved, resampling, num_scenes=size, lowest=0.0),
+    )
+
+
+def _compare_rate(
+    event: str, simulated: TrafficCounts, logged: TrafficCounts, weights: Float64Array, resampling: Resampling
+) -> RateComparison:
+    """Return the rates of one of the events."""
+    column = EVENTS.index(event)
+    with np.errstate(invalid="ignore"):
+        rates = [
+            (weights @ counts.events[:, column]) / (weights @ counts.chances[:, column])
+            for counts in (simulated, logged)
+        ]
+    size = simulated.num_scenes
+    return RateComparison(
+        name=event,
+        simulated=estimate_of(rates[0], resampling, num_scenes=size, lowest=0.0, highest=1.0),
+        logged=estimate_of(rates[1], resampling, num_scenes=size, lowest=0.0, highest=1.0),
+        difference=estimate_of(rates[0] - rates[1], resampling, num_scenes=size, lowest=-1.0, highest=1.0),
+    )
+
+
+def _plain(part: FeatureDistance | RateComparison) -> dict[str, object]:
+    """Return the fields of a part but its name; estimates as value and interval."""
+    plain: dict[str, object] = {}
+    for field in dataclasses.fields(part)[1:]:
+        content = getattr(part, field.name)
+        if isinstance(content, Estimate):
+            low, high = _known(content.low), _known(content.high)
+            content = {"value": _known(content.value), "interval": None if low is None else [low, high]}
+        plain[field.name] = content
+    return plain
+
+
+def _row(name: str, measure: str, unit: str, estimate: Estimate) -> dict[str, str | float | None]:
+    low, high = _known(estimate.low), _known(estimate.high)
+    return {"what": name, "measure": measure, "unit": unit, "value": _known(estimate.value), "low": low, "high": high}
+
+
+def _known(number: float) -> float | None:
+    return None if np.isnan(number) else number

@@ -1,0 +1,131 @@
+"""Edges of the road: the parts of the outlines of drivable areas behind which there is no other such area."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
+from l5kit.data.map.bounds_grid import BoundsGrid
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.driving_map import DrivingMap
+from l5kit.geometry.polygon import distance_to_edge
+
+__all__ = ["FARTHEST_M", "RoadEdges", "find_road_edges"]
+
+FARTHEST_M = 10.0
+"""Distances to the road's edge are at most so long, metres."""
+
+_PART_M = 0.5
+_PROBE_M = 0.2
+_SLIT_M = 0.1
+_MOST_CANDIDATES = 4_000_000
+"""Room for the edges near the points that are looked at together, which bounds the memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class RoadEdges(ReadOnlyArrays):
+    """E straight edges of the road of a map; :func:`find_road_edges` makes them, once per map.
+
+    Attributes:
+        driving_map: The map.
+        ends_m: World x and y of both ends of each edge, float64 (E, 2, 2).
+        grid: Finds the edges near points.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    driving_map: DrivingMap
+    ends_m: Float64Array
+    grid: BoundsGrid
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_shapes(self, ends_m=(len(self.grid.bounds_m), 2, 2))
+
+    def distances_m(self, points_m: Float64Array) -> Float64Array:
+        """Return how far points are from the edge of the road: above 0 on the road, below 0 off it.
+
+        A point is on the road if it is less than 0.1 m from the drivable surface, as areas that adjoin may leave slits.
+
+        Args:
+            points_m: World x and y, (B, 2).
+
+        Returns:
+            Metres, from -10 to 10, (B,).
+
+        Raises:
+            InvalidArgumentError: The shape is not (B, 2).
+        """
+        if points_m.ndim != 2 or points_m.shape[1] != 2:
+            raise InvalidArgumentError(f"points_m must have shape (B, 2), got {points_m.shape}")
+        points_m = np.ascontiguousarray(points_m, dtype=np.float64).view()
+        points_m.setflags(write=False)
+        distances_m = np.full(len(points_m), FARTHEST_M)
+        size = max(1, _MOST_CANDIDATES // max(1, self.grid.most_in_cell))
+        for first in range(0, len(points_m), size):
+            part = slice(first, first + size)
+            rows, starts = self.grid.find_near(points_m[part])
+            _lower_to_nearest(points_m[part], rows, starts, self.ends_m, distances_m[part])
+        is_on_road = distances_to_surface_m(self.driving_map, points_m) < _SLIT_M
+        return np.where(is_on_road, distances_m, -distances_m)
+
+
+def find_road_edges(driving_map: DrivingMap) -> RoadEdges:
+    """Return the edges of the road of a map.
+
+    The outlines of all areas are cut into parts of at most half a metre. A part is an edge of the road if one of the
+    two points 0.2 m beside its middle lies on some area, and the other on none. So lines between lanes are none, nor
+    are slits of up to 0.2 m between areas that adjoin.
+    """
+    ends_m, numbers = _parts_of_outlines(driving_map)
+    steps_m = ends_m[:, 1] - ends_m[:, 0]
+    aside_m = _PROBE_M * np.column_stack([-steps_m[:, 1], steps_m[:, 0]]) / np.hypot(*steps_m.T)[:, None]
+    middles_m = 0.5 * (ends_m[:, 0] + ends_m[:, 1])
+    is_on_left = distances_to_surface_m(driving_map, middles_m + aside_m) == 0
+    is_on_right = distances_to_surface_m(driving_map, middles_m - aside_m) == 0
+    edges_m = _joined(ends_m, numbers, is_on_left != is_on_right)
+    bounds_m = np.stack([edges_m.min(axis=1), edges_m.max(axis=1)], axis=1)
+    return RoadEdges(driving_map, edges_m, BoundsGrid.build(bounds_m, FARTHEST_M))
+
+
+def distances_to_surface_m(driving_map: DrivingMap, points_m: Float64Array) -> Float64Array:
+    """Return what :meth:`DrivingMap.distances_to_surface_m` does of points (B, 2), some at a time, (B,)."""
+    size = max(1, _MOST_CANDIDATES // max(1, driving_map.grid.most_in_cell))
+    parts = [driving_map.distances_to_surface_m(points_m[k : k + size]) for k in range(0, len(points_m), size)]
+    return np.concatenate([np.zeros(0), *parts])
+
+
+def _parts_of_outlines(driving_map: DrivingMap) -> tuple[Float64Array, Int64Array]:
+    """Return the ends of short parts of the outlines of all areas, (K, 2, 2), and the number of the side of each."""
+    points_m, starts = driving_map.area_points_m, driving_map.area_starts
+    following = np.arange(1, len(points_m) + 1)
+    following[starts[1:] - 1] = starts[:-1]
+    steps_m = points_m[following] - points_m
+    counts = np.ceil(np.hypot(*steps_m.T) / _PART_M).astype(np.int64)
+    numbers = np.repeat(np.arange(len(points_m)), counts)
+    within = np.arange(len(numbers)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shares = np.stack([within, within + 1], axis=1) / counts[numbers][:, None]
+    return points_m[numbers][:, None] + shares[..., None] * steps_m[numbers][:, None], numbers
+
+
+def _joined(ends_m: Float64Array, numbers: Int64Array, is_edge: BoolArray) -> Float64Array:
+    """Return the parts that are edges, those that follow each other on the same side as one, (E, 2, 2)."""
+    kept = np.flatnonzero(is_edge)
+    is_next = (np.diff(kept) == 1) & (np.diff(numbers[kept]) == 0)
+    firsts = kept[np.concatenate([[True], ~is_next])[: len(kept)]]
+    lasts = kept[np.concatenate([~is_next, [True]])[: len(kept)]]
+    return np.stack([ends_m[firsts, 0], ends_m[lasts, 1]], axis=1)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _lower_to_nearest(
+    points_m: Float64Array, rows: Int64Array, starts: Int64Array, ends_m: Float64Array, distances_m: Float64Array
+) -> None:
+    """Lower the distance of each point to that of the nearest of the edges near it."""
+    for point in range(len(points_m)):
+        for slot in range(starts[point], starts[point + 1]):
+            edge = ends_m[rows[slot]]
+            distances_m[point] = min(distances_m[point], distance_to_edge(edge[0], edge[1], points_m[point]))

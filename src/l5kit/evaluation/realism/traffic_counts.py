@@ -1,0 +1,164 @@
+"""Counts of the features of traffic, scene by scene: all that a comparison needs to know."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import BoolArray, Int64Array, NumericArray
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
+from l5kit.data.scene_arrays import SceneArrays
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.ego_states import EgoBody
+from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
+from l5kit.evaluation.driving.scene_states import read_ego_states, read_road_users
+from l5kit.evaluation.realism.features import FEATURES, Feature
+from l5kit.evaluation.realism.road_edges import RoadEdges
+from l5kit.evaluation.realism.traffic_values import TrafficValues, measure_traffic
+
+__all__ = ["EVENTS", "TrafficCounts", "count_traffic", "count_values"]
+
+EVENTS = ("collisions_by_track", "collisions_by_frame", "leaving_road_by_track", "off_road_by_frame")
+"""Rates that are compared, in the order of tables."""
+
+_SCENES_AT_A_TIME = 16
+
+
+@dataclass(frozen=True, eq=False)
+class TrafficCounts(ReadOnlyArrays):
+    """What was counted in S scenes.
+
+    Attributes:
+        cells: For each of :data:`~l5kit.evaluation.realism.features.FEATURES` the number of values in each cell, int64
+            (S, cells).
+        events: How often each of :data:`EVENTS` was, int64 (S, 4): tracks that ever overlap another road user, rows
+            that do, tracks that leave the road, rows off the road.
+        chances: How often each could have been, int64 (S, 4): tracks, rows, tracks, rows; 0 for the last two without
+            a map.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    cells: tuple[Int64Array, ...]
+    events: Int64Array
+    chances: Int64Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_shapes(self, events=(self.num_scenes, len(EVENTS)), chances=(self.num_scenes, len(EVENTS)))
+        expected = [(self.num_scenes, feature.num_cells) for feature in FEATURES]
+        if [array.shape for array in self.cells] != expected:
+            raise InvalidArgumentError(
+                f"TrafficCounts: cells must have the shapes {expected}, got {[array.shape for array in self.cells]}"
+            )
+
+    @property
+    def num_scenes(self) -> int:
+        """S."""
+        return len(self.events)
+
+    @classmethod
+    def joined(cls, parts: Sequence["TrafficCounts"]) -> "TrafficCounts":
+        """Return the counts of several runs of scenes as one."""
+        empty = np.zeros((0, len(EVENTS)), np.int64)
+        return cls(
+            tuple(
+                np.concatenate([np.zeros((0, feature.num_cells), np.int64), *(part.cells[row] for part in parts)])
+                for row, feature in enumerate(FEATURES)
+            ),
+            np.concatenate([empty, *(part.events for part in parts)]),
+            np.concatenate([empty, *(part.chances for part in parts)]),
+        )
+
+
+def count_traffic(
+    scenes: Sequence[SceneArrays],
+    *,
+    tracks: Sequence[NumericArray] | None = None,
+    groups: Sequence[RoadUserGroup] = (RoadUserGroup.VEHICLE,),
+    edges: RoadEdges | None = None,
+    body: EgoBody | None = None,
+) -> TrafficCounts:
+    """Return the counts of recorded or simulated scenes, which are read a few at a time.
+
+    Args:
+        scenes: S scenes, each with at least one frame.
+        tracks: Ids of the tracks that count in each scene, S arrays; all by default. Others are still somebody to be
+            near to.
+        groups: Groups of road users that count.
+        edges: Edges of the road; without them what needs a map is not counted.
+        body: The box of the AV; that of the published dataset by default.
+
+    Raises:
+        InvalidArgumentError: ``tracks`` has not one array for each scene, or a road user has a value that is not
+            finite.
+    """
+    if tracks is not None and len(tracks) != len(scenes):
+        raise InvalidArgumentError(
+            f"tracks must have one array of ids for each of {len(scenes)} scenes, got {len(tracks)}"
+        )
+    parts = []
+    for first in range(0, len(scenes), _SCENES_AT_A_TIME):
+        block = [scenes[index] for index in range(first, min(first + _SCENES_AT_A_TIME, len(scenes)))]
+        users = read_road_users(block)
+        is_subject = np.isin(users.groups, [int(group) for group in groups])
+        if tracks is not None:
+            is_subject &= _rows_of_tracks(block, users, tracks[first : first + len(block)])
+        values = measure_traffic(read_ego_states(block, body=body), users, is_subject=is_subject, edges=edges)
+        parts.append(count_values(values, num_scenes=len(block)))
+    return TrafficCounts.joined(parts)
+
+
+def count_values(values: TrafficValues, *, num_scenes: int) -> TrafficCounts:
+    """Return the counts of the values of scenes 0 to ``num_scenes`` - 1.
+
+    Raises:
+        InvalidArgumentError: A value is that of another scene.
+    """
+    if values.scenes.max(initial=-1) >= num_scenes:
+        raise InvalidArgumentError(f"num_scenes is {num_scenes}, but there are values of scene {values.scenes.max()}")
+    num_tracks = int(values.tracks.max(initial=-1)) + 1
+    keys = values.scenes * num_tracks + values.tracks
+
+    def of_tracks(is_row: BoolArray) -> Int64Array:
+        found = np.unique(keys[is_row])
+        return np.bincount(found // max(1, num_tracks), minlength=num_scenes)
+
+    def of_rows(is_row: BoolArray) -> Int64Array:
+        return np.bincount(values.scenes[is_row], minlength=num_scenes)
+
+    everyone = np.ones(len(keys), np.bool_)
+    with_map = everyone & values.has_map
+    collides, off_road, leaves = values.is_colliding, values.is_off_road, _is_leaving(keys, values.is_off_road)
+    events = [of_tracks(collides), of_rows(collides), of_tracks(leaves), of_rows(off_road)]
+    chances = [of_tracks(everyone), of_rows(everyone), of_tracks(with_map), of_rows(with_map)]
+    cells = tuple(_count_cells(values, feature, num_scenes) for feature in FEATURES)
+    return TrafficCounts(cells, np.stack(events, axis=1), np.stack(chances, axis=1))
+
+
+def _is_leaving(keys: Int64Array, is_off_road: BoolArray) -> BoolArray:
+    """Return which rows are off the road when their track was on it in the row before, (M,)."""
+    order = np.argsort(keys, kind="stable")
+    is_leaving = np.zeros(len(keys), np.bool_)
+    was_on_road = (np.diff(keys[order]) == 0) & ~is_off_road[order][:-1]
+    is_leaving[order[1:]] = is_off_road[order][1:] & was_on_road
+    return is_leaving
+
+
+def _count_cells(values: TrafficValues, feature: Feature, num_scenes: int) -> Int64Array:
+    """Return how many values of a feature lie in each cell, (S, cells)."""
+    known = ~np.isnan(getattr(values, feature.name))
+    cells = feature.cells_of(getattr(values, feature.name)[known])
+    counts = np.bincount(values.scenes[known] * feature.num_cells + cells, minlength=num_scenes * feature.num_cells)
+    return counts.reshape(num_scenes, feature.num_cells)
+
+
+def _rows_of_tracks(scenes: Sequence[SceneArrays], users: RoadUsers, tracks: Sequence[NumericArray]) -> BoolArray:
+    """Return which rows are of tracks with ids that are given for each scene, (N,)."""
+    num_frames = max(scene.num_frames for scene in scenes)
+    is_wanted = np.zeros((len(scenes), users.num_tracks), np.bool_)
+    for row, (scene, wanted) in enumerate(zip(scenes, tracks, strict=True)):
+        ids = np.unique(scene.agents.track_ids)[: users.num_tracks]  # tracks are numbered in the order of their ids
+        is_wanted[row, : len(ids)] = np.isin(ids, np.asarray(wanted))
+    return is_wanted[users.frames_of_rows // max(1, num_frames), users.tracks]

@@ -1,0 +1,156 @@
+"""Values of the features of traffic: one row for each subject in each frame."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.motion import rates_of_frames
+from l5kit.evaluation.driving.road_users import RoadUsers
+from l5kit.evaluation.realism.neighbours import look_around
+from l5kit.evaluation.realism.road_edges import RoadEdges, distances_to_surface_m
+from l5kit.geometry.angle import angular_distance
+from l5kit.geometry.box import compute_box_outline
+
+__all__ = ["TrafficValues", "measure_traffic"]
+
+_MOST_OFF_ROAD_M = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class TrafficValues(ReadOnlyArrays):
+    """The M rows of subjects, one frame after the other, scene by scene; NaN is a value that is not known.
+
+    Attributes:
+        scenes: Number of the scene of each row, int64 (M,).
+        tracks: Number of its track, counted in the scene, int64 (M,).
+        speeds_mps: Size of the velocity, float64 (M,); NaN for a track of a single row.
+        accelerations_mps2: Change of the speed, float64 (M,); NaN for a track of a single row.
+        yaw_rates_radps: Change of the heading, above 0 to the left, float64 (M,); NaN for a track of a single row.
+        nearest_gaps_m: From its box to that of the nearest other road user, at most 40 m, float64 (M,).
+        times_to_collision_s: Until its box overlaps one ahead, at most 5 s, float64 (M,).
+        road_edge_distances_m: From its centre to the edge of the road, below 0 off it, float64 (M,); NaN without a map.
+        is_colliding: Whether its box overlaps another, bool (M,).
+        is_off_road: Whether a corner of its box is 0.3 m or more off the drivable surface, bool (M,); False without a
+            map.
+        has_map: Whether distances to the edge of the road and ``is_off_road`` are known.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    scenes: Int64Array
+    tracks: Int64Array
+    speeds_mps: Float64Array
+    accelerations_mps2: Float64Array
+    yaw_rates_radps: Float64Array
+    nearest_gaps_m: Float64Array
+    times_to_collision_s: Float64Array
+    road_edge_distances_m: Float64Array
+    is_colliding: BoolArray
+    is_off_road: BoolArray
+    has_map: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = [name for name, array in vars(self).items() if isinstance(array, np.ndarray)]
+        require_shapes(self, **dict.fromkeys(names, (len(self.scenes),)))
+
+
+def measure_traffic(
+    ego: EgoStates, road_users: RoadUsers, *, is_subject: BoolArray, edges: RoadEdges | None = None
+) -> TrafficValues:
+    """Return the values of the features of some road users.
+
+    Velocities, speeds and yaw rates are differences of the poses along each track, never what a row says of itself:
+    central ones over the rows before and after, one-sided at the ends of a track.
+
+    Args:
+        ego: The AV in S scenes, which is somebody to be near to, and the times of the frames.
+        road_users: All road users in the same frames.
+        is_subject: Which rows of these are measured, (N,).
+        edges: Edges of the road; without them what needs a map is not known.
+
+    Raises:
+        InvalidArgumentError: Road users are those of other frames, or ``is_subject`` has another shape.
+    """
+    road_users.require_frames_of(ego.is_there.shape)
+    if is_subject.shape != (len(road_users),) or is_subject.dtype != np.bool_:
+        raise InvalidArgumentError(
+            f"is_subject must be bool of shape ({len(road_users)},), one for each row of road_users, got "
+            f"{is_subject.dtype} of {is_subject.shape}"
+        )
+    velocities_mps, speeds_mps, accelerations_mps2, yaw_rates_radps = _motions(ego, road_users)
+    gaps_m, times_s, is_colliding = _look_around_with_ego(ego, road_users, velocities_mps, is_subject)
+    boxes = road_users.boxes[is_subject]
+    edge_distances_m, is_off_road = _places_on_road(boxes, edges)
+    return TrafficValues(
+        scenes=(road_users.frames_of_rows // max(1, ego.is_there.shape[1]))[is_subject],
+        tracks=road_users.tracks[is_subject],
+        speeds_mps=speeds_mps[is_subject],
+        accelerations_mps2=accelerations_mps2[is_subject],
+        yaw_rates_radps=yaw_rates_radps[is_subject],
+        nearest_gaps_m=gaps_m[is_subject],
+        times_to_collision_s=times_s[is_subject],
+        road_edge_distances_m=edge_distances_m,
+        is_colliding=is_colliding[is_subject],
+        is_off_road=is_off_road,
+        has_map=edges is not None,
+    )
+
+
+def _motions(ego: EgoStates, users: RoadUsers) -> tuple[Float64Array, Float64Array, Float64Array, Float64Array]:
+    """Return velocities (N, 2), speeds, accelerations and yaw rates of all rows, NaN where a track has a single row."""
+    frames = users.frames_of_rows
+    order = np.lexsort((frames, users.tracks, frames // max(1, ego.is_there.shape[1])))
+    times_s = ego.timestamps_s.reshape(-1)[frames[order]]
+    scenes, tracks = frames[order] // max(1, ego.is_there.shape[1]), users.tracks[order]
+    is_next = (np.diff(scenes) == 0) & (np.diff(tracks) == 0)
+    rows = np.arange(len(order))
+    before = rows - np.concatenate([[False], is_next])[: len(rows)]
+    after = rows + np.concatenate([is_next, [False]])[: len(rows)]
+    seconds = np.where(before < after, times_s[after] - times_s[before], np.nan)
+    positions_m, yaws_rad = users.boxes[order, :2], users.boxes[order, 2]
+    velocities = (positions_m[after] - positions_m[before]) / seconds[:, None]
+    speeds = np.hypot(velocities[:, 0], velocities[:, 1])
+    turns_rad = angular_distance(yaws_rad[after], yaws_rad) + angular_distance(yaws_rad, yaws_rad[before])
+    motions = np.column_stack([velocities, speeds, (speeds[after] - speeds[before]) / seconds, turns_rad / seconds])
+    in_order = np.empty_like(motions)
+    in_order[order] = motions
+    return in_order[:, :2], in_order[:, 2], in_order[:, 3], in_order[:, 4]
+
+
+def _look_around_with_ego(
+    ego: EgoStates, users: RoadUsers, velocities_mps: Float64Array, is_subject: BoolArray
+) -> tuple[Float64Array, Float64Array, BoolArray]:
+    """Return what :func:`look_around` does for the rows of road users, with the AV among the others, (N,) each."""
+    there = ego.is_there.reshape(-1)
+    ego_velocities_mps = rates_of_frames(ego.positions_m, ego.timestamps_s, ego.is_there).reshape(-1, 2)
+    places = np.concatenate([users.frames_of_rows, np.flatnonzero(there)])
+    order = np.argsort(places, kind="stable")
+    values = look_around(
+        np.concatenate([[0], np.cumsum(np.bincount(places, minlength=there.size))]),
+        np.concatenate([users.boxes, ego.boxes.reshape(-1, 5)[there]])[order],
+        np.concatenate([np.nan_to_num(velocities_mps), ego_velocities_mps[there]])[order],
+        np.concatenate([is_subject, np.zeros(there.sum(), np.bool_)])[order],
+    )
+    places_of_rows = np.empty(len(order), np.int64)
+    places_of_rows[order] = np.arange(len(order))
+    gaps_m, times_s, is_colliding = (array[places_of_rows[: len(users)]] for array in values)
+    return gaps_m, times_s, is_colliding
+
+
+def _places_on_road(boxes: Float64Array, edges: RoadEdges | None) -> tuple[Float64Array, BoolArray]:
+    """Return distances to the edge of the road, and which boxes (M, 5) are off it."""
+    is_off_road = np.zeros(len(boxes), np.bool_)
+    if edges is None:
+        return np.full(len(boxes), np.nan), is_off_road
+    distances_m = edges.distances_m(boxes[:, :2])
+    near = np.flatnonzero(distances_m <= 0.5 * np.hypot(boxes[:, 3], boxes[:, 4]))
+    corners_m = compute_box_outline(boxes[near, :2], boxes[near, 2], boxes[near, 3:])
+    off_m = distances_to_surface_m(edges.driving_map, corners_m.reshape(-1, 2)).reshape(-1, 4)
+    is_off_road[near] = (off_m >= _MOST_OFF_ROAD_M).any(axis=1)
+    return distances_m, is_off_road
