@@ -1,0 +1,150 @@
+"""Lanes that vehicles drive on: of the lanes around a pose the one that is driven, and where on it that is."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.data.map.bounds_grid import BoundsGrid
+from l5kit.evaluation.driving.driving_map import DrivingMap, project_on_line
+from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
+
+FARTHEST_LANE_M = 2.0
+"""A vehicle whose centre is farther than this from all lanes is on none."""
+
+LARGEST_TURN_RAD = math.pi / 4
+"""A vehicle that is turned by more than this against a lane is not on it."""
+
+LaneArrays = tuple[Float64Array, Float64Array, Int64Array, Float64Array, Int64Array, Int64Array]
+"""``centre_lines_m``, ``arc_lengths_m``, ``area_starts``, ``area_points_m``, ``ahead_starts`` and ``ahead_rows``."""
+
+GridArrays = tuple[Float64Array, float, Float64Array, Float64Array, tuple[int, int], Int64Array, Int64Array]
+"""The fields of a :class:`BoundsGrid` but the last."""
+
+
+def lane_arrays(driving_map: DrivingMap) -> LaneArrays:
+    """Return the lanes of a map as kernels take them."""
+    return (
+        driving_map.centre_lines_m,
+        driving_map.arc_lengths_m,
+        driving_map.area_starts,
+        driving_map.area_points_m,
+        driving_map.ahead_starts,
+        driving_map.ahead_rows,
+    )
+
+
+def lane_grid(driving_map: DrivingMap) -> GridArrays:
+    """Return what finds the lanes within :data:`FARTHEST_LANE_M` of points, as kernels take it."""
+    bounds_m = driving_map.grid.bounds_m[: driving_map.num_lanes].copy()
+    bounds_m.setflags(write=False)
+    grid = BoundsGrid.build(bounds_m, FARTHEST_LANE_M)
+    return (
+        grid.bounds_m,
+        float(grid.radius_m),
+        grid.origin_m,
+        grid.cell_m,
+        grid.num_cells,
+        grid.cell_starts,
+        grid.cell_rows,
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def is_ahead(lanes: LaneArrays, lane: int, other: int) -> bool:
+    """Return whether a lane follows another without a lane change."""
+    starts, rows = lanes[4], lanes[5]
+    for slot in range(starts[lane], starts[lane + 1]):
+        if rows[slot] == other:
+            return True
+    return False
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def area_of(lanes: LaneArrays, lane: int) -> Float64Array:
+    """Return the corners of a lane, (n, 2)."""
+    return lanes[3][lanes[2][lane] : lanes[2][lane + 1]]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def place_on_lane(lanes: LaneArrays, lane: int, point_m: Float64Array) -> tuple[float, float]:
+    """Return the length of a centre line up to the place nearest to a point, and the heading of the line there."""
+    line, lengths_m = lanes[0][lane], lanes[1][lane]
+    edge, part = project_on_line(line, point_m)
+    heading = math.atan2(line[edge + 1, 1] - line[edge, 1], line[edge + 1, 0] - line[edge, 0])
+    return lengths_m[edge] + part * (lengths_m[edge + 1] - lengths_m[edge]), heading
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def point_on_lane(lanes: LaneArrays, lane: int, arc_m: float) -> tuple[float, float]:
+    """Return world x and y of the place on a centre line at a length, which may lie a little outside of the line."""
+    line, lengths_m = lanes[0][lane], lanes[1][lane]
+    edge = min(max(np.searchsorted(lengths_m, arc_m) - 1, 0), len(lengths_m) - 2)
+    part = (arc_m - lengths_m[edge]) / max(lengths_m[edge + 1] - lengths_m[edge], 1e-9)
+    x = line[edge, 0] + part * (line[edge + 1, 0] - line[edge, 0])
+    y = line[edge, 1] + part * (line[edge + 1, 1] - line[edge, 1])
+    return x, y
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def turn_between(heading_rad: float, other_rad: float) -> float:
+    """Return the size of the angle between two headings, 0 to pi."""
+    return abs((heading_rad - other_rad + math.pi) % (2 * math.pi) - math.pi)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def choose_lane(lanes: LaneArrays, grid: GridArrays, before: int, point_m: Float64Array, yaw_rad: float) -> int:
+    """Return the lane that a vehicle at a pose is on, -1 for none; ``before`` is the one it was on, or -1.
+
+    Of the lanes that hold the centre it is the one that it was on, or one that follows that, or the one whose heading
+    is most like its own, or the first of the map. Where none holds the centre it is the nearest one. Lanes farther than
+    :data:`FARTHEST_LANE_M` or turned by more than :data:`LARGEST_TURN_RAD` do not count.
+    """
+    bounds_m, radius_m, origin_m, cell_m, num_cells, cell_starts, cell_rows = grid
+    x, y = point_m[0], point_m[1]
+    cell_x, cell_y = (x - origin_m[0]) / cell_m[0], (y - origin_m[1]) / cell_m[1]
+    if not (0 <= cell_x < num_cells[0] and 0 <= cell_y < num_cells[1]):
+        return -1
+    if before >= 0 and is_inside_polygon(area_of(lanes, before), point_m):
+        if turn_between(place_on_lane(lanes, before, point_m)[1], yaw_rad) <= LARGEST_TURN_RAD:
+            return before
+    cell = np.int64(cell_x) * num_cells[1] + np.int64(cell_y)
+    best, best_rank, best_far_m, best_turn = -1, 9, np.inf, np.inf
+    for slot in range(cell_starts[cell], cell_starts[cell + 1]):
+        lane = cell_rows[slot]
+        if not (bounds_m[lane, 0, 0] - radius_m < x < bounds_m[lane, 1, 0] + radius_m):
+            continue
+        if not (bounds_m[lane, 0, 1] - radius_m < y < bounds_m[lane, 1, 1] + radius_m):
+            continue
+        far_m = distance_to_polygon(area_of(lanes, lane), point_m)
+        turn = turn_between(place_on_lane(lanes, lane, point_m)[1], yaw_rad)
+        if far_m > FARTHEST_LANE_M or turn > LARGEST_TURN_RAD:
+            continue
+        rank = 2 if far_m == 0.0 else 3
+        if far_m == 0.0 and before >= 0 and is_ahead(lanes, before, lane):
+            rank = 1
+        if (rank, far_m, turn) < (best_rank, best_far_m, best_turn):
+            best, best_rank, best_far_m, best_turn = lane, rank, far_m, turn
+    return best
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def straightest_ahead(lanes: LaneArrays, lane: int) -> int:
+    """Return the lane ahead after which the heading has changed least, the first of the map among equals, or -1."""
+    best, best_turn = -1, np.inf
+    heading = _last_heading(lanes, lane)
+    for slot in range(lanes[4][lane], lanes[4][lane + 1]):
+        other = lanes[5][slot]
+        turn = turn_between(_last_heading(lanes, other), heading)
+        is_equal = abs(turn - best_turn) <= 1e-6
+        if (is_equal and other < best) or (not is_equal and turn < best_turn):
+            best, best_turn = other, turn
+    return best
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _last_heading(lanes: LaneArrays, lane: int) -> float:
+    """Return the heading of the end of a centre line."""
+    line = lanes[0][lane]
+    return math.atan2(line[-1, 1] - line[-2, 1], line[-1, 0] - line[-2, 0])

@@ -1,0 +1,261 @@
+"""Paths along lanes that vehicles follow: the lanes of their own log, then the straightest ones, as one line each."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.driving_map import DrivingMap
+from l5kit.simulation.lane_choice import GridArrays, LaneArrays, lane_arrays, lane_grid, place_on_lane, point_on_lane
+from l5kit.simulation.lane_sequences import MOST_PIECES, mark_moving, write_logged_pieces, write_pieces_ahead
+
+__all__ = ["LanePaths", "TrackPoses", "find_moving_tracks", "make_lane_paths"]
+
+PATH_STEP_M = 2.0
+"""Distance between two points of a path, metres."""
+
+UNKNOWN_LIMIT_MPS = 10.0
+"""Speed limit of lanes of which the map does not say it."""
+
+_MARGIN_M = 150.0
+_BLEND_M = 20.0
+_MOST_RAW_POINTS = 64 * MOST_PIECES
+_PARKED_M = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class TrackPoses(ReadOnlyArrays):
+    """Logged poses of N tracks, one track after the other, each in the order of its frames.
+
+    Attributes:
+        starts: First row of each track and the end of the last one, int64 (N + 1,).
+        positions_m: World x and y of the centres, float64 (M, 2).
+        yaws_rad: World headings, float64 (M,).
+        durations_s: How long each may be driven, from which the length of its path follows, float64 (N,).
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    starts: Int64Array
+    positions_m: Float64Array
+    yaws_rad: Float64Array
+    durations_s: Float64Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_shapes(self, positions_m=(len(self.yaws_rad), 2))
+        require_starts(self, "starts", num_parts=len(self.durations_s), end=len(self.yaws_rad))
+
+
+@dataclass(frozen=True, eq=False)
+class LanePaths(ReadOnlyArrays):
+    """The paths of N tracks; a track whose first row is on no lane has none.
+
+    Attributes:
+        starts: First of the points of each path and the end of the last one, int64 (N + 1,).
+        points_m: World x and y, 2 m apart along the path; behind its end comes one more point, float64 (P, 2).
+        lengths_m: Length of each path, 0 for none, float64 (N,).
+        piece_starts: First of the pieces of each path and the end of the last one, int64 (N + 1,).
+        piece_arcs_m: Length of the path at which each piece begins, float64 (Q,).
+        piece_lanes: Lane of each piece, int64 (Q,).
+        has_line: Whether the piece begins with the first point of its lane, where a red light stops, bool (Q,).
+        piece_limits_mps: Speed limit of each piece, float64 (Q,).
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    starts: Int64Array
+    points_m: Float64Array
+    lengths_m: Float64Array
+    piece_starts: Int64Array
+    piece_arcs_m: Float64Array
+    piece_lanes: Int64Array
+    has_line: BoolArray
+    piece_limits_mps: Float64Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size, pieces = len(self.lengths_m), self.piece_arcs_m.shape
+        require_shapes(self, points_m=(len(self.points_m), 2), piece_lanes=pieces, has_line=pieces)
+        require_shapes(self, piece_limits_mps=pieces)
+        require_starts(self, "starts", num_parts=size, end=len(self.points_m))
+        require_starts(self, "piece_starts", num_parts=size, end=pieces[0])
+
+    def __len__(self) -> int:
+        return len(self.lengths_m)
+
+    @property
+    def has_path(self) -> BoolArray:
+        """Which tracks have a path, (N,)."""
+        has_path: BoolArray = np.diff(self.starts) > 0
+        return has_path
+
+    def points_of(self, track: int) -> Float64Array:
+        """Return the points of a path, a read-only view, (p, 2)."""
+        return self.points_m[self.starts[track] : self.starts[track + 1]]
+
+    def lanes_of(self, track: int) -> Int64Array:
+        """Return the lanes of a path, a read-only view, (q,)."""
+        return self.piece_lanes[self.piece_starts[track] : self.piece_starts[track + 1]]
+
+
+def make_lane_paths(
+    tracks: TrackPoses, driving_map: DrivingMap, *, unknown_limit_mps: float = UNKNOWN_LIMIT_MPS
+) -> LanePaths:
+    """Return the paths of tracks: the lanes of their log, then at each fork the one after which the heading is closest.
+
+    A path begins where the first row of its track is nearest to the centre line of its lane. It ends 150 m behind the
+    place that a vehicle at the speed limits reaches, or where no lane goes on. A lane change is a bend of 20 m that
+    begins 10 m before the row that is in the other lane.
+
+    Args:
+        tracks: N tracks.
+        driving_map: The lanes.
+        unknown_limit_mps: Limit where the map does not say one, above 0.
+
+    Raises:
+        InvalidArgumentError: A pose is not finite, or the limit not above 0.
+    """
+    if not unknown_limit_mps > 0:
+        raise InvalidArgumentError(f"unknown_limit_mps is {unknown_limit_mps}; pass metres per second above 0")
+    is_broken = ~(np.isfinite(tracks.positions_m).all(axis=1) & np.isfinite(tracks.yaws_rad))
+    if is_broken.any():
+        raise InvalidArgumentError(
+            f"TrackPoses: {int(is_broken.sum())} rows are not finite, row {int(np.argmax(is_broken))} for one; leave "
+            "such tracks out"
+        )
+    known_mps = np.where(driving_map.speed_limits_mps > 0, driving_map.speed_limits_mps, unknown_limit_mps)
+    points_m, piece_arcs_m, piece_lanes, has_line, starts, piece_starts, lengths_m = _make_paths(
+        (tracks.starts, tracks.positions_m, tracks.yaws_rad, tracks.durations_s),
+        lane_arrays(driving_map),
+        lane_grid(driving_map),
+        known_mps,
+    )
+    limits_mps = known_mps[piece_lanes]
+    return LanePaths(starts, points_m, lengths_m, piece_starts, piece_arcs_m, piece_lanes, has_line, limits_mps)
+
+
+def find_moving_tracks(tracks: TrackPoses) -> BoolArray:
+    """Return which tracks come 1 m or more away from their first row, (N,); the others are parked."""
+    is_moving = np.zeros(len(tracks.durations_s), np.bool_)
+    mark_moving(tracks.positions_m, tracks.starts, _PARKED_M, is_moving)
+    return is_moving
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _make_paths(
+    tracks: tuple[Int64Array, Float64Array, Float64Array, Float64Array],
+    lanes: LaneArrays,
+    grid: GridArrays,
+    limits_mps: Float64Array,
+) -> tuple[Float64Array, Float64Array, Int64Array, BoolArray, Int64Array, Int64Array, Float64Array]:
+    """Return points, arcs, lanes and lines of pieces, the starts of both, and lengths of all paths."""
+    row_starts, positions_m, yaws_rad, durations_s = tracks
+    size = len(durations_s)
+    starts, piece_starts, lengths_m = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64), np.zeros(size)
+    points_m, arcs_m = np.empty((1024, 2)), np.empty(256)
+    piece_lanes, has_line = np.empty(256, np.int64), np.empty(256, np.bool_)
+    pieces, spans_m = np.empty((MOST_PIECES, 2), np.int64), np.empty((MOST_PIECES, 2))
+    raw, begins_m = np.empty((_MOST_RAW_POINTS, 3)), np.empty(MOST_PIECES)
+    for track in range(size):
+        rows = slice(row_starts[track], row_starts[track + 1])
+        count = write_logged_pieces(positions_m[rows], yaws_rad[rows], lanes, grid, pieces, spans_m)
+        num_points = 0
+        if count > 0:
+            count = write_pieces_ahead(pieces, spans_m, count, lanes, limits_mps, durations_s[track], _MARGIN_M)
+            num_raw, count = _write_raw_points(pieces, spans_m, count, lanes, raw, begins_m)
+            lengths_m[track] = raw[num_raw - 1, 2]
+            num_points = int(lengths_m[track] / PATH_STEP_M) + 2
+        start, piece_start = starts[track], piece_starts[track]
+        if start + num_points > len(points_m):
+            points_m = np.concatenate((points_m[:start], np.empty((2 * (start + num_points), 2))))
+        if piece_start + count > len(arcs_m):
+            arcs_m = np.concatenate((arcs_m[:piece_start], np.empty(2 * (piece_start + count))))
+            piece_lanes = np.concatenate((piece_lanes[:piece_start], np.empty(2 * (piece_start + count), np.int64)))
+            has_line = np.concatenate((has_line[:piece_start], np.empty(2 * (piece_start + count), np.bool_)))
+        if count > 0:
+            _write_even_points(raw[:num_raw], points_m[start : start + num_points])
+        for piece in range(count):
+            arcs_m[piece_start + piece], piece_lanes[piece_start + piece] = begins_m[piece], pieces[piece, 0]
+            has_line[piece_start + piece] = piece > 0 and spans_m[piece, 0] <= 0.0
+        starts[track + 1], piece_starts[track + 1] = start + num_points, piece_start + count
+    ends = starts[-1], piece_starts[-1]
+    kept = arcs_m[: ends[1]].copy(), piece_lanes[: ends[1]].copy(), has_line[: ends[1]].copy()
+    return points_m[: ends[0]].copy(), kept[0], kept[1], kept[2], starts, piece_starts, lengths_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_raw_points(
+    pieces: Int64Array,
+    spans_m: Float64Array,
+    count: int,
+    lanes: LaneArrays,
+    raw: Float64Array,
+    begins_m: Float64Array,
+) -> tuple[int, int]:
+    """Write x, y and length so far of a path with the points of its centre lines, and where its pieces begin.
+
+    Returns:
+        The numbers of points and of pieces for which there was room.
+    """
+    num_raw = 0
+    end_m = np.zeros(2)
+    for piece in range(count):
+        lane, shift_x, shift_y = pieces[piece, 0], 0.0, 0.0
+        if num_raw + lanes[1].shape[1] + 16 > len(raw):
+            return num_raw, piece
+        if pieces[piece, 1]:
+            spans_m[piece, 0] = min(place_on_lane(lanes, lane, end_m)[0], spans_m[piece, 1])
+            x, y = point_on_lane(lanes, lane, spans_m[piece, 0])
+            shift_x, shift_y = end_m[0] - x, end_m[1] - y
+        begins_m[piece] = raw[num_raw - 1, 2] if num_raw else 0.0
+        arc_m, stop_m = spans_m[piece, 0], max(spans_m[piece, 1], spans_m[piece, 0])
+        lengths_m = lanes[1][lane]
+        vertex = np.searchsorted(lengths_m, arc_m, side="right")
+        while True:
+            x, y = point_on_lane(lanes, lane, arc_m)
+            part = min((arc_m - spans_m[piece, 0]) / _BLEND_M, 1.0)
+            kept = (1 + 2 * part) * (1 - part) ** 2
+            num_raw = _add_point(raw, num_raw, x + kept * shift_x, y + kept * shift_y)
+            if arc_m >= stop_m:
+                break
+            after_m = lengths_m[vertex] if vertex < len(lengths_m) else stop_m
+            if pieces[piece, 1] and part < 1.0 and after_m > arc_m + PATH_STEP_M:
+                arc_m = min(arc_m + PATH_STEP_M, stop_m)
+            else:
+                arc_m, vertex = min(after_m, stop_m), vertex + 1
+        end_m[0], end_m[1] = raw[num_raw - 1, 0], raw[num_raw - 1, 1]
+    return num_raw, count
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _add_point(raw: Float64Array, num_raw: int, x: float, y: float) -> int:
+    """Put a point behind others where it is not the last one again, and return the new number."""
+    length_m = 0.0
+    if num_raw:
+        step_m = np.sqrt((x - raw[num_raw - 1, 0]) ** 2 + (y - raw[num_raw - 1, 1]) ** 2)
+        if step_m < 1e-6:
+            return num_raw
+        length_m = raw[num_raw - 1, 2] + step_m
+    raw[num_raw, 0], raw[num_raw, 1], raw[num_raw, 2] = x, y, length_m
+    return num_raw + 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_even_points(raw: Float64Array, points_m: Float64Array) -> None:
+    """Write points 2 m apart along a line of x, y and lengths; what lies behind its end is on the last edge."""
+    edge = 0
+    for point in range(len(points_m)):
+        arc_m = point * PATH_STEP_M
+        while edge < len(raw) - 2 and raw[edge + 1, 2] < arc_m:
+            edge += 1
+        after = min(edge + 1, len(raw) - 1)
+        length_m = raw[after, 2] - raw[edge, 2]
+        part = (arc_m - raw[edge, 2]) / length_m if length_m > 0 else 0.0
+        points_m[point, 0] = raw[edge, 0] + part * (raw[after, 0] - raw[edge, 0])
+        points_m[point, 1] = raw[edge, 1] + part * (raw[after, 1] - raw[edge, 1])

@@ -1,0 +1,138 @@
+"""Lanes one after the other that tracks drive: those of the log as far as it goes, then the straightest ones ahead."""
+
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.simulation.lane_choice import (
+    GridArrays,
+    LaneArrays,
+    choose_lane,
+    is_ahead,
+    place_on_lane,
+    straightest_ahead,
+)
+
+MOST_PIECES = 400
+"""Pieces of lanes of a path at most; longer paths end there."""
+
+_SAMPLE_STEP_M = 2.0
+_LONGEST_DOUBT_M = 30.0
+_CHANGE_AHEAD_M = 10.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_logged_pieces(
+    positions_m: Float64Array,
+    yaws_rad: Float64Array,
+    lanes: LaneArrays,
+    grid: GridArrays,
+    pieces: Int64Array,
+    spans_m: Float64Array,
+) -> int:
+    """Write the lanes that a track drove, and return how many; 0 where its first row is on no lane.
+
+    Rows are looked at every 2 m. A lane of a fork that is left for another lane of the same fork within 30 m was none:
+    the other one takes its place. A lane that was jumped over is put in. Else a lane beside is a lane change.
+
+    Args:
+        positions_m: Rows of the track, (F, 2).
+        yaws_rad: (F,).
+        lanes: Of the map.
+        grid: Of the map.
+        pieces: Takes the lane of each piece, and 1 where it begins with a lane change, (MOST_PIECES, 2).
+        spans_m: Takes start and end of each piece on its centre line, (MOST_PIECES, 2).
+    """
+    count, last = 0, -1
+    for row in range(len(yaws_rad)):
+        if last >= 0:
+            x, y = positions_m[row, 0] - positions_m[last, 0], positions_m[row, 1] - positions_m[last, 1]
+            if x * x + y * y < _SAMPLE_STEP_M * _SAMPLE_STEP_M:
+                continue
+        before = pieces[count - 1, 0] if count else -1
+        lane = choose_lane(lanes, grid, before, positions_m[row], yaws_rad[row])
+        if last < 0 and lane < 0:
+            return 0
+        last = row
+        if lane < 0 or lane == before:
+            continue
+        if count == 0:
+            arc_m = place_on_lane(lanes, lane, positions_m[row])[0]
+            count = _add(pieces, spans_m, count, lane, 0, arc_m, lanes)
+        else:
+            count = _go_on(pieces, spans_m, count, lane, positions_m[row], lanes)
+        if count > MOST_PIECES - 3:
+            break
+    return count
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _add(
+    pieces: Int64Array, spans_m: Float64Array, count: int, lane: int, is_change: int, arc_m: float, lanes: LaneArrays
+) -> int:
+    """Put a piece from a place to the end of its lane behind the others, and return their new number."""
+    pieces[count, 0], pieces[count, 1] = lane, is_change
+    spans_m[count, 0], spans_m[count, 1] = arc_m, lanes[1][lane, -1]
+    return count + 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _go_on(
+    pieces: Int64Array, spans_m: Float64Array, count: int, lane: int, point_m: Float64Array, lanes: LaneArrays
+) -> int:
+    """Add the lane in which a track is next, and return the new number of pieces."""
+    before = pieces[count - 1, 0]
+    if is_ahead(lanes, before, lane):
+        return _add(pieces, spans_m, count, lane, 0, 0.0, lanes)
+    arc_m = place_on_lane(lanes, before, point_m)[0]
+    if count >= 2 and pieces[count - 1, 1] == 0 and arc_m < _LONGEST_DOUBT_M:
+        if is_ahead(lanes, pieces[count - 2, 0], lane):
+            return _add(pieces, spans_m, count - 1, lane, 0, 0.0, lanes)
+        if lane == pieces[count - 2, 0]:
+            return count - 1
+    for slot in range(lanes[4][before], lanes[4][before + 1]):
+        between = lanes[5][slot]
+        if is_ahead(lanes, between, lane):
+            count = _add(pieces, spans_m, count, between, 0, 0.0, lanes)
+            return _add(pieces, spans_m, count, lane, 0, 0.0, lanes)
+    spans_m[count - 1, 1] = max(arc_m - _CHANGE_AHEAD_M, spans_m[count - 1, 0])
+    return _add(pieces, spans_m, count, lane, 1, -1.0, lanes)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_pieces_ahead(
+    pieces: Int64Array,
+    spans_m: Float64Array,
+    count: int,
+    lanes: LaneArrays,
+    limits_mps: Float64Array,
+    duration_s: float,
+    margin_m: float,
+) -> int:
+    """Add the straightest lanes until a vehicle at the limits cannot reach the end, and return the number of pieces."""
+    left_s, left_m, piece = duration_s, margin_m, 0
+    while True:
+        while piece < count:
+            length_m = max(spans_m[piece, 1] - max(spans_m[piece, 0], 0.0), 0.0)
+            limit_mps = limits_mps[pieces[piece, 0]]
+            driven_m = min(length_m, left_s * limit_mps)
+            left_s -= driven_m / limit_mps
+            left_m -= length_m - driven_m
+            piece += 1
+        if left_m <= 0 or count >= MOST_PIECES:
+            return count
+        lane = straightest_ahead(lanes, pieces[count - 1, 0])
+        if lane < 0:
+            return count
+        count = _add(pieces, spans_m, count, lane, 0, 0.0, lanes)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def mark_moving(positions_m: Float64Array, starts: Int64Array, least_m: float, is_moving: BoolArray) -> None:
+    """Mark the tracks that come as far as a distance from their first row."""
+    for track in range(len(starts) - 1):
+        first = starts[track]
+        for row in range(first + 1, starts[track + 1]):
+            x, y = positions_m[row, 0] - positions_m[first, 0], positions_m[row, 1] - positions_m[first, 1]
+            if x * x + y * y >= least_m * least_m:
+                is_moving[track] = True
+                break
