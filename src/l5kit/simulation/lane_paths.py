@@ -203,32 +203,33 @@ def _write_raw_points(
     Returns:
         The numbers of points and of pieces for which there was room.
     """
-    num_raw = 0
+    num_raw, shift_x, shift_y, bent_m = 0, 0.0, 0.0, _BLEND_M
     end_m = np.zeros(2)
     for piece in range(count):
-        lane, shift_x, shift_y = pieces[piece, 0], 0.0, 0.0
+        lane = pieces[piece, 0]
         if num_raw + lanes[1].shape[1] + 16 > len(raw):
             return num_raw, piece
         if pieces[piece, 1]:
             spans_m[piece, 0] = min(place_on_lane(lanes, lane, end_m)[0], spans_m[piece, 1])
             x, y = point_on_lane(lanes, lane, spans_m[piece, 0])
-            shift_x, shift_y = end_m[0] - x, end_m[1] - y
+            shift_x, shift_y, bent_m = end_m[0] - x, end_m[1] - y, 0.0
         begins_m[piece] = raw[num_raw - 1, 2] if num_raw else 0.0
         arc_m, stop_m = spans_m[piece, 0], max(spans_m[piece, 1], spans_m[piece, 0])
         lengths_m = lanes[1][lane]
         vertex = np.searchsorted(lengths_m, arc_m, side="right")
         while True:
             x, y = point_on_lane(lanes, lane, arc_m)
-            part = min((arc_m - spans_m[piece, 0]) / _BLEND_M, 1.0)
+            part = min((bent_m + arc_m - spans_m[piece, 0]) / _BLEND_M, 1.0)
             kept = (1 + 2 * part) * (1 - part) ** 2
             num_raw = _add_point(raw, num_raw, x + kept * shift_x, y + kept * shift_y)
             if arc_m >= stop_m:
                 break
             after_m = lengths_m[vertex] if vertex < len(lengths_m) else stop_m
-            if pieces[piece, 1] and part < 1.0 and after_m > arc_m + PATH_STEP_M:
+            if part < 1.0 and after_m > arc_m + PATH_STEP_M:
                 arc_m = min(arc_m + PATH_STEP_M, stop_m)
             else:
                 arc_m, vertex = min(after_m, stop_m), vertex + 1
+        bent_m += stop_m - spans_m[piece, 0]
         end_m[0], end_m[1] = raw[num_raw - 1, 0], raw[num_raw - 1, 1]
     return num_raw, count
 
