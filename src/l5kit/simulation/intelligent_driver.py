@@ -18,6 +18,7 @@ __all__ = [
     "AV_DRIVER",
     "Following",
     "IntelligentDriverParams",
+    "driver_acceleration",
     "intelligent_driver_accelerations",
     "intelligent_driver_step",
 ]
@@ -51,6 +52,17 @@ class IntelligentDriverParams:
                 raise InvalidArgumentError(
                     f"IntelligentDriverParams: {name} is {value}; it must be finite and {allowed}"
                 )
+
+    @property
+    def numbers(self) -> tuple[float, float, float, float, float]:
+        """The parameters in their order, as kernels take them."""
+        return (
+            float(self.standing_gap_m),
+            float(self.headway_s),
+            float(self.max_acceleration_mps2),
+            float(self.max_braking_mps2),
+            float(self.exponent),
+        )
 
 
 AGENT_DRIVER = IntelligentDriverParams()
@@ -98,24 +110,19 @@ class Following:
 def intelligent_driver_accelerations(seen: Following, params: IntelligentDriverParams = AGENT_DRIVER) -> Float64Array:
     """Return how hard drivers accelerate, (N,) float64 in m/s2, within [-b, a].
 
-    With s* = s0 + v T + v (v - v_lead) / (2 sqrt(a b)) and the gap s, at least s0:
+    With s* = s0 + max(0, v T + v (v - v_lead) / (2 sqrt(a b))) and the gap s, at least s0:
     a (1 - (v / v0)^4 - (s* / s)^2). Source: Treiber, Hennecke and Helbing, Phys. Rev. E 62 (2000), with the limits of
-    the nuPlan devkit. As there, s* is squared also where it is negative, behind a leader that drives away.
+    the nuPlan devkit. What is added to s0 is at least 0, as in Treiber and Kesting, Traffic Flow Dynamics (2013), eq.
+    11.15: the devkit squares s* also where it is negative, with which a vehicle at 10 m/s brakes at b because a leader
+    20 m ahead drives away at 25 m/s.
 
     Args:
         seen: N drivers and their leaders.
         params: The same for all of them.
     """
     arrays = (seen.speeds_mps, seen.gaps_m, seen.leader_speeds_mps, seen.wanted_speeds_mps)
-    numbers = (
-        params.standing_gap_m,
-        params.headway_s,
-        params.max_acceleration_mps2,
-        params.max_braking_mps2,
-        params.exponent,
-    )
     plain = tuple(array if array.flags.carray else array.copy() for array in arrays)
-    return np.asarray(_accelerations(plain, tuple(float(number) for number in numbers)))
+    return np.asarray(_accelerations(plain, params.numbers))
 
 
 def intelligent_driver_step(
@@ -155,13 +162,26 @@ def _require_all(name: str, values: Float64Array, *, lowest: float = -math.inf) 
 def _accelerations(arrays: tuple[Float64Array, ...], numbers: tuple[float, ...]) -> Float64Array:
     """Return accelerations (N,), see :func:`intelligent_driver_accelerations`."""
     speeds_mps, gaps_m, leader_speeds_mps, wanted_speeds_mps = arrays
-    standing_gap_m, headway_s, max_acceleration, max_braking, exponent = numbers
     accelerations = np.empty(speeds_mps.shape[0])
     for i in range(speeds_mps.shape[0]):
-        speed = speeds_mps[i]
-        wanted_gap_m = speed * (speed - leader_speeds_mps[i]) / (2 * math.sqrt(max_acceleration * max_braking))
-        wanted_gap_m += standing_gap_m + speed * headway_s
-        pressure = wanted_gap_m / max(gaps_m[i], standing_gap_m)
-        free = 1 - (speed / wanted_speeds_mps[i]) ** exponent
-        accelerations[i] = min(max(max_acceleration * (free - pressure * pressure), -max_braking), max_acceleration)
+        accelerations[i] = driver_acceleration(
+            speeds_mps[i], gaps_m[i], leader_speeds_mps[i], wanted_speeds_mps[i], numbers
+        )
     return accelerations
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def driver_acceleration(
+    speed_mps: float, gap_m: float, leader_speed_mps: float, wanted_speed_mps: float, numbers: tuple[float, ...]
+) -> float:
+    """Return how hard one driver accelerates, see :func:`intelligent_driver_accelerations`; for use inside kernels.
+
+    ``numbers`` are the fields of :class:`IntelligentDriverParams`, in their order, as float.
+    """
+    standing_gap_m, headway_s, max_acceleration, max_braking, exponent = numbers
+    added_m = speed_mps * (speed_mps - leader_speed_mps) / (2 * math.sqrt(max_acceleration * max_braking))
+    added_m = max(added_m + speed_mps * headway_s, 0.0)
+    pressure = (standing_gap_m + added_m) / max(gap_m, standing_gap_m)
+    part = speed_mps / wanted_speed_mps
+    free = 1 - (part * part * part * part if exponent == 4.0 else part**exponent)
+    return min(max(max_acceleration * (free - pressure * pressure), -max_braking), max_acceleration)

@@ -3,7 +3,7 @@
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.simulation.lane_choice import (
+from l5kit.simulation.lanes.lane_choice import (
     GridArrays,
     LaneArrays,
     choose_lane,

@@ -1,0 +1,168 @@
+"""Intelligent driver on lanes: vehicles that follow the lanes of their log, their leaders and red lights."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.engine.actions import Actions
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.traffic_state import TrafficState
+from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER, IntelligentDriverParams
+from l5kit.simulation.lanes.lane_following import (
+    NUM_COLUMNS,
+    ColorRows,
+    PathArrays,
+    drive_agents,
+    drive_avs,
+    place_vehicles,
+)
+from l5kit.simulation.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, make_lane_paths
+from l5kit.simulation.lanes.red_lights import LaneColors, read_lane_colors
+from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_avs, poses_of_tracks
+
+__all__ = ["IntelligentDriver"]
+
+_MEMORY = "intelligent driver"
+
+
+@dataclass(frozen=True)
+class IntelligentDriver:
+    """Drivers of the intelligent driver model (IDM) on the lanes of the map, for AVs or for agents.
+
+    A vehicle follows the lanes that it has in the log, then at each fork the lane after which its heading has changed
+    least. The nearest object ahead whose box meets this path, widened to the width of the vehicle, is its leader; the
+    first red line and the end of the path stand as leaders beside it. AVs get a plan of some seconds, in which the leader
+    keeps its speed; agents get the pose of the next step, which ``PlannedPoses`` takes as it is.
+
+    Attributes:
+        params: Parameters of the model; None for the published ones, those of agents or those of the AV.
+        limit_part: The part of the speed limit that a driver wants to drive, above 0.
+        unknown_limit_mps: The limit where the map does not say one, above 0.
+        num_steps: Steps that are planned for AVs.
+
+    Raises:
+        InvalidArgumentError: A value is out of range.
+    """
+
+    params: IntelligentDriverParams | None = None
+    limit_part: float = 1.0
+    unknown_limit_mps: float = UNKNOWN_LIMIT_MPS
+    num_steps: int = 40
+
+    def __post_init__(self) -> None:
+        for name in ("limit_part", "unknown_limit_mps", "num_steps"):
+            if not 0 < getattr(self, name) < np.inf:
+                raise InvalidArgumentError(f"IntelligentDriver: {name} is {getattr(self, name)}; it must be above 0")
+
+    def tracks(self, batch: SceneBatch) -> BoolArray:
+        """Return which tracks of a batch it drives, (T,): vehicles on lanes that do not stay parked.
+
+        ``AgentControl.of_traffic(tracks=driver.tracks)`` lets it drive these; all others are replayed.
+        """
+        return find_lane_followers(batch)
+
+    def drive(self, state: TrafficState) -> Actions:
+        """Return the poses of the next step of agents, (K, 1, 3), or the plans of AVs, (R, T, 3).
+
+        Raises:
+            InvalidArgumentError: The batch has no map, or a vehicle is on no lane in the log.
+        """
+        seat = state.memory.get(_MEMORY)
+        if seat is None:
+            seat = state.memory[_MEMORY] = _Seat.of_batch(state, self.unknown_limit_mps)
+        params = self.params or (AV_DRIVER if state.actors is None else AGENT_DRIVER)
+        drive = (params.numbers, float(self.limit_part), float(state.step_time_s))
+        vehicles = seat.place(state)
+        num_steps = self.num_steps if state.actors is None else 1
+        poses = np.empty((len(state), num_steps, 3))
+        agents = state.agents
+        rows = (agents.starts, agents.groups, agents.boxes, agents.velocities_mps)
+        boxes = state.ego_boxes
+        headings = np.stack([np.cos(boxes[:, 2]), np.sin(boxes[:, 2])], axis=-1)
+        ego = (boxes, state.ego.speeds_mps[:, None] * headings)
+        colors, num_lanes = seat.colors_of(state), seat.num_lanes
+        if state.actors is None:
+            drive_avs(seat.arrays, seat.motions, vehicles, rows, ego, colors, num_lanes, drive, poses)
+        else:
+            of_rows = agents.track_rows
+            actors = np.ascontiguousarray(state.actors)
+            drive_agents(seat.arrays, seat.motions, actors, of_rows, rows, ego, colors, num_lanes, drive, poses)
+        return Actions(poses)
+
+
+class _Seat:
+    """What a driver remembers of a batch: the paths, the lights, and where on its path each vehicle is."""
+
+    def __init__(self, paths: LanePaths, colors: LaneColors, num_lanes: int) -> None:
+        self.paths, self.colors, self.num_lanes = paths, colors, num_lanes
+        self.arrays: PathArrays = (
+            paths.starts,
+            paths.points_m,
+            paths.lengths_m,
+            paths.piece_starts,
+            paths.piece_arcs_m,
+            paths.piece_lanes,
+            paths.has_line,
+            paths.piece_limits_mps,
+        )
+        self.motions: Float64Array = np.zeros((len(paths), NUM_COLUMNS))
+        self._before: Float64Array = np.zeros((len(paths), NUM_COLUMNS))
+        self._frames: Int64Array = np.full(len(paths), -2, np.int64)
+        self._is_before_new: BoolArray = np.zeros(len(paths), np.bool_)
+
+    @classmethod
+    def of_batch(cls, state: TrafficState, unknown_limit_mps: float) -> "_Seat":
+        """Return the paths of the AVs of a batch, or of its agents."""
+        batch = state.batch
+        driving_map = batch.driving_map
+        if batch.road is None or driving_map is None or driving_map.num_lanes == 0:
+            raise InvalidArgumentError("IntelligentDriver: the batch has no map with lanes; give SceneBatch its road")
+        if state.actors is None:
+            poses = poses_of_avs(batch)
+        else:
+            poses = poses_of_tracks(batch, find_lane_followers(batch))
+        paths = make_lane_paths(poses, driving_map, unknown_limit_mps=unknown_limit_mps)
+        colors = read_lane_colors(batch.recorded, batch.road.api.arrays.lights)
+        return cls(paths, colors, driving_map.num_lanes)
+
+    def place(self, state: TrafficState) -> Int64Array:
+        """Bring the motions of the vehicles to where they are now, and return their paths.
+
+        A driver that is asked twice in one frame, as after an error in another scene, starts from the same motions.
+        """
+        is_av = state.actors is None
+        vehicles = state.scenes if is_av else state.actor_tracks
+        self._require_paths(state, vehicles)
+        frames = state.frame_indices[state.actor_scenes]
+        is_again = self._frames[vehicles] == frames
+        is_new: BoolArray = np.where(is_again, self._is_before_new[vehicles], self._frames[vehicles] != frames - 1)
+        again = vehicles[is_again]
+        self.motions[again] = self._before[again]
+        self._before[vehicles] = self.motions[vehicles]
+        self._is_before_new[vehicles], self._frames[vehicles] = is_new, frames
+        boxes = state.ego_boxes if is_av else state.agents.boxes[state.actors]
+        place_vehicles(self.arrays, vehicles, boxes, state.actor_states.speeds_mps, is_new, self.motions)
+        return vehicles
+
+    def colors_of(self, state: TrafficState) -> ColorRows:
+        """Return the lights of the current frames, as kernels take them."""
+        frames = self.colors.scene_starts[state.scenes] + state.frame_indices
+        return frames, self.colors.starts, self.colors.lanes, self.colors.ranks
+
+    def _require_paths(self, state: TrafficState, vehicles: Int64Array) -> None:
+        is_lost = ~self.paths.has_path[vehicles]
+        if is_lost.any():
+            scene = int(state.batch.scene_indices[state.scenes[state.actor_scenes[np.argmax(is_lost)]]])
+            who = "the AV" if state.actors is None else f"track {self._ids(state, vehicles[is_lost])[0]}"
+            raise InvalidArgumentError(
+                f"IntelligentDriver: {who} of scene {scene} is on no lane where the log first has it, or parked; let "
+                "AgentControl leave such agents to the log with tracks=driver.tracks, and drive such AVs otherwise"
+            )
+
+    @staticmethod
+    def _ids(state: TrafficState, tracks: Int64Array) -> Sequence[int]:
+        ids: list[int] = state.batch.tracks.track_ids[tracks].tolist()
+        return ids

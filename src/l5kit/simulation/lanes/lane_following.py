@@ -1,0 +1,270 @@
+"""Steps of drivers who follow paths along lanes: what they see ahead, how hard they accelerate, where they get."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.simulation.intelligent_driver import driver_acceleration
+from l5kit.simulation.lanes.lane_paths import PATH_STEP_M
+from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
+from l5kit.simulation.lanes.path_places import find_place, pose_at
+from l5kit.simulation.lanes.red_lights import RED, YELLOW
+
+ARC, ENTRY, OFFSET, SLOPE, SPEED, X, Y = range(7)
+"""Columns of motions: where on its path a vehicle is, where it came onto it, offset and slope there, speed, position."""
+
+NUM_COLUMNS = 7
+
+PathArrays = tuple[Int64Array, Float64Array, Float64Array, Int64Array, Float64Array, Int64Array, BoolArray, Float64Array]
+"""The fields of :class:`l5kit.simulation.lanes.lane_paths.LanePaths`, in their order."""
+
+Numbers = tuple[float, float, float, float, float]
+"""The fields of :class:`l5kit.simulation.intelligent_driver.IntelligentDriverParams`, in their order."""
+
+LINE_SLACK_M = 0.5
+"""How far beyond a red line the front of a vehicle may stand for which the line still counts, metres."""
+
+_LOOK_PART = 1.5
+_LEAST_LOOK_M = 20.0
+_BACK_M, _ON_M = 10.0, 40.0
+_MOVED_M = 0.01
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def place_vehicles(
+    paths: PathArrays,
+    tracks: Int64Array,
+    boxes: Float64Array,
+    speeds_mps: Float64Array,
+    is_new: BoolArray,
+    motions: Float64Array,
+) -> None:
+    """Write where on their paths vehicles are that are not where their motions say.
+
+    For new ones all of the path is looked at; others are looked for around the place where they had been, so that loops
+    of a path do not matter.
+
+    Args:
+        paths: All paths.
+        tracks: The path of each of K vehicles.
+        boxes: Their world x, y and yaw, and more, (K, 3 or more).
+        speeds_mps: Their speeds.
+        is_new: Who came just now.
+        motions: The motions of all tracks.
+    """
+    for vehicle in range(len(tracks)):
+        track = tracks[vehicle]
+        motion, x, y = motions[track], boxes[vehicle, 0], boxes[vehicle, 1]
+        if not is_new[vehicle] and (x - motion[X]) ** 2 + (y - motion[Y]) ** 2 < _MOVED_M * _MOVED_M:
+            continue
+        points_m = paths[1][paths[0][track] : paths[0][track + 1]]
+        first, stop = 0, len(points_m)
+        if not is_new[vehicle]:
+            first = min(max(int((motion[ARC] - _BACK_M) / PATH_STEP_M), 0), stop - 1)
+            stop = max(min(int((motion[ARC] + _ON_M) / PATH_STEP_M) + 1, stop), 1)
+        place = find_place(points_m, first, stop, (x, y, boxes[vehicle, 2]))
+        motion[ARC] = motion[ENTRY] = place[0]
+        motion[OFFSET], motion[SLOPE], motion[SPEED] = place[1], place[2], max(speeds_mps[vehicle], 0.0)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _limit_at(paths: PathArrays, track: int, arc_m: float) -> float:
+    """Return the speed limit at a place of a path."""
+    piece = paths[3][track]
+    while piece + 1 < paths[3][track + 1] and paths[4][piece + 1] <= arc_m:
+        piece += 1
+    return paths[7][piece]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _gap_to_line(
+    paths: PathArrays, track: int, front_m: float, speed_mps: float, braking_mps2: float, ranks: Int64Array
+) -> float:
+    """Return the gap to the first line at which a driver has to stop, or to the end of the path; at least 0.
+
+    Yellow counts for those who can stop before the line by braking at b, red until the front is half a metre beyond it.
+    """
+    for piece in range(paths[3][track], paths[3][track + 1]):
+        gap_m = paths[4][piece] - front_m
+        if paths[6][piece] and gap_m >= -LINE_SLACK_M and ranks[paths[5][piece]] >= YELLOW:
+            is_red = ranks[paths[5][piece]] >= RED
+            if is_red or speed_mps * speed_mps <= 2 * braking_mps2 * gap_m:
+                return max(gap_m, 0.0)
+    return max(paths[2][track] - front_m, 0.0)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _acceleration_behind(
+    speed_mps: float, gap_m: float, leader_speed_mps: float, wanted_speed_mps: float, numbers: Numbers
+) -> float:
+    """Return how hard a driver accelerates behind a leader.
+
+    Where it needs more than half of b not to touch a leader that goes on like this, it brakes at least that hard: else
+    the last centimetres before a line, where the model knows no gap below s0, and steps of a finite length are too much.
+    """
+    acceleration = driver_acceleration(speed_mps, gap_m, leader_speed_mps, wanted_speed_mps, numbers)
+    closing_mps = speed_mps - leader_speed_mps
+    if closing_mps > 0 and closing_mps * closing_mps > numbers[3] * max(gap_m, 0.0):
+        needed = closing_mps * closing_mps / max(2 * gap_m, 1e-9)
+        acceleration = max(min(acceleration, -needed), -numbers[3])
+    return acceleration
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def drive_on(
+    paths: PathArrays,
+    track: int,
+    motion: Float64Array,
+    size: tuple[float, float],
+    objects: Float64Array,
+    own_row: int,
+    ranks: Int64Array,
+    drive: tuple[Numbers, float, float],
+    poses: Float64Array,
+) -> None:
+    """Move a vehicle on its path for some steps, with the leader that it sees now, which keeps its speed.
+
+    The hardest of what the leader, the first red line (or the end of the path) and the limit ask for is done: a leader
+    that runs a red light does not hide the line.
+
+    Args:
+        paths: All paths.
+        track: The path of the vehicle.
+        motion: Its row of motions (5,), which is changed.
+        size: Its half length and half width.
+        objects: Rows of :data:`l5kit.simulation.lanes.leaders.OBJECT_FIELDS`.
+        own_row: Its row of the objects, or -1.
+        ranks: Light of each lane of the map, 0 for none.
+        drive: Parameters of the driver, the part of the limit that it wants to drive, and the length of a step.
+        poses: Takes world x, y and yaw after each step, (T, 3).
+    """
+    numbers, part, step_s = drive
+    points_m = paths[1][paths[0][track] : paths[0][track + 1]]
+    place = (motion[ARC], motion[ENTRY], motion[OFFSET], motion[SLOPE])
+    speed = motion[SPEED]
+    wanted_gap_m = numbers[0] + speed * numbers[1] + speed * speed / (2 * math.sqrt(numbers[2] * numbers[3]))
+    reach_m = max(_LOOK_PART * wanted_gap_m, _LEAST_LOOK_M)
+    gap_m, leader_speed = find_leader(points_m, place, size, reach_m, objects, own_row)
+    arc_m, last_m = motion[ARC], (len(points_m) - 1) * PATH_STEP_M
+    for step in range(len(poses)):
+        wanted = max(part * _limit_at(paths, track, arc_m), 0.1)
+        line_m = _gap_to_line(paths, track, arc_m + size[0], speed, numbers[3], ranks)
+        acceleration = _acceleration_behind(speed, line_m, 0.0, wanted, numbers)
+        if gap_m < np.inf:
+            acceleration = min(acceleration, _acceleration_behind(speed, gap_m, leader_speed, wanted, numbers))
+        after = max(speed + acceleration * step_s, 0.0)
+        driven_s = step_s
+        if after == 0.0 and acceleration < 0:
+            driven_s = min(speed / -acceleration, step_s)
+        way_m = 0.5 * (speed + after) * driven_s
+        arc_m, speed = min(arc_m + way_m, max(last_m, arc_m)), after
+        gap_m += max(leader_speed, 0.0) * step_s - way_m
+        poses[step, 0], poses[step, 1], poses[step, 2] = pose_at(points_m, arc_m, motion[ENTRY], place[2], place[3])
+    motion[ARC], motion[SPEED] = arc_m, speed
+    motion[X], motion[Y] = poses[len(poses) - 1, 0], poses[len(poses) - 1, 1]
+
+
+SceneRows = tuple[Int64Array, Int64Array, Float64Array, Float64Array]
+"""``starts`` (R + 1,), ``groups``, ``boxes`` and ``velocities_mps`` of agent rows."""
+
+EgoRows = tuple[Float64Array, Float64Array]
+"""Boxes of the AVs, x, y, yaw, length and width, (R, 5), and their velocities (R, 2)."""
+
+ColorRows = tuple[Int64Array, Int64Array, Int64Array, Int64Array]
+"""Frames of all scenes (R,) counted in the rows, and ``starts``, ``lanes`` and ``ranks`` of LaneColors."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_objects(objects: Float64Array, scene: int, rows: SceneRows, numbers: Int64Array) -> int:
+    """Write the road users of a scene, and the number of each of its rows, -1 for none; return how many there are."""
+    starts, groups, boxes, velocities_mps = rows
+    count = 0
+    for row in range(starts[scene], starts[scene + 1]):
+        numbers[row] = -1
+        if groups[row] >= 0:
+            write_object(objects, count, boxes[row], velocities_mps[row])
+            numbers[row] = count
+            count += 1
+    return count
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mark_lights(colors: ColorRows, scene: int, is_on: bool, ranks: Int64Array) -> None:
+    """Write the lights of the lanes of a scene, or put them out."""
+    frames, starts, lanes, values = colors
+    for slot in range(starts[frames[scene]], starts[frames[scene] + 1]):
+        ranks[lanes[slot]] = max(ranks[lanes[slot]], values[slot]) if is_on else 0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def drive_agents(
+    paths: PathArrays,
+    motions: Float64Array,
+    actors: Int64Array,
+    tracks: Int64Array,
+    rows: SceneRows,
+    ego: EgoRows,
+    colors: ColorRows,
+    num_lanes: int,
+    drive: tuple[Numbers, float, float],
+    poses: Float64Array,
+) -> None:
+    """Move agents for some steps.
+
+    Args:
+        paths: All paths.
+        motions: Motions of all tracks, which are changed, (N, 5).
+        actors: Rows of agents that are moved, ascending, (K,).
+        tracks: Track of each agent row.
+        rows: Agent rows of R scenes.
+        ego: The AVs of these scenes.
+        colors: Lights of these scenes.
+        num_lanes: Lanes of the map.
+        drive: As :func:`drive_on` takes it.
+        poses: Takes world x, y and yaw after each step, (K, T, 3).
+    """
+    objects, numbers = np.empty((len(rows[1]) + 1, OBJECT_FIELDS)), np.empty(len(rows[1]), np.int64)
+    ranks = np.zeros(num_lanes, np.int64)
+    actor = 0
+    for scene in range(len(rows[0]) - 1):
+        if actor == len(actors) or actors[actor] >= rows[0][scene + 1]:
+            continue
+        count = _write_objects(objects, scene, rows, numbers)
+        write_object(objects, count, ego[0][scene], ego[1][scene])
+        _mark_lights(colors, scene, True, ranks)
+        while actor < len(actors) and actors[actor] < rows[0][scene + 1]:
+            row = actors[actor]
+            size = (0.5 * rows[2][row, 3], 0.5 * rows[2][row, 4])
+            seen = objects[: count + 1]
+            drive_on(
+                paths, tracks[row], motions[tracks[row]], size, seen, numbers[row], ranks, drive, poses[actor]
+            )
+            actor += 1
+        _mark_lights(colors, scene, False, ranks)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def drive_avs(
+    paths: PathArrays,
+    motions: Float64Array,
+    tracks: Int64Array,
+    rows: SceneRows,
+    ego: EgoRows,
+    colors: ColorRows,
+    num_lanes: int,
+    drive: tuple[Numbers, float, float],
+    poses: Float64Array,
+) -> None:
+    """Plan the AVs of R scenes for some steps; as :func:`drive_agents`, with motions and paths by ``tracks`` (R,)."""
+    objects, numbers = np.empty((len(rows[1]) + 1, OBJECT_FIELDS)), np.empty(len(rows[1]), np.int64)
+    ranks = np.zeros(num_lanes, np.int64)
+    for scene in range(len(rows[0]) - 1):
+        count = _write_objects(objects, scene, rows, numbers)
+        _mark_lights(colors, scene, True, ranks)
+        size = (0.5 * ego[0][scene, 3], 0.5 * ego[0][scene, 4])
+        track = tracks[scene]
+        motion = motions[track].copy()
+        drive_on(paths, track, motion, size, objects[:count], -1, ranks, drive, poses[scene])
+        _mark_lights(colors, scene, False, ranks)

@@ -1,0 +1,170 @@
+"""Leaders on paths: the nearest object ahead whose box meets the path of a vehicle, widened to its width.
+
+Only what lies within one and a half times the wanted gap to a standing leader is looked for, at least 20 m: there the
+pressure of a leader is below half of the highest acceleration. Objects are told apart by their boxes alone; a box whose
+centre is not ahead of the centre of the vehicle is none, so that two vehicles that touch do not wait for each other.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array
+from l5kit.simulation.lanes.lane_paths import PATH_STEP_M
+from l5kit.simulation.lanes.path_places import FADE_M, line_at, offset_at
+
+OBJECT_FIELDS = 9
+"""Columns of objects: x, y, cosine and sine of the heading, half length, half width, velocity x and y, radius."""
+
+_LAP_M = 0.2
+"""How far the straight pieces of a widened path reach into each other, which closes the outer side of bends."""
+
+_STRIDE = 4
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_object(objects: Float64Array, row: int, box: Float64Array, velocity: Float64Array) -> None:
+    """Write a row of :data:`OBJECT_FIELDS` from x, y, yaw, length and width of a box, and its velocity."""
+    objects[row, 0], objects[row, 1] = box[0], box[1]
+    objects[row, 2], objects[row, 3] = math.cos(box[2]), math.sin(box[2])
+    objects[row, 4], objects[row, 5] = 0.5 * box[3], 0.5 * box[4]
+    objects[row, 6], objects[row, 7] = velocity[0], velocity[1]
+    objects[row, 8] = 0.5 * math.sqrt(box[3] * box[3] + box[4] * box[4])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def find_leader(
+    points_m: Float64Array,
+    place: tuple[float, float, float, float],
+    size: tuple[float, float],
+    reach_m: float,
+    objects: Float64Array,
+    own_row: int,
+) -> tuple[float, float]:
+    """Return the gap to the leader, from bumper to bumper along the path, and its speed along the path.
+
+    Args:
+        points_m: The path, (p, 2).
+        place: Where on the path the vehicle is, where it came onto it, and offset and slope there.
+        size: Half length and half width of the vehicle.
+        reach_m: Gap from which on nothing is looked for.
+        objects: Rows of :data:`OBJECT_FIELDS`.
+        own_row: The row of the vehicle itself, or -1.
+
+    Returns:
+        Metres, below 0 where boxes overlap, and metres per second; infinite and 0 without a leader.
+    """
+    arc_m = place[0]
+    first = min(max(int(arc_m / PATH_STEP_M), 0), len(points_m) - 2)
+    stop_m = arc_m + size[0] + reach_m
+    last = min(int(stop_m / PATH_STEP_M) + 1, len(points_m) - 1)
+    low_x, high_x, low_y, high_y = _bounds_of(points_m, first, last)
+    left_m = abs(place[2]) + 4 / 27 * FADE_M * abs(place[3]) if arc_m - place[1] < FADE_M else 0.0
+    wide_m = size[1] + left_m
+    x, y, along_x, along_y = line_at(points_m, arc_m)
+    best_m, best_speed = stop_m, 0.0
+    for row in range(len(objects)):
+        near_m = objects[row, 8] + wide_m
+        if not (low_x - near_m < objects[row, 0] < high_x + near_m):
+            continue
+        if not (low_y - near_m < objects[row, 1] < high_y + near_m) or row == own_row:
+            continue
+        contact_m, speed = _first_contact(points_m, place, (size[1], wide_m), (first, best_m), objects[row])
+        if contact_m < arc_m + size[0]:
+            if (objects[row, 0] - x) * along_x + (objects[row, 1] - y) * along_y <= 0:
+                continue
+        if contact_m < best_m:
+            best_m, best_speed = contact_m, speed
+    if best_m >= stop_m:
+        return np.inf, 0.0
+    return best_m - arc_m - size[0], best_speed
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _bounds_of(points_m: Float64Array, first: int, last: int) -> tuple[float, float, float, float]:
+    """Return lowest and highest x and y of a part of a path; every fourth point is looked at, and half a gap added."""
+    low_x, high_x = min(points_m[first, 0], points_m[last, 0]), max(points_m[first, 0], points_m[last, 0])
+    low_y, high_y = min(points_m[first, 1], points_m[last, 1]), max(points_m[first, 1], points_m[last, 1])
+    for point in range(first + _STRIDE, last, _STRIDE):
+        low_x, high_x = min(low_x, points_m[point, 0]), max(high_x, points_m[point, 0])
+        low_y, high_y = min(low_y, points_m[point, 1]), max(high_y, points_m[point, 1])
+    spare_m = 0.5 * _STRIDE * PATH_STEP_M
+    return low_x - spare_m, high_x + spare_m, low_y - spare_m, high_y + spare_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _first_contact(
+    points_m: Float64Array,
+    place: tuple[float, float, float, float],
+    width: tuple[float, float],
+    span: tuple[int, float],
+    item: Float64Array,
+) -> tuple[float, float]:
+    """Return where a widened path first meets a box, infinite for nowhere, and the speed of the box along it.
+
+    ``width`` is half the width of the path and the farthest that it gets from its line, ``span`` the first point and
+    the length at which the search ends. Points from which the box is too far are jumped over.
+    """
+    arc_m, entry_m, offset_m, slope = place
+    half_m, wide_m = width
+    point, stop_m = span
+    near_m = item[8] + wide_m + PATH_STEP_M + _LAP_M
+    last = len(points_m) - 1
+    while point < last and point * PATH_STEP_M < stop_m:
+        x, y = item[0] - points_m[point, 0], item[1] - points_m[point, 1]
+        far_m2 = x * x + y * y
+        if far_m2 > near_m * near_m:
+            point += max(int((math.sqrt(far_m2) - near_m) / PATH_STEP_M), 1)
+            continue
+        along_x = (points_m[point + 1, 0] - points_m[point, 0]) / PATH_STEP_M
+        along_y = (points_m[point + 1, 1] - points_m[point, 1]) / PATH_STEP_M
+        begin_m = point * PATH_STEP_M
+        left_m = 0.0
+        if begin_m - entry_m < FADE_M:
+            left_m = offset_at(begin_m + 0.5 * PATH_STEP_M - entry_m, offset_m, slope)[0]
+        ahead_m, beside_m = x * along_x + y * along_y, y * along_x - x * along_y - left_m
+        cos, sin = item[2] * along_x + item[3] * along_y, item[3] * along_x - item[2] * along_y
+        low_m = max(-_LAP_M, arc_m - begin_m)
+        met_m = _nearest_in_strip((ahead_m, beside_m), (cos, sin), (item[4], item[5]), half_m, low_m)
+        if met_m <= PATH_STEP_M + _LAP_M:
+            return begin_m + met_m, item[6] * along_x + item[7] * along_y
+        point += 1
+    return np.inf, 0.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _nearest_in_strip(
+    centre: tuple[float, float],
+    direction: tuple[float, float],
+    half: tuple[float, float],
+    half_strip_m: float,
+    low_m: float,
+) -> float:
+    """Return the smallest x, at least ``low_m``, of what of a box lies within half a strip of y = 0; infinite for none.
+
+    The box has a centre, the cosine and sine of its heading, and half a length and width.
+    """
+    x, y = centre
+    cos, sin = direction
+    long_x, long_y = half[0] * cos, half[0] * sin
+    wide_x, wide_y = -half[1] * sin, half[1] * cos
+    reach_x, reach_y = abs(long_x) + abs(wide_x), abs(long_y) + abs(wide_y)
+    if x + reach_x <= low_m or abs(y) - reach_y >= half_strip_m:
+        return np.inf
+    nearest_m, farthest_m = np.inf, -np.inf
+    before_x, before_y = x + long_x - wide_x, y + long_y - wide_y
+    for corner in range(4):
+        sign_long = 1.0 if corner == 0 or corner == 3 else -1.0
+        sign_wide = 1.0 if corner < 2 else -1.0
+        corner_x = x + sign_long * long_x + sign_wide * wide_x
+        corner_y = y + sign_long * long_y + sign_wide * wide_y
+        if abs(corner_y) <= half_strip_m:
+            nearest_m, farthest_m = min(nearest_m, corner_x), max(farthest_m, corner_x)
+        step_y = corner_y - before_y
+        for side in (-half_strip_m, half_strip_m):
+            if (before_y < side) != (corner_y < side):
+                cut_x = before_x + (side - before_y) / step_y * (corner_x - before_x)
+                nearest_m, farthest_m = min(nearest_m, cut_x), max(farthest_m, cut_x)
+        before_x, before_y = corner_x, corner_y
+    return max(nearest_m, low_m) if farthest_m > low_m else np.inf

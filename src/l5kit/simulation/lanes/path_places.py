@@ -1,0 +1,96 @@
+"""Places on paths: the pose at a length of a path, and the length at which a vehicle is.
+
+A vehicle that comes onto a path keeps its distance from the line and its heading at first. Both fade over 20 m along a
+cubic curve whose ends have the heading of the vehicle and that of the path, so that nothing jumps to the side.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array
+from l5kit.simulation.lanes.lane_paths import PATH_STEP_M
+
+FADE_M = 20.0
+"""Length along which a vehicle that is beside its path comes onto it."""
+
+_STEEPEST = 1.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def offset_at(driven_m: float, offset_m: float, slope: float) -> tuple[float, float]:
+    """Return how far a vehicle is to the left of its path, and the change of that per metre, after some metres."""
+    if driven_m >= FADE_M:
+        return 0.0, 0.0
+    part = max(driven_m, 0.0) / FADE_M
+    left = 1.0 - part
+    distance_m = (offset_m * (1.0 + 2.0 * part) + slope * FADE_M * part) * left * left
+    change = offset_m / FADE_M * 6.0 * part * (part - 1.0) + slope * left * (1.0 - 3.0 * part)
+    return distance_m, change
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def line_at(points_m: Float64Array, arc_m: float) -> tuple[float, float, float, float]:
+    """Return world x and y of a path at a length, and the unit vector along it, which turns evenly between points."""
+    edge = min(max(int(arc_m / PATH_STEP_M), 0), len(points_m) - 2)
+    part = arc_m / PATH_STEP_M - edge
+    before, after = max(edge - 1, 0), min(edge + 2, len(points_m) - 1)
+    step_x, step_y = points_m[edge + 1, 0] - points_m[edge, 0], points_m[edge + 1, 1] - points_m[edge, 1]
+    weight = min(max(part, 0.0), 1.0)
+    along_x = (1 - weight) * (points_m[edge + 1, 0] - points_m[before, 0])
+    along_x += weight * (points_m[after, 0] - points_m[edge, 0])
+    along_y = (1 - weight) * (points_m[edge + 1, 1] - points_m[before, 1])
+    along_y += weight * (points_m[after, 1] - points_m[edge, 1])
+    length = max(math.sqrt(along_x * along_x + along_y * along_y), 1e-12)
+    return points_m[edge, 0] + part * step_x, points_m[edge, 1] + part * step_y, along_x / length, along_y / length
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def pose_at(
+    points_m: Float64Array, arc_m: float, entry_m: float, offset_m: float, slope: float
+) -> tuple[float, float, float]:
+    """Return world x, y and yaw of a vehicle on a path.
+
+    Args:
+        points_m: The path, (p, 2).
+        arc_m: Where it is.
+        entry_m: Where it came onto the path.
+        offset_m: How far it was to the left there.
+        slope: Tangent of the angle between its heading and the path there.
+    """
+    x, y, along_x, along_y = line_at(points_m, arc_m)
+    left_m, change = offset_at(arc_m - entry_m, offset_m, slope)
+    return x - left_m * along_y, y + left_m * along_x, math.atan2(along_y, along_x) + math.atan(change)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def find_place(
+    points_m: Float64Array, first: int, stop: int, pose: tuple[float, float, float]
+) -> tuple[float, float, float]:
+    """Return where on a path a pose is: the length of the path up to there, and offset and slope as in :func:`pose_at`.
+
+    Args:
+        points_m: The path, (p, 2).
+        first: First of the points that are looked at.
+        stop: End of these points, not included.
+        pose: World x, y and yaw.
+    """
+    x, y, yaw = pose
+    nearest, nearest_m2 = first, np.inf
+    for point in range(first, stop):
+        far_m2 = (points_m[point, 0] - x) ** 2 + (points_m[point, 1] - y) ** 2
+        if far_m2 < nearest_m2:
+            nearest, nearest_m2 = point, far_m2
+    arc_m = nearest * PATH_STEP_M
+    end_m = (len(points_m) - 1) * PATH_STEP_M
+    for _ in range(6):
+        line_x, line_y, along_x, along_y = line_at(points_m, arc_m)
+        step_m = (x - line_x) * along_x + (y - line_y) * along_y
+        arc_m = min(max(arc_m + step_m, -FADE_M), end_m)
+    line_x, line_y, along_x, along_y = line_at(points_m, arc_m)
+    turn = (yaw - math.atan2(along_y, along_x) + math.pi) % (2 * math.pi) - math.pi
+    slope = _STEEPEST if turn > 0 else -_STEEPEST
+    if abs(turn) < math.pi / 4:
+        slope = math.tan(turn)
+    return arc_m, (y - line_y) * along_x - (x - line_x) * along_y, slope

@@ -1,0 +1,89 @@
+"""Lights of lanes in all frames of scenes: which lanes are red or yellow, as rows that the steps of drivers read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import Int64Array, RecordArray
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
+from l5kit.data.records import FACE_INTERVAL
+from l5kit.data.scene_records import SceneRecords
+from l5kit.data.window_rows import WindowRows
+
+__all__ = ["RED", "YELLOW", "LaneColors", "read_lane_colors"]
+
+YELLOW = LIGHT_COLORS.index("YELLOW") + 1
+"""Rank of a yellow light."""
+
+RED = LIGHT_COLORS.index("RED") + 1
+"""Rank of a red light."""
+
+
+@dataclass(frozen=True, eq=False)
+class LaneColors(ReadOnlyArrays):
+    """The lanes that are yellow or red in the F frames of S scenes, one scene after the other.
+
+    Attributes:
+        scene_starts: First frame of each scene and the end of the last one, int64 (S + 1,).
+        starts: First row of each frame and the end of the last one, int64 (F + 1,).
+        lanes: Lane of each row, int64 (M,).
+        ranks: :data:`YELLOW` or :data:`RED`; of several rows of a lane the highest counts, int64 (M,).
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    scene_starts: Int64Array
+    starts: Int64Array
+    lanes: Int64Array
+    ranks: Int64Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_shapes(self, ranks=self.lanes.shape)
+        require_starts(self, "starts", num_parts=len(self.starts) - 1, end=len(self.lanes))
+        require_starts(self, "scene_starts", num_parts=len(self.scene_starts) - 1, end=len(self.starts) - 1)
+
+
+def read_lane_colors(scenes: Sequence[SceneRecords], lights: LaneLights | None) -> LaneColors:
+    """Return the lanes that are yellow or red in the frames of scenes.
+
+    A face is on where the log says so; of several of a lane the colour furthest back in ``LIGHT_COLORS`` counts, as for
+    rasters and vectors.
+
+    Args:
+        scenes: S scenes.
+        lights: The faces of the map; None for no lights.
+    """
+    num_frames = np.array([len(scene.frames) for scene in scenes], np.int64)
+    counts, lanes, ranks = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for scene in scenes:
+        found = _colors_of(scene.frames[FACE_INTERVAL], scene.tl_faces, lights)
+        counts.append(found[0]), lanes.append(found[1]), ranks.append(found[2])
+    return LaneColors(
+        scene_starts=np.concatenate([[0], np.cumsum(num_frames)]).astype(np.int64),
+        starts=np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64),
+        lanes=np.concatenate(lanes),
+        ranks=np.concatenate(ranks),
+    )
+
+
+def _colors_of(
+    intervals: Int64Array, faces: RecordArray, lights: LaneLights | None
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Return the number of rows of each frame of a scene, and lanes and ranks of the rows."""
+    none = np.zeros(0, np.int64)
+    if lights is None or len(lights.ranks) == 0 or len(faces) == 0:
+        return np.zeros(len(intervals), np.int64), none, none
+    windows = WindowRows([faces], intervals[:, :1].copy(), intervals[:, 1:].copy())
+    active, starts = lights.find_active(windows)
+    frames = np.repeat(np.arange(len(intervals)), np.diff(starts))
+    is_held = lights.ranks[active] >= YELLOW
+    active, frames = active[is_held], frames[is_held]
+    sizes = np.diff(lights.lane_starts)[active]
+    ends = np.cumsum(sizes)
+    slots = np.arange(int(sizes.sum())) + np.repeat(lights.lane_starts[active] - ends + sizes, sizes)
+    per_frame = np.bincount(frames, weights=sizes, minlength=len(intervals)).astype(np.int64)
+    return per_frame, lights.lane_rows[slots], np.repeat(lights.ranks[active], sizes)

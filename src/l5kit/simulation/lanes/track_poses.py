@@ -1,0 +1,127 @@
+"""Logged poses of the tracks of a batch of scenes, in the order of tracks, and which vehicles follow lanes."""
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.data.records import AGENT_INTERVAL
+from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.lanes.lane_choice import GridArrays, LaneArrays, choose_lane, lane_arrays, lane_grid
+from l5kit.simulation.lanes.lane_paths import TrackPoses, find_moving_tracks
+
+__all__ = ["find_lane_followers", "poses_of_avs", "poses_of_tracks"]
+
+
+def poses_of_tracks(batch: SceneBatch, is_wanted: BoolArray) -> TrackPoses:
+    """Return the logged poses of tracks in the frames that are simulated; those not wanted have no rows.
+
+    Args:
+        batch: The scenes.
+        is_wanted: Which of the tracks of the batch, (T,).
+    """
+    tracks = batch.tracks
+    counts = np.zeros(len(tracks), np.int64)
+    scenes = [_rows_of_scene(batch, scene, is_wanted, counts) for scene in range(len(batch))]
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    positions_m, yaws_rad = np.empty((int(starts[-1]), 2)), np.empty(int(starts[-1]))
+    ends = starts[:-1].copy()
+    for scene, (numbers, agents) in enumerate(scenes):
+        _sort_rows(
+            numbers,
+            _read_only(agents["centroid"]),
+            _read_only(agents["yaw"]),
+            ends[tracks.starts[scene] : tracks.starts[scene + 1]],
+            positions_m,
+            yaws_rad,
+        )
+    of_scene = tracks.scenes_of_tracks
+    first_frames = np.maximum(tracks.first_frames, batch.starts[of_scene])
+    last_frames = np.minimum(tracks.last_frames, batch.stops[of_scene] - 1)
+    durations_s = np.maximum(last_frames - first_frames, 0) * batch.facts.step_time_s
+    return TrackPoses(starts, positions_m, yaws_rad, durations_s)
+
+
+def poses_of_avs(batch: SceneBatch) -> TrackPoses:
+    """Return the logged poses of the AVs in the frames that are simulated, a track for each scene."""
+    expert = batch.expert
+    counts = expert.num_frames
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    is_there = expert.is_there
+    return TrackPoses(
+        starts, expert.positions_m[is_there], expert.yaws_rad[is_there], (counts - 1) * batch.facts.step_time_s
+    )
+
+
+def find_lane_followers(batch: SceneBatch) -> BoolArray:
+    """Return which tracks of a batch are of vehicles that follow lanes, (T,).
+
+    They are vehicles that come 1 m or more away from where the log first has them among the frames that are simulated,
+    and that are on a lane there: within 2 m of one that is turned by at most 45 degrees against them.
+
+    Args:
+        batch: The scenes; without a map no vehicle follows lanes.
+    """
+    is_follower: BoolArray = np.zeros(len(batch.tracks), np.bool_)
+    driving_map = batch.driving_map
+    if driving_map is None or driving_map.num_lanes == 0:
+        return is_follower
+    poses = poses_of_tracks(batch, batch.tracks.is_of(RoadUserGroup.VEHICLE))
+    is_follower |= find_moving_tracks(poses)
+    _mark_on_lanes(
+        (poses.starts, poses.positions_m, poses.yaws_rad), lane_arrays(driving_map), lane_grid(driving_map), is_follower
+    )
+    return is_follower
+
+
+def _rows_of_scene(
+    batch: SceneBatch, scene: int, is_wanted: BoolArray, counts: Int64Array
+) -> tuple[Int64Array, NumericArray]:
+    """Return the track of each row of a scene, -1 for those not wanted, and the rows; add up the rows of tracks."""
+    records, tracks = batch.recorded[scene], batch.tracks
+    intervals = records.frames[AGENT_INTERVAL]
+    first, stop = int(intervals[batch.starts[scene], 0]), int(intervals[batch.stops[scene] - 1, 1])
+    agents = records.agents[first:stop]
+    of_scene = slice(int(tracks.starts[scene]), int(tracks.starts[scene + 1]))
+    ids = np.ascontiguousarray(agents["track_id"])
+    numbers = np.searchsorted(tracks.track_ids[of_scene], ids)
+    numbers[~is_wanted[of_scene][numbers]] = -1
+    counts[of_scene] += np.bincount(numbers[numbers >= 0], minlength=of_scene.stop - of_scene.start)
+    return numbers, agents
+
+
+def _read_only(array: NumericArray) -> NumericArray:
+    """Return a view that kernels are compiled for once."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _sort_rows(
+    numbers: Int64Array,
+    centroids_m: Float64Array,
+    yaws_rad: NumericArray,
+    ends: Int64Array,
+    positions_m: Float64Array,
+    headings_rad: Float64Array,
+) -> None:
+    """Write the rows of a scene behind those of their tracks, which end at ``ends``."""
+    for row in range(len(numbers)):
+        if numbers[row] >= 0:
+            place = ends[numbers[row]]
+            positions_m[place, 0], positions_m[place, 1] = centroids_m[row, 0], centroids_m[row, 1]
+            headings_rad[place] = yaws_rad[row]
+            ends[numbers[row]] = place + 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mark_on_lanes(
+    poses: tuple[Int64Array, Float64Array, Float64Array], lanes: LaneArrays, grid: GridArrays, is_marked: BoolArray
+) -> None:
+    """Take the marks from tracks whose first row is on no lane."""
+    starts, positions_m, yaws_rad = poses
+    for track in range(len(is_marked)):
+        if is_marked[track]:
+            row = starts[track]
+            is_marked[track] = choose_lane(lanes, grid, -1, positions_m[row], yaws_rad[row]) >= 0
