@@ -20,8 +20,6 @@ OBJECT_FIELDS = 9
 _LAP_M = 0.2
 """How far the straight pieces of a widened path reach into each other, which closes the outer side of bends."""
 
-_STRIDE = 4
-
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def write_object(objects: Float64Array, row: int, box: Float64Array, velocity: Float64Array) -> None:
@@ -59,16 +57,24 @@ def find_leader(
     first = min(max(int(arc_m / PATH_STEP_M), 0), len(points_m) - 2)
     stop_m = arc_m + size[0] + reach_m
     last = min(int(stop_m / PATH_STEP_M) + 1, len(points_m) - 1)
-    low_x, high_x, low_y, high_y = _bounds_of(points_m, first, last)
     left_m = abs(place[2]) + 4 / 27 * FADE_M * abs(place[3]) if arc_m - place[1] < FADE_M else 0.0
     wide_m = size[1] + left_m
     x, y, along_x, along_y = line_at(points_m, arc_m)
+    from_x, from_y = points_m[first, 0], points_m[first, 1]
+    chord_x, chord_y = _direction_to(points_m, first, last)
+    low_ahead, high_ahead, low_left, high_left = _bounds_of(points_m, first, last, chord_x, chord_y)
+    low_left, high_left = low_left - wide_m, high_left + wide_m
     best_m, best_speed = stop_m, 0.0
     for row in range(len(objects)):
-        near_m = objects[row, 8] + wide_m
-        if not (low_x - near_m < objects[row, 0] < high_x + near_m):
+        x_m, y_m = objects[row, 0] - from_x, objects[row, 1] - from_y
+        ahead_m, near_m = x_m * chord_x + y_m * chord_y, objects[row, 8]
+        if ahead_m < low_ahead - near_m or ahead_m > high_ahead + near_m:
             continue
-        if not (low_y - near_m < objects[row, 1] < high_y + near_m) or row == own_row:
+        beside_m = y_m * chord_x - x_m * chord_y
+        across = abs(objects[row, 3] * chord_x - objects[row, 2] * chord_y)
+        along = abs(objects[row, 2] * chord_x + objects[row, 3] * chord_y)
+        near_m = across * objects[row, 4] + along * objects[row, 5]
+        if beside_m < low_left - near_m or beside_m > high_left + near_m or row == own_row:
             continue
         contact_m, speed = _first_contact(points_m, place, (size[1], wide_m), (first, best_m), objects[row])
         if contact_m < arc_m + size[0]:
@@ -82,15 +88,27 @@ def find_leader(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _bounds_of(points_m: Float64Array, first: int, last: int) -> tuple[float, float, float, float]:
-    """Return lowest and highest x and y of a part of a path; every fourth point is looked at, and half a gap added."""
-    low_x, high_x = min(points_m[first, 0], points_m[last, 0]), max(points_m[first, 0], points_m[last, 0])
-    low_y, high_y = min(points_m[first, 1], points_m[last, 1]), max(points_m[first, 1], points_m[last, 1])
-    for point in range(first + _STRIDE, last, _STRIDE):
-        low_x, high_x = min(low_x, points_m[point, 0]), max(high_x, points_m[point, 0])
-        low_y, high_y = min(low_y, points_m[point, 1]), max(high_y, points_m[point, 1])
-    spare_m = 0.5 * _STRIDE * PATH_STEP_M
-    return low_x - spare_m, high_x + spare_m, low_y - spare_m, high_y + spare_m
+def _direction_to(points_m: Float64Array, first: int, last: int) -> tuple[float, float]:
+    """Return the unit vector from one point of a path to another, any one where they are in the same place."""
+    x, y = points_m[last, 0] - points_m[first, 0], points_m[last, 1] - points_m[first, 1]
+    length_m = math.sqrt(x * x + y * y)
+    if length_m < 1e-9:
+        return 1.0, 0.0
+    return x / length_m, y / length_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _bounds_of(
+    points_m: Float64Array, first: int, last: int, chord_x: float, chord_y: float
+) -> tuple[float, float, float, float]:
+    """Return how far a part of a path is before, ahead, right (negative) and left of its first point at most."""
+    low_ahead, high_ahead, low_left, high_left = 0.0, 0.0, 0.0, 0.0
+    for point in range(first + 1, last + 1):
+        x, y = points_m[point, 0] - points_m[first, 0], points_m[point, 1] - points_m[first, 1]
+        ahead_m, left_m = x * chord_x + y * chord_y, y * chord_x - x * chord_y
+        low_ahead, high_ahead = min(low_ahead, ahead_m), max(high_ahead, ahead_m)
+        low_left, high_left = min(low_left, left_m), max(high_left, left_m)
+    return low_ahead, high_ahead, low_left, high_left
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
