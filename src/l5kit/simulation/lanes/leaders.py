@@ -60,23 +60,29 @@ def find_leader(
     left_m = abs(place[2]) + 4 / 27 * FADE_M * abs(place[3]) if arc_m - place[1] < FADE_M else 0.0
     wide_m = size[1] + left_m
     x, y, along_x, along_y = line_at(points_m, arc_m)
-    from_x, from_y = points_m[first, 0], points_m[first, 1]
-    chord_x, chord_y = _direction_to(points_m, first, last)
-    low_ahead, high_ahead, low_left, high_left = _bounds_of(points_m, first, last, chord_x, chord_y)
-    low_left, high_left = low_left - wide_m, high_left + wide_m
+    frame = _frame_of(points_m, first, last)
+    low_ahead, high_ahead, low_left, high_left, goes_ahead = _bounds_of(points_m, first, last, frame)
     best_m, best_speed = stop_m, 0.0
+    begin_m = first * PATH_STEP_M
     for row in range(len(objects)):
-        x_m, y_m = objects[row, 0] - from_x, objects[row, 1] - from_y
-        ahead_m, near_m = x_m * chord_x + y_m * chord_y, objects[row, 8]
+        x_m, y_m = objects[row, 0] - frame[0], objects[row, 1] - frame[1]
+        most_m = max(best_m - begin_m, 0.0) + objects[row, 8] + wide_m + _LAP_M
+        if x_m * x_m + y_m * y_m > most_m * most_m:
+            continue
+        along = abs(objects[row, 2] * frame[2] + objects[row, 3] * frame[3])
+        across = abs(objects[row, 3] * frame[2] - objects[row, 2] * frame[3])
+        ahead_m = x_m * frame[2] + y_m * frame[3]
+        near_m = along * objects[row, 4] + across * objects[row, 5] + wide_m + _LAP_M
         if ahead_m < low_ahead - near_m or ahead_m > high_ahead + near_m:
             continue
-        beside_m = y_m * chord_x - x_m * chord_y
-        across = abs(objects[row, 3] * chord_x - objects[row, 2] * chord_y)
-        along = abs(objects[row, 2] * chord_x + objects[row, 3] * chord_y)
-        near_m = across * objects[row, 4] + along * objects[row, 5]
+        leave_m = ahead_m + near_m if goes_ahead else np.inf
+        beside_m = y_m * frame[2] - x_m * frame[3]
+        near_m = across * objects[row, 4] + along * objects[row, 5] + wide_m
         if beside_m < low_left - near_m or beside_m > high_left + near_m or row == own_row:
             continue
-        contact_m, speed = _first_contact(points_m, place, (size[1], wide_m), (first, best_m), objects[row])
+        contact_m, speed = _first_contact(
+            points_m, place, (size[1], wide_m), (first, best_m, leave_m), frame, objects[row]
+        )
         if contact_m < arc_m + size[0]:
             if (objects[row, 0] - x) * along_x + (objects[row, 1] - y) * along_y <= 0:
                 continue
@@ -88,27 +94,29 @@ def find_leader(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _direction_to(points_m: Float64Array, first: int, last: int) -> tuple[float, float]:
-    """Return the unit vector from one point of a path to another, any one where they are in the same place."""
+def _frame_of(points_m: Float64Array, first: int, last: int) -> tuple[float, float, float, float]:
+    """Return a point of a path and the unit vector from there to another, any one where they are in the same place."""
     x, y = points_m[last, 0] - points_m[first, 0], points_m[last, 1] - points_m[first, 1]
     length_m = math.sqrt(x * x + y * y)
     if length_m < 1e-9:
-        return 1.0, 0.0
-    return x / length_m, y / length_m
+        return points_m[first, 0], points_m[first, 1], 1.0, 0.0
+    return points_m[first, 0], points_m[first, 1], x / length_m, y / length_m
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _bounds_of(
-    points_m: Float64Array, first: int, last: int, chord_x: float, chord_y: float
-) -> tuple[float, float, float, float]:
-    """Return how far a part of a path is before, ahead, right (negative) and left of its first point at most."""
-    low_ahead, high_ahead, low_left, high_left = 0.0, 0.0, 0.0, 0.0
+    points_m: Float64Array, first: int, last: int, frame: tuple[float, float, float, float]
+) -> tuple[float, float, float, float, bool]:
+    """Return how far a part of a path is behind, ahead, right and left in a frame, and whether it always goes ahead."""
+    low_ahead, high_ahead, low_left, high_left, goes_ahead, before_m = 0.0, 0.0, 0.0, 0.0, True, 0.0
     for point in range(first + 1, last + 1):
-        x, y = points_m[point, 0] - points_m[first, 0], points_m[point, 1] - points_m[first, 1]
-        ahead_m, left_m = x * chord_x + y * chord_y, y * chord_x - x * chord_y
+        x, y = points_m[point, 0] - frame[0], points_m[point, 1] - frame[1]
+        ahead_m, left_m = x * frame[2] + y * frame[3], y * frame[2] - x * frame[3]
+        goes_ahead = goes_ahead and ahead_m >= before_m
+        before_m = ahead_m
         low_ahead, high_ahead = min(low_ahead, ahead_m), max(high_ahead, ahead_m)
         low_left, high_left = min(low_left, left_m), max(high_left, left_m)
-    return low_ahead, high_ahead, low_left, high_left
+    return low_ahead, high_ahead, low_left, high_left, goes_ahead
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -116,22 +124,28 @@ def _first_contact(
     points_m: Float64Array,
     place: tuple[float, float, float, float],
     width: tuple[float, float],
-    span: tuple[int, float],
+    span: tuple[int, float, float],
+    frame: tuple[float, float, float, float],
     item: Float64Array,
 ) -> tuple[float, float]:
     """Return where a widened path first meets a box, infinite for nowhere, and the speed of the box along it.
 
     ``width`` is half the width of the path and the farthest that it gets from its line, ``span`` the first point and
-    the length at which the search ends. Points from which the box is too far are jumped over.
+    the length and the way ahead in the frame at which the search ends. Points from which the box is too far are jumped
+    over.
     """
     arc_m, entry_m, offset_m, slope = place
     half_m, wide_m = width
-    point, stop_m = span
-    near_m = item[8] + wide_m + PATH_STEP_M + _LAP_M
+    point, stop_m, leave_m = span
+    near_m = math.sqrt((PATH_STEP_M + _LAP_M) ** 2 + wide_m * wide_m)
     last = len(points_m) - 1
     while point < last and point * PATH_STEP_M < stop_m:
+        if (points_m[point, 0] - frame[0]) * frame[2] + (points_m[point, 1] - frame[1]) * frame[3] > leave_m:
+            break
         x, y = item[0] - points_m[point, 0], item[1] - points_m[point, 1]
-        far_m2 = x * x + y * y
+        far_x = max(abs(x * item[2] + y * item[3]) - item[4], 0.0)
+        far_y = max(abs(y * item[2] - x * item[3]) - item[5], 0.0)
+        far_m2 = far_x * far_x + far_y * far_y
         if far_m2 > near_m * near_m:
             point += max(int((math.sqrt(far_m2) - near_m) / PATH_STEP_M), 1)
             continue
