@@ -34,8 +34,8 @@ class IntelligentDriver:
 
     A vehicle follows the lanes that it has in the log, then at each fork the lane after which its heading has changed
     least. The nearest object ahead whose box meets this path, widened to the width of the vehicle, is its leader; the
-    first red line and the end of the path stand as leaders beside it. AVs get a plan of some seconds, in which the leader
-    keeps its speed; agents get the pose of the next step, which ``PlannedPoses`` takes as it is.
+    first red line and the end of the path stand as leaders beside it. AVs get a plan of some seconds, in which the
+    leader keeps its speed; agents get the pose of the next step, which ``PlannedPoses`` takes as it is.
 
     Attributes:
         params: Parameters of the model; None for the published ones, those of agents or those of the AV.
@@ -120,10 +120,8 @@ class _Seat:
         driving_map = batch.driving_map
         if batch.road is None or driving_map is None or driving_map.num_lanes == 0:
             raise InvalidArgumentError("IntelligentDriver: the batch has no map with lanes; give SceneBatch its road")
-        if state.actors is None:
-            poses = poses_of_avs(batch)
-        else:
-            poses = poses_of_tracks(batch, find_lane_followers(batch))
+        is_av = state.actors is None
+        poses = poses_of_avs(batch) if is_av else poses_of_tracks(batch, find_lane_followers(batch))
         paths = make_lane_paths(poses, driving_map, unknown_limit_mps=unknown_limit_mps)
         colors = read_lane_colors(batch.recorded, batch.road.api.arrays.lights)
         return cls(paths, colors, driving_map.num_lanes)

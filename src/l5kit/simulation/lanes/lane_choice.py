@@ -55,10 +55,10 @@ def lane_grid(driving_map: DrivingMap) -> GridArrays:
 def is_ahead(lanes: LaneArrays, lane: int, other: int) -> bool:
     """Return whether a lane follows another without a lane change."""
     starts, rows = lanes[4], lanes[5]
+    is_found = False
     for slot in range(starts[lane], starts[lane + 1]):
-        if rows[slot] == other:
-            return True
-    return False
+        is_found |= rows[slot] == other
+    return is_found
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -80,7 +80,7 @@ def place_on_lane(lanes: LaneArrays, lane: int, point_m: Float64Array) -> tuple[
 def point_on_lane(lanes: LaneArrays, lane: int, arc_m: float) -> tuple[float, float]:
     """Return world x and y of the place on a centre line at a length, which may lie a little outside of the line."""
     line, lengths_m = lanes[0][lane], lanes[1][lane]
-    edge = min(max(np.searchsorted(lengths_m, arc_m) - 1, 0), len(lengths_m) - 2)
+    edge = min(max(int(np.searchsorted(lengths_m, arc_m)) - 1, 0), len(lengths_m) - 2)
     part = (arc_m - lengths_m[edge]) / max(lengths_m[edge + 1] - lengths_m[edge], 1e-9)
     x = line[edge, 0] + part * (line[edge + 1, 0] - line[edge, 0])
     y = line[edge, 1] + part * (line[edge + 1, 1] - line[edge, 1])
@@ -107,7 +107,8 @@ def choose_lane(lanes: LaneArrays, grid: GridArrays, before: int, point_m: Float
     if not (0 <= cell_x < num_cells[0] and 0 <= cell_y < num_cells[1]):
         return -1
     if before >= 0 and is_inside_polygon(area_of(lanes, before), point_m):
-        if turn_between(place_on_lane(lanes, before, point_m)[1], yaw_rad) <= LARGEST_TURN_RAD:
+        turn = turn_between(place_on_lane(lanes, before, point_m)[1], yaw_rad)
+        if turn <= LARGEST_TURN_RAD:
             return before
     cell = np.int64(cell_x) * num_cells[1] + np.int64(cell_y)
     best, best_rank, best_far_m, best_turn = -1, 9, np.inf, np.inf

@@ -17,7 +17,9 @@ ARC, ENTRY, OFFSET, SLOPE, SPEED, X, Y = range(7)
 
 NUM_COLUMNS = 7
 
-PathArrays = tuple[Int64Array, Float64Array, Float64Array, Int64Array, Float64Array, Int64Array, BoolArray, Float64Array]
+PathArrays = tuple[
+    Int64Array, Float64Array, Float64Array, Int64Array, Float64Array, Int64Array, BoolArray, Float64Array
+]
 """The fields of :class:`l5kit.simulation.lanes.lane_paths.LanePaths`, in their order."""
 
 Numbers = tuple[float, float, float, float, float]
@@ -238,9 +240,7 @@ def drive_agents(
             row = actors[actor]
             size = (0.5 * rows[2][row, 3], 0.5 * rows[2][row, 4])
             seen = objects[: count + 1]
-            drive_on(
-                paths, tracks[row], motions[tracks[row]], size, seen, numbers[row], ranks, drive, poses[actor]
-            )
+            drive_on(paths, tracks[row], motions[tracks[row]], size, seen, numbers[row], ranks, drive, poses[actor])
             actor += 1
         _mark_lights(colors, scene, False, ranks)
 

@@ -9,7 +9,14 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.driving_map import DrivingMap
-from l5kit.simulation.lanes.lane_choice import GridArrays, LaneArrays, lane_arrays, lane_grid, place_on_lane, point_on_lane
+from l5kit.simulation.lanes.lane_choice import (
+    GridArrays,
+    LaneArrays,
+    lane_arrays,
+    lane_grid,
+    place_on_lane,
+    point_on_lane,
+)
 from l5kit.simulation.lanes.lane_sequences import MOST_PIECES, mark_moving, write_logged_pieces, write_pieces_ahead
 
 __all__ = ["LanePaths", "TrackPoses", "find_moving_tracks", "make_lane_paths"]
