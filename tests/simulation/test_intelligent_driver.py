@@ -56,10 +56,9 @@ def test_the_published_parameters():
         pytest.param(seen(5.0, 8.5 / math.sqrt(15 / 16), 5.0), AGENT_DRIVER, 0.0, id="equilibrium gap"),
         # s* = 1 + 6 + 4 (4 - 2) / (2 sqrt 3): braking counts for the AV with b = 3
         pytest.param(seen(4.0, 20.0, 2.0), AV_DRIVER, 1 - 0.4**4 - ((7 + 4 / math.sqrt(3)) / 20) ** 2, id="closing in"),
-        # s* = 1 + 3 + 2 (2 - 8) / (2 sqrt 2) is -0.24 m, and its square still counts
-        pytest.param(
-            seen(2.0, 2.0, 8.0), AGENT_DRIVER, 1 - 0.2**4 - ((4 - 3 * math.sqrt(2)) / 2) ** 2, id="leader drives away"
-        ),
+        # 3 + 2 (2 - 8) / (2 sqrt 2) is below 0, so that s* is s0
+        pytest.param(seen(2.0, 2.0, 8.0), AGENT_DRIVER, 1 - 0.2**4 - (1 / 2) ** 2, id="leader drives away"),
+        pytest.param(seen(10.0, 20.0, 25.0, 20.0), AGENT_DRIVER, 1 - 0.5**4 - (1 / 20) ** 2, id="and much faster"),
         pytest.param(seen(10.0, 5.0), AGENT_DRIVER, -2.0, id="hardest braking"),
         pytest.param(
             seen(5.0), IntelligentDriverParams(max_acceleration_mps2=1.5, exponent=2.0), 1.5 * 0.75, id="own parameters"

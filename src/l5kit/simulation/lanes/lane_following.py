@@ -13,7 +13,7 @@ from l5kit.simulation.lanes.path_places import find_place, pose_at
 from l5kit.simulation.lanes.red_lights import RED, YELLOW
 
 ARC, ENTRY, OFFSET, SLOPE, SPEED, X, Y = range(7)
-"""Columns of motions: where on its path a vehicle is, where it came onto it, offset and slope there, speed, position."""
+"""Columns of motions: where on its path a vehicle is, where it came onto it, offset and slope, speed, x, y."""
 
 NUM_COLUMNS = 7
 
@@ -77,7 +77,8 @@ def _limit_at(paths: PathArrays, track: int, arc_m: float) -> float:
     piece = paths[3][track]
     while piece + 1 < paths[3][track + 1] and paths[4][piece + 1] <= arc_m:
         piece += 1
-    return paths[7][piece]
+    limit_mps: float = paths[7][piece]
+    return limit_mps
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -93,8 +94,10 @@ def _gap_to_line(
         if paths[6][piece] and gap_m >= -LINE_SLACK_M and ranks[paths[5][piece]] >= YELLOW:
             is_red = ranks[paths[5][piece]] >= RED
             if is_red or speed_mps * speed_mps <= 2 * braking_mps2 * gap_m:
-                return max(gap_m, 0.0)
-    return max(paths[2][track] - front_m, 0.0)
+                found_m: float = max(gap_m, 0.0)
+                return found_m
+    end_m: float = max(paths[2][track] - front_m, 0.0)
+    return end_m
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -103,8 +106,8 @@ def _acceleration_behind(
 ) -> float:
     """Return how hard a driver accelerates behind a leader.
 
-    Where it needs more than half of b not to touch a leader that goes on like this, it brakes at least that hard: else
-    the last centimetres before a line, where the model knows no gap below s0, and steps of a finite length are too much.
+    Where it needs more than half of b not to touch a leader that goes on like this, it brakes at least that hard: the
+    model knows no gap below s0, and with steps of a finite length it would roll over a line by centimetres.
     """
     acceleration = driver_acceleration(speed_mps, gap_m, leader_speed_mps, wanted_speed_mps, numbers)
     closing_mps = speed_mps - leader_speed_mps

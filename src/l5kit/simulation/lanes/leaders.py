@@ -83,9 +83,9 @@ def find_leader(
         contact_m, speed = _first_contact(
             points_m, place, (size[1], wide_m), (first, best_m, leave_m), frame, objects[row]
         )
-        if contact_m < arc_m + size[0]:
-            if (objects[row, 0] - x) * along_x + (objects[row, 1] - y) * along_y <= 0:
-                continue
+        is_beside = contact_m < arc_m + size[0]
+        if is_beside and (objects[row, 0] - x) * along_x + (objects[row, 1] - y) * along_y <= 0:
+            continue
         if contact_m < best_m:
             best_m, best_speed = contact_m, speed
     if best_m >= stop_m:

@@ -58,15 +58,14 @@ def read_lane_colors(scenes: Sequence[SceneRecords], lights: LaneLights | None) 
         lights: The faces of the map; None for no lights.
     """
     num_frames = np.array([len(scene.frames) for scene in scenes], np.int64)
-    counts, lanes, ranks = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for scene in scenes:
-        found = _colors_of(scene.frames[FACE_INTERVAL], scene.tl_faces, lights)
-        counts.append(found[0]), lanes.append(found[1]), ranks.append(found[2])
+    none = np.zeros(0, np.int64)
+    parts = [_colors_of(scene.frames[FACE_INTERVAL], scene.tl_faces, lights) for scene in scenes]
+    counts, lanes, ranks = (np.concatenate(column) for column in zip((none, none, none), *parts, strict=True))
     return LaneColors(
         scene_starts=np.concatenate([[0], np.cumsum(num_frames)]).astype(np.int64),
-        starts=np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64),
-        lanes=np.concatenate(lanes),
-        ranks=np.concatenate(ranks),
+        starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        lanes=lanes,
+        ranks=ranks,
     )
 
 

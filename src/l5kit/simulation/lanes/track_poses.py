@@ -38,7 +38,7 @@ def poses_of_tracks(batch: SceneBatch, is_wanted: BoolArray) -> TrackPoses:
     of_scene = tracks.scenes_of_tracks
     first_frames = np.maximum(tracks.first_frames, batch.starts[of_scene])
     last_frames = np.minimum(tracks.last_frames, batch.stops[of_scene] - 1)
-    durations_s = np.maximum(last_frames - first_frames, 0) * batch.facts.step_time_s
+    durations_s: Float64Array = np.maximum(last_frames - first_frames, 0) * batch.facts.step_time_s
     return TrackPoses(starts, positions_m, yaws_rad, durations_s)
 
 
@@ -48,9 +48,8 @@ def poses_of_avs(batch: SceneBatch) -> TrackPoses:
     counts = expert.num_frames
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     is_there = expert.is_there
-    return TrackPoses(
-        starts, expert.positions_m[is_there], expert.yaws_rad[is_there], (counts - 1) * batch.facts.step_time_s
-    )
+    durations_s: Float64Array = (counts - 1) * batch.facts.step_time_s
+    return TrackPoses(starts, expert.positions_m[is_there], expert.yaws_rad[is_there], durations_s)
 
 
 def find_lane_followers(batch: SceneBatch) -> BoolArray:

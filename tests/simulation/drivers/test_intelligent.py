@@ -1,0 +1,114 @@
+"""Intelligent drivers in made cities: red lights, who is driven, and the same drive in any batch."""
+
+import numpy as np
+import pytest
+
+from l5kit.data import ChunkedDataset, MapAPI
+from l5kit.data.scene_records import SceneRecords
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.simulation.drivers.intelligent import IntelligentDriver
+from l5kit.simulation.engine.agent_control import AgentControl
+from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
+from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation, SimulationError
+from l5kit.simulation.lanes.red_lights import RED, read_lane_colors
+from support.cities import small_city
+from support.maps import WORLD_TO_ECEF
+
+DRIVER = IntelligentDriver()
+SEATS = {"ego": EgoSeat(DRIVER), "agents": AgentSeat(DRIVER, control=AgentControl.of_traffic(tracks=DRIVER.tracks))}
+
+
+@pytest.fixture(scope="module")
+def city(tmp_path_factory):
+    return small_city(tmp_path_factory.mktemp("idm") / "city")
+
+
+@pytest.fixture(scope="module")
+def road(city):
+    return RoadMap(MapAPI(str(city.semantic_map), WORLD_TO_ECEF))
+
+
+@pytest.fixture(scope="module")
+def scenes(city):
+    log = ChunkedDataset(str(city.scenes["sample"])).open()
+    return [SceneRecords.read(log, scene) for scene in range(len(log.scenes))]
+
+
+def test_a_scene_does_not_depend_on_its_batch(scenes, road):
+    together = SceneSimulation(SceneBatch.of_scenes(scenes, road=road), **SEATS, strict=True).run()
+    assert together.was_driven.sum() > 20
+    for number, scene in enumerate(scenes):
+        alone = SceneSimulation(SceneBatch.of_scenes([scene], road=road), **SEATS, strict=True).run()
+        assert alone.records(0).agents.tobytes() == together.records(number).agents.tobytes()
+        assert alone.records(0).frames.tobytes() == together.records(number).frames.tobytes()
+
+
+class Spy:
+    """A driver, and where on their paths its vehicles were in each frame."""
+
+    def __init__(self):
+        self.seen = []
+
+    def drive(self, state):
+        actions = DRIVER.drive(state)
+        seat = state.memory["intelligent driver"]
+        tracks = state.actor_tracks
+        halves = state.agents.boxes[state.actors, 3] / 2
+        before = seat._before[tracks]
+        after = seat.motions[tracks]
+        scenes = state.scenes[state.actor_scenes]
+        self.seat = seat
+        for row, track in enumerate(tracks.tolist()):
+            begin = after[row, 0] if before[row, 0] == 0 else before[row, 0]
+            frame = state.frame_indices[state.actor_scenes[row]]
+            self.seen.append((scenes[row], frame, track, begin + halves[row], after[row, 0] + halves[row], before[row, 4]))
+        return actions
+
+
+def test_no_vehicle_runs_a_red_light_that_it_could_stop_at(scenes, road):
+    batch = SceneBatch.of_scenes(scenes, road=road)
+    spy = Spy()
+    seat = AgentSeat(spy, control=AgentControl.of_traffic(tracks=DRIVER.tracks))
+    SceneSimulation(batch, agents=seat, strict=True).run()
+    colors, paths = read_lane_colors(scenes, road.api.arrays.lights), spy.seat.paths
+    num_crossed = 0
+    for scene, frame, track, front_m, after_m, speed in spy.seen:
+        row = colors.scene_starts[scene] + frame
+        held = slice(colors.starts[row], colors.starts[row + 1])
+        red = set(colors.lanes[held][colors.ranks[held] == RED].tolist())
+        for piece in range(paths.piece_starts[track], paths.piece_starts[track + 1]):
+            line_m = paths.piece_arcs_m[piece]
+            if paths.has_line[piece] and front_m <= line_m - 1e-6 and after_m > line_m + 1e-6:
+                num_crossed += 1
+                if int(paths.piece_lanes[piece]) in red:
+                    assert speed**2 / 2 / 2.0 > line_m - front_m
+    assert num_crossed > 5
+
+
+def test_vehicles_are_driven_and_others_not(scenes, road):
+    batch = SceneBatch.of_scenes(scenes, road=road)
+    is_driven = DRIVER.tracks(batch)
+    assert 0 < is_driven.sum() < batch.tracks.is_of(RoadUserGroup.VEHICLE).sum()
+    assert (batch.tracks.groups[is_driven] == RoadUserGroup.VEHICLE).all()
+
+
+def test_the_av_keeps_to_its_lanes(scenes, road):
+    driven = SceneSimulation(SceneBatch.of_scenes(scenes, road=road), ego=EgoSeat(DRIVER), strict=True).run()
+    states = driven.ego_states()
+    assert np.isfinite(states.positions_m[states.is_there]).all()
+    assert states.speeds_mps.max() < 20
+    _, starts = road.driving.lanes_at(states.positions_m[states.is_there])
+    assert (np.diff(starts) > 0).mean() > 0.99
+
+
+def test_without_a_map_it_says_so(scenes):
+    with pytest.raises(SimulationError, match="no map with lanes"):
+        SceneSimulation(SceneBatch.of_scenes(scenes[:1]), ego=EgoSeat(DRIVER), strict=True).run()
+    assert not DRIVER.tracks(SceneBatch.of_scenes(scenes)).any()
+
+
+@pytest.mark.parametrize("values", [{"limit_part": 0.0}, {"num_steps": 0}, {"unknown_limit_mps": np.nan}])
+def test_wrong_values(values):
+    with pytest.raises(InvalidArgumentError, match=next(iter(values))):
+        IntelligentDriver(**values)

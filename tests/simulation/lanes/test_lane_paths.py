@@ -1,0 +1,116 @@
+"""Paths along lanes: forks, lane changes, ends, and tracks that have none."""
+
+import numpy as np
+import pytest
+
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.lanes.lane_paths import TrackPoses, find_moving_tracks, make_lane_paths
+from support.driving import ROAD_LANES, make_road_map
+
+
+@pytest.fixture(scope="module")
+def road(tmp_path_factory):
+    return make_road_map(tmp_path_factory.mktemp("road"))
+
+
+def tracks_along(*drives, yaws=None, duration_s=10.0):
+    """Tracks through points, with the headings of the way from each to the next."""
+    rows = [np.array(drive, float) for drive in drives]
+    headings = [np.arctan2(*np.diff(drive, axis=0, append=2 * drive[-1:] - drive[-2:-1]).T[::-1]) for drive in rows]
+    starts = np.cumsum([0, *map(len, rows)])
+    yaws_rad = np.concatenate(headings) if yaws is None else np.array(yaws, float)
+    return TrackPoses(starts, np.concatenate(rows), yaws_rad, np.full(len(rows), duration_s))
+
+
+def line(start, end, count=30):
+    return np.linspace(start, end, count)
+
+
+def names(paths, track=0):
+    return [ROAD_LANES[lane] for lane in paths.lanes_of(track)]
+
+
+TURN = np.stack([100 + 20 * np.sin(np.linspace(0, 1.5, 20)), 20 - 20 * np.cos(np.linspace(0, 1.5, 20))], axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("drive", "lanes"),
+    [
+        pytest.param(line((10, 0), (30, 0)), ["right", "straight", "east"], id="the straightest at a fork"),
+        pytest.param(np.concatenate([line((80, 0), (99, 0)), TURN]), ["right", "turn", "north"], id="as in the log"),
+        pytest.param(line((105, 0.5), (130, 0.5)), ["straight", "east"], id="begins in the junction"),
+        pytest.param(line((10, 4), (90, 4)), ["left"], id="a lane that ends"),
+        pytest.param(line((10, 4), (60, 0)), ["left", "right", "straight", "east"], id="lane change"),
+    ],
+)
+def test_lanes_of_paths(road, drive, lanes):
+    paths = make_lane_paths(tracks_along(drive), road)
+    assert names(paths) == lanes
+
+
+def test_a_path_is_one_even_line_with_limits(road):
+    paths = make_lane_paths(tracks_along(line((10, 0.7), (30, 0.7))), road)
+    points_m = paths.points_of(0)
+    np.testing.assert_allclose(points_m[:105], np.column_stack([10 + 2.0 * np.arange(105), np.zeros(105)]), atol=0.02)
+    assert paths.lengths_m[0] == pytest.approx(210, abs=0.05)  # to the end of the road to the east
+    np.testing.assert_allclose(paths.piece_arcs_m, [0, 90, 110], atol=0.05)
+    assert paths.has_line.tolist() == [False, True, True]
+    assert paths.piece_limits_mps.tolist() == [10.0, 20.0, 20.0]
+
+
+def test_lanes_without_a_limit_have_the_given_one(road):
+    tracks = tracks_along(np.concatenate([line((80, 0), (99, 0)), TURN]))
+    assert make_lane_paths(tracks, road).piece_limits_mps[-1] == 10.0
+    assert make_lane_paths(tracks, road, unknown_limit_mps=15.0).piece_limits_mps[-1] == 15.0
+
+
+def test_a_lane_change_bends_gently(road):
+    points_m = make_lane_paths(tracks_along(line((10, 4), (60, 0))), road).points_of(0)[:-1]
+    headings = np.arctan2(*np.diff(points_m, axis=0).T[::-1])
+    assert np.abs(np.diff(headings)).max() < 0.12
+    np.testing.assert_allclose(points_m[0], [10, 4], atol=0.02)
+    np.testing.assert_allclose(points_m[20:, 1], 0, atol=0.02)  # the row in the other lane is at x = 35
+
+
+def test_a_path_is_as_long_as_a_vehicle_at_the_limits_needs(road):
+    brief = make_lane_paths(tracks_along(line((10, 0), (30, 0)), duration_s=0.0), road)
+    assert names(brief) == ["right", "straight", "east"]
+    assert brief.lengths_m[0] >= 150
+
+
+@pytest.mark.parametrize(
+    ("drive", "yaws"),
+    [
+        pytest.param(line((10, -4.5), (30, -4.5)), None, id="2.5 m beside"),
+        pytest.param(line((30, 0), (10, 0)), None, id="against the lane"),
+        pytest.param(line((10, 0), (30, 0)), np.full(30, 0.8), id="turned by more than 45 degrees"),
+        pytest.param(line((1000, 0), (1030, 0)), None, id="far away"),
+    ],
+)
+def test_tracks_on_no_lane_have_no_path(road, drive, yaws):
+    paths = make_lane_paths(tracks_along(drive, yaws=yaws), road)
+    assert not paths.has_path[0]
+    assert paths.lengths_m[0] == 0
+
+
+def test_a_track_close_to_a_lane_has_a_path(road):
+    assert make_lane_paths(tracks_along(line((10, -3.9), (30, -3.9))), road).has_path[0]
+
+
+def test_paths_do_not_depend_on_other_tracks(road):
+    drives = [line((10, 0), (30, 0)), line((10, 4), (60, 0)), line((1000, 0), (1030, 0)), line((80, 0), (99, 0.5))]
+    together = make_lane_paths(tracks_along(*drives), road)
+    for track, drive in enumerate(drives):
+        alone = make_lane_paths(tracks_along(drive), road)
+        assert alone.points_m.tobytes() == together.points_of(track).tobytes()
+        assert alone.piece_lanes.tolist() == together.lanes_of(track).tolist()
+
+
+def test_parked_tracks_stay_within_a_metre():
+    tracks = tracks_along(line((0, 0), (0.99, 0)), line((0, 0), (1.01, 0)), [[0, 0], [2, 0], [0, 0]])
+    assert find_moving_tracks(tracks).tolist() == [False, True, True]
+
+
+def test_poses_that_are_not_finite(road):
+    with pytest.raises(InvalidArgumentError, match="1 rows are not finite, row 3"):
+        make_lane_paths(tracks_along([[0, 0], [1, 0], [2, 0], [np.nan, 0]], yaws=np.zeros(4)), road)
