@@ -18,6 +18,7 @@ from l5kit.cli.mask import mask
 from l5kit.cli.record import record
 from l5kit.cli.render import render
 from l5kit.cli.reporting import DEBUG_OPTION, ReportingCommand, ReportingGroup, request_traceback
+from l5kit.cli.simulate import simulate
 from l5kit.cli.synth import synth
 from l5kit.cli.train import train
 from l5kit.cli.validate import validate
@@ -111,6 +112,11 @@ def make_app() -> typer.Typer:
             "l5kit evaluate planner --data city",
             "l5kit evaluate motion.safetensors --data city --key scenes/sample_chopped_100 --out test --json",
             "l5kit evaluate planner.pt --config config.yaml --workflow raster_planner --max-samples 2000 --worst 12",
+        ),
+        simulate: (
+            "l5kit simulate city --planner constant-velocity",
+            "l5kit simulate city --planner replay --scenes 0:100 --workers 4 --out replayed --json",
+            "l5kit simulate city --planner my_planner.py:MyPlanner --frames 100 --out mine",
         ),
         config: ("l5kit config schema", "l5kit config schema --out l5kit.schema.json"),
         warmup: ("l5kit warmup", "NUMBA_CACHE_DIR=/opt/kernels l5kit warmup"),

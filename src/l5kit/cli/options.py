@@ -1,5 +1,6 @@
 """Arguments and options that several commands share."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -36,3 +37,11 @@ ChangesOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key; may be given several times."),
 ]
+
+
+def parse_slice(text: str) -> slice:
+    """Return what ``A:B`` or ``A:B:STEP`` stands for."""
+    found = re.fullmatch(r"(\d{0,18}):(\d{0,18})(?::([1-9]\d{0,17}))?", text)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is not START:END or START:END:STEP, such as 20:120:2")
+    return slice(*(int(part) if part else None for part in found.groups()))

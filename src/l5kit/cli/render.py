@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from l5kit._types import UInt8Array
-from l5kit.cli.options import AerialOption, DatasetArgument, MapOption, MetaOption
+from l5kit.cli.options import AerialOption, DatasetArgument, MapOption, MetaOption, parse_slice
 from l5kit.cli.output import print_line, remark, require_writable
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.progress import show_progress
@@ -41,13 +41,6 @@ def _parse_size(text: str) -> _Size:
             "a larger --pixel-size shows more of the scene in as many pixels"
         )
     return _Size(int(found[1]), int(found[2]))
-
-
-def _parse_frames(text: str) -> slice:
-    found = re.fullmatch(r"(\d{0,18}):(\d{0,18})(?::([1-9]\d{0,17}))?", text)
-    if found is None:
-        raise typer.BadParameter(f"{text!r} is not START:END or START:END:STEP, such as 20:120:2")
-    return slice(*(int(part) if part else None for part in found.groups()))
 
 
 def _check_map_kind(kind: str | None) -> str | None:
@@ -98,7 +91,7 @@ def render(
     frame: Annotated[int | None, typer.Option(help="Frame of a .png, counted in the scene; else 0.")] = None,
     frames: Annotated[
         slice | None,
-        typer.Option(metavar="A:B[:STEP]", parser=_parse_frames, help="Frames of a film, B left out; by default all."),
+        typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Frames of a film, B left out; by default all."),
     ] = None,
     fps: Annotated[
         float | None,

@@ -3,7 +3,14 @@
 from l5kit.evaluation.driving.driving_map import DrivingMap, build_driving_map
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers, classify_rows
-from l5kit.evaluation.driving.scene_score import METRIC_WEIGHTS, MULTIPLIERS, SceneScores, score_scenes
+from l5kit.evaluation.driving.scene_score import (
+    METRIC_WEIGHTS,
+    MULTIPLIERS,
+    SceneDetails,
+    SceneScores,
+    detail_scenes,
+    score_scenes,
+)
 from l5kit.evaluation.driving.scene_states import ego_states_of_poses, read_ego_states, read_road_users
 
 __all__ = [
@@ -14,9 +21,11 @@ __all__ = [
     "EgoStates",
     "RoadUserGroup",
     "RoadUsers",
+    "SceneDetails",
     "SceneScores",
     "build_driving_map",
     "classify_rows",
+    "detail_scenes",
     "ego_states_of_poses",
     "read_ego_states",
     "read_road_users",

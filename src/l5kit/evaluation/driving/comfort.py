@@ -9,7 +9,7 @@ from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.smoothing import smoothing_matrix
 
-__all__ = ["COMFORT_BOUNDS", "ComfortSignals", "comfort", "find_comfort_signals", "is_comfortable"]
+__all__ = ["COMFORT_BOUNDS", "ComfortSignals", "comfort", "comfort_of_frames", "find_comfort_signals", "is_comfortable"]
 
 LEAST_FRAMES = 17
 """Shorter scenes have no score of comfort."""
@@ -89,8 +89,12 @@ def is_comfortable(signals: ComfortSignals) -> BoolArray:
 
 def comfort(states: EgoStates) -> Float64Array:
     """Return the score of scenes: 1 where all frames are comfortable, else 0; NaN below 17 frames, (S,)."""
-    is_fine = is_comfortable(find_comfort_signals(states)).all(axis=1)
-    return np.where(states.num_frames >= LEAST_FRAMES, is_fine.astype(np.float64), np.nan)
+    return comfort_of_frames(is_comfortable(find_comfort_signals(states)), states)
+
+
+def comfort_of_frames(is_fine: BoolArray, states: EgoStates) -> Float64Array:
+    """Return the score of scenes as :func:`comfort` does, of frames (S, F) that :func:`is_comfortable` has judged."""
+    return np.where(states.num_frames >= LEAST_FRAMES, is_fine.all(axis=1).astype(np.float64), np.nan)
 
 
 def _signals_of(states: EgoStates, scenes: list[int], num_frames: int) -> dict[str, Float64Array]:
@@ -102,14 +106,20 @@ def _signals_of(states: EgoStates, scenes: list[int], num_frames: int) -> dict[s
     slope = smoothing_matrix(num_frames, 15, order=2, derivative=1).T
     turn = smoothing_matrix(num_frames, 5, order=2, derivative=1).T
     bend = smoothing_matrix(num_frames, 5, order=3, derivative=2).T
-    size, along, across = np.hypot(along, across) @ smooth, along @ smooth, across @ smooth
+    size, along, across = (_filtered(each, smooth) for each in (np.hypot(along, across), along, across))
     return {
         "accelerations_mps2": size,
         "accelerations_along_mps2": along,
         "accelerations_across_mps2": across,
-        "jerks_mps3": size @ slope / step_s,
-        "jerks_along_mps3": along @ slope / step_s,
-        "jerks_across_mps3": across @ slope / step_s,
-        "yaw_rates_radps": yaws_rad @ turn / step_s,
-        "yaw_accelerations_radps2": yaws_rad @ bend / step_s**2,
+        "jerks_mps3": _filtered(size, slope) / step_s,
+        "jerks_along_mps3": _filtered(along, slope) / step_s,
+        "jerks_across_mps3": _filtered(across, slope) / step_s,
+        "yaw_rates_radps": _filtered(yaws_rad, turn) / step_s,
+        "yaw_accelerations_radps2": _filtered(yaws_rad, bend) / step_s**2,
     }
+
+
+def _filtered(values: Float64Array, matrix: Float64Array) -> Float64Array:
+    """Return values (S, F) times a matrix (F, F), scene by scene, so that no bit depends on the other scenes."""
+    filtered: Float64Array = np.matmul(values[:, None, :], matrix)[:, 0]
+    return filtered

@@ -10,6 +10,8 @@ from l5kit.evaluation.driving.lane_places import LanePlaces
 from l5kit.geometry.box import compute_box_outline
 
 __all__ = [
+    "MOST_OFF_ROAD_M",
+    "TOLERATED_BACKWARD_M",
     "drivable_area_compliance",
     "driving_direction_compliance",
     "find_distances_off_road",
@@ -20,9 +22,13 @@ __all__ = [
     "sum_over_last_second",
 ]
 
-_MOST_OFF_ROAD_M = 0.3
+MOST_OFF_ROAD_M = 0.3
+"""A corner of the AV that is as far from the drivable surface has left it."""
+
 _WINDOW_S = 1.0
-_TOLERATED_BACKWARD_M = (2.0, 6.0)
+TOLERATED_BACKWARD_M = (2.0, 6.0)
+"""Ways back within a second that cost half of the score, and all of it."""
+
 _MOST_EXCESS_MPS = 2.23
 
 
@@ -45,7 +51,7 @@ def drivable_area_compliance(distances_m: Float64Array) -> Float64Array:
     Args:
         distances_m: As :func:`find_distances_off_road` returns them, (S, F).
     """
-    is_on_road = np.all(distances_m < _MOST_OFF_ROAD_M, axis=1)
+    is_on_road = np.all(distances_m < MOST_OFF_ROAD_M, axis=1)
     return np.asarray(is_on_road, np.float64)
 
 
@@ -88,7 +94,7 @@ def driving_direction_compliance(sums_m: Float64Array) -> Float64Array:
         sums_m: Progress along the lanes, summed by :func:`sum_over_last_second`, (S, F).
     """
     backward_m = np.maximum(0.0, -sums_m.min(axis=1, initial=0.0))
-    full_m, half_m = _TOLERATED_BACKWARD_M
+    full_m, half_m = TOLERATED_BACKWARD_M
     return np.where(backward_m < full_m, 1.0, np.where(backward_m < half_m, 0.5, 0.0))
 
 

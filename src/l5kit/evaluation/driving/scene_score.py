@@ -4,15 +4,17 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from l5kit._types import Float64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.collisions import count_at_fault, find_collisions, no_at_fault_collisions
-from l5kit.evaluation.driving.comfort import comfort
+from l5kit.evaluation.driving.collisions import Collisions, count_at_fault, find_collisions, no_at_fault_collisions
+from l5kit.evaluation.driving.comfort import comfort_of_frames, find_comfort_signals, is_comfortable
 from l5kit.evaluation.driving.driving_map import DrivingMap
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.lane_places import LanePlaces, find_lane_places
 from l5kit.evaluation.driving.map_scores import (
+    MOST_OFF_ROAD_M,
+    TOLERATED_BACKWARD_M,
     drivable_area_compliance,
     driving_direction_compliance,
     find_distances_off_road,
@@ -29,9 +31,9 @@ from l5kit.evaluation.driving.route_progress import (
     find_routes,
     making_progress,
 )
-from l5kit.evaluation.driving.time_to_collision import find_times_to_collision, time_to_collision
+from l5kit.evaluation.driving.time_to_collision import LookAhead, find_times_to_collision, time_to_collision
 
-__all__ = ["METRIC_WEIGHTS", "MULTIPLIERS", "SceneScores", "score_scenes"]
+__all__ = ["METRIC_WEIGHTS", "MULTIPLIERS", "SceneDetails", "SceneScores", "detail_scenes", "score_scenes"]
 
 MULTIPLIERS = (
     "no_at_fault_collisions",
@@ -99,10 +101,73 @@ class SceneScores(ReadOnlyArrays):
         return scores
 
 
+@dataclass(frozen=True, eq=False)
+class SceneDetails(ReadOnlyArrays):
+    """The metrics of S scenes, and the values of their F frames that they come from; what needs a map is NaN without.
+
+    Attributes:
+        scores: The metrics.
+        collisions: What became of each row of the road users.
+        counts_at_fault: With how many vehicles, vulnerable road users and other objects the AV collides at fault, int64
+            (S, F, 3).
+        times_to_collision_s: Infinite where nobody is met, float64 (S, F).
+        is_comfortable: Whether all signals are within their bounds, bool (S, F).
+        distances_off_road_m: Of the farthest corner from the drivable surface, infinite from half a metre on, (S, F).
+        ways_along_lanes_m: Progress along the lanes in the last second, negative against them, (S, F).
+        speed_limits_mps: Of the lane that the AV is on, NaN where there is none, (S, F).
+        speed_excess_mps: How much faster than that it is, (S, F).
+        progress_m: Along the route of the expert since the frame before, (S, F).
+        expert_progress_m: The same of the expert in its own frames, (S, any).
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    scores: SceneScores
+    collisions: Collisions
+    counts_at_fault: Int64Array
+    times_to_collision_s: Float64Array
+    is_comfortable: BoolArray
+    distances_off_road_m: Float64Array
+    ways_along_lanes_m: Float64Array
+    speed_limits_mps: Float64Array
+    speed_excess_mps: Float64Array
+    progress_m: Float64Array
+    expert_progress_m: Float64Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shape = self.is_comfortable.shape
+        require_shapes(self, counts_at_fault=(*shape, self.counts_at_fault.shape[-1]))
+        require_shapes(self, **dict.fromkeys(("times_to_collision_s", *_OF_MAP), shape))
+
+    @property
+    def failures(self) -> dict[str, BoolArray]:
+        """By metric, the frames that lower it, (S, F) each; progress is not lost in single frames."""
+        return {
+            "no_at_fault_collisions": self.counts_at_fault.sum(axis=-1) > 0,
+            "drivable_area_compliance": self.distances_off_road_m >= MOST_OFF_ROAD_M,
+            "driving_direction_compliance": self.ways_along_lanes_m <= -TOLERATED_BACKWARD_M[0],
+            "time_to_collision": self.times_to_collision_s <= LookAhead().least_s,
+            "speed_limit_compliance": self.speed_excess_mps > 0,
+            "comfort": ~self.is_comfortable & ~np.isnan(self.scores.comfort)[:, None],
+        }
+
+
+_OF_MAP = ("distances_off_road_m", "ways_along_lanes_m", "speed_limits_mps", "speed_excess_mps", "progress_m")
+
+
 def score_scenes(
     states: EgoStates, road_users: RoadUsers, driving_map: DrivingMap | None, *, expert: EgoStates
 ) -> SceneScores:
-    """Return the metrics of scenes and, as ``score``, one number for each.
+    """Return the metrics of scenes and, as ``score``, one number for each; see :func:`detail_scenes`."""
+    return detail_scenes(states, road_users, driving_map, expert=expert).scores
+
+
+def detail_scenes(
+    states: EgoStates, road_users: RoadUsers, driving_map: DrivingMap | None, *, expert: EgoStates
+) -> SceneDetails:
+    """Return the metrics of scenes, with the values of the frames that they come from.
 
     Args:
         states: How the AV drove in S scenes.
@@ -120,34 +185,49 @@ def score_scenes(
         )
     places = find_lane_places(states, driving_map)
     collisions = find_collisions(states, road_users, places)
+    counts = count_at_fault(states, road_users, collisions)
     times_s = find_times_to_collision(states, road_users, places, collisions)
-    return SceneScores(
-        no_at_fault_collisions=no_at_fault_collisions(count_at_fault(states, road_users, collisions)),
+    is_fine = is_comfortable(find_comfort_signals(states))
+    of_map = _values_of_map(states, places, driving_map, expert=expert)
+    scores = SceneScores(
+        no_at_fault_collisions=no_at_fault_collisions(counts),
         time_to_collision=time_to_collision(times_s),
-        comfort=comfort(states),
-        **_map_scores(states, places, driving_map, expert=expert),
+        comfort=comfort_of_frames(is_fine, states),
+        **_scores_of_map(of_map, states, has_map=driving_map is not None),
     )
+    return SceneDetails(scores, collisions, counts, times_s, is_fine, **of_map)
 
 
-def _map_scores(
+def _values_of_map(
     states: EgoStates, places: LanePlaces, driving_map: DrivingMap | None, *, expert: EgoStates
 ) -> dict[str, Float64Array]:
-    """Return the metrics that need a map, NaN without one."""
+    """Return the values of frames that need a map, NaN without one."""
     if driving_map is None:
-        names = ("drivable_area_compliance", "driving_direction_compliance", "speed_limit_compliance")
-        return dict.fromkeys((*names, "expert_progress_ratio", "making_progress"), np.full(states.num_scenes, np.nan))
+        unknown = np.full(states.is_there.shape, np.nan)
+        return dict.fromkeys(_OF_MAP, unknown) | {"expert_progress_m": np.full(expert.is_there.shape, np.nan)}
     expert_places = find_lane_places(expert, driving_map)
     routes = find_routes(expert_places, driving_map)
-    ratios = expert_progress_ratio(
-        find_progress(states, places, routes=routes, driving_map=driving_map),
-        find_progress(expert, expert_places, routes=routes, driving_map=driving_map),
-    )
-    backward_m = sum_over_last_second(find_progress_along_lanes(states, driving_map, places), states)
-    excess_mps = find_speed_excess(states, limits_of_lanes(driving_map, places.lanes))
+    limits_mps = limits_of_lanes(driving_map, places.lanes)
     return {
-        "drivable_area_compliance": drivable_area_compliance(find_distances_off_road(states, driving_map)),
-        "driving_direction_compliance": driving_direction_compliance(backward_m),
-        "speed_limit_compliance": speed_limit_compliance(excess_mps, states),
+        "distances_off_road_m": find_distances_off_road(states, driving_map),
+        "ways_along_lanes_m": sum_over_last_second(find_progress_along_lanes(states, driving_map, places), states),
+        "speed_limits_mps": limits_mps,
+        "speed_excess_mps": find_speed_excess(states, limits_mps),
+        "progress_m": find_progress(states, places, routes=routes, driving_map=driving_map),
+        "expert_progress_m": find_progress(expert, expert_places, routes=routes, driving_map=driving_map),
+    }
+
+
+def _scores_of_map(values: dict[str, Float64Array], states: EgoStates, *, has_map: bool) -> dict[str, Float64Array]:
+    """Return the metrics that need a map, NaN without one."""
+    if not has_map:
+        names = ("drivable_area_compliance", "driving_direction_compliance", "speed_limit_compliance")
+        return dict.fromkeys((*names, "expert_progress_ratio", "making_progress"), np.full(states.num_scenes, np.nan))
+    ratios = expert_progress_ratio(values["progress_m"], values["expert_progress_m"])
+    return {
+        "drivable_area_compliance": drivable_area_compliance(values["distances_off_road_m"]),
+        "driving_direction_compliance": driving_direction_compliance(values["ways_along_lanes_m"]),
+        "speed_limit_compliance": speed_limit_compliance(values["speed_excess_mps"], states),
         "expert_progress_ratio": ratios,
         "making_progress": making_progress(ratios),
     }

@@ -1,0 +1,128 @@
+"""``l5kit simulate``: let a planner drive the scenes of a log, and score it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from l5kit.cli.options import DatasetArgument, JsonOption, MapOption, MetaOption, parse_slice
+from l5kit.cli.output import print_facts, print_json, print_table, remark
+
+if TYPE_CHECKING:
+    from l5kit.closedloop.result import ClosedLoopResult
+
+_MOST_LISTED = 5
+"""Failed scenes that are told of; all are in scores.json."""
+
+
+def simulate(
+    path: DatasetArgument,
+    planner: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|FILE.py:NAME",
+            help="Who drives the AV: replay, standing, constant-velocity, full-throttle, or a driver of your own in a "
+            "file, whose code runs.",
+        ),
+    ] = "idm",
+    agents: Annotated[
+        str, typer.Option(metavar="NAME|FILE.py:NAME", help="Who drives the others: replay or constant-velocity.")
+    ] = "replay",
+    scenes: Annotated[
+        slice | None,
+        typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Scenes, B left out; by default all."),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Threads that simulate at the same time; 0 for one on each core.")
+    ] = 1,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write; a killed run goes on there.")] = Path(
+        "simulation"
+    ),
+    start_frame: Annotated[int, typer.Option(min=0, help="First frame of each scene; those before are its past.")] = 0,
+    frames: Annotated[
+        int | None, typer.Option(min=1, show_default=False, help="Frames of each scene, with the first. Default: all.")
+    ] = None,
+    moves: Annotated[
+        str | None,
+        typer.Option(
+            metavar="tracked|poses",
+            show_default=False,
+            help="Whether plans are followed by a bicycle behind a tracker, or met to the bit. Default: tracked, but "
+            "standing cars and the replayed log are met.",
+        ),
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Scenes that step at once; takes memory.")] = 32,
+    plans: Annotated[bool, typer.Option(help="Keep what the planner plans in each frame.")] = True,
+    strict: Annotated[bool, typer.Option("--strict", help="End at the first scene that fails.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the simulation in the folder.")] = False,
+    map_path: MapOption = None,
+    meta: MetaOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a planner drive the scenes of a log in closed loop, and score how well it does.
+
+    The folder gets scores.json, scenes.csv and frames.csv (with the extra arrow also as Parquet), simulated.zarr with
+    the driven scenes, and plans.npz. It is the same for any number of workers and any batch size. A run that was
+    killed goes on when it is called again in the same way.
+
+    Scenes that fail are listed, and are in no mean; the status is 1 if none could be scored, or with --strict one
+    fails.
+    """
+    from l5kit.closedloop.options import ClosedLoopOptions
+    from l5kit.closedloop.run import simulate as simulate_log
+    from l5kit.closedloop.tables import can_write_parquet
+
+    options = ClosedLoopOptions(
+        scenes=scenes,
+        start_frame=start_frame,
+        num_frames=frames,
+        moves=moves,
+        keeps_plans=plans,
+        workers=workers,
+        batch_size=batch_size,
+        strict=strict,
+        overwrite=overwrite,
+    )
+    result = simulate_log(path, out, planner=planner, agents=agents, map_path=map_path, meta_path=meta, options=options)
+    if result.scores["files"]["map"] is None or result.scores["files"]["meta"] is None:
+        remark("note: scored without a map, whose metrics do not apply; they need a semantic map and a meta.json")
+    if not can_write_parquet():
+        remark("note: tables are CSV only; Parquet needs pyarrow: pip install 'l5kit2[arrow]'")
+    _tell_failed(result)
+    if as_json:
+        print_json({"folder": out, **result.scores})
+    else:
+        _print_scores(result)
+    if result.num_scenes == 0:
+        raise typer.Exit(1)
+
+
+def _tell_failed(result: "ClosedLoopResult") -> None:
+    """Say which scenes have failed, one a line, the first few of them."""
+    failed = result.failed
+    for each in failed[:_MOST_LISTED]:
+        remark(f"failed: {' '.join(str(each).split())}")
+    if len(failed) > _MOST_LISTED:
+        remark(f"failed: {len(failed) - _MOST_LISTED} more, listed in {result.folder / 'scores.json'}")
+
+
+def _print_scores(result: "ClosedLoopResult") -> None:
+    scores = result.scores
+    rate = "" if result.scenes_per_s is None else f", {result.scenes_per_s:,.1f} scenes/s"
+    facts = {
+        "log": scores["files"]["log"],
+        "agents": scores["agents"],
+        "scenes": f"{result.num_scenes:,} scored, {len(result.failed):,} failed{rate}",
+        "collisions at fault": f"{scores['totals']['collisions_at_fault']:,}",
+        "way": f"{scores['totals']['way_m'] / 1000:,.1f} km, the log {scores['totals']['expert_way_m'] / 1000:,.1f} km",
+        "written to": str(result.folder),
+    }
+    print_facts(f"Simulated {scores['planner']}", facts)
+    rows = [["score", _number(result.score), ""]]
+    for name, value in result.metrics.items():
+        rows.append([name.replace("_", " "), _number(value), str(scores["scenes_failing"][name])])
+    print_table("Means over the scenes, 0 to 1", ("metric", "mean", "scenes below 1"), rows)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,7 @@
+"""Closed-loop simulation of a log: a planner drives its scenes, and how well it does is scored and tabled."""
+
+from l5kit.closedloop.options import ClosedLoopOptions
+from l5kit.closedloop.result import ClosedLoopResult, read_result
+from l5kit.closedloop.run import simulate
+
+__all__ = ["ClosedLoopOptions", "ClosedLoopResult", "read_result", "simulate"]

@@ -1,0 +1,140 @@
+"""Blocks of scenes: read, driven, scored and written as a part, with what fails kept beside what does not."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from l5kit._types import Int64Array, JsonObject
+from l5kit.closedloop.columns import SCENE_COLUMNS
+from l5kit.closedloop.failed_scene import FailedScene
+from l5kit.closedloop.parts import FinishedScene, write_part
+from l5kit.closedloop.scene_checks import find_fault, read_scene
+from l5kit.closedloop.scored_scenes import score_driven
+from l5kit.closedloop.setup import ClosedLoopSetup
+from l5kit.data.scene_records import SceneRecords
+from l5kit.errors import L5KitError
+from l5kit.simulation.engine.driven_scenes import DrivenScenes
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.scene_simulation import SceneSimulation
+
+__all__ = ["FailedSceneError", "SimulateBlock"]
+
+
+class FailedSceneError(L5KitError, RuntimeError):
+    """A scene cannot be simulated, and the simulation is strict.
+
+    Args:
+        failed: Which scene, and why.
+
+    Attributes:
+        failed: As above.
+    """
+
+    def __init__(self, failed: FailedScene) -> None:
+        super().__init__(str(failed))
+        self.failed = failed
+
+    def __reduce__(self) -> tuple[type["FailedSceneError"], tuple[FailedScene]]:
+        """Return class and argument."""
+        return type(self), (self.failed,)
+
+
+@dataclass(frozen=True)
+class SimulateBlock:
+    """The job of a simulation: some scenes, from the log to a part on disk.
+
+    Attributes:
+        setup: What is simulated.
+        folder: Folder of the parts.
+    """
+
+    setup: ClosedLoopSetup = field(repr=False)
+    folder: Path
+
+    def __call__(self, scenes: Int64Array) -> list[JsonObject]:
+        """Simulate scenes, ascending, and return their rows.
+
+        Raises:
+            FailedSceneError: A scene fails, and the simulation is strict.
+        """
+        finished = self._simulate(scenes.tolist())
+        write_part(self.folder, finished, facts=self.setup.log.facts)
+        return [scene.row for scene in finished]
+
+    def _simulate(self, scenes: list[int]) -> list[FinishedScene]:
+        """Return scenes, those that failed included, in their order."""
+        recorded: dict[int, SceneRecords] = {}
+        failed: list[FailedScene] = []
+        for scene in scenes:
+            found = read_scene(self.setup.log, scene)
+            fault = found if isinstance(found, FailedScene) else None
+            if isinstance(found, SceneRecords):
+                fault = find_fault(found, scene, start=self.setup.options.start_frame)
+                recorded[scene] = found
+            if fault is not None:
+                recorded.pop(scene, None)
+                failed.append(self._as_failed(fault))
+        finished = self._drive(recorded) if recorded else []
+        finished += [self._row_of(each) for each in failed]
+        return sorted(finished, key=lambda each: each.scene)
+
+    def _drive(self, recorded: dict[int, SceneRecords]) -> list[FinishedScene]:
+        """Return scenes that were driven together; where that is not possible, each was driven alone."""
+        try:
+            return self._finish(self._run(recorded))
+        except (MemoryError, FailedSceneError):
+            raise
+        except Exception as error:  # whatever is wrong with a scene must not end the others
+            if self.setup.options.strict:
+                raise
+            if len(recorded) == 1:
+                (scene,) = recorded
+                text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+                return [self._row_of(FailedScene(scene, None, None, text))]
+        return [done for scene, records in recorded.items() for done in self._drive({scene: records})]
+
+    def _run(self, recorded: dict[int, SceneRecords]) -> DrivenScenes:
+        setup, options = self.setup, self.setup.options
+        batch = SceneBatch.of_scenes(
+            list(recorded.values()),
+            scene_indices=list(recorded),
+            start=options.start_frame,
+            num_frames=options.num_frames,
+            facts=setup.log.facts,
+            road=setup.road,
+        )
+        simulation = SceneSimulation(
+            batch,
+            ego=setup.planner.seat,
+            agents=setup.agents.seat,
+            keeps_plans=options.keeps_plans,
+            strict=options.strict,
+        )
+        return simulation.run()
+
+    def _finish(self, driven: DrivenScenes) -> list[FinishedScene]:
+        """Return the scenes of a batch."""
+        finished = [self._row_of(self._as_failed(FailedScene.of_fault(fault))) for fault in driven.faults.values()]
+        times_s = () if driven.plan_times_s is None else tuple(driven.plan_times_s.tolist())
+        for place, (row, frames) in score_driven(driven).items():
+            plans = None if driven.plans is None else driven.plans[place, : len(frames)]
+            row = self._whole_row(row)
+            finished.append(FinishedScene(row, frames, driven.records(place), plans, times_s))
+        return finished
+
+    def _as_failed(self, failed: FailedScene) -> FailedScene:
+        """Return a scene that failed.
+
+        Raises:
+            FailedSceneError: The simulation is strict.
+        """
+        if self.setup.options.strict:
+            raise FailedSceneError(failed)
+        return failed
+
+    def _row_of(self, failed: FailedScene) -> FinishedScene:
+        row = {"scene": failed.scene, "failed_frame": failed.frame, "failed_track": failed.track}
+        return FinishedScene(self._whole_row({**row, "message": failed.message}))
+
+    def _whole_row(self, row: JsonObject) -> JsonObject:
+        """Return a row with all columns, None where nothing is known."""
+        return dict.fromkeys(SCENE_COLUMNS) | {"log": self.setup.log_name} | row

@@ -1,0 +1,39 @@
+"""A scene that could not be simulated, and why."""
+
+from dataclasses import asdict, dataclass
+
+from l5kit._types import JsonObject
+from l5kit.simulation.engine.driven_scenes import SceneFault
+
+__all__ = ["FailedScene"]
+
+
+@dataclass(frozen=True)
+class FailedScene:
+    """Why a scene could not be driven to its end, or not be scored.
+
+    Attributes:
+        scene: The scene, counted in its log.
+        frame: The frame that was the current one, counted in the scene of the log; None where it is about none.
+        track: The agent that it is about; None for the AV, or for none.
+        message: What is wrong.
+    """
+
+    scene: int
+    frame: int | None
+    track: int | None
+    message: str
+
+    @classmethod
+    def of_fault(cls, fault: SceneFault) -> "FailedScene":
+        """Return what the engine has told of."""
+        return cls(fault.scene_index, fault.frame_index, fault.track_id, fault.message)
+
+    def as_json(self) -> JsonObject:
+        """Return it as JSON holds it."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        places = {"scene": self.scene, "frame": self.frame, "track": self.track}
+        where = ", ".join(f"{name} {number}" for name, number in places.items() if number is not None)
+        return f"{where}: {self.message}"

@@ -1,0 +1,182 @@
+"""Folder of a simulation: whose it is, what was run in it, and whether a run may go on there."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from l5kit._files import clear_leftovers, remove_whole, replaced_when_complete
+from l5kit._types import JsonObject
+from l5kit.closedloop.parts import PARTS_FOLDER
+from l5kit.configs.texts import parse_json, read_text
+from l5kit.errors import ConfigError, InvalidArgumentError
+
+__all__ = [
+    "DRIVEN_LOG",
+    "FRAMES_TABLE",
+    "PLANS_FILE",
+    "RUN_FILE",
+    "SCENES_TABLE",
+    "SCORES_FILE",
+    "claimed",
+    "is_complete",
+    "read_json",
+    "require_folder",
+    "write_json",
+]
+
+SCORES_FILE: Final = "scores.json"
+SCENES_TABLE: Final = "scenes.csv"
+FRAMES_TABLE: Final = "frames.csv"
+DRIVEN_LOG: Final = "simulated.zarr"
+PLANS_FILE: Final = "plans.npz"
+RUN_FILE: Final = "run.json"
+
+_LOCK: Final = "owner.lock"
+_FILES: Final = (
+    *(SCORES_FILE, SCENES_TABLE, FRAMES_TABLE, "scenes.parquet", "frames.parquet", DRIVEN_LOG, PLANS_FILE),
+    RUN_FILE,
+)
+"""What a simulation writes, in the order in which it is removed."""
+
+_COMPARED: Final = ("l5kit", "planner", "agents", "options", "digests")
+
+
+def require_folder(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that is not for simulations.
+
+    Raises:
+        InvalidArgumentError: It is a file, or holds files but no simulation.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InvalidArgumentError(f"folder is {str(folder)!r}, which is a file; name a folder")
+    holds_others = folder.is_dir() and any(folder.iterdir()) and not (folder / RUN_FILE).is_file()
+    if holds_others and not overwrite and not _is_just_begun(folder):
+        raise InvalidArgumentError(
+            f"folder is {str(folder)!r}, which holds files, but no simulation; name another, or write into this one "
+            "(--overwrite)"
+        )
+
+
+def is_complete(folder: Path) -> bool:
+    """Return whether all files of a simulation are there."""
+    return (folder / SCORES_FILE).is_file()
+
+
+@contextmanager
+def claimed(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> Iterator[Path]:
+    """Hand out the folder of the parts of a run; at the end, without an error, the parts go.
+
+    Args:
+        folder: The folder of the simulation, which is made.
+        run: What is run.
+        overwrite: Whether another simulation that is there is removed.
+
+    Raises:
+        InvalidArgumentError: Another process simulates into the folder, or another simulation is in it; the message
+            says what differs.
+    """
+    from filelock import FileLock, Timeout
+
+    require_folder(folder, overwrite=overwrite)
+    parts = folder / PARTS_FOLDER
+    parts.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(parts / _LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise InvalidArgumentError(
+            f"folder is {str(folder)!r}, into which another process is simulating; wait for it, or name another"
+        ) from None
+    except NotImplementedError:
+        pass  # some file systems know no locks
+    try:
+        _take_over(folder, run, overwrite=overwrite)
+        yield parts
+    finally:
+        lock.release(force=True)
+    _remove_parts(parts)
+
+
+def read_json(path: Path) -> JsonObject:
+    """Return an object of JSON.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ConfigError: It holds something else.
+    """
+    content = parse_json(read_text(path, called="file"), called=str(path))
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} holds no object of JSON; it is of no simulation")
+    return content
+
+
+def write_json(path: Path, content: Mapping[str, object]) -> None:
+    """Write an object of JSON, whole or not at all."""
+    with replaced_when_complete(path, argument="folder") as temporary:
+        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _is_just_begun(folder: Path) -> bool:
+    """Return whether a run was killed before it has said what it is."""
+    left = {entry.name for entry in folder.iterdir() if not entry.name.startswith(f".{RUN_FILE}.")}
+    if left - {PARTS_FOLDER}:
+        return False
+    parts = folder / PARTS_FOLDER
+    return not parts.is_dir() or all(entry.name == _LOCK for entry in parts.iterdir())
+
+
+def _take_over(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> None:
+    """Make sure that what is in the folder is of this run, and write what it is."""
+    for name in _FILES:
+        clear_leftovers(folder / name)
+    if overwrite:
+        _remove_simulation(folder)
+    elif (folder / RUN_FILE).is_file():
+        before = read_json(folder / RUN_FILE)
+        differences = _differences(before, json.loads(json.dumps(run)))
+        if differences:
+            raise InvalidArgumentError(
+                f"folder is {str(folder)!r}, which holds another simulation: {'; '.join(differences)}; name another "
+                "folder, or replace it (--overwrite)"
+            )
+    write_json(folder / RUN_FILE, run)
+
+
+def _differences(before: JsonObject, now: JsonObject) -> list[str]:
+    """Return in words what differs between two runs."""
+    found = []
+    for name in _COMPARED:
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            keys = [key for key in {**old, **new} if old.get(key) != new.get(key) and key != "configuration"]
+            words = "the digest of the " if name == "digests" else ""
+            found += [f"{words}{key} was {_short(old.get(key))} and is {_short(new.get(key))}" for key in keys]
+        elif old != new:
+            found.append(f"{name} was {_short(old)} and is {_short(new)}")
+    return found
+
+
+def _short(value: object) -> str:
+    text = "none" if value is None else str(value)
+    return text if len(text) <= 40 else f"{text[:12]}..."
+
+
+def _remove_simulation(folder: Path) -> None:
+    """Remove the parts and files of a simulation, and nothing else."""
+    for entry in (folder / PARTS_FOLDER).glob("[0-9]*"):
+        shutil.rmtree(entry)
+    for name in _FILES:
+        path = folder / name
+        if path.is_dir():
+            remove_whole(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _remove_parts(parts: Path) -> None:
+    if os.path.lexists(parts):
+        remove_whole(parts)

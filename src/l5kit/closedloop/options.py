@@ -1,0 +1,89 @@
+"""Options of a closed-loop simulation: which scenes and frames, how planners move the AV, and how it is carried out."""
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from l5kit._types import Int64Array, JsonObject
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["MOVES", "ClosedLoopOptions"]
+
+MOVES: Final = ("tracked", "poses")
+"""How plans move the AV: followed by a bicycle behind a tracker, or met to the bit."""
+
+
+@dataclass(frozen=True)
+class ClosedLoopOptions:
+    """The options of a simulation; those from ``workers`` on change nothing in what it gives.
+
+    Attributes:
+        scenes: Which scenes of the log, a slice or their numbers; None for all.
+        start_frame: First frame of each scene that is simulated; those before are its past.
+        num_frames: Frames that are simulated of each scene, at most, with the first one; None for all.
+        moves: One of :data:`MOVES`; None for what is usual for the planner: standing cars meet their plans, replayed
+            ones their log, others follow their plans.
+        keeps_plans: Whether what the planner has planned is kept.
+        workers: Threads that simulate batches at the same time; 0 for one on each core.
+        batch_size: Scenes that step at once.
+        strict: Whether the first scene that fails stops all.
+        overwrite: Whether another simulation in the folder is replaced.
+        show_bar: Whether a bar is shown, if standard error is a terminal.
+
+    Raises:
+        InvalidArgumentError: A value is out of its range.
+    """
+
+    scenes: slice | Sequence[int] | None = None
+    start_frame: int = 0
+    num_frames: int | None = None
+    moves: str | None = None
+    keeps_plans: bool = True
+    workers: int = 1
+    batch_size: int = 32
+    strict: bool = False
+    overwrite: bool = False
+    show_bar: bool = True
+
+    def __post_init__(self) -> None:
+        for name, least in (("start_frame", 0), ("num_frames", 1), ("workers", 0), ("batch_size", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InvalidArgumentError(f"{name} must be at least {least}, got {value}")
+        if self.moves is not None and self.moves not in MOVES:
+            raise InvalidArgumentError(f"moves is {self.moves!r}; allowed are {', '.join(MOVES)}")
+
+    def scenes_of(self, num_scenes: int) -> Int64Array:
+        """Return the chosen scenes of a log, ascending, (S,).
+
+        Args:
+            num_scenes: Scenes of the log.
+
+        Raises:
+            InvalidArgumentError: There is no such scene, one is named twice, or none is chosen.
+        """
+        if self.scenes is None or isinstance(self.scenes, slice):
+            chosen = sorted(range(num_scenes)[self.scenes or slice(None)])
+        else:
+            chosen = sorted(map(operator.index, self.scenes))
+        if not chosen or not 0 <= chosen[0] <= chosen[-1] < num_scenes or len(set(chosen)) < len(chosen):
+            raise InvalidArgumentError(
+                f"scenes is {self.scenes!r}; it must choose some of the {num_scenes} scenes of the log, none twice"
+            )
+        return np.array(chosen, np.int64)
+
+    def as_facts(self, scenes: Int64Array) -> JsonObject:
+        """Return what decides what a simulation gives, as JSON holds it; ``scenes`` (S,) are those that are chosen."""
+        first, last = int(scenes[0]), int(scenes[-1])
+        step = int(scenes[1]) - first if len(scenes) > 1 else 1
+        is_even = np.array_equal(scenes, np.arange(first, last + 1, step))
+        return {
+            "scenes": f"{first}:{last + 1}:{step}" if is_even else scenes.tolist(),
+            "start_frame": self.start_frame,
+            "num_frames": self.num_frames,
+            "moves": self.moves,
+            "keeps_plans": self.keeps_plans,
+        }

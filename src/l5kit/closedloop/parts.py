@@ -1,0 +1,144 @@
+"""Parts of a simulation: finished blocks of scenes on disk, each written whole or not at all."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from l5kit._files import clear_leftovers_in, placed_when_complete
+from l5kit._types import Float32Array, JsonObject, RecordArray
+from l5kit.closedloop.columns import FRAME_DTYPE
+from l5kit.data.log_facts import LogFacts
+from l5kit.data.log_writer import write_log
+from l5kit.data.scene_records import SceneRecords
+from l5kit.data.zarr_dataset import ChunkedDataset
+
+__all__ = ["PARTS_FOLDER", "FinishedScene", "Part", "find_parts", "write_part"]
+
+PARTS_FOLDER: Final = "parts"
+
+_ROWS_FILE: Final = "scenes.json"
+_FRAMES_FILE: Final = "frames.npy"
+_PLANS_FILE: Final = "plans.npy"
+_LOG_FOLDER: Final = "scenes.zarr"
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedScene:
+    """A scene that was simulated, or that failed.
+
+    Attributes:
+        row: Its row in the table of scenes.
+        frames: Its rows in the table of frames, ``FRAME_DTYPE``, (F,); None if it failed.
+        records: Its frames as they were driven; None if it failed.
+        plans: What the planner planned in each frame, (F, T, 3), NaN where nothing; None if that is not known.
+        plan_times_s: When poses of plans are, seconds from the frame of the plan.
+    """
+
+    row: JsonObject
+    frames: RecordArray | None = None
+    records: SceneRecords | None = None
+    plans: Float32Array | None = None
+    plan_times_s: tuple[float, ...] = ()
+
+    @property
+    def scene(self) -> int:
+        """Number of the scene in its log."""
+        return int(self.row["scene"])
+
+
+class Part:
+    """A finished block of scenes.
+
+    Args:
+        folder: Where it is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        content: JsonObject = json.loads((folder / _ROWS_FILE).read_text("utf-8"))
+        self._rows: list[JsonObject] = content["rows"]
+        self._plan_times_s: list[float] = content["plan_times_s"]
+        self._numbers = {int(row["scene"]): number for number, row in enumerate(self._rows)}
+
+    @property
+    def scenes(self) -> list[int]:
+        """The scenes that it holds."""
+        return list(self._numbers)
+
+    @property
+    def rows(self) -> list[JsonObject]:
+        """Rows of the table of scenes."""
+        return self._rows
+
+    def read(self, scene: int) -> FinishedScene:
+        """Return a scene that it holds."""
+        number = self._numbers[scene]
+        row = self._rows[number]
+        if row.get("message") is not None:
+            return FinishedScene(row)
+        before = [other for other in self._rows[:number] if other.get("message") is None]
+        first = sum(other["frames"] for other in before)
+        rows = slice(first, first + row["frames"])
+        return FinishedScene(
+            row=row,
+            frames=np.array(self._frames[rows]),
+            records=SceneRecords.read(self._log, len(before)),
+            plans=None if self._plans is None else np.array(self._plans[rows]),
+            plan_times_s=tuple(self._plan_times_s),
+        )
+
+    def close(self) -> None:
+        """Let go of the files, which are opened again where need be."""
+        for name in ("_frames", "_plans", "_log"):
+            vars(self).pop(name, None)
+
+    @cached_property
+    def _frames(self) -> RecordArray:
+        frames: RecordArray = np.load(self._folder / _FRAMES_FILE, mmap_mode="r")
+        return frames
+
+    @cached_property
+    def _plans(self) -> Float32Array | None:
+        file = self._folder / _PLANS_FILE
+        return np.load(file, mmap_mode="r") if file.is_file() else None
+
+    @cached_property
+    def _log(self) -> ChunkedDataset:
+        return ChunkedDataset(str(self._folder / _LOG_FOLDER)).open()
+
+
+def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts) -> None:
+    """Write a block of scenes.
+
+    Args:
+        folder: Folder of the parts.
+        scenes: The scenes, ascending, at least one.
+        facts: Facts of the log.
+    """
+    driven = [scene for scene in scenes if scene.records is not None and scene.frames is not None]
+    planned = [scene.plans for scene in driven if scene.plans is not None]
+    times_s = max((scene.plan_times_s for scene in driven), key=len, default=())
+    with placed_when_complete(folder / f"{scenes[0].scene:08d}") as part:
+        part.mkdir()
+        with write_log(part / _LOG_FOLDER, facts=facts) as log:
+            for scene in driven:
+                if scene.records is not None:
+                    log.append(scene.records)
+        frames = [scene.frames for scene in driven if scene.frames is not None]
+        np.save(part / _FRAMES_FILE, np.concatenate([np.zeros(0, FRAME_DTYPE), *frames]))
+        if planned and len(planned) == len(driven):
+            np.save(part / _PLANS_FILE, np.concatenate(planned))
+        content = {"rows": [scene.row for scene in scenes], "plan_times_s": times_s}
+        (part / _ROWS_FILE).write_text(json.dumps(content, allow_nan=False), "utf-8")
+
+
+def find_parts(folder: Path) -> Iterator[Part]:
+    """Yield the parts in their folder; what killed writers have left in it goes."""
+    clear_leftovers_in(folder)
+    for path in sorted(folder.glob("[0-9]*")):
+        yield Part(path)

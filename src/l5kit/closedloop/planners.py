@@ -1,0 +1,184 @@
+"""Planners and traffic by name: who drives the AVs, and who drives the others."""
+
+import hashlib
+import importlib.util
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from l5kit.closedloop.options import MOVES
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.drivers.simple import ConstantVelocity, FullThrottle, Replay, Standing
+from l5kit.simulation.engine.actions import ActionModel, PlannedPoses, TrackedPlans
+from l5kit.simulation.engine.agent_control import AgentControl
+from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
+from l5kit.simulation.engine.traffic_state import Driver
+
+__all__ = ["PLANNERS", "TRAFFIC", "Planner", "Traffic", "open_planner", "open_traffic"]
+
+_OWN = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
+
+_MODELS: dict[str, Callable[[], ActionModel]] = {"tracked": TrackedPlans, "poses": PlannedPoses}
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Who drives the AVs.
+
+    Attributes:
+        name: What it was asked for by.
+        seat: Driver and how its plans become poses; None to leave the frames of the log as they are.
+        digest: SHA-256 of its file, or of its name and parameters.
+    """
+
+    name: str
+    seat: EgoSeat | None
+    digest: str
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Who drives the other road users.
+
+    Attributes:
+        name: What it was asked for by.
+        seat: Driver and whom it drives; None to replay all.
+        digest: SHA-256 of its file, or of its name and parameters.
+    """
+
+    name: str
+    seat: AgentSeat | None
+    digest: str
+
+
+PLANNERS: dict[str, Callable[[], Driver]] = {
+    "replay": Replay,
+    "standing": Standing,
+    "constant-velocity": ConstantVelocity,
+    "full-throttle": FullThrottle,
+}
+"""Planners that have a name, and what makes them."""
+
+_USUAL_MOVES = {"standing": "poses"}
+"""How plans of a planner are carried out where nobody says; TrackedPlans for others."""
+
+
+def _constant_velocity_traffic() -> AgentSeat:
+    return AgentSeat(ConstantVelocity(), control=AgentControl.of_traffic())
+
+
+TRAFFIC: dict[str, Callable[[], AgentSeat | None]] = {
+    "replay": lambda: None,
+    "constant-velocity": _constant_velocity_traffic,
+}
+"""Traffic that has a name, and what makes it."""
+
+
+def open_planner(asked: str | Driver | EgoSeat, *, moves: str | None = None) -> Planner:
+    """Return a planner.
+
+    Args:
+        asked: One of :data:`PLANNERS`; ``FILE.py:NAME`` for a driver of a file of the user, whose code runs, or a class
+            or function that makes one; a driver; or a driver with how its plans are carried out.
+        moves: One of :data:`MOVES`; None for what is usual for the planner.
+
+    Raises:
+        InvalidArgumentError: There is no such planner, or ``moves`` is given for a seat, which has its own.
+        FileNotFoundError: There is no such file.
+    """
+    if isinstance(asked, EgoSeat):
+        if moves is not None:
+            raise InvalidArgumentError(
+                f"moves is {moves!r}, but the planner is an EgoSeat, whose model says how; drop it"
+            )
+        return Planner(_name_of(asked.driver), asked, _digest_of(_described(asked)))
+    if asked == "replay" and moves is None:
+        return Planner("replay", None, _digest_of("replay"))
+    driver, name, source = _open_driver(asked, PLANNERS, argument="planner")
+    seat = EgoSeat(driver, _MODELS[moves or _USUAL_MOVES.get(name, MOVES[0])]())
+    return Planner(name, seat, _digest_of(source, _described(seat)))
+
+
+def open_traffic(asked: str | Driver | AgentSeat) -> Traffic:
+    """Return who drives the other road users; vehicles that nobody drives are replayed, and so is everybody else.
+
+    Args:
+        asked: One of :data:`TRAFFIC`, ``FILE.py:NAME``, a driver, or a seat; see :func:`open_planner`.
+
+    Raises:
+        InvalidArgumentError: There is no such traffic.
+        FileNotFoundError: There is no such file.
+    """
+    if isinstance(asked, AgentSeat):
+        return Traffic(_name_of(asked.driver), asked, _digest_of(_described(asked)))
+    if isinstance(asked, str) and asked in TRAFFIC:
+        seat = TRAFFIC[asked]()
+        return Traffic(asked, seat, _digest_of(asked, _described(seat)))
+    driver, name, source = _open_driver(asked, TRAFFIC, argument="agents")
+    seat = AgentSeat(driver, control=AgentControl.of_traffic())
+    return Traffic(name, seat, _digest_of(source, _described(seat)))
+
+
+def _open_driver(asked: str | Driver, known: dict[str, Callable[[], Any]], *, argument: str) -> tuple[Driver, str, str]:
+    """Return a driver, its name, and what tells its code apart from that of others."""
+    if not isinstance(asked, str):
+        return _as_driver(asked, argument), _name_of(asked), _name_of(asked)
+    if asked in known:
+        return known[asked](), asked, asked
+    own = _OWN.fullmatch(asked)
+    if own is None:
+        near = get_close_matches(asked, known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise InvalidArgumentError(
+            f"{argument} is {asked!r}, which is none of {', '.join(known)}, no FILE.py:NAME and no checkpoint{hint}"
+        )
+    file = Path(own["file"])
+    if not file.is_file():
+        raise FileNotFoundError(f"{argument} is {asked!r}, but there is no file {str(file)!r}; check it for spelling")
+    code = hashlib.sha256(file.read_bytes()).hexdigest()
+    return _as_driver(_read_own(file, own["name"], argument), argument), asked, f"{own['name']} of {code}"
+
+
+def _read_own(file: Path, name: str, argument: str) -> object:
+    """Return what has a name in a file of the user, or what it makes if it is a class or function."""
+    spec = importlib.util.spec_from_file_location(f"l5kit_user_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise InvalidArgumentError(f"{argument}: {file} cannot be read as Python")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = getattr(module, name, None)
+    if found is None:
+        raise InvalidArgumentError(f"{argument}: {file} has no {name}; name a driver, or what makes one")
+    is_made = isinstance(found, type) or not hasattr(found, "drive")
+    return found() if is_made and callable(found) else found
+
+
+def _as_driver(found: Any, argument: str) -> Driver:
+    if not callable(getattr(found, "drive", None)):
+        raise InvalidArgumentError(
+            f"{argument} must be an object with a method drive(state), got {type(found).__name__}; see "
+            "l5kit.simulation.engine.traffic_state.Driver"
+        )
+    driver: Driver = found
+    return driver
+
+
+def _name_of(driver: object) -> str:
+    return f"{type(driver).__module__}.{type(driver).__qualname__}"
+
+
+def _described(part: object) -> str:
+    """Return what a driver or model is made of, in words that are the same in each process."""
+    if is_dataclass(part) and not isinstance(part, type):
+        inside = ", ".join(f"{name}={_described(getattr(part, name))}" for name in part.__dataclass_fields__)
+        return f"{type(part).__qualname__}({inside})"
+    if part is None or isinstance(part, int | float | str | bool | tuple):
+        return repr(part)
+    return getattr(part, "__qualname__", None) or _name_of(part)
+
+
+def _digest_of(*texts: str) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()

@@ -1,0 +1,89 @@
+"""Result of a closed-loop simulation: its scores, and the files it has written."""
+
+import csv
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from l5kit._types import JsonObject
+from l5kit.closedloop.columns import SCENE_COLUMNS
+from l5kit.closedloop.failed_scene import FailedScene
+from l5kit.closedloop.folder import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, SCENES_TABLE, SCORES_FILE, read_json
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["ClosedLoopResult", "read_result"]
+
+_TYPES = {"int": int, "float": float, "bool": int, "text": str}
+
+
+@dataclass(frozen=True)
+class ClosedLoopResult:
+    """The outcome of a simulation.
+
+    Attributes:
+        folder: Where its files are.
+        scores: What ``scores.json`` holds.
+        scenes_per_s: Scenes that were simulated and scored in a second; None if all were there already.
+    """
+
+    folder: Path
+    scores: JsonObject = field(repr=False)
+    scenes_per_s: float | None = None
+
+    @property
+    def score(self) -> float | None:
+        """Mean of the scores of the scenes, 0 to 1; None if none could be scored."""
+        score: float | None = self.scores["score"]
+        return score
+
+    @property
+    def num_scenes(self) -> int:
+        """Scenes that were scored."""
+        return int(self.scores["scenes"])
+
+    @property
+    def metrics(self) -> Mapping[str, float | None]:
+        """Means of the metrics by name, None where a metric applies to no scene."""
+        metrics: Mapping[str, float | None] = self.scores["metrics"]
+        return metrics
+
+    @property
+    def failed(self) -> tuple[FailedScene, ...]:
+        """Scenes that could not be simulated or scored, and why."""
+        return tuple(FailedScene(**each) for each in self.scores["failed"])
+
+    @property
+    def driven_log(self) -> Path:
+        """The driven scenes, a dataset."""
+        return self.folder / DRIVEN_LOG
+
+    @property
+    def frames_table(self) -> Path:
+        """The table of frames, CSV."""
+        return self.folder / FRAMES_TABLE
+
+    @property
+    def plans(self) -> Path:
+        """What the planner planned: ``times_s`` (T,) and, for each scene, ``scene_N`` (F, T, 3)."""
+        return self.folder / PLANS_FILE
+
+    def scenes(self) -> Iterator[JsonObject]:
+        """Yield the rows of the table of scenes, with numbers as such and None where nothing is known."""
+        with (self.folder / SCENES_TABLE).open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                yield {name: _TYPES[SCENE_COLUMNS[name].kind](text) if text else None for name, text in row.items()}
+
+
+def read_result(folder: str | os.PathLike[str]) -> ClosedLoopResult:
+    """Return the result of a simulation that was made before.
+
+    Raises:
+        InvalidArgumentError: There is none, or it has not come to its end.
+    """
+    path = Path(folder)
+    if not (path / SCORES_FILE).is_file():
+        raise InvalidArgumentError(
+            f"folder is {str(folder)!r}, which holds no simulation that has come to its end: there is no {SCORES_FILE}"
+        )
+    return ClosedLoopResult(path, read_json(path / SCORES_FILE))

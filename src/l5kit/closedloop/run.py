@@ -1,0 +1,146 @@
+"""Closed-loop simulation of a log: scenes are driven, scored, and written to a folder, where a killed run goes on."""
+
+import os
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from l5kit.closedloop.assembling import assemble
+from l5kit.closedloop.blocks import FailedSceneError, SimulateBlock
+from l5kit.closedloop.failed_scene import FailedScene
+from l5kit.closedloop.folder import SCORES_FILE, claimed, is_complete, require_folder, write_json
+from l5kit.closedloop.options import ClosedLoopOptions
+from l5kit.closedloop.parts import Part, find_parts
+from l5kit.closedloop.progress import show_scenes
+from l5kit.closedloop.result import ClosedLoopResult, read_result
+from l5kit.closedloop.scores_file import scores_of
+from l5kit.closedloop.setup import ClosedLoopSetup, set_up
+from l5kit.closedloop.tables import can_write_parquet
+from l5kit.data.progress import show_progress
+from l5kit.data.scene_jobs import count_workers, map_scenes
+from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
+from l5kit.simulation.engine.traffic_state import Driver
+
+__all__ = ["simulate"]
+
+_DEFAULTS = ClosedLoopOptions()
+
+
+def simulate(
+    path: str | os.PathLike[str],
+    folder: str | os.PathLike[str] = "simulation",
+    *,
+    planner: str | Driver | EgoSeat = "idm",
+    agents: str | Driver | AgentSeat = "replay",
+    map_path: str | os.PathLike[str] | None = None,
+    meta_path: str | os.PathLike[str] | None = None,
+    options: ClosedLoopOptions = _DEFAULTS,
+) -> ClosedLoopResult:
+    """Let a planner drive the scenes of a log, and score how well it does.
+
+    The folder gets ``scores.json``, ``scenes.csv`` and ``frames.csv`` (with pyarrow also as Parquet), the driven scenes
+    as the dataset ``simulated.zarr``, ``plans.npz``, and ``run.json`` with what was run. The files are the same for any
+    number of workers and any batch size. A run that was killed goes on where it was when it is started again with the
+    same options on the same data; one that is complete is not repeated.
+
+    A scene that cannot be read, driven or scored is listed as failed and is in no mean; the others go on.
+
+    Args:
+        path: Dataset folder, or one ``.zarr`` in it.
+        folder: Where to write.
+        planner: Who drives the AVs: a name of :data:`l5kit.closedloop.planners.PLANNERS`, ``FILE.py:NAME``, a driver,
+            or a driver with how its plans are carried out.
+        agents: Who drives the others: a name of :data:`l5kit.closedloop.planners.TRAFFIC`, ``FILE.py:NAME``, a driver,
+            or a seat.
+        map_path: The semantic map; None to look for it. Without one its metrics do not apply.
+        meta_path: ``meta.json``; None to look for it.
+        options: Which scenes and frames, and how.
+
+    Raises:
+        DatasetNotFoundError: There is no dataset.
+        InvalidArgumentError: There are several logs or maps, no such planner or scenes, or the folder holds something
+            else; the message says what.
+        FileNotFoundError: A file does not exist.
+        FailedSceneError: A scene fails, and ``options.strict``.
+    """
+    target = Path(folder)
+    require_folder(target, overwrite=options.overwrite)
+    with show_progress("Reading", visible=options.show_bar) as progress:
+        setup = set_up(
+            path,
+            planner=planner,
+            agents=agents,
+            map_path=map_path,
+            meta_path=meta_path,
+            options=options,
+            progress=progress,
+        )
+    with claimed(target, setup.facts, overwrite=options.overwrite) as parts:
+        scenes_per_s = None
+        if not is_complete(target):
+            scenes_per_s = _simulate_missing(setup, parts)
+            _write_files(setup, target, parts)
+    result = read_result(target)
+    if options.strict and result.failed:
+        raise FailedSceneError(result.failed[0])
+    return ClosedLoopResult(target, result.scores, scenes_per_s)
+
+
+def _simulate_missing(setup: ClosedLoopSetup, parts: Path) -> float | None:
+    """Simulate the scenes that no part has, and return how many in a second; None if there was none.
+
+    Raises:
+        FailedSceneError: A scene fails, now or in a run before, and the simulation is strict.
+    """
+    options = setup.options
+    finished: list[int] = []
+    for part in find_parts(parts):
+        finished += part.scenes
+        if options.strict:
+            _refuse_failed(part)
+    missing = setup.scenes[~np.isin(setup.scenes, finished)]
+    if len(missing) == 0:
+        return None
+    start_s = time.perf_counter()
+    num_workers = count_workers(options.workers)
+    with show_scenes("Simulating", visible=options.show_bar) as progress:
+        results = map_scenes(
+            SimulateBlock(setup, parts),
+            missing,
+            num_workers,
+            block_size=_block_size(len(missing), num_workers, options.batch_size),
+            num_ahead=num_workers,
+            progress=progress,
+        )
+        with closing(results):
+            for _ in results:
+                pass
+    return len(missing) / (time.perf_counter() - start_s)
+
+
+def _block_size(num_scenes: int, num_workers: int, batch_size: int) -> int:
+    """Return how many scenes step at once: as many as asked for, fewer where workers would have nothing to do."""
+    return max(1, min(batch_size, -(-num_scenes // num_workers)))
+
+
+def _refuse_failed(part: Part) -> None:
+    for row in part.rows:
+        if row["message"] is not None:
+            failed = FailedScene(row["scene"], row["failed_frame"], row["failed_track"], row["message"])
+            raise FailedSceneError(failed)
+
+
+def _write_files(setup: ClosedLoopSetup, folder: Path, parts: Path) -> None:
+    """Write the files of a simulation from its parts, the scores last: where they are, it is complete."""
+    with show_progress("Writing", visible=setup.options.show_bar) as progress:
+        rows = assemble(
+            folder,
+            list(find_parts(parts)),
+            setup.scenes,
+            facts=setup.log.facts,
+            with_parquet=can_write_parquet(),
+            progress=progress,
+        )
+    write_json(folder / SCORES_FILE, scores_of(rows, setup.facts))

@@ -1,0 +1,151 @@
+"""Scores and curves of driven scenes: the rows of the tables of scenes and of frames."""
+
+import math
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array, JsonObject, RecordArray
+from l5kit.closedloop.columns import FRAME_DTYPE, METRICS
+from l5kit.evaluation.driving.collisions import CollisionKind
+from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.road_users import RoadUsers
+from l5kit.evaluation.driving.scene_score import SceneDetails, detail_scenes
+from l5kit.evaluation.driving.scene_states import read_road_users
+from l5kit.simulation.engine.driven_scenes import DrivenScenes
+
+__all__ = ["ScoredScene", "score_driven"]
+
+ScoredScene = tuple[JsonObject, RecordArray]
+"""The row of a scene, without log and position, and the rows of its frames, ``FRAME_DTYPE``."""
+
+_FARTHEST_M = 0.5
+"""Distances from the road are not measured beyond."""
+
+
+def score_driven(driven: DrivenScenes) -> dict[int, ScoredScene]:
+    """Return the rows of all scenes that were driven to their end, by scene of the batch.
+
+    Scenes of the same length are scored together, so that no sum runs over frames that only another scene has.
+    """
+    lengths = driven.batch.stops - driven.batch.starts
+    scored: dict[int, ScoredScene] = {}
+    for length in np.unique(lengths[driven.finished]).tolist():
+        scenes = driven.finished[lengths[driven.finished] == length]
+        scored |= _score_equally_long(driven, scenes)
+    return scored
+
+
+def _score_equally_long(driven: DrivenScenes, scenes: Int64Array) -> dict[int, ScoredScene]:
+    arrays = [driven.arrays(scene) for scene in scenes.tolist()]
+    states, expert = driven.ego_states(scenes), driven.expert(scenes)
+    road_users = read_road_users(arrays, threshold=driven.batch.threshold)
+    details = detail_scenes(states, road_users, driven.batch.driving_map, expert=expert)
+    frames = _frame_rows(driven, scenes, states, expert, details)
+    track_ids = [np.unique(each.agents.track_ids) for each in arrays]
+    _write_collisions(frames, details, road_users, track_ids)
+    rows = _scene_rows(driven, scenes, details, (states, expert), frames)
+    return {scene: (rows[place], frames[place]) for place, scene in enumerate(scenes.tolist())}
+
+
+def _frame_rows(
+    driven: DrivenScenes, scenes: Int64Array, states: EgoStates, expert: EgoStates, details: SceneDetails
+) -> RecordArray:
+    """Return the rows of the frames without their collisions, (S, F)."""
+    num_frames = states.is_there.shape[1]
+    rows = np.zeros(states.is_there.shape, FRAME_DTYPE)
+    rows["scene"] = driven.batch.scene_indices[scenes, None]
+    rows["frame"] = driven.batch.starts[scenes, None] + np.arange(num_frames)
+    columns = {
+        "time_s": states.timestamps_s,
+        "x_m": states.positions_m[..., 0],
+        "y_m": states.positions_m[..., 1],
+        "yaw_rad": states.yaws_rad,
+        "speed_mps": states.speeds_mps,
+        "acceleration_mps2": states.accelerations_mps2[..., 0],
+        "lateral_acceleration_mps2": states.accelerations_mps2[..., 1],
+        "distance_to_log_m": _lengths(states.positions_m - expert.positions_m),
+        "distance_off_road_m": np.minimum(details.distances_off_road_m, _FARTHEST_M),
+        "time_to_collision_s": np.where(np.isinf(details.times_to_collision_s), np.nan, details.times_to_collision_s),
+        "speed_limit_mps": details.speed_limits_mps,
+        "speed_excess_mps": details.speed_excess_mps,
+        "progress_m": details.progress_m,
+        "way_along_lanes_m": details.ways_along_lanes_m,
+        "is_comfortable": details.is_comfortable,
+    }
+    for name, values in columns.items():
+        rows[name] = values
+    return rows
+
+
+def _write_collisions(
+    frames: RecordArray, details: SceneDetails, road_users: RoadUsers, track_ids: list[Int64Array]
+) -> None:
+    """Write with whom the AV collides: of several in a frame one at fault, else the first."""
+    frames["collision_track"] = frames["collision_at_fault"] = -1
+    collided = np.flatnonzero(details.collisions.kinds != CollisionKind.NONE)
+    places = road_users.frames_of_rows[collided]
+    by_frame = frames.reshape(-1)
+    np.add.at(by_frame["collisions"], places, 1)
+    for row, place in zip(collided.tolist(), places.tolist(), strict=True):
+        is_at_fault = int(details.collisions.is_at_fault[row])
+        if is_at_fault > by_frame["collision_at_fault"][place]:
+            by_frame["collision_at_fault"][place] = is_at_fault
+            by_frame["collision_kind"][place] = details.collisions.kinds[row]
+            ids = track_ids[place // frames.shape[1]]
+            by_frame["collision_track"][place] = ids[road_users.tracks[row]].astype(np.int64)
+
+
+def _scene_rows(
+    driven: DrivenScenes,
+    scenes: Int64Array,
+    details: SceneDetails,
+    drives: tuple[EgoStates, EgoStates],
+    frames: RecordArray,
+) -> list[JsonObject]:
+    """Return the rows of scenes."""
+    failures = details.failures
+    counts = {name: np.count_nonzero(where, axis=1) for name, where in failures.items()}
+    of_tracks = driven.batch.tracks.scenes_of_tracks[driven.was_driven]
+    states, expert = drives
+    columns: dict[str, Float64Array | Int64Array] = {
+        "scene": driven.batch.scene_indices[scenes],
+        "frames": states.num_frames,
+        "score": details.scores.score,
+        **{name: getattr(details.scores, field) for name, field in METRICS.items()},
+        "collisions": frames["collisions"].sum(axis=1),
+        "collisions_at_fault": details.counts_at_fault.sum(axis=(1, 2)),
+        "frames_off_road": counts["drivable_area_compliance"],
+        "frames_wrong_way": counts["driving_direction_compliance"],
+        "frames_near_collision": counts["time_to_collision"],
+        "frames_too_fast": counts["speed_limit_compliance"],
+        "frames_uncomfortable": counts["comfort"],
+        "way_m": _ways(states),
+        "expert_way_m": _ways(expert),
+        "route_m": details.progress_m.sum(axis=1),
+        "expert_route_m": details.expert_progress_m.sum(axis=1),
+        "most_from_log_m": frames["distance_to_log_m"].max(axis=1),
+        "driven_agents": np.bincount(of_tracks, minlength=len(driven.batch))[scenes],
+        **{
+            f"first_{name}_frame": np.where(counts[name] > 0, frames["frame"][:, 0] + where.argmax(axis=1), -1)
+            for name, where in failures.items()
+        },
+    }
+    values = {name: column.tolist() for name, column in columns.items()}
+    return [{name: _known(name, column[row]) for name, column in values.items()} for row in range(len(scenes))]
+
+
+def _known(name: str, value: float) -> float | None:
+    """Return a value, None where it is not known: NaN, and no first frame."""
+    is_none = math.isnan(value) or (name.startswith("first_") and value < 0)
+    return None if is_none else value
+
+
+def _ways(states: EgoStates) -> Float64Array:
+    """Return how far the centres of the AVs have come, all frames being there, (S,)."""
+    ways_m: Float64Array = _lengths(np.diff(states.positions_m, axis=1)).sum(axis=1)
+    return ways_m
+
+
+def _lengths(vectors: Float64Array) -> Float64Array:
+    lengths: Float64Array = np.sqrt((vectors**2).sum(axis=-1))
+    return lengths

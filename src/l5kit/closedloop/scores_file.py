@@ -1,0 +1,57 @@
+"""Scores of a simulation: means over its scenes, and totals, as JSON holds them."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from l5kit._types import JsonObject
+from l5kit.closedloop.columns import METRICS
+
+__all__ = ["scores_of"]
+
+_TOTALS: Final = (
+    *("frames", "way_m", "expert_way_m", "collisions", "collisions_at_fault", "frames_off_road", "frames_wrong_way"),
+    *("frames_near_collision", "frames_too_fast", "frames_uncomfortable"),
+)
+
+
+def scores_of(rows: Sequence[JsonObject], run: JsonObject) -> JsonObject:
+    """Return the scores of scenes.
+
+    Args:
+        rows: Rows of the table of scenes, those that failed included.
+        run: What was run.
+
+    Returns:
+        Means over the scenes for which a metric applies, None where there is none. Scenes that failed are listed in
+        ``failed`` and are in no mean.
+    """
+    scored = [row for row in rows if row["message"] is None]
+    failed = [row for row in rows if row["message"] is not None]
+    return {
+        "score": _mean(scored, "score"),
+        "scenes": len(scored),
+        "metrics": {name: _mean(scored, name) for name in METRICS},
+        "totals": {name: _total(scored, name) for name in _TOTALS},
+        "scenes_failing": {name: sum(row[name] is not None and row[name] < 1 for row in scored) for name in METRICS},
+        "failed": [
+            {
+                "scene": row["scene"],
+                "frame": row["failed_frame"],
+                "track": row["failed_track"],
+                "message": row["message"],
+            }
+            for row in failed
+        ],
+        **run,
+    }
+
+
+def _total(rows: Sequence[JsonObject], name: str) -> float:
+    values = [row[name] for row in rows]
+    return math.fsum(values) if any(isinstance(value, float) for value in values) else sum(values)
+
+
+def _mean(rows: Sequence[JsonObject], name: str) -> float | None:
+    values = [row[name] for row in rows if row[name] is not None]
+    return math.fsum(values) / len(values) if values else None

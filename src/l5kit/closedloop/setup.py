@@ -1,0 +1,115 @@
+"""Setup of a closed-loop simulation: the log, the map, who drives, and what all of that is known by."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from l5kit import __version__
+from l5kit._types import Int64Array, JsonObject
+from l5kit.closedloop.options import ClosedLoopOptions
+from l5kit.closedloop.planners import Planner, Traffic, open_planner, open_traffic
+from l5kit.data.checks.checksums import digest_dataset
+from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
+from l5kit.data.map.opened import open_map
+from l5kit.data.progress import Progress
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.simulation.engine.scene_batch import RoadMap
+from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
+from l5kit.simulation.engine.traffic_state import Driver
+
+__all__ = ["ClosedLoopSetup", "set_up"]
+
+
+@dataclass(frozen=True)
+class ClosedLoopSetup:
+    """What is simulated, and who drives.
+
+    Attributes:
+        files: Where log and map lie.
+        log: The log.
+        road: The map; None without one.
+        scenes: The scenes that are simulated, ascending, (S,).
+        planner: Who drives the AVs.
+        agents: Who drives the others.
+        options: How it is simulated.
+        digests: SHA-256 by what it is of: ``data``, ``map``, ``planner``, ``agents`` and ``configuration``.
+    """
+
+    files: DatasetFiles
+    log: ChunkedDataset = field(repr=False)
+    road: RoadMap | None = field(repr=False)
+    scenes: Int64Array = field(repr=False)
+    planner: Planner
+    agents: Traffic
+    options: ClosedLoopOptions
+    digests: Mapping[str, str | None]
+
+    @property
+    def log_name(self) -> str:
+        """Name of the log in tables."""
+        return self.files.dataset.name
+
+    @property
+    def facts(self) -> JsonObject:
+        """Return what was run, as JSON holds it."""
+        files = {"log": self.files.dataset, "map": self.files.semantic_map, "meta": self.files.meta}
+        return {
+            "l5kit": __version__,
+            "files": {name: None if file is None else os.path.abspath(file) for name, file in files.items()},
+            "planner": self.planner.name,
+            "agents": self.agents.name,
+            "options": self.options.as_facts(self.scenes),
+            "digests": dict(self.digests),
+        }
+
+
+def set_up(
+    path: str | os.PathLike[str],
+    *,
+    planner: str | Driver | EgoSeat,
+    agents: str | Driver | AgentSeat,
+    map_path: str | os.PathLike[str] | None,
+    meta_path: str | os.PathLike[str] | None,
+    options: ClosedLoopOptions,
+    progress: Progress | None = None,
+) -> ClosedLoopSetup:
+    """Return log, map and drivers; nothing is driven yet. The arguments are those of :func:`l5kit.closedloop.simulate`.
+
+    Args:
+        path: Dataset folder, or ``.zarr``.
+        planner: Who drives the AVs.
+        agents: Who drives the others.
+        map_path: The semantic map; None to look for it.
+        meta_path: ``meta.json``; None to look for it.
+        options: How it is simulated.
+        progress: Called with the number of files of the log whose digest is known and of all.
+    """
+    files = find_dataset_files(path, map_path=map_path, meta_path=meta_path)
+    ego, others = open_planner(planner, moves=options.moves), open_traffic(agents)
+    log = ChunkedDataset(files.dataset).open()
+    scenes = options.scenes_of(len(log.scenes))
+    map_api = open_map(files)
+    road = None if map_api is None else RoadMap(map_api)
+    if road is not None:
+        _ = road.driving  # read once, before threads ask for it
+    chosen = {"planner": ego.digest, "agents": others.digest, "options": options.as_facts(scenes)}
+    digests = {
+        "data": digest_dataset(log, workers=options.workers, progress=progress),
+        "map": None if road is None else _digest_of_files([files.semantic_map, files.meta]),
+        "planner": ego.digest,
+        "agents": others.digest,
+        "configuration": hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest(),
+    }
+    return ClosedLoopSetup(files, log, road, scenes, ego, others, options, digests)
+
+
+def _digest_of_files(paths: list[Path | None]) -> str:
+    """Return the digest of files, one after the other."""
+    digest = hashlib.sha256()
+    for path in paths:
+        if path is not None:
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

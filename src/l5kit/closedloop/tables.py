@@ -1,0 +1,126 @@
+"""Tables of a simulation as CSV and, with the extra ``arrow``, as Parquet, written a few rows at a time."""
+
+import csv
+import importlib.util
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from l5kit._files import replaced_when_complete
+from l5kit._types import RecordArray
+from l5kit.closedloop.columns import FRAME_COLUMNS, Column
+from l5kit.evaluation.driving.collisions import CollisionKind
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetWriter
+
+__all__ = ["TableWriter", "can_write_parquet", "frame_columns", "write_table"]
+
+_ROWS_OF_GROUP = 65_536
+"""Rows of a group of a Parquet file; they wait in memory."""
+
+_KINDS = np.array([None, *(kind.name.lower() for kind in list(CollisionKind)[1:])], object)
+
+
+def can_write_parquet() -> bool:
+    """Return whether pyarrow is installed."""
+    return importlib.util.find_spec("pyarrow") is not None
+
+
+def frame_columns(rows: RecordArray) -> dict[str, list[Any]]:
+    """Return the columns of rows of frames, ``FRAME_DTYPE``, with None for what is not known."""
+    columns: dict[str, list[Any]] = {}
+    for name, column in FRAME_COLUMNS.items():
+        values = rows[name]
+        if column.kind == "text":
+            columns[name] = _KINDS[values].tolist()
+        elif column.kind == "float":
+            columns[name] = [None if value != value else value for value in values.tolist()]
+        elif name in ("collision_track", "collision_at_fault"):
+            columns[name] = [None if value < 0 else value for value in values.tolist()]
+        else:
+            columns[name] = values.tolist()
+    return columns
+
+
+class TableWriter:
+    """Writes rows to the end of a table.
+
+    Args:
+        columns: Names of the columns, and what they hold.
+        csv_file: An opened text file.
+        parquet: Writes Parquet; None without.
+    """
+
+    def __init__(self, columns: Mapping[str, Column], csv_file: io.TextIOBase, parquet: "ParquetWriter | None") -> None:
+        self._columns = columns
+        self._csv = csv.writer(csv_file, lineterminator="\n")
+        self._csv.writerow(columns)
+        self._parquet = parquet
+        self._waiting: dict[str, list[Any]] = {name: [] for name in columns}
+
+    def append(self, rows: Mapping[str, Sequence[Any]]) -> None:
+        """Add rows: the values of each column, None where not known."""
+        texts = [_as_texts(rows[name], column) for name, column in self._columns.items()]
+        self._csv.writerows(zip(*texts, strict=True))
+        if self._parquet is None:
+            return
+        for name, values in self._waiting.items():
+            values.extend(rows[name])
+        while len(next(iter(self._waiting.values()))) >= _ROWS_OF_GROUP:
+            self._write_group()
+
+    def end(self) -> None:
+        """Write what waits."""
+        if self._parquet is not None and next(iter(self._waiting.values())):
+            self._write_group()
+
+    def _write_group(self) -> None:
+        import pyarrow
+
+        if self._parquet is None:
+            return
+        group = {name: values[:_ROWS_OF_GROUP] for name, values in self._waiting.items()}
+        self._waiting = {name: values[_ROWS_OF_GROUP:] for name, values in self._waiting.items()}
+        self._parquet.write_table(pyarrow.table(group, schema=_schema_of(self._columns)))
+
+
+@contextmanager
+def write_table(path: Path, columns: Mapping[str, Column], *, with_parquet: bool) -> Iterator[TableWriter]:
+    """Hand out the writer of a table; the files are in their places when the block ends without an error.
+
+    Args:
+        path: The CSV file; the Parquet file has the same name with ``.parquet``.
+        columns: Names of the columns, and what they hold.
+        with_parquet: Whether a Parquet file is written, which needs pyarrow.
+    """
+    with ExitStack() as stack:
+        parquet = None
+        if with_parquet:
+            from pyarrow.parquet import ParquetWriter
+
+            place = stack.enter_context(replaced_when_complete(path.with_suffix(".parquet"), argument="folder"))
+            parquet = stack.enter_context(ParquetWriter(place, _schema_of(columns)))
+        place = stack.enter_context(replaced_when_complete(path, argument="folder"))
+        file = stack.enter_context(place.open("w", encoding="utf-8", newline=""))
+        writer = TableWriter(columns, file, parquet)
+        yield writer
+        writer.end()
+
+
+def _as_texts(values: Sequence[Any], column: Column) -> list[str]:
+    if column.kind != "float":
+        return ["" if value is None else str(value) for value in values]
+    digits = column.digits
+    return ["" if value is None else f"{value:.{digits}f}" for value in values]
+
+
+def _schema_of(columns: Mapping[str, Column]) -> Any:
+    import pyarrow
+
+    types = {"int": pyarrow.int64(), "float": pyarrow.float64(), "bool": pyarrow.int8(), "text": pyarrow.string()}
+    return pyarrow.schema([(name, types[column.kind]) for name, column in columns.items()])
