@@ -71,12 +71,17 @@ class TrackTable(ReadOnlyArrays):
         """Scene of each track, (T,)."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
+    def is_of(self, *groups: RoadUserGroup) -> BoolArray:
+        """Return which tracks are of some groups, (T,)."""
+        return np.isin(self.groups, groups)
+
     def is_of_classes(self, classes: Classes) -> BoolArray:
         """Return which tracks are of some classes, (T,); all of them for ``cars``, of which each row tells."""
         if classes == "cars":
             return np.ones(len(self), np.bool_)
-        is_of: BoolArray = self.groups == RoadUserGroup.VEHICLE
-        return is_of if classes == "vehicles" else self.groups != RoadUserGroup.NONE
+        if classes == "vehicles":
+            return self.is_of(RoadUserGroup.VEHICLE)
+        return ~self.is_of(RoadUserGroup.NONE)
 
 
 def _tracks_of_scene(scene: SceneRecords, threshold: float) -> tuple[NumericArray, Int64Array, Int64Array, Int64Array]:

@@ -48,7 +48,7 @@ def poses_of_avs(batch: SceneBatch) -> TrackPoses:
     counts = expert.num_frames
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     is_there = expert.is_there
-    durations_s: Float64Array = (counts - 1) * batch.facts.step_time_s
+    durations_s: Float64Array = (counts - 1).astype(np.float64) * batch.facts.step_time_s
     return TrackPoses(starts, expert.positions_m[is_there], expert.yaws_rad[is_there], durations_s)
 
 
