@@ -62,7 +62,9 @@ class Spy:
         for row, track in enumerate(tracks.tolist()):
             begin = after[row, 0] if before[row, 0] == 0 else before[row, 0]
             frame = state.frame_indices[state.actor_scenes[row]]
-            self.seen.append((scenes[row], frame, track, begin + halves[row], after[row, 0] + halves[row], before[row, 4]))
+            self.seen.append(
+                (scenes[row], frame, track, begin + halves[row], after[row, 0] + halves[row], before[row, 4])
+            )
         return actions
 
 

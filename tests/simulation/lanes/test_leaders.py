@@ -76,7 +76,8 @@ def test_a_leader_round_a_bend():
     assert speed == pytest.approx(6.0, abs=0.1)
 
 
-def test_order_of_objects_and_distant_ones_do_not_matter(rng=np.random.default_rng(4)):
+def test_order_of_objects_and_distant_ones_do_not_matter():
+    rng = np.random.default_rng(4)
     for _ in range(200):
         boxes = np.column_stack(
             [rng.uniform(-10, 90, (12, 2)) * [1, 0.3], rng.uniform(-4, 4, 12), rng.uniform(0.3, 12, (12, 2))]

@@ -102,18 +102,25 @@ def _gap_to_line(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _acceleration_behind(
-    speed_mps: float, gap_m: float, leader_speed_mps: float, wanted_speed_mps: float, numbers: Numbers
+    speed_mps: float,
+    gap_m: float,
+    leader_speed_mps: float,
+    wanted_speed_mps: float,
+    drive: tuple[Numbers, float, float],
 ) -> float:
     """Return how hard a driver accelerates behind a leader.
 
-    Where it needs more than half of b not to touch a leader that goes on like this, it brakes at least that hard: the
-    model knows no gap below s0, and with steps of a finite length it would roll over a line by centimetres.
+    It is at most so hard that after the step braking at b still stops it behind a leader that brakes at b from now on.
+    The model alone does not see to that: it knows no gap below s0, nor that leaders which drive away may brake.
     """
+    numbers, _, step_s = drive
     acceleration = driver_acceleration(speed_mps, gap_m, leader_speed_mps, wanted_speed_mps, numbers)
-    closing_mps = speed_mps - leader_speed_mps
-    if closing_mps > 0 and closing_mps * closing_mps > numbers[3] * max(gap_m, 0.0):
-        needed = closing_mps * closing_mps / max(2 * gap_m, 1e-9)
-        acceleration = max(min(acceleration, -needed), -numbers[3])
+    braking = numbers[3]
+    leader_mps = max(leader_speed_mps, 0.0)
+    spare_m = gap_m - braking * step_s * step_s + (leader_mps * leader_mps - speed_mps * speed_mps) / (2 * braking)
+    if spare_m < 2 * speed_mps * step_s:
+        highest = braking * (spare_m / max(speed_mps * step_s, 1e-9) - 1)
+        acceleration = max(min(acceleration, highest), -braking)
     return acceleration
 
 
@@ -132,7 +139,7 @@ def drive_on(
     """Move a vehicle on its path for some steps, with the leader that it sees now, which keeps its speed.
 
     The hardest of what the leader, the first red line (or the end of the path) and the limit ask for is done: a leader
-    that runs a red light does not hide the line.
+    that runs a red light does not hide the line. What is beyond the reach of leaders counts for none of them.
 
     Args:
         paths: All paths.
@@ -156,9 +163,9 @@ def drive_on(
     for step in range(len(poses)):
         wanted = max(part * _limit_at(paths, track, arc_m), 0.1)
         line_m = _gap_to_line(paths, track, arc_m + size[0], speed, numbers[3], ranks)
-        acceleration = _acceleration_behind(speed, line_m, 0.0, wanted, numbers)
+        acceleration = _acceleration_behind(speed, line_m if line_m < reach_m else np.inf, 0.0, wanted, drive)
         if gap_m < np.inf:
-            acceleration = min(acceleration, _acceleration_behind(speed, gap_m, leader_speed, wanted, numbers))
+            acceleration = min(acceleration, _acceleration_behind(speed, gap_m, leader_speed, wanted, drive))
         after = max(speed + acceleration * step_s, 0.0)
         driven_s = step_s
         if after == 0.0 and acceleration < 0:

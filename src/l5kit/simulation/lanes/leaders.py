@@ -51,7 +51,8 @@ def find_leader(
         own_row: The row of the vehicle itself, or -1.
 
     Returns:
-        Metres, below 0 where boxes overlap, and metres per second; infinite and 0 without a leader.
+        Metres, below 0 where boxes overlap, down to minus half a length, and metres per second; infinite and 0 without
+        a leader.
     """
     arc_m = place[0]
     first = min(max(int(arc_m / PATH_STEP_M), 0), len(points_m) - 2)

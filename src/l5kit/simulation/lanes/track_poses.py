@@ -38,7 +38,7 @@ def poses_of_tracks(batch: SceneBatch, is_wanted: BoolArray) -> TrackPoses:
     of_scene = tracks.scenes_of_tracks
     first_frames = np.maximum(tracks.first_frames, batch.starts[of_scene])
     last_frames = np.minimum(tracks.last_frames, batch.stops[of_scene] - 1)
-    durations_s: Float64Array = np.maximum(last_frames - first_frames, 0) * batch.facts.step_time_s
+    durations_s = np.asarray(np.maximum(last_frames - first_frames, 0) * batch.facts.step_time_s, np.float64)
     return TrackPoses(starts, positions_m, yaws_rad, durations_s)
 
 
