@@ -1,5 +1,7 @@
 """Intelligent drivers in made cities: red lights, who is driven, and the same drive in any batch."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
+from l5kit.simulation.engine.actions import PlannedPoses
 from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation, SimulationError
@@ -104,10 +107,27 @@ def test_the_av_keeps_to_its_lanes(scenes, road):
     assert (np.diff(starts) > 0).mean() > 0.99
 
 
-def test_without_a_map_it_says_so(scenes):
+def test_an_av_without_a_map_goes_straight_on_and_stops(scenes):
+    batch = SceneBatch.of_scenes(scenes)
+    states = SceneSimulation(batch, ego=EgoSeat(DRIVER, PlannedPoses()), strict=True).run().ego_states()
+    first = states.positions_m[:, :1]
+    ways_m = states.positions_m - first
+    across_m = ways_m[..., 1] * np.cos(states.yaws_rad[:, :1]) - ways_m[..., 0] * np.sin(states.yaws_rad[:, :1])
+    np.testing.assert_allclose(across_m, 0.0, atol=1e-6)
+    assert (np.linalg.norm(ways_m, axis=-1) < 50.0).all()
+    assert not DRIVER.tracks(batch).any()
     with pytest.raises(SimulationError, match="no map with lanes"):
-        SceneSimulation(SceneBatch.of_scenes(scenes[:1]), ego=EgoSeat(DRIVER), strict=True).run()
-    assert not DRIVER.tracks(SceneBatch.of_scenes(scenes)).any()
+        SceneSimulation(batch, agents=AgentSeat(DRIVER, control=AgentControl.of_traffic()), strict=True).run()
+
+
+def test_an_av_on_no_lane_does_not_change_the_others(scenes, road):
+    off_road = replace(scenes[1], frames=scenes[1].frames.copy())
+    off_road.frames["ego_translation"][:, :2] += 5000.0
+    batch = SceneBatch.of_scenes([scenes[0], off_road, scenes[2]], road=road)
+    driven = SceneSimulation(batch, ego=EgoSeat(DRIVER), strict=True).run()
+    alone = SceneSimulation(SceneBatch.of_scenes([scenes[2]], road=road), ego=EgoSeat(DRIVER), strict=True).run()
+    assert driven.records(2).frames.tobytes() == alone.records(0).frames.tobytes()
+    assert driven.ego_states().speeds_mps[1].max() < 20.0
 
 
 @pytest.mark.parametrize("values", [{"limit_part": 0.0}, {"num_steps": 0}, {"unknown_limit_mps": np.nan}])

@@ -1,6 +1,5 @@
 """Intelligent driver on lanes: vehicles that follow the lanes of their log, their leaders and red lights."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +20,7 @@ from l5kit.simulation.lanes.lane_following import (
 )
 from l5kit.simulation.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, make_lane_paths
 from l5kit.simulation.lanes.red_lights import LaneColors, read_lane_colors
+from l5kit.simulation.lanes.straight_paths import filled_paths, straight_paths
 from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_avs, poses_of_tracks
 
 __all__ = ["IntelligentDriver"]
@@ -35,7 +35,8 @@ class IntelligentDriver:
     A vehicle follows the lanes that it has in the log, then at each fork the lane after which its heading has changed
     least. The nearest object ahead whose box meets this path, widened to the width of the vehicle, is its leader; the
     first red line and the end of the path stand as leaders beside it. AVs get a plan of some seconds, in which the
-    leader keeps its speed; agents get the pose of the next step, which ``PlannedPoses`` takes as it is.
+    leader keeps its speed; agents get the pose of the next step, which ``PlannedPoses`` takes as it is. An AV on no
+    lane, or without a map, goes straight on and comes to stand within 50 m.
 
     Attributes:
         params: Parameters of the model; None for the published ones, those of agents or those of the AV.
@@ -68,7 +69,7 @@ class IntelligentDriver:
         """Return the poses of the next step of agents, (K, 1, 3), or the plans of AVs, (R, T, 3).
 
         Raises:
-            InvalidArgumentError: The batch has no map, or a vehicle is on no lane in the log.
+            InvalidArgumentError: An agent is on no lane in the log, or there is no map.
         """
         seat = state.memory.get(_MEMORY)
         if seat is None:
@@ -118,13 +119,16 @@ class _Seat:
         """Return the paths of the AVs of a batch, or of its agents."""
         batch = state.batch
         driving_map = batch.driving_map
-        if batch.road is None or driving_map is None or driving_map.num_lanes == 0:
-            raise InvalidArgumentError("IntelligentDriver: the batch has no map with lanes; give SceneBatch its road")
         is_av = state.actors is None
         poses = poses_of_avs(batch) if is_av else poses_of_tracks(batch, find_lane_followers(batch))
+        straight = straight_paths(poses_of_avs(batch), limit_mps=unknown_limit_mps)
+        if batch.road is None or driving_map is None or driving_map.num_lanes == 0:
+            if not is_av:
+                raise InvalidArgumentError("IntelligentDriver: the batch has no map with lanes, on which agents drive")
+            return cls(straight, read_lane_colors(batch.recorded, None), 1)
         paths = make_lane_paths(poses, driving_map, unknown_limit_mps=unknown_limit_mps)
         colors = read_lane_colors(batch.recorded, batch.road.api.arrays.lights)
-        return cls(paths, colors, driving_map.num_lanes)
+        return cls(filled_paths(paths, straight) if is_av else paths, colors, driving_map.num_lanes)
 
     def place(self, state: TrafficState) -> Int64Array:
         """Bring the motions of the vehicles to where they are now, and return their paths.
@@ -153,14 +157,10 @@ class _Seat:
     def _require_paths(self, state: TrafficState, vehicles: Int64Array) -> None:
         is_lost = ~self.paths.has_path[vehicles]
         if is_lost.any():
-            scene = int(state.batch.scene_indices[state.scenes[state.actor_scenes[np.argmax(is_lost)]]])
-            who = "the AV" if state.actors is None else f"track {self._ids(state, vehicles[is_lost])[0]}"
+            first = int(np.argmax(is_lost))
+            scene = int(state.batch.scene_indices[state.scenes[state.actor_scenes[first]]])
             raise InvalidArgumentError(
-                f"IntelligentDriver: {who} of scene {scene} is on no lane where the log first has it, or parked; let "
-                "AgentControl leave such agents to the log with tracks=driver.tracks, and drive such AVs otherwise"
+                f"IntelligentDriver: track {int(state.batch.tracks.track_ids[vehicles[first]])} of scene {scene} is on "
+                "no lane where the log first has it, or parked; let AgentControl leave such agents to the log with "
+                "tracks=driver.tracks"
             )
-
-    @staticmethod
-    def _ids(state: TrafficState, tracks: Int64Array) -> Sequence[int]:
-        ids: list[int] = state.batch.tracks.track_ids[tracks].tolist()
-        return ids

@@ -31,7 +31,7 @@ LINE_SLACK_M = 0.5
 _LOOK_PART = 1.5
 _LEAST_LOOK_M = 20.0
 _BACK_M, _ON_M = 10.0, 40.0
-_MOVED_M = 0.01
+_MOVED_M = 1e-4
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -144,7 +144,7 @@ def drive_on(
     Args:
         paths: All paths.
         track: The path of the vehicle.
-        motion: Its row of motions (5,), which is changed.
+        motion: Its row of motions, changed to those after the first step, which a vehicle that is there goes on with.
         size: Its half length and half width.
         objects: Rows of :data:`l5kit.simulation.lanes.leaders.OBJECT_FIELDS`.
         own_row: Its row of the objects, or -1.
@@ -174,8 +174,8 @@ def drive_on(
         arc_m, speed = min(arc_m + way_m, max(last_m, arc_m)), after
         gap_m += max(leader_speed, 0.0) * step_s - way_m
         poses[step, 0], poses[step, 1], poses[step, 2] = pose_at(points_m, arc_m, motion[ENTRY], place[2], place[3])
-    motion[ARC], motion[SPEED] = arc_m, speed
-    motion[X], motion[Y] = poses[len(poses) - 1, 0], poses[len(poses) - 1, 1]
+        if step == 0:
+            motion[ARC], motion[SPEED], motion[X], motion[Y] = arc_m, speed, poses[0, 0], poses[0, 1]
 
 
 SceneRows = tuple[Int64Array, Int64Array, Float64Array, Float64Array]
@@ -275,6 +275,6 @@ def drive_avs(
         _mark_lights(colors, scene, True, ranks)
         size = (0.5 * ego[0][scene, 3], 0.5 * ego[0][scene, 4])
         track = tracks[scene]
-        motion = motions[track].copy()
+        motion = motions[track]
         drive_on(paths, track, motion, size, objects[:count], -1, ranks, drive, poses[scene])
         _mark_lights(colors, scene, False, ranks)
