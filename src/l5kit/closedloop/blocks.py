@@ -7,7 +7,7 @@ from l5kit._types import Int64Array, JsonObject
 from l5kit.closedloop.columns import SCENE_COLUMNS
 from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.closedloop.parts import FinishedScene, write_part
-from l5kit.closedloop.scene_checks import find_fault, read_scene
+from l5kit.closedloop.scene_checks import read_scene
 from l5kit.closedloop.scored_scenes import score_driven
 from l5kit.closedloop.setup import ClosedLoopSetup
 from l5kit.data.scene_records import SceneRecords
@@ -65,14 +65,11 @@ class SimulateBlock:
         recorded: dict[int, SceneRecords] = {}
         failed: list[FailedScene] = []
         for scene in scenes:
-            found = read_scene(self.setup.log, scene)
-            fault = found if isinstance(found, FailedScene) else None
-            if isinstance(found, SceneRecords):
-                fault = find_fault(found, scene, start=self.setup.options.start_frame)
+            found = read_scene(self.setup.log, scene, start=self.setup.options.start_frame)
+            if isinstance(found, FailedScene):
+                failed.append(self._as_failed(found))
+            else:
                 recorded[scene] = found
-            if fault is not None:
-                recorded.pop(scene, None)
-                failed.append(self._as_failed(fault))
         finished = self._drive(recorded) if recorded else []
         finished += [self._row_of(each) for each in failed]
         return sorted(finished, key=lambda each: each.scene)

@@ -1,7 +1,6 @@
 """Folder of a simulation: whose it is, what was run in it, and whether a run may go on there."""
 
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -68,7 +67,7 @@ def is_complete(folder: Path) -> bool:
 
 @contextmanager
 def claimed(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> Iterator[Path]:
-    """Hand out the folder of the parts of a run; at the end, without an error, the parts go.
+    """Hand out the folder of the parts of a run; at the end, without an error, it goes.
 
     Args:
         folder: The folder of the simulation, which is made.
@@ -83,6 +82,7 @@ def claimed(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> Iter
 
     require_folder(folder, overwrite=overwrite)
     parts = folder / PARTS_FOLDER
+    was_there = parts.is_dir()
     parts.mkdir(parents=True, exist_ok=True)
     lock = FileLock(parts / _LOCK)
     try:
@@ -93,12 +93,16 @@ def claimed(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> Iter
         ) from None
     except NotImplementedError:
         pass  # some file systems know no locks
+    is_kept = was_there
     try:
         _take_over(folder, run, overwrite=overwrite)
+        is_kept = True
         yield parts
+        is_kept = False
     finally:
         lock.release(force=True)
-    _remove_parts(parts)
+        if not is_kept:
+            remove_whole(parts)
 
 
 def read_json(path: Path) -> JsonObject:
@@ -175,8 +179,3 @@ def _remove_simulation(folder: Path) -> None:
             remove_whole(path)
         else:
             path.unlink(missing_ok=True)
-
-
-def _remove_parts(parts: Path) -> None:
-    if os.path.lexists(parts):
-        remove_whole(parts)

@@ -35,7 +35,7 @@ class FinishedScene:
         row: Its row in the table of scenes.
         frames: Its rows in the table of frames, ``FRAME_DTYPE``, (F,); None if it failed.
         records: Its frames as they were driven; None if it failed.
-        plans: What the planner planned in each frame, (F, T, 3), NaN where nothing; None if that is not known.
+        plans: What the planner planned in each frame, (F, T, 3), NaN where nothing; None if it planned in none.
         plan_times_s: When poses of plans are, seconds from the frame of the plan.
     """
 
@@ -88,9 +88,14 @@ class Part:
             row=row,
             frames=np.array(self._frames[rows]),
             records=SceneRecords.read(self._log, len(before)),
-            plans=None if self._plans is None else np.array(self._plans[rows]),
+            plans=self._plans_of(rows),
             plan_times_s=tuple(self._plan_times_s),
         )
+
+    def _plans_of(self, rows: slice) -> Float32Array | None:
+        """Return the plans of a scene; None if it has none, as one of a single frame."""
+        plans = None if self._plans is None else np.array(self._plans[rows])
+        return None if plans is None or np.isnan(plans).all() else plans
 
     def close(self) -> None:
         """Let go of the files, which are opened again where need be."""
@@ -121,7 +126,6 @@ def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts) ->
         facts: Facts of the log.
     """
     driven = [scene for scene in scenes if scene.records is not None and scene.frames is not None]
-    planned = [scene.plans for scene in driven if scene.plans is not None]
     times_s = max((scene.plan_times_s for scene in driven), key=len, default=())
     with placed_when_complete(folder / f"{scenes[0].scene:08d}") as part:
         part.mkdir()
@@ -131,10 +135,19 @@ def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts) ->
                     log.append(scene.records)
         frames = [scene.frames for scene in driven if scene.frames is not None]
         np.save(part / _FRAMES_FILE, np.concatenate([np.zeros(0, FRAME_DTYPE), *frames]))
-        if planned and len(planned) == len(driven):
-            np.save(part / _PLANS_FILE, np.concatenate(planned))
+        if times_s:
+            np.save(part / _PLANS_FILE, np.concatenate([_padded(scene, len(times_s)) for scene in driven]))
         content = {"rows": [scene.row for scene in scenes], "plan_times_s": times_s}
         (part / _ROWS_FILE).write_text(json.dumps(content, allow_nan=False), "utf-8")
+
+
+def _padded(scene: FinishedScene, num_times: int) -> Float32Array:
+    """Return the plans of a scene with NaN for times that they do not have, (F, num_times, 3)."""
+    num_frames = 0 if scene.frames is None else len(scene.frames)
+    padded = np.full((num_frames, num_times, 3), np.nan, np.float32)
+    if scene.plans is not None:
+        padded[:, : scene.plans.shape[1]] = scene.plans
+    return padded
 
 
 def find_parts(folder: Path) -> Iterator[Part]:

@@ -14,10 +14,11 @@ __all__ = ["find_fault", "read_scene"]
 _MEASURES = ("centroid", "yaw", "extent", "velocity")
 
 
-def read_scene(log: ChunkedDataset, scene: int) -> SceneRecords | FailedScene:
-    """Return a scene of a log, or why it cannot be read."""
+def read_scene(log: ChunkedDataset, scene: int, *, start: int) -> SceneRecords | FailedScene:
+    """Return a scene of a log, or why it cannot be read or driven; ``start`` is the first frame to be simulated."""
     try:
-        return SceneRecords.read(log, scene)
+        recorded = SceneRecords.read(log, scene)
+        return find_fault(recorded, scene, start=start) or recorded
     except Exception as error:  # whatever is broken in a file must not end the other scenes
         return FailedScene(scene, None, None, f"the scene cannot be read: {error or type(error).__name__}")
 
@@ -61,7 +62,8 @@ def _is_broken(agents: RecordArray) -> BoolArray:
     """Return which rows are road users with a value that is not finite, (N,)."""
     is_broken = np.zeros(len(agents), np.bool_)
     for name in _MEASURES:
-        is_broken |= ~np.isfinite(agents[name].reshape(len(agents), -1)).all(axis=1)
+        values = agents[name].reshape(len(agents), np.prod(agents[name].shape[1:], dtype=int))
+        is_broken |= ~np.isfinite(values).all(axis=1)
     rows = np.flatnonzero(is_broken)
     is_broken[rows] = classify_rows(agents["label_probabilities"][rows], agents["extent"][rows]) != RoadUserGroup.NONE
     return is_broken

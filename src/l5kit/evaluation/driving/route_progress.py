@@ -168,9 +168,9 @@ def _lengths_along(points_m: Float64Array, line_starts: Int64Array, route_starts
     """Return the length of routes up to each of their points, (points,), without the gaps between their parts."""
     steps_m = np.linalg.norm(np.diff(points_m, axis=0, prepend=points_m[:1]), axis=1)
     steps_m[line_starts[:-1]] = 0.0
-    lengths_m: Float64Array = np.cumsum(steps_m)
+    lengths_m = np.zeros(len(points_m))
     for start, end in zip(route_starts[:-1].tolist(), route_starts[1:].tolist(), strict=True):
-        lengths_m[start:end] -= lengths_m[start] if start < end else 0.0
+        np.cumsum(steps_m[start:end], out=lengths_m[start:end])  # no bit depends on the scenes before
     return lengths_m
 
 

@@ -1,0 +1,136 @@
+"""Scenes that fail: named with frame and track, in no mean, while the others go on."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from l5kit.closedloop import ClosedLoopOptions, simulate
+from l5kit.closedloop.blocks import FailedSceneError
+from l5kit.closedloop.failed_scene import FailedScene
+from l5kit.data import ChunkedDataset
+from l5kit.data.log_writer import write_log
+from l5kit.data.records import AGENT_INTERVAL
+from l5kit.simulation.engine.scene_simulation import SimulationError
+from support.logs import write_with_chunks
+from support.simulated_folders import rows_of, write_planner
+
+
+def run(path, folder, planner="replay", **values):
+    return simulate(path, folder, planner=planner, options=ClosedLoopOptions(num_frames=20, show_bar=False, **values))
+
+
+FAULTS = {
+    "nan": "not finite",
+    "infinite": "not finite",
+    "raises": "KeyError: 'speed'",
+    "shape": "actors",
+    "nothing": "must return Actions",
+}
+
+
+@pytest.mark.parametrize(("fault", "message"), FAULTS.items())
+@pytest.mark.parametrize("batch_size", [1, 32])
+def test_a_planner_that_fails_in_one_scene_drives_the_others(city, tmp_path, fault, message, batch_size):
+    planner = write_planner(tmp_path, {(1, 7): fault})
+    result = run(city, tmp_path / "out", planner, batch_size=batch_size)
+    (failed,) = result.failed
+    assert (failed.scene, failed.frame, failed.track) == (1, 7, None)
+    assert message in failed.message
+    assert result.num_scenes == 2
+    rows = list(result.scenes())
+    assert [row["position"] for row in rows] == [0, None, 1]
+    assert [row["score"] is None for row in rows] == [False, True, False]
+    assert result.score == pytest.approx((rows[0]["score"] + rows[2]["score"]) / 2)
+    assert len(ChunkedDataset(str(result.driven_log)).open().scenes) == 2
+    assert {row["scene"] for row in rows_of(result.frames_table)} == {"0", "2"}
+    with np.load(result.plans) as plans:
+        assert sorted(plans.files) == ["scene_0", "scene_2", "times_s"]
+
+
+def test_where_a_planner_fails_in_all_scenes_nothing_is_scored(city, tmp_path):
+    planner = write_planner(tmp_path, {(scene, 0): "raises" for scene in range(3)})
+    result = run(city, tmp_path / "out", planner)
+    assert (result.num_scenes, result.score, len(result.failed)) == (0, None, 3)
+    assert set(result.metrics.values()) == {None}
+    assert len(ChunkedDataset(str(result.driven_log)).open().scenes) == 0
+    assert len((tmp_path / "out" / "frames.csv").read_text().splitlines()) == 1
+
+
+def test_strict_ends_at_the_first_scene_and_goes_on_without(city, tmp_path):
+    planner = write_planner(tmp_path, {(1, 7): "raises"})
+    with pytest.raises(SimulationError, match="scene 1, frame 7") as error:
+        run(city, tmp_path / "out", planner, strict=True, batch_size=1)
+    assert isinstance(error.value.__cause__, KeyError)
+    assert not (tmp_path / "out" / "scores.json").exists()
+    assert run(city, tmp_path / "out", planner).num_scenes == 2
+    with pytest.raises(FailedSceneError, match="scene 1, frame 7"):
+        run(city, tmp_path / "out", planner, strict=True)
+
+
+def changed(scene, **fields):
+    """A scene with other values in some rows of agents, or of frames: field, row and value by array."""
+    arrays = {"agents": scene.agents.copy(), "frames": scene.frames.copy()}
+    for array, (field, row, value) in fields.items():
+        arrays[array][field][row] = value
+    return replace(scene, **arrays)
+
+
+def row_in_frame(scene, frame, place):
+    return int(scene.frames[AGENT_INTERVAL][frame, 0]) + place
+
+
+@pytest.mark.parametrize("damage", ["nan agent", "track twice", "nan AV", "time stands still"])
+def test_what_is_wrong_in_a_log_is_named(city, scenes, tmp_path, damage):
+    scene = scenes[1]
+    row = row_in_frame(scene, 12, 3)
+    track, other = int(scene.agents["track_id"][row]), int(scene.agents["track_id"][row - 1])
+    broken, frame, about, message = {
+        "nan agent": (changed(scene, agents=("centroid", row, np.nan)), 12, track, "not finite"),
+        "track twice": (changed(scene, agents=("track_id", row, other)), 12, other, "twice"),
+        "nan AV": (changed(scene, frames=("ego_translation", 9, np.nan)), 9, None, "not finite"),
+        "time stands still": (
+            changed(scene, frames=("timestamp", 9, scene.frames["timestamp"][8])),
+            9,
+            None,
+            "not after",
+        ),
+    }[damage]
+    folder = tmp_path / "city"
+    shutil.copytree(city, folder, ignore=shutil.ignore_patterns("*.zarr"))
+    with write_log(folder / "scenes" / "broken.zarr") as writer:
+        for each in (scenes[0], broken, scenes[2]):
+            writer.append(each)
+    result = run(folder, tmp_path / "out", "constant-velocity")
+    (failed,) = result.failed
+    assert (failed.scene, failed.frame, failed.track) == (1, frame, about)
+    assert message in failed.message
+    assert result.num_scenes == 2
+    assert json.loads((tmp_path / "out" / "scores.json").read_text())["failed"] == [failed.as_json()]
+
+
+def test_a_corrupted_scene_among_many_is_left_out(city, tmp_path):
+    folder = tmp_path / "city"
+    shutil.copytree(city, folder, ignore=shutil.ignore_patterns("*.zarr"))
+    log = ChunkedDataset(str(city / "scenes" / "sample.zarr")).open()
+    write_with_chunks(log, folder / "scenes" / "sample.zarr")
+    chunks = sorted((folder / "scenes" / "sample.zarr" / "frames").glob("[0-9]*"), key=lambda path: int(path.name))
+    middle = chunks[len(chunks) // 2]
+    middle.write_bytes(b"no chunk")
+    result = run(folder, tmp_path / "out")
+    assert {failed.scene for failed in result.failed} == {1}
+    assert "cannot be read" in result.failed[0].message
+    assert result.num_scenes == 2
+
+
+def test_scenes_that_are_too_short_fail(mixed_city, tmp_path):
+    result = run(mixed_city, tmp_path, start_frame=30)
+    assert [failed.scene for failed in result.failed] == [1, 4]
+    assert "the scene has 20 frames" in result.failed[1].message
+
+
+def test_how_a_failed_scene_reads():
+    assert str(FailedScene(4, 7, 12, "it jumps")) == "scene 4, frame 7, track 12: it jumps"
+    assert str(FailedScene(4, None, None, "it is gone")) == "scene 4: it is gone"

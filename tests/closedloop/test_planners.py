@@ -1,0 +1,86 @@
+"""Planners and traffic by name, in files of users, and as objects."""
+
+import pytest
+
+from l5kit.closedloop.planners import PLANNERS, TRAFFIC, open_planner, open_traffic
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.drivers.simple import ConstantVelocity, Replay
+from l5kit.simulation.engine.actions import PlannedPoses, TrackedPlans
+from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
+from support.simulated_folders import write_planner
+
+
+def test_all_names_give_planners_with_digests_of_their_own():
+    planners = [open_planner(name) for name in PLANNERS]
+    assert [planner.name for planner in planners] == list(PLANNERS)
+    assert len({planner.digest for planner in planners}) == len(PLANNERS)
+    assert [planner.digest for planner in planners] == [open_planner(name).digest for name in PLANNERS]
+
+
+def test_all_names_give_traffic():
+    assert [open_traffic(name).name for name in TRAFFIC] == list(TRAFFIC)
+    assert open_traffic("replay").seat is None
+    assert open_traffic("constant-velocity").seat.control.leaves_with_log
+
+
+@pytest.mark.parametrize(
+    ("name", "moves", "model"),
+    [
+        ("constant-velocity", None, TrackedPlans),
+        ("constant-velocity", "poses", PlannedPoses),
+        ("standing", None, PlannedPoses),
+        ("standing", "tracked", TrackedPlans),
+        ("replay", "tracked", TrackedPlans),
+    ],
+)
+def test_how_plans_are_carried_out(name, moves, model):
+    assert isinstance(open_planner(name, moves=moves).seat.model, model)
+
+
+def test_nobody_drives_a_replayed_log():
+    assert open_planner("replay").seat is None
+    assert isinstance(open_planner("replay", moves="poses").seat.driver, Replay)
+
+
+def test_parameters_change_the_digest():
+    assert open_planner(ConstantVelocity(30)).digest != open_planner(ConstantVelocity(20)).digest
+    assert open_traffic(AgentSeat(ConstantVelocity())).digest == open_traffic(AgentSeat(ConstantVelocity())).digest
+
+
+@pytest.mark.parametrize("name", ["Faulty", "MADE", "make"])
+def test_a_file_of_a_user_has_a_class_an_object_or_a_function(tmp_path, name):
+    file = write_planner(tmp_path, {}).rpartition(":")[0]
+    planner = open_planner(f"{file}:{name}")
+    assert type(planner.seat.driver).__name__ == "Faulty"
+    assert open_traffic(f"{file}:{name}").seat.driver is not planner.seat.driver
+
+
+def test_other_code_in_a_file_is_another_planner(tmp_path):
+    first = open_planner(write_planner(tmp_path, {}))
+    assert open_planner(write_planner(tmp_path, {(0, 1): "nan"})).digest != first.digest
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        pytest.param("constant-velocit", "did you mean 'constant-velocity'", id="nearly a name"),
+        pytest.param("{file}:Missing", "has no Missing", id="not in the file"),
+        pytest.param("{file}:NO_DRIVER", "a method drive", id="no driver"),
+        pytest.param(3, "a method drive", id="no driver at all"),
+    ],
+)
+def test_what_is_no_planner_is_refused(tmp_path, asked, message):
+    file = write_planner(tmp_path, {}).rpartition(":")[0]
+    for find in (open_planner, open_traffic):
+        with pytest.raises(InvalidArgumentError, match=message):
+            find(asked.format(file=file) if isinstance(asked, str) else asked)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        open_planner(str(tmp_path / "gone.py:Planner"))
+
+
+def test_a_seat_says_itself_how_it_moves():
+    with pytest.raises(InvalidArgumentError, match="EgoSeat"):
+        open_planner(EgoSeat(ConstantVelocity()), moves="poses")

@@ -1,0 +1,78 @@
+"""Rows of the tables: a drive into a parked car on a plane without a map, with numbers made by hand."""
+
+import numpy as np
+import pytest
+
+from l5kit.closedloop import ClosedLoopOptions, simulate
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
+from l5kit.data.log_facts import LogFacts
+from l5kit.data.log_writer import write_log
+from l5kit.data.scene_arrays import FaceRows, SceneArrays
+from l5kit.data.tracks import Tracks, label_probabilities_of
+from support.simulated_folders import rows_of
+
+NUM_FRAMES = 40
+PARKED = 7
+
+
+def drive_into(parked_x_m, num_frames=NUM_FRAMES):
+    """The AV, 5 m long, at 10 m/s along x from 0 on, and a parked car of 4 m ahead."""
+    x_m = np.stack([np.arange(num_frames), np.zeros(num_frames), np.zeros(num_frames)], axis=-1)
+    car = Tracks(
+        track_ids=np.array([PARKED]),
+        is_valid=np.ones((1, num_frames), np.bool_),
+        positions_m=np.tile((parked_x_m, 0.0), (1, num_frames, 1)),
+        headings_rad=np.zeros((1, num_frames)),
+        velocities_mps=np.zeros((1, num_frames, 2)),
+        sizes_m=np.array([[4.0, 2.0, 1.5]]),
+        label_probabilities=label_probabilities_of([PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]]),
+    )
+    return SceneArrays(
+        host="car",
+        timestamps_ns=1_000_000_000 + np.arange(num_frames) * 100_000_000,
+        ego_positions_m=x_m.astype(np.float64),
+        ego_rotations=np.broadcast_to(np.eye(3), (num_frames, 3, 3)).copy(),
+        agents=car.to_agent_rows(),
+        tl_faces=FaceRows.none(num_frames),
+    )
+
+
+@pytest.fixture(scope="module")
+def crash(tmp_path_factory):
+    """Rows of the scene, and of the frames."""
+    folder = tmp_path_factory.mktemp("crash")
+    with write_log(folder / "log.zarr", facts=LogFacts(ego_extent_m=(5.0, 2.0, 1.5))) as writer:
+        writer.append(drive_into(30.0))
+    options = ClosedLoopOptions(show_bar=False, start_frame=2)
+    result = simulate(folder / "log.zarr", folder / "out", planner="constant-velocity", options=options)
+    return next(result.scenes()), rows_of(result.frames_table)
+
+
+def test_the_collision_is_in_the_frame_in_which_boxes_first_overlap(crash):
+    scene, frames = crash
+    collided = [row for row in frames if row["collisions"] != "0"]
+    assert len(collided) == 1  # once for each track
+    assert collided[0]["frame"] == "26"  # the front is at 28.5, the rear of the car at 28
+    assert (collided[0]["collision_track"], collided[0]["collision_kind"]) == (str(PARKED), "other_stopped")
+    assert collided[0]["collision_at_fault"] == "1"
+    assert (scene["collisions"], scene["collisions_at_fault"]) == (1, 1)
+    assert scene["first_no_at_fault_collisions_frame"] == 26
+    assert scene["no_at_fault_collisions"] == scene["score"] == 0
+
+
+def test_time_to_collision_falls_until_then(crash):
+    scene, frames = crash
+    times = {int(row["frame"]): row["time_to_collision_s"] for row in frames}
+    assert [times[frame] for frame in (16, 17, 25, 26)] == ["1.00", "0.90", "0.10", "0.00"]
+    assert times[27] == ""
+    assert (scene["first_time_to_collision_frame"], scene["frames_near_collision"]) == (17, 10)
+
+
+def test_the_rest_of_the_rows(crash):
+    scene, frames = crash
+    assert (scene["log"], scene["scene"], scene["position"], scene["frames"]) == ("log.zarr", 0, 0, 38)
+    assert (frames[0]["frame"], frames[0]["time_s"], frames[0]["x_m"]) == ("2", "0.000", "2.000")
+    assert {row["speed_mps"] for row in frames} == {"10.000"}
+    assert (scene["way_m"], scene["expert_way_m"], scene["most_from_log_m"]) == (37.0, 37.0, 0.0)
+    assert (scene["drivable_area_compliance"], scene["route_m"], scene["driven_agents"]) == (None, None, 0)
+    assert (scene["comfort"], scene["frames_uncomfortable"], scene["message"]) == (1.0, 0, None)

@@ -1,0 +1,274 @@
+"""Simulation of a log: what is in its folder, for any batch size, any number of workers and after a kill."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from filelock import FileLock
+from numpy.testing import assert_allclose
+
+from l5kit.closedloop import ClosedLoopOptions, read_result, simulate
+from l5kit.closedloop.columns import FRAME_COLUMNS, METRICS, SCENE_COLUMNS
+from l5kit.data import ChunkedDataset
+from l5kit.data.checks.checksums import digest_dataset
+from l5kit.data.scene_records import SceneRecords
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.drivers.simple import ConstantVelocity
+from l5kit.simulation.engine.actions import PlannedPoses
+from l5kit.simulation.engine.scene_simulation import EgoSeat
+from support.simulated_folders import digests_of, rows_of, write_planner
+
+FILES = ["frames.csv", "plans.npz", "run.json", "scenes.csv", "scores.json", "simulated.zarr"]
+QUIET = {"show_bar": False}
+
+
+def options(**values):
+    return ClosedLoopOptions(**values, **QUIET)
+
+
+@pytest.fixture(scope="module")
+def straight_on(mixed_city, tmp_path_factory):
+    """The mixed scenes, driven straight on, by AV and vehicles."""
+    folder = tmp_path_factory.mktemp("straight") / "out"
+    simulate(mixed_city, folder, planner="constant-velocity", agents="constant-velocity", options=options())
+    return folder
+
+
+def test_a_folder_has_scores_tables_scenes_and_plans(straight_on, mixed_city):
+    assert [name for name in sorted(os.listdir(straight_on)) if not name.endswith(".parquet")] == FILES
+    scores = json.loads((straight_on / "scores.json").read_text())
+    assert list(scores)[:3] == ["score", "scenes", "metrics"]
+    assert list(scores["metrics"]) == list(METRICS)
+    assert (scores["scenes"], scores["failed"]) == (5, [])
+    assert (scores["planner"], scores["agents"]) == ("constant-velocity", "constant-velocity")
+    log = ChunkedDataset(str(mixed_city / "scenes" / "mixed.zarr")).open()
+    assert scores["digests"]["data"] == digest_dataset(log)
+    assert set(scores["digests"]) == {"data", "map", "planner", "agents", "configuration"}
+    run = json.loads((straight_on / "run.json").read_text())
+    assert {name: scores[name] for name in run} == run
+    assert run["files"]["log"] == str(mixed_city / "scenes" / "mixed.zarr")
+
+
+def test_means_are_those_of_the_table(straight_on):
+    scores, rows = json.loads((straight_on / "scores.json").read_text()), rows_of(straight_on / "scenes.csv")
+    assert list(rows[0]) == list(SCENE_COLUMNS)
+    assert [row["position"] for row in rows] == ["0", "1", "2", "3", "4"]
+    for name in ("score", *METRICS):
+        values = [float(row[name]) for row in rows if row[name]]
+        assert_allclose(scores["score"] if name == "score" else scores["metrics"][name], np.mean(values), atol=1e-6)
+    assert rows[1]["comfort"] == rows[1]["progress"] == ""  # one frame: no comfort, no route
+    assert scores["totals"]["frames"] == 60 + 1 + 35 + 60 + 20
+    result = read_result(straight_on)
+    assert [row["score"] for row in result.scenes()] == [float(row["score"]) for row in rows]
+    assert next(result.scenes())["message"] is None
+
+
+def test_frames_follow_scenes_and_their_poses_are_those_of_the_driven_log(straight_on):
+    rows = rows_of(straight_on / "frames.csv")
+    assert list(rows[0]) == list(FRAME_COLUMNS)
+    assert len(rows) == 176
+    driven = ChunkedDataset(str(straight_on / "simulated.zarr")).open()
+    assert np.diff(driven.scenes["frame_index_interval"], axis=1)[:, 0].tolist() == [60, 1, 35, 60, 20]
+    assert_allclose([float(row["x_m"]) for row in rows], driven.frames["ego_translation"][:, 0], atol=6e-4)
+    assert [int(row["frame"]) for row in rows[:60]] == list(range(60))
+    assert [row["scene"] for row in rows[59:63]] == ["0", "1", "2", "2"]
+    assert float(rows[5]["time_s"]) == pytest.approx(0.5)
+
+
+def test_plans_begin_one_step_ahead_of_the_driven_poses(straight_on):
+    with np.load(straight_on / "plans.npz") as plans:
+        assert_allclose(plans["times_s"], 0.1 * np.arange(1, 31))
+        assert plans["scene_2"].shape == (35, 30, 3)
+        assert plans["scene_2"].dtype == np.float32
+        assert np.isnan(plans["scene_2"][-1]).all()  # nobody plans in the last frame
+        planned_m = plans["scene_0"][:-1, 0, :2]
+    driven = ChunkedDataset(str(straight_on / "simulated.zarr")).open()
+    assert_allclose(driven.frames["ego_translation"][1:60, :2], planned_m, atol=0.05)
+
+
+def test_parquet_has_what_csv_has(straight_on):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra arrow")
+    for name in ("scenes", "frames"):
+        table = parquet.read_table(straight_on / f"{name}.parquet").to_pydict()
+        rows = rows_of(straight_on / f"{name}.csv")
+        assert list(table) == list(rows[0])
+        for column, values in table.items():
+            texts = [row[column] for row in rows]
+            assert [value is None for value in values] == [text == "" for text in texts]
+            if isinstance(values[0], float):
+                assert_allclose([v for v in values if v is not None], [float(t) for t in texts if t], atol=6e-3)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "workers"), [pytest.param(1, 1, id="alone"), pytest.param(2, 3, id="pairs by three threads")]
+)
+def test_any_batch_size_and_any_number_of_workers_give_the_same_files(
+    straight_on, mixed_city, tmp_path, batch_size, workers
+):
+    chosen = options(batch_size=batch_size, workers=workers)
+    simulate(mixed_city, tmp_path, planner="constant-velocity", agents="constant-velocity", options=chosen)
+    assert digests_of(tmp_path) == digests_of(straight_on)
+
+
+def test_the_replayed_log_is_the_log(city, scenes, tmp_path):
+    result = simulate(city, tmp_path, planner="replay", options=options())
+    driven = ChunkedDataset(str(result.driven_log)).open()
+    for number, scene in enumerate(scenes):
+        records = SceneRecords.read(driven, number)
+        assert records.frames.tobytes() == scene.frames.tobytes()
+        assert records.agents.tobytes() == scene.agents.tobytes()
+        assert records.tl_faces.tobytes() == scene.tl_faces.tobytes()
+    for name in ("no_at_fault_collisions", "drivable_area_compliance", "making_progress", "progress"):
+        assert result.metrics[name] == 1
+    assert {float(row["distance_to_log_m"]) for row in rows_of(result.frames_table)} == {0.0}
+    with np.load(result.plans) as plans:
+        assert plans.files == ["times_s"]
+    assert result.score > 0.9
+
+
+def test_part_of_the_scenes_and_frames(city, scenes, tmp_path):
+    chosen = options(scenes=slice(None, None, 2), start_frame=20, num_frames=30, keeps_plans=False)
+    result = simulate(city, tmp_path, planner="standing", options=chosen)
+    rows = rows_of(result.frames_table)
+    assert [row["scene"] for row in rows] == ["0"] * 30 + ["2"] * 30
+    assert [int(row["frame"]) for row in rows[:30]] == list(range(20, 50))
+    log_m = scenes[2].frames["ego_translation"][20:50, :2]
+    away_m = np.linalg.norm(log_m - log_m[0], axis=1)
+    assert_allclose([float(row["distance_to_log_m"]) for row in rows[30:]], away_m, atol=6e-4)
+    assert [row["way_m"] for row in result.scenes()] == [0.0, 0.0]
+    with zipfile.ZipFile(result.plans) as archive:
+        assert archive.namelist() == ["times_s.npy"]
+
+
+def test_without_a_map_its_metrics_do_not_apply(city, tmp_path):
+    log = shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / "alone" / "sample.zarr")
+    result = simulate(log, tmp_path / "out", planner="replay", options=options(num_frames=30))
+    of_map = ("drivable_area_compliance", "making_progress", "driving_direction_compliance", "progress")
+    assert [result.metrics[name] for name in (*of_map, "speed_limit_compliance")] == [None] * 5
+    assert result.metrics["no_at_fault_collisions"] == 1
+    assert result.score is not None
+    row = rows_of(result.frames_table)[3]
+    assert row["distance_off_road_m"] == row["speed_limit_mps"] == row["progress_m"] == ""
+
+
+@pytest.mark.filterwarnings("ignore:.*traffic_light")
+def test_logs_without_lights_work(city, tmp_path):
+    log = shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / "alone" / "sample.zarr")
+    shutil.rmtree(log / "traffic_light_faces")
+    with pytest.warns(RuntimeWarning):
+        result = simulate(log, tmp_path / "out", planner="constant-velocity", options=options(num_frames=10))
+    assert (result.num_scenes, result.failed) == (3, ())
+
+
+def test_a_driver_of_ones_own_and_how_it_is_carried_out(mixed_city, straight_on, tmp_path):
+    seat = EgoSeat(ConstantVelocity(), PlannedPoses())
+    met = simulate(mixed_city, tmp_path / "seat", planner=seat, options=options(scenes=[0, 2]))
+    asked = simulate(
+        mixed_city, tmp_path / "name", planner="constant-velocity", options=options(scenes=[0, 2], moves="poses")
+    )
+    assert met.frames_table.read_bytes() == asked.frames_table.read_bytes()
+    tracked = simulate(mixed_city, tmp_path / "driver", planner=ConstantVelocity(), options=options(scenes=[0, 2]))
+    assert tracked.frames_table.read_bytes() != met.frames_table.read_bytes()
+    assert met.scores["planner"] == "l5kit.simulation.drivers.simple.ConstantVelocity"
+
+
+def test_a_complete_simulation_is_not_repeated(straight_on, mixed_city):
+    before = digests_of(straight_on)
+    times = {path: path.stat().st_mtime_ns for path in straight_on.glob("*.csv")}
+    again = simulate(
+        mixed_city, straight_on, planner="constant-velocity", agents="constant-velocity", options=options(batch_size=3)
+    )
+    assert again.scenes_per_s is None
+    assert digests_of(straight_on) == before
+    assert {path: path.stat().st_mtime_ns for path in straight_on.glob("*.csv")} == times
+
+
+def test_other_options_and_other_data_are_refused_and_named(straight_on, mixed_city, city):
+    before = digests_of(straight_on)
+    with pytest.raises(InvalidArgumentError, match="num_frames was none and is 7") as error:
+        simulate(mixed_city, straight_on, planner="standing", options=options(num_frames=7))
+    for text in ("planner was constant-velocity and is standing", "agents was", "--overwrite"):
+        assert text in str(error.value)
+    with pytest.raises(InvalidArgumentError, match="digest of the data was"):
+        simulate(city, straight_on, planner="constant-velocity", agents="constant-velocity", options=options())
+    assert digests_of(straight_on) == before
+
+
+def test_a_simulation_is_replaced_when_asked_for_and_files_of_others_stay(mixed_city, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    one = options(scenes=[1])
+    with pytest.raises(InvalidArgumentError, match="holds files, but no simulation"):
+        simulate(mixed_city, tmp_path, planner="standing", options=one)
+    simulate(mixed_city, tmp_path, planner="standing", options=options(scenes=[1], overwrite=True))
+    result = simulate(mixed_city, tmp_path, planner="replay", options=options(scenes=[4], overwrite=True))
+    assert [row["scene"] for row in result.scenes()] == [4]
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_two_processes_do_not_write_into_one_folder(mixed_city, tmp_path):
+    (tmp_path / "parts").mkdir()
+    with (
+        FileLock(tmp_path / "parts" / "owner.lock"),
+        pytest.raises(InvalidArgumentError, match="another process is simulating"),
+    ):
+        simulate(mixed_city, tmp_path, planner="standing", options=options())
+    assert os.listdir(tmp_path) == ["parts"]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param({"scenes": slice(5, 9)}, "some of the 5 scenes", id="none"),
+        pytest.param({"scenes": [1, 1]}, "none twice", id="twice"),
+        pytest.param({"scenes": [5]}, "some of the 5 scenes", id="too high"),
+    ],
+)
+def test_scenes_that_are_not_there_are_refused(mixed_city, tmp_path, values, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        simulate(mixed_city, tmp_path, planner="standing", options=options(**values))
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "values", [{"moves": "jumped"}, {"batch_size": 0}, {"workers": -1}, {"num_frames": 0}, {"start_frame": -1}], ids=str
+)
+def test_options_out_of_range_are_refused(values):
+    (name,) = values
+    with pytest.raises(InvalidArgumentError, match=name):
+        options(**values)
+
+
+KILLED = """
+import sys
+from l5kit.closedloop import ClosedLoopOptions, simulate
+
+city, folder, planner = sys.argv[1:]
+simulate(city, folder, planner=planner, options=ClosedLoopOptions(batch_size=1))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(os.name != "posix", reason="only POSIX systems kill with a signal")
+def test_a_killed_run_goes_on_where_it_was(mixed_city, tmp_path):
+    planner = write_planner(tmp_path, {(2, 10): "killed"}, tmp_path / "mark")
+    call = [sys.executable, "-c", KILLED, str(mixed_city), str(tmp_path / "killed"), planner]
+    killed = subprocess.run(call, capture_output=True, check=False, timeout=500)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    finished = tmp_path / "killed" / "parts"
+    assert sorted(path.name for path in finished.glob("[0-9]*")) == ["00000000", "00000001"]
+    before = {path: path.stat().st_mtime_ns for path in Path(finished / "00000000").rglob("*")}
+    with pytest.raises(InvalidArgumentError, match="start_frame was 0 and is 1"):
+        simulate(mixed_city, tmp_path / "killed", planner=planner, options=options(start_frame=1))
+    assert {path: path.stat().st_mtime_ns for path in Path(finished / "00000000").rglob("*")} == before
+
+    simulate(mixed_city, tmp_path / "killed", planner=planner, options=options(batch_size=4))
+    simulate(mixed_city, tmp_path / "undisturbed", planner=planner, options=options())
+    assert digests_of(tmp_path / "killed") == digests_of(tmp_path / "undisturbed")
+    assert len(rows_of(tmp_path / "killed" / "scenes.csv")) == 5
