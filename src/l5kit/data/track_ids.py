@@ -1,15 +1,19 @@
 """Track ids as records and as samples hold them: the records have more of them than int64 has."""
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike
 
-from l5kit._types import Int64Array, UInt64Array
+from l5kit._types import Int64Array, NumericArray, UInt64Array
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
-__all__ = ["NUM_TRACK_IDS", "as_record_track_ids", "as_sample_track_id", "as_sample_track_ids"]
+__all__ = ["NUM_TRACK_IDS", "as_record_track_ids", "as_sample_track_id", "as_sample_track_ids", "number_tracks"]
 
 NUM_TRACK_IDS = 2**63
 """Ids from this one on cannot be told in a sample."""
+
+_LEAST_SLOTS = 1024
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: products differ in their highest bits
 
 
 def as_record_track_ids(name: str, track_ids: ArrayLike) -> UInt64Array:
@@ -63,3 +67,54 @@ def as_sample_track_ids(track_ids: ArrayLike) -> Int64Array:
             "run l5kit validate on the dataset and restore it from its source"
         )
     return ids.astype(np.int64)
+
+
+def number_tracks(track_ids: NumericArray) -> tuple[UInt64Array, Int64Array]:
+    """Return the different track ids, ascending, and for each of N rows which of them it has, int64 (N,).
+
+    It gives what ``numpy.unique`` gives with ``return_inverse``, without sorting the rows.
+
+    Args:
+        track_ids: As records hold them, uint64 (N,).
+
+    Raises:
+        InvalidArgumentError: They are of another type or shape.
+    """
+    if track_ids.dtype != np.uint64 or track_ids.ndim != 1:
+        raise InvalidArgumentError(f"track_ids must be uint64 (N,), got {track_ids.dtype} of {track_ids.shape}")
+    ids = np.ascontiguousarray(track_ids).view()
+    ids.setflags(write=False)
+    numbers = np.empty(len(ids), np.int64)
+    num_slots, num_found = _LEAST_SLOTS, -1
+    while num_found < 0:
+        found, slots = np.empty(num_slots // 2, np.uint64), np.full(num_slots, -1, np.int64)
+        num_found = _number_rows(ids, found, slots, numbers)
+        num_slots *= 8
+    found = found[:num_found]
+    order = np.argsort(found)
+    ranks = np.empty(num_found, np.int64)
+    ranks[order] = np.arange(num_found)
+    return found[order], ranks[numbers]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _number_rows(ids: UInt64Array, found: UInt64Array, slots: Int64Array, numbers: Int64Array) -> int:
+    """Write ids in the order in which they come first, and their numbers; return how many, -1 if there is no room."""
+    shift = np.uint64(64)
+    size = len(slots)
+    while size > 1:
+        shift -= np.uint64(1)
+        size >>= 1
+    num_found = 0
+    for row in range(len(ids)):
+        slot = np.int64((ids[row] * _SPREAD) >> shift)
+        while slots[slot] >= 0 and found[slots[slot]] != ids[row]:
+            slot = (slot + 1) & (len(slots) - 1)
+        if slots[slot] < 0:
+            if num_found == len(found):
+                return -1
+            slots[slot] = num_found
+            found[num_found] = ids[row]
+            num_found += 1
+        numbers[row] = slots[slot]
+    return num_found

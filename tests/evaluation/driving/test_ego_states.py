@@ -57,6 +57,29 @@ def test_velocities_of_rows(tracks, scenes, expected_mps):
     assert not found[:, 1].any()
 
 
+@pytest.mark.parametrize("is_sorted", [True, False])
+@pytest.mark.parametrize("highest", [6, 2**40], ids=["numbered", "ids"])
+def test_velocities_are_those_of_neighbours_in_time(is_sorted, highest):
+    rng = np.random.default_rng(3)
+    times_s, scenes = np.repeat(rng.uniform(0, 9, 40), 5), rng.integers(0, 3, 200)
+    tracks = rng.choice(rng.integers(0, highest, 6), 200)
+    positions_m = rng.normal(size=(200, 2))
+    if is_sorted:
+        order = np.lexsort((times_s, scenes))
+        times_s, scenes = times_s[order], scenes[order]
+    expected_mps = np.zeros((200, 2))
+    order = np.lexsort((times_s, tracks, scenes))
+    for place, row in enumerate(order):
+        near = [
+            order[other]
+            for other in (place - 1, place, place + 1)
+            if 0 <= other < 200 and (tracks[order[other]], scenes[order[other]]) == (tracks[row], scenes[row])
+        ]
+        seconds = times_s[near[-1]] - times_s[near[0]]
+        expected_mps[row] = (positions_m[near[-1]] - positions_m[near[0]]) / seconds if seconds > 0 else 0
+    assert_array_equal(velocities_of_rows(positions_m, times_s, tracks, scenes), expected_mps)
+
+
 def test_velocities_of_no_rows():
     none = np.zeros(0, np.int64)
     assert velocities_of_rows(np.zeros((0, 2)), np.zeros(0), none, none).shape == (0, 2)

@@ -62,6 +62,17 @@ def test_hidden_rows_never_count(include_unknown):
     assert group_of(hidden, include_unknown=include_unknown) == NONE
 
 
+def test_a_label_without_a_number_is_unknown():
+    probabilities = probabilities_of("CAR")
+    probabilities[0, 0] = np.nan
+    assert group_of(probabilities) == NONE
+    assert group_of(probabilities, include_unknown=True) == OTHER
+
+
+def test_the_first_of_two_labels_counts():
+    assert group_of(probabilities_of("CAR", 0.6) + probabilities_of("PEDESTRIAN", 0.6)) == VEHICLE
+
+
 def test_classes_of_another_shape_are_refused():
     with pytest.raises(InvalidArgumentError, match=r"\(N, 17\)"):
         classify_rows(np.zeros((2, 3)), np.zeros((2, 2)))

@@ -1,6 +1,7 @@
 """Velocities and accelerations of logged poses: differences over the times of the frames before and after."""
 
 import numpy as np
+from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
@@ -76,15 +77,14 @@ def velocities_of_rows(
     Returns:
         World x and y, metres per second, (N, 2).
     """
-    order = np.lexsort((times_s, tracks, scenes))
-    positions, times = positions_m[order], times_s[order]
-    is_next = (np.diff(tracks[order]) == 0) & (np.diff(scenes[order]) == 0)
-    rows = np.arange(len(order))
-    before = rows - np.concatenate([[False], is_next])[: len(rows)]
-    after = rows + np.concatenate([is_next, [False]])[: len(rows)]
-    seconds = times[after] - times[before]
-    velocities_mps = np.empty_like(positions)
-    velocities_mps[order] = _per_second(positions[after] - positions[before], seconds, seconds > 0)
+    if tracks.min(initial=0) < 0 or tracks.max(initial=0) > len(tracks):
+        tracks = np.unique(tracks, return_inverse=True)[1]
+    positions_m, times_s = (np.ascontiguousarray(values, np.float64) for values in (positions_m, times_s))
+    tracks, scenes = (np.ascontiguousarray(values, np.int64) for values in (tracks, scenes))
+    order = np.arange(len(tracks)) if _is_in_order(times_s, scenes) else np.lexsort((times_s, scenes))
+    velocities_mps = np.empty(positions_m.shape)
+    last_rows = np.empty(int(tracks.max(initial=-1)) + 1, np.int64)
+    _write_velocities(order, positions_m, times_s, (tracks, scenes), last_rows, velocities_mps)
     return velocities_mps
 
 
@@ -94,3 +94,41 @@ def _per_second(steps: Float64Array, seconds: Float64Array, is_known: BoolArray)
         steps, seconds[..., None], out=np.zeros(steps.shape, np.float64), where=is_known[..., None]
     )
     return rates
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _is_in_order(times_s: Float64Array, scenes: Int64Array) -> bool:
+    """Return whether rows come scene by scene, and in each of them by time."""
+    for row in range(1, len(times_s)):
+        is_later = scenes[row] > scenes[row - 1]
+        if not (is_later or (scenes[row] == scenes[row - 1] and times_s[row] >= times_s[row - 1])):
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_velocities(
+    order: Int64Array,
+    positions_m: Float64Array,
+    times_s: Float64Array,
+    of_rows: tuple[Int64Array, Int64Array],
+    last_rows: Int64Array,
+    velocities_mps: Float64Array,
+) -> None:
+    """Write the velocities of rows, which are gone through scene by scene and by time; ``last_rows`` has room."""
+    tracks, scenes = of_rows
+    before, after = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+    for place in range(len(order)):
+        row = order[place]
+        if place == 0 or scenes[row] != scenes[order[place - 1]]:
+            last_rows[:] = -1
+        last = last_rows[tracks[row]]
+        before[row], after[row] = row, row
+        if last >= 0:
+            before[row], after[last] = last, row
+        last_rows[tracks[row]] = row
+    for row in range(len(order)):
+        seconds = times_s[after[row]] - times_s[before[row]]
+        for axis in range(positions_m.shape[1]):
+            step_m = positions_m[after[row], axis] - positions_m[before[row], axis]
+            velocities_mps[row, axis] = step_m / seconds if seconds > 0 else 0.0

@@ -5,13 +5,14 @@ from enum import IntEnum
 from functools import cache
 
 import numpy as np
+from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["RoadUserGroup", "RoadUsers", "classify_rows", "groups_of_labels"]
+__all__ = ["RoadUserGroup", "RoadUsers", "classify_rows", "group_of_row", "groups_of_labels"]
 
 _VEHICLES = ("CAR", "VAN", "TRAM", "BUS", "TRUCK", "EMERGENCY_VEHICLE", "OTHER_VEHICLE")
 _VULNERABLE = ("BICYCLE", "MOTORCYCLE", "CYCLIST", "MOTORCYCLIST", "PEDESTRIAN")
@@ -29,6 +30,9 @@ class RoadUserGroup(IntEnum):
     """Bicycles, motorcycles, those who ride them, and pedestrians."""
     OTHER = 2
     """Other objects: animals, and unknown objects where they are wanted."""
+
+
+_NONE, _OTHER = int(RoadUserGroup.NONE), int(RoadUserGroup.OTHER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +142,19 @@ def classify_rows(
             f"label_probabilities must have shape (N, {len(PERCEPTION_LABELS)}) and extents_m (N, >= 2), got "
             f"{label_probabilities.shape} and {extents_m.shape}"
         )
-    labels = label_probabilities.argmax(axis=1)
-    is_known = np.take_along_axis(label_probabilities, labels[:, None], axis=1)[:, 0] > threshold
-    groups = np.where(is_known, groups_of_labels()[labels], RoadUserGroup.NONE)
-    if include_unknown:
-        groups[groups == RoadUserGroup.NONE] = RoadUserGroup.OTHER
-    groups[_is_hidden(label_probabilities, extents_m)] = RoadUserGroup.NONE
-    return groups.astype(np.int64)
+    probabilities = np.ascontiguousarray(label_probabilities)
+    if probabilities.dtype != np.float32:
+        probabilities = probabilities.astype(np.float64)
+    groups = np.empty(size, np.int64)
+    _write_groups(
+        probabilities,
+        np.ascontiguousarray(extents_m[:, :2], np.float64),
+        groups_of_labels(),
+        float(probabilities.dtype.type(threshold)),
+        include_unknown,
+        groups,
+    )
+    return groups
 
 
 @cache
@@ -158,6 +168,35 @@ def groups_of_labels() -> Int64Array:
     return groups
 
 
-def _is_hidden(label_probabilities: NumericArray, extents_m: NumericArray) -> BoolArray:
-    is_hidden: BoolArray = (extents_m[:, :2] == 0).all(axis=1) | (label_probabilities < 0).any(axis=1)
-    return is_hidden
+@njit(nogil=True, cache=True, error_model="numpy")
+def group_of_row(
+    row: int, probabilities: NumericArray, extents_m: NumericArray, group_of_label: Int64Array, threshold: float
+) -> tuple[int, bool]:
+    """Return the group of a row, by the rule of :func:`classify_rows`, and whether a simulation has hidden the row."""
+    best, highest, num_fine = 0, probabilities[row, 0], 0
+    for label in range(probabilities.shape[1]):
+        probability = probabilities[row, label]
+        num_fine += probability >= 0
+        if probability > highest:
+            best, highest = label, probability
+    is_hidden = extents_m[row, 0] == 0 and extents_m[row, 1] == 0
+    if num_fine < probabilities.shape[1]:  # some are negative or no numbers
+        for label in range(probabilities.shape[1]):
+            is_hidden = is_hidden or probabilities[row, label] < 0
+        return -1, is_hidden
+    return (group_of_label[best] if highest > threshold and not is_hidden else -1), is_hidden
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_groups(
+    probabilities: NumericArray,
+    extents_m: Float64Array,
+    group_of_label: Int64Array,
+    threshold: float,
+    include_unknown: bool,
+    groups: Int64Array,
+) -> None:
+    """Write the group of each row."""
+    for row in range(len(groups)):
+        group, is_hidden = group_of_row(row, probabilities, extents_m, group_of_label, threshold)
+        groups[row] = _OTHER if include_unknown and group == _NONE and not is_hidden else group

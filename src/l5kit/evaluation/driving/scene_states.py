@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
-from l5kit.evaluation.driving.motion import accelerations_of_ego, rates_of_frames, velocities_of_rows
-from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers, classify_rows
+from l5kit.evaluation.driving.motion import accelerations_of_ego, rates_of_frames
+from l5kit.evaluation.driving.road_user_rows import AgentColumns, join_road_users
+from l5kit.evaluation.driving.road_users import RoadUsers
 
 __all__ = ["ego_states_of_poses", "read_ego_states", "read_road_users"]
 
@@ -81,52 +82,13 @@ def read_road_users(
     Raises:
         InvalidArgumentError: A road user has a value that is not finite.
     """
-    num_frames = _num_frames(scenes)
-    if not scenes:
-        return RoadUsers.none(0, num_frames)
-    agents = [scene.agents for scene in scenes]
-    counts = np.zeros((len(scenes), num_frames), np.int64)
-    for row, scene in enumerate(scenes):
-        counts[row, : scene.num_frames] = np.diff(scene.agents.starts)
-    probabilities = np.concatenate([rows.label_probabilities for rows in agents])
-    extents_m = np.concatenate([rows.extents_m for rows in agents])
-    groups = classify_rows(probabilities, extents_m, threshold=threshold)
-    velocities_mps = _velocities(scenes)
-    if include_unknown:
-        known, groups = groups, classify_rows(probabilities, extents_m, threshold=threshold, include_unknown=True)
-        velocities_mps[known == RoadUserGroup.NONE] = 0.0
-    is_used = groups != RoadUserGroup.NONE
-    frames = np.repeat(np.arange(counts.size), counts.reshape(-1))[is_used]
-    tracks = np.concatenate([_numbered(rows.track_ids) for rows in agents])
-    positions_m = np.concatenate([rows.centroids_m for rows in agents])
-    yaws_rad = np.concatenate([rows.yaws_rad for rows in agents]).astype(np.float64)
-    return RoadUsers(
-        starts=np.concatenate([[0], np.cumsum(np.bincount(frames, minlength=counts.size))]),
-        tracks=tracks[is_used],
-        groups=groups[is_used],
-        boxes=np.column_stack([positions_m, yaws_rad, extents_m[:, :2]])[is_used],
-        velocities_mps=velocities_mps[is_used],
+    return join_road_users(
+        map(AgentColumns.of_arrays, scenes),
+        num_frames=_num_frames(scenes),
+        threshold=threshold,
+        include_unknown=include_unknown,
     )
 
 
 def _num_frames(scenes: Sequence[SceneArrays]) -> int:
     return max((scene.num_frames for scene in scenes), default=0)
-
-
-def _numbered(track_ids: Int64Array) -> Int64Array:
-    """Return numbers of tracks from 0 on, (N,)."""
-    numbers: Int64Array = np.unique(track_ids, return_inverse=True)[1].astype(np.int64)
-    return numbers
-
-
-def _velocities(scenes: Sequence[SceneArrays]) -> Float64Array:
-    """Return the velocities of all rows of agents: their own, or differences where that is 0, (N, 2)."""
-    counts = [len(scene.agents.track_ids) for scene in scenes]
-    times_s = np.concatenate([np.repeat(scene.times_s, np.diff(scene.agents.starts)) for scene in scenes])
-    tracks = np.concatenate([_numbered(scene.agents.track_ids) for scene in scenes])
-    positions_m = np.concatenate([scene.agents.centroids_m for scene in scenes])
-    velocities_mps = np.concatenate([scene.agents.velocities_mps for scene in scenes]).astype(np.float64)
-    stands = (velocities_mps == 0).all(axis=1)
-    differences = velocities_of_rows(positions_m, times_s, tracks, np.repeat(np.arange(len(scenes)), counts))
-    velocities_mps[stands] = differences[stands]
-    return velocities_mps

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, RecordArray
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.road_user_rows import AgentColumns, join_road_users
+from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.simulation.engine.scene_batch import SceneBatch, stack_ego_frames
 
 __all__ = ["DrivenScenes", "EgoMotion", "SceneFault"]
@@ -93,12 +95,7 @@ class DrivenScenes:
         """
         chosen = self.finished if scenes is None else np.asarray(scenes, np.int64)
         batch = self.batch
-        firsts = self.buffer.scene_starts
-        frames = [
-            self.buffer.frames[firsts[scene] + batch.starts[scene] : firsts[scene] + batch.stops[scene]]
-            for scene in chosen.tolist()
-        ]
-        poses = stack_ego_frames(frames)
+        poses = stack_ego_frames([self._frames(scene) for scene in chosen.tolist()])
         if self.motion is None:
             return poses.states(batch.body)
         num_frames = poses.is_there.shape[1]
@@ -112,7 +109,34 @@ class DrivenScenes:
             body=batch.body,
         )
 
+    def road_users(
+        self, scenes: Int64Array | None = None, *, threshold: float | None = None, include_unknown: bool = False
+    ) -> RoadUsers:
+        """Return the road users of the frames that were simulated, as ``read_road_users`` does of :meth:`arrays`.
+
+        Args:
+            scenes: Scenes of the batch; None for those that were driven to their end.
+            threshold: What the probability of a label must be above; None for that of the batch.
+            include_unknown: Whether rows of unknown class are other objects that stand still, in place of none.
+
+        Raises:
+            InvalidArgumentError: A road user has a value that is not finite.
+        """
+        chosen = self.finished if scenes is None else np.asarray(scenes, np.int64)
+        frames = [self._frames(scene) for scene in chosen.tolist()]
+        return join_road_users(
+            (AgentColumns.of_records(each, self.buffer.agents) for each in frames),
+            num_frames=max(map(len, frames), default=0),
+            threshold=self.batch.threshold if threshold is None else threshold,
+            include_unknown=include_unknown,
+        )
+
     def expert(self, scenes: Int64Array | None = None) -> EgoStates:
         """Return how the log drove in the same scenes; ``scenes`` as in :meth:`ego_states`."""
         chosen = self.finished if scenes is None else np.asarray(scenes, np.int64)
         return self.batch.expert.taken(chosen)
+
+    def _frames(self, scene: int) -> RecordArray:
+        """Return the frames of a scene that were simulated, a view."""
+        first = int(self.buffer.scene_starts[scene])
+        return self.buffer.frames[first + int(self.batch.starts[scene]) : first + int(self.batch.stops[scene])]

@@ -17,7 +17,7 @@ from l5kit.simulation.engine.asking import Refusal, decide
 from l5kit.simulation.engine.driven_scenes import DrivenScenes, EgoMotion, SceneFault
 from l5kit.simulation.engine.entering import find_blocked
 from l5kit.simulation.engine.scene_batch import SceneBatch
-from l5kit.simulation.engine.starting import hide_tracks, start_of_ego, with_velocities
+from l5kit.simulation.engine.starting import fill_velocities, hide_tracks, start_of_ego
 from l5kit.simulation.engine.traffic_state import Driver, TrafficState
 from l5kit.simulation.vehicle_models import VehicleStates
 
@@ -101,7 +101,8 @@ class SceneSimulation:
         strict: bool = False,
     ) -> None:
         self.batch = batch
-        self.buffer = RecordBuffer([with_velocities(scene) for scene in batch.recorded], facts=batch.facts)
+        self.buffer = RecordBuffer(batch.recorded, facts=batch.facts)
+        fill_velocities(self.buffer)
         self.frame_indices: Int64Array = batch.starts.copy()
         self.faults: dict[int, SceneFault] = {}
         self._ego_seat, self._agent_seat, self._strict = ego, agents, strict

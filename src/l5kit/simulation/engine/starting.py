@@ -1,14 +1,13 @@
 """Start of a simulation: states of the AVs in their first frames, and what records need before they are driven on."""
 
-from dataclasses import replace
-
 import numpy as np
+from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.records import AGENT_INTERVAL
-from l5kit.data.scene_records import SceneRecords
+from l5kit.data.track_ids import number_tracks
 from l5kit.evaluation.driving.motion import velocities_of_rows
 from l5kit.geometry.angle import angular_distance
 from l5kit.simulation.engine.scene_batch import SceneBatch
@@ -16,7 +15,7 @@ from l5kit.simulation.engine.track_table import TrackTable
 from l5kit.simulation.utils import hide_records
 from l5kit.simulation.vehicle_models import VehicleGeometry, VehicleStates
 
-__all__ = ["hide_tracks", "start_of_ego", "with_velocities"]
+__all__ = ["fill_velocities", "hide_tracks", "start_of_ego"]
 
 _SLOWEST_TURNING_MPS = 0.6
 _LEAST_WAY_M = 1.0
@@ -67,30 +66,55 @@ def start_of_ego(batch: SceneBatch, geometry: VehicleGeometry | None = None) -> 
     return states, yaw_rates
 
 
-def with_velocities(scene: SceneRecords) -> SceneRecords:
-    """Return a scene whose tracks that move without a velocity in any row have that of their differences."""
-    agents = scene.agents
-    stands = (agents["velocity"] == 0).all(axis=1)
-    if not stands.any():
-        return scene
-    _, numbers = np.unique(agents["track_id"], return_inverse=True)
-    is_silent = np.ones(int(numbers.max()) + 1, np.bool_)
-    is_silent[numbers[~stands]] = False
-    is_silent &= _ways_m(agents["centroid"], numbers, len(is_silent)) >= _LEAST_WAY_M
+def fill_velocities(buffer: RecordBuffer) -> None:
+    """Give tracks that move without a velocity in any row of their scene that of their differences."""
+    for scene in range(buffer.num_scenes):
+        frames = buffer.frames[buffer.scene_starts[scene] : buffer.scene_stops[scene]]
+        if len(frames):
+            first, end = int(frames[AGENT_INTERVAL][0, 0]), int(frames[AGENT_INTERVAL][-1, 1])
+            _fill_velocities(frames, buffer.agents[first:end])
+
+
+def _fill_velocities(frames: RecordArray, agents: RecordArray) -> None:
+    """Do so in the agents of all frames of a scene, which follow each other."""
+    tracks, numbers = number_tracks(agents["track_id"])
+    has_velocity, is_broken = np.zeros(len(tracks), np.bool_), np.zeros(len(tracks), np.bool_)
+    low_m, high_m = np.full((len(tracks), 2), np.inf), np.full((len(tracks), 2), -np.inf)
+    positions_m, velocities_mps = agents["centroid"], agents["velocity"]
+    for column in (positions_m, velocities_mps):
+        column.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
+    _bound_tracks(numbers, positions_m, velocities_mps, has_velocity, is_broken, low_m, high_m)
+    is_silent = ~has_velocity & ~is_broken & (np.hypot(*(high_m - low_m).T) >= _LEAST_WAY_M)
     rows: BoolArray = is_silent[numbers]
     if not rows.any():
-        return scene
-    intervals = scene.frames[AGENT_INTERVAL]
-    times_s = (scene.frames["timestamp"] - scene.frames["timestamp"][0]) * 1e-9
+        return
+    intervals = frames[AGENT_INTERVAL]
+    times_s = (frames["timestamp"] - frames["timestamp"][0]) * 1e-9
     times_of_rows_s = np.repeat(times_s, intervals[:, 1] - intervals[:, 0])
-    filled = agents.copy()
-    filled["velocity"][rows] = velocities_of_rows(
-        agents["centroid"][rows].astype(np.float64),
-        times_of_rows_s[rows],
-        tracks=numbers[rows],
-        scenes=np.zeros(int(rows.sum()), np.int64),
+    agents["velocity"][rows] = velocities_of_rows(
+        positions_m[rows], times_of_rows_s[rows], tracks=numbers[rows], scenes=np.zeros(int(rows.sum()), np.int64)
     )
-    return replace(scene, agents=filled)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _bound_tracks(
+    numbers: Int64Array,
+    positions_m: NumericArray,
+    velocities_mps: NumericArray,
+    has_velocity: BoolArray,
+    is_broken: BoolArray,
+    low_m: Float64Array,
+    high_m: Float64Array,
+) -> None:
+    """Note which tracks have a velocity in any row, which a position that is no number, and the boxes around them."""
+    for row in range(len(numbers)):
+        track = numbers[row]
+        has_velocity[track] |= velocities_mps[row, 0] != 0 or velocities_mps[row, 1] != 0
+        for axis in range(2):
+            value_m = positions_m[row, axis]
+            is_broken[track] |= np.isnan(value_m)
+            low_m[track, axis] = min(low_m[track, axis], value_m)
+            high_m[track, axis] = max(high_m[track, axis], value_m)
 
 
 def hide_tracks(buffer: RecordBuffer, tracks: TrackTable, is_hidden: BoolArray) -> None:
@@ -101,15 +125,6 @@ def hide_tracks(buffer: RecordBuffer, tracks: TrackTable, is_hidden: BoolArray) 
         first, end = tracks.starts[scene : scene + 2]
         hidden = tracks.track_ids[first:end][is_hidden[first:end]]
         hide_records(buffer.agents, rows[np.isin(buffer.agents["track_id"][rows], hidden)])
-
-
-def _ways_m(positions_m: Float64Array, numbers: Int64Array, size: int) -> Float64Array:
-    """Return the diagonals of the boxes around the positions of tracks, (size,)."""
-    low, high = np.full((size, 2), np.inf), np.full((size, 2), -np.inf)
-    np.minimum.at(low, numbers, positions_m)
-    np.maximum.at(high, numbers, positions_m)
-    ways_m: Float64Array = np.hypot(*(high - low).T)
-    return ways_m
 
 
 def _over(values: Float64Array, seconds: Float64Array) -> Float64Array:

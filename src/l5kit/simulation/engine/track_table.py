@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+from numba import njit
 
 from l5kit._types import BoolArray, Int64Array, NumericArray
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_records import SceneRecords
-from l5kit.evaluation.driving.road_users import RoadUserGroup, classify_rows
+from l5kit.data.track_ids import number_tracks
+from l5kit.evaluation.driving.road_users import RoadUserGroup, group_of_row, groups_of_labels
 
 __all__ = ["CLASSES", "Classes", "TrackTable"]
 
@@ -86,16 +88,43 @@ class TrackTable(ReadOnlyArrays):
 
 def _tracks_of_scene(scene: SceneRecords, threshold: float) -> tuple[NumericArray, Int64Array, Int64Array, Int64Array]:
     """Return ids, groups, first and last frames of the tracks of a scene."""
-    intervals = scene.frames[AGENT_INTERVAL]
-    frames = np.repeat(np.arange(len(intervals)), intervals[:, 1] - intervals[:, 0])
-    ids, numbers = np.unique(scene.agents["track_id"], return_inverse=True)
-    first_frames = np.full(len(ids), len(intervals), np.int64)
+    ids, numbers = number_tracks(scene.agents["track_id"])
+    first_frames = np.full(len(ids), len(scene.frames), np.int64)
     last_frames = np.full(len(ids), -1, np.int64)
-    np.minimum.at(first_frames, numbers, frames)
-    np.maximum.at(last_frames, numbers, frames)
-    of_rows = classify_rows(scene.agents["label_probabilities"], scene.agents["extent"], threshold=threshold)
     counts = np.zeros((len(ids), len(RoadUserGroup) - 1), np.int64)
-    is_known = of_rows != RoadUserGroup.NONE
-    np.add.at(counts, (numbers[is_known], of_rows[is_known]), 1)
+    probabilities, extents_m = scene.agents["label_probabilities"], scene.agents["extent"]
+    for column in (probabilities, extents_m):
+        column.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
+    _note_rows(
+        np.ascontiguousarray(scene.frames[AGENT_INTERVAL]),
+        numbers,
+        (probabilities, extents_m),
+        (groups_of_labels(), float(np.float32(threshold))),
+        first_frames,
+        last_frames,
+        counts,
+    )
     groups = np.where(counts.any(axis=1), counts.argmax(axis=1), int(RoadUserGroup.NONE))
     return ids, groups, first_frames, last_frames
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _note_rows(
+    intervals: Int64Array,
+    numbers: Int64Array,
+    columns: tuple[NumericArray, NumericArray],
+    classes: tuple[Int64Array, float],
+    first_frames: Int64Array,
+    last_frames: Int64Array,
+    counts: Int64Array,
+) -> None:
+    """Note in which frames the tracks of rows are, and count their rows of each group."""
+    probabilities, extents_m = columns
+    for frame in range(len(intervals)):
+        for row in range(intervals[frame, 0], intervals[frame, 1]):
+            track = numbers[row]
+            first_frames[track] = min(first_frames[track], frame)
+            last_frames[track] = max(last_frames[track], frame)
+            group, _ = group_of_row(row, probabilities, extents_m, classes[0], classes[1])
+            if group >= 0:
+                counts[track, group] += 1

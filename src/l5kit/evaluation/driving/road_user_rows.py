@@ -1,0 +1,182 @@
+"""Rows of road users: agents of scenes, as columns of any stride, read into the plain arrays that scores look at."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray, UInt64Array
+from l5kit.data.records import AGENT_INTERVAL
+from l5kit.data.scene_arrays import SceneArrays
+from l5kit.data.track_ids import number_tracks
+from l5kit.evaluation.driving.motion import velocities_of_rows
+from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers, group_of_row, groups_of_labels
+
+__all__ = ["AgentColumns", "join_road_users"]
+
+_NONE, _OTHER = int(RoadUserGroup.NONE), int(RoadUserGroup.OTHER)
+
+_Part = tuple[Int64Array, Int64Array, Int64Array, Float64Array, Float64Array]
+"""Number of rows of each frame, and tracks, groups, boxes and velocities of the rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class AgentColumns:
+    """The agents of a scene of F frames: columns, and which of their rows each frame has.
+
+    Attributes:
+        times_s: Seconds, (F,).
+        firsts: First row of each frame, int64 (F,).
+        counts: Number of rows of each frame, int64 (F,).
+        track_ids: uint64, (any,), like the others.
+        centroids_m: World x and y, float64 (any, 2).
+        yaws_rad: World headings, float32 (any,).
+        extents_m: Length, width and height, float32 (any, 3).
+        velocities_mps: World x and y, float32 (any, 2).
+        label_probabilities: float32 (any, 17).
+    """
+
+    times_s: Float64Array
+    firsts: Int64Array
+    counts: Int64Array
+    track_ids: NumericArray
+    centroids_m: NumericArray
+    yaws_rad: NumericArray
+    extents_m: NumericArray
+    velocities_mps: NumericArray
+    label_probabilities: NumericArray
+
+    @classmethod
+    def of_arrays(cls, scene: SceneArrays) -> "AgentColumns":
+        """Return the agents of a scene, views."""
+        rows = scene.agents
+        starts = rows.starts.astype(np.int64)
+        return cls(
+            scene.times_s,
+            starts[:-1],
+            np.diff(starts),
+            rows.track_ids,
+            rows.centroids_m,
+            rows.yaws_rad,
+            rows.extents_m,
+            rows.velocities_mps,
+            rows.label_probabilities,
+        )
+
+    @classmethod
+    def of_records(cls, frames: RecordArray, agents: RecordArray) -> "AgentColumns":
+        """Return the agents of frames of a scene, views of the records.
+
+        Args:
+            frames: ``FRAME_DTYPE``, (F,); their intervals lie within ``agents``.
+            agents: ``AGENT_DTYPE``, with those of other frames.
+        """
+        intervals, times_ns = frames[AGENT_INTERVAL], frames["timestamp"]
+        return cls(
+            (times_ns - times_ns[:1]) * 1e-9,
+            intervals[:, 0].copy(),
+            intervals[:, 1] - intervals[:, 0],
+            agents["track_id"],
+            agents["centroid"],
+            agents["yaw"],
+            agents["extent"],
+            agents["velocity"],
+            agents["label_probabilities"],
+        )
+
+
+def join_road_users(
+    scenes: Iterable[AgentColumns], *, num_frames: int, threshold: float, include_unknown: bool
+) -> RoadUsers:
+    """Return the road users of scenes.
+
+    The velocity of a row is its own where that is not 0, else of differences of the positions of its track.
+
+    Args:
+        scenes: S scenes.
+        num_frames: Frames of the longest.
+        threshold: What the probability of a label must be above.
+        include_unknown: Whether rows of unknown class are other objects that stand still, in place of none.
+
+    Raises:
+        InvalidArgumentError: A road user has a value that is not finite.
+    """
+    parts = [_read_scene(scene, threshold, include_unknown) for scene in scenes]
+    if not parts:
+        return RoadUsers.none(0, num_frames)
+    counts = np.zeros((len(parts), num_frames), np.int64)
+    for row, part in enumerate(parts):
+        counts[row, : len(part[0])] = part[0]
+    return RoadUsers(
+        np.concatenate([[0], np.cumsum(counts)]),
+        *(np.concatenate([part[column] for part in parts]) for column in range(1, len(parts[0]))),
+    )
+
+
+def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool) -> _Part:
+    """Return the road users of a scene."""
+    size = int(scene.counts.sum())
+    track_ids, groups = np.empty(size, np.uint64), np.empty(size, np.int64)
+    boxes, velocities_mps = np.empty((size, 5)), np.empty((size, 2))
+    stands = np.empty(size, np.bool_)
+    _read_rows(
+        (scene.firsts, scene.counts),
+        (_read_only(scene.track_ids), _read_only(scene.centroids_m), _read_only(scene.yaws_rad)),
+        (_read_only(scene.extents_m), _read_only(scene.velocities_mps), _read_only(scene.label_probabilities)),
+        (groups_of_labels(), float(np.float32(threshold)), include_unknown),
+        track_ids,
+        groups,
+        boxes,
+        velocities_mps,
+        stands,
+    )
+    tracks = number_tracks(track_ids)[1]
+    if stands.any():
+        times_s = np.repeat(scene.times_s, scene.counts)
+        differences_mps = velocities_of_rows(boxes[:, :2], times_s, tracks, np.zeros(size, np.int64))
+        velocities_mps[stands] = differences_mps[stands]
+    is_used = groups != _NONE
+    ends = np.concatenate([[0], np.cumsum(is_used)])
+    first_rows = np.cumsum(scene.counts) - scene.counts
+    counts = ends[first_rows + scene.counts] - ends[first_rows]
+    if ends[-1] == size:
+        return counts, tracks, groups, boxes, velocities_mps
+    return counts, tracks[is_used], groups[is_used], boxes[is_used], velocities_mps[is_used]
+
+
+def _read_only(array: NumericArray) -> NumericArray:
+    """Return a view that kernels are compiled for once."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _read_rows(
+    frames: tuple[Int64Array, Int64Array],
+    poses: tuple[NumericArray, NumericArray, NumericArray],
+    others: tuple[NumericArray, NumericArray, NumericArray],
+    classes: tuple[Int64Array, float, bool],
+    track_ids: UInt64Array,
+    groups: Int64Array,
+    boxes: Float64Array,
+    velocities_mps: Float64Array,
+    stands: BoolArray,
+) -> None:
+    """Write the agents of frames, one after the other; ``stands`` marks those that need a velocity of differences."""
+    (firsts, counts), (ids, centroids_m, yaws_rad), (extents_m, velocities, probabilities) = frames, poses, others
+    group_of_label, threshold, include_unknown = classes
+    place = 0
+    for frame in range(len(firsts)):
+        for row in range(firsts[frame], firsts[frame] + counts[frame]):
+            group, is_hidden = group_of_row(row, probabilities, extents_m, group_of_label, threshold)
+            is_other = include_unknown and group == _NONE
+            groups[place] = _OTHER if is_other and not is_hidden else group
+            track_ids[place] = ids[row]
+            boxes[place, 0], boxes[place, 1], boxes[place, 2] = centroids_m[row, 0], centroids_m[row, 1], yaws_rad[row]
+            boxes[place, 3], boxes[place, 4] = extents_m[row, 0], extents_m[row, 1]
+            velocities_mps[place, 0] = 0.0 if is_other else velocities[row, 0]
+            velocities_mps[place, 1] = 0.0 if is_other else velocities[row, 1]
+            stands[place] = velocities[row, 0] == 0 and velocities[row, 1] == 0 and not is_other
+            place += 1
