@@ -18,12 +18,12 @@ from l5kit.data import ChunkedDataset, LocalDataManager
 from l5kit.dataset import BaseEgoDataset, EgoDataset, loader
 from l5kit.evaluation.horizon_scores import HorizonScore
 from l5kit.geometry import transform_points
+from l5kit.planning.network_inputs import network_inputs, tensors_on
 from l5kit.rasterization import build_rasterizer
 from l5kit.synthetic import make_city
 from l5kit.visualization import PREDICTED_POINTS_COLOR, TARGET_POINTS_COLOR, draw_trajectory
 from l5kit.visualization.text import draw_text, text_size_px
 from l5kit.workflows import TrainingConfig, load_network, open_samples
-from l5kit.workflows.network_inputs import network_inputs, tensors_on
 from l5kit.workflows.samples import spread_indices
 
 HERE = Path(__file__).parent

@@ -350,12 +350,15 @@ class BaseEgoDataset(Dataset[Sample]):
         log = LogArrays.of(self.dataset, has_tl_faces=not read_disable_traffic_light_faces(self.cfg))
         return self._columns_of_log(log, sampler, places, memory, missing)
 
-    def columns_of_log(self, log: LogArrays, places: SamplePlaces) -> SampleColumns:
+    def columns_of_log(
+        self, log: LogArrays, places: SamplePlaces, *, missing: Literal["error", "mask"] = "error"
+    ) -> SampleColumns:
         """Return samples of another log, such as one that a simulation changes, as this dataset makes those of its own.
 
         Args:
             log: The arrays; traffic light faces of a configuration without them have to be left out.
             places: Where the samples lie in it.
+            missing: As for :meth:`make_columns`.
 
         Raises:
             UnsupportedValueError: This dataset makes its samples one by one; see :meth:`makes_columns`.
@@ -365,7 +368,7 @@ class BaseEgoDataset(Dataset[Sample]):
         sampler = self._batch_sampler()
         if sampler is None:
             raise UnsupportedValueError(f"{self!r} makes its samples one by one; take them from self[index]")
-        return self._columns_of_log(log, sampler, places, None, "error")
+        return self._columns_of_log(log, sampler, places, None, missing)
 
     @property
     def makes_columns(self) -> bool:

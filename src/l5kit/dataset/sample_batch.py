@@ -1,7 +1,7 @@
 """Samples that lie side by side in the arrays of one batch."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -95,6 +95,31 @@ def _frame_indices(frame_indices: list[np.integer], scene_indices: list[int]) ->
     return [int(frame) if scene == 0 else frame for frame, scene in zip(frame_indices, scene_indices, strict=True)]
 
 
+def tensors_of(
+    columns: Mapping[str, Column], tensors: "Mapping[str, torch.Tensor] | None" = None
+) -> "dict[str, torch.Tensor]":
+    """Return columns as tensors that share their memory; the second of two names of one column gets a copy.
+
+    Args:
+        columns: Arrays, or tensors on any device, which are handed out as they are.
+        tensors: Tensors that own the memory of some of the arrays.
+
+    Raises:
+        MissingDependencyError: torch is not installed.
+    """
+    require_torch("a batch of tensors")
+    import torch
+
+    given = tensors or {}
+    batch: dict[str, Any] = {
+        key: given.get(key, torch.from_numpy(column)) if isinstance(column, np.ndarray) else column
+        for key, column in columns.items()
+    }
+    for alias in ALIASES.keys() & batch.keys():
+        batch[alias] = batch[alias].clone()  # what is done to one of two keys in place must not reach the other
+    return batch
+
+
 def collate(samples: Sequence[object]) -> Any:
     """Return samples as one dictionary of tensors, (B, ...), as torch's ``default_collate`` does.
 
@@ -110,19 +135,13 @@ def collate(samples: Sequence[object]) -> Any:
         MissingDependencyError: torch is not installed.
     """
     require_torch("a batch of tensors")
-    import torch
     from torch.utils.data import default_collate
 
     from l5kit.dataset.worker_memory import WorkerTensor
 
     if not isinstance(samples, SampleBatch) or not samples.is_untouched:
         return default_collate(list(samples))
-    batch: dict[str, Any] = {
-        key: samples.tensors.get(key, torch.from_numpy(column)) if isinstance(column, np.ndarray) else column
-        for key, column in samples.columns.items()
-    }
-    for alias in ALIASES.keys() & batch.keys():
-        batch[alias] = batch[alias].clone()  # what is done to one of two keys in place must not reach the other
+    batch = tensors_of(samples.columns, samples.tensors)
     if get_worker_info() is None:
         return batch
     return {key: WorkerTensor.of(value) if value.device.type == "cpu" else value for key, value in batch.items()}

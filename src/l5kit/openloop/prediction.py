@@ -10,7 +10,7 @@ from l5kit._types import Int64Array
 from l5kit.dataset.loading import loader as make_loader
 from l5kit.errors import InvalidArgumentError
 from l5kit.openloop.setup import OpenLoopSetup
-from l5kit.workflows.network_inputs import network_inputs, tensors_on
+from l5kit.planning.network_inputs import network_inputs, tensors_on
 from l5kit.workflows.trajectories import Modes, Trajectories, baseline_positions, modes_of
 
 __all__ = ["PredictedBatch", "predicted_batches"]

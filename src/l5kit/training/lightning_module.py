@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import nn
 
+from l5kit.planning.network_inputs import network_inputs, tensors_on
 from l5kit.random.seeding import mix_seeds
 from l5kit.training.lightning_parts import OptimizerLRScheduler, pl
 from l5kit.training.schedule import TrainingSchedule, learning_rate_factor
-from l5kit.workflows.network_inputs import network_inputs, tensors_on
 from l5kit.workflows.trajectories import Batch
 from l5kit.workflows.trajectory_scores import TrajectoryScores, means_of
 from l5kit.workflows.workflow import TrainingConfig

@@ -42,7 +42,7 @@ def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
 
 
 def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool = False) -> JsonObject:
-    """Return the configuration that a network was trained with.
+    """Return the configuration that a network was trained with: that in its file, or ``config.yaml`` beside it.
 
     Args:
         checkpoint: A file of weights, or the folder of a training.
@@ -50,11 +50,14 @@ def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool =
 
     Raises:
         FileNotFoundError: There is no such file, or no weights in the folder.
-        ConfigError: The file does not hold its configuration.
+        ConfigError: The file does not hold its configuration, and there is none beside it.
         CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
     """
     file = weights_of(checkpoint)
     config = read_checkpoint(file, allow_pickle=allow_pickle).config
+    beside = file.parent / _CONFIG_FILE
+    if not config and beside.is_file():
+        return load_config_data(str(beside))
     if not config:
         raise ConfigError(
             f"{file} does not hold the configuration of its training, as the files of l5kit train do; name it with "

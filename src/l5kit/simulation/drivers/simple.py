@@ -8,8 +8,9 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.traffic_state import TrafficState
+from l5kit.simulation.vehicle_models import VehicleStates
 
-__all__ = ["ConstantVelocity", "FullThrottle", "Replay", "Standing"]
+__all__ = ["ConstantVelocity", "FullThrottle", "Replay", "Standing", "poses_ahead"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Standing:
     def drive(self, state: TrafficState) -> Actions:
         """Return the poses of now, (K, T, 3)."""
         states = state.actor_states
-        return _straight(state, np.zeros((len(states), self.num_steps)))
+        return Actions(poses_ahead(states, np.zeros((len(states), self.num_steps))))
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class ConstantVelocity:
     def drive(self, state: TrafficState) -> Actions:
         """Return the poses straight ahead, (K, T, 3)."""
         times_s = state.step_time_s * np.arange(1, self.num_steps + 1)
-        return _straight(state, state.actor_states.speeds_mps[:, None] * times_s)
+        return Actions(poses_ahead(state.actor_states, state.actor_states.speeds_mps[:, None] * times_s))
 
 
 @dataclass(frozen=True)
@@ -85,16 +86,15 @@ class FullThrottle:
     def drive(self, state: TrafficState) -> Actions:
         """Return the poses straight ahead, (K, T, 3)."""
         times_s = state.step_time_s * np.arange(1, self.num_steps + 1)
-        return _straight(
-            state, state.actor_states.speeds_mps[:, None] * times_s + self.acceleration_mps2 * times_s**2 / 2
-        )
+        states = state.actor_states
+        ways_m = states.speeds_mps[:, None] * times_s + self.acceleration_mps2 * times_s**2 / 2
+        return Actions(poses_ahead(states, ways_m))
 
 
-def _straight(state: TrafficState, ways_m: Float64Array) -> Actions:
-    """Return poses ahead of the actors by some ways (K, T)."""
-    states = state.actor_states
+def poses_ahead(states: VehicleStates, ways_m: Float64Array) -> Float64Array:
+    """Return world poses straight ahead of K vehicles, (K, T, 3), by some ways in metres (K, T)."""
     poses = np.empty((*ways_m.shape, 3))
     poses[..., 0] = states.positions_m[:, :1] + ways_m * np.cos(states.yaws_rad)[:, None]
     poses[..., 1] = states.positions_m[:, 1:] + ways_m * np.sin(states.yaws_rad)[:, None]
     poses[..., 2] = states.yaws_rad[:, None]
-    return Actions(poses)
+    return poses

@@ -1,7 +1,7 @@
 """Traffic state: what drivers see of the scenes of a batch at one moment, and the protocol of a driver."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -74,23 +74,32 @@ class TrafficState:
         boxes[:, 3:] = self.batch.facts.ego_extent_m[:2]
         return boxes
 
-    def samples(self, dataset: BaseEgoDataset) -> SampleColumns:
+    def samples(
+        self,
+        dataset: BaseEgoDataset,
+        *,
+        among: slice = slice(None),
+        missing: Literal["error", "mask"] = "error",
+    ) -> SampleColumns:
         """Return the samples of the actors, as a dataset makes them of its own log, a column (K, ...) for each key.
 
         Args:
             dataset: Makes the samples; of its log nothing is read.
+            among: Some of the actors.
+            missing: What becomes of actors that do not pass the label filter of the dataset: ``error``, or ``mask`` for
+                a False in ``is_made``.
 
         Raises:
             UnsupportedValueError: The dataset makes its samples one by one.
-            TrackNotFoundError: An actor does not pass the label filter of the dataset.
+            TrackNotFoundError: An actor does not pass the label filter of the dataset, and ``missing`` is ``error``.
         """
         buffer = self.buffer
         tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(dataset.cfg) else buffer.tl_faces
         log = LogArrays(buffer.scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m)
-        of_actors = self.actor_scenes
-        rows = None if self.actors is None else self.agents.buffer_rows[self.actors]
+        of_actors = self.actor_scenes[among]
+        rows = None if self.actors is None else self.agents.buffer_rows[self.actors[among]]
         places = SamplePlaces(self.scenes[of_actors], self.frame_indices[of_actors], rows)
-        columns = dataset.columns_of_log(log, places)
+        columns = dataset.columns_of_log(log, places, missing=missing)
         scene_indices = self.batch.scene_indices[places.scene_indices]
         return SampleColumns({**columns.arrays, "scene_index": scene_indices}, columns.is_made)
 

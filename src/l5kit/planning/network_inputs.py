@@ -1,4 +1,4 @@
-"""Inputs of networks: the part of a batch that they see in evaluations, on their device."""
+"""Inputs of networks: the part of a batch that they see in evaluations and simulations, on their device."""
 
 from collections.abc import Mapping
 
@@ -6,13 +6,16 @@ import torch
 
 __all__ = ["network_inputs", "tensors_on"]
 
-_TRUTH_PREFIXES = ("target_", "all_other_agents_future_")
-"""Keys of a batch that a model does not get in evaluations."""
+_TRUTH_PREFIXES = ("target_", "all_other_agents_future_", "future_")
+_TRUTH_KEYS = ("speed",)
+"""Keys of a batch that a model does not get in evaluations; ``speed`` of vector samples is that of the next step."""
 
 
 def network_inputs(batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return what a network gets of a batch in evaluations: nothing of the future, of the target or of others."""
-    return {key: value for key, value in batch.items() if not key.startswith(_TRUTH_PREFIXES)}
+    return {
+        key: value for key, value in batch.items() if not key.startswith(_TRUTH_PREFIXES) and key not in _TRUTH_KEYS
+    }
 
 
 def tensors_on(device: torch.device, batch: Mapping[str, object]) -> dict[str, torch.Tensor]:

@@ -1,0 +1,150 @@
+"""Drivers of checkpoints: trained networks that drive the AV or the agents of a simulation."""
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import torch
+
+from l5kit._types import Config, JsonObject
+from l5kit.configs.training import LoaderParams
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.log_facts import LogFacts
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.drivers.network import NetworkDriver
+from l5kit.workflows.samples import SampleSource, ego_rasters
+from l5kit.workflows.trained_network import configuration_of, load_network, weights_of
+from l5kit.workflows.workflow import TrainingConfig
+
+__all__ = ["DriverCheckpoint", "Whom", "load_driver"]
+
+Whom = Literal["ego", "agents"]
+"""Whom a network is to drive."""
+
+_OPTION_OF: Final[dict[Whom, str]] = {"ego": "--planner", "agents": "--agents"}
+_NAME_OF: Final[dict[Whom, str]] = {"ego": "the AV", "agents": "agents"}
+
+_WITHOUT_TRAINING: Final = {
+    "train_data_loader": {"key": "none", "batch_size": 1},
+    "train_params": {"max_num_steps": 1},
+}
+"""Stands for the sections of a training in configurations of L5Kit 1.x that are for simulations only."""
+
+
+def load_driver(
+    checkpoint: str | os.PathLike[str],
+    *,
+    whom: Whom,
+    data_folder: str | os.PathLike[str] | None = None,
+    cfg: Config | None = None,
+    facts: LogFacts | None = None,
+    **options: Any,
+) -> NetworkDriver:
+    """Return a trained network as a driver; :class:`DriverCheckpoint` takes the same arguments and says what is raised.
+
+    Args:
+        checkpoint: A file of weights, or the folder of a training.
+        whom: Whom it is to drive.
+        data_folder: Folder that the keys of the map are relative to; None for ``L5KIT_DATA_FOLDER``.
+        cfg: The configuration of the training; None for that in the file, or beside it.
+        facts: Facts of the log that is driven; those of L5Kit 1.5 by default.
+        options: Further attributes of :class:`DriverCheckpoint`: ``device``, ``max_batch``, ``allow_pickle``.
+    """
+    given = configuration_of(checkpoint, allow_pickle=options.get("allow_pickle", False)) if cfg is None else dict(cfg)
+    return DriverCheckpoint(Path(checkpoint), whom, given, data_folder, **options).load(facts)
+
+
+@dataclass(frozen=True)
+class DriverCheckpoint:
+    """A trained network that is to drive: small, to be sent to other processes, where :meth:`load` makes the driver.
+
+    Planners (``raster_planner``, ``vector_planner``, ``urban_driver``, ``safepathnet``) drive the AV; ``simnet``,
+    ``agent_motion`` and ``agent_motion_multimodal`` drive agents, the latter two with headings along their paths.
+
+    Attributes:
+        checkpoint: A file of weights that :func:`l5kit.planning.checkpoint.load_checkpoint` reads, or the folder of a
+            training, for its final weights.
+        whom: Whom it is to drive.
+        cfg: The configuration of the training, with ``workflow``.
+        data_folder: Folder that the keys of the map are relative to; None for the environment's ``L5KIT_DATA_FOLDER``.
+        device: ``auto``, for CUDA where it is there, or a device of torch.
+        max_batch: Samples at once; see :class:`NetworkDriver`.
+        allow_pickle: Also read whole pickled modules, which can run any code that is in the file.
+
+    Raises:
+        ConfigError: A key is unknown, missing, of the wrong type or out of range.
+        FileNotFoundError: There is no such checkpoint.
+        InvalidArgumentError: The network drives others than those, or there is no such device.
+    """
+
+    checkpoint: Path
+    whom: Whom
+    cfg: JsonObject = dataclasses.field(repr=False)
+    data_folder: str | os.PathLike[str] | None = None
+    device: str = "auto"
+    max_batch: int = 128
+    allow_pickle: bool = False
+
+    def __post_init__(self) -> None:
+        if self.whom not in _OPTION_OF:
+            raise InvalidArgumentError(f"whom is {self.whom!r}; it must be 'ego' or 'agents'")
+        file, workflow = self.file, self.config.params.workflow
+        drives: Whom = "agents" if self.config.workflow.is_of_agents else "ego"
+        if drives != self.whom:
+            raise InvalidArgumentError(
+                f"{file} is a network of {workflow}, which drives {_NAME_OF[drives]}, not {_NAME_OF[self.whom]}; pass "
+                f"it with {_OPTION_OF[drives]} (in Python: whom={drives!r})"
+            )
+        if self.device.startswith("cuda") and not torch.cuda.is_available():
+            raise InvalidArgumentError(f"device is {self.device!r}, and torch finds no CUDA; take 'auto' or 'cpu'")
+
+    @property
+    def file(self) -> Path:
+        """The file of the weights."""
+        return weights_of(self.checkpoint)
+
+    @cached_property
+    def config(self) -> TrainingConfig:
+        """The configuration, checked; of one without a training, as for simulations of 1.x, the rest."""
+        return TrainingConfig.from_cfg({**_WITHOUT_TRAINING, **self.cfg})
+
+    def load(self, facts: LogFacts | None = None) -> NetworkDriver:
+        """Return the driver.
+
+        Args:
+            facts: Facts of the log that is driven; those of L5Kit 1.5 by default.
+
+        Raises:
+            FileNotFoundError: The map is missing.
+            CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
+            CheckpointMismatchError: The weights are those of another network; the message lists what does not fit.
+            UnsupportedValueError: Samples of the configuration can be made one by one only.
+        """
+        samples = self._samples(facts)
+        device = self.device
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        return NetworkDriver(
+            load_network(self.file, self.config, samples, allow_pickle=self.allow_pickle),
+            samples,
+            device=device,
+            headings="path" if self.config.params.workflow.startswith("agent_motion") else "network",
+            max_batch=self.max_batch,
+        )
+
+    def _samples(self, facts: LogFacts | None) -> BaseEgoDataset:
+        """Return what makes the samples: a dataset of a log of nothing, that makes none of the future."""
+        config = self.config
+        mapping = {**config.mapping, "model_params": {**config.mapping["model_params"], "future_num_frames": 0}}
+        source = SampleSource(
+            mapping,
+            ChunkedDataset.in_memory(facts=facts),
+            LoaderParams.from_cfg(config.mapping, "train_data_loader"),
+            LocalDataManager(self.data_folder),
+        )
+        return ego_rasters(source) if config.workflow.is_of_agents else config.workflow.make_samples(source)
