@@ -1,6 +1,8 @@
 """Drivers of checkpoints: trained networks that drive the AV or the agents of a simulation."""
 
 import dataclasses
+import hashlib
+import json
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -107,6 +109,14 @@ class DriverCheckpoint:
     def file(self) -> Path:
         """The file of the weights."""
         return weights_of(self.checkpoint)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the weights and the configuration."""
+        with self.file.open("rb") as weights:
+            sha256 = hashlib.file_digest(weights, "sha256")
+        sha256.update(json.dumps(self.cfg, sort_keys=True, default=str).encode())
+        return sha256.hexdigest()
 
     @cached_property
     def config(self) -> TrainingConfig:
