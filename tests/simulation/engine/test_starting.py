@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.simple import ConstantVelocity, Standing
@@ -11,7 +12,7 @@ from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.entering import find_blocked
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
-from l5kit.simulation.engine.starting import start_of_ego, with_velocities
+from l5kit.simulation.engine.starting import fill_velocities, start_of_ego
 from support.logs import make_scene
 
 
@@ -33,7 +34,9 @@ def test_a_track_that_moves_without_a_velocity_gets_one():
     rows = [[{"track_id": 1, "centroid": (f, 0)}, {"track_id": 2, "centroid": (5, 0.01 * f)}] for f in range(4)]
     scene = records(rows)
     assert not scene.agents["velocity"].any()
-    filled = with_velocities(scene).agents
+    buffer = RecordBuffer([scene])
+    fill_velocities(buffer)
+    filled = buffer.agents
     np.testing.assert_allclose(filled["velocity"][filled["track_id"] == 1], [[10, 0]] * 4, rtol=1e-5)
     assert not filled["velocity"][filled["track_id"] == 2].any()
     assert not scene.agents["velocity"].any()
