@@ -188,14 +188,14 @@ def test_wrong_outputs_are_faults_of_the_scenes(outputs, message, datasets, batc
 
 
 def test_agents_without_a_sample_go_straight_on():
-    """From frame 2 on the car is hardly known as one, and the dataset makes no sample of it."""
+    """From frame 2 on the car is not known well enough for the dataset, which makes no sample of it."""
     frames = [
-        [{"track_id": 1, "centroid": (f, 0), "velocity": (10, 0), "probability": 1.0 if f < 2 else 0.3}]
+        [{"track_id": 1, "centroid": (f, 0), "velocity": (10, 0), "labels": {"CAR": 1.0 if f < 2 else 0.6}}]
         for f in range(6)
     ]
     log = make_scene(frames, positions_m=(0.0, 50.0))
     scene = SceneRecords.read(log, 0)
-    driver = NetworkDriver(step_model(), EgoDataset(make_cfg(), log, None))
+    driver = NetworkDriver(step_model(), EgoDataset(make_cfg(filter_agents_threshold=0.8), log, None))
     batch = SceneBatch.of_scenes([scene], start=3)
     driven = drive(batch, agents=driver, control=AgentControl.of_traffic(), strict=True)
     assert driven.was_driven.tolist() == [True]
