@@ -164,7 +164,7 @@ def test_what_is_no_checkpoint_to_drive(files, city, tmp_path):
 
 @pytest.mark.parametrize("workflow", ["vector_planner", "simnet"])
 def test_a_checkpoint_is_sent_to_another_process(workflow, files, city, batch):
-    checkpoint = DriverCheckpoint(files[workflow], whom_of(workflow), read_checkpoint(files[workflow]).config, city)
+    checkpoint = DriverCheckpoint(files[workflow], whom_of(workflow), city)
     sent = pickle.dumps(checkpoint)
     assert len(sent) < 50_000
     driver = pickle.loads(sent).load()
@@ -175,12 +175,12 @@ def test_a_checkpoint_is_sent_to_another_process(workflow, files, city, batch):
 
 def test_the_digest_tells_weights_and_configuration_apart(files, city, tmp_path):
     config = read_checkpoint(files["vector_planner"]).config
-    checkpoint = DriverCheckpoint(files["vector_planner"], "ego", config, city)
+    checkpoint = DriverCheckpoint(files["vector_planner"], "ego", city)
     copied = shutil.copy(files["vector_planner"], tmp_path / "other.safetensors")
     assert dataclasses.replace(checkpoint, checkpoint=copied).digest == checkpoint.digest
     changed = {**config, "raster_params": {**config["raster_params"], "filter_agents_threshold": 0.4}}
     assert dataclasses.replace(checkpoint, cfg=changed).digest != checkpoint.digest
-    urban_driver = DriverCheckpoint(files["urban_driver"], "ego", read_checkpoint(files["urban_driver"]).config, city)
+    urban_driver = DriverCheckpoint(files["urban_driver"], "ego", city)
     assert urban_driver.digest != checkpoint.digest
 
 

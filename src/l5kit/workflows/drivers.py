@@ -1,17 +1,16 @@
 """Drivers of checkpoints: trained networks that drive the AV or the agents of a simulation."""
 
-import dataclasses
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import torch
 
-from l5kit._types import Config, JsonObject
+from l5kit._types import Config
 from l5kit.configs.training import LoaderParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.log_facts import LogFacts
@@ -45,20 +44,18 @@ def load_driver(
     data_folder: str | os.PathLike[str] | None = None,
     cfg: Config | None = None,
     facts: LogFacts | None = None,
-    **options: Any,
+    device: str = "auto",
+    max_batch: int = 128,
+    allow_pickle: bool = False,
 ) -> NetworkDriver:
-    """Return a trained network as a driver; :class:`DriverCheckpoint` takes the same arguments and says what is raised.
+    """Return a trained network as a driver.
 
-    Args:
-        checkpoint: A file of weights, or the folder of a training.
-        whom: Whom it is to drive.
-        data_folder: Folder that the keys of the map are relative to; None for ``L5KIT_DATA_FOLDER``.
-        cfg: The configuration of the training; None for that in the file, or beside it.
-        facts: Facts of the log that is driven; those of L5Kit 1.5 by default.
-        options: Further attributes of :class:`DriverCheckpoint`: ``device``, ``max_batch``, ``allow_pickle``.
+    Arguments and errors are those of :class:`DriverCheckpoint` and its :meth:`~DriverCheckpoint.load`.
     """
-    given = configuration_of(checkpoint, allow_pickle=options.get("allow_pickle", False)) if cfg is None else dict(cfg)
-    return DriverCheckpoint(Path(checkpoint), whom, given, data_folder, **options).load(facts)
+    described = DriverCheckpoint(
+        Path(checkpoint), whom, data_folder, cfg, device=device, max_batch=max_batch, allow_pickle=allow_pickle
+    )
+    return described.load(facts)
 
 
 @dataclass(frozen=True)
@@ -72,22 +69,24 @@ class DriverCheckpoint:
         checkpoint: A file of weights that :func:`l5kit.planning.checkpoint.load_checkpoint` reads, or the folder of a
             training, for its final weights.
         whom: Whom it is to drive.
-        cfg: The configuration of the training, with ``workflow``.
         data_folder: Folder that the keys of the map are relative to; None for the environment's ``L5KIT_DATA_FOLDER``.
+        cfg: The configuration of the training, with ``workflow``; None for that in the file, or in ``config.yaml``
+            beside it.
         device: ``auto``, for CUDA where it is there, or a device of torch.
         max_batch: Samples at once; see :class:`NetworkDriver`.
         allow_pickle: Also read whole pickled modules, which can run any code that is in the file.
 
     Raises:
-        ConfigError: A key is unknown, missing, of the wrong type or out of range.
+        ConfigError: There is no configuration, or a key is unknown, missing, of the wrong type or out of range.
         FileNotFoundError: There is no such checkpoint.
+        CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
         InvalidArgumentError: The network drives others than those, or there is no such device.
     """
 
     checkpoint: Path
     whom: Whom
-    cfg: JsonObject = dataclasses.field(repr=False)
     data_folder: str | os.PathLike[str] | None = None
+    cfg: Config | None = field(default=None, repr=False)
     device: str = "auto"
     max_batch: int = 128
     allow_pickle: bool = False
@@ -115,13 +114,14 @@ class DriverCheckpoint:
         """SHA-256 of the weights and the configuration."""
         with self.file.open("rb") as weights:
             sha256 = hashlib.file_digest(weights, "sha256")
-        sha256.update(json.dumps(self.cfg, sort_keys=True, default=str).encode())
+        sha256.update(json.dumps(self.config.mapping, sort_keys=True, default=str).encode())
         return sha256.hexdigest()
 
     @cached_property
     def config(self) -> TrainingConfig:
         """The configuration, checked; of one without a training, as for simulations of 1.x, the rest."""
-        return TrainingConfig.from_cfg({**_WITHOUT_TRAINING, **self.cfg})
+        given = configuration_of(self.file, allow_pickle=self.allow_pickle) if self.cfg is None else self.cfg
+        return TrainingConfig.from_cfg({**_WITHOUT_TRAINING, **given})
 
     def load(self, facts: LogFacts | None = None) -> NetworkDriver:
         """Return the driver.
