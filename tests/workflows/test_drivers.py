@@ -102,6 +102,19 @@ def test_agents_of_a_made_city_are_driven(workflow, rules, files, city, batch):
         assert np.isfinite(moved.agents["centroid"]).all()
 
 
+@pytest.mark.parametrize("workflow", ["raster_planner", "simnet"])
+def test_one_by_one_a_scene_does_not_depend_on_its_batch(workflow, files, city, batch):
+    driver = load_driver(files[workflow], whom=whom_of(workflow), data_folder=city, max_batch=1)
+    control = AgentControl.of_traffic()
+    seats = {"ego": EgoSeat(driver)} if workflow == "raster_planner" else {"agents": AgentSeat(driver, control=control)}
+    together = SceneSimulation(batch, **seats, strict=True).run()
+    for scene in (0, 2):
+        one = SceneBatch.of_scenes([batch.recorded[scene]], start=20, num_frames=NUM_FRAMES)
+        alone = SceneSimulation(one, **seats, strict=True).run()
+        assert alone.records(0).frames.tobytes() == together.records(scene).frames.tobytes()
+        assert alone.records(0).agents.tobytes() == together.records(scene).agents.tobytes()
+
+
 def test_a_training_drives(city, batch, tmp_path):
     cfg = small_config("vector_planner", train_params={"max_num_steps": 2})
     result = train(cfg, tmp_path / "planner", data_folder=city)

@@ -38,6 +38,9 @@ class NetworkDriver:
     does not pass its filter in this frame, go straight on as fast as they are. Outputs that are not finite are left to
     the engine.
 
+    In one step plans agree to 1e-5 for any number of samples at once, as far as torch does; where networks look at
+    rasters, such differences can grow from step to step. With ``max_batch=1`` a scene is driven alike in any batch.
+
     Args:
         model: Takes a batch as a dictionary of tensors and gives what :func:`l5kit.planning.network_plans.read_plans`
             reads. It is moved to the device. One in training mode is left so, after a ``RuntimeWarning``.
