@@ -20,7 +20,9 @@ def test_all_names_give_planners_with_digests_of_their_own():
 def test_all_names_give_traffic():
     assert [open_traffic(name).name for name in TRAFFIC] == list(TRAFFIC)
     assert open_traffic("replay").seat is None
-    assert open_traffic("constant-velocity").seat.control.leaves_with_log
+    for name in ("constant-velocity", "idm"):
+        assert open_traffic(name).seat.control.leaves_with_log
+    assert open_traffic("idm").seat.control.tracks is not None
 
 
 @pytest.mark.parametrize(

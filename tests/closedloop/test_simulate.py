@@ -158,6 +158,24 @@ def test_without_a_map_its_metrics_do_not_apply(city, tmp_path):
     assert row["distance_off_road_m"] == row["speed_limit_mps"] == row["progress_m"] == ""
 
 
+@pytest.mark.parametrize("who", ["planner", "agents"])
+def test_who_needs_a_map_says_so_before_anything_is_driven(city, tmp_path, who):
+    log = shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / "alone" / "sample.zarr")
+    with pytest.raises(InvalidArgumentError, match=f"{who} is 'idm', which needs a semantic map"):
+        simulate(log, tmp_path / "out", **({"planner": "replay"} | {who: "idm"}), options=options())
+    assert not (tmp_path / "out").exists()
+
+
+def test_intelligent_drivers_score_above_constant_velocity(city, tmp_path):
+    idm = simulate(city, tmp_path / "idm", options=options())
+    straight = simulate(city, tmp_path / "straight", planner="constant-velocity", options=options())
+    assert idm.failed == straight.failed == ()
+    assert idm.score > straight.score
+    reactive = simulate(city, tmp_path / "reactive", agents="idm", options=options())
+    assert all(row["driven_agents"] > 0 for row in reactive.scenes())
+    assert all(row["driven_agents"] == 0 for row in idm.scenes())
+
+
 @pytest.mark.filterwarnings("ignore:.*traffic_light")
 def test_logs_without_lights_work(city, tmp_path):
     log = shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / "alone" / "sample.zarr")

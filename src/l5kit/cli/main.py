@@ -114,8 +114,8 @@ def make_app() -> typer.Typer:
             "l5kit evaluate planner.pt --config config.yaml --workflow raster_planner --max-samples 2000 --worst 12",
         ),
         simulate: (
-            "l5kit simulate city --planner constant-velocity",
-            "l5kit simulate city --planner replay --scenes 0:100 --workers 4 --out replayed --json",
+            "l5kit simulate city",
+            "l5kit simulate city --agents idm --scenes 0:100 --workers 4 --out reactive --json",
             "l5kit simulate city --planner my_planner.py:MyPlanner --frames 100 --out mine",
         ),
         config: ("l5kit config schema", "l5kit config schema --out l5kit.schema.json"),

@@ -21,12 +21,12 @@ def simulate(
         str,
         typer.Option(
             metavar="NAME|FILE.py:NAME",
-            help="Who drives the AV: replay, standing, constant-velocity, full-throttle, or a driver of your own in a "
-            "file, whose code runs.",
+            help="Who drives the AV: idm, replay, standing, constant-velocity, full-throttle, or a driver of your own "
+            "in a file, whose code runs.",
         ),
     ] = "idm",
     agents: Annotated[
-        str, typer.Option(metavar="NAME|FILE.py:NAME", help="Who drives the others: replay or constant-velocity.")
+        str, typer.Option(metavar="NAME|FILE.py:NAME", help="Who drives the others: replay, idm or constant-velocity.")
     ] = "replay",
     scenes: Annotated[
         slice | None,

@@ -17,7 +17,7 @@ from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
 
-__all__ = ["PLANNERS", "TRAFFIC", "Planner", "Traffic", "open_planner", "open_traffic"]
+__all__ = ["NEEDS_MAP", "PLANNERS", "TRAFFIC", "Planner", "Traffic", "open_planner", "open_traffic"]
 
 _OWN = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
 
@@ -54,7 +54,14 @@ class Traffic:
     digest: str
 
 
+def _intelligent_driver() -> Driver:
+    from l5kit.simulation.drivers.intelligent import IntelligentDriver
+
+    return IntelligentDriver()
+
+
 PLANNERS: dict[str, Callable[[], Driver]] = {
+    "idm": _intelligent_driver,
     "replay": Replay,
     "standing": Standing,
     "constant-velocity": ConstantVelocity,
@@ -70,8 +77,19 @@ def _constant_velocity_traffic() -> AgentSeat:
     return AgentSeat(ConstantVelocity(), control=AgentControl.of_traffic())
 
 
+def _intelligent_traffic() -> AgentSeat:
+    from l5kit.simulation.drivers.intelligent import IntelligentDriver
+
+    driver = IntelligentDriver()
+    return AgentSeat(driver, control=AgentControl.of_traffic(tracks=driver.tracks))
+
+
+NEEDS_MAP = ("idm",)
+"""Names of those that cannot drive without a map."""
+
 TRAFFIC: dict[str, Callable[[], AgentSeat | None]] = {
     "replay": lambda: None,
+    "idm": _intelligent_traffic,
     "constant-velocity": _constant_velocity_traffic,
 }
 """Traffic that has a name, and what makes it."""

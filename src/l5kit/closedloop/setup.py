@@ -10,12 +10,13 @@ from pathlib import Path
 from l5kit import __version__
 from l5kit._types import Int64Array, JsonObject
 from l5kit.closedloop.options import ClosedLoopOptions
-from l5kit.closedloop.planners import Planner, Traffic, open_planner, open_traffic
+from l5kit.closedloop.planners import NEEDS_MAP, Planner, Traffic, open_planner, open_traffic
 from l5kit.data.checks.checksums import digest_dataset
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.map.opened import open_map
 from l5kit.data.progress import Progress
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
@@ -93,6 +94,7 @@ def set_up(
     scenes = options.scenes_of(len(log.scenes))
     map_api = open_map(files)
     road = None if map_api is None else RoadMap(map_api)
+    _require_map(road, planner=ego.name, agents=others.name)
     if road is not None:
         _ = road.driving  # read once, before threads ask for it
     chosen = {"planner": ego.digest, "agents": others.digest, "options": options.as_facts(scenes)}
@@ -104,6 +106,20 @@ def set_up(
         "configuration": hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest(),
     }
     return ClosedLoopSetup(files, log, road, scenes, ego, others, options, digests)
+
+
+def _require_map(road: RoadMap | None, **names: str) -> None:
+    """Refuse those that cannot drive without a map where there is none.
+
+    Raises:
+        InvalidArgumentError: As above.
+    """
+    for argument, name in names.items():
+        if road is None and name in NEEDS_MAP:
+            raise InvalidArgumentError(
+                f"{argument} is {name!r}, which needs a semantic map and a meta.json, and they were not found in or "
+                "near the log; name them (--map, --meta), or take another"
+            )
 
 
 def _digest_of_files(paths: list[Path | None]) -> str:

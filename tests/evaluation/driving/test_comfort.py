@@ -31,6 +31,17 @@ def drive_of(*, along=0.0, across=0.0, yaws_rad=0.0, num_frames=20):
 TIMES_S = STEP_S * np.arange(20)
 
 
+def test_no_bit_of_a_signal_depends_on_the_other_scenes():
+    generator = np.random.default_rng(3)
+    drives = [drive_of(along=generator.normal(size=41), yaws_rad=generator.normal(size=41), num_frames=41)]
+    drives += [drive_of(along=generator.normal(size=41), num_frames=41) for _ in range(16)]
+    together = find_comfort_signals(stacked(*drives))
+    for scene, drive in enumerate(drives):
+        alone = find_comfort_signals(drive)
+        for name in COMFORT_BOUNDS:
+            assert_array_equal(getattr(together, name)[scene], getattr(alone, name)[0], err_msg=name)
+
+
 @pytest.mark.parametrize(
     ("num_samples", "window", "order", "derivative"),
     [(30, 8, 2, 0), (30, 15, 2, 1), (30, 5, 2, 1), (30, 5, 3, 2), (8, 8, 2, 0), (9, 8, 2, 1), (15, 15, 2, 1)],

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving import METRIC_WEIGHTS, MULTIPLIERS, RoadUsers, SceneScores, score_scenes
+from l5kit.evaluation.driving import METRIC_WEIGHTS, MULTIPLIERS, RoadUsers, SceneScores, detail_scenes, score_scenes
 from support.driving import road_users_at, stacked, straight_drive
 
 NAN = np.nan
@@ -113,6 +113,46 @@ def test_a_batch_has_the_scores_of_its_scenes(road_map):
         alone = score_scenes(drive, others, road_map, expert=expert)
         for name in (*PERFECT, "score"):
             assert_allclose(getattr(batch, name)[scene], getattr(alone, name)[0], rtol=1e-9, err_msg=name)
+
+
+def test_details_have_the_scores_and_the_frames_that_lower_them(road_map):
+    drive = straight_drive(60, start_m=(20, -1.4))
+    others = parked_car(60, (75, 0))
+    details = detail_scenes(drive, others, road_map, expert=EXPERT)
+    scores = score_scenes(drive, others, road_map, expert=EXPERT)
+    for name in (*PERFECT, "score"):
+        assert_array_equal(getattr(details.scores, name), getattr(scores, name), err_msg=name)
+    lowered = {name for name, frames in details.failures.items() if frames.any()}
+    assert lowered == {"no_at_fault_collisions", "drivable_area_compliance", "time_to_collision"}
+    assert details.failures["drivable_area_compliance"].all()
+    assert details.failures["no_at_fault_collisions"].sum() == 1
+    assert_array_equal(details.failures["time_to_collision"], details.times_to_collision_s <= 0.95)
+    assert_allclose(details.progress_m.sum(axis=1), 59.0, atol=1e-6)
+
+
+def test_details_without_a_map_know_no_places():
+    details = detail_scenes(EXPERT, NOBODY, None, expert=EXPERT)
+    for name in ("distances_off_road_m", "ways_along_lanes_m", "speed_limits_mps", "speed_excess_mps", "progress_m"):
+        assert np.isnan(getattr(details, name)).all()
+    assert not any(frames.any() for frames in details.failures.values())
+
+
+def test_a_scene_too_short_for_comfort_has_no_frame_that_lowers_it(road_map):
+    shaken = dataclasses.replace(straight_drive(10, start_m=(20, 0)), accelerations_mps2=np.full((1, 10, 2), 9.0))
+    details = detail_scenes(shaken, RoadUsers.none(1, 10), road_map, expert=shaken)
+    assert np.isnan(details.scores.comfort).all()
+    assert not details.is_comfortable.all()
+    assert not details.failures["comfort"].any()
+
+
+def test_no_bit_of_a_scene_depends_on_others_of_its_length(road_map):
+    drives = [straight_drive(60, start_m=(20 + 0.1 * k, 0.1), yaw_rad=0.003 * k, speed_mps=9.1) for k in range(7)]
+    batch = detail_scenes(stacked(*drives), RoadUsers.none(7, 60), road_map, expert=stacked(*drives))
+    for scene, drive in enumerate(drives):
+        alone = detail_scenes(drive, RoadUsers.none(1, 60), road_map, expert=drive)
+        for name in ("progress_m", "expert_progress_m", "distances_off_road_m", "ways_along_lanes_m"):
+            assert_array_equal(getattr(batch, name)[scene], getattr(alone, name)[0], err_msg=name)
+        assert batch.scores.score[scene] == alone.scores.score[0]
 
 
 def test_no_scenes(road_map):

@@ -149,10 +149,13 @@ class SceneDetails(ReadOnlyArrays):
             "drivable_area_compliance": self.distances_off_road_m >= MOST_OFF_ROAD_M,
             "driving_direction_compliance": self.ways_along_lanes_m <= -TOLERATED_BACKWARD_M[0],
             "time_to_collision": self.times_to_collision_s <= LookAhead().least_s,
-            "speed_limit_compliance": self.speed_excess_mps > 0,
+            "speed_limit_compliance": self.speed_excess_mps > _ROUNDING_MPS,
             "comfort": ~self.is_comfortable & ~np.isnan(self.scores.comfort)[:, None],
         }
 
+
+_ROUNDING_MPS = 1e-6
+"""An excess of rounding only is none that a frame is told of."""
 
 _OF_MAP = ("distances_off_road_m", "ways_along_lanes_m", "speed_limits_mps", "speed_excess_mps", "progress_m")
 

@@ -1,0 +1,113 @@
+"""``l5kit simulate``."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from support.simulated_folders import rows_of, write_planner
+
+FEW = ("--frames", 12, "--planner", "constant-velocity")
+
+
+def test_people_get_a_table_and_a_folder(l5kit, city, tmp_path):
+    done = l5kit("simulate", city, "--out", tmp_path / "out", "--frames", 12, "--agents", "idm", "--workers", 2)
+    assert done.exit_code == 0, done.stderr
+    for text in ("Simulated idm", "sample.zarr", "3 scored, 0 failed", "scenes/s", "time to collision", "km"):
+        assert text in done.stdout
+    assert done.stderr == ""
+    assert {"scores.json", "scenes.csv", "simulated.zarr"} <= set(os.listdir(tmp_path / "out"))
+
+
+def test_machines_get_what_the_folder_holds(l5kit, city, tmp_path):
+    done = l5kit("simulate", city, "--out", tmp_path / "out", *FEW, "--json")
+    assert done.exit_code == 0, done.stderr
+    scores = json.loads(done.stdout)
+    assert scores.pop("folder") == str(tmp_path / "out")
+    assert scores == json.loads((tmp_path / "out" / "scores.json").read_text())
+    assert scores["scenes"] == 3
+
+
+def test_scenes_are_chosen_as_frames_are_for_pictures(l5kit, city, tmp_path):
+    chosen = ("--scenes", "0::2", "--start-frame", 30, "--moves", "poses", "--batch-size", 1, "--no-plans")
+    done = l5kit("simulate", city, "--out", tmp_path / "out", *FEW, *chosen)
+    assert done.exit_code == 0, done.stderr
+    rows = rows_of(tmp_path / "out" / "frames.csv")
+    assert [(rows[place]["scene"], rows[place]["frame"]) for place in (0, 11, 12)] == [
+        ("0", "30"),
+        ("0", "41"),
+        ("2", "30"),
+    ]
+
+
+def test_a_second_call_finds_all_done_and_another_one_is_refused(l5kit, city, tmp_path):
+    call = ("simulate", city, "--out", tmp_path / "out", *FEW)
+    first = l5kit(*call)
+    again = l5kit(*call, "--workers", 3)
+    assert again.exit_code == 0, again.stderr
+    assert "0 failed, " in first.stdout  # and the scenes in a second
+    assert "0 failed, " not in again.stdout
+    other = l5kit(*call, "--start-frame", 1)
+    assert (other.exit_code, other.stdout) == (1, "")
+    assert "start_frame was 0 and is 1" in other.stderr
+    assert l5kit(*call, "--start-frame", 1, "--overwrite").exit_code == 0
+
+
+def test_failed_scenes_are_told_of_and_end_nothing(l5kit, city, tmp_path):
+    planner = write_planner(tmp_path, {(1, 7): "nan"})
+    call = ("simulate", city, "--planner", planner, "--frames", 12)
+    done = l5kit(*call, "--out", tmp_path / "out")
+    assert done.exit_code == 0
+    assert done.stderr.startswith("failed: scene 1, frame 7: ")
+    assert "2 scored, 1 failed" in done.stdout
+    strict = l5kit(*call, "--out", tmp_path / "strict", "--strict")
+    assert (strict.exit_code, strict.stdout) == (1, "")
+    assert strict.stderr.startswith("error: scene 1, frame 7: ")
+
+
+def test_where_nothing_could_be_scored_the_status_says_so(l5kit, city, tmp_path):
+    planner = write_planner(tmp_path, {(scene, 0): "raises" for scene in range(3)})
+    done = l5kit("simulate", city, "--planner", planner, "--out", tmp_path / "out", "--json")
+    assert done.exit_code == 1
+    scores = json.loads(done.stdout)
+    assert (scores["score"], scores["scenes"], len(scores["failed"])) == (None, 0, 3)
+    assert done.stderr.count("failed: ") == 3
+
+
+def test_what_is_missing_is_told_in_a_line(l5kit, city, tmp_path, monkeypatch):
+    monkeypatch.setattr("l5kit.closedloop.tables.can_write_parquet", lambda: False)
+    monkeypatch.setattr("l5kit.closedloop.run.can_write_parquet", lambda: False)
+    log = shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / "alone" / "sample.zarr")
+    done = l5kit("simulate", log, "--out", tmp_path / "out", *FEW)
+    assert done.exit_code == 0, done.stderr
+    (no_map, no_parquet) = done.stderr.splitlines()
+    assert no_map.startswith("note: scored without a map")
+    assert "pip install 'l5kit2[arrow]'" in no_parquet
+    assert not list((tmp_path / "out").glob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        pytest.param(("--scenes", "three"), 2, "is not START:END", id="scenes that are no slice"),
+        pytest.param(("--scenes", "8:9"), 1, "some of the 3 scenes", id="no such scenes"),
+        pytest.param(("--planner", "itm"), 1, "did you mean 'idm'", id="no such planner"),
+        pytest.param(("--agents", "gone.py:Driver"), 1, "no file 'gone.py'", id="no such file"),
+        pytest.param(("--moves", "fast"), 1, "tracked, poses", id="no such way to move"),
+        pytest.param(("--batch-size", "0"), 2, "--batch-size", id="an empty batch"),
+    ],
+)
+def test_wrong_calls_end_with_a_line(l5kit, city, tmp_path, options, code, message):
+    done = l5kit("simulate", city, "--out", tmp_path / "out", *options)
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_several_logs_in_a_folder_are_listed(l5kit, city_copy, tmp_path):
+    shutil.copytree(city_copy / "scenes" / "sample.zarr", city_copy / "scenes" / "other.zarr")
+    done = l5kit("simulate", city_copy, "--out", tmp_path / "out")
+    assert done.exit_code == 1
+    assert "other.zarr" in done.stderr
+    assert "sample.zarr" in done.stderr
