@@ -87,6 +87,28 @@ def test_what_is_missing_is_told_in_a_line(l5kit, city, tmp_path, monkeypatch):
     assert not list((tmp_path / "out").glob("*.parquet"))
 
 
+@pytest.mark.filterwarnings("ignore:the agents mask of")
+def test_an_old_checkpoint_comes_with_its_configuration(l5kit, city, tmp_path):
+    torch = pytest.importorskip("torch")
+    from l5kit.configs.config import save_config_data
+    from l5kit.planning.checkpoint import read_checkpoint
+    from support.networks import save_network
+
+    network = save_network("vector_planner", city, tmp_path)
+    checkpoint = read_checkpoint(network)
+    torch.save(dict(checkpoint.state_dict), tmp_path / "old.pth")
+    cfg = {key: value for key, value in checkpoint.config.items() if key != "workflow"}
+    (tmp_path / "configs").mkdir()
+    save_config_data(cfg, str(tmp_path / "configs" / "old.yaml"))
+    call = ("simulate", city, "--planner", tmp_path / "old.pth", "--frames", 4, "--out", tmp_path / "out")
+    without = l5kit(*call)
+    assert (without.exit_code, without.stdout) == (1, "")
+    named = ("--config", tmp_path / "configs" / "old.yaml", "--workflow", "vector_planner", "--device", "cpu")
+    done = l5kit(*call, *named)
+    assert done.exit_code == 0, done.stderr
+    assert "3 scored" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
@@ -95,6 +117,7 @@ def test_what_is_missing_is_told_in_a_line(l5kit, city, tmp_path, monkeypatch):
         pytest.param(("--planner", "itm"), 1, "did you mean 'idm'", id="no such planner"),
         pytest.param(("--agents", "gone.py:Driver"), 1, "no file 'gone.py'", id="no such file"),
         pytest.param(("--moves", "fast"), 1, "tracked, poses", id="no such way to move"),
+        pytest.param(("--workflow", "simnet"), 2, "name the file, too", id="a workflow of no configuration"),
         pytest.param(("--batch-size", "0"), 2, "--batch-size", id="an empty batch"),
     ],
 )

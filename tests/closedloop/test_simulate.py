@@ -176,6 +176,29 @@ def test_intelligent_drivers_score_above_constant_velocity(city, tmp_path):
     assert all(row["driven_agents"] == 0 for row in idm.scenes())
 
 
+@pytest.mark.filterwarnings("ignore:the agents mask of")
+def test_networks_drive_the_av_and_the_others(city, tmp_path):
+    pytest.importorskip("torch")
+    from support.networks import save_network
+
+    planner, simnet = save_network("vector_planner", city, tmp_path), save_network("simnet", city, tmp_path)
+    log = shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / "alone" / "sample.zarr")
+    maps = {"map_path": city / "semantic_map" / "semantic_map.pb", "meta_path": city / "meta.json"}
+    few = options(num_frames=5, device="cpu")
+    result = simulate(log, tmp_path / "out", planner=str(planner), agents=str(simnet), options=few, **maps)
+    assert result.failed == ()
+    assert all(row["driven_agents"] > 0 for row in result.scenes())
+    with np.load(result.plans) as plans:
+        assert np.isfinite(plans["scene_1"][:-1]).all()
+    moved = simulate(city, tmp_path / "moved", planner=str(planner), agents=str(simnet), options=few)
+    for name in ("planner", "agents", "configuration", "data", "map"):  # wherever the log lies
+        assert moved.scores["digests"][name] == result.scores["digests"][name]
+    assert moved.frames_table.read_bytes() == result.frames_table.read_bytes()
+    with pytest.raises(InvalidArgumentError, match="drives agents, not the AV"):
+        simulate(city, tmp_path / "wrong", planner=str(simnet), options=few)
+    assert not (tmp_path / "wrong").exists()
+
+
 @pytest.mark.filterwarnings("ignore:.*traffic_light")
 def test_logs_without_lights_work(city, tmp_path):
     log = shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / "alone" / "sample.zarr")

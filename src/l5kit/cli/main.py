@@ -116,6 +116,7 @@ def make_app() -> typer.Typer:
         simulate: (
             "l5kit simulate city",
             "l5kit simulate city --agents idm --scenes 0:100 --workers 4 --out reactive --json",
+            "l5kit simulate city --planner planner --agents simnet.safetensors --out learned",
             "l5kit simulate city --planner my_planner.py:MyPlanner --frames 100 --out mine",
         ),
         config: ("l5kit config schema", "l5kit config schema --out l5kit.schema.json"),

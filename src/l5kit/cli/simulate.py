@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from l5kit._types import JsonObject
 from l5kit.cli.options import DatasetArgument, JsonOption, MapOption, MetaOption, parse_slice
 from l5kit.cli.output import print_facts, print_json, print_table, remark
 
@@ -20,13 +21,17 @@ def simulate(
     planner: Annotated[
         str,
         typer.Option(
-            metavar="NAME|FILE.py:NAME",
-            help="Who drives the AV: idm, replay, standing, constant-velocity, full-throttle, or a driver of your own "
-            "in a file, whose code runs.",
+            metavar="NAME|CHECKPOINT|FILE.py:NAME",
+            help="Who drives the AV: idm, replay, standing, constant-velocity, full-throttle, a network (file of "
+            "weights, or folder of l5kit train), or a driver of your own in a file, whose code runs.",
         ),
     ] = "idm",
     agents: Annotated[
-        str, typer.Option(metavar="NAME|FILE.py:NAME", help="Who drives the others: replay, idm or constant-velocity.")
+        str,
+        typer.Option(
+            metavar="NAME|CHECKPOINT|FILE.py:NAME",
+            help="Who drives the others: replay, idm, constant-velocity, a network, or a driver of your own.",
+        ),
     ] = "replay",
     scenes: Annotated[
         slice | None,
@@ -55,6 +60,23 @@ def simulate(
     plans: Annotated[bool, typer.Option(help="Keep what the planner plans in each frame.")] = True,
     strict: Annotated[bool, typer.Option("--strict", help="End at the first scene that fails.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the simulation in the folder.")] = False,
+    config: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="YAML file of the training, where the planner is a checkpoint without one."),
+    ] = None,
+    workflow: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What the planner was trained as, where --config does not say.")
+    ] = None,
+    agents_config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="YAML file of the training, where --agents is such a checkpoint.")
+    ] = None,
+    agents_workflow: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What it was trained as, where --agents-config does not say.")
+    ] = None,
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What networks run on.")] = "auto",
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Read whole pickled modules too, which can run any code in them.")
+    ] = False,
     map_path: MapOption = None,
     meta: MetaOption = None,
     as_json: JsonOption = False,
@@ -80,10 +102,22 @@ def simulate(
         keeps_plans=plans,
         workers=workers,
         batch_size=batch_size,
+        device=device,
+        allow_pickle=allow_pickle,
         strict=strict,
         overwrite=overwrite,
     )
-    result = simulate_log(path, out, planner=planner, agents=agents, map_path=map_path, meta_path=meta, options=options)
+    result = simulate_log(
+        path,
+        out,
+        planner=planner,
+        agents=agents,
+        planner_cfg=_read_config(config, workflow),
+        agents_cfg=_read_config(agents_config, agents_workflow),
+        map_path=map_path,
+        meta_path=meta,
+        options=options,
+    )
     if result.scores["files"]["map"] is None or result.scores["files"]["meta"] is None:
         remark("note: scored without a map, whose metrics do not apply; they need a semantic map and a meta.json")
     if not can_write_parquet():
@@ -95,6 +129,18 @@ def simulate(
         _print_scores(result)
     if result.num_scenes == 0:
         raise typer.Exit(1)
+
+
+def _read_config(file: str | None, workflow: str | None) -> JsonObject | None:
+    """Return the configuration of a file, with the workflow if it is given; None without a file."""
+    from l5kit.configs.overrides import load_training_config
+
+    if file is None:
+        if workflow is not None:
+            raise typer.BadParameter("a workflow is named for the configuration of a file; name the file, too")
+        return None
+    cfg = dict(load_training_config(file))
+    return cfg if workflow is None else cfg | {"workflow": workflow}
 
 
 def _tell_failed(result: "ClosedLoopResult") -> None:

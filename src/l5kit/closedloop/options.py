@@ -18,7 +18,7 @@ MOVES: Final = ("tracked", "poses")
 
 @dataclass(frozen=True)
 class ClosedLoopOptions:
-    """The options of a simulation; those from ``workers`` on change nothing in what it gives.
+    """The options of a simulation; those from ``workers`` on are not for what it gives.
 
     Attributes:
         scenes: Which scenes of the log, a slice or their numbers; None for all.
@@ -29,6 +29,8 @@ class ClosedLoopOptions:
         keeps_plans: Whether what the planner has planned is kept.
         workers: Threads that simulate batches at the same time; 0 for one on each core.
         batch_size: Scenes that step at once.
+        device: What networks run on: ``auto``, for CUDA where it is there, or a device of torch.
+        allow_pickle: Also read checkpoints that are whole pickled modules, which can run any code that is in them.
         strict: Whether the first scene that fails stops all.
         overwrite: Whether another simulation in the folder is replaced.
         show_bar: Whether a bar is shown, if standard error is a terminal.
@@ -44,6 +46,8 @@ class ClosedLoopOptions:
     keeps_plans: bool = True
     workers: int = 1
     batch_size: int = 32
+    device: str = "auto"
+    allow_pickle: bool = False
     strict: bool = False
     overwrite: bool = False
     show_bar: bool = True

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from l5kit.closedloop.checkpoints import NetworkPlace, open_checkpoint
 from l5kit.closedloop.options import MOVES
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.simple import ConstantVelocity, FullThrottle, Replay, Standing
@@ -95,17 +96,22 @@ TRAFFIC: dict[str, Callable[[], AgentSeat | None]] = {
 """Traffic that has a name, and what makes it."""
 
 
-def open_planner(asked: str | Driver | EgoSeat, *, moves: str | None = None) -> Planner:
+def open_planner(
+    asked: str | Driver | EgoSeat, *, moves: str | None = None, place: NetworkPlace | None = None
+) -> Planner:
     """Return a planner.
 
     Args:
-        asked: One of :data:`PLANNERS`; ``FILE.py:NAME`` for a driver of a file of the user, whose code runs, or a class
-            or function that makes one; a driver; or a driver with how its plans are carried out.
+        asked: One of :data:`PLANNERS`; a checkpoint, or the folder of a training; ``FILE.py:NAME`` for a driver of a
+            file of the user, whose code runs, or a class or function that makes one; a driver; or a driver with how its
+            plans are carried out.
         moves: One of :data:`MOVES`; None for what is usual for the planner.
+        place: Where networks drive; None where there are none.
 
     Raises:
         InvalidArgumentError: There is no such planner, or ``moves`` is given for a seat, which has its own.
         FileNotFoundError: There is no such file.
+        L5KitError: A checkpoint cannot be used; see :func:`l5kit.closedloop.checkpoints.open_checkpoint`.
     """
     if isinstance(asked, EgoSeat):
         if moves is not None:
@@ -115,16 +121,17 @@ def open_planner(asked: str | Driver | EgoSeat, *, moves: str | None = None) -> 
         return Planner(_name_of(asked.driver), asked, _digest_of(_described(asked)))
     if asked == "replay" and moves is None:
         return Planner("replay", None, _digest_of("replay"))
-    driver, name, source = _open_driver(asked, PLANNERS, argument="planner")
+    driver, name, source = _open_driver(asked, PLANNERS, whom="ego", place=place)
     seat = EgoSeat(driver, _MODELS[moves or _USUAL_MOVES.get(name, MOVES[0])]())
     return Planner(name, seat, _digest_of(source, _described(seat)))
 
 
-def open_traffic(asked: str | Driver | AgentSeat) -> Traffic:
+def open_traffic(asked: str | Driver | AgentSeat, *, place: NetworkPlace | None = None) -> Traffic:
     """Return who drives the other road users; vehicles that nobody drives are replayed, and so is everybody else.
 
     Args:
-        asked: One of :data:`TRAFFIC`, ``FILE.py:NAME``, a driver, or a seat; see :func:`open_planner`.
+        asked: One of :data:`TRAFFIC`, a checkpoint, ``FILE.py:NAME``, a driver, or a seat; see :func:`open_planner`.
+        place: Where networks drive; None where there are none.
 
     Raises:
         InvalidArgumentError: There is no such traffic.
@@ -135,18 +142,28 @@ def open_traffic(asked: str | Driver | AgentSeat) -> Traffic:
     if isinstance(asked, str) and asked in TRAFFIC:
         seat = TRAFFIC[asked]()
         return Traffic(asked, seat, _digest_of(asked, _described(seat)))
-    driver, name, source = _open_driver(asked, TRAFFIC, argument="agents")
+    driver, name, source = _open_driver(asked, TRAFFIC, whom="agents", place=place)
     seat = AgentSeat(driver, control=AgentControl.of_traffic())
     return Traffic(name, seat, _digest_of(source, _described(seat)))
 
 
-def _open_driver(asked: str | Driver, known: dict[str, Callable[[], Any]], *, argument: str) -> tuple[Driver, str, str]:
+def _open_driver(
+    asked: str | Driver,
+    known: dict[str, Callable[[], Any]],
+    *,
+    whom: Literal["ego", "agents"],
+    place: NetworkPlace | None,
+) -> tuple[Driver, str, str]:
     """Return a driver, its name, and what tells its code apart from that of others."""
+    argument = "planner" if whom == "ego" else "agents"
     if not isinstance(asked, str):
         return _as_driver(asked, argument), _name_of(asked), _name_of(asked)
     if asked in known:
         return known[asked](), asked, asked
     own = _OWN.fullmatch(asked)
+    if own is None and place is not None and Path(asked).exists():
+        driver, digest = open_checkpoint(asked, whom=whom, place=place)
+        return driver, asked, digest
     if own is None:
         near = get_close_matches(asked, known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""

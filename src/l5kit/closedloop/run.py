@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from l5kit._types import Config
 from l5kit.closedloop.assembling import assemble
 from l5kit.closedloop.blocks import FailedSceneError, SimulateBlock
 from l5kit.closedloop.failed_scene import FailedScene
@@ -34,6 +35,8 @@ def simulate(
     *,
     planner: str | Driver | EgoSeat = "idm",
     agents: str | Driver | AgentSeat = "replay",
+    planner_cfg: Config | None = None,
+    agents_cfg: Config | None = None,
     map_path: str | os.PathLike[str] | None = None,
     meta_path: str | os.PathLike[str] | None = None,
     options: ClosedLoopOptions = _DEFAULTS,
@@ -50,10 +53,12 @@ def simulate(
     Args:
         path: Dataset folder, or one ``.zarr`` in it.
         folder: Where to write.
-        planner: Who drives the AVs: a name of :data:`l5kit.closedloop.planners.PLANNERS`, ``FILE.py:NAME``, a driver,
-            or a driver with how its plans are carried out.
-        agents: Who drives the others: a name of :data:`l5kit.closedloop.planners.TRAFFIC`, ``FILE.py:NAME``, a driver,
-            or a seat.
+        planner: Who drives the AVs: a name of :data:`l5kit.closedloop.planners.PLANNERS`; a checkpoint, or the folder
+            of a training; ``FILE.py:NAME``; a driver; or a driver with how its plans are carried out.
+        agents: Who drives the others: a name of :data:`l5kit.closedloop.planners.TRAFFIC`; a checkpoint;
+            ``FILE.py:NAME``; a driver; or a seat.
+        planner_cfg: Configuration of the training, with ``workflow``, for a checkpoint that has none in it.
+        agents_cfg: The same for a checkpoint that drives the others.
         map_path: The semantic map; None to look for it. Without one its metrics do not apply.
         meta_path: ``meta.json``; None to look for it.
         options: Which scenes and frames, and how.
@@ -64,6 +69,7 @@ def simulate(
             else; the message says what.
         FileNotFoundError: A file does not exist.
         FailedSceneError: A scene fails, and ``options.strict``.
+        L5KitError: A checkpoint cannot be used; the message says why.
     """
     target = Path(folder)
     require_folder(target, overwrite=options.overwrite)
@@ -72,6 +78,8 @@ def simulate(
             path,
             planner=planner,
             agents=agents,
+            planner_cfg=planner_cfg,
+            agents_cfg=agents_cfg,
             map_path=map_path,
             meta_path=meta_path,
             options=options,

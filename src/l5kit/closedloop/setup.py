@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from l5kit import __version__
-from l5kit._types import Int64Array, JsonObject
+from l5kit._types import Config, Int64Array, JsonObject
+from l5kit.closedloop.checkpoints import NetworkPlace
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.planners import NEEDS_MAP, Planner, Traffic, open_planner, open_traffic
 from l5kit.data.checks.checksums import digest_dataset
@@ -72,6 +73,8 @@ def set_up(
     *,
     planner: str | Driver | EgoSeat,
     agents: str | Driver | AgentSeat,
+    planner_cfg: Config | None,
+    agents_cfg: Config | None,
     map_path: str | os.PathLike[str] | None,
     meta_path: str | os.PathLike[str] | None,
     options: ClosedLoopOptions,
@@ -83,15 +86,20 @@ def set_up(
         path: Dataset folder, or ``.zarr``.
         planner: Who drives the AVs.
         agents: Who drives the others.
+        planner_cfg: Configuration of a checkpoint that is the planner.
+        agents_cfg: Configuration of a checkpoint that drives the others.
         map_path: The semantic map; None to look for it.
         meta_path: ``meta.json``; None to look for it.
         options: How it is simulated.
         progress: Called with the number of files of the log whose digest is known and of all.
     """
     files = find_dataset_files(path, map_path=map_path, meta_path=meta_path)
-    ego, others = open_planner(planner, moves=options.moves), open_traffic(agents)
     log = ChunkedDataset(files.dataset).open()
     scenes = options.scenes_of(len(log.scenes))
+    of_ego, of_agents = (
+        NetworkPlace(files, log.facts, cfg, options.device, options.allow_pickle) for cfg in (planner_cfg, agents_cfg)
+    )
+    ego, others = open_planner(planner, moves=options.moves, place=of_ego), open_traffic(agents, place=of_agents)
     map_api = open_map(files)
     road = None if map_api is None else RoadMap(map_api)
     _require_map(road, planner=ego.name, agents=others.name)

@@ -1,0 +1,81 @@
+"""Checkpoints as planners and as traffic: trained networks, on the map of the log that they drive."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from l5kit._types import Config, JsonObject
+from l5kit.data.dataset_files import DatasetFiles
+from l5kit.data.log_facts import LogFacts
+from l5kit.simulation.engine.traffic_state import Driver
+
+__all__ = ["NetworkPlace", "open_checkpoint"]
+
+_KEYS: Final = {"semantic_map_key": "semantic_map", "dataset_meta_key": "meta", "satellite_map_key": "aerial"}
+"""Keys of ``raster_params``, and what they name in :class:`DatasetFiles`."""
+
+
+@dataclass(frozen=True)
+class NetworkPlace:
+    """Where a network drives, and on what it runs.
+
+    Attributes:
+        files: Log and map that it sees, in place of those of its training.
+        facts: Facts of the log.
+        cfg: The configuration of its training; None for that in its file.
+        device: ``auto``, for CUDA where it is there, or a device of torch.
+        allow_pickle: Also read whole pickled modules, which can run any code that is in the file.
+    """
+
+    files: DatasetFiles
+    facts: LogFacts
+    cfg: Config | None = field(default=None, repr=False)
+    device: str = "auto"
+    allow_pickle: bool = False
+
+
+def open_checkpoint(
+    checkpoint: str | os.PathLike[str], *, whom: Literal["ego", "agents"], place: NetworkPlace
+) -> tuple[Driver, str]:
+    """Return a trained network as a driver, and the digest of its weights and configuration.
+
+    Args:
+        checkpoint: A file of weights, or the folder of a training.
+        whom: Whom it is to drive.
+        place: Where it drives.
+
+    Raises:
+        ConfigError: There is no configuration, or something in it is wrong.
+        CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
+        CheckpointMismatchError: The weights do not fit the configuration; the message lists what does not.
+        FileNotFoundError: There are no weights in the folder, or the map is missing.
+        InvalidArgumentError: The network drives others than those.
+    """
+    from l5kit.workflows.drivers import DriverCheckpoint
+    from l5kit.workflows.trained_network import configuration_of
+
+    cfg = place.cfg or configuration_of(checkpoint, allow_pickle=place.allow_pickle)
+    folder = place.files.dataset.parent
+    of_training, here = (
+        DriverCheckpoint(
+            Path(checkpoint),
+            whom,
+            cfg=dict(each),
+            data_folder=folder,
+            device=place.device,
+            allow_pickle=place.allow_pickle,
+        )
+        for each in (cfg, _with_files(cfg, place.files))
+    )
+    return here.load(place.facts), of_training.digest
+
+
+def _with_files(cfg: Config, files: DatasetFiles) -> JsonObject:
+    """Return a configuration whose map is that of a log, where both have one."""
+    params = dict(cfg.get("raster_params", {}))
+    for key, name in _KEYS.items():
+        path = getattr(files, name)
+        if key in params and path is not None:
+            params[key] = os.path.abspath(path)
+    return {**cfg, "raster_params": params} if "raster_params" in cfg else dict(cfg)
