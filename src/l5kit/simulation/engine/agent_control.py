@@ -5,9 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
+from l5kit.data.record_bytes import as_bytes
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.simulation.engine.agent_rows import AgentsNow
@@ -117,17 +119,22 @@ class AgentControl:
             records: Records of all agents.
             tracks: Who may be driven, and was.
         """
-        rows = agents.track_rows
-        is_chosen = (rows >= 0) & (agents.boxes[:, 3] > 0)
-        is_chosen[is_chosen] = tracks.may_drive[rows[is_chosen]]
-        if self.classes == "cars":
-            is_chosen &= records["label_probabilities"][agents.buffer_rows, _CAR] > np.float32(tracks.threshold)
+        is_chosen = np.zeros(len(agents), np.bool_)
+        _mark_chosen(
+            (agents.starts, agents.track_rows),
+            agents.boxes,
+            np.ascontiguousarray(ego_positions_m),
+            (tracks.may_drive, tracks.is_driven),
+            (float(self.near_m), float(self.far_m)),
+            is_chosen,
+        )
+        chosen: Int64Array = np.flatnonzero(is_chosen)
+        if self.classes != "cars":
+            is_of: BoolArray = agents.groups[chosen] != RoadUserGroup.NONE
         else:
-            is_chosen &= agents.groups != RoadUserGroup.NONE
-        candidates = np.flatnonzero(is_chosen)
-        offsets_m = agents.positions_m[candidates] - ego_positions_m[agents.scenes_of_rows[candidates]]
-        reaches_m = np.where(tracks.is_driven[rows[candidates]], self.far_m, self.near_m)
-        chosen: Int64Array = candidates[np.sqrt((offsets_m**2).sum(axis=1)) < reaches_m]
+            probabilities = records["label_probabilities"][agents.buffer_rows[chosen], _CAR]
+            is_of = probabilities > np.float32(tracks.threshold)
+        chosen = chosen[is_of]
         return chosen
 
     def moved_records(self, records: RecordArray, moved: VehicleStates) -> RecordArray:
@@ -138,7 +145,7 @@ class AgentControl:
             moved: Where they are now.
         """
         if self.keeps_rows:
-            after = records.copy()
+            after = as_bytes(records).copy().view(records.dtype)
             headings = np.stack([np.cos(moved.yaws_rad), np.sin(moved.yaws_rad)], axis=-1)
             after["velocity"] = moved.speeds_mps[:, None] * headings
         else:
@@ -147,3 +154,23 @@ class AgentControl:
             after["label_probabilities"][:, _CAR] = 1
         after["centroid"], after["yaw"] = moved.positions_m, moved.yaws_rad
         return after
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mark_chosen(
+    agents: tuple[Int64Array, Int64Array],
+    boxes: Float64Array,
+    ego_positions_m: Float64Array,
+    tracks: tuple[BoolArray, BoolArray],
+    reaches_m: tuple[float, float],
+    is_chosen: BoolArray,
+) -> None:
+    """Mark the agents, but for their labels, that are driven."""
+    (starts, track_rows), (may_drive, is_driven), (near_m, far_m) = agents, tracks, reaches_m
+    for scene in range(len(starts) - 1):
+        for row in range(starts[scene], starts[scene + 1]):
+            track = track_rows[row]
+            if track < 0 or not may_drive[track] or not boxes[row, 3] > 0:
+                continue
+            x_m, y_m = boxes[row, 0] - ego_positions_m[scene, 0], boxes[row, 1] - ego_positions_m[scene, 1]
+            is_chosen[row] = np.sqrt(x_m * x_m + y_m * y_m) < (far_m if is_driven[track] else near_m)

@@ -1,13 +1,15 @@
-"""Agent rows of a frame: all agents of the current frames of scenes, read from records in one pass."""
+"""Agent rows of a frame: all agents of the current frames of scenes, columns of records that somebody asks for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.records import AGENT_INTERVAL
-from l5kit.evaluation.driving.road_users import groups_of_labels
+from l5kit.evaluation.driving.road_users import group_of_row, groups_of_labels
 from l5kit.simulation.engine.track_table import TrackTable
 
 __all__ = ["AgentsNow", "read_agents"]
@@ -17,24 +19,58 @@ __all__ = ["AgentsNow", "read_agents"]
 class AgentsNow:
     """The N agents of the current frames of R scenes, one scene after the other.
 
+    Columns are read from the records when somebody first asks for them. No frame changes any more when it was current,
+    so that this may be at any time.
+
     Attributes:
         starts: First of the rows of each scene and the end of the last one, int64 (R + 1,).
-        buffer_rows: Rows of the agents in the records, int64 (N,).
-        track_rows: Their rows in the track table of the batch, -1 for a track that the log does not have, int64 (N,).
-        groups: A ``RoadUserGroup`` of each, by the label of this frame, NONE for what is no road user, int64 (N,).
-        boxes: World x and y of the centre, yaw, length and width, metres and radians, float64 (N, 5).
-        velocities_mps: World x and y, float64 (N, 2).
+        firsts: Row of the first agent of each scene in the records, int64 (R,).
+        scenes: The scenes, counted in the table of tracks, int64 (R,).
+        records: Records of all agents, ``AGENT_DTYPE``.
+        tracks: The tracks of all scenes.
+        threshold: What the probability of a label must be above.
     """
 
     starts: Int64Array
-    buffer_rows: Int64Array
-    track_rows: Int64Array
-    groups: Int64Array
-    boxes: Float64Array
-    velocities_mps: Float64Array
+    firsts: Int64Array
+    scenes: Int64Array
+    records: RecordArray
+    tracks: TrackTable
+    threshold: float
 
     def __len__(self) -> int:
-        return len(self.buffer_rows)
+        return int(self.starts[-1])
+
+    @cached_property
+    def buffer_rows(self) -> Int64Array:
+        """Rows of the agents in the records, int64 (N,)."""
+        return expand_ranges(self.firsts, np.diff(self.starts))
+
+    @cached_property
+    def track_rows(self) -> Int64Array:
+        """Their rows in the track table of the batch, -1 for a track that the log does not have, int64 (N,)."""
+        rows = np.empty(len(self), np.int64)
+        ids = _read_only(self.records["track_id"])
+        _find_tracks((self.firsts, self.starts, self.scenes), ids, (self.tracks.starts, self.tracks.track_ids), rows)
+        return rows
+
+    @cached_property
+    def groups(self) -> Int64Array:
+        """A ``RoadUserGroup`` of each, by the label of this frame, NONE for what is no road user, int64 (N,)."""
+        groups = np.empty(len(self), np.int64)
+        columns = (_read_only(self.records["label_probabilities"]), _read_only(self.records["extent"]))
+        _read_groups(self.buffer_rows, columns, groups_of_labels(), float(np.float32(self.threshold)), groups)
+        return groups
+
+    @property
+    def boxes(self) -> Float64Array:
+        """World x and y of the centre, yaw, length and width, metres and radians, float64 (N, 5)."""
+        return self._motions[0]
+
+    @property
+    def velocities_mps(self) -> Float64Array:
+        """World x and y, float64 (N, 2)."""
+        return self._motions[1]
 
     @property
     def positions_m(self) -> Float64Array:
@@ -53,11 +89,28 @@ class AgentsNow:
 
     def taken(self, scene: int) -> "AgentsNow":
         """Return the agents of one of the scenes."""
-        rows = slice(int(self.starts[scene]), int(self.starts[scene + 1]))
-        return AgentsNow(
-            np.array([0, rows.stop - rows.start]),
-            *(getattr(self, name)[rows] for name in ("buffer_rows", "track_rows", "groups", "boxes", "velocities_mps")),
+        size = self.starts[scene + 1] - self.starts[scene]
+        one = slice(scene, scene + 1)
+        return replace(self, starts=np.array([0, size]), firsts=self.firsts[one], scenes=self.scenes[one])
+
+    def without(self, rows: Int64Array) -> "AgentsNow":
+        """Return the agents that are left when those of rows (K,) are taken out, and others move up in the records."""
+        is_left = np.ones(len(self), np.bool_)
+        is_left[rows] = False
+        left = replace(self, starts=np.concatenate([[0], np.cumsum(is_left)])[self.starts])
+        vars(left)["track_rows"], vars(left)["groups"] = self.track_rows[is_left], self.groups[is_left]
+        vars(left)["_motions"] = (self.boxes[is_left], self.velocities_mps[is_left])
+        return left
+
+    @cached_property
+    def _motions(self) -> tuple[Float64Array, Float64Array]:
+        """Boxes and velocities."""
+        boxes, velocities_mps = np.empty((len(self), 5)), np.empty((len(self), 2))
+        centroids_m, extents_m, yaws_rad, velocities = (
+            _read_only(self.records[field]) for field in ("centroid", "extent", "yaw", "velocity")
         )
+        _read_motions(self.buffer_rows, (centroids_m, extents_m, yaws_rad), velocities, boxes, velocities_mps)
+        return boxes, velocities_mps
 
 
 def read_agents(
@@ -72,35 +125,10 @@ def read_agents(
         scenes: The scenes, counted in the table of tracks, (R,).
         threshold: What the probability of a label must be above.
     """
-    intervals = np.ascontiguousarray(frames[AGENT_INTERVAL])
+    intervals = frames[AGENT_INTERVAL]
     starts = np.zeros(len(frames) + 1, np.int64)
     np.cumsum(intervals[:, 1] - intervals[:, 0], out=starts[1:])
-    size = int(starts[-1])
-    buffer_rows, track_rows, groups = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
-    boxes, velocities_mps = np.empty((size, 5)), np.empty((size, 2))
-    ids = tracks.track_ids
-    _find_rows(
-        (intervals[:, 0].copy(), starts, np.ascontiguousarray(scenes)),
-        _read_only(agents["track_id"]),
-        (tracks.starts, ids),
-        buffer_rows,
-        track_rows,
-    )
-    _read_rows(
-        buffer_rows,
-        (_read_only(agents["centroid"]), _read_only(agents["extent"]), _read_only(agents["yaw"])),
-        _read_only(agents["velocity"]),
-        boxes,
-        velocities_mps,
-    )
-    _read_groups(
-        buffer_rows,
-        (_read_only(agents["label_probabilities"]), _read_only(agents["extent"])),
-        groups_of_labels(),
-        float(np.float32(threshold)),
-        groups,
-    )
-    return AgentsNow(starts, buffer_rows, track_rows, groups, boxes, velocities_mps)
+    return AgentsNow(starts, intervals[:, 0].copy(), np.ascontiguousarray(scenes), agents, tracks, threshold)
 
 
 def _read_only(array: NumericArray) -> NumericArray:
@@ -111,34 +139,42 @@ def _read_only(array: NumericArray) -> NumericArray:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _find_rows(
+def _find_tracks(
     frames: tuple[Int64Array, Int64Array, Int64Array],
     record_ids: NumericArray,
     tracks: tuple[Int64Array, NumericArray],
-    buffer_rows: Int64Array,
     track_rows: Int64Array,
 ) -> None:
-    """Write the rows of the agents of frames, and their tracks, found by halving."""
+    """Write the tracks of the agents of frames.
+
+    Each is looked for behind the one before, in steps that double, then by halving: most frames are sorted by track.
+    """
     firsts, starts, scenes = frames
     track_starts, track_ids = tracks
     for place in range(len(firsts)):
         begin, stop = track_starts[scenes[place]], track_starts[scenes[place] + 1]
+        low = begin
         for row in range(starts[place], starts[place + 1]):
-            buffer_row = firsts[place] + row - starts[place]
-            wanted = record_ids[buffer_row]
-            low, high = begin, stop
+            wanted = record_ids[firsts[place] + row - starts[place]]
+            if low > begin and track_ids[low - 1] >= wanted:
+                low = begin
+            high, step = low, 1
+            while high < stop and track_ids[high] < wanted:
+                low = high + 1
+                high += step
+                step *= 2
+            high = min(high, stop)
             while low < high:
                 middle = (low + high) // 2
                 if track_ids[middle] < wanted:
                     low = middle + 1
                 else:
                     high = middle
-            buffer_rows[row] = buffer_row
             track_rows[row] = low if low < stop and track_ids[low] == wanted else -1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _read_rows(
+def _read_motions(
     rows: Int64Array,
     records: tuple[NumericArray, NumericArray, NumericArray],
     record_velocities_mps: NumericArray,
@@ -167,11 +203,4 @@ def _read_groups(
     """Write the group of each row, by the rule of ``classify_rows``."""
     probabilities, extents_m = records
     for place in range(len(rows)):
-        row = rows[place]
-        best, is_hidden = 0, extents_m[row, 0] == 0 and extents_m[row, 1] == 0
-        for label in range(probabilities.shape[1]):
-            is_hidden = is_hidden or probabilities[row, label] < 0
-            if probabilities[row, label] > probabilities[row, best]:
-                best = label
-        is_known = probabilities[row, best] > threshold and not is_hidden
-        groups[place] = group_of_label[best] if is_known else -1
+        groups[place] = group_of_row(rows[place], probabilities, extents_m, group_of_label, threshold)[0]

@@ -95,8 +95,9 @@ def _carry_out(actions: Actions, model: ActionModel, state: TrafficState) -> tup
     is_broken: BoolArray = np.any(~np.isfinite(actions.values.reshape(len(actions), -1)), axis=1)
     refusals = _refuse(is_broken, state, lambda actor: f"actions {_shortened(actions, actor)} are not finite")
     kept = _of_other_scenes(refusals, state)
-    taken = Actions(actions.values[kept], actions.times_s)
-    states = state.actor_states.taken(kept)
+    taken, states = actions, state.actor_states
+    if refusals:
+        taken, states = Actions(actions.values[kept], actions.times_s), states.taken(kept)
     moved = model.move(states, taken, state.step_time_s) if len(kept) else states
     ways_m = np.sqrt(((moved.positions_m - states.positions_m) ** 2).sum(axis=1))
     is_thrown: BoolArray = np.zeros(len(state), np.bool_)

@@ -8,6 +8,7 @@ import numpy as np
 from l5kit._types import Float32Array, Float64Array, Int64Array, RecordArray
 from l5kit.data.progress import Progress
 from l5kit.data.record_buffer import RecordBuffer
+from l5kit.data.record_bytes import as_bytes
 from l5kit.errors import L5KitError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.simulation.engine.actions import ActionModel, Actions, PlannedPoses, TrackedPlans
@@ -109,7 +110,7 @@ class SceneSimulation:
         self._ego_states, yaw_rates_radps = start_of_ego(batch)
         self._ego_memory: dict[str, Any] = {}
         self._agent_memory: dict[str, Any] = {}
-        self._seen: tuple[Int64Array, AgentsNow] | None = None
+        self._seen: tuple[Int64Array, AgentsNow, Int64Array] | None = None  # scenes, their agents, the chosen
         self._kept = np.zeros((4, len(batch.tracks)))  # heading, speed, acceleration and steering of driven tracks
         control = AgentControl() if agents is None else agents.control
         self._tracks = control.begin(batch)
@@ -178,7 +179,8 @@ class SceneSimulation:
             self._follow_log(scenes)
         else:
             self._write_egos(*moved_egos)
-        scenes = scenes[~np.isin(scenes, list(self.faults))]
+        if self.faults:
+            scenes = scenes[~np.isin(scenes, list(self.faults))]
         self.frame_indices[scenes] += 1
         self._seen = None
         if self._agent_seat is not None and self._agent_seat.control.waits_for_room:
@@ -222,7 +224,8 @@ class SceneSimulation:
         if seat is None:
             return None
         state = self._state(scenes, agents)
-        actors = self._choose(agents, state.ego, seat.control)
+        seen = self._seen
+        actors = seen[2] if seen and seen[1] is agents else self._choose(agents, state.ego, seat.control)
         states = self._states_of_actors(agents, actors)
         asked = replace(state, actors=actors, actor_states=states, memory=self._agent_memory)
         self._tracks.note(agents.track_rows[actors])
@@ -251,14 +254,13 @@ class SceneSimulation:
 
     def _states_of_actors(self, agents: AgentsNow, actors: Int64Array) -> VehicleStates:
         """Return the states of agents: those of their last step, or of their records for those who begin."""
-        boxes, velocities_mps = agents.boxes[actors], agents.velocities_mps[actors]
-        tracks = agents.track_rows[actors]
+        boxes, tracks = agents.boxes[actors], agents.track_rows[actors]
         yaws_rad, speeds_mps, accelerations_mps2, steering_rad = self._kept[:, tracks]
-        begins = ~self._tracks.is_driven[tracks]
-        yaws_rad[begins] = boxes[begins, 2]
-        ahead_mps = velocities_mps[:, 0] * np.cos(boxes[:, 2]) + velocities_mps[:, 1] * np.sin(boxes[:, 2])
-        speeds = np.copysign(np.sqrt((velocities_mps**2).sum(axis=1)), ahead_mps)
-        speeds_mps[begins] = speeds[begins]
+        begins = np.flatnonzero(~self._tracks.is_driven[tracks])
+        headings_rad, velocities_mps = boxes[begins, 2], agents.velocities_mps[actors[begins]]
+        ahead_mps = velocities_mps[:, 0] * np.cos(headings_rad) + velocities_mps[:, 1] * np.sin(headings_rad)
+        yaws_rad[begins] = headings_rad
+        speeds_mps[begins] = np.copysign(np.sqrt((velocities_mps**2).sum(axis=1)), ahead_mps)
         accelerations_mps2[begins] = steering_rad[begins] = 0.0
         return VehicleStates(
             boxes[:, :2].copy(), yaws_rad, speeds_mps, accelerations_mps2, steering_rad, boxes[:, 3].copy()
@@ -270,13 +272,17 @@ class SceneSimulation:
             return
         tracks, control = agents.track_rows[rows], self._agent_seat.control
         of_rows = scenes[agents.scenes_of_rows[rows]]
-        goes_on = ~np.isin(of_rows, list(self.faults))
+        goes_on = np.ones(len(rows), np.bool_)
+        if self.faults:
+            goes_on &= ~np.isin(of_rows, list(self.faults))
         if control.leaves_with_log:
             goes_on &= self.batch.tracks.last_frames[tracks] > self.frame_indices[of_rows]
-        rows, moved, tracks, of_rows = rows[goes_on], moved.taken(goes_on), tracks[goes_on], of_rows[goes_on]
+        if not goes_on.all():
+            rows, moved, tracks, of_rows = rows[goes_on], moved.taken(goes_on), tracks[goes_on], of_rows[goes_on]
         kept = (moved.yaws_rad, moved.speeds_mps, moved.accelerations_mps2, moved.steering_rad)
         self._kept[:, tracks] = np.stack(kept)
-        records = control.moved_records(self.buffer.agents[agents.buffer_rows[rows]], moved)
+        before = as_bytes(self.buffer.agents)[agents.buffer_rows[rows]].view(self.buffer.agents.dtype)
+        records = control.moved_records(before, moved)
         try:
             self.buffer.put_agents(self._rows(of_rows, ahead=1), records)
         except L5KitError:
@@ -341,13 +347,17 @@ class SceneSimulation:
         chosen = self._choose(agents, state.ego, control)
         is_new = np.zeros(len(agents), np.bool_)
         is_new[chosen] = ~was_there[agents.track_rows[chosen]]
-        is_there = agents.groups != RoadUserGroup.NONE
-        blocked = find_blocked(agents.starts, agents.boxes, state.ego_boxes, is_there, is_new)
-        if len(blocked):
-            of_rows = scenes[agents.scenes_of_rows[blocked]]
-            self.buffer.remove_agents(self._rows(of_rows), self.buffer.agents["track_id"][agents.buffer_rows[blocked]])
-        elif np.array_equal(scenes, self.running):
-            self._seen = scenes, agents
+        if is_new.any():
+            is_there = agents.groups != RoadUserGroup.NONE
+            blocked = find_blocked(agents.starts, agents.boxes, state.ego_boxes, is_there, is_new)
+            if len(blocked):
+                of_rows = scenes[agents.scenes_of_rows[blocked]]
+                ids = self.buffer.agents["track_id"][agents.buffer_rows[blocked]]
+                self.buffer.remove_agents(self._rows(of_rows), ids)
+                agents = agents.without(blocked)
+                chosen = self._choose(agents, state.ego, control)
+        if np.array_equal(scenes, self.running):
+            self._seen = scenes, agents, chosen
 
     def _hide_new_agents(self, control: AgentControl) -> None:
         """Hide all agents that would not be driven in the first frame of their scene."""
