@@ -11,7 +11,8 @@ from l5kit.evaluation.driving.motion import velocities_of_rows
 from l5kit.evaluation.driving.road_users import RoadUserGroup, classify_rows
 from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.simulation.drivers.simple import ConstantVelocity
-from l5kit.simulation.engine.agent_control import AgentControl
+from l5kit.simulation.engine.agent_control import AgentControl, DrivenTracks
+from l5kit.simulation.engine.agent_rows import read_agents
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
 from l5kit.simulation.engine.starting import fill_velocities
@@ -89,3 +90,66 @@ def test_track_table_counts_rows_of_each_group(scenes):
             expected = np.bincount(known).argmax() if len(known) else RoadUserGroup.NONE
             assert table.groups[track] == expected
             assert (table.first_frames[track], table.last_frames[track]) == (frames[rows].min(), frames[rows].max())
+
+
+@pytest.fixture(scope="module")
+def mixed(scenes):
+    """Return a buffer, its tracks and agents of a frame of each scene: unsorted, with hidden and unknown rows."""
+    buffer = RecordBuffer(scenes)
+    tracks = TrackTable.of_scenes([scenes[0], scenes[1], silenced(scenes[2])])
+    frames = buffer.frames[buffer.scene_starts + 40].copy()
+    rng = np.random.default_rng(5)
+    for first, end in frames["agent_index_interval"].tolist():
+        buffer.agents[first:end] = buffer.agents[first:end][rng.permutation(end - first)]
+        buffer.agents["track_id"][first] = 10**9  # the log has no such track
+        buffer.agents["extent"][first + 1] = 0
+        buffer.agents["label_probabilities"][first + 2] = 0.1
+    return buffer, tracks, read_agents(buffer.agents, frames, tracks, np.arange(3), 0.5), frames
+
+
+def test_agents_of_frames_are_their_records(mixed):
+    buffer, tracks, agents, frames = mixed
+    rows = np.concatenate([np.arange(*interval) for interval in frames["agent_index_interval"]])
+    records = buffer.agents[rows]
+    assert_array_equal(agents.buffer_rows, rows)
+    assert_array_equal(agents.boxes[:, :2], records["centroid"])
+    assert_array_equal(agents.boxes[:, 2:], np.column_stack([records["yaw"], records["extent"][:, :2]]))
+    assert_array_equal(agents.velocities_mps, records["velocity"])
+    assert_array_equal(agents.groups, classify_rows(records["label_probabilities"], records["extent"]))
+    assert (agents.groups == RoadUserGroup.NONE).sum() >= 6
+    for row, (scene, track_id) in enumerate(zip(agents.scenes_of_rows, records["track_id"], strict=True)):
+        first, end = tracks.starts[scene : scene + 2]
+        expected = np.flatnonzero(tracks.track_ids[first:end] == track_id)
+        assert agents.track_rows[row] == (first + expected[0] if len(expected) else -1)
+
+
+def test_agents_of_one_scene_and_without_some(mixed):
+    agents = mixed[2]
+    one = agents.taken(1)
+    rows = slice(*agents.starts[1:3].tolist())
+    left = agents.without(np.array([0, 5, int(agents.starts[1])]))
+    is_left = ~np.isin(np.arange(len(agents)), [0, 5, agents.starts[1]])
+    for name in ("track_rows", "groups", "boxes", "velocities_mps"):
+        assert_array_equal(getattr(one, name), getattr(agents, name)[rows])
+        assert_array_equal(getattr(left, name), getattr(agents, name)[is_left])
+    assert_array_equal(left.starts, agents.starts - [0, 2, 3, 3])
+    assert_array_equal(left.buffer_rows[: left.starts[1]], agents.firsts[0] + np.arange(left.starts[1]))
+
+
+@pytest.mark.parametrize("classes", ["cars", "vehicles"])
+def test_who_is_driven_is_found_as_row_by_row(mixed, classes):
+    buffer, tracks, agents, _ = mixed
+    rng = np.random.default_rng(2)
+    may_drive, is_driven = rng.random(len(tracks)) < 0.8, rng.random(len(tracks)) < 0.4
+    egos_m = np.stack([agents.positions_m[agents.scenes_of_rows == scene].mean(axis=0) for scene in range(3)])
+    control = AgentControl(classes, near_m=30.0, far_m=60.0)
+    of_tracks = DrivenTracks(may_drive, is_driven, np.zeros(len(tracks), bool), 0.5)
+    expected = []
+    for row, (scene, track) in enumerate(zip(agents.scenes_of_rows, agents.track_rows, strict=True)):
+        distance_m = np.linalg.norm(agents.positions_m[row] - egos_m[scene])
+        record = buffer.agents[agents.buffer_rows[row]]
+        is_of = record["label_probabilities"][3] > 0.5 if classes == "cars" else agents.groups[row] != -1
+        if track >= 0 and may_drive[track] and record["extent"][0] > 0 and is_of:
+            expected += [row] if distance_m < (60.0 if is_driven[track] else 30.0) else []
+    assert control.choose(agents, egos_m, records=buffer.agents, tracks=of_tracks).tolist() == expected
+    assert 5 < len(expected) < len(agents) / 2

@@ -134,8 +134,7 @@ class AgentControl:
         else:
             probabilities = records["label_probabilities"][agents.buffer_rows[chosen], _CAR]
             is_of = probabilities > np.float32(tracks.threshold)
-        chosen = chosen[is_of]
-        return chosen
+        return np.asarray(chosen[is_of])
 
     def moved_records(self, records: RecordArray, moved: VehicleStates) -> RecordArray:
         """Return the records of K agents after a step.
