@@ -82,7 +82,7 @@ class AgentsNow:
         """World headings, a view (N,)."""
         return self.boxes[:, 2]
 
-    @property
+    @cached_property
     def scenes_of_rows(self) -> Int64Array:
         """Which of the R scenes each row is of, (N,)."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))

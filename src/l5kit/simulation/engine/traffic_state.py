@@ -1,6 +1,7 @@
 """Traffic state: what drivers see of the scenes of a batch at one moment, and the protocol of a driver."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -51,13 +52,12 @@ class TrafficState:
     def __len__(self) -> int:
         return len(self.actor_states)
 
-    @property
+    @cached_property
     def actor_scenes(self) -> Int64Array:
         """Which of the R scenes each actor is in, (K,)."""
         if self.actors is None:
             return np.arange(len(self.scenes))
-        found: Int64Array = np.searchsorted(self.agents.starts, self.actors, side="right") - 1
-        return found
+        return self.agents.scenes_of_rows[self.actors]
 
     @property
     def actor_tracks(self) -> Int64Array:
