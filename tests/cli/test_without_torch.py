@@ -22,6 +22,7 @@ COMMANDS = {
     "a film": ["render", "CITY", "--frames", "3:6", "--out", "scene.gif"],
     "a page": ["view", "CITY", "--export", "scene.html"],
     "cache": ["cache", "CITY"],
+    "simulate": ["simulate", "CITY", "--frames", "5", "--out", "driven"],
     "demo": ["demo", "--data", "CITY", "--out", "demo"],
 }
 """Commands that work; CITY stands for the path of the city."""
