@@ -1,7 +1,6 @@
 """Folder of a simulation: whose it is, what was run in it, and whether a run may go on there."""
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -172,7 +171,7 @@ def _short(value: object) -> str:
 def _remove_simulation(folder: Path) -> None:
     """Remove the parts and files of a simulation, and nothing else."""
     for entry in (folder / PARTS_FOLDER).glob("[0-9]*"):
-        shutil.rmtree(entry)
+        remove_whole(entry)
     for name in _FILES:
         path = folder / name
         if path.is_dir():

@@ -114,7 +114,7 @@ class Part:
 
     @cached_property
     def _log(self) -> ChunkedDataset:
-        return ChunkedDataset(str(self._folder / _LOG_FOLDER)).open()
+        return ChunkedDataset(str(self._folder / _LOG_FOLDER)).open(cached=False)
 
 
 def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts) -> None:

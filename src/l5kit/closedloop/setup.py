@@ -24,6 +24,9 @@ from l5kit.simulation.engine.traffic_state import Driver
 
 __all__ = ["ClosedLoopSetup", "set_up"]
 
+_CACHE_BYTES = 2**27
+"""Decoded chunks of the log that are kept: scenes are read once, one after the other."""
+
 
 @dataclass(frozen=True)
 class ClosedLoopSetup:
@@ -94,7 +97,7 @@ def set_up(
         progress: Called with the number of files of the log whose digest is known and of all.
     """
     files = find_dataset_files(path, map_path=map_path, meta_path=meta_path)
-    log = ChunkedDataset(files.dataset).open()
+    log = ChunkedDataset(files.dataset).open(cache_size_bytes=_CACHE_BYTES)
     scenes = options.scenes_of(len(log.scenes))
     of_ego, of_agents = (
         NetworkPlace(files, log.facts, cfg, options.device, options.allow_pickle) for cfg in (planner_cfg, agents_cfg)
