@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from l5kit.bench.fast_store import StoreReader, make_copies
+from l5kit.bench.reference import read_reference
 from l5kit.bench.row import RowLeftOutError, choose_rows, measure_rows
 from l5kit.bench.run import BenchPlan, all_rows, prepare_rows, run_benchmark
 from l5kit.bench.sample_rows import draw_batches, draw_items, in_batches
@@ -30,7 +31,7 @@ def test_the_configurations_are_those_of_the_recorded_rates(shared_data):
 
 
 def test_the_references_of_the_rows_are_recorded(shared_data):
-    recorded = json.loads((shared_data.parent / "bench" / "reference.json").read_text())["workloads"]
+    recorded = read_reference(shared_data.parent / "bench" / "reference.json")
     assert {row.reference for row in all_rows()} - {None} <= set(recorded)
 
 
@@ -110,7 +111,7 @@ def test_rows_without_their_maps_are_left_out_with_the_reason(city, tmp_path):
 def test_each_row_does_what_it_counts(place, city, clock):
     """All but those of the loader and of other processes, which have tests of their own."""
     made = []
-    keys = [row.key for row in all_rows() if row.key not in ("copies", "loader-1", "loader-2")]
+    keys = [row.key for row in all_rows() if row.key not in ("copies", "loader-1", "loader-2")]  # without state-idm
     rows = choose_rows(all_rows(lambda folder, num_scenes: made.append((folder, num_scenes))), [*keys, "city"])
     prepared, left_out = prepare_rows(rows, place)
     assert left_out == {}
@@ -130,9 +131,29 @@ def test_each_row_does_what_it_counts(place, city, clock):
         "frames": 20,
         "build": 1,
         "city": 1,
+        "unroll-raster": 40,
+        "unroll-raster-32": 32 * 30,
+        "unroll-vector": 40,
+        "unroll-vector-32": 32 * 30,
+        "unroll-raster-agents": 8 * 12,
+        "unroll-vector-agents": 8 * 12,
+        "cle-metrics": 1,
+        "state-replay": num_agents + 40,
+        "drive-score": 1,
     }
     assert 1 <= counts["agent-satellite"] <= 8
     assert made == [(place.scratch / "made", 1)]
+
+
+def test_a_made_city_is_driven_by_idm(place, city):
+    def copy_city(folder, num_scenes):
+        assert num_scenes == 1
+        shutil.copytree(city, folder)
+
+    ((_, ready),), left_out = prepare_rows(choose_rows(all_rows(copy_city), ["state-idm"]), place)
+    num_agents = len(place.dataset.agents)
+    assert left_out == {}
+    assert 0.9 * num_agents < ready.work() <= num_agents + 40  # some find no room where they would appear
 
 
 def test_both_loaders_draw_the_same_number_of_samples(place):

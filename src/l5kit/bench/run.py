@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from l5kit.bench.closed_loop_rows import closed_loop_rows, state_row
 from l5kit.bench.fast_store import copies_row
 from l5kit.bench.log_rows import CityMaker, city_row, log_rows
 from l5kit.bench.machine import describe_machine, one_opencv_thread
@@ -44,9 +45,9 @@ class BenchPlan:
 
 
 def all_rows(make_city: CityMaker | None = None) -> tuple[Row, ...]:
-    """Return all rows of the benchmark; that of making a city only where it is told how."""
-    rows = (*sample_rows(), *log_rows(), copies_row(), *loader_rows())
-    return rows if make_city is None else (*rows, city_row(make_city))
+    """Return all rows of the benchmark; those of making a city and of driving in it only where it is told how."""
+    rows = (*sample_rows(), *log_rows(), copies_row(), *loader_rows(), *closed_loop_rows())
+    return rows if make_city is None else (*rows, city_row(make_city), state_row(make_city))
 
 
 def run_benchmark(plan: BenchPlan, files: DatasetFiles, *, data: str | Path | None = None) -> BenchReport:

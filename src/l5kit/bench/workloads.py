@@ -16,11 +16,15 @@ class Workload:
         dataset: Name of its class.
         map_type: ``raster_params.map_type``.
         future_num_frames: Length of the target trajectory.
+        history_num_frames: Frames before the current one that are drawn.
+        raster_size_px: Width and height of the picture.
     """
 
     dataset: Literal["AgentDataset", "EgoDataset"]
     map_type: str
     future_num_frames: int = 50
+    history_num_frames: int = 10
+    raster_size_px: int = 224
 
     @property
     def name(self) -> str:
@@ -38,13 +42,13 @@ class Workload:
         return {
             "model_params": {
                 "model_architecture": "resnet50",
-                "history_num_frames": 10,
+                "history_num_frames": self.history_num_frames,
                 "future_num_frames": self.future_num_frames,
                 "step_time": 0.1,
                 "render_ego_history": True,
             },
             "raster_params": {
-                "raster_size": [224, 224],
+                "raster_size": [self.raster_size_px, self.raster_size_px],
                 "pixel_size": [0.5, 0.5],
                 "ego_center": [0.25, 0.5],
                 "map_type": self.map_type,
@@ -154,6 +158,7 @@ def _data_generation_params(*, other_agents_num: int, distance_m: int) -> dict[s
 
 AGENT_SEMANTIC = Workload("AgentDataset", "py_semantic")
 EGO_SEMANTIC = Workload("EgoDataset", "py_semantic", future_num_frames=12)
+EGO_SMALL = Workload("EgoDataset", "py_semantic", future_num_frames=12, history_num_frames=4, raster_size_px=112)
 AGENT_SATELLITE = Workload("AgentDataset", "py_satellite")
 AGENT_BOX = Workload("AgentDataset", "box_debug")
 AGENT_STUB = Workload("AgentDataset", "stub_debug")

@@ -39,6 +39,8 @@ class Amounts:
         num_copies: Copies of the dataset that are joined to a large one, at most.
         num_joined_rows: Agent rows of the large one, at most.
         num_made_scenes: Scenes of the city that is made.
+        num_simulated_scenes: Scenes whose states are driven at once.
+        num_metric_repeats: Times that a scene is evaluated.
         is_for_figures: Whether this is enough work for rates that mean something.
     """
 
@@ -50,6 +52,8 @@ class Amounts:
     num_copies: int = 200
     num_joined_rows: int = 5_000_000
     num_made_scenes: int = 12
+    num_simulated_scenes: int = 256
+    num_metric_repeats: int = 20
     is_for_figures: bool = True
 
 
@@ -61,6 +65,8 @@ QUICK = Amounts(
     num_mask_repeats=1,
     num_copies=3,
     num_made_scenes=1,
+    num_simulated_scenes=1,
+    num_metric_repeats=1,
     is_for_figures=False,
 )
 """Little work, to see that everything runs."""
