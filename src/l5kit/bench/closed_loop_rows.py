@@ -80,6 +80,20 @@ def check_drive(driven: DrivenScenes) -> int:
     return int(np.diff(driven.buffer.frames["agent_index_interval"], axis=1).sum() + states.is_there.sum())
 
 
+def read_road(files: DatasetFiles) -> RoadMap:
+    """Return the map beside a dataset, its lanes built.
+
+    Raises:
+        RowLeftOutError: There is none.
+    """
+    api = open_map(files)
+    if api is None:
+        raise RowLeftOutError(f"there is no semantic map and no meta.json near {files.dataset}")
+    road = RoadMap(api)
+    _ = road.driving  # built once, before any pass
+    return road
+
+
 def _unroll_row(
     key: str, workload: Workload | VectorWorkload, num_scenes: int, floor: float, *, with_agents: bool = False
 ) -> Row:
@@ -144,22 +158,13 @@ def _prepare_metrics(place: Workplace) -> PreparedRow:
     return PreparedRow(work)
 
 
-def _read_road(files: DatasetFiles) -> RoadMap:
-    api = open_map(files)
-    if api is None:
-        raise RowLeftOutError(f"there is no semantic map and no meta.json near {files.dataset}")
-    road = RoadMap(api)
-    _ = road.driving  # built once, before any pass
-    return road
-
-
 def _prepare_replay(place: Workplace) -> PreparedRow:
-    scenes, road = [SceneRecords.read(place.dataset, 0)] * place.amounts.num_simulated_scenes, _read_road(place.files)
+    scenes, road = [SceneRecords.read(place.dataset, 0)] * place.amounts.num_simulated_scenes, read_road(place.files)
     return PreparedRow(lambda: check_drive(SceneSimulation(SceneBatch.of_scenes(scenes, road=road)).run()))
 
 
 def _prepare_scores(place: Workplace) -> PreparedRow:
-    scenes, road = [SceneRecords.read(place.dataset, 0)] * place.amounts.num_simulated_scenes, _read_road(place.files)
+    scenes, road = [SceneRecords.read(place.dataset, 0)] * place.amounts.num_simulated_scenes, read_road(place.files)
     driven = SceneSimulation(SceneBatch.of_scenes(scenes, road=road)).run()
 
     def work() -> int:
@@ -180,4 +185,4 @@ def _read_city(place: Workplace, make_city: CityMaker) -> tuple[list[SceneRecord
     make_city(folder, place.amounts.num_simulated_scenes)
     files = find_dataset_files(folder)
     log = ChunkedDataset(str(files.dataset)).open()
-    return [SceneRecords.read(log, scene) for scene in range(len(log.scenes))], _read_road(files)
+    return [SceneRecords.read(log, scene) for scene in range(len(log.scenes))], read_road(files)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from l5kit._compiling import CompilationWatch
+from l5kit.bench.closed_loop_rows import check_drive, drive_by_idm, read_road
 from l5kit.bench.small_log import write_small_log
 from l5kit.bench.workloads import (
     AGENT_BOX,
@@ -29,13 +30,19 @@ from l5kit.data.map.api import InterpolationMethod
 from l5kit.data.map.opened import open_map
 from l5kit.data.map.wire import read_varint
 from l5kit.data.progress import Progress
+from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.scene_score import score_scenes
+from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.rasterization.antialiased import draw_shapes
 from l5kit.rasterization.turned_crop import turn_and_scale
 from l5kit.sampling.agent_sampling import get_agent_context
+from l5kit.simulation.drivers.simple import ConstantVelocity
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
 
 _BATCH_SIZE = 4
 
@@ -56,7 +63,7 @@ class WarmUp:
 
 
 def warm_up(*, progress: Progress | None = None) -> WarmUp:
-    """Compile all kernels that samples, vectors, maps and masks need, where they are not on disk already.
+    """Compile all kernels that samples, vectors, maps, masks and the closed loop need, if they are not on disk already.
 
     They are used once, on a log of three seconds in a temporary folder; those that are used first come first.
 
@@ -98,6 +105,7 @@ def _steps(files: DatasetFiles) -> list[Callable[[], object]]:
         partial(_draw, URBAN_DRIVER, files, log, data_generation_params=by_distance),
         partial(_draw, AGENT_STUB, files, log, model_params={"history_step_size": 2, "future_step_size": 2}),
         partial(get_agent_context, 5, log.frames, log.agents, log.tl_faces, 2, 2),
+        partial(_drive, files, log),
     ]
 
 
@@ -123,6 +131,18 @@ def _draw(
     samples = make_samples(workload, cfg, log)
     samples[0]
     samples.__getitems__(list(range(min(_BATCH_SIZE, len(samples)))))
+
+
+def _drive(files: DatasetFiles, log: ChunkedDataset) -> None:
+    """Drive a scene in closed loop, the AV and the cars by IDM, and score it; before that with the rules of 1.5."""
+    road = read_road(files)
+    batch = SceneBatch.of_scenes([SceneRecords.read(log, 0)], road=road)
+    ego, agents = EgoSeat(ConstantVelocity()), AgentSeat(ConstantVelocity())
+    SceneSimulation(batch, ego=ego, agents=agents, hides_new_agents=True).run()
+    driven = drive_by_idm(batch)
+    check_drive(driven)
+    score_scenes(driven.ego_states(), driven.road_users(), road.driving, expert=driven.expert())
+    read_road_users([driven.arrays(0)])
 
 
 def _turn() -> None:

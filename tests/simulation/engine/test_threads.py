@@ -1,0 +1,57 @@
+"""Blocks of scenes in threads: the same bits as one after the other, whatever drives."""
+
+import numpy as np
+import pytest
+
+from l5kit.data import ChunkedDataset
+from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.map.opened import open_map
+from l5kit.data.scene_jobs import map_scenes
+from l5kit.data.scene_records import SceneRecords
+from l5kit.evaluation.driving.scene_score import score_scenes
+from l5kit.simulation.drivers.intelligent import IntelligentDriver
+from l5kit.simulation.drivers.simple import ConstantVelocity
+from l5kit.simulation.engine.agent_control import AgentControl
+from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
+from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
+from support.cities import small_city
+
+IDM = IntelligentDriver()
+SEATS = {
+    "straight": (EgoSeat(ConstantVelocity()), AgentSeat(ConstantVelocity())),
+    "idm": (EgoSeat(IDM), AgentSeat(IDM, control=AgentControl.of_traffic(tracks=IDM.tracks))),
+}
+SCENES = [0, 1, 2] * 4
+
+
+@pytest.fixture(scope="module")
+def city(tmp_path_factory):
+    files = find_dataset_files(small_city(tmp_path_factory.mktemp("threads") / "city").path)
+    log = ChunkedDataset(str(files.dataset)).open()
+    return [SceneRecords.read(log, scene) for scene in range(len(log.scenes))], RoadMap(open_map(files))
+
+
+@pytest.mark.parametrize("name", SEATS)
+def test_threads_change_no_bit(city, name):
+    scenes, road = city
+    ego, agents = SEATS[name]
+
+    def drive(numbers):
+        batch = SceneBatch.of_scenes([scenes[number] for number in numbers], scene_indices=numbers, road=road)
+        driven = SceneSimulation(batch, ego=ego, agents=agents, strict=True).run()
+        states, users = driven.ego_states(), driven.road_users()
+        scores = score_scenes(states, users, road.driving, expert=driven.expert()).score
+        records = [driven.records(scene) for scene in range(len(numbers))]
+        return [
+            (each.frames.tobytes(), each.agents.tobytes(), score) for each, score in zip(records, scores, strict=True)
+        ]
+
+    def drive_all(threads, block_size):
+        numbers = np.array(SCENES)
+        return [scene for block in map_scenes(drive, numbers, threads, block_size=block_size) for scene in block]
+
+    expected = drive_all(1, 12)
+    assert drive_all(4, 1) == expected
+    assert drive_all(3, 5) == expected
+    assert expected[:3] == expected[3:6]
+    assert len({agents for _, agents, _ in expected}) == 3
