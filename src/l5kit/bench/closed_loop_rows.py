@@ -104,11 +104,12 @@ def _unroll_row(
     def prepare(place: Workplace) -> PreparedRow:
         start, num_steps = (140, 12) if with_agents else (40, 60 if num_scenes == 1 else 30)
         simulator, frames = _make_simulator(place, workload, num_scenes, (start, num_steps), with_agents)
+        from l5kit.bench.straight_models import on_one_thread
 
         def work() -> int:
             return frames * len(simulator().unroll(list(range(num_scenes))))
 
-        return PreparedRow(work)
+        return PreparedRow(partial(on_one_thread, work))
 
     return Row(key=key, title=title, unit=_FRAMES, prepare=prepare, floor=floor, reference=title)
 
@@ -147,6 +148,7 @@ def _make_simulator(
 def _prepare_metrics(place: Workplace) -> PreparedRow:
     simulator, _ = _make_simulator(place, URBAN_DRIVER, 1, (0, len(place.dataset.frames)), with_agents=False)
     outputs = simulator().unroll([0])
+    from l5kit.bench.straight_models import on_one_thread
     from l5kit.environment.gym_metric_set import CLEMetricSet
 
     def work() -> int:
@@ -155,7 +157,7 @@ def _prepare_metrics(place: Workplace) -> PreparedRow:
             metrics.evaluate(outputs)
         return place.amounts.num_metric_repeats
 
-    return PreparedRow(work)
+    return PreparedRow(partial(on_one_thread, work))
 
 
 def _prepare_replay(place: Workplace) -> PreparedRow:

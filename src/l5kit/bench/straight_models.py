@@ -2,6 +2,8 @@
 
 import torch
 
+from l5kit.bench.row import Work
+
 _NUM_STEPS = 12
 
 
@@ -23,3 +25,13 @@ class StraightModel(torch.nn.Module):
         positions = torch.zeros(size, _NUM_STEPS, 2)
         positions[..., 0] = self.step_m * torch.arange(1, _NUM_STEPS + 1)
         return {"positions": positions, "yaws": torch.zeros(size, _NUM_STEPS, 1)}
+
+
+def on_one_thread(work: Work) -> int:
+    """Do work of a row with torch on one thread, as the reference was recorded."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return work()
+    finally:
+        torch.set_num_threads(num_threads)
