@@ -122,37 +122,34 @@ class TrajectoryTracker:
         _require_plan(planned_poses, times, len(states), self.params.step_time_s)
         knots_s = times if times[0] <= 0 else np.concatenate([[0.0], times])
         grid = _grid_in(knots_s, self.params.step_time_s, _MOST_LOOKS_AHEAD * int(self.params.num_steps))
-        speed_fit = _speed_fit(len(grid[0]) - 1, self.params.step_time_s, self.params.jerk_weight)
+        speed_fit = speed_fit_matrix(len(grid[0]) - 1, self.params.step_time_s, self.params.jerk_weight)
         plan = planned_poses if planned_poses.flags.carray else planned_poses.copy(order="C")
         is_joined = len(knots_s) > len(times)
         arrays, ahead = kernel_arrays(states), int(self.params.num_steps)
-        decisions = (self._vehicle(), self._longitudinal(), self._lateral())
-        return np.asarray(_track(arrays, plan, is_joined, grid, speed_fit, ahead, *decisions))
+        return np.asarray(_track(arrays, plan, is_joined, grid, speed_fit, ahead, *self.numbers))
 
-    def _vehicle(self) -> _Constants:
-        """Return how far behind the centre the rear axle is and how long the wheel base, in lengths, and max tan d."""
-        geometry = self.bicycle.geometry
-        return kernel_numbers(
-            geometry.rear_axle_share, geometry.wheel_base_share, math.tan(self.bicycle.max_steering_rad)
-        )
+    @property
+    def numbers(self) -> tuple[_Constants, _Constants, _Constants]:
+        """What kernels take: numbers of the vehicle, of acceleration and of steering.
 
-    def _longitudinal(self) -> _Constants:
-        """Return the gain of the acceleration, and speed and gain of a stop."""
-        params = self.params
+        They are: how far behind the centre the rear axle is and how long the wheel base, in lengths, and the largest
+        tangent of the steering; the gain of the acceleration, and speed and gain of a stop; the step, and the weights of
+        curvature rate, offset, heading, steering and steering rate.
+        """
+        params, geometry = self.params, self.bicycle.geometry
         ahead_s = params.num_steps * params.step_time_s
         gain_1ps = params.speed_weight * ahead_s / (params.acceleration_weight + params.speed_weight * ahead_s**2)
-        return kernel_numbers(gain_1ps, params.stopping_speed_mps, params.stopping_gain_1ps)
-
-    def _lateral(self) -> _Constants:
-        """Return the step and the weights of curvature rate, offset, heading, steering and steering rate."""
-        params = self.params
-        return kernel_numbers(
-            params.step_time_s,
-            params.curvature_rate_weight,
-            params.offset_weight,
-            params.heading_weight,
-            params.steering_weight,
-            params.steering_rate_weight,
+        return (
+            kernel_numbers(geometry.rear_axle_share, geometry.wheel_base_share, math.tan(self.bicycle.max_steering_rad)),
+            kernel_numbers(gain_1ps, params.stopping_speed_mps, params.stopping_gain_1ps),
+            kernel_numbers(
+                params.step_time_s,
+                params.curvature_rate_weight,
+                params.offset_weight,
+                params.heading_weight,
+                params.steering_weight,
+                params.steering_rate_weight,
+            ),
         )
 
 
@@ -186,7 +183,7 @@ def _grid_in(knots_s: Float64Array, step_time_s: float, most_steps: int) -> _Gri
 
 
 @functools.lru_cache(maxsize=64)
-def _speed_fit(num_steps: int, step_time_s: float, jerk_weight: float) -> Float64Array:
+def speed_fit_matrix(num_steps: int, step_time_s: float, jerk_weight: float) -> Float64Array:
     """Return F, (num_steps, num_steps), such that the fitted speeds are the ways d of the steps times F.
 
     The normal equations are (h^2 I + w D'D / h^4) v = h d, D the second differences; they depend on the horizon only.
@@ -219,7 +216,7 @@ def _track(
         grid: Knot before each of the M + 1 times that are looked at, and the way to the next one.
         speed_fit: (M, M).
         num_ahead: Steps looked ahead.
-        vehicle: Numbers of :meth:`TrajectoryTracker._vehicle`; the other two likewise.
+        vehicle: The first of :attr:`TrajectoryTracker.numbers`; the other two are its others.
         longitudinal: How to accelerate.
         lateral: How to steer.
     """
@@ -233,18 +230,18 @@ def _track(
     for i in range(lengths_m.shape[0]):
         now[0, 0], now[0, 1], now[0, 2] = positions_m[i, 0], positions_m[i, 1], yaws_rad[i]
         _read_path(plan[i], now, is_joined, grid, path)
-        _move_to_rear_axle(path, rear_share * lengths_m[i])
-        _move_to_rear_axle(now, rear_share * lengths_m[i])
-        _fit_speeds(path, speed_fit, speeds)
+        move_to_rear_axle(path, rear_share * lengths_m[i])
+        move_to_rear_axle(now, rear_share * lengths_m[i])
+        fit_speeds(path, speed_fit, speeds)
         wanted_mps = speeds[min(num_ahead, num_steps - 1)]
         if speeds_mps[i] <= stopping_mps and wanted_mps <= stopping_mps:
             actions[i, 0] = -stopping_gain_1ps * (speeds_mps[i] - wanted_mps)
             continue
         actions[i, 0] = gain_1ps * (wanted_mps - speeds_mps[i])
         wheel_base_m = base_share * lengths_m[i]
-        _fit_curvatures(path, speeds, (lateral[0], lateral[1], max_tan / wheel_base_m), curvatures, scratch)
+        fit_curvatures(path, speeds, (lateral[0], lateral[1], max_tan / wheel_base_m), curvatures, scratch)
         motion = (speeds_mps[i], actions[i, 0], steering_rad[i], wheel_base_m)
-        actions[i, 1] = _steering_rate(now[0], path[0], curvatures, motion, num_ahead, lateral)
+        actions[i, 1] = best_steering_rate(now[0], path[0], curvatures, motion, num_ahead, lateral)
     return actions
 
 
@@ -269,7 +266,7 @@ def _wrapped(angle_rad: float) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _move_to_rear_axle(poses: Float64Array, rear_m: float) -> None:
+def move_to_rear_axle(poses: Float64Array, rear_m: float) -> None:
     """Move poses (K, 5) back along their headings, and write the cosine and the sine of these."""
     for k in range(poses.shape[0]):
         poses[k, 3], poses[k, 4] = math.cos(poses[k, 2]), math.sin(poses[k, 2])
@@ -278,8 +275,8 @@ def _move_to_rear_axle(poses: Float64Array, rear_m: float) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _fit_speeds(path: Float64Array, speed_fit: Float64Array, speeds: Float64Array) -> None:
-    """Write the speeds (M,) of the steps of a path, see :func:`_speed_fit`."""
+def fit_speeds(path: Float64Array, speed_fit: Float64Array, speeds: Float64Array) -> None:
+    """Write the speeds (M,) of the steps of a path, see :func:`speed_fit_matrix`."""
     speeds[:] = 0.0
     for j in range(speeds.shape[0]):
         way_m = path[j, 3] * (path[j + 1, 0] - path[j, 0]) + path[j, 4] * (path[j + 1, 1] - path[j, 1])
@@ -288,7 +285,7 @@ def _fit_speeds(path: Float64Array, speed_fit: Float64Array, speeds: Float64Arra
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _fit_curvatures(
+def fit_curvatures(
     path: Float64Array,
     speeds: Float64Array,
     constants: _Constants,
@@ -316,7 +313,7 @@ def _fit_curvatures(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _steering_rate(
+def best_steering_rate(
     now: Float64Array,
     planned: Float64Array,
     curvatures: Float64Array,
@@ -332,7 +329,7 @@ def _steering_rate(
         curvatures: Of the plan from there on.
         motion: Speed, acceleration, steering and wheel base.
         num_ahead: Steps looked ahead.
-        lateral: Numbers of :meth:`TrajectoryTracker._lateral`.
+        lateral: The last of :attr:`TrajectoryTracker.numbers`.
     """
     speed, acceleration, steering, wheel_base_m = motion
     step_s, _, by_offset, by_heading, by_steering, by_rate = lateral

@@ -375,17 +375,20 @@ class KinematicBicycle:
     def __post_init__(self) -> None:
         _require_limits(self, max_steering_rad=(1e-6, 1.57), acceleration_lag_s=(0, 60), steering_lag_s=(0, 60))
 
-    def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
-        """Return the states after the actions; see :class:`VehicleModel`."""
-        _require_actions(states, actions, ("acceleration_mps2", "steering_rate_radps"), step_time_s)
-        constants = kernel_numbers(
+    def numbers(self, step_time_s: float) -> tuple[float, ...]:
+        """Return what :func:`move_bicycles` takes for a step: limit of the steering, shares of the lags, axles."""
+        return kernel_numbers(
             self.max_steering_rad,
             step_time_s / (step_time_s + self.acceleration_lag_s),
             step_time_s / (step_time_s + self.steering_lag_s),
             self.geometry.rear_axle_share,
             self.geometry.wheel_base_share,
         )
-        moved = _move_bicycles(kernel_arrays(states), _plain(actions), constants, float(step_time_s))
+
+    def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
+        """Return the states after the actions; see :class:`VehicleModel`."""
+        _require_actions(states, actions, ("acceleration_mps2", "steering_rate_radps"), step_time_s)
+        moved = move_bicycles(kernel_arrays(states), _plain(actions), self.numbers(step_time_s), float(step_time_s))
         return _with_moved(states, moved)
 
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
@@ -648,7 +651,7 @@ def _move_by_curvature(arrays: _Arrays, actions: Float64Array, limits: tuple[flo
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _move_bicycles(arrays: _Arrays, actions: Float64Array, constants: tuple[float, ...], step_s: float) -> _Arrays:
+def move_bicycles(arrays: _Arrays, actions: Float64Array, constants: tuple[float, ...], step_s: float) -> _Arrays:
     """Return positions, yaws, speeds, accelerations and steering after a step of :class:`KinematicBicycle`."""
     positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad, lengths_m = arrays
     max_steering, acceleration_share, steering_share, rear_axle_share, wheel_base_share = constants

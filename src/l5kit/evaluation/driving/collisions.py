@@ -142,7 +142,7 @@ def _front_edge(box: Float64Array) -> Float64Array:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _kind_of(
+def kind_of(
     ego: Float64Array, rear_axle_m: Float64Array, speed_mps: float, other: Float64Array, other_stands: bool
 ) -> int:
     """Return how the AV and another whose boxes overlap have met."""
@@ -181,4 +181,4 @@ def _write_kinds(
                 has_collided[tracks[row]] = True
                 stands = groups[row] == _OTHER_OBJECT or speeds_mps[row] <= _STOPPED_MPS
                 speed_mps = ego_speeds_mps[scene, frame]
-                kinds[row] = _kind_of(ego, rear_axles_m[scene, frame], speed_mps, others[row], stands)
+                kinds[row] = kind_of(ego, rear_axles_m[scene, frame], speed_mps, others[row], stands)

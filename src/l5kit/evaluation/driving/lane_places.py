@@ -157,12 +157,12 @@ def _write_across(
     """Mark frames (N,) whose four corners (4 N,) are not in one lane or in lanes that follow each other."""
     ahead = (ahead_starts, ahead_rows)
     for frame in range(len(is_across)):
-        lanes, corners = _lanes_of_corners(rows, starts[4 * frame : 4 * frame + 5], ahead)
-        is_across[frame] = not _hold_all_corners(lanes, corners, ahead)
+        lanes, corners = lanes_of_corners(rows, starts[4 * frame : 4 * frame + 5], ahead)
+        is_across[frame] = not hold_all_corners(lanes, corners, ahead)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _lanes_of_corners(
+def lanes_of_corners(
     rows: Int64Array, starts: Int64Array, ahead: tuple[Int64Array, Int64Array]
 ) -> tuple[Int64Array, Int64Array]:
     """Return the lanes that hold corners, with a bit for each, and those that follow them, which may lie in between."""
@@ -195,7 +195,7 @@ def _place_of(lanes: Int64Array, lane: int) -> int:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _hold_all_corners(lanes: Int64Array, corners: Int64Array, ahead: tuple[Int64Array, Int64Array]) -> bool:
+def hold_all_corners(lanes: Int64Array, corners: Int64Array, ahead: tuple[Int64Array, Int64Array]) -> bool:
     """Return whether a chain of lanes that follow each other holds all corners; ``corners`` has a bit for each."""
     reached = np.zeros((len(lanes), _ALL_CORNERS + 1), np.bool_)  # the sets of corners of the chains that end at a lane
     for place in range(len(lanes)):
