@@ -133,14 +133,16 @@ class TrajectoryTracker:
         """What kernels take: numbers of the vehicle, of acceleration and of steering.
 
         They are: how far behind the centre the rear axle is and how long the wheel base, in lengths, and the largest
-        tangent of the steering; the gain of the acceleration, and speed and gain of a stop; the step, and the weights of
-        curvature rate, offset, heading, steering and steering rate.
+        tangent of the steering; the gain of the acceleration, and speed and gain of a stop; the step, and the weights
+        of curvature rate, offset, heading, steering and steering rate.
         """
         params, geometry = self.params, self.bicycle.geometry
         ahead_s = params.num_steps * params.step_time_s
         gain_1ps = params.speed_weight * ahead_s / (params.acceleration_weight + params.speed_weight * ahead_s**2)
         return (
-            kernel_numbers(geometry.rear_axle_share, geometry.wheel_base_share, math.tan(self.bicycle.max_steering_rad)),
+            kernel_numbers(
+                geometry.rear_axle_share, geometry.wheel_base_share, math.tan(self.bicycle.max_steering_rad)
+            ),
             kernel_numbers(gain_1ps, params.stopping_speed_mps, params.stopping_gain_1ps),
             kernel_numbers(
                 params.step_time_s,

@@ -101,19 +101,19 @@ def _gap_to_line(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _acceleration_behind(
+def acceleration_behind(
     speed_mps: float,
     gap_m: float,
     leader_speed_mps: float,
     wanted_speed_mps: float,
-    drive: tuple[Numbers, float, float],
+    numbers: Numbers,
+    step_s: float,
 ) -> float:
-    """Return how hard a driver accelerates behind a leader.
+    """Return how hard a driver accelerates behind a leader in a step.
 
     It is at most so hard that after the step braking at b still stops it behind a leader that brakes at b from now on.
     The model alone does not see to that: it knows no gap below s0, nor that leaders which drive away may brake.
     """
-    numbers, _, step_s = drive
     acceleration = driver_acceleration(speed_mps, gap_m, leader_speed_mps, wanted_speed_mps, numbers)
     braking = numbers[3]
     leader_mps = max(leader_speed_mps, 0.0)
@@ -163,9 +163,9 @@ def drive_on(
     for step in range(len(poses)):
         wanted = max(part * _limit_at(paths, track, arc_m), 0.1)
         line_m = _gap_to_line(paths, track, arc_m + size[0], speed, numbers[3], ranks)
-        acceleration = _acceleration_behind(speed, line_m if line_m < reach_m else np.inf, 0.0, wanted, drive)
+        acceleration = acceleration_behind(speed, line_m if line_m < reach_m else np.inf, 0.0, wanted, numbers, step_s)
         if gap_m < np.inf:
-            acceleration = min(acceleration, _acceleration_behind(speed, gap_m, leader_speed, wanted, drive))
+            acceleration = min(acceleration, acceleration_behind(speed, gap_m, leader_speed, wanted, numbers, step_s))
         after = max(speed + acceleration * step_s, 0.0)
         driven_s = step_s
         if after == 0.0 and acceleration < 0:

@@ -81,7 +81,7 @@ def find_leader(
         near_m = across * objects[row, 4] + along * objects[row, 5] + wide_m
         if beside_m < low_left - near_m or beside_m > high_left + near_m or row == own_row:
             continue
-        contact_m, speed = _first_contact(
+        contact_m, speed = first_contact(
             points_m, place, (size[1], wide_m), (first, best_m, leave_m), frame, objects[row]
         )
         is_beside = contact_m < arc_m + size[0]
@@ -121,7 +121,7 @@ def _bounds_of(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _first_contact(
+def first_contact(
     points_m: Float64Array,
     place: tuple[float, float, float, float],
     width: tuple[float, float],

@@ -1,0 +1,129 @@
+"""Forecasts of the road users around an AV: each keeps its speed, and vehicles follow the lane that they are on."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.evaluation.driving.driving_map import DrivingMap
+from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.simulation.lanes.lane_choice import (
+    GridArrays,
+    LaneArrays,
+    choose_lane,
+    lane_arrays,
+    lane_grid,
+    place_on_lane,
+    straightest_ahead,
+)
+from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
+
+Others = tuple[Float64Array, Float64Array, Int64Array, Float64Array]
+"""Boxes now (n, 5), poses from now on (n, T + 1, 3), groups (n,), and rows of ``OBJECT_FIELDS`` now (n, 9)."""
+
+Lanes = tuple[LaneArrays, GridArrays]
+"""Lanes, and what finds those near points."""
+
+RADIUS = 8
+"""Column of objects with half their diagonal."""
+
+_VEHICLE = int(RoadUserGroup.VEHICLE)
+_MOVES_MPS = 0.5
+_DRIFT_S = 3.0
+"""Time within which a vehicle that is turned against its lane comes to drive along it."""
+
+
+def forecast_lanes(driving_map: DrivingMap | None) -> Lanes:
+    """Return the lanes that forecasts follow; without a map there are none."""
+    if driving_map is not None and driving_map.num_lanes:
+        return lane_arrays(driving_map), lane_grid(driving_map)
+    points_m, rows, starts = np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(1, np.int64)
+    arrays = (np.zeros((0, 2, 2)), np.zeros((0, 2)), starts, points_m, starts, rows)
+    grid = (np.zeros((0, 2, 2)), np.zeros(2), np.ones(2), starts, rows)
+    for array in (*arrays, *grid):
+        array.setflags(write=False)
+    return arrays, (grid[0], 0.5, grid[1], grid[2], (0, 0), grid[3], grid[4])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def forecast_others(
+    ego: Float64Array,
+    agents: tuple[Float64Array, Float64Array, Int64Array],
+    reach: tuple[float, float],
+    lanes: Lanes,
+    num_steps: int,
+    step_s: float,
+) -> Others:
+    """Return the road users that may come near an AV, and where they will be.
+
+    Args:
+        ego: The state of the AV, its position first.
+        agents: Boxes, velocities and groups of the agents of the scene.
+        reach: Who is farther away than so many metres and seconds at their own speed is left out.
+        lanes: Lanes of the map.
+        num_steps: T.
+        step_s: Time of a step.
+    """
+    boxes, velocities_mps, groups = agents
+    rows, count = np.empty(len(boxes), np.int64), 0
+    for row in range(len(boxes)):
+        if groups[row] >= 0:
+            speed = math.sqrt(velocities_mps[row, 0] ** 2 + velocities_mps[row, 1] ** 2)
+            far_m = math.sqrt((boxes[row, 0] - ego[0]) ** 2 + (boxes[row, 1] - ego[1]) ** 2)
+            if far_m <= reach[0] + reach[1] * speed + 0.5 * (boxes[row, 3] + boxes[row, 4]):
+                rows[count] = row
+                count += 1
+    poses, objects = np.empty((count, num_steps + 1, 3)), np.empty((count, OBJECT_FIELDS))
+    for place in range(count):
+        row = rows[place]
+        write_object(objects, place, boxes[row], velocities_mps[row])
+        is_on_lane = False
+        if groups[row] == _VEHICLE:
+            is_on_lane = _follow_lane(boxes[row], objects[place], lanes, step_s, poses[place])
+        if not is_on_lane:
+            for step in range(num_steps + 1):
+                poses[place, step, 0] = boxes[row, 0] + step * step_s * velocities_mps[row, 0]
+                poses[place, step, 1] = boxes[row, 1] + step * step_s * velocities_mps[row, 1]
+                poses[place, step, 2] = boxes[row, 2]
+    chosen = rows[:count]
+    return boxes[chosen], poses, groups[chosen], objects
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _follow_lane(box: Float64Array, item: Float64Array, lanes: Lanes, step_s: float, poses: Float64Array) -> bool:
+    """Write the poses of a vehicle that keeps its speed and comes to drive along its lane, if it has one."""
+    speed = item[6] * item[2] + item[7] * item[3]
+    if speed < _MOVES_MPS:
+        return False
+    lane = choose_lane(lanes[0], lanes[1], -1, box[:2], box[2])
+    if lane < 0:
+        return False
+    arc_m = place_on_lane(lanes[0], lane, box[:2])[0]
+    x, y, along_x, along_y = _line_at(lanes[0], lane, arc_m)
+    left_m = (box[1] - y) * along_x - (box[0] - x) * along_y
+    turn = (box[2] - math.atan2(along_y, along_x) + math.pi) % (2 * math.pi) - math.pi
+    for step in range(len(poses)):
+        length_m = lanes[0][1][lane, -1]
+        if arc_m > length_m:
+            ahead = straightest_ahead(lanes[0], lane)
+            if ahead >= 0:
+                lane, arc_m = ahead, arc_m - length_m
+        x, y, along_x, along_y = _line_at(lanes[0], lane, arc_m)
+        poses[step, 0], poses[step, 1] = x - left_m * along_y, y + left_m * along_x
+        aside = turn * max(1.0 - step * step_s / _DRIFT_S, 0.0)
+        poses[step, 2] = math.atan2(along_y, along_x) + aside
+        arc_m += speed * step_s * math.cos(aside)
+        left_m += speed * step_s * math.sin(aside)
+    return True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _line_at(lanes: LaneArrays, lane: int, arc_m: float) -> tuple[float, float, float, float]:
+    """Return world x and y of a centre line at a length, also beyond its end, and the unit vector along it there."""
+    line, lengths_m = lanes[0][lane], lanes[1][lane]
+    edge = min(max(int(np.searchsorted(lengths_m, arc_m)) - 1, 0), len(lengths_m) - 2)
+    step_m = max(lengths_m[edge + 1] - lengths_m[edge], 1e-9)
+    along_x, along_y = (line[edge + 1, 0] - line[edge, 0]) / step_m, (line[edge + 1, 1] - line[edge, 1]) / step_m
+    part_m = arc_m - lengths_m[edge]
+    return line[edge, 0] + part_m * along_x, line[edge, 1] + part_m * along_y, along_x, along_y
