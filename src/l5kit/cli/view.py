@@ -49,9 +49,16 @@ def view(
 
 
 def _open(path: Path, map_path: Path | None, meta: Path | None, aerial: Path | None) -> "ViewedLog":
+    from l5kit.visualization.simulated.simulation_folder import find_simulation_folder
     from l5kit.visualization.viewer.viewed_log import ViewedLog
+    from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
-    log = ViewedLog(find_dataset_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial))
+    places = {"map_path": map_path, "meta_path": meta, "aerial_path": aerial}
+    folder = find_simulation_folder(path)
+    if folder is None:
+        log = ViewedLog(find_dataset_files(path, **places))
+    else:
+        log = ViewedSimulation(folder, folder.files(**places))
     for note in log.notes:
         remark(f"note: {note}")
     return log

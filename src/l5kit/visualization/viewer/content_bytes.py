@@ -5,11 +5,12 @@ import numpy as np
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.data.checks.record_checks import MAX_COORDINATE_M
 from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.data.scene_arrays import SceneArrays
 from l5kit.visualization.map_shapes import MapShapes, Outlines
 from l5kit.visualization.scene_content import MASK_RULE, SceneContent
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
 
-__all__ = ["map_bytes", "scene_bytes"]
+__all__ = ["map_bytes", "places_from", "scene_bytes", "scene_origin_m"]
 
 
 def scene_bytes(scene: SceneContent, *, lane_numbers: Int64Array | None = None) -> bytes:
@@ -20,7 +21,7 @@ def scene_bytes(scene: SceneContent, *, lane_numbers: Int64Array | None = None) 
         lane_numbers: The lanes, ascending, that the map of the page holds; None for all of them.
     """
     agents = scene.agents
-    origin_m = _origin_of(scene.ego_positions_m[:, :2])
+    origin_m = scene_origin_m(scene)
     track_ids, tracks = np.unique(agents.track_ids, return_inverse=True)
     facts = {
         "scene_index": scene.scene_index,
@@ -36,12 +37,12 @@ def scene_bytes(scene: SceneContent, *, lane_numbers: Int64Array | None = None) 
     }
     arrays: dict[str, NumericArray] = {
         "time_s": _float32(scene.times_s),
-        "ego_xy": _places(scene.ego_positions_m[:, :2], origin_m),
+        "ego_xy": places_from(scene.ego_positions_m[:, :2], origin_m),
         "ego_yaw": _float32(scene.ego_yaws_rad),
         "ego_speed": _float32(scene.ego_speeds_mps),
         "agent_starts": agents.starts.astype(np.uint32),
         "agent_track": tracks.reshape(-1).astype(np.uint32),
-        "agent_xy": _places(agents.centroids_m, origin_m),
+        "agent_xy": places_from(agents.centroids_m, origin_m),
         "agent_yaw": agents.yaws_rad,
         "agent_extent": agents.extents_m,
         "agent_velocity": agents.velocities_mps,
@@ -51,6 +52,11 @@ def scene_bytes(scene: SceneContent, *, lane_numbers: Int64Array | None = None) 
         "agent_reason": scene.mask.reason_indices.astype(np.uint32),
     }
     return pack_arrays(facts, arrays | _light_arrays(scene, lane_numbers))
+
+
+def scene_origin_m(scene: SceneArrays) -> Float64Array:
+    """Return the world position that the positions of a scene are counted from, (2,)."""
+    return _origin_of(scene.ego_positions_m[:, :2])
 
 
 def map_bytes(shapes: MapShapes) -> bytes:
@@ -87,7 +93,7 @@ def _light_arrays(scene: SceneContent, lane_numbers: Int64Array | None) -> dict[
 
 
 def _outline_arrays(name: str, outlines: Outlines, origin_m: Float64Array) -> dict[str, NumericArray]:
-    points = _places(outlines.points_m, origin_m)
+    points = places_from(outlines.points_m, origin_m)
     return {f"{name}_starts": outlines.starts.astype(np.uint32), f"{name}_xy": points}
 
 
@@ -110,7 +116,8 @@ def _origin_of(positions_m: NumericArray) -> Float64Array:
     return np.round(middle)
 
 
-def _places(positions_m: NumericArray, origin_m: Float64Array) -> Float32Array:
+def places_from(positions_m: NumericArray, origin_m: Float64Array) -> Float32Array:
+    """Return positions (..., 2) from an origin, float32; infinite where they are damaged."""
     with np.errstate(over="ignore"):  # what is damaged becomes infinite
         return _float32(positions_m - origin_m)
 

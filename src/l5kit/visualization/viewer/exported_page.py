@@ -44,11 +44,13 @@ def _compose(log: ViewedLog, scene_index: int) -> str:
         shapes, lane_numbers = shapes.near(scene.ego_positions_m[:, :2], MAP_RADIUS_M)
     row = log.scene_row(scene_index)
     doubts = [f"Scene {scene_index} is damaged: {text}." for text in row["doubt"].values()]
+    drive = log.drive_bytes(scene_index)
     content = {
         "dataset": _facts_to_hand_on(log) | {"notes": doubts},
         "scene_index": scene_index,
         "scenes": row,
         "scene": _packed(scene_bytes(scene, lane_numbers=lane_numbers)),
+        "drive": None if drive is None else _packed(drive),
         "map": None if shapes is None else _packed(map_bytes(shapes)),
     }
     text = json.dumps(content, allow_nan=False).replace("<", "\\u003c")  # no text ends the script

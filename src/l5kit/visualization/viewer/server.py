@@ -155,6 +155,7 @@ def _make_application(service: _Service) -> Application:
         (r"/api/dataset", _DatasetHandler),
         (r"/api/scenes", _ScenesHandler),
         (rf"/api/scene/{_NUMBER}", _SceneHandler),
+        (rf"/api/drive/{_NUMBER}", _DriveHandler),
         (r"/api/map", _MapHandler),
         (rf"/api/raster/{_NUMBER}/{_NUMBER}", _RasterHandler),
         (rf"/api/vector/{_NUMBER}/{_NUMBER}", _VectorHandler),
@@ -282,6 +283,13 @@ class _ScenesHandler(_Handler):
 class _SceneHandler(_Handler):
     async def get(self, scene_index: str) -> None:
         await self.answer("application/octet-stream", lambda: self.log.scene_bytes(int(scene_index)))
+
+
+class _DriveHandler(_Handler):
+    async def get(self, scene_index: str) -> None:
+        if self.log.facts()["run"] is None:
+            raise HTTPError(404, reason="The dataset is no simulation")
+        await self.answer("application/octet-stream", lambda: self.log.drive_bytes(int(scene_index)) or b"")
 
 
 class _MapHandler(_Handler):

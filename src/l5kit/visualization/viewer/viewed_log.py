@@ -80,6 +80,7 @@ class ViewedLog:
             "has_map": self._map is not None,
             "sample_kinds": list(self.sample_kinds),
             "notes": self.notes,
+            "run": None,
         }
 
     def prepare_reading(self) -> None:
@@ -109,6 +110,9 @@ class ViewedLog:
 
     @cached_property
     def _scene_columns(self) -> Columns:
+        return self._make_columns()
+
+    def _make_columns(self) -> Columns:
         return _as_columns(read_scene_table(self._dataset, progress=lambda _done, _total: self._require_open()))
 
     def scene_row(self, scene_index: int) -> Columns:
@@ -141,6 +145,11 @@ class ViewedLog:
     def scene_bytes(self, scene_index: int) -> bytes:
         """Return one scene for the page; see :meth:`scene`."""
         return scene_bytes(self.scene(scene_index))
+
+    def drive_bytes(self, scene_index: int) -> bytes | None:
+        """Return what a simulation has besides the scene, for the page; None of a log that somebody drove himself."""
+        self.require_scene(scene_index)
+        return None
 
     @property
     def map_shapes(self) -> MapShapes | None:

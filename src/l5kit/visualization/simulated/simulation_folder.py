@@ -1,0 +1,262 @@
+"""Folder of a simulation, as ``l5kit simulate`` writes it: scores, driven scenes, plans, and what was run."""
+
+import csv
+import json
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from l5kit._types import Float32Array, Float64Array, JsonObject
+from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
+from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
+from l5kit.visualization.simulated.failures import FAILURE_KINDS, failed_metrics
+from l5kit.visualization.simulated.frame_table import FrameTable
+
+__all__ = ["METRICS", "ScenePlans", "SceneResult", "SimulationFolder", "find_simulation_folder"]
+
+METRICS: Final = (
+    "no_at_fault_collisions",
+    "drivable_area_compliance",
+    "making_progress",
+    "driving_direction_compliance",
+    "progress",
+    "time_to_collision",
+    "speed_limit_compliance",
+    "comfort",
+)
+"""The metrics of a scene, by the names of their columns."""
+
+_SCORES, _RUN, _SCENES, _FRAMES = "scores.json", "run.json", "scenes.csv", "frames.csv"
+_DRIVEN, _PLANS = "simulated.zarr", "plans.npz"
+
+
+@dataclass(frozen=True)
+class SceneResult:
+    """What became of a scene.
+
+    Attributes:
+        log: Name of the log.
+        scene: Number of the scene in it.
+        position: Number of the scene among the driven scenes; None where it could not be driven to its end.
+        score: 0 to 1; None where it has none.
+        metrics: Each of ``METRICS``, None where it does not apply.
+        first_frames: The first frame of each kind of failure, as far as the table of scenes says.
+        error: Why it could not be driven; empty where it was.
+    """
+
+    log: str
+    scene: int
+    position: int | None
+    score: float | None
+    metrics: dict[str, float | None]
+    first_frames: dict[str, int | None]
+    error: str = ""
+
+    @property
+    def failed(self) -> list[str]:
+        """The metrics that are not met."""
+        return failed_metrics(self.metrics)
+
+
+@dataclass(frozen=True)
+class ScenePlans:
+    """What a planner planned in each of the F frames of a scene.
+
+    Attributes:
+        times_s: When the poses are, seconds from the frame of the plan, float64, shape (T,).
+        poses: World x, y and heading, NaN where there is no plan, float32 or float64, shape (F, T, 3).
+    """
+
+    times_s: Float64Array
+    poses: Float32Array
+
+
+def find_simulation_folder(path: str | os.PathLike[str]) -> "SimulationFolder | None":
+    """Return the folder of a simulation at a path, or around its ``simulated.zarr``; None where there is none.
+
+    Raises:
+        CorruptedDataError: One of its files cannot be read.
+    """
+    place = Path(path)
+    for folder in (place, Path(os.path.abspath(place)).parent) if place.name == _DRIVEN else (place,):
+        if (folder / _SCORES).is_file() and (folder / _RUN).is_file():
+            return SimulationFolder(folder)
+    return None
+
+
+class SimulationFolder:
+    """Reads the folder of a simulation; each part when it is asked for.
+
+    Args:
+        path: The folder.
+
+    Attributes:
+        path: The folder.
+        scores: ``scores.json``.
+        run: ``run.json``.
+        frames: The table of frames.
+
+    Raises:
+        CorruptedDataError: ``scores.json`` or ``run.json`` is no JSON object.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.scores = _read_object(path / _SCORES)
+        self.run = _read_object(path / _RUN)
+        self.frames = FrameTable(path / _FRAMES)
+
+    @property
+    def driven(self) -> Path:
+        """The dataset of driven scenes."""
+        return self.path / _DRIVEN
+
+    @cached_property
+    def scenes(self) -> list[SceneResult]:
+        """All scenes: those that were driven by their position in the dataset, then those that could not be.
+
+        Raises:
+            CorruptedDataError: ``scenes.csv`` cannot be read, or its positions are not 0, 1, 2 and so on.
+        """
+        results = self._results()
+        driven = sorted((each for each in results if each.position is not None), key=lambda each: each.position or 0)
+        if [each.position for each in driven] != list(range(len(driven))):
+            raise CorruptedDataError(
+                f"{self.path / _SCENES}: the column position must count the {len(driven)} driven scenes from 0 on"
+            )
+        known = {(each.log, each.scene) for each in driven}
+        failed = [each for each in self._failed() if (each.log, each.scene) not in known]
+        return driven + failed
+
+    def result(self, scene_index: int) -> SceneResult:
+        """Return what became of a scene, counted as in :attr:`scenes`.
+
+        Raises:
+            IndexOutOfRangeError: There is no such scene.
+        """
+        if not 0 <= scene_index < len(self.scenes):
+            raise IndexOutOfRangeError(
+                f"scene {scene_index} is out of range; the simulation has the scenes 0 to {len(self.scenes) - 1}"
+            )
+        return self.scenes[scene_index]
+
+    def plans(self, position: int) -> ScenePlans | None:
+        """Return what was planned in a driven scene; None where no plans were kept.
+
+        Raises:
+            CorruptedDataError: The plans cannot be read.
+        """
+        path = self.path / _PLANS
+        if not path.is_file():
+            return None
+        try:
+            with np.load(path) as plans:
+                name = f"scene_{position}"
+                return ScenePlans(plans["times_s"], plans[name]) if name in plans else None
+        except (ValueError, OSError, KeyError) as error:
+            raise CorruptedDataError(f"{path} cannot be read: {error}") from error
+
+    def files(
+        self, *, map_path: Path | None = None, meta_path: Path | None = None, aerial_path: Path | None = None
+    ) -> DatasetFiles:
+        """Return the driven scenes as a dataset, with map, meta.json and aerial picture of the log.
+
+        Args:
+            map_path: The semantic map, in place of that of the log; likewise the next two.
+            meta_path: ``meta.json``.
+            aerial_path: Aerial picture.
+
+        Raises:
+            DatasetNotFoundError: There are no driven scenes in the folder.
+            FileNotFoundError: A file that is named does not exist.
+        """
+        beside = self._files_of_log()
+        map_path = map_path or (beside.semantic_map if beside else _if_there(self._named("map")))
+        meta_path = meta_path or (beside.meta if beside else _if_there(self._named("meta")))
+        aerial_path = aerial_path or (beside.aerial if beside else None)
+        return find_dataset_files(self.driven, map_path=map_path, meta_path=meta_path, aerial_path=aerial_path)
+
+    @property
+    def log_path(self) -> Path | None:
+        """The log that was driven on, as ``run.json`` names it; None where it names none."""
+        return self._named("log")
+
+    def _files_of_log(self) -> DatasetFiles | None:
+        """Return what lies beside the log, with the map that was driven on; None where the log is gone."""
+        log, map_path, meta_path = (self._named(name) for name in ("log", "map", "meta"))
+        if log is None or not log.exists():
+            return None
+        return find_dataset_files(log, map_path=_if_there(map_path), meta_path=_if_there(meta_path))
+
+    def _named(self, name: str) -> Path | None:
+        """Return a file that ``run.json`` names."""
+        files = self.run.get("files")
+        path = files.get(name) if isinstance(files, dict) else None
+        return Path(path) if isinstance(path, str) else None
+
+    def _results(self) -> list[SceneResult]:
+        path = self.path / _SCENES
+        try:
+            with path.open(encoding="utf-8", newline="") as file:
+                return [_result_of(row) for row in csv.DictReader(file)]
+        except (OSError, ValueError, KeyError) as error:
+            raise CorruptedDataError(f"{path} cannot be read: {error}") from error
+
+    def _failed(self) -> list[SceneResult]:
+        failed = self.scores.get("failed")
+        return [_failure_of(each) for each in (failed if isinstance(failed, list) else []) if isinstance(each, dict)]
+
+
+def _result_of(row: dict[str, str]) -> SceneResult:
+    position = _number(row.get("position"))
+    first_frames = {kind: _number(row.get(f"first_{kind}")) for kind in FAILURE_KINDS}
+    return SceneResult(
+        log=row.get("log") or "",
+        scene=int(row["scene"]),
+        position=None if position is None else int(position),
+        score=_number(row.get("score")),
+        metrics={name: _number(row.get(name)) for name in METRICS},
+        first_frames={kind: None if frame is None else int(frame) for kind, frame in first_frames.items()},
+    )
+
+
+def _failure_of(failed: JsonObject) -> SceneResult:
+    frame, track = failed.get("frame"), failed.get("track")
+    where = "" if frame is None else f"frame {frame}"
+    whom = "" if track is None else f", track {track}"
+    return SceneResult(
+        log=str(failed.get("log") or ""),
+        scene=int(str(failed.get("scene", -1))),
+        position=None,
+        score=None,
+        metrics=dict.fromkeys(METRICS),
+        first_frames={},
+        error=f"not driven to its end: {where}{whom}: {failed.get('message', 'no reason is given')}",
+    )
+
+
+def _number(text: str | None) -> float | None:
+    """Return a cell as a number; None where it is empty, no number or not finite."""
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if np.isfinite(value) else None
+
+
+def _if_there(path: Path | None) -> Path | None:
+    return path if path is not None and path.is_file() else None
+
+
+def _read_object(path: Path) -> JsonObject:
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise CorruptedDataError(f"{path} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise CorruptedDataError(f"{path} must hold a JSON object, got {type(content).__name__}")
+    return content
