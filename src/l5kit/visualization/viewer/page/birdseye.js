@@ -2,6 +2,7 @@
 /** A scene from above: the map, the agents and the AV of one frame, drawn when something has changed. */
 
 import { AgentLayer } from "l5kit/birdseye_agents";
+import { GhostLayer } from "l5kit/birdseye_ghosts";
 import { LabelLayer } from "l5kit/birdseye_labels";
 import { MapLayer } from "l5kit/birdseye_map";
 import { Camera, Gestures } from "l5kit/camera";
@@ -54,7 +55,16 @@ export class Birdseye {
     this.theme = theme;
     this.tones = tonesOf(theme);
     this.view = new Camera();
-    this.options = { follow: true, followTrack: false, labels: true, past: true, future: true, mask: false };
+    this.options = {
+      follow: true,
+      followTrack: false,
+      labels: true,
+      past: true,
+      future: true,
+      mask: false,
+      ghosts: true,
+      plan: true,
+    };
     this.frame = 0;
     /** @type {number | null} */
     this.selected = null;
@@ -66,6 +76,7 @@ export class Birdseye {
     this.stage = new Container();
     this.mapSpace = new Container();
     this.agentSpace = new Container();
+    this.ghostSpace = new Container();
     this.labelSpace = new Container();
     /** @type {PackedMap | null} */
     this.map = null;
@@ -75,6 +86,8 @@ export class Birdseye {
     this.scene = null;
     /** @type {AgentLayer | null} */
     this.agents = null;
+    /** @type {GhostLayer | null} */
+    this.ghosts = null;
     /** @type {LabelLayer | null} */
     this.labels = null;
     /** @type {{x: number, y: number} | null} */
@@ -84,7 +97,7 @@ export class Birdseye {
     const { canvas } = painter.renderer;
     Object.assign(canvas.style, { display: "block", position: "absolute", inset: "0" });
     this.container.append(canvas);
-    this.stage.addChild(this.mapSpace, this.agentSpace, this.labelSpace);
+    this.stage.addChild(this.mapSpace, this.agentSpace, this.ghostSpace, this.labelSpace);
     this.mapFrame = painter.frame();
     this.agentFrame = painter.frame();
     this.scaleBar = new ScaleBar(this.container);
@@ -115,11 +128,20 @@ export class Birdseye {
     this.scene = scene;
     this.hovered = null;
     this.agents?.destroy();
+    this.setDrive(null);
     this.labels?.clear();
     this.agents = scene ? new AgentLayer(scene, this.agentFrame, this.tones) : null;
     this.frame = 0;
     if (this.agents) this.agentSpace.addChild(this.agents.node);
     if (scene && !this.placed) this.fit();
+    this.redraw();
+  }
+
+  /** @param {import("l5kit/drive_model").DriveModel | null} drive of the scene that is shown */
+  setDrive(drive) {
+    this.ghosts?.destroy();
+    this.ghosts = drive && this.scene ? new GhostLayer(drive, this.scene.facts.ego_size_m, this.agentFrame) : null;
+    if (this.ghosts) this.ghostSpace.addChild(this.ghosts.node);
     this.redraw();
   }
 
@@ -320,6 +342,7 @@ export class Birdseye {
     const { facts } = this.scene;
     this.agentFrame.look(this.viewFrom(facts.origin_m));
     this.agents.draw(this.frame, this.view.scale, this.options, this.selected);
+    this.ghosts?.draw(this.frame, this.view.scale, this.options, this.tones);
     if (this.pointer) this.hovered = this.trackAt(this.pointer);
     this.container.style.cursor = this.hovered === null ? "" : "pointer";
     const toPage = (/** @type {number} */ x, /** @type {number} */ y) =>
@@ -340,6 +363,7 @@ export class Birdseye {
     this.gestures.destroy();
     this.mapLayer?.destroy();
     this.agents?.destroy();
+    this.ghosts?.destroy();
     this.labels?.destroy();
     this.scaleBar.destroy();
     this.painter.renderer.destroy({ removeView: true });

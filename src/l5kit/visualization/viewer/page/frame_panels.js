@@ -4,6 +4,7 @@
 import { AgentList } from "l5kit/agent_list";
 import { AgentPanel } from "l5kit/agent_panel";
 import { byId } from "l5kit/dom";
+import { DriveView } from "l5kit/drive_view";
 import { createPlayer } from "l5kit/player";
 import { SamplePanel } from "l5kit/sample_panel";
 import { EGO_TRACK } from "l5kit/tracks";
@@ -22,9 +23,10 @@ export class FramePanels {
    * @param {object} hooks
    * @param {(track: number | null) => void} hooks.onSelect
    * @param {() => void} hooks.onFollow follow the selected agent, or no longer
+   * @param {(drive: import("l5kit/drive_model").DriveModel | null) => void} hooks.onDrive
    * @param {() => import("l5kit/theme").Theme} hooks.theme
    */
-  constructor(playback, { onSelect, onFollow, theme }) {
+  constructor(playback, { onSelect, onFollow, onDrive, theme }) {
     this.playback = playback;
     /** @type {SceneModel | null} */
     this.model = null;
@@ -38,6 +40,7 @@ export class FramePanels {
       onFollow,
       theme,
     });
+    this.drive = new DriveView(playback, { onDrive, theme });
     this.agentList = new AgentList(byId("agent-panel"), onSelect);
     /** @type {SamplePanel | null} */
     this.sample = null;
@@ -57,6 +60,7 @@ export class FramePanels {
   /** Show nothing, as for a damaged scene. */
   clear() {
     this.hold(null);
+    this.setDrive(null);
     this.player.setScene();
     this.agentList.fill();
     this.sample?.show(null, false);
@@ -66,6 +70,11 @@ export class FramePanels {
   leaveScene() {
     this.model = null;
     this.sample?.show(null, false);
+  }
+
+  /** @param {import("l5kit/unpack").PackedDrive | null} drive of the scene that is shown */
+  setDrive(drive) {
+    this.drive.setDrive(drive);
   }
 
   /** @param {SceneModel | null} model */
@@ -103,12 +112,16 @@ export class FramePanels {
     this.player.showFrame();
     this.agent.showFrame(this.playback.frame);
     this.agentList.showFrame(this.playback.frame);
+    this.drive.showFrame(this.playback.frame);
     this.showSample();
   }
 
   showSoon() {
     this.soon("time", TIME_EVERY_MS, () => this.player.showFrame());
-    this.soon("panel", PANEL_EVERY_MS, () => this.agent.showFrame(this.playback.frame));
+    this.soon("panel", PANEL_EVERY_MS, () => {
+      this.agent.showFrame(this.playback.frame);
+      this.drive.showFrame(this.playback.frame);
+    });
     this.soon("list", LIST_EVERY_MS, () => this.agentList.showFrame(this.playback.frame));
   }
 
@@ -143,5 +156,6 @@ export class FramePanels {
   /** Draw in the colours of the theme. */
   themeChanged() {
     this.agent.themeChanged();
+    this.drive.themeChanged();
   }
 }

@@ -12,6 +12,13 @@ export function showDataset(dataset, exported) {
   document.title = `${dataset.name} \u00b7 l5kit view`;
   const scenes = counted(dataset.num_scenes, "scene");
   const facts = `${scenes}, ${counted(dataset.num_frames, "frame")}, ${counted(dataset.num_agents, "agent")}`;
+  if (dataset.run) {
+    const { planner, agents, score, num_failed: failed } = dataset.run;
+    const undriven = failed ? `, ${failed} not driven to the end` : "";
+    const run = `${planner} among ${agents}: score ${quantity(score, 3)}, ${scenes}${undriven}`;
+    setText(byId("dataset-facts"), exported ? `one of ${scenes}, exported` : run);
+    return;
+  }
   setText(byId("dataset-facts"), exported ? `one of ${scenes}, exported` : facts);
 }
 

@@ -11,16 +11,27 @@ const SHIFT_FRAMES = 10; // a step with Shift
  * @param {object} parts
  * @param {Pick<Playback, "toggle" | "step" | "seek">} parts.playback
  * @param {Pick<ViewControl, "zoomIn" | "zoomOut" | "fit" | "toggleFollow" | "toggleDrawn">} parts.view
+ * @param {((by: number) => void) | null} parts.playFailure play the next failure or the one before; null: no simulation
  * @param {((by: number) => void) | null} parts.openNeighbour null where there is one scene
  * @param {() => void} parts.leave close what is open, else select nothing
  * @returns {Binding[]}
  */
-export function keyBindings({ playback, view, openNeighbour, leave }) {
+export function keyBindings({ playback, view, playFailure, openNeighbour, leave }) {
   const step = (/** @type {{shiftKey: boolean}} */ { shiftKey }, /** @type {number} */ sign) =>
     playback.step(sign * (shiftKey ? SHIFT_FRAMES : 1));
   const scenes = openNeighbour && [
     { keys: ["n"], shown: "N", does: "next scene of the list", run: () => openNeighbour(1) },
     { keys: ["p"], shown: "P", does: "previous scene of the list", run: () => openNeighbour(-1) },
+  ];
+  const drive = playFailure && [
+    {
+      keys: ["e"],
+      shown: "E",
+      does: "play the next failure (with Shift: the one before)",
+      run: (/** @type {KeyboardEvent} */ { shiftKey }) => playFailure(shiftKey ? -1 : 1),
+    },
+    { keys: ["g"], shown: "G", does: "ghosts of the log", run: () => view.toggleDrawn(["ghosts"]) },
+    { keys: ["d"], shown: "D", does: "what is planned", run: () => view.toggleDrawn(["plan"]) },
   ];
   return [
     { keys: [" "], shown: "Space", does: "play or pause", run: () => playback.toggle() },
@@ -40,6 +51,7 @@ export function keyBindings({ playback, view, openNeighbour, leave }) {
     { keys: ["l"], shown: "L", does: "track ids", run: () => view.toggleDrawn(["labels"]) },
     { keys: ["t"], shown: "T", does: "trajectories", run: () => view.toggleDrawn(["past", "future"]) },
     { keys: ["m"], shown: "M", does: "agents outside the mask faint", run: () => view.toggleDrawn(["mask"]) },
+    ...(drive ?? []),
     ...(scenes ?? []),
     { keys: ["Escape"], shown: "Esc", does: "deselect", run: () => leave() },
   ];

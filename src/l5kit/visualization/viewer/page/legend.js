@@ -5,13 +5,22 @@ import { byId, make } from "l5kit/dom";
 import { className } from "l5kit/format";
 import { classColor, EGO_COLOR } from "l5kit/palette";
 
-/** @param {string[]} classes names such as "PERCEPTION_LABEL_CAR" */
-export function showLegend(classes) {
+/**
+ * @param {string[]} classes names such as "PERCEPTION_LABEL_CAR"
+ * @param {boolean} isDriven whether the scene is one of a simulation
+ */
+export function showLegend(classes, isDriven) {
   const entries = [
     legendEntry(EGO_COLOR, "AV"),
     ...classes.map((name) => legendEntry(classColor(name), className(name))),
   ];
+  if (isDriven) entries.push(signEntry("ghost-sign", "in the log"), signEntry("plan-sign", "planned"));
   byId("legend").replaceChildren(...entries);
+}
+
+/** @param {string} sign class of its swatch @param {string} text @returns {HTMLElement} */
+function signEntry(sign, text) {
+  return make("li", {}, make("span", { class: `swatch ${sign}` }), text);
 }
 
 /** @param {string} color of CSS @param {string} text @returns {HTMLElement} */

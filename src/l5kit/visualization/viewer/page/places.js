@@ -12,14 +12,16 @@ import { EGO_TRACK } from "l5kit/tracks";
  * @param {Place} place
  * @param {Holdings} holdings
  * @param {(scene: number) => boolean} isReadable
+ * @param {number[] | null} [listed] the scenes in the order of the list, if that is known
  * @returns {{scene: number | null, problems: string[]}} scene: null where there is none
  */
-export function firstScene(place, { only, numScenes }, isReadable) {
+export function firstScene(place, { only, numScenes }, isReadable, listed = null) {
   const problems = sceneProblems(place, { only, numScenes });
   if (only !== null) return { scene: only, problems };
   if (numScenes === 0) return { scene: null, problems: [] };
   if (place.scene !== undefined && !problems.length) return { scene: place.scene, problems };
-  const readable = Array.from({ length: numScenes }, (_, scene) => scene).find(isReadable);
+  const scenes = listed ?? Array.from({ length: numScenes }, (_, scene) => scene);
+  const readable = scenes.find(isReadable);
   return { scene: readable ?? 0, problems };
 }
 

@@ -11,3 +11,13 @@ export function yawRange(least, most) {
   const spare = Math.max((20 - (most - least)) / 2, 0.08 * (most - least));
   return [least - spare, most + spare];
 }
+
+/** @param {number} _ @param {number} most @returns {[number, number]} of times to collision, which end at 3 s */
+export function closeRange(_, most) {
+  return [0, Math.max(most, 3)];
+}
+
+/** @param {number} _ @param {number} most @returns {[number, number]} of distances from the road, known up to 0.5 m */
+export function offRoadRange(_, most) {
+  return [0, Math.max(1.1 * most, 0.55)];
+}

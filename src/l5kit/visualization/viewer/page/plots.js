@@ -6,6 +6,7 @@ import { quantity } from "l5kit/format";
 import uPlot from "uplot";
 
 /** @typedef {import("l5kit/theme").Theme} Theme */
+/** @typedef {{first: number, last: number, color: string, title: string, onPress: () => void}} Mark frames of the plot */
 
 const HEIGHT_PX = 92; // as .plot-body in page.css
 const INK = {
@@ -23,11 +24,13 @@ export class TimePlot {
    * @param {(least: number, most: number) => [number, number]} options.range of the axis for this range of values
    * @param {(frame: number) => void} options.onSeek a frame was clicked
    * @param {() => Theme} options.theme
+   * @param {number} [options.height_px]
    */
-  constructor({ name, unit, digits, range, onSeek, theme }) {
-    this.options = { name, unit, digits, range, onSeek, theme };
+  constructor({ name, unit, digits, range, onSeek, theme, height_px = HEIGHT_PX }) {
+    this.options = { name, unit, digits, range, onSeek, theme, height_px };
     this.value = make("span", { class: "plot-value" });
     this.body = make("div", { class: "plot-body" });
+    this.body.style.height = `${height_px}px`;
     this.element = make(
       "figure",
       { class: "plot", "data-testid": `plot-${name.toLowerCase()}` },
@@ -42,6 +45,10 @@ export class TimePlot {
     this.time_s = [];
     /** @type {(number | null)[]} */
     this.values = [];
+    /** @type {(number | null)[] | null} */
+    this.companion = null;
+    /** @type {Mark[]} */
+    this.marks = [];
     this.frame = 0;
     new ResizeObserver(() => this.fitWidth()).observe(this.body);
   }
@@ -50,10 +57,13 @@ export class TimePlot {
    * Show another line.
    * @param {ArrayLike<number>} time_s (F,)
    * @param {(number | null)[]} values (F,) null where there is none
+   * @param {{companion?: (number | null)[] | null, marks?: Mark[]}} [more] companion: another line, dashed, (F,)
    */
-  setData(time_s, values) {
+  setData(time_s, values, { companion = null, marks = [] } = {}) {
     this.time_s = time_s;
     this.values = values;
+    this.companion = companion;
+    this.marks = marks;
     this.rebuild();
   }
 
@@ -63,16 +73,37 @@ export class TimePlot {
     this.plot = null;
     const width = this.body.clientWidth;
     if (!this.time_s.length || width < 40) return;
-    const plot = new uPlot(this.plotOptions(width), [Array.from(this.time_s), this.values], this.body);
+    const plot = new uPlot(this.plotOptions(width), this.columns(), this.body);
     this.plot = plot;
-    plot.over.append(this.now);
+    plot.over.append(...this.marks.map((mark) => this.markElement(mark)), this.now);
     plot.over.addEventListener("click", (event) => this.options.onSeek(plot.posToIdx(event.offsetX)));
     this.showFrame(this.frame);
   }
 
+  /** @returns {uPlot.AlignedData} */
+  columns() {
+    const time_s = Array.from(this.time_s);
+    return this.companion ? [time_s, this.values, this.companion] : [time_s, this.values];
+  }
+
+  /** @param {Mark} mark @returns {HTMLElement} for the pointer; the keyboard has the marks under the slider */
+  markElement({ first, last, color, title, onPress }) {
+    const { time_s } = this;
+    const length_s = time_s[time_s.length - 1] - time_s[0] || 1;
+    const mark = make("div", { class: "plot-mark", title, "data-testid": "plot-mark" });
+    mark.style.left = `${(100 * (time_s[first] - time_s[0])) / length_s}%`;
+    mark.style.width = `${(100 * (time_s[last] - time_s[first])) / length_s}%`;
+    mark.style.setProperty("--mark", color);
+    mark.addEventListener("click", (event) => {
+      event.stopPropagation();
+      onPress();
+    });
+    return mark;
+  }
+
   /** @param {number} width @returns {uPlot.Options} */
   plotOptions(width) {
-    const { range, theme } = this.options;
+    const { range, theme, height_px } = this.options;
     const ink = INK[theme()];
     const axis = {
       stroke: ink.axis,
@@ -82,7 +113,7 @@ export class TimePlot {
     };
     return {
       width,
-      height: HEIGHT_PX,
+      height: height_px,
       legend: { show: false },
       padding: [6, 8, 0, 0],
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
@@ -104,9 +135,18 @@ export class TimePlot {
         },
         { ...axis, size: 42, gap: 4, space: 24 },
       ],
-      series: [{}, { stroke: ink.line, width: 1.5, points: { show: false }, spanGaps: false }],
+      series: [
+        {},
+        { stroke: ink.line, width: 1.5, points: { show: false }, spanGaps: false },
+        ...this.companionSeries(ink.axis),
+      ],
       hooks: { setCursor: [() => this.showValue()], draw: [() => this.markNow()] },
     };
+  }
+
+  /** @param {string} stroke @returns {uPlot.Series[]} */
+  companionSeries(stroke) {
+    return this.companion ? [{ stroke, width: 1.25, dash: [5, 4], points: { show: false }, spanGaps: false }] : [];
   }
 
   /** @param {number} frame move the mark there */
@@ -135,6 +175,6 @@ export class TimePlot {
   fitWidth() {
     const width = this.body.clientWidth;
     if (!this.plot) this.rebuild();
-    else if (width >= 40 && width !== this.plot.width) this.plot.setSize({ width, height: HEIGHT_PX });
+    else if (width >= 40 && width !== this.plot.width) this.plot.setSize({ width, height: this.options.height_px });
   }
 }

@@ -2,16 +2,17 @@
 /** The fields above the list of scenes that narrow it down. */
 
 import { make, setPressed } from "l5kit/dom";
-import { emptyFilter, FIELDS, TURNS } from "l5kit/scene_table";
+import { emptyFilter, TURNS } from "l5kit/scene_table";
 
 /** @typedef {import("l5kit/scene_table").Filter} Filter */
 
 /**
  * Make the fields.
+ * @param {import("l5kit/scene_table").SceneTable} table
  * @param {(filter: Filter) => void} onChange
  * @returns {HTMLElement}
  */
-export function createSceneFilter(onChange) {
+export function createSceneFilter(table, onChange) {
   let filter = emptyFilter();
   const changed = () => {
     const narrowed = countSet(filter);
@@ -19,11 +20,12 @@ export function createSceneFilter(onChange) {
     summary.textContent = narrowed ? `Ranges and turns (${narrowed} set)` : "Ranges and turns";
     onChange(filter);
   };
+  const wanted = table.isDriven ? "number, host or failure" : "number or host";
   const search = make("input", {
     type: "search",
     class: "field",
-    placeholder: "Scene number or host",
-    "aria-label": "Search for a scene number or host",
+    placeholder: `Scene ${wanted}`,
+    "aria-label": `Search for a scene ${wanted}`,
     "data-testid": "filter-text",
   });
   search.addEventListener("input", () => {
@@ -50,9 +52,9 @@ export function createSceneFilter(onChange) {
     });
     return chip;
   });
-  const ranges = FIELDS.filter((field) => field.digits !== undefined).map((field) =>
-    rangeRow(field, () => filter, changed),
-  );
+  const ranges = table.fields
+    .filter((field) => field.digits !== undefined)
+    .map((field) => rangeRow(field, () => filter, changed));
   const summary = make("summary", { "data-testid": "filter-more" }, "Ranges and turns");
   const clear = make(
     "button",

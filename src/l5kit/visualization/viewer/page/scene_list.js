@@ -4,7 +4,7 @@
 import { make, setText } from "l5kit/dom";
 import { count, counted } from "l5kit/format";
 import { createSceneFilter } from "l5kit/scene_filter";
-import { emptyFilter, FIELDS } from "l5kit/scene_table";
+import { emptyFilter } from "l5kit/scene_table";
 
 /** @typedef {import("l5kit/scene_table").SceneTable} SceneTable */
 
@@ -21,7 +21,7 @@ export class SceneList {
   constructor(section, table, onOpen) {
     this.table = table;
     this.onOpen = onOpen;
-    this.order = { key: "scene", descending: false };
+    this.order = table.order;
     this.filter = emptyFilter();
     this.listed = table.listed(this.filter, this.order);
     /** @type {number | null} */
@@ -29,7 +29,7 @@ export class SceneList {
     this.active = 0; // position within `listed` that the arrow keys move
     this.pending = 0;
     this.countLine = make("p", { class: "list-count", role: "status", "data-testid": "scene-count" });
-    this.heads = FIELDS.map((field) => this.head(field));
+    this.heads = table.fields.map((field) => this.head(field));
     this.headRow = make("div", { class: "list-heads", role: "row" }, ...this.heads);
     this.sizer = make("div", { class: "list-sizer", role: "rowgroup" });
     this.view = make(
@@ -46,11 +46,11 @@ export class SceneList {
     this.none = make("p", { class: "list-none" }, "No scene passes the filter.");
     this.grid = make(
       "div",
-      { class: "list-grid", role: "grid", "aria-label": "Scenes", "aria-colcount": FIELDS.length },
+      { class: "list-grid", role: "grid", "aria-label": "Scenes", "aria-colcount": table.fields.length },
       this.headRow,
       this.view,
     );
-    const filter = createSceneFilter((value) => {
+    const filter = createSceneFilter(table, (value) => {
       this.filter = value;
       this.refresh();
     });
@@ -163,7 +163,7 @@ export class SceneList {
     const highest = Math.max(this.listed.length - number, 0);
     const first = Math.min(Math.max(Math.floor(this.view.scrollTop / ROW_PX) - SPARE_ROWS, 0), highest);
     while (this.sizer.children.length > number) this.sizer.lastElementChild?.remove();
-    while (this.sizer.children.length < number) this.sizer.append(emptyRow());
+    while (this.sizer.children.length < number) this.sizer.append(emptyRow(this.table.fields));
     for (let at = first; at < first + number; at += 1) {
       this.fillRow(/** @type {HTMLElement} */ (this.sizer.children[at % number]), at);
     }
@@ -186,7 +186,7 @@ export class SceneList {
     row.title = this.table.summary(scene);
     row.classList.toggle("damaged", error !== null);
     row.classList.toggle("doubtful", this.table.doubt(scene) !== null);
-    FIELDS.forEach((field, column) => {
+    this.table.fields.forEach((field, column) => {
       const text =
         error === null ? this.table.cell(scene, field) : column === 0 ? String(scene) : column === 1 ? error : "";
       setText(row.children[column], text);
@@ -222,8 +222,8 @@ export class SceneList {
   }
 }
 
-/** @returns {HTMLElement} */
-function emptyRow() {
-  const cells = FIELDS.map((field) => make("span", { role: "gridcell", class: `cell cell-${field.key}` }));
+/** @param {import("l5kit/scene_table").Field[]} fields @returns {HTMLElement} */
+function emptyRow(fields) {
+  const cells = fields.map((field) => make("span", { role: "gridcell", class: `cell cell-${field.key}` }));
   return make("div", { class: "list-row", role: "row", "data-testid": "scene-row" }, ...cells);
 }

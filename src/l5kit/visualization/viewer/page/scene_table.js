@@ -1,6 +1,7 @@
 // @ts-check
 /** The scenes as columns: what a cell shows, which scenes pass the filter, in which order. No elements here. */
 
+import { failureOfMetric } from "l5kit/failures";
 import { quantity } from "l5kit/format";
 
 /** @typedef {import("l5kit/source").SceneColumns} SceneColumns */
@@ -32,6 +33,14 @@ export const FIELDS = [
   { key: "speed_mps", head: "Speed", unit: "m/s", title: "Average speed of the AV (m/s)", digits: 1 },
 ];
 
+/** Columns of a simulation. @type {Field[]} */
+export const DRIVEN_FIELDS = [
+  { key: "scene", head: "Scene", unit: "", title: "Number of the scene", digits: 0 },
+  { key: "score", head: "Score", unit: "", title: "Score of the drive, 0 to 1", digits: 2 },
+  { key: "failed", head: "Failed", unit: "", title: "Metrics that are not met" },
+  { key: "log_scene", head: "In log", unit: "", title: "Number of the scene in its log" },
+];
+
 /** A filter that all scenes pass. @returns {Filter} */
 export function emptyFilter() {
   return { text: "", turns: new Set(), ranges: {} };
@@ -43,7 +52,18 @@ export class SceneTable {
   constructor(columns, numScenes) {
     this.columns = columns;
     this.numScenes = numScenes;
-    this.hosts = Array.from({ length: numScenes }, (_, scene) => String(columns.host?.[scene] ?? "").toLowerCase());
+    this.isDriven = columns.score !== undefined;
+    this.fields = this.isDriven ? DRIVEN_FIELDS : FIELDS;
+    /** the order to begin with: the lowest score first */
+    this.order = { key: this.isDriven ? "score" : "scene", descending: false };
+    this.words = Array.from({ length: numScenes }, (_, scene) =>
+      [columns.host?.[scene] ?? "", ...this.failures(scene)].join("\n").toLowerCase(),
+    );
+  }
+
+  /** @param {number} scene @returns {string[]} what failed in a drive, in few words */
+  failures(scene) {
+    return (this.columns.failed?.[scene] ?? []).map(failureOfMetric);
   }
 
   /** @param {number} scene @returns {string | null} why the scene cannot be read; null where it can */
@@ -69,12 +89,14 @@ export class SceneTable {
   /** @param {number} scene @param {string} key @returns {number} NaN where it is not known */
   number(scene, key) {
     if (key === "scene") return scene;
+    if (key === "failed") return this.columns.failed?.[scene]?.length ?? NaN;
     const value = this.value(scene, key);
     return typeof value === "number" ? value : NaN;
   }
 
   /** @param {number} scene @param {Field} field @returns {string} */
   cell(scene, field) {
+    if (field.key === "failed") return this.failures(scene).join(", ");
     if (field.digits === undefined) return String(this.value(scene, field.key) ?? (this.doubt(scene) ? "damaged" : ""));
     return quantity(this.number(scene, field.key), field.digits);
   }
@@ -92,6 +114,10 @@ export class SceneTable {
       `${quantity(this.number(scene, "distance_m"), 1, "m")} driven, ${quantity(speed, 2, "m/s")} on average`,
       `${this.columns.turn?.[scene] ?? ""} (${quantity(this.number(scene, "turn_deg"), 0)}\u00b0)`,
     );
+    if (this.isDriven) {
+      const failures = this.failures(scene);
+      lines.push(`Score ${quantity(this.number(scene, "score"), 3)}, failed: ${failures.join(", ") || "nothing"}`);
+    }
     const doubt = this.doubt(scene);
     if (doubt) lines.push(`Damaged: ${doubt}`);
     return lines.join("\n");
@@ -121,7 +147,7 @@ export class SceneTable {
       if (max !== null && !(value <= max)) return false;
     }
     const wanted = text.trim().toLowerCase();
-    return !wanted || this.hosts[scene].includes(wanted) || String(scene).includes(wanted);
+    return !wanted || this.words[scene].includes(wanted) || String(scene).includes(wanted);
   }
 
   /** @param {Uint32Array} scenes @param {{key: string, descending: boolean}} order @returns {Uint32Array} */

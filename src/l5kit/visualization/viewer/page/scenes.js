@@ -46,6 +46,11 @@ export class Scenes {
     this.list.select(this.selected);
   }
 
+  /** @returns {number[] | null} the scenes in the order of the list; null before it is there */
+  listed() {
+    return this.list && [...this.list.listed];
+  }
+
   /** Leave out the list, as in a file with one scene. */
   hide() {
     byId("layout").dataset.list = "none";

@@ -1,8 +1,9 @@
 // @ts-check
 /** Where the page's data comes from: the server of `l5kit view`, or an exported file. */
 
-import { unpackMap, unpackScene } from "l5kit/unpack";
+import { unpackDrive, unpackMap, unpackScene } from "l5kit/unpack";
 
+/** @typedef {import("l5kit/unpack").PackedDrive} PackedDrive */
 /** @typedef {import("l5kit/unpack").PackedMap} PackedMap */
 /** @typedef {import("l5kit/unpack").PackedScene} PackedScene */
 /**
@@ -15,6 +16,16 @@ import { unpackMap, unpackScene } from "l5kit/unpack";
  * @property {boolean} has_map
  * @property {string[]} sample_kinds
  * @property {string[]} notes
+ * @property {Run | null} [run] null where it is no simulation
+ */
+/**
+ * @typedef {object} Run a simulation
+ * @property {string | null} planner
+ * @property {string | null} agents who drove the others
+ * @property {number | null} score mean over the scenes
+ * @property {Record<string, number | null> | null} metrics
+ * @property {number | null} num_scored
+ * @property {number} num_failed scenes that could not be driven to their end
  */
 /**
  * @typedef {object} SceneColumns one value a scene; null where it is not known
@@ -26,6 +37,9 @@ import { unpackMap, unpackScene } from "l5kit/unpack";
  * @property {(number | null)[]} [speed_mps]
  * @property {(string | null)[]} [turn]
  * @property {(string | null)[]} [host]
+ * @property {(number | null)[]} [score] of a simulation; likewise the next two
+ * @property {string[][]} [failed] metrics that are not met
+ * @property {(number | string)[]} [log_scene] the scene in its log
  * @property {Record<string, string>} [error] why a scene cannot be read, by its number
  * @property {Record<string, string>} [doubt] what is wrong with a scene that can be read, by its number
  */
@@ -43,6 +57,7 @@ import { unpackMap, unpackScene } from "l5kit/unpack";
  * @property {() => Promise<Dataset>} dataset
  * @property {() => Promise<SceneColumns>} scenes
  * @property {(index: number) => Promise<PackedScene>} scene
+ * @property {(index: number) => Promise<PackedDrive | null>} drive null where the dataset is no simulation
  * @property {() => Promise<PackedMap | null>} map
  * @property {Samples | null} samples null in an exported file
  */
@@ -78,6 +93,10 @@ function serverSource() {
     },
     scenes: async () => (await request("/api/scenes")).json(),
     scene: async (index) => unpackScene(await (await requestData(`/api/scene/${index}`)).arrayBuffer()),
+    drive: async (index) => {
+      const { run } = await getDataset();
+      return run ? unpackDrive(await (await requestData(`/api/drive/${index}`)).arrayBuffer()) : null;
+    },
     map: async () => {
       const facts = await getDataset();
       return facts.has_map ? unpackMap(await (await requestData("/api/map")).arrayBuffer()) : null;
@@ -87,7 +106,8 @@ function serverSource() {
 }
 
 /**
- * @param {{dataset: Dataset, scenes: SceneColumns, scene_index: number, scene: string, map: string | null}} data
+ * @param {{dataset: Dataset, scenes: SceneColumns, scene_index: number, scene: string,
+ *   drive?: string | null, map: string | null}} data
  * @returns {Source}
  */
 function embeddedSource(data) {
@@ -105,6 +125,7 @@ function embeddedSource(data) {
       if (index !== held) throw new Error(`this file holds scene ${held} only, not scene ${index}`);
       return packed;
     },
+    drive: async () => (data.drive ? unpackDrive(await unzip(data.drive)) : null),
     map: async () => (data.map ? unpackMap(await unzip(data.map)) : null),
     samples: null,
   };

@@ -55,6 +55,41 @@
  * @property {Uint32Array} crosswalk_starts (num_crosswalks+1,)
  * @property {Float32Array} crosswalk_xy (Q, 2)
  */
+/**
+ * @typedef {object} Failure frames in which the AV fails in one way
+ * @property {string} kind
+ * @property {number} first_frame
+ * @property {number} last_frame
+ * @property {string | null} track_id decimal; with whom it collides
+ */
+/**
+ * @typedef {object} DriveFacts
+ * @property {string} log name of the log
+ * @property {number} log_scene number of the scene in it
+ * @property {number | null} score 0 to 1
+ * @property {Record<string, number | null>} metrics 0 to 1
+ * @property {string[]} failed metrics that are not met
+ * @property {Failure[]} failures by first frame
+ * @property {number[]} plan_times_s from the frame of the plan, (T,)
+ * @property {boolean} has_log whether the log is there
+ */
+/**
+ * @typedef {object} DriveArrays frames F, rows of ghosts G, poses of a plan T; NaN where there is none
+ * @property {Float32Array} log_xy the AV of the log, (F, 2)
+ * @property {Float32Array} log_yaw radians, (F,)
+ * @property {Float32Array} log_speed m/s, (F,)
+ * @property {Uint32Array} ghost_starts first ghost of each frame, (F+1,)
+ * @property {Float32Array} ghost_xy agents of the log that were moved, (G, 2)
+ * @property {Float32Array} ghost_yaw radians, (G,)
+ * @property {Float32Array} ghost_extent length, width, height, (G, 3)
+ * @property {Float32Array} plan_xy what was planned in each frame, (F, T, 2)
+ * @property {Float32Array} speed m/s, (F,)
+ * @property {Float32Array} log_distance metres from the AV of the log, (F,)
+ * @property {Float32Array} time_to_collision seconds, (F,)
+ * @property {Float32Array} off_road metres, at most 0.5, (F,)
+ * @property {Float32Array} speed_excess m/s above the limit, (F,)
+ */
+/** @typedef {{facts: DriveFacts, arrays: DriveArrays}} PackedDrive as `drive_bytes.py` makes it */
 /** @typedef {{facts: SceneFacts, arrays: SceneArrays}} PackedScene as `content_bytes.py` makes it */
 /** @typedef {{facts: MapFacts, arrays: MapArrays}} PackedMap */
 
@@ -93,6 +128,11 @@ export function unpack(buffer) {
 
 /** @param {ArrayBuffer} buffer of a scene @returns {PackedScene} */
 export function unpackScene(buffer) {
+  return /** @type {{facts: any, arrays: any}} */ (unpack(buffer));
+}
+
+/** @param {ArrayBuffer} buffer of a drive @returns {PackedDrive} */
+export function unpackDrive(buffer) {
   return /** @type {{facts: any, arrays: any}} */ (unpack(buffer));
 }
 

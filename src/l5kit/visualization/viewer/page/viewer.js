@@ -52,6 +52,7 @@ export class Viewer {
     this.panels = new FramePanels(this.playback, {
       onSelect: (track) => this.select(track),
       onFollow: () => this.view.toggleFollowTrack(),
+      onDrive: (drive) => this.view.birdseye?.setDrive(drive),
       theme: this.theme,
     });
     this.scenes = new Scenes((scene) => this.openOther(scene));
@@ -68,22 +69,31 @@ export class Viewer {
     showDataset(dataset, this.source.exported);
     for (const note of dataset.notes ?? []) notice(note, { stays: true });
     this.panels.setSamples(this.source.samples, dataset.has_map);
+    byId("layout").dataset.driven = String(Boolean(dataset.run));
+    for (const name of ["ghosts", "plan"]) byId(`option-${name}`).hidden = !dataset.run;
+    this.wireKeys(Boolean(dataset.run));
     const list = only === null ? this.scenes.load(this.source, dataset.num_scenes) : this.scenes.hide();
     const birdseye = await drawing;
     this.view.attach(birdseye);
     const map = this.loadMap(birdseye, dataset);
-    await Promise.race([list, new Promise((resolve) => setTimeout(resolve, LIST_PATIENCE_MS))]);
+    const patience = new Promise((resolve) => setTimeout(resolve, LIST_PATIENCE_MS));
+    await (dataset.run ? list : Promise.race([list, patience])); // the list says which drive is the worst
     await this.openFirst(this.opened);
     await Promise.all([map, list]);
   }
 
-  /** Let buttons and keys act. */
+  /** Let buttons act. */
   wire() {
     this.view.wire();
     onPress(byId("copy-link"), () => void copyLink(this.address.link()));
+  }
+
+  /** @param {boolean} isDriven whether the dataset is a simulation */
+  wireKeys(isDriven) {
+    const playFailure = isDriven ? (/** @type {number} */ by) => this.panels.drive.playNext(by) : null;
     const openNeighbour = this.source.exported ? null : (/** @type {number} */ by) => this.scenes.openNeighbour(by);
     const leave = () => this.scenes.closeDrawer() || this.select(null);
-    createKeys(keyBindings({ playback: this.playback, view: this.view, openNeighbour, leave }));
+    createKeys(keyBindings({ playback: this.playback, view: this.view, playFailure, openNeighbour, leave }));
   }
 
   /** @param {import("l5kit/birdseye").Birdseye} birdseye @param {Dataset} dataset */
@@ -103,7 +113,7 @@ export class Viewer {
   /** @param {import("l5kit/places").Holdings} holdings */
   async openFirst(holdings) {
     const { place, problems } = parseAddress(location.hash);
-    const first = firstScene(place, holdings, (scene) => this.scenes.error(scene) === null);
+    const first = firstScene(place, holdings, (scene) => this.scenes.error(scene) === null, this.scenes.listed());
     if (first.scene === null) this.stage.showEmpty("This dataset has no scenes.");
     else await this.open(first.scene, { place, problems: [...problems, ...first.problems] });
   }
@@ -131,10 +141,12 @@ export class Viewer {
     try {
       const known = this.scenes.error(scene);
       if (known) throw new Error(known);
-      const packed = await this.source.scene(scene);
+      const [packed, drive] = await Promise.all([this.source.scene(scene), this.loadDrive(scene)]);
       if (turn !== this.opening) return;
       const model = new SceneModel(packed);
       this.setModel(model);
+      this.panels.setDrive(drive);
+      showLegend(model.classes(), drive !== null);
       told.push(...this.goTo(place, model, { fresh: true }));
       this.stage.showPlayer();
       const doubt = this.scenes.doubt(scene);
@@ -148,6 +160,16 @@ export class Viewer {
     this.address.update();
   }
 
+  /** @param {number} scene @returns {Promise<import("l5kit/unpack").PackedDrive | null>} null where there is none */
+  async loadDrive(scene) {
+    try {
+      return await this.source.drive(scene);
+    } catch (error) {
+      notice(`Scene ${scene} is shown without its log and scores: ${messageOf(error)}`);
+      return null;
+    }
+  }
+
   /** @param {SceneModel} model */
   setModel(model) {
     if (!model.numFrames) throw new Error("the scene has no frames");
@@ -156,7 +178,6 @@ export class Viewer {
     this.playback.setTimes(model.time_s, model.duration_s);
     this.view.setScene(model.packed);
     this.panels.setScene(model);
-    showLegend(model.classes());
     showScene(model, this.opened?.dataset.name ?? "");
     this.frameChanged();
   }

@@ -1,0 +1,96 @@
+// @ts-check
+/** The values that a drive is scored by, over time, under the player; each can be hidden. */
+
+import { byId, make, onPress, setPressed } from "l5kit/dom";
+import { CURVES } from "l5kit/drive_model";
+import { describe, kindOf } from "l5kit/failures";
+import { TimePlot } from "l5kit/plots";
+
+/** @typedef {import("l5kit/drive_model").Curve} Curve */
+/** @typedef {import("l5kit/drive_model").DriveModel} DriveModel */
+
+const HEIGHT_PX = 68;
+
+/** The curves and the buttons that hide them. */
+export class DriveCurves {
+  /**
+   * @param {object} hooks
+   * @param {(frame: number) => void} hooks.onSeek
+   * @param {(failure: number) => void} hooks.onPlay
+   * @param {() => import("l5kit/theme").Theme} hooks.theme
+   */
+  constructor({ onSeek, onPlay, theme }) {
+    this.onPlay = onPlay;
+    /** @type {DriveModel | null} */
+    this.drive = null;
+    this.section = byId("curves");
+    this.hidden = new Set();
+    this.plots = CURVES.map(({ key, name, unit, digits, range }) => {
+      const plot = new TimePlot({ name, unit, digits, range, onSeek, theme, height_px: HEIGHT_PX });
+      plot.element.dataset.testid = `curve-${key}`;
+      return plot;
+    });
+    this.chips = CURVES.map((curve) => this.chip(curve));
+    this.section.append(
+      make("div", { class: "toggles curve-toggles", role: "group", "aria-label": "Curves" }, ...this.chips),
+      make("div", { class: "curve-plots" }, ...this.plots.map(({ element }) => element)),
+    );
+  }
+
+  /** @param {Curve} curve @returns {HTMLElement} */
+  chip({ key, name, chip: text }) {
+    const title = `Show or hide: ${name}`;
+    const chip = make(
+      "button",
+      { type: "button", class: "chip", "aria-pressed": "true", title, "data-testid": `toggle-${key}` },
+      text,
+    );
+    onPress(chip, () => {
+      if (!this.hidden.delete(key)) this.hidden.add(key);
+      setPressed(chip, !this.hidden.has(key));
+      this.showChosen();
+    });
+    return chip;
+  }
+
+  /** @param {DriveModel | null} drive @param {ArrayLike<number>} time_s (F,) */
+  setDrive(drive, time_s) {
+    this.drive = drive;
+    this.section.hidden = drive === null;
+    if (!drive) return;
+    this.showChosen();
+    CURVES.forEach((curve, at) => {
+      const companion = curve.key === "speed" ? drive.curve("log_speed") : null;
+      this.plots[at].setData(time_s, drive.curve(curve.key), { companion, marks: this.marksOf(curve, drive, time_s) });
+    });
+  }
+
+  /** @param {Curve} curve @param {DriveModel} drive @param {ArrayLike<number>} time_s @returns {import("l5kit/plots").Mark[]} */
+  marksOf({ kinds }, drive, time_s) {
+    return drive.failures.flatMap((failure, number) => {
+      if (!kinds.includes(failure.kind)) return [];
+      const { first_frame: first, last_frame: last } = failure;
+      const title = `${describe(failure, time_s)}: press to play from two seconds before`;
+      return [{ first, last, color: kindOf(failure).color, title, onPress: () => this.onPlay(number) }];
+    });
+  }
+
+  /** Show the curves that are not hidden and have values. */
+  showChosen() {
+    CURVES.forEach(({ key }, at) => {
+      const isKnown = this.drive?.hasCurve(key) ?? false;
+      this.plots[at].element.hidden = this.hidden.has(key) || !isKnown;
+      this.chips[at].hidden = !isKnown;
+    });
+  }
+
+  /** @param {number} frame */
+  showFrame(frame) {
+    if (this.drive) for (const plot of this.plots) plot.showFrame(frame);
+  }
+
+  /** Draw in the colours of the theme. */
+  themeChanged() {
+    if (this.drive) for (const plot of this.plots) plot.rebuild();
+  }
+}
