@@ -11,9 +11,16 @@ from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.log_writer import write_log
 from l5kit.data.map.opened import open_map
 from l5kit.data.scene_records import SceneRecords
-from l5kit.evaluation.driving.collisions import find_collisions
+from l5kit.evaluation.driving.collisions import CollisionKind, find_collisions
+from l5kit.evaluation.driving.comfort import find_comfort_signals, is_comfortable
 from l5kit.evaluation.driving.lane_places import find_lane_places
-from l5kit.evaluation.driving.map_scores import find_distances_off_road, find_speed_excess, limits_of_lanes
+from l5kit.evaluation.driving.map_scores import (
+    find_distances_off_road,
+    find_progress_along_lanes,
+    find_speed_excess,
+    limits_of_lanes,
+    sum_over_last_second,
+)
 from l5kit.evaluation.driving.scene_score import score_scenes
 from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.evaluation.driving.time_to_collision import find_times_to_collision
@@ -74,8 +81,8 @@ def drive_city(city: Path, out: Path, *, faulty=(1, 30), drives_agents: bool = T
             writer.append(driven.records(scene))
     _write_tables(out, driven, road, files.dataset.name)
     plans = {
-        f"scene_{position}": driven.plans[scene][: int(batch.stops[scene] - batch.starts[scene])].astype(np.float32)
-        for position, scene in enumerate(finished)
+        f"scene_{scene}": driven.plans[scene][: int(batch.stops[scene] - batch.starts[scene])].astype(np.float32)
+        for scene in finished
     }
     np.savez(out / "plans.npz", times_s=driven.plan_times_s, **plans)
     named = {"log": str(files.dataset), "map": str(files.semantic_map), "meta": str(files.meta)}
@@ -95,43 +102,48 @@ def _write_tables(out, driven, road, log_name):
     off_road_m = find_distances_off_road(states, road.driving)
     excess_mps = find_speed_excess(states, limits_of_lanes(road.driving, places.lanes))
     scene_rows, frame_rows = [], []
+    backward_m = sum_over_last_second(find_progress_along_lanes(states, road.driving, places), states)
+    is_fine = is_comfortable(find_comfort_signals(states))
     for row, scene in enumerate(finished):
         metrics = {name: float(getattr(scores, field)[row]) for name, field in METRICS.items()}
-        numbers = {"log": log_name, "scene": int(batch.scene_indices[scene])}
-        scene_rows.append(numbers | {"position": row, "score": float(scores.score[row])} | metrics)
-        arrays = driven.arrays(scene)
-        track_ids = np.unique(arrays.agents.track_ids)
+        number = {"scene": int(batch.scene_indices[scene])}
+        result = {"position": row, "score": float(scores.score[row])} | metrics
+        scene_rows.append({"log": log_name} | number | result | {"failed_frame": "", "failed_track": "", "message": ""})
+        track_ids = np.unique(driven.arrays(scene).agents.track_ids)
+        gaps_m = np.linalg.norm(states.positions_m[row] - expert.positions_m[row], axis=1)
         for frame in range(int(states.num_frames[row])):
             place = row * states.is_there.shape[1] + frame
             met = np.arange(users.starts[place], users.starts[place + 1])
             met = met[collisions.kinds[met] > 0]
-            hit = int(met[0]) if len(met) else None
-            gap_m = np.linalg.norm(states.positions_m[row, frame] - expert.positions_m[row, frame])
-            frame_rows.append(
-                numbers
-                | {
-                    "frame": frame,
-                    "time_s": float(states.timestamps_s[row, frame]),
-                    "speed_mps": float(states.speeds_mps[row, frame]),
-                    "distance_to_log_m": float(gap_m),
-                    "distance_off_road_m": float(off_road_m[row, frame]),
-                    "time_to_collision_s": float(times_s[row, frame]),
-                    "speed_excess_mps": float(excess_mps[row, frame]),
-                    "collision_track": "" if hit is None else int(track_ids[users.tracks[hit]]),
-                    "collision_kind": 0 if hit is None else int(collisions.kinds[hit]),
-                    "collision_at_fault": "" if hit is None else int(collisions.is_at_fault[hit]),
-                }
-            )
-    _write_csv(out / "scenes.csv", scene_rows)
-    _write_csv(out / "frames.csv", frame_rows)
+            columns = {
+                "frame": int(batch.starts[scene]) + frame,
+                "time_s": states.timestamps_s[row, frame],
+                "speed_mps": states.speeds_mps[row, frame],
+                "distance_to_log_m": gaps_m[frame],
+                "distance_off_road_m": min(off_road_m[row, frame], 0.5),
+                "time_to_collision_s": times_s[row, frame] if np.isfinite(times_s[row, frame]) else np.nan,
+                "speed_excess_mps": excess_mps[row, frame],
+                "way_along_lanes_m": backward_m[row, frame],
+                "is_comfortable": int(is_fine[row, frame]),
+                "collisions": len(met),
+                "collision_track": int(track_ids[users.tracks[met[0]]]) if len(met) else "",
+                "collision_kind": CollisionKind(collisions.kinds[met[0]]).name.lower() if len(met) else "",
+                "collision_at_fault": int(collisions.is_at_fault[met[0]]) if len(met) else "",
+            }
+            frame_rows.append(number | columns)
     failed = [
-        {"log": log_name, "scene": f.scene_index, "frame": f.frame_index, "track": f.track_id, "message": f.message}
+        {"scene": f.scene_index, "frame": f.frame_index, "track": f.track_id, "message": f.message}
         for f in driven.faults.values()
     ]
     means = {name: _mean([row[name] for row in scene_rows]) for name in METRICS}
     summary = {"score": _mean([row["score"] for row in scene_rows]), "scenes": len(scene_rows), "metrics": means}
     summary |= {"failed": failed, "planner": "constant-velocity", "agents": "constant-velocity", "digests": {}}
     (out / "scores.json").write_text(json.dumps(summary))
+    for fault in failed:
+        row = {"log": log_name, "scene": fault["scene"], "failed_frame": fault["frame"]}
+        scene_rows.append(row | {"failed_track": fault["track"], "message": fault["message"]})
+    _write_csv(out / "scenes.csv", scene_rows)
+    _write_csv(out / "frames.csv", frame_rows)
 
 
 def _mean(values):

@@ -1,4 +1,4 @@
-"""Failures of a drive: in which frames the AV did what costs it score, by the columns of the table of frames."""
+"""Failures of a drive: in which frames the AV does what costs it score, by the columns of the table of frames."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,22 +6,22 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array
+from l5kit._types import BoolArray
 from l5kit.evaluation.driving.time_to_collision import LookAhead
 from l5kit.visualization.simulated.frame_table import FrameColumns
 
 __all__ = ["FAILURE_KINDS", "Failure", "failed_metrics", "find_failures"]
 
-FAILURE_KINDS: Final = (
-    "collision_at_fault",
-    "collision",
-    "off_road",
-    "wrong_direction",
-    "time_to_collision",
-    "speeding",
-    "comfort",
-)
-"""Kinds of failures, the worst first."""
+FAILURE_KINDS: Final = {
+    "collision_at_fault": "no_at_fault_collisions",
+    "collision": "no_at_fault_collisions",
+    "off_road": "drivable_area_compliance",
+    "wrong_direction": "driving_direction_compliance",
+    "time_to_collision": "time_to_collision",
+    "speeding": "speed_limit_compliance",
+    "comfort": "comfort",
+}
+"""Kinds of failures, the worst first, and the metric that each belongs to."""
 
 _FAILED_BELOW: Final = {
     "no_at_fault_collisions": 1.0,
@@ -45,7 +45,7 @@ class Failure:
         kind: One of ``FAILURE_KINDS``.
         first_frame: Counted in the scene.
         last_frame: Likewise.
-        track_id: With whom the AV collided; None for other kinds.
+        track_id: With whom the AV collides; None for other kinds.
     """
 
     kind: str
@@ -60,28 +60,25 @@ def failed_metrics(metrics: Mapping[str, float | None]) -> list[str]:
     return [name for name, value in values.items() if value is not None and value < _FAILED_BELOW[name]]
 
 
-def find_failures(columns: FrameColumns, first_frames: Mapping[str, int | None] | None = None) -> list[Failure]:
+def find_failures(columns: FrameColumns, metrics: Mapping[str, float | None]) -> list[Failure]:
     """Return the failures of a scene, by frame.
 
     Args:
-        columns: Of the table of frames; columns that it lacks give no failures.
-        first_frames: For kinds whose columns are not there, the first frame, counted in the scene; None for never.
+        columns: Of the table of frames; those that it lacks give no failures.
+        metrics: The metrics of the scene; those that do not apply give no failures.
     """
     failures = _collisions(columns)
     for kind, is_failing in _failing_frames(columns).items():
         failures += [Failure(kind, first, last) for first, last in _spans(is_failing)]
-    known = {"collision_at_fault", "collision"} if "collision_kind" in columns else set()
-    known |= _failing_frames(columns).keys()
-    for kind, frame in (first_frames or {}).items():
-        if kind not in known and frame is not None:
-            failures.append(Failure(kind, frame, frame))
-    return sorted(failures, key=lambda failure: (failure.first_frame, FAILURE_KINDS.index(failure.kind)))
+    kinds = list(FAILURE_KINDS)
+    failures = [failure for failure in failures if metrics.get(FAILURE_KINDS[failure.kind]) is not None]
+    return sorted(failures, key=lambda failure: (failure.first_frame, kinds.index(failure.kind)))
 
 
 def _collisions(columns: FrameColumns) -> list[Failure]:
-    kinds = columns.get("collision_kind", np.zeros(0))
-    nothing = np.zeros(len(kinds))
-    at_fault, tracks = columns.get("collision_at_fault", nothing), columns.get("collision_track", nothing + np.nan)
+    counts = columns.get("collisions", np.zeros(0))
+    unknown = np.full(len(counts), np.nan)
+    at_fault, tracks = columns.get("collision_at_fault", unknown), columns.get("collision_track", unknown)
     return [
         Failure(
             "collision_at_fault" if at_fault[frame] > 0 else "collision",
@@ -89,33 +86,30 @@ def _collisions(columns: FrameColumns) -> list[Failure]:
             frame,
             int(tracks[frame]) if np.isfinite(tracks[frame]) else None,
         )
-        for frame in np.flatnonzero(kinds > 0).tolist()
+        for frame in np.flatnonzero(counts > 0).tolist()
     ]
 
 
 def _failing_frames(columns: FrameColumns) -> dict[str, BoolArray]:
-    """Return in which frames the AV fails, for the kinds whose column is there."""
-    least_s = LookAhead().least_s
-    tests: dict[str, tuple[str, float, int]] = {
-        "off_road": ("distance_off_road_m", _OFF_ROAD_M, 1),
-        "wrong_direction": ("backward_m", _BACKWARD_M, 1),
-        "time_to_collision": ("time_to_collision_s", least_s, -1),
-        "speeding": ("speed_excess_mps", 0.0, 1),
-        "comfort": ("is_comfortable", 0.0, -1),
+    """Return in which frames the AV fails; never where a value or a column is not there."""
+    unknown = np.full(len(next(iter(columns.values()), ())), np.nan)
+    values = {name: columns.get(name, unknown) for name in _WATCHED}
+    return {
+        "off_road": values["distance_off_road_m"] >= _OFF_ROAD_M,
+        "wrong_direction": values["way_along_lanes_m"] <= -_BACKWARD_M,
+        "time_to_collision": values["time_to_collision_s"] <= LookAhead().least_s,
+        "speeding": values["speed_excess_mps"] > 0.0,
+        "comfort": values["is_comfortable"] == 0.0,
     }
-    failing: dict[str, BoolArray] = {}
-    for kind, (name, bound, sign) in tests.items():
-        if name in columns:
-            failing[kind] = _is_beyond(columns[name], bound, sign)
-    if "speeding" in failing:
-        failing["speeding"] &= columns["speed_excess_mps"] > 0.0
-    return failing
 
 
-def _is_beyond(values: Float64Array, bound: float, sign: int) -> BoolArray:
-    """Return where values are at the bound or beyond it, which NaN is not."""
-    beyond: BoolArray = values >= bound if sign > 0 else values <= bound
-    return beyond
+_WATCHED: Final = (
+    "distance_off_road_m",
+    "way_along_lanes_m",
+    "time_to_collision_s",
+    "speed_excess_mps",
+    "is_comfortable",
+)
 
 
 def _spans(is_failing: BoolArray) -> list[tuple[int, int]]:

@@ -61,15 +61,15 @@ class DriveReader:
             CorruptedDataError: The tables, the plans or the log cannot be read.
         """
         result = self._folder.result(scene_index)
-        columns = self._folder.frames.columns_of(result.log, result.scene)
+        columns = self._folder.frames.columns_of(result.scene)
         if len(next(iter(columns.values()), ())) != simulated.num_frames:
             columns = {}
         return SceneDrive(
             result=result,
             ghosts=find_ghosts(simulated, self._logged(result.scene)),
-            plans=_plans_of(self._folder.plans(scene_index), simulated.num_frames),
+            plans=_plans_of(self._folder.plans(result.scene), simulated.num_frames),
             columns=columns,
-            failures=find_failures(columns, result.first_frames),
+            failures=find_failures(columns, result.metrics),
         )
 
     @cached_property

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
+from zipfile import BadZipFile
 
 import numpy as np
 
-from l5kit._types import Float32Array, Float64Array, JsonObject
+from l5kit._types import Float64Array, FloatArray, JsonObject
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
-from l5kit.visualization.simulated.failures import FAILURE_KINDS, failed_metrics
+from l5kit.visualization.simulated.failures import failed_metrics
 from l5kit.visualization.simulated.frame_table import FrameTable
 
 __all__ = ["METRICS", "ScenePlans", "SceneResult", "SimulationFolder", "find_simulation_folder"]
@@ -44,7 +45,6 @@ class SceneResult:
         position: Number of the scene among the driven scenes; None where it could not be driven to its end.
         score: 0 to 1; None where it has none.
         metrics: Each of ``METRICS``, None where it does not apply.
-        first_frames: The first frame of each kind of failure, as far as the table of scenes says.
         error: Why it could not be driven; empty where it was.
     """
 
@@ -53,7 +53,6 @@ class SceneResult:
     position: int | None
     score: float | None
     metrics: dict[str, float | None]
-    first_frames: dict[str, int | None]
     error: str = ""
 
     @property
@@ -72,7 +71,7 @@ class ScenePlans:
     """
 
     times_s: Float64Array
-    poses: Float32Array
+    poses: FloatArray
 
 
 def find_simulation_folder(path: str | os.PathLike[str]) -> "SimulationFolder | None":
@@ -128,9 +127,7 @@ class SimulationFolder:
             raise CorruptedDataError(
                 f"{self.path / _SCENES}: the column position must count the {len(driven)} driven scenes from 0 on"
             )
-        known = {(each.log, each.scene) for each in driven}
-        failed = [each for each in self._failed() if (each.log, each.scene) not in known]
-        return driven + failed
+        return driven + [each for each in results if each.position is None]
 
     def result(self, scene_index: int) -> SceneResult:
         """Return what became of a scene, counted as in :attr:`scenes`.
@@ -144,8 +141,8 @@ class SimulationFolder:
             )
         return self.scenes[scene_index]
 
-    def plans(self, position: int) -> ScenePlans | None:
-        """Return what was planned in a driven scene; None where no plans were kept.
+    def plans(self, scene: int) -> ScenePlans | None:
+        """Return what was planned in a scene, counted in its log; None where no plans were kept.
 
         Raises:
             CorruptedDataError: The plans cannot be read.
@@ -155,9 +152,9 @@ class SimulationFolder:
             return None
         try:
             with np.load(path) as plans:
-                name = f"scene_{position}"
-                return ScenePlans(plans["times_s"], plans[name]) if name in plans else None
-        except (ValueError, OSError, KeyError) as error:
+                name = f"scene_{scene}"
+                return _plans_of(plans["times_s"], plans[name]) if name in plans else None
+        except (ValueError, OSError, KeyError, BadZipFile) as error:
             raise CorruptedDataError(f"{path} cannot be read: {error}") from error
 
     def files(
@@ -206,37 +203,36 @@ class SimulationFolder:
         except (OSError, ValueError, KeyError) as error:
             raise CorruptedDataError(f"{path} cannot be read: {error}") from error
 
-    def _failed(self) -> list[SceneResult]:
-        failed = self.scores.get("failed")
-        return [_failure_of(each) for each in (failed if isinstance(failed, list) else []) if isinstance(each, dict)]
-
 
 def _result_of(row: dict[str, str]) -> SceneResult:
     position = _number(row.get("position"))
-    first_frames = {kind: _number(row.get(f"first_{kind}")) for kind in FAILURE_KINDS}
     return SceneResult(
         log=row.get("log") or "",
         scene=int(row["scene"]),
         position=None if position is None else int(position),
         score=_number(row.get("score")),
         metrics={name: _number(row.get(name)) for name in METRICS},
-        first_frames={kind: None if frame is None else int(frame) for kind, frame in first_frames.items()},
+        error="" if position is not None else _error_of(row),
     )
 
 
-def _failure_of(failed: JsonObject) -> SceneResult:
-    frame, track = failed.get("frame"), failed.get("track")
-    where = "" if frame is None else f"frame {frame}"
-    whom = "" if track is None else f", track {track}"
-    return SceneResult(
-        log=str(failed.get("log") or ""),
-        scene=int(str(failed.get("scene", -1))),
-        position=None,
-        score=None,
-        metrics=dict.fromkeys(METRICS),
-        first_frames={},
-        error=f"not driven to its end: {where}{whom}: {failed.get('message', 'no reason is given')}",
-    )
+def _error_of(row: dict[str, str]) -> str:
+    """Return why a scene could not be driven."""
+    frame, track = row.get("failed_frame"), row.get("failed_track")
+    whom = f", track {track}" if track else ""
+    where = f"frame {frame}{whom}: " if frame else ""
+    return f"not driven to its end: {where}{row.get('message') or 'no reason is given'}"
+
+
+def _plans_of(times_s: Float64Array, poses: FloatArray) -> ScenePlans:
+    """Return plans with the times that they have; those of other scenes may reach farther.
+
+    Raises:
+        ValueError: They have another shape.
+    """
+    if poses.ndim != 3 or poses.shape[1] > len(times_s) or poses.shape[2] != 3:
+        raise ValueError(f"plans have the shape {poses.shape}, allowed are (F, T, 3) with T up to {len(times_s)}")
+    return ScenePlans(times_s[: poses.shape[1]], poses)
 
 
 def _number(text: str | None) -> float | None:
