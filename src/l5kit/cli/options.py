@@ -9,6 +9,10 @@ import typer
 DatasetArgument = Annotated[
     Path, typer.Argument(metavar="PATH", help="Dataset folder, or one .zarr (folder or zip file) in it.")
 ]
+ScenesArgument = Annotated[
+    Path,
+    typer.Argument(metavar="PATH", help="Dataset folder, or one .zarr in it; or the folder of a simulation."),
+]
 MapOption = Annotated[
     Path | None, typer.Option("--map", metavar="FILE", help="Semantic map; by default it is looked for.")
 ]

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import DatasetArgument, MapOption, MetaOption
+from l5kit.cli.options import MapOption, MetaOption, ScenesArgument
 from l5kit.cli.output import print_line, remark, require_writable
-from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.map.opened import open_map
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -20,7 +19,7 @@ def _check_out(out: Path) -> Path:
 
 
 def record(
-    path: DatasetArgument,
+    path: ScenesArgument,
     out: Annotated[
         Path,
         typer.Option(metavar="FILE", callback=_check_out, help="File to write: .mcap for Foxglove, .rrd for Rerun."),
@@ -38,10 +37,11 @@ def record(
     """
     from l5kit.visualization.recording import RecordingForm, write_mcap, write_rerun
     from l5kit.visualization.scene_content import read_scene_content
+    from l5kit.visualization.simulated.simulation_folder import find_scene_files
 
     require_writable(out, option="--out")
     form = RecordingForm(map_radius_m=map_radius)
-    files = find_dataset_files(path, map_path=map_path, meta_path=meta)
+    files, _ = find_scene_files(path, map_path=map_path, meta_path=meta)
     map_api = open_map(files)
     if map_api is None:
         remark("note: recorded without lanes and lights; they need a semantic map and a meta.json (--map, --meta)")

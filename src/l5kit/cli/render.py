@@ -4,20 +4,24 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from l5kit._types import UInt8Array
-from l5kit.cli.options import AerialOption, DatasetArgument, MapOption, MetaOption, parse_slice
+from l5kit.cli.options import AerialOption, MapOption, MetaOption, ScenesArgument, parse_slice
 from l5kit.cli.output import print_line, remark, require_writable
-from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
+from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.visualization.gif import write_gif
 from l5kit.visualization.png import write_png
 from l5kit.visualization.sample_config import MAP_KINDS, available_map_kinds
 from l5kit.visualization.video import BROWSER_CODEC, write_video
+
+if TYPE_CHECKING:
+    from l5kit.visualization.simulated.drive_overlay import DriveOverlay
+    from l5kit.visualization.simulated.simulation_folder import SimulationFolder
 
 _STILL, _GIF, _MP4 = ".png", ".gif", ".mp4"
 _MAX_SIDE_PX = 4096
@@ -75,6 +79,23 @@ def _default_map_kind(files: DatasetFiles, *, path: Path, map_path: Path | None)
     return "box"
 
 
+def _overlay_of(
+    simulation: "SimulationFolder | None", dataset: ChunkedDataset, *, ghosts: bool, plans: bool
+) -> "DriveOverlay | None":
+    """Return what draws ghosts and plans; None where neither is asked for."""
+    from l5kit.visualization.simulated.drive_overlay import DriveOverlay
+
+    wanted = [option for option, is_wanted in (("--ghosts", ghosts), ("--plans", plans)) if is_wanted]
+    if not wanted:
+        return None
+    if simulation is None:
+        raise typer.BadParameter("only simulations have these; PATH is a dataset", param_hint=" and ".join(wanted))
+    overlay = DriveOverlay(simulation, dataset, with_ghosts=ghosts, with_plans=plans)
+    for note in overlay.notes:
+        remark(f"note: {note}")
+    return overlay
+
+
 def _write_film(out: Path, pictures: Iterable[UInt8Array], size_px: tuple[int, int], *, fps: float) -> None:
     if out.suffix.lower() == _GIF:
         write_gif(out, pictures, size_px, fps=fps)
@@ -83,7 +104,7 @@ def _write_film(out: Path, pictures: Iterable[UInt8Array], size_px: tuple[int, i
 
 
 def render(
-    path: DatasetArgument,
+    path: ScenesArgument,
     out: Annotated[
         Path, typer.Option(metavar="FILE", callback=_check_out, help="Picture (.png) or film (.gif, .mp4) to write.")
     ],
@@ -116,6 +137,8 @@ def render(
     ] = None,
     pixel_size: Annotated[float, typer.Option(help="Metres per pixel.")] = 0.15,
     trajectories: Annotated[bool, typer.Option(help="Draw past (orange) and future (magenta) positions.")] = True,
+    ghosts: Annotated[bool, typer.Option(help="Of a simulation: outline where the log was.")] = False,
+    plans: Annotated[bool, typer.Option(help="Of a simulation: draw what was planned (cyan).")] = False,
     caption: Annotated[bool, typer.Option(help="Write scene, frame, track and speed into the picture.")] = True,
     map_path: MapOption = None,
     meta: MetaOption = None,
@@ -123,14 +146,16 @@ def render(
 ) -> None:
     """Draw a frame of a scene as a picture, or several as a film, seen from the AV or from an agent."""
     from l5kit.visualization.scene_pictures import PICTURE_FORM, ScenePainter, frames_to_draw, num_frames_of
+    from l5kit.visualization.simulated.simulation_folder import find_scene_files
 
     _check_only_for_films(out, frame=frame, frames=frames, fps=fps)
     require_writable(out, option="--out")
-    files = find_dataset_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
+    files, simulation = find_scene_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
     kind = map_type or _default_map_kind(files, path=path, map_path=map_path)
     dataset = ChunkedDataset(files.dataset).open()
     form = replace(PICTURE_FORM, pixel_size_m=pixel_size, raster_size_px=size or PICTURE_FORM.raster_size_px)
-    painter = ScenePainter(files, dataset, map_kind=kind, form=form)
+    overlay = _overlay_of(simulation, dataset, ghosts=ghosts, plans=plans)
+    painter = ScenePainter(files, dataset, map_kind=kind, form=form, overlay=overlay)
     style = {"with_trajectories": trajectories, "with_caption": caption}
     if out.suffix.lower() == _STILL:
         write_png(out, painter.picture(scene, frame or 0, agent, **style))

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from l5kit.cli.options import AerialOption, DatasetArgument, MapOption, MetaOption
+from l5kit.cli.options import AerialOption, MapOption, MetaOption, ScenesArgument
 from l5kit.cli.output import print_line, remark, require_writable
-from l5kit.data.dataset_files import find_dataset_files
 from l5kit.errors import MissingDependencyError
 from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES
 
@@ -21,7 +20,7 @@ _PORT = 8787
 
 
 def view(
-    path: DatasetArgument,
+    path: ScenesArgument,
     scene: Annotated[int | None, typer.Option(min=0, help="Scene to open, or to export.")] = None,
     export: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write --scene as one HTML file that plays offline, and end.")
@@ -37,7 +36,10 @@ def view(
     meta: MetaOption = None,
     aerial: AerialOption = None,
 ) -> None:
-    """Look at the scenes of a dataset in the browser, or write one of them as a file to pass on."""
+    """Look at the scenes of a dataset or of a simulation in the browser, or write one of them as a file to pass on.
+
+    Of a simulation, the folder that l5kit simulate has written, each scene is shown next to its log.
+    """
     if export is not None:
         require_writable(export, option="--export")
         _export(_open(path, map_path, meta, aerial), scene or 0, export)
@@ -49,16 +51,12 @@ def view(
 
 
 def _open(path: Path, map_path: Path | None, meta: Path | None, aerial: Path | None) -> "ViewedLog":
-    from l5kit.visualization.simulated.simulation_folder import find_simulation_folder
+    from l5kit.visualization.simulated.simulation_folder import find_scene_files
     from l5kit.visualization.viewer.viewed_log import ViewedLog
     from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
-    places = {"map_path": map_path, "meta_path": meta, "aerial_path": aerial}
-    folder = find_simulation_folder(path)
-    if folder is None:
-        log = ViewedLog(find_dataset_files(path, **places))
-    else:
-        log = ViewedSimulation(folder, folder.files(**places))
+    files, simulation = find_scene_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
+    log = ViewedLog(files) if simulation is None else ViewedSimulation(simulation, files)
     for note in log.notes:
         remark(f"note: {note}")
     return log

@@ -1,10 +1,11 @@
 """Scenes as series of pictures that follow the AV or one agent."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
-from l5kit._types import Int64Array, UInt8Array
+from l5kit._types import Float64Array, Int64Array, UInt8Array
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.filter import _get_label_filter
 from l5kit.data.local_data_manager import LocalDataManager
@@ -16,7 +17,7 @@ from l5kit.rasterization.rasterizer_builder import build_rasterizer
 from l5kit.visualization.sample_config import SampleForm, sample_config
 from l5kit.visualization.sample_pictures import captioned, sample_picture
 
-__all__ = ["PICTURE_FORM", "ScenePainter", "frames_of_track", "frames_to_draw", "num_frames_of"]
+__all__ = ["PICTURE_FORM", "Overlay", "ScenePainter", "frames_of_track", "frames_to_draw", "num_frames_of"]
 
 PICTURE_FORM = SampleForm(
     raster_size_px=(640, 480), pixel_size_m=0.15, ego_center=(0.35, 0.5), history_num_frames=10, future_num_frames=50
@@ -27,6 +28,21 @@ _DOT_RADIUS_M = 0.45
 _SMALLEST_DOT_RADIUS_PX = 2
 
 
+class Overlay(Protocol):
+    """Draws something over pictures of scenes."""
+
+    def draw(
+        self,
+        picture: UInt8Array,
+        scene_index: int,
+        frame_index: int,
+        *,
+        raster_from_world: Float64Array,
+        dot_radius_px: int,
+    ) -> UInt8Array:
+        """Return a picture ``[H, W, 3]`` with what is drawn over it; the matrix (3, 3) gives pixels."""
+
+
 class ScenePainter:
     """Draws frames of a dataset, seen from the AV or from an agent, with past and future trajectory.
 
@@ -35,6 +51,7 @@ class ScenePainter:
         dataset: The opened dataset.
         map_kind: ``semantic``, ``satellite`` or ``box``.
         form: Size of the pictures and length of the trajectories.
+        overlay: Draws something over each picture, below the caption.
 
     Raises:
         UnsupportedValueError: There is no such kind of map.
@@ -42,12 +59,19 @@ class ScenePainter:
     """
 
     def __init__(
-        self, files: DatasetFiles, dataset: ChunkedDataset, *, map_kind: str, form: SampleForm = PICTURE_FORM
+        self,
+        files: DatasetFiles,
+        dataset: ChunkedDataset,
+        *,
+        map_kind: str,
+        form: SampleForm = PICTURE_FORM,
+        overlay: Overlay | None = None,
     ) -> None:
         cfg = sample_config(files, map_kind=map_kind, form=form, step_time_s=dataset.facts.step_time_s)
         self.rasterizer = build_rasterizer(cfg, LocalDataManager(""))
         self.samples = EgoDataset(cfg, dataset, self.rasterizer)
         self.form = form
+        self._overlay = overlay
         self.dot_radius_px = max(_SMALLEST_DOT_RADIUS_PX, round(_DOT_RADIUS_M / form.pixel_size_m))
 
     def picture(
@@ -80,6 +104,11 @@ class ScenePainter:
         picture = sample_picture(
             sample, self.rasterizer, with_trajectories=with_trajectories, radius_px=self.dot_radius_px
         )
+        if self._overlay is not None:
+            matrix, radius_px = sample["raster_from_world"], self.dot_radius_px
+            picture = self._overlay.draw(
+                picture, scene_index, frame_index, raster_from_world=matrix, dot_radius_px=radius_px
+            )
         if not with_caption:
             return picture
         whom = "AV" if track_id is None else f"track {track_id}"

@@ -17,7 +17,7 @@ from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
 from l5kit.visualization.simulated.failures import failed_metrics
 from l5kit.visualization.simulated.frame_table import FrameTable
 
-__all__ = ["METRICS", "ScenePlans", "SceneResult", "SimulationFolder", "find_simulation_folder"]
+__all__ = ["METRICS", "ScenePlans", "SceneResult", "SimulationFolder", "find_scene_files", "find_simulation_folder"]
 
 METRICS: Final = (
     "no_at_fault_collisions",
@@ -85,6 +85,35 @@ def find_simulation_folder(path: str | os.PathLike[str]) -> "SimulationFolder | 
         if (folder / _SCORES).is_file() and (folder / _RUN).is_file():
             return SimulationFolder(folder)
     return None
+
+
+def find_scene_files(
+    path: str | os.PathLike[str],
+    *,
+    map_path: Path | None = None,
+    meta_path: Path | None = None,
+    aerial_path: Path | None = None,
+) -> "tuple[DatasetFiles, SimulationFolder | None]":
+    """Return the scenes at a path with what belongs to them, of a dataset or of a simulation.
+
+    Args:
+        path: Dataset folder, or its ``.zarr`` folder or zip file; or the folder of a simulation, or the driven scenes
+            in it.
+        map_path: Semantic map, instead of looking for it; likewise the next two.
+        meta_path: ``meta.json``.
+        aerial_path: Aerial picture.
+
+    Returns:
+        The files; and the simulation, None of a dataset.
+
+    Raises:
+        CorruptedDataError: A file of the simulation cannot be read.
+        DatasetNotFoundError: There is nothing at ``path``; or another error of :func:`find_dataset_files`.
+    """
+    folder = find_simulation_folder(path)
+    if folder is None:
+        return find_dataset_files(path, map_path=map_path, meta_path=meta_path, aerial_path=aerial_path), None
+    return folder.files(map_path=map_path, meta_path=meta_path, aerial_path=aerial_path), folder
 
 
 class SimulationFolder:

@@ -21,7 +21,7 @@ import { closeRange, offRoadRange, speedRange } from "l5kit/plot_ranges";
 export const CURVES = [
   {
     key: "speed",
-    name: "Speed, log dashed",
+    name: "Speed",
     chip: "Speed",
     unit: "m/s",
     digits: 1,

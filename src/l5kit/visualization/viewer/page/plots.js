@@ -57,7 +57,7 @@ export class TimePlot {
    * Show another line.
    * @param {ArrayLike<number>} time_s (F,)
    * @param {(number | null)[]} values (F,) null where there is none
-   * @param {{companion?: (number | null)[] | null, marks?: Mark[]}} [more] companion: another line, dashed, (F,)
+   * @param {{companion?: (number | null)[] | null, marks?: Mark[]}} [more] companion: the line of the log, dashed, (F,)
    */
   setData(time_s, values, { companion = null, marks = [] } = {}) {
     this.time_s = time_s;
@@ -169,7 +169,8 @@ export class TimePlot {
     const frame = hovers ? idx : this.frame;
     const value = this.values[frame];
     const time = hovers ? `${quantity(this.time_s[frame], 1)} s: ` : "";
-    setText(this.value, `${time}${quantity(value, this.options.digits)}`);
+    const other = this.companion ? `, log ${quantity(this.companion[frame], this.options.digits)}` : "";
+    setText(this.value, `${time}${quantity(value, this.options.digits)}${other}`);
   }
 
   fitWidth() {

@@ -38,7 +38,6 @@ export const DRIVEN_FIELDS = [
   { key: "scene", head: "Scene", unit: "", title: "Number of the scene", digits: 0 },
   { key: "score", head: "Score", unit: "", title: "Score of the drive, 0 to 1", digits: 2 },
   { key: "failed", head: "Failed", unit: "", title: "Metrics that are not met" },
-  { key: "log_scene", head: "In log", unit: "", title: "Number of the scene in its log" },
 ];
 
 /** A filter that all scenes pass. @returns {Filter} */
@@ -115,8 +114,9 @@ export class SceneTable {
       `${this.columns.turn?.[scene] ?? ""} (${quantity(this.number(scene, "turn_deg"), 0)}\u00b0)`,
     );
     if (this.isDriven) {
-      const failures = this.failures(scene);
-      lines.push(`Score ${quantity(this.number(scene, "score"), 3)}, failed: ${failures.join(", ") || "nothing"}`);
+      lines.push(`Scene ${this.value(scene, "log_scene") ?? "?"} of the log`);
+      const failures = this.failures(scene).join(", ") || "nothing";
+      lines.push(`Score ${quantity(this.number(scene, "score"), 3)}, failed: ${failures}`);
     }
     const doubt = this.doubt(scene);
     if (doubt) lines.push(`Damaged: ${doubt}`);
