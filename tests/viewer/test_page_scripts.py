@@ -79,6 +79,13 @@ def test_the_scene_that_is_sent_has_the_declared_facts_and_arrays(city_log, city
     assert properties("l5kit/unpack", "SceneArrays") == array_types(scene.arrays)
 
 
+def test_the_drive_that_is_sent_has_the_declared_facts_and_arrays(driven_view, unpack):
+    drive = unpack(driven_view.drive_bytes(0))
+    assert properties("l5kit/unpack", "DriveFacts").keys() == drive.facts.keys()
+    assert properties("l5kit/unpack", "DriveArrays") == array_types(drive.arrays)
+    assert properties("l5kit/unpack", "Failure").keys() == drive.facts["failures"][0].keys()
+
+
 def test_the_map_that_is_sent_has_the_declared_facts_and_arrays(city_map, unpack):
     shapes = unpack(map_bytes(read_map_shapes(city_map.arrays)))
     assert properties("l5kit/unpack", "MapFacts").keys() == shapes.facts.keys()
@@ -88,4 +95,11 @@ def test_the_map_that_is_sent_has_the_declared_facts_and_arrays(city_map, unpack
 def test_the_dataset_and_its_table_have_the_declared_parts(city_files):
     log = ViewedLog(city_files)
     assert properties("l5kit/source", "Dataset").keys() == log.facts().keys()
-    assert properties("l5kit/source", "SceneColumns").keys() == log.scene_columns.keys()
+    of_drives = {"score", "failed", "log_scene"}
+    assert properties("l5kit/source", "SceneColumns").keys() - of_drives == log.scene_columns.keys()
+
+
+def test_a_simulation_and_its_table_have_the_declared_parts(driven_view):
+    assert properties("l5kit/source", "Dataset").keys() == driven_view.facts().keys()
+    assert properties("l5kit/source", "Run").keys() == driven_view.facts()["run"].keys()
+    assert properties("l5kit/source", "SceneColumns").keys() == driven_view.scene_columns.keys()

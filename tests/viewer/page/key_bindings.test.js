@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { keyBindings } from "l5kit/key_bindings";
 
 /** Which calls a key makes. */
-function press(key, { shiftKey = false, only = false } = {}) {
+function press(key, { shiftKey = false, only = false, driven = false } = {}) {
   const calls = [];
   const recorder = new Proxy(
     {},
@@ -17,6 +17,7 @@ function press(key, { shiftKey = false, only = false } = {}) {
   const bindings = keyBindings({
     playback: recorder,
     view: recorder,
+    playFailure: driven ? recorder.playFailure : null,
     openNeighbour: only ? null : recorder.openNeighbour,
     leave: recorder.leave,
   });
@@ -47,6 +48,13 @@ const CASES = [
   ["p", {}, [["openNeighbour", -1]]],
   ["n", { only: true }, []],
   ["p", { only: true }, []],
+  ["e", { driven: true }, [["playFailure", 1]]],
+  ["e", { driven: true, shiftKey: true }, [["playFailure", -1]]],
+  ["g", { driven: true }, [["toggleDrawn", ["ghosts"]]]],
+  ["d", { driven: true }, [["toggleDrawn", ["plan"]]]],
+  ["e", {}, []],
+  ["g", {}, []],
+  ["d", {}, []],
   ["Escape", {}, [["leave"]]],
   ["q", {}, []],
 ];

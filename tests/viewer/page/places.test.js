@@ -22,6 +22,7 @@ describe("the scene to start with", () => {
       { scene: 2, problems: [] },
     );
     assert.deepEqual(firstScene({}, DATASET, () => false).scene, 0);
+    assert.deepEqual(firstScene({}, DATASET, (scene) => scene !== 3, [3, 1, 0]).scene, 1);
   });
   test("is the first where the address names one that is not there, which is told", () => {
     const problems = ["scene=5 (this dataset has scenes 0 to 4)"];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { emptyFilter, FIELDS, SceneTable } from "l5kit/scene_table";
+import { DRIVEN_FIELDS, emptyFilter, FIELDS, SceneTable } from "l5kit/scene_table";
 
 const table = new SceneTable(
   {
@@ -72,4 +72,38 @@ test("a table of a server that knows nothing is empty", () => {
   assert.deepEqual([...empty.listed(emptyFilter(), { key: "turn", descending: false })], [0, 1]);
   assert.equal(empty.error(0), null);
   assert.equal(empty.cell(0, FIELDS[5]), "");
+});
+
+describe("scenes of a simulation", () => {
+  const drives = new SceneTable(
+    {
+      score: [1, 0.25, null, 0],
+      failed: [[], ["comfort"], [], ["no_at_fault_collisions", "drivable_area_compliance"]],
+      log_scene: [0, 1, 2, 7],
+      host: ["a", "b", "c", "d"],
+      error: { 2: "not driven to its end" },
+    },
+    4,
+  );
+  const order = ({ key, descending }) => [...drives.listed(emptyFilter(), { key, descending })];
+
+  test("have columns of their own, the lowest score first, and those without one last", () => {
+    assert.equal(drives.fields, DRIVEN_FIELDS);
+    assert.equal(table.fields, FIELDS);
+    assert.deepEqual(order(drives.order), [3, 1, 0, 2]);
+    assert.deepEqual(order(table.order), [0, 1, 2, 3]);
+  });
+  test("are sorted by the number of metrics that failed", () => {
+    assert.deepEqual(order({ key: "failed", descending: true }), [3, 1, 0, 2]);
+  });
+  test("name what failed", () => {
+    const failed = DRIVEN_FIELDS.find(({ key }) => key === "failed");
+    assert.equal(drives.cell(3, failed), "collision, off road");
+    assert.equal(drives.cell(0, failed), "");
+    assert.match(drives.summary(3), /Scene 7 of the log\nScore 0.000, failed: collision, off road/);
+    assert.match(drives.summary(0), /failed: nothing/);
+  });
+  test("are found by what failed", () => {
+    assert.deepEqual([...drives.listed({ ...emptyFilter(), text: "Off Road" }, drives.order)], [3]);
+  });
 });

@@ -45,6 +45,13 @@ describe("a server", () => {
     assert.deepEqual((await source.scene(1)).facts, { scene_index: 1 });
     assert.ok((await source.map())?.facts);
   });
+  test("has drives of simulations only", async () => {
+    answers["/api/dataset"] = () => Response.json({ ...FACTS, run: null });
+    assert.equal(await openSource().drive(1), null);
+    answers["/api/dataset"] = () => Response.json({ ...FACTS, run: { planner: "idm" } });
+    answers["/api/drive/1"] = () => new Response(SCENE);
+    assert.deepEqual((await openSource().drive(1))?.facts, { scene_index: 1 });
+  });
   test("has addresses for samples; track ids are texts, for they are too long for numbers", () => {
     const { samples } = openSource();
     const id = "18446744073709551615";
@@ -94,6 +101,7 @@ describe("an exported file", () => {
     const { arrays } = await source.scene(1);
     assert.deepEqual([...arrays.time_s], [0, Math.fround(0.1)]);
     assert.equal(await source.map(), null);
+    assert.equal(await source.drive(1), null);
     assert.equal(source.samples, null);
     await assert.rejects(source.scene(0), { message: "this file holds scene 1 only, not scene 0" });
   });

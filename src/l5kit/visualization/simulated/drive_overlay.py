@@ -17,9 +17,11 @@ from l5kit.visualization.utils import PREDICTED_POINTS_COLOR, draw_trajectory
 
 __all__ = ["AGENT_GHOST_COLOR", "EGO_GHOST_COLOR", "DriveOverlay"]
 
-EGO_GHOST_COLOR: Final = (255, 255, 255)
-AGENT_GHOST_COLOR: Final = (190, 200, 215)
-"""RGB of the outlines of the AV and of agents, white and grey."""
+EGO_GHOST_COLOR: Final = (130, 255, 130)
+AGENT_GHOST_COLOR: Final = (165, 190, 255)
+"""RGB of the outlines of the AV and of agents: light tones of how rasters show them."""
+
+_HALO = (30, 34, 40)
 
 
 class DriveOverlay:
@@ -95,4 +97,5 @@ def _draw(
     if len(corners_m) == 0:
         return picture
     corners_px = transform_points(corners_m.reshape(-1, 2), raster_from_world).reshape(-1, 4, 2)
-    return draw_box_outlines(picture, corners_px, rgb_color=rgb_color, thickness=2)
+    with_halo = draw_box_outlines(picture, corners_px, rgb_color=_HALO, thickness=4)
+    return draw_box_outlines(with_halo, corners_px, rgb_color=rgb_color, thickness=2)

@@ -183,7 +183,7 @@ class SimulationFolder:
             with np.load(path) as plans:
                 name = f"scene_{scene}"
                 return _plans_of(plans["times_s"], plans[name]) if name in plans else None
-        except (ValueError, OSError, KeyError, BadZipFile) as error:
+        except (ValueError, OSError, EOFError, KeyError, BadZipFile) as error:
             raise CorruptedDataError(f"{path} cannot be read: {error}") from error
 
     def files(

@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { describe as describeFailure, failureOfMetric, frameBefore, kindOf, rowsOfMarks } from "l5kit/failures";
+
+const TIME_S = Float64Array.from({ length: 60 }, (_, frame) => frame / 10);
+const failure = (first_frame, last_frame = first_frame, { kind = "off_road", track_id = null } = {}) => ({
+  kind,
+  first_frame,
+  last_frame,
+  track_id,
+});
+
+describe("a failure is played from two seconds before", () => {
+  const cases = [
+    [43, 23],
+    [20, 0],
+    [21, 1],
+    [3, 0],
+    [0, 0],
+  ];
+  for (const [first, start] of cases) {
+    test(`frame ${first}`, () => assert.equal(frameBefore(failure(first), TIME_S), start));
+  }
+  test("by time, not by number, where frames are missing", () => {
+    assert.equal(frameBefore(failure(3), [0, 1, 5, 6.5]), 1);
+  });
+});
+
+describe("a failure is described", () => {
+  const cases = [
+    [failure(43), "Off road, 4.3 s"],
+    [failure(43, 50), "Off road, 4.3 to 5.0 s"],
+    [
+      failure(43, 43, { kind: "collision_at_fault", track_id: "18446744073709551615" }),
+      "Collision, at fault with track 18446744073709551615, 4.3 s",
+    ],
+    [failure(1, 1, { kind: "some_new_kind" }), "some new kind, 0.1 s"],
+  ];
+  for (const [given, text] of cases) test(text, () => assert.equal(describeFailure(given, TIME_S), text));
+});
+
+test("kinds have tones of their own", () => {
+  const kinds = ["collision_at_fault", "collision", "off_road", "wrong_direction", "time_to_collision", "speeding"];
+  const tones = [...kinds, "comfort"].map((kind) => kindOf(failure(0, 0, { kind })).color);
+  assert.equal(new Set(tones).size, 7);
+});
+
+test("metrics that are not met have a short name", () => {
+  assert.equal(failureOfMetric("no_at_fault_collisions"), "collision");
+  assert.equal(failureOfMetric("a_new_metric"), "a new metric");
+});
+
+test("marks lie in as few rows as they need, none over another", () => {
+  assert.deepEqual(rowsOfMarks([], 2), []);
+  assert.deepEqual(
+    rowsOfMarks([failure(0, 9), failure(5, 6), failure(10, 12), failure(10), failure(11)], 2),
+    [0, 1, 0, 1, 2],
+  );
+});

@@ -1,0 +1,14 @@
+"""A made city that was driven through, never written to."""
+
+import pytest
+
+from support.cities import small_city
+from support.driven_folders import drive_city
+
+
+@pytest.fixture(scope="session")
+def driven_city(tmp_path_factory):
+    """Folders of a city and of its simulation: scenes 0 and 2 were driven to their end, scene 1 breaks in frame 30."""
+    root = tmp_path_factory.mktemp("simulated")
+    city = small_city(root / "city").path
+    return city, drive_city(city, root / "drives")

@@ -1,0 +1,82 @@
+"""Failures of drives, from columns made by hand."""
+
+import numpy as np
+import pytest
+
+from l5kit.visualization.simulated.failures import FAILURE_KINDS, Failure, failed_metrics, find_failures
+
+METRICS = dict.fromkeys(FAILURE_KINDS.values(), 0.0)
+
+
+def columns(num_frames=40, **given):
+    """Columns of a drive in which nothing fails but what is given, by frame."""
+    usual = {
+        "distance_off_road_m": 0.0,
+        "way_along_lanes_m": 5.0,
+        "time_to_collision_s": np.nan,
+        "speed_excess_mps": 0.0,
+        "is_comfortable": 1.0,
+        "collisions": 0.0,
+        "collision_at_fault": np.nan,
+        "collision_track": np.nan,
+    }
+    made = {name: np.full(num_frames, value) for name, value in usual.items()}
+    for name, values in given.items():
+        for frame, value in values.items():
+            made[name][frame] = value
+    return made
+
+
+def test_nothing_fails_on_a_drive_without_faults():
+    assert find_failures(columns(), METRICS) == []
+    assert find_failures({}, METRICS) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({"distance_off_road_m": {4: 0.3, 5: 0.29}}, "off_road"),
+        ({"way_along_lanes_m": {4: -2.0, 5: -1.99}}, "wrong_direction"),
+        ({"time_to_collision_s": {4: 0.95, 5: 0.96}}, "time_to_collision"),
+        ({"speed_excess_mps": {4: 0.01}}, "speeding"),
+        ({"is_comfortable": {4: 0.0}}, "comfort"),
+        ({"collisions": {4: 1}}, "collision"),
+        ({"collisions": {4: 1}, "collision_at_fault": {4: 0}}, "collision"),
+        ({"collisions": {4: 2}, "collision_at_fault": {4: 1}}, "collision_at_fault"),
+    ],
+)
+def test_a_frame_fails_at_its_bound(given, kind):
+    assert find_failures(columns(**given), METRICS) == [Failure(kind, 4, 4)]
+
+
+def test_a_metric_that_does_not_apply_has_no_failures():
+    made = columns(is_comfortable={4: 0.0}, speed_excess_mps={6: 1.0})
+    assert find_failures(made, METRICS | {"comfort": None}) == [Failure("speeding", 6, 6)]
+
+
+def test_frames_no_farther_apart_than_a_second_are_one_failure():
+    made = columns(distance_off_road_m=dict.fromkeys((2, 3, 13, 24), 0.5))
+    assert find_failures(made, METRICS) == [Failure("off_road", 2, 13), Failure("off_road", 24, 24)]
+
+
+def test_failures_come_by_frame_and_collisions_name_their_track():
+    made = columns(
+        collisions={7: 1, 5: 1},
+        collision_at_fault={7: 1, 5: 0},
+        collision_track={7: 2**40, 5: 3},
+        time_to_collision_s={5: 0.5},
+    )
+    assert find_failures(made, METRICS) == [
+        Failure("collision", 5, 5, 3),
+        Failure("time_to_collision", 5, 5),
+        Failure("collision_at_fault", 7, 7, 2**40),
+    ]
+
+
+def test_metrics_below_one_have_failed_but_progress_is_a_degree():
+    metrics = {"no_at_fault_collisions": 0.5, "progress": 0.2, "comfort": None, "speed_limit_compliance": 0.996}
+    assert failed_metrics(metrics) == ["no_at_fault_collisions"]
+    assert failed_metrics({"speed_limit_compliance": 0.99, "making_progress": 0.0, "comfort": 1.0}) == [
+        "making_progress",
+        "speed_limit_compliance",
+    ]
