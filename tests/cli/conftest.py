@@ -16,6 +16,14 @@ def city(tmp_path_factory):
     return small_city(tmp_path_factory.mktemp("cli") / "city").path
 
 
+@pytest.fixture(scope="session")
+def drives(city, tmp_path_factory):
+    """Folder of a simulation of the city, never written to."""
+    from support.driven_folders import drive_city  # looking at logs needs no drivers
+
+    return drive_city(city, tmp_path_factory.mktemp("cli-simulation") / "drives")
+
+
 @pytest.fixture
 def city_copy(city, tmp_path):
     """Folder of a small made city that a test may break."""

@@ -121,3 +121,13 @@ def test_another_ending_is_a_wrong_call(l5kit, city, tmp_path):
     assert done.exit_code == 2
     assert ".mcap" in done.stderr
     assert not (tmp_path / "scene.bag").exists()
+
+
+def test_a_driven_scene_becomes_a_recording_with_the_map_of_its_log(needs_foxglove, l5kit, drives, tmp_path):
+    done = l5kit("record", drives, "--scene", 1, "--out", tmp_path / "drive.mcap")
+    assert (done.exit_code, done.stderr) == (0, "")
+    messages = read_mcap(tmp_path / "drive.mcap")
+    driven = ChunkedDataset(str(drives / "simulated.zarr")).open().get_scene_dataset(1)
+    times_ns = [message.time_ns for message in messages if message.topic == "/agents"]
+    assert times_ns == driven.frames["timestamp"].tolist()
+    assert any(message.topic == "/map" for message in messages)

@@ -15,6 +15,8 @@ from PIL import Image
 from l5kit.rasterization.semantic_rasterizer import COLORS
 from l5kit.visualization import TARGET_POINTS_COLOR
 from l5kit.visualization.sample_pictures import HISTORY_POINTS_COLOR
+from l5kit.visualization.simulated.drive_overlay import AGENT_GHOST_COLOR, EGO_GHOST_COLOR
+from l5kit.visualization.utils import PREDICTED_POINTS_COLOR
 
 EGO_PX = (224, 240)
 """Column and row of the AV in a picture of 640 x 480 pixels."""
@@ -350,3 +352,52 @@ def test_on_a_terminal_there_is_a_bar_and_an_interruption_leaves_nothing(city, t
             os.close(end_of_command)
     assert (command.returncode, stdout) == (130, b"")
     assert list(tmp_path.iterdir()) == []
+
+
+# Simulations
+
+
+def test_a_driven_scene_is_drawn_on_the_map_of_its_log(l5kit, drives, tmp_path):
+    for place, name in ((drives, "a.png"), (drives / "simulated.zarr", "b.png")):
+        done = l5kit("render", place, "--scene", 1, "--frame", 40, "--out", tmp_path / name, *PLAIN)
+        assert (done.exit_code, done.stderr) == (0, "")
+    plain = pixels_of(tmp_path / "a.png")
+    assert (plain == pixels_of(tmp_path / "b.png")).all()
+    assert count(plain, COLORS["ROAD"]) > 10_000
+    assert tuple(plain[EGO_PX[1], EGO_PX[0]]) == (0, 255, 0)
+    assert count(plain, EGO_GHOST_COLOR) == count(plain, AGENT_GHOST_COLOR) == 0
+
+
+def test_ghosts_and_plans_are_drawn_over_it_when_asked_for(l5kit, drives, tmp_path):
+    call = ("render", drives, "--frame", 60, *PLAIN)
+    assert l5kit(*call, "--ghosts", "--out", tmp_path / "ghosts.png").exit_code == 0
+    assert l5kit(*call, "--plans", "--out", tmp_path / "plans.png").exit_code == 0
+    ghosts, plans = pixels_of(tmp_path / "ghosts.png"), pixels_of(tmp_path / "plans.png")
+    assert count(ghosts, EGO_GHOST_COLOR) > 50
+    assert count(ghosts, AGENT_GHOST_COLOR) > 50
+    assert count(ghosts, PREDICTED_POINTS_COLOR) == 0
+    assert count(plans, PREDICTED_POINTS_COLOR) > 50
+    assert count(plans, EGO_GHOST_COLOR) == 0
+
+
+def test_a_simulation_without_its_log_is_drawn_with_a_note(l5kit, drives, tmp_path):
+    copy = shutil.copytree(drives, tmp_path / "drives")
+    (copy / "run.json").write_text("{}")
+    done = l5kit("render", copy, "--frame", 60, "--ghosts", "--out", tmp_path / "a.png")
+    assert done.exit_code == 0
+    assert "names no log" in done.stderr
+    assert "drawn without a map" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--ghosts", "--plans"])
+def test_a_dataset_has_no_ghosts_and_no_plans(l5kit, city, tmp_path, option):
+    done = l5kit("render", city, option, "--out", tmp_path / "a.png")
+    assert done.exit_code == 2
+    assert "only simulations have" in done.stderr
+    assert not (tmp_path / "a.png").exists()
+
+
+def test_a_scene_that_was_not_driven_is_none_of_the_drawn(l5kit, drives, tmp_path):
+    done = l5kit("render", drives, "--scene", 2, "--out", tmp_path / "a.png")
+    assert done.exit_code == 1
+    assert "the dataset has the scenes 0 to 1" in done.stderr

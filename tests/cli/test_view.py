@@ -81,6 +81,23 @@ def test_a_page_is_served_and_opened_once(l5kit, city, opened, answers):
     assert done.stderr.splitlines() == ["Press Ctrl+C to end.", "ended"]
 
 
+def test_a_simulation_is_served_with_its_scores(l5kit, drives, opened, answers):
+    done = l5kit("view", drives)
+    assert done.exit_code == 0
+    ((_, content),) = answers
+    facts = json.loads(content)
+    assert (facts["num_scenes"], facts["run"]["num_failed"], facts["has_map"]) == (3, 1, True)
+
+
+def test_a_drive_is_written_as_a_file(l5kit, drives, tmp_path):
+    done = l5kit("view", drives, "--scene", 1, "--export", tmp_path / "drive.html")
+    assert (done.exit_code, done.stdout) == (0, f"{tmp_path / 'drive.html'}\n")
+    done = l5kit("view", drives, "--scene", 2, "--export", tmp_path / "failed.html")
+    assert done.exit_code == 1
+    assert "scene 1 of sample.zarr was not driven to its end: frame 30" in done.stderr
+    assert not (tmp_path / "failed.html").exists()
+
+
 def test_no_browser_is_opened_where_none_is_wanted(l5kit, city, opened, answers):
     done = l5kit("view", city, "--no-browser")
     assert (done.exit_code, opened, len(answers)) == (0, [], 1)

@@ -12,9 +12,7 @@ import pytest
 
 from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.dataset_files import find_dataset_files
-from l5kit.visualization.simulated.simulation_folder import SimulationFolder
 from support.cities import small_city
-from support.driven_folders import drive_city
 from support.maps import make_map
 
 # The viewer samples from datasets, which are torch datasets.
@@ -49,12 +47,15 @@ def city_map(city_files):
 @pytest.fixture(scope="session")
 def drives(city, tmp_path_factory):
     """Folder of a simulation of the city, never written to: scenes 0 and 2 were driven, scene 1 breaks in frame 30."""
+    from support.driven_folders import drive_city  # looking at logs needs no drivers
+
     return drive_city(city, tmp_path_factory.mktemp("simulation") / "drives")
 
 
 @pytest.fixture(scope="session")
 def driven_view(drives):
     """The simulation as the page asks for it."""
+    from l5kit.visualization.simulated.simulation_folder import SimulationFolder
     from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
     return ViewedSimulation(SimulationFolder(drives))
