@@ -22,9 +22,14 @@ def split_city(tmp_path_factory):
 
 
 @pytest.fixture
-def train_little(monkeypatch, tmp_path, capsys):
+def examples_on_path(monkeypatch):
+    """Let Python find the scripts, and what they import from beside them."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+
+
+@pytest.fixture
+def train_little(monkeypatch, tmp_path, capsys, examples_on_path):
     """Run a script as people do, for two steps on few samples; returns what it prints."""
-    monkeypatch.syspath_prepend(EXAMPLES)  # where Python finds what a script imports from beside it
 
     def run(name, *options, changes=()):
         few = ("train_data_loader.batch_size=2", "val_data_loader.batch_size=8", "val_data_loader.max_num_batches=2")
