@@ -158,12 +158,20 @@ def test_without_a_map_its_metrics_do_not_apply(city, tmp_path):
     assert row["distance_off_road_m"] == row["speed_limit_mps"] == row["progress_m"] == ""
 
 
-@pytest.mark.parametrize("who", ["planner", "agents"])
-def test_who_needs_a_map_says_so_before_anything_is_driven(city, tmp_path, who):
+def test_traffic_that_needs_a_map_says_so_before_anything_is_driven(city, tmp_path):
     log = shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / "alone" / "sample.zarr")
-    with pytest.raises(InvalidArgumentError, match=f"{who} is 'idm', which needs a semantic map"):
-        simulate(log, tmp_path / "out", **({"planner": "replay"} | {who: "idm"}), options=options())
+    with pytest.raises(InvalidArgumentError, match="agents is 'idm', which needs a semantic map"):
+        simulate(log, tmp_path / "out", planner="replay", agents="idm", options=options())
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("planner", ["idm", "rules"])
+def test_planners_that_follow_lanes_go_straight_on_without_a_map(city, tmp_path, planner):
+    log = shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / "alone" / "sample.zarr")
+    with pytest.warns(RuntimeWarning, match=f"planner '{planner}' drives straight on"):
+        result = simulate(log, tmp_path / "out", planner=planner, options=options(num_frames=20))
+    assert result.failed == ()
+    assert result.metrics["drivable_area_compliance"] is None
 
 
 def test_intelligent_drivers_score_above_constant_velocity(city, tmp_path):

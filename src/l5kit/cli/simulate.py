@@ -22,8 +22,8 @@ def simulate(
         str,
         typer.Option(
             metavar="NAME|CHECKPOINT|FILE.py:NAME",
-            help="Who drives the AV: idm, replay, standing, constant-velocity, full-throttle, a network (file of "
-            "weights, or folder of l5kit train), or a driver of your own in a file, whose code runs.",
+            help="Who drives the AV: idm, rules, replay, standing, constant-velocity, full-throttle, a network "
+            "(file of weights, or folder of l5kit train), or a driver of your own in a file, whose code runs.",
         ),
     ] = "idm",
     agents: Annotated[

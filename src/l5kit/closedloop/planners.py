@@ -18,7 +18,7 @@ from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
 
-__all__ = ["NEEDS_MAP", "PLANNERS", "TRAFFIC", "Planner", "Traffic", "open_planner", "open_traffic"]
+__all__ = ["LANE_DRIVERS", "PLANNERS", "TRAFFIC", "Planner", "Traffic", "open_planner", "open_traffic"]
 
 _OWN = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
 
@@ -61,8 +61,15 @@ def _intelligent_driver() -> Driver:
     return IntelligentDriver()
 
 
+def _rule_planner() -> Driver:
+    from l5kit.simulation.drivers.rule_planner import RulePlanner
+
+    return RulePlanner()
+
+
 PLANNERS: dict[str, Callable[[], Driver]] = {
     "idm": _intelligent_driver,
+    "rules": _rule_planner,
     "replay": Replay,
     "standing": Standing,
     "constant-velocity": ConstantVelocity,
@@ -85,8 +92,8 @@ def _intelligent_traffic() -> AgentSeat:
     return AgentSeat(driver, control=AgentControl.of_traffic(tracks=driver.tracks))
 
 
-NEEDS_MAP = ("idm",)
-"""Names of those that cannot drive without a map."""
+LANE_DRIVERS = ("idm", "rules")
+"""Names of those that drive along the lanes of a map."""
 
 TRAFFIC: dict[str, Callable[[], AgentSeat | None]] = {
     "replay": lambda: None,

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from l5kit import __version__
 from l5kit._types import Config, Int64Array, JsonObject
 from l5kit.closedloop.checkpoints import NetworkPlace
 from l5kit.closedloop.options import ClosedLoopOptions
-from l5kit.closedloop.planners import NEEDS_MAP, Planner, Traffic, open_planner, open_traffic
+from l5kit.closedloop.planners import LANE_DRIVERS, Planner, Traffic, open_planner, open_traffic
 from l5kit.data.checks.checksums import digest_dataset
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.map.opened import open_map
@@ -105,7 +106,8 @@ def set_up(
     ego, others = open_planner(planner, moves=options.moves, place=of_ego), open_traffic(agents, place=of_agents)
     map_api = open_map(files)
     road = None if map_api is None else RoadMap(map_api)
-    _require_map(road, planner=ego.name, agents=others.name)
+    if road is None:
+        _tell_of_missing_map(ego.name, others.name)
     if road is not None:
         _ = road.driving  # read once, before threads ask for it
     chosen = {"planner": ego.digest, "agents": others.digest, "options": options.as_facts(scenes)}
@@ -119,18 +121,17 @@ def set_up(
     return ClosedLoopSetup(files, log, road, scenes, ego, others, options, digests)
 
 
-def _require_map(road: RoadMap | None, **names: str) -> None:
-    """Refuse those that cannot drive without a map where there is none.
+def _tell_of_missing_map(planner: str, agents: str) -> None:
+    """Refuse traffic that cannot drive without a map, and warn of planners that do not see much then.
 
     Raises:
         InvalidArgumentError: As above.
     """
-    for argument, name in names.items():
-        if road is None and name in NEEDS_MAP:
-            raise InvalidArgumentError(
-                f"{argument} is {name!r}, which needs a semantic map and a meta.json, and they were not found in or "
-                "near the log; name them (--map, --meta), or take another"
-            )
+    where = "a semantic map and a meta.json, and they were not found in or near the log; name them (--map, --meta)"
+    if agents in LANE_DRIVERS:
+        raise InvalidArgumentError(f"agents is {agents!r}, which needs {where}, or take others")
+    if planner in LANE_DRIVERS:
+        warnings.warn(f"planner {planner!r} drives straight on, as it needs {where}", RuntimeWarning, stacklevel=4)
 
 
 def _digest_of_files(paths: list[Path | None]) -> str:
