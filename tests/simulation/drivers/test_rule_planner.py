@@ -144,6 +144,12 @@ def test_in_an_emergency_it_brakes_hard(road):
     assert states.speeds_mps[0, -1] < 0.1
 
 
+def test_it_does_not_set_off_when_the_car_ahead_is_not_seen_for_a_moment(road):
+    car = parked_at(30.0, 0.0)
+    states = drive(road, lambda frame: [] if 90 <= frame < 100 else car(frame), num_frames=120, speed_mps=1.0)
+    assert states.speeds_mps[0, 85:].max() < 0.1
+
+
 def test_without_a_map_it_goes_straight_on_as_fast_as_it_was_and_stops_behind_others():
     states = drive(None, nobody, num_frames=60)
     np.testing.assert_allclose(states.speeds_mps[0], 8.0, atol=0.15)

@@ -13,6 +13,7 @@ from l5kit.simulation.drivers.proposal_forecasts import Lanes, forecast_lanes
 from l5kit.simulation.drivers.proposal_places import RoadArrays, road_arrays
 from l5kit.simulation.drivers.proposal_rollout import Tracking
 from l5kit.simulation.drivers.proposal_ways import Way, fade_length_m, write_highest_speeds, write_stop_lines
+from l5kit.simulation.drivers.vanished_agents import rows_with_vanished
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
@@ -46,6 +47,8 @@ class RulePlanner:
     and all others keep their velocity: (product of collisions at fault and drivable surface) times (mean of progress,
     time to collision and comfort, weights 5, 5 and 2). If even the best one collides within 2 s, the AV brakes with
     6 m/s2. An idea of PDM-Closed (Dauner et al., arXiv 2306.07962), with the metrics and models of l5kit.
+
+    Somebody who stood still and is not seen any more is reckoned to stand there for another second.
 
     Without a path, off the lanes or without a map, the AV goes straight on, not faster than it was at first.
 
@@ -101,7 +104,7 @@ class RulePlanner:
             state.scenes,
             (memory.places, is_new),
             _ego_rows(state),
-            (state.agents.starts, state.agents.groups, state.agents.boxes, state.agents.velocities_mps),
+            rows_with_vanished(state),
             (memory.colors_of(state), memory.num_lanes),
             memory.road,
             self._driving,
