@@ -122,6 +122,7 @@ def test_facts_of_the_dataset(server, city, city_log):
         "has_map": True,
         "sample_kinds": ["semantic", "satellite"],
         "notes": [],
+        "run": None,
     }
 
 
