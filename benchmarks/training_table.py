@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
@@ -53,9 +54,10 @@ def main() -> None:
     replace_table(options.document, table)
 
 
-def train_once(workflow: str, seed: int, city: Path, folder: Path) -> dict:
+def train_once(workflow: str, seed: int, city: Path, folder: Path, *, changes: Sequence[str] = ()) -> dict:
     """Train one seed of a workflow, or go on with it, and return its scores at the longest horizon."""
-    cfg = with_overrides(load_training_config(workflow), [f"train_params.seed={seed}", "train_params.accelerator=cpu"])
+    always = (f"train_params.seed={seed}", "train_params.accelerator=cpu")
+    cfg = with_overrides(load_training_config(workflow), [*always, *changes])
     result = train(cfg, folder, data_folder=city, resume=(folder / "last.ckpt").is_file())
     (horizon,) = {name.rpartition("/")[2] for name in result.scores}
     return {
@@ -103,14 +105,14 @@ def table_line(workflow: str, rows: list[dict]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def replace_table(document: Path, table: list[str]) -> None:
+def replace_table(document: Path, table: list[str], *, start: str = START) -> None:
     """Write the table between its marks in a document."""
     text = document.read_text("utf-8")
-    before, _, rest = text.partition(START)
+    before, _, rest = text.partition(start)
     _, end, after = rest.partition(END)
     if not end:
-        raise SystemExit(f"{document} has no lines {START!r} and {END!r} to put the table between")
-    document.write_text(f"{before}{START}\n" + "\n".join(table) + f"\n{END}{after}", "utf-8")
+        raise SystemExit(f"{document} has no lines {start!r} and {END!r} to put the table between")
+    document.write_text(f"{before}{start}\n" + "\n".join(table) + f"\n{END}{after}", "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,183 @@
+"""Drive every planner in closed loop over a made city that nothing was tuned on, and write the table of scores.
+
+Run ``python benchmarks/closed_loop_table.py`` for all of docs/closed_loop.md (some hours on two cores), or part of it:
+``--only idm --only vector_planner --agents replay``. Networks that the folder ``--planners`` does not hold are trained
+into it first: the small configuration of each workflow over several seeds, and the planners of rasters and vectors in
+other ways of training as well. With ``--trained`` only those that are there are driven. A run that was stopped
+goes on; the document is changed by a run of everything only.
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+from training_table import CITY, replace_table, train_once
+
+from l5kit._types import JsonObject
+from l5kit.closedloop import ClosedLoopOptions, simulate
+from l5kit.synthetic import make_city
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENT = ROOT / "docs" / "closed_loop.md"
+START = "<!-- table: made by benchmarks/closed_loop_table.py -->"
+UNSEEN = {"seed": 9107, "num_scenes": 24}
+START_FRAME = 10
+"""Each scene is driven from its second 1 on, as networks look back as far as that."""
+
+RULES = {
+    "log": ("replay", None),
+    "log, followed": ("replay", "tracked"),
+    "standing": ("standing", None),
+    "constant-velocity": ("constant-velocity", None),
+    "idm": ("idm", None),
+    "rules": ("rules", None),
+}
+"""What drives without a network: the planner, and how its plans move the AV."""
+
+WORKFLOWS = ("raster_planner", "vector_planner", "urban_driver", "safepathnet")
+WAYS = {
+    "": (),
+    "-perturbed": ("train_data_loader.perturb_probability=0.5",),
+    "-direct": ("model_params.velocity_residual=false",),
+    "-direct-perturbed": ("model_params.velocity_residual=false", "train_data_loader.perturb_probability=0.5"),
+}
+"""Ways of training, and what they change in the small configuration."""
+
+TRAINED = dict.fromkeys(WORKFLOWS, ("",)) | dict.fromkeys(("raster_planner", "vector_planner"), tuple(WAYS))
+AGENTS = ("replay", "idm")
+METRICS = {
+    "no_at_fault_collisions": "no collision",
+    "drivable_area_compliance": "on the road",
+    "making_progress": "moves on",
+    "driving_direction_compliance": "direction",
+    "progress": "progress",
+    "time_to_collision": "time to collision",
+    "speed_limit_compliance": "speed limit",
+    "comfort": "comfort",
+}
+COUNTED = ("no_at_fault_collisions", "drivable_area_compliance")
+"""Metrics beside which the table says in how many scenes they are below 1."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Someone who drives the whole city once.
+
+    Attributes:
+        row: The row of the table that it belongs to; seeds of the same training share one.
+        name: A name of its own.
+        planner: The planner, as ``l5kit simulate`` takes it.
+        moves: How its plans move the AV; None for what is usual.
+    """
+
+    row: str
+    name: str
+    planner: str
+    moves: str | None = None
+
+
+def main() -> None:
+    """Train what is missing, drive what was not driven yet, and write the table."""
+    parser = argparse.ArgumentParser(description="The table of docs/closed_loop.md.")
+    parser.add_argument("--work", type=Path, default=Path("closed-loop-table"), help="folder of cities and simulations")
+    parser.add_argument("--planners", type=Path, help="folder of the trainings; WORK/planners")
+    parser.add_argument("--seeds", type=int, default=3, help="trainings of each kind")
+    parser.add_argument("--trained", action="store_true", help="train nothing: drive the networks that are there")
+    parser.add_argument("--only", action="append", help="a row or a workflow; may be given several times; all")
+    parser.add_argument("--agents", action="append", choices=AGENTS, help="may be given twice; both")
+    parser.add_argument("--workers", type=int, default=1, help="threads that simulate")
+    parser.add_argument("--document", type=Path, default=DOCUMENT, help="file whose table is replaced")
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    unseen = options.work / "unseen"
+    if not unseen.exists():
+        make_city(unseen, **UNSEEN)
+    planners = options.planners or options.work / "planners"
+    lines = []
+    contestants = list(find_contestants(options, planners))
+    for agents in options.agents or AGENTS:
+        results: dict[str, list[JsonObject]] = {}
+        for each in contestants:
+            results.setdefault(each.row, []).append(drive(each, agents, unseen, options))
+        lines += ["", f"Others: `{agents}`.", "", *make_table(results)]
+    print("\n".join(lines))
+    if options.only is None and options.agents is None:
+        replace_table(options.document, [*lines, ""], start=START)
+
+
+def find_contestants(options: argparse.Namespace, planners: Path) -> Iterator[Contestant]:
+    """Yield who drives, after training who is missing."""
+    for row, (planner, moves) in RULES.items():
+        if options.only is None or row in options.only:
+            yield Contestant(row, row.replace(", ", "-"), planner, moves)
+    for workflow, ways in TRAINED.items():
+        for way in ways:
+            if options.only is None or {workflow, workflow + way} & set(options.only):
+                yield from find_networks(workflow, way, options, planners)
+
+
+def find_networks(workflow: str, way: str, options: argparse.Namespace, planners: Path) -> Iterator[Contestant]:
+    """Yield the seeds of a training."""
+    for seed in range(options.seeds):
+        name = f"{workflow}-{seed}{way}"
+        if not (planners / name / "result.json").is_file():
+            if options.trained:
+                continue
+            city = planners / "city"
+            if not city.exists():
+                make_city(city, **CITY)
+            train_once(workflow, seed, city, planners / name, changes=WAYS[way])
+        yield Contestant(workflow + way, name, str(planners / name))
+
+
+def drive(contestant: Contestant, agents: str, city: Path, options: argparse.Namespace) -> JsonObject:
+    """Drive all scenes of a city, or those that are missing, and return the scores."""
+    result = simulate(
+        city,
+        options.work / f"{contestant.name}-{agents}",
+        planner=contestant.planner,
+        agents=agents,
+        options=ClosedLoopOptions(
+            start_frame=START_FRAME, moves=contestant.moves, keeps_plans=False, workers=options.workers
+        ),
+    )
+    print(f"{contestant.name}, others {agents}: {result.score}", flush=True)
+    return dict(result.scores)
+
+
+def make_table(results: dict[str, list[JsonObject]]) -> list[str]:
+    """Return the lines of a table: means over the seeds, the score with its least and greatest."""
+    lines = ["| planner | seeds | score | " + " | ".join(METRICS.values()) + " |", "|---" * (3 + len(METRICS)) + "|"]
+    lines += [table_line(row, scores) for row, scores in results.items()]
+    return lines
+
+
+def table_line(row: str, scores: list[JsonObject]) -> str:
+    """Return the line of a planner."""
+    of_seeds = [each["score"] for each in scores]
+    score = f"{mean(of_seeds):.2f}"
+    if len(of_seeds) > 1:
+        score += f" ({min(of_seeds):.2f} to {max(of_seeds):.2f})"
+    failed = sum(len(each["failed"]) for each in scores)
+    if failed:
+        score += f", {failed} failed"
+    cells = [f"`{row}`", str(len(scores)) if len(scores) > 1 else "", score]
+    return f"| {' | '.join(cells + [metric_cell(name, scores) for name in METRICS])} |"
+
+
+def metric_cell(name: str, scores: list[JsonObject]) -> str:
+    """Return the mean of a metric and, for some, in how many scenes it is below 1."""
+    values = [each["metrics"][name] for each in scores if each["metrics"][name] is not None]
+    if not values:
+        return ""
+    cell = f"{mean(values):.2f}"
+    if name in COUNTED:
+        count = mean(each["scenes_failing"][name] for each in scores)
+        cell += f" ({count:.0f})" if len(scores) == 1 else f" ({count:.1f})"
+    return cell
+
+
+if __name__ == "__main__":
+    main()
