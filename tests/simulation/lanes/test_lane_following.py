@@ -36,7 +36,7 @@ def step(motion, *, paths=None, objects=None, rank=0, num_steps=1):
     poses = np.empty((num_steps, 3))
     seen = np.zeros((0, OBJECT_FIELDS)) if objects is None else objects
     drive = (AGENT_DRIVER.numbers, 1.0, STEP_S)
-    drive_on(paths or path_of(), 0, motion, (2.0, 1.0), seen, -1, np.array([0, rank]), drive, poses)
+    drive_on(paths or path_of(), 0, motion, (2.0, 1.0), seen, -1, np.array([rank, 0]), drive, poses)
     return poses
 
 

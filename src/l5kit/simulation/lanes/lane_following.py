@@ -87,12 +87,13 @@ def _gap_to_line(
 ) -> float:
     """Return the gap to the first line at which a driver has to stop, or to the end of the path; at least 0.
 
-    Yellow counts for those who can stop before the line by braking at b, red until the front is half a metre beyond it.
+    The lights of a lane control who leaves it: the line is where the next lane of the path begins. Yellow counts for
+    those who can stop before it by braking at b, red until the front is half a metre beyond it.
     """
-    for piece in range(paths[3][track], paths[3][track + 1]):
-        gap_m = paths[4][piece] - front_m
-        if paths[6][piece] and gap_m >= -LINE_SLACK_M and ranks[paths[5][piece]] >= YELLOW:
-            is_red = ranks[paths[5][piece]] >= RED
+    for piece in range(paths[3][track] + 1, paths[3][track + 1]):
+        gap_m, rank = paths[4][piece] - front_m, ranks[paths[5][piece - 1]]
+        if paths[6][piece] and gap_m >= -LINE_SLACK_M and rank >= YELLOW:
+            is_red = rank >= RED
             if is_red or speed_mps * speed_mps <= 2 * braking_mps2 * gap_m:
                 found_m: float = max(gap_m, 0.0)
                 return found_m

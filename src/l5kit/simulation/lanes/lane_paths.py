@@ -69,7 +69,8 @@ class LanePaths(ReadOnlyArrays):
         piece_starts: First of the pieces of each path and the end of the last one, int64 (N + 1,).
         piece_arcs_m: Length of the path at which each piece begins, float64 (Q,).
         piece_lanes: Lane of each piece, int64 (Q,).
-        has_line: Whether the piece begins with the first point of its lane, where a red light stops, bool (Q,).
+        has_line: Whether the piece begins with the first point of its lane, where the lights of the lane before stop
+            who leaves that, bool (Q,).
         piece_limits_mps: Speed limit of each piece, float64 (Q,).
 
     Raises:
