@@ -164,7 +164,7 @@ def print_scores(results: Mapping[str, ClosedLoopResult]) -> None:
     print_columns("mean over scenes", shown)
     for name, result in results.items():
         for failed in result.failed:
-            print(f"{name}: not driven to its end: {failed}")
+            print(f"{name}: not driven to its end, and in no mean: {failed}")
 
 
 def print_columns(title: str, columns: Mapping[str, Mapping[str, str]]) -> None:

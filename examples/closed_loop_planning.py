@@ -18,8 +18,9 @@ def main() -> None:
     options = closed_loop.make_parser("Train a planner and let it drive.").parse_args()
     cfg, weights, data_folder = closed_loop.get_network("raster_planner", options, num_steps=NUM_STEPS)
 
-    # The interface of 1.5, for scripts that have it: each step of the network is met exactly, the AV starts without a
-    # past, and agents that are not near it in the first frame are hidden.
+    # The interface of 1.5, for scripts that have it: each step of the network is met exactly, and agents that are not
+    # near the AV in the first frame are hidden. There is no past in that frame: networks that read from it how fast
+    # the AV is, as the small one does, take it to stand, and hardly start. They fail by their distance from the log.
     network, samples = common.load_trained(cfg, weights, data_folder)
     sim_cfg = SimulationConfig(
         use_ego_gt=False,

@@ -101,7 +101,7 @@ def main() -> None:
         metric_set = OwnMetricSet()
         metric_set.evaluate(read_driven(result, log))
         print(f"\n{name}, by the metric set of 1.5 and our own")
-        num_failed[name] = print_verdicts(metric_set)
+        num_failed[name] = print_verdicts(metric_set) + len(result.failed)
     closed_loop.print_scores(results)
     print_worst(results["planner"])
 
@@ -134,7 +134,7 @@ def print_verdicts(metric_set: OwnMetricSet) -> int:
                 first = closed_loop.START_FRAME + min(output.failed_frames)
                 print(f"scene {scene:>3}: {validator} from frame {first} on, {len(output.failed_frames)} frames")
     values = metric_set.get_results()
-    miles, num_failed = float(values["composites/total_driven_miles_simulated"]), len(failed)
+    miles, num_failed = float(values.get("composites/total_driven_miles_simulated", 0.0)), len(failed)
     each = f"one failure in {miles / num_failed:.3f} miles" if num_failed else "no failure"
     print(f"{num_failed} of {len(validations)} scenes fail; {miles:.3f} miles, {each}")
     return num_failed
