@@ -50,7 +50,7 @@ def main() -> None:
     results = closed_loop.drive_scenes(planners, log, options.out / "planning", options)
     print("\nthe scores of nuPlan")
     closed_loop.print_scores(results)
-    print(f"what was driven is in {options.out / 'planning'}: look at it with l5kit view FOLDER")
+    print(f"watch it with: l5kit view {options.out / 'planning' / 'planner'}")
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ class DrivenScene:
 def main() -> None:
     """Train, drive and judge."""
     parser = closed_loop.make_parser("Train a planner and validate it.")
-    parser.add_argument("--allowed", type=int, default=10, help="scenes that may fail; default 10")
+    parser.add_argument("--allowed", type=int, default=5, help="scenes that may fail; default 5")
     options = parser.parse_args()
     cfg, weights, data_folder = closed_loop.get_network("vector_planner", options, num_steps=NUM_STEPS)
 
