@@ -4,7 +4,7 @@ import pytest
 
 from l5kit.closedloop.planners import PLANNERS, TRAFFIC, open_planner, open_traffic
 from l5kit.errors import InvalidArgumentError
-from l5kit.simulation.drivers.simple import ConstantVelocity, Replay
+from l5kit.simulation.drivers.simple import ConstantVelocity, Replay, Standing
 from l5kit.simulation.engine.actions import PlannedPoses, TrackedPlans
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from support.simulated_folders import write_planner
@@ -47,6 +47,24 @@ def test_nobody_drives_a_replayed_log():
 def test_parameters_change_the_digest():
     assert open_planner(ConstantVelocity(30)).digest != open_planner(ConstantVelocity(20)).digest
     assert open_traffic(AgentSeat(ConstantVelocity())).digest == open_traffic(AgentSeat(ConstantVelocity())).digest
+
+
+class Patient:
+    """A driver of a user that is no dataclass."""
+
+    def __init__(self, waits):
+        self.waits = waits
+
+    def drive(self, state):
+        return Standing().drive(state)
+
+
+def test_what_an_object_holds_changes_the_digest():
+    assert open_planner(Patient(3)).digest == open_planner(Patient(3)).digest
+    assert open_planner(Patient(3)).digest != open_planner(Patient(4)).digest
+    assert open_traffic(Patient(3)).digest != open_traffic(Patient(4)).digest
+    unlike_any = Patient(lambda: 3)  # which cannot be pickled
+    assert open_planner(unlike_any).digest != open_planner(unlike_any).digest
 
 
 @pytest.mark.parametrize("name", ["Faulty", "MADE", "make"])

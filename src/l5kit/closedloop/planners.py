@@ -2,7 +2,9 @@
 
 import hashlib
 import importlib.util
+import pickle
 import re
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
@@ -130,7 +132,7 @@ def open_planner(
         return Planner("replay", None, _digest_of("replay"))
     driver, name, source = _open_driver(asked, PLANNERS, whom="ego", place=place)
     seat = EgoSeat(driver, _MODELS[moves or _USUAL_MOVES.get(name, MOVES[0])]())
-    return Planner(name, seat, _digest_of(source, _described(seat)))
+    return Planner(name, seat, _digest_of(source, _described(seat, has_code=isinstance(asked, str))))
 
 
 def open_traffic(asked: str | Driver | AgentSeat, *, place: NetworkPlace | None = None) -> Traffic:
@@ -151,7 +153,7 @@ def open_traffic(asked: str | Driver | AgentSeat, *, place: NetworkPlace | None 
         return Traffic(asked, seat, _digest_of(asked, _described(seat)))
     driver, name, source = _open_driver(asked, TRAFFIC, whom="agents", place=place)
     seat = AgentSeat(driver, control=AgentControl.of_traffic())
-    return Traffic(name, seat, _digest_of(source, _described(seat)))
+    return Traffic(name, seat, _digest_of(source, _described(seat, has_code=isinstance(asked, str))))
 
 
 def _open_driver(
@@ -212,14 +214,30 @@ def _name_of(driver: object) -> str:
     return f"{type(driver).__module__}.{type(driver).__qualname__}"
 
 
-def _described(part: object) -> str:
-    """Return what a driver or model is made of, in words that are the same in each process."""
+def _described(part: object, *, has_code: bool = False) -> str:
+    """Return what a driver or model is made of, in words that are the same in each process.
+
+    Args:
+        part: The object.
+        has_code: Whether the code that makes it is known, so that what an object holds does not matter.
+    """
     if is_dataclass(part) and not isinstance(part, type):
-        inside = ", ".join(f"{name}={_described(getattr(part, name))}" for name in part.__dataclass_fields__)
-        return f"{type(part).__qualname__}({inside})"
+        values = {name: _described(getattr(part, name), has_code=has_code) for name in part.__dataclass_fields__}
+        return f"{type(part).__qualname__}({', '.join(f'{name}={value}' for name, value in values.items())})"
     if part is None or isinstance(part, int | float | str | bool | tuple):
         return repr(part)
-    return getattr(part, "__qualname__", None) or _name_of(part)
+    named: str | None = getattr(part, "__qualname__", None)
+    return named or (_name_of(part) if has_code else f"{_name_of(part)} {_digest_of_state(part)}")
+
+
+def _digest_of_state(part: object) -> str:
+    """Return a digest of what an object holds; one that cannot be pickled is like no other."""
+    if not getattr(part, "__dict__", True):
+        return "without state"
+    try:
+        return hashlib.sha256(pickle.dumps(part)).hexdigest()
+    except Exception:  # whatever objects of somebody else raise
+        return uuid.uuid4().hex
 
 
 def _digest_of(*texts: str) -> str:

@@ -220,6 +220,7 @@ class ClosedLoopSimulator:
             InvalidArgumentError: A scene is named twice or is not there, or has too few frames.
         """
         self._warn_of_training()
+        self._warn_of_steps()
         sim_dataset = SimulationDataset.from_dataset_indices(self.dataset, scene_indices, self.sim_cfg)
         agents_ins_outs: defaultdict[int, list[list[UnrollInputOutput]]] = defaultdict(list)
         ego_ins_outs: defaultdict[int, list[UnrollInputOutput]] = defaultdict(list)
@@ -276,6 +277,17 @@ class ClosedLoopSimulator:
                     RuntimeWarning,
                     stacklevel=3,
                 )
+
+    def _warn_of_steps(self) -> None:
+        cfg = getattr(self.dataset, "cfg", None)
+        stride = cfg.get("model_params", {}).get("future_step_size", 1) if isinstance(cfg, Mapping) else 1
+        if stride != 1:
+            warnings.warn(
+                f"future_step_size is {stride}, so that models say where to be after {stride} frames; here they are "
+                "driven there within one, as in L5Kit 1.5, and thus too fast; l5kit simulate reads the times of a plan",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
     @staticmethod
     def update_agents(
