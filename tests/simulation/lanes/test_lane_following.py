@@ -12,17 +12,18 @@ from l5kit.simulation.lanes.path_places import FADE_M
 from l5kit.simulation.lanes.red_lights import RED, YELLOW
 
 STEP_S = 0.1
+DRIVE = (AGENT_DRIVER.numbers, 1.0, STEP_S)
 LINE_M = 100.0
-"""Where the second lane of the path begins."""
+"""Where the first lane of the path ends, whose lights stop there."""
 
 
 def path_of(length_m=400.0, limit_mps=10.0):
     """A straight path along x of two lanes, as kernels take it."""
     points_m = np.column_stack([2.0 * np.arange(length_m / 2 + 2), np.zeros(int(length_m / 2) + 2)])
     starts, pieces = np.array([0, len(points_m)]), np.array([0, 2])
-    lanes, has_line = np.array([0, 1]), np.array([False, True])
+    lanes, line_lanes = np.array([0, 1]), np.array([[-1, -1], [0, -1]])
     limits = np.full(2, limit_mps)
-    return starts, points_m, np.array([length_m]), pieces, np.array([0.0, LINE_M]), lanes, has_line, limits
+    return starts, points_m, np.array([length_m]), pieces, np.array([0.0, LINE_M]), lanes, line_lanes, limits
 
 
 def vehicle_at(x_m, speed_mps, *, y_m=0.0, yaw_rad=0.0, paths=None):
@@ -35,8 +36,7 @@ def vehicle_at(x_m, speed_mps, *, y_m=0.0, yaw_rad=0.0, paths=None):
 def step(motion, *, paths=None, objects=None, rank=0, num_steps=1):
     poses = np.empty((num_steps, 3))
     seen = np.zeros((0, OBJECT_FIELDS)) if objects is None else objects
-    drive = (AGENT_DRIVER.numbers, 1.0, STEP_S)
-    drive_on(paths or path_of(), 0, motion, (2.0, 1.0), seen, -1, np.array([rank, 0]), drive, poses)
+    drive_on(paths or path_of(), 0, motion, (2.0, 1.0), seen, -1, np.array([rank, 0]), DRIVE, poses)
     return poses
 
 
@@ -58,6 +58,22 @@ def test_red_stops_whoever_can_stop(gap_m):
     motion = vehicle_at(LINE_M - gap_m - 2.0, 10.0)
     assert LINE_M - 2.0 < front_after(motion, 60, rank=RED) <= LINE_M + 1e-6
     assert motion[SPEED] < 0.05
+
+
+@pytest.mark.parametrize(
+    ("line_lanes", "stops"),
+    [
+        pytest.param((0, -1), False, id="lights control who leaves their lane, not who comes onto it"),
+        pytest.param((0, 1), True, id="lights on a lane of a junction"),
+    ],
+)
+def test_lights_of_the_lane_behind_a_line(line_lanes, stops):
+    paths = path_of()
+    paths[6][1] = line_lanes
+    motion = vehicle_at(LINE_M - 32.0, 10.0, paths=paths)
+    for _ in range(600):
+        drive_on(paths, 0, motion, (2.0, 1.0), standing_at(390.0), -1, np.array([0, RED]), DRIVE, np.empty((1, 3)))
+    assert (motion[ARC] + 2.0 <= LINE_M + 1e-6) == stops
 
 
 def test_red_does_not_hold_who_cannot_stop():

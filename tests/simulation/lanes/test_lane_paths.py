@@ -54,7 +54,8 @@ def test_a_path_is_one_even_line_with_limits(road):
     np.testing.assert_allclose(points_m[:105], np.column_stack([10 + 2.0 * np.arange(105), np.zeros(105)]), atol=0.02)
     assert paths.lengths_m[0] == pytest.approx(210, abs=0.05)  # to the end of the road to the east
     np.testing.assert_allclose(paths.piece_arcs_m, [0, 90, 110], atol=0.05)
-    assert paths.has_line.tolist() == [False, True, True]
+    right, straight = ROAD_LANES.index("right"), ROAD_LANES.index("straight")
+    assert paths.line_lanes.tolist() == [[-1, -1], [right, straight], [-1, -1]]
     assert paths.piece_limits_mps.tolist() == [10.0, 20.0, 20.0]
 
 

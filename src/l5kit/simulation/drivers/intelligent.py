@@ -106,7 +106,7 @@ class _Seat:
             paths.piece_starts,
             paths.piece_arcs_m,
             paths.piece_lanes,
-            paths.has_line,
+            paths.line_lanes,
             paths.piece_limits_mps,
         )
         self.motions: Float64Array = np.zeros((len(paths), NUM_COLUMNS))

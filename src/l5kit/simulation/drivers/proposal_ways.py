@@ -8,7 +8,7 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.simulation.drivers.proposal_forecasts import Others
-from l5kit.simulation.lanes.lane_following import LINE_SLACK_M, PathArrays
+from l5kit.simulation.lanes.lane_following import LINE_SLACK_M, PathArrays, rank_of_line
 from l5kit.simulation.lanes.lane_paths import PATH_STEP_M
 from l5kit.simulation.lanes.leaders import first_contact
 from l5kit.simulation.lanes.path_places import line_at
@@ -109,16 +109,14 @@ def pose_on_way(way: Way, shift_m: float, driven_m: float) -> tuple[float, float
 def write_stop_lines(paths: PathArrays, track: int, front_m: float, ranks: Int64Array, lines: Float64Array) -> int:
     """Write how far beyond the front of a vehicle the yellow and red lines of its path are, and their ranks, (n, 2).
 
-    The lights of a lane control who leaves it, so that its line is where the next lane of the path begins.
-
     Returns:
         Their number; a line more than half a metre behind the front is left out.
     """
     count = 0
-    for piece in range(paths[3][track], paths[3][track + 1] - 1):
-        gap_m = paths[4][piece + 1] - front_m
-        rank = ranks[paths[5][piece]]
-        if count < len(lines) and paths[6][piece + 1] and gap_m >= -LINE_SLACK_M and rank >= YELLOW:
+    for piece in range(paths[3][track], paths[3][track + 1]):
+        gap_m = paths[4][piece] - front_m
+        rank = rank_of_line(paths, piece, ranks)
+        if count < len(lines) and gap_m >= -LINE_SLACK_M and rank >= YELLOW:
             lines[count, 0], lines[count, 1] = gap_m, rank
             count += 1
     return count

@@ -143,7 +143,7 @@ class _Memory:
             paths.piece_starts,
             paths.piece_arcs_m,
             paths.piece_lanes,
-            paths.has_line,
+            paths.line_lanes,
             paths.piece_limits_mps,
         )
         self.speeds_mps: Float64Array = np.empty(len(paths.points_m))
@@ -179,7 +179,7 @@ class _Memory:
 def _no_paths(size: int) -> LanePaths:
     starts, rows = np.zeros(size + 1, np.int64), np.zeros(0, np.int64)
     return LanePaths(
-        starts, np.zeros((0, 2)), np.zeros(size), starts, np.zeros(0), rows, np.zeros(0, np.bool_), np.zeros(0)
+        starts, np.zeros((0, 2)), np.zeros(size), starts, np.zeros(0), rows, np.zeros((0, 2), np.int64), np.zeros(0)
     )
 
 

@@ -18,7 +18,7 @@ ARC, ENTRY, OFFSET, SLOPE, SPEED, X, Y = range(7)
 NUM_COLUMNS = 7
 
 PathArrays = tuple[
-    Int64Array, Float64Array, Float64Array, Int64Array, Float64Array, Int64Array, BoolArray, Float64Array
+    Int64Array, Float64Array, Float64Array, Int64Array, Float64Array, Int64Array, Int64Array, Float64Array
 ]
 """The fields of :class:`l5kit.simulation.lanes.lane_paths.LanePaths`, in their order."""
 
@@ -82,21 +82,31 @@ def _limit_at(paths: PathArrays, track: int, arc_m: float) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def rank_of_line(paths: PathArrays, piece: int, ranks: Int64Array) -> int:
+    """Return the light before a piece, 0 for none; of two the one that counts more."""
+    rank = 0
+    for column in range(paths[6].shape[1]):
+        lane = paths[6][piece, column]
+        if lane >= 0:
+            rank = max(rank, ranks[lane])
+    return rank
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _gap_to_line(
     paths: PathArrays, track: int, front_m: float, speed_mps: float, braking_mps2: float, ranks: Int64Array
 ) -> float:
     """Return the gap to the first line at which a driver has to stop, or to the end of the path; at least 0.
 
-    The lights of a lane control who leaves it: the line is where the next lane of the path begins. Yellow counts for
-    those who can stop before it by braking at b, red until the front is half a metre beyond it.
+    Yellow counts for those who can stop before the line by braking at b, red until the front is half a metre beyond it.
     """
-    for piece in range(paths[3][track] + 1, paths[3][track + 1]):
-        gap_m, rank = paths[4][piece] - front_m, ranks[paths[5][piece - 1]]
-        if paths[6][piece] and gap_m >= -LINE_SLACK_M and rank >= YELLOW:
-            is_red = rank >= RED
-            if is_red or speed_mps * speed_mps <= 2 * braking_mps2 * gap_m:
-                found_m: float = max(gap_m, 0.0)
-                return found_m
+    for piece in range(paths[3][track], paths[3][track + 1]):
+        gap_m = paths[4][piece] - front_m
+        rank = rank_of_line(paths, piece, ranks)
+        is_held = rank >= RED or (rank >= YELLOW and speed_mps * speed_mps <= 2 * braking_mps2 * gap_m)
+        if is_held and gap_m >= -LINE_SLACK_M:
+            found_m: float = max(gap_m, 0.0)
+            return found_m
     end_m: float = max(paths[2][track] - front_m, 0.0)
     return end_m
 

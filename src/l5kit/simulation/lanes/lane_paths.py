@@ -69,8 +69,8 @@ class LanePaths(ReadOnlyArrays):
         piece_starts: First of the pieces of each path and the end of the last one, int64 (N + 1,).
         piece_arcs_m: Length of the path at which each piece begins, float64 (Q,).
         piece_lanes: Lane of each piece, int64 (Q,).
-        has_line: Whether the piece begins with the first point of its lane, where the lights of the lane before stop
-            who leaves that, bool (Q,).
+        line_lanes: Lanes whose red light stops before the piece, -1 for none, int64 (Q, 2): the lane before, as lights
+            control who leaves a lane, and a lane of a junction itself, where a map has the lights on these.
         piece_limits_mps: Speed limit of each piece, float64 (Q,).
 
     Raises:
@@ -83,14 +83,14 @@ class LanePaths(ReadOnlyArrays):
     piece_starts: Int64Array
     piece_arcs_m: Float64Array
     piece_lanes: Int64Array
-    has_line: BoolArray
+    line_lanes: Int64Array
     piece_limits_mps: Float64Array
 
     def __post_init__(self) -> None:
         super().__post_init__()
         size, pieces = len(self.lengths_m), self.piece_arcs_m.shape
-        require_shapes(self, points_m=(len(self.points_m), 2), piece_lanes=pieces, has_line=pieces)
-        require_shapes(self, piece_limits_mps=pieces)
+        require_shapes(self, points_m=(len(self.points_m), 2), piece_lanes=pieces)
+        require_shapes(self, piece_limits_mps=pieces, line_lanes=(*pieces, 2))
         require_starts(self, "starts", num_parts=size, end=len(self.points_m))
         require_starts(self, "piece_starts", num_parts=size, end=pieces[0])
 
@@ -144,8 +144,9 @@ def make_lane_paths(
         lane_grid(driving_map),
         known_mps,
     )
+    line_lanes = _lanes_of_lines(piece_lanes, has_line, driving_map.is_in_junction)
     limits_mps = known_mps[piece_lanes]
-    return LanePaths(starts, points_m, lengths_m, piece_starts, piece_arcs_m, piece_lanes, has_line, limits_mps)
+    return LanePaths(starts, points_m, lengths_m, piece_starts, piece_arcs_m, piece_lanes, line_lanes, limits_mps)
 
 
 def find_moving_tracks(tracks: TrackPoses) -> BoolArray:
@@ -155,6 +156,14 @@ def find_moving_tracks(tracks: TrackPoses) -> BoolArray:
     return is_moving
 
 
+def _lanes_of_lines(piece_lanes: Int64Array, has_line: BoolArray, is_in_junction: BoolArray) -> Int64Array:
+    """Return whose lights stop before pieces, (Q, 2); ``has_line`` are those that begin with their lane."""
+    before = np.roll(piece_lanes, 1)
+    is_held = np.stack([has_line & ~is_in_junction[before], has_line & is_in_junction[piece_lanes]], axis=-1)
+    line_lanes: Int64Array = np.where(is_held, np.stack([before, piece_lanes], axis=-1), -1)
+    return line_lanes
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def _make_paths(
     tracks: tuple[Int64Array, Float64Array, Float64Array, Float64Array],
@@ -162,7 +171,7 @@ def _make_paths(
     grid: GridArrays,
     limits_mps: Float64Array,
 ) -> tuple[Float64Array, Float64Array, Int64Array, BoolArray, Int64Array, Int64Array, Float64Array]:
-    """Return points, arcs, lanes and lines of pieces, the starts of both, and lengths of all paths."""
+    """Return points, arcs and lanes of pieces, which of them begin with their lane, the starts of both, and lengths."""
     row_starts, positions_m, yaws_rad, durations_s = tracks
     size = len(durations_s)
     starts, piece_starts, lengths_m = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64), np.zeros(size)

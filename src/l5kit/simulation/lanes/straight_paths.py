@@ -30,7 +30,7 @@ def straight_paths(tracks: TrackPoses, *, limit_mps: float = UNKNOWN_LIMIT_MPS) 
         piece_starts=np.arange(size + 1),
         piece_arcs_m=np.zeros(size),
         piece_lanes=np.zeros(size, np.int64),
-        has_line=np.zeros(size, np.bool_),
+        line_lanes=np.full((size, 2), -1),
         piece_limits_mps=np.full(size, float(limit_mps)),
     )
 
@@ -38,7 +38,7 @@ def straight_paths(tracks: TrackPoses, *, limit_mps: float = UNKNOWN_LIMIT_MPS) 
 def filled_paths(paths: LanePaths, others: LanePaths) -> LanePaths:
     """Return paths of N tracks with those of ``others`` (N paths) for the tracks that have none."""
     is_own = paths.has_path
-    parts, names = (paths, others), ("points_m", "piece_arcs_m", "piece_lanes", "has_line", "piece_limits_mps")
+    parts, names = (paths, others), ("points_m", "piece_arcs_m", "piece_lanes", "line_lanes", "piece_limits_mps")
     arrays: dict[str, NumericArray] = {"lengths_m": np.where(is_own, paths.lengths_m, others.lengths_m)}
     for name, starts_name in zip(names, ("starts", *["piece_starts"] * 4), strict=True):
         counts = [np.diff(getattr(part, starts_name)) for part in parts]
