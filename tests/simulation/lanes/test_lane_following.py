@@ -12,7 +12,7 @@ from l5kit.simulation.lanes.path_places import FADE_M
 from l5kit.simulation.lanes.red_lights import RED, YELLOW
 
 STEP_S = 0.1
-DRIVE = (AGENT_DRIVER.numbers, 1.0, STEP_S)
+DRIVE = (AGENT_DRIVER.numbers, 1.0, STEP_S, np.zeros(0))
 LINE_M = 100.0
 """Where the first lane of the path ends, whose lights stop there."""
 

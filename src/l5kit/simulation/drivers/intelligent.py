@@ -10,6 +10,7 @@ from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER, IntelligentDriverParams
+from l5kit.simulation.lanes.highest_speeds import write_highest_speeds
 from l5kit.simulation.lanes.lane_following import (
     NUM_COLUMNS,
     ColorRows,
@@ -43,6 +44,8 @@ class IntelligentDriver:
         limit_part: The part of the speed limit that a driver wants to drive, above 0.
         unknown_limit_mps: The limit where the map does not say one, above 0.
         num_steps: Steps that are planned for AVs.
+        max_lateral_mps2: Acceleration across in bends, above 0, before which a driver slows down with b; None for the
+            published rule, which knows no bends.
 
     Raises:
         InvalidArgumentError: A value is out of range.
@@ -52,11 +55,13 @@ class IntelligentDriver:
     limit_part: float = 1.0
     unknown_limit_mps: float = UNKNOWN_LIMIT_MPS
     num_steps: int = 40
+    max_lateral_mps2: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("limit_part", "unknown_limit_mps", "num_steps"):
-            if not 0 < getattr(self, name) < np.inf:
-                raise InvalidArgumentError(f"IntelligentDriver: {name} is {getattr(self, name)}; it must be above 0")
+        for name in ("limit_part", "unknown_limit_mps", "num_steps", "max_lateral_mps2"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < np.inf:
+                raise InvalidArgumentError(f"IntelligentDriver: {name} is {value}; it must be above 0")
 
     def tracks(self, batch: SceneBatch) -> BoolArray:
         """Return which tracks of a batch it drives, (T,): vehicles on lanes that do not stay parked.
@@ -75,7 +80,8 @@ class IntelligentDriver:
         if seat is None:
             seat = state.memory[_MEMORY] = _Seat.of_batch(state, self.unknown_limit_mps)
         params = self.params or (AV_DRIVER if state.actors is None else AGENT_DRIVER)
-        drive = (params.numbers, float(self.limit_part), float(state.step_time_s))
+        bends_mps = seat.bends_of(self.max_lateral_mps2, params.max_braking_mps2)
+        drive = (params.numbers, float(self.limit_part), float(state.step_time_s), bends_mps)
         vehicles = seat.place(state)
         num_steps = self.num_steps if state.actors is None else 1
         poses = np.empty((len(state), num_steps, 3))
@@ -110,6 +116,7 @@ class _Seat:
             paths.piece_limits_mps,
         )
         self.motions: Float64Array = np.zeros((len(paths), NUM_COLUMNS))
+        self._bends_mps: Float64Array | None = None
         self._before: Float64Array = np.zeros((len(paths), NUM_COLUMNS))
         self._frames: Int64Array = np.full(len(paths), -2, np.int64)
         self._is_before_new: BoolArray = np.zeros(len(paths), np.bool_)
@@ -148,6 +155,14 @@ class _Seat:
         boxes = state.ego_boxes if is_av else state.agents.boxes[state.actors]
         place_vehicles(self.arrays, vehicles, boxes, state.actor_states.speeds_mps, is_new, self.motions)
         return vehicles
+
+    def bends_of(self, lateral_mps2: float | None, braking_mps2: float) -> Float64Array:
+        """Return how fast a driver may be at each point of the paths, by the bends ahead; empty for no bends."""
+        if self._bends_mps is None:
+            self._bends_mps = np.empty(0 if lateral_mps2 is None else len(self.paths.points_m))
+            if lateral_mps2 is not None:
+                write_highest_speeds(self.arrays, float(lateral_mps2), float(braking_mps2), False, self._bends_mps)
+        return self._bends_mps
 
     def colors_of(self, state: TrafficState) -> ColorRows:
         """Return the lights of the current frames, as kernels take them."""

@@ -30,49 +30,12 @@ the way, and where the vehicle has passed it."""
 NUM_COLUMNS = 5
 
 _VEHICLE = int(RoadUserGroup.VEHICLE)
-_CURVE_MPS2 = 3.0
-_EASY_BRAKING_MPS2 = 1.5
 _SIDE_ROOM_M = 0.15
 _FADE_S = 2.5
 _SHORTEST_FADE_M = 8.0
 _LOOK_STEPS = 5
 _MOVES_MPS = 0.3
 _WITH_COS = 0.7
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def write_highest_speeds(paths: PathArrays, speeds_mps: Float64Array) -> None:
-    """Write how fast a vehicle may be at each point of all paths, (P,).
-
-    That is the limit, or the speed with 3 m/s2 across in a bend; before a slower place it is that from which one gets
-    there by braking with 1.5 m/s2.
-    """
-    starts, points_m = paths[0], paths[1]
-    for track in range(len(starts) - 1):
-        first, stop = starts[track], starts[track + 1]
-        piece = paths[3][track]
-        for point in range(first, stop):
-            arc_m = (point - first) * PATH_STEP_M
-            while piece + 1 < paths[3][track + 1] and paths[4][piece + 1] <= arc_m:
-                piece += 1
-            speeds_mps[point] = min(paths[7][piece], _speed_in_bend(points_m[first:stop], point - first))
-        for point in range(stop - 2, first - 1, -1):
-            after = speeds_mps[point + 1]
-            before = math.sqrt(after * after + 2 * _EASY_BRAKING_MPS2 * PATH_STEP_M)
-            speeds_mps[point] = min(speeds_mps[point], before)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _speed_in_bend(points_m: Float64Array, point: int) -> float:
-    """Return how fast a vehicle may be at a point of a line, by how the line turns over 8 m around it."""
-    before, after = max(point - 2, 0), min(point + 2, len(points_m) - 1)
-    if before == point or after == point:
-        return np.inf
-    x, y = points_m[point, 0] - points_m[before, 0], points_m[point, 1] - points_m[before, 1]
-    next_x, next_y = points_m[after, 0] - points_m[point, 0], points_m[after, 1] - points_m[point, 1]
-    turn = abs(math.atan2(x * next_y - y * next_x, x * next_x + y * next_y))
-    curvature = turn / (0.5 * (after - before) * PATH_STEP_M)
-    return math.sqrt(_CURVE_MPS2 / curvature) if curvature > 1e-6 else np.inf
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

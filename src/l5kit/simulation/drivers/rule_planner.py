@@ -12,12 +12,13 @@ from l5kit.simulation.drivers.proposal_comfort import ComfortFilters, comfort_fi
 from l5kit.simulation.drivers.proposal_forecasts import Lanes, forecast_lanes
 from l5kit.simulation.drivers.proposal_places import RoadArrays, road_arrays
 from l5kit.simulation.drivers.proposal_rollout import Tracking
-from l5kit.simulation.drivers.proposal_ways import Way, fade_length_m, write_highest_speeds, write_stop_lines
+from l5kit.simulation.drivers.proposal_ways import Way, fade_length_m, write_stop_lines
 from l5kit.simulation.drivers.vanished_agents import rows_with_vanished
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import IntelligentDriverParams
+from l5kit.simulation.lanes.highest_speeds import write_highest_speeds
 from l5kit.simulation.lanes.lane_following import ColorRows, PathArrays, SceneRows
 from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, LanePaths, make_lane_paths
 from l5kit.simulation.lanes.path_places import find_place
@@ -34,6 +35,8 @@ _NUM_PLANNED = 50
 _BACK_M, _ON_M = 10.0, 40.0
 _MOST_LINES = 16
 _STRAIGHT_POINTS = 100
+_CURVE_MPS2 = 3.0
+_EASY_BRAKING_MPS2 = 1.5
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ class _Memory:
             paths.piece_limits_mps,
         )
         self.speeds_mps: Float64Array = np.empty(len(paths.points_m))
-        write_highest_speeds(self.arrays, self.speeds_mps)
+        write_highest_speeds(self.arrays, _CURVE_MPS2, _EASY_BRAKING_MPS2, True, self.speeds_mps)
         self.road: tuple[RoadArrays, Lanes] = (road_arrays(driving_map), forecast_lanes(driving_map))
         self.first_speeds_mps: Float64Array = batch.logged_motion.speeds_mps[np.arange(len(batch)), batch.starts]
         self.places: Float64Array = np.zeros((len(batch), 2))  # length of the path, offset

@@ -25,6 +25,10 @@ PathArrays = tuple[
 Numbers = tuple[float, float, float, float, float]
 """The fields of :class:`l5kit.simulation.intelligent_driver.IntelligentDriverParams`, in their order."""
 
+Drive = tuple[Numbers, float, float, Float64Array]
+"""Parameters of a driver, the part of the limit that it wants to drive, the length of a step, and how fast it may be at
+each point of all paths for the bends ahead, (P,), of length 0 where bends do not matter."""
+
 LINE_SLACK_M = 0.5
 """How far beyond a red line the front of a vehicle may stand for which the line still counts, metres."""
 
@@ -112,6 +116,13 @@ def _gap_to_line(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def _speed_in_bends(bends_mps: Float64Array, arc_m: float) -> float:
+    """Return how fast a driver may be at a place of a path, the lower of the points before and after it."""
+    point = min(max(int(arc_m / PATH_STEP_M), 0), len(bends_mps) - 2)
+    return min(bends_mps[point], bends_mps[point + 1])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def acceleration_behind(
     speed_mps: float,
     gap_m: float,
@@ -144,7 +155,7 @@ def drive_on(
     objects: Float64Array,
     own_row: int,
     ranks: Int64Array,
-    drive: tuple[Numbers, float, float],
+    drive: Drive,
     poses: Float64Array,
 ) -> None:
     """Move a vehicle on its path for some steps, with the leader that it sees now, which keeps its speed.
@@ -160,10 +171,10 @@ def drive_on(
         objects: Rows of :data:`l5kit.simulation.lanes.leaders.OBJECT_FIELDS`.
         own_row: Its row of the objects, or -1.
         ranks: Light of each lane of the map, 0 for none.
-        drive: Parameters of the driver, the part of the limit that it wants to drive, and the length of a step.
+        drive: How it drives.
         poses: Takes world x, y and yaw after each step, (T, 3).
     """
-    numbers, part, step_s = drive
+    numbers, part, step_s, bends_mps = drive
     points_m = paths[1][paths[0][track] : paths[0][track + 1]]
     place = (motion[ARC], motion[ENTRY], motion[OFFSET], motion[SLOPE])
     speed = motion[SPEED]
@@ -177,6 +188,9 @@ def drive_on(
         acceleration = acceleration_behind(speed, line_m if line_m < reach_m else np.inf, 0.0, wanted, numbers, step_s)
         if gap_m < np.inf:
             acceleration = min(acceleration, acceleration_behind(speed, gap_m, leader_speed, wanted, numbers, step_s))
+        if len(bends_mps) > 0:
+            slowest = _speed_in_bends(bends_mps[paths[0][track] : paths[0][track + 1]], arc_m + speed * step_s)
+            acceleration = min(acceleration, max((slowest - speed) / step_s, -numbers[3]))
         after = max(speed + acceleration * step_s, 0.0)
         driven_s = step_s
         if after == 0.0 and acceleration < 0:
@@ -231,7 +245,7 @@ def drive_agents(
     ego: EgoRows,
     colors: ColorRows,
     num_lanes: int,
-    drive: tuple[Numbers, float, float],
+    drive: Drive,
     poses: Float64Array,
 ) -> None:
     """Move agents for some steps.
@@ -275,7 +289,7 @@ def drive_avs(
     ego: EgoRows,
     colors: ColorRows,
     num_lanes: int,
-    drive: tuple[Numbers, float, float],
+    drive: Drive,
     poses: Float64Array,
 ) -> None:
     """Plan the AVs of R scenes for some steps; as :func:`drive_agents`, with motions and paths by ``tracks`` (R,)."""
