@@ -1,0 +1,159 @@
+"""Checks of drives that know no paths of drivers: who passes red lights, and who hits whom from behind."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array
+from l5kit.data.scene_records import SceneRecords
+from l5kit.evaluation.driving.driving_map import DrivingMap
+from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.simulation.lanes.red_lights import RED, LaneColors
+
+STEP_S = 0.1
+FORGIVEN_M = 0.3
+"""Way in which a vehicle that could just not stop is forgiven."""
+
+
+@dataclass(frozen=True)
+class SceneDrives:
+    """Boxes of N vehicles in F frames, x, y, yaw, length, width, (F, N, 5), NaN where there is none; who is driven."""
+
+    boxes: Float64Array
+    is_driven: BoolArray
+    names: list[int]
+
+    @property
+    def ways_m(self) -> Float64Array:
+        """How far each has come until a frame, (F, N)."""
+        steps_m = np.linalg.norm(np.diff(self.boxes[..., :2], axis=0), axis=-1)
+        return np.concatenate([np.zeros((1, len(self.names))), np.nancumsum(steps_m, axis=0)])
+
+    @property
+    def fronts_m(self) -> Float64Array:
+        """The middle of the front, (F, N, 2)."""
+        yaws = self.boxes[..., 2]
+        return self.boxes[..., :2] + 0.5 * self.boxes[..., 3:4] * np.stack([np.cos(yaws), np.sin(yaws)], axis=-1)
+
+
+def drives_of_agents(records: SceneRecords, driven: set[int], states: EgoStates, scene: int) -> SceneDrives:
+    """Return the drives of the agents of a scene, and of the AV behind them, which nobody looks at."""
+    intervals = records.frames["agent_index_interval"] - records.frames["agent_index_interval"][0, 0]
+    agents = records.agents
+    names, numbers = np.unique(agents["track_id"], return_inverse=True)
+    boxes = np.full((len(intervals), len(names) + 1, 5), np.nan)
+    frames = np.repeat(np.arange(len(intervals)), np.diff(intervals, axis=1)[:, 0])
+    boxes[frames, numbers] = np.column_stack([agents["centroid"], agents["yaw"], agents["extent"][:, :2]])
+    boxes[:, -1] = states.boxes[scene, : len(intervals)]
+    is_driven = np.array([*(int(name) in driven for name in names), False])
+    return SceneDrives(boxes, is_driven, [*names.tolist(), -1])
+
+
+def drives_of_av(records: SceneRecords, states: EgoStates, scene: int) -> SceneDrives:
+    """Return the same with the AV alone as the one that is looked at."""
+    drives = drives_of_agents(records, set(), states, scene)
+    return SceneDrives(drives.boxes, np.arange(len(drives.names)) == len(drives.names) - 1, drives.names)
+
+
+def find_red_crossings(
+    drives: SceneDrives, driving_map: DrivingMap, colors: LaneColors, first_frame: int, braking_mps2: float
+) -> tuple[int, list[tuple[int, int]]]:
+    """Return how often a front left a lane whose lights stop, and the names and frames of those who could have stopped.
+
+    A lane that is red in a frame is left where the front lies in it then, and a step later in a lane that follows it.
+    Who brakes at b from the first frame of the red, or from that in which it came, is to stand before that.
+    """
+    num_frames = len(drives.boxes)
+    red = np.zeros((num_frames, driving_map.num_lanes), np.bool_)
+    lit: set[int] = set()
+    for frame in range(num_frames):
+        rows = slice(*colors.starts[first_frame + frame : first_frame + frame + 2])
+        red[frame, colors.lanes[rows][colors.ranks[rows] == RED]] = True
+        lit |= set(colors.lanes[rows].tolist())
+    count, found, ways_m, fronts_m = 0, [], drives.ways_m, drives.fronts_m
+    for vehicle in np.flatnonzero(drives.is_driven):
+        there = np.flatnonzero(np.isfinite(drives.boxes[:, vehicle, 0]))
+        lanes, starts = driving_map.lanes_at(fronts_m[there, vehicle])
+        held = [set(lanes[slice(*starts[row : row + 2])].tolist()) for row in range(len(there))]
+        for row in range(len(there) - 1):
+            for lane in (held[row] & lit) - held[row + 1]:
+                if there[row + 1] != there[row] + 1 or driving_map.is_in_junction[lane]:
+                    continue
+                if not held[row + 1] & set(driving_map.ahead_of(lane).tolist()):
+                    continue
+                count += 1
+                frame = there[row]
+                if not red[frame, lane]:
+                    continue
+                change = max(_first_of_run(red[: frame + 1, lane]), there[0])
+                way_m = ways_m[frame + 1, vehicle] - ways_m[change, vehicle]
+                speed_mps = (ways_m[change + 1, vehicle] - ways_m[change, vehicle]) / STEP_S
+                if speed_mps**2 / (2 * braking_mps2) + FORGIVEN_M < way_m:
+                    found.append((drives.names[vehicle], int(frame)))
+    return count, found
+
+
+def _first_of_run(is_so: BoolArray) -> int:
+    """Return since when something is so that is so at the end."""
+    before = np.flatnonzero(~is_so)
+    return int(before[-1]) + 1 if len(before) else 0
+
+
+def find_rear_hits(drives: SceneDrives, braking_mps2: float) -> tuple[int, list[tuple[int, int, int]]]:
+    """Return how often somebody who is driven met another with its front, and names and frames where b was enough.
+
+    The other is in the way as long as its box meets the boxes that the vehicle drives over from then on. Braking at b
+    from the first of these frames, the vehicle goes along the same way.
+    """
+    boxes, count, found = drives.boxes, 0, []
+    radii_m = 0.5 * np.linalg.norm(boxes[..., 3:], axis=-1)
+    for vehicle in np.flatnonzero(drives.is_driven):
+        far_m = np.linalg.norm(boxes[..., :2] - boxes[:, vehicle : vehicle + 1, :2], axis=-1)
+        is_near = far_m < radii_m + radii_m[:, vehicle : vehicle + 1]
+        is_near[:, vehicle] = False
+        for other in np.flatnonzero(is_near.any(axis=0)):
+            meets = [boxes_overlap(boxes[f, vehicle], boxes[f, other]) for f in np.flatnonzero(is_near[:, other])]
+            if not any(meets):
+                continue
+            frame = int(np.flatnonzero(is_near[:, other])[int(np.argmax(meets))])
+            if not _meets_with_front(boxes[frame, vehicle], boxes[frame, other]):
+                continue
+            count += 1
+            if _could_brake(boxes[:, vehicle], boxes[:, other], frame, braking_mps2):
+                found.append((drives.names[vehicle], drives.names[other], frame))
+    return count, found
+
+
+def _meets_with_front(box: Float64Array, other: Float64Array) -> bool:
+    """Return whether the front quarter of a box overlaps another, and its rear half does not."""
+    ahead = np.array([np.cos(box[2]), np.sin(box[2])])
+    front, rear = box.copy(), box.copy()
+    front[:2], front[3] = box[:2] + 0.375 * box[3] * ahead, 0.25 * box[3]
+    rear[:2], rear[3] = box[:2] - 0.25 * box[3] * ahead, 0.5 * box[3]
+    return bool(boxes_overlap(front, other) and not boxes_overlap(rear, other))
+
+
+def _could_brake(own: Float64Array, other: Float64Array, frame: int, braking_mps2: float) -> bool:
+    """Return whether braking at b from the first frame in which the other is in the way keeps the two apart."""
+    there = np.flatnonzero(np.isfinite(own[:, 0]))
+    first = frame
+    while first > there[0] and _is_in_way(own[first - 1 : frame + 1], other[first - 1]):
+        first -= 1
+    if first == frame:
+        return False
+    way = own[first : there[-1] + 1]
+    ways_m = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(way[:, :2], axis=0), axis=-1))])
+    speed_mps = ways_m[1] / STEP_S
+    for step in range(len(way)):
+        time_s = min(step * STEP_S, speed_mps / braking_mps2)
+        braked_m = speed_mps * time_s - 0.5 * braking_mps2 * time_s**2 + FORGIVEN_M * min(step, 1)
+        place = min(int(np.searchsorted(ways_m, braked_m)), len(way) - 1)
+        if np.isfinite(other[first + step, 0]) and boxes_overlap(way[place], other[first + step]):
+            return False
+    return True
+
+
+def _is_in_way(way: Float64Array, other: Float64Array) -> bool:
+    """Return whether a box, NaN for none, meets one of others."""
+    return bool(np.isfinite(other[0])) and any(boxes_overlap(box, other) for box in way)
