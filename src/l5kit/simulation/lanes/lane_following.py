@@ -119,7 +119,8 @@ def _gap_to_line(
 def _speed_in_bends(bends_mps: Float64Array, arc_m: float) -> float:
     """Return how fast a driver may be at a place of a path, the lower of the points before and after it."""
     point = min(max(int(arc_m / PATH_STEP_M), 0), len(bends_mps) - 2)
-    return min(bends_mps[point], bends_mps[point + 1])
+    slowest_mps: float = min(bends_mps[point], bends_mps[point + 1])
+    return slowest_mps
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
