@@ -75,6 +75,19 @@ def test_a_file_of_a_user_has_a_class_an_object_or_a_function(tmp_path, name):
     assert open_traffic(f"{file}:{name}").seat.driver is not planner.seat.driver
 
 
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [("", "say which driver of the file it is: .*own.py:NAME"), (":Needs", "without arguments .*'speed'.* a function")],
+)
+def test_a_file_that_is_named_wrong(tmp_path, asked, message):
+    file = tmp_path / "own.py"
+    file.write_text(
+        "class Needs:\n    def __init__(self, speed):\n        pass\n\n    def drive(self, state):\n        pass\n"
+    )
+    with pytest.raises(InvalidArgumentError, match=message):
+        open_planner(f"{file}{asked}")
+
+
 def test_other_code_in_a_file_is_another_planner(tmp_path):
     first = open_planner(write_planner(tmp_path, {}))
     assert open_planner(write_planner(tmp_path, {(0, 1): "nan"})).digest != first.digest

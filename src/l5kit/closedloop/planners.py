@@ -170,6 +170,8 @@ def _open_driver(
     if asked in known:
         return known[asked](), asked, asked
     own = _OWN.fullmatch(asked)
+    if asked.endswith(".py"):
+        raise InvalidArgumentError(f"{argument} is {asked!r}; say which driver of the file it is: {asked}:NAME")
     if own is None and place is not None and Path(asked).exists():
         driver, digest = open_checkpoint(asked, whom=whom, place=place)
         return driver, asked, digest
@@ -197,14 +199,22 @@ def _read_own(file: Path, name: str, argument: str) -> object:
     if found is None:
         raise InvalidArgumentError(f"{argument}: {file} has no {name}; name a driver, or what makes one")
     is_made = isinstance(found, type) or not hasattr(found, "drive")
-    return found() if is_made and callable(found) else found
+    if not (is_made and callable(found)):
+        return found
+    try:
+        return found()
+    except TypeError as error:
+        raise InvalidArgumentError(
+            f"{argument}: {name} of {file} could not be called without arguments ({error}); give a function that makes "
+            "the driver"
+        ) from error
 
 
 def _as_driver(found: Any, argument: str) -> Driver:
     if not callable(getattr(found, "drive", None)):
         raise InvalidArgumentError(
-            f"{argument} must be an object with a method drive(state), got {type(found).__name__}; see "
-            "l5kit.simulation.engine.traffic_state.Driver"
+            f"{argument} must be an object with a method drive(state), got {type(found).__name__}; "
+            "docs/architecture.md, A driver, has one"
         )
     driver: Driver = found
     return driver
