@@ -32,6 +32,7 @@ RULES = {
     "standing": ("standing", None),
     "constant-velocity": ("constant-velocity", None),
     "idm": ("idm", None),
+    "idm, followed": ("idm", "tracked"),
     "rules": ("rules", None),
 }
 """What drives without a network: the planner, and how its plans move the AV."""

@@ -32,6 +32,8 @@ def test_all_names_give_traffic():
         ("constant-velocity", "poses", PlannedPoses),
         ("standing", None, PlannedPoses),
         ("standing", "tracked", TrackedPlans),
+        ("idm", None, PlannedPoses),
+        ("idm", "tracked", TrackedPlans),
         ("replay", "tracked", TrackedPlans),
     ],
 )

@@ -53,7 +53,7 @@ def simulate(
             metavar="tracked|poses",
             show_default=False,
             help="Whether plans are followed by a bicycle behind a tracker, or met to the bit. Default: tracked, but "
-            "standing cars and the replayed log are met.",
+            "standing cars, idm and the replayed log are met.",
         ),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Scenes that step at once; takes memory.")] = 32,

@@ -24,8 +24,8 @@ class ClosedLoopOptions:
         scenes: Which scenes of the log, a slice or their numbers; None for all.
         start_frame: First frame of each scene that is simulated; those before are its past.
         num_frames: Frames that are simulated of each scene, at most, with the first one; None for all.
-        moves: One of :data:`MOVES`; None for what is usual for the planner: standing cars meet their plans, replayed
-            ones their log, others follow their plans.
+        moves: One of :data:`MOVES`; None for what is usual for the planner: standing cars and
+            ``idm`` meet their plans, replayed ones their log, others follow their plans.
         keeps_plans: Whether what the planner has planned is kept.
         workers: Threads that simulate batches at the same time; 0 for one on each core.
         batch_size: Scenes that step at once.

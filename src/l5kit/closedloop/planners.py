@@ -79,8 +79,9 @@ PLANNERS: dict[str, Callable[[], Driver]] = {
 }
 """Planners that have a name, and what makes them."""
 
-_USUAL_MOVES = {"standing": "poses"}
-"""How plans of a planner are carried out where nobody says; TrackedPlans for others."""
+_USUAL_MOVES = {"standing": "poses", "idm": "poses"}
+"""How plans of a planner are carried out where nobody says; TrackedPlans for others. IDM says how hard to brake; a
+tracker brakes later and less, and rolls into leaders that stop."""
 
 
 def _constant_velocity_traffic() -> AgentSeat:
