@@ -4,7 +4,7 @@ Run ``python benchmarks/closed_loop_table.py`` for all of docs/closed_loop.md (s
 ``--only idm --only vector_planner --agents replay``. Networks that the folder ``--planners`` does not hold are trained
 into it first: the small configuration of each workflow over several seeds, and the planners of rasters and vectors in
 other ways of training as well. With ``--trained`` only those that are there are driven. A run that was stopped
-goes on; the document is changed by a run of everything only.
+goes on.
 """
 
 import argparse
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", help="a row or a workflow; may be given several times; all")
     parser.add_argument("--agents", action="append", choices=AGENTS, help="may be given twice; both")
     parser.add_argument("--workers", type=int, default=1, help="threads that simulate")
-    parser.add_argument("--document", type=Path, default=DOCUMENT, help="file whose table is replaced")
+    parser.add_argument("--document", type=Path, help="file whose table is replaced; that of the docs for all")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     unseen = options.work / "unseen"
@@ -104,8 +104,10 @@ def main() -> None:
             results.setdefault(each.row, []).append(drive(each, agents, unseen, options))
         lines += ["", f"Others: `{agents}`.", "", *make_table(results)]
     print("\n".join(lines))
-    if options.only is None and options.agents is None:
-        replace_table(options.document, [*lines, ""], start=START)
+    is_whole = options.only is None and options.agents is None
+    document = options.document or (DOCUMENT if is_whole else None)
+    if document is not None:
+        replace_table(document, [*lines, ""], start=START)
 
 
 def find_contestants(options: argparse.Namespace, planners: Path) -> Iterator[Contestant]:
