@@ -166,7 +166,7 @@ def table_line(row: str, scores: list[JsonObject]) -> str:
     failed = sum(len(each["failed"]) for each in scores)
     if failed:
         score += f", {failed} failed"
-    cells = [f"`{row}`", str(len(scores)) if len(scores) > 1 else "", score]
+    cells = [f"`{row}`", "" if row in RULES else str(len(scores)), score]
     return f"| {' | '.join(cells + [metric_cell(name, scores) for name in METRICS])} |"
 
 
