@@ -77,12 +77,13 @@ def test_an_old_file_comes_with_its_configuration(l5kit, network, city, tmp_path
     checkpoint = read_checkpoint(network)
     torch.save(dict(checkpoint.state_dict), tmp_path / "old.pth")
     cfg = {key: value for key, value in checkpoint.config.items() if key != "workflow"}
-    save_config_data(cfg, str(tmp_path / "config.yaml"))
+    (tmp_path / "kept").mkdir()
+    save_config_data(cfg, str(tmp_path / "kept" / "config.yaml"))
     call = ("evaluate", tmp_path / "old.pth", "--data", city, "--out", tmp_path / "out", *FEW)
     without = l5kit(*call)
     assert (without.exit_code, without.stdout) == (1, "")
     assert "--config FILE" in without.stderr
-    done = l5kit(*call, "--config", tmp_path / "config.yaml", "--workflow", "agent_motion_multimodal")
+    done = l5kit(*call, "--config", tmp_path / "kept" / "config.yaml", "--workflow", "agent_motion_multimodal")
     assert done.exit_code == 0, done.stderr
 
 
