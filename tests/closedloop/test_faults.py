@@ -134,3 +134,24 @@ def test_scenes_that_are_too_short_fail(mixed_city, tmp_path):
 def test_how_a_failed_scene_reads():
     assert str(FailedScene(4, 7, 12, "it jumps")) == "scene 4, frame 7, track 12: it jumps"
     assert str(FailedScene(4, None, None, "it is gone")) == "scene 4: it is gone"
+
+
+def city_of(city, folder, scenes):
+    """The city with other scenes."""
+    shutil.copytree(city, folder, ignore=shutil.ignore_patterns("*.zarr"))
+    with write_log(folder / "scenes" / "changed.zarr") as writer:
+        for scene in scenes:
+            writer.append(scene)
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:invalid value encountered")
+@pytest.mark.parametrize("batch_size", [1, 32])
+def test_a_scene_whose_way_has_no_number_fails_alone(city, scenes, tmp_path, batch_size):
+    far = changed(scenes[1], frames=("ego_translation", (9, 0), 1e155))
+    folder = city_of(city, tmp_path / "city", [scenes[0], far, scenes[2]])
+    result = run(folder, tmp_path / "out", batch_size=batch_size)
+    (failed,) = result.failed
+    assert (failed.scene, failed.track) == (1, None)
+    assert "too far apart" in failed.message
+    assert result.num_scenes == 2

@@ -3,12 +3,14 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from l5kit._types import Int64Array, JsonObject
 from l5kit.closedloop.columns import SCENE_COLUMNS
 from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.closedloop.parts import FinishedScene, write_part
 from l5kit.closedloop.scene_checks import read_scene
-from l5kit.closedloop.scored_scenes import score_driven
+from l5kit.closedloop.scored_scenes import find_overflow, score_driven
 from l5kit.closedloop.setup import ClosedLoopSetup
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import L5KitError
@@ -112,7 +114,13 @@ class SimulateBlock:
         """Return the scenes of a batch."""
         finished = [self._row_of(self._as_failed(FailedScene.of_fault(fault))) for fault in driven.faults.values()]
         times_s = () if driven.plan_times_s is None else tuple(driven.plan_times_s.tolist())
-        for place, (row, frames) in score_driven(driven).items():
+        with np.errstate(over="ignore"):  # found by find_overflow
+            scored = score_driven(driven)
+        for place, (row, frames) in scored.items():
+            overflow = find_overflow(row, frames)
+            if overflow is not None:
+                finished.append(self._row_of(self._as_failed(overflow)))
+                continue
             plans = None if driven.plans is None else driven.plans[place, : len(frames)]
             row = self._whole_row(row)
             finished.append(FinishedScene(row, frames, driven.records(place), plans, times_s))

@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array, JsonObject, RecordArray
-from l5kit.closedloop.columns import FRAME_DTYPE, METRICS
+from l5kit.closedloop.columns import FRAME_COLUMNS, FRAME_DTYPE, METRICS
+from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.evaluation.driving.collisions import CollisionKind
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.road_users import RoadUsers
@@ -13,7 +14,7 @@ from l5kit.evaluation.driving.scene_score import SceneDetails, detail_scenes
 from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
 
-__all__ = ["ScoredScene", "score_driven"]
+__all__ = ["ScoredScene", "find_overflow", "score_driven"]
 
 ScoredScene = tuple[JsonObject, RecordArray]
 """The row of a scene, without log and position, and the rows of its frames, ``FRAME_DTYPE``."""
@@ -33,6 +34,26 @@ def score_driven(driven: DrivenScenes) -> dict[int, ScoredScene]:
         scenes = driven.finished[lengths[driven.finished] == length]
         scored |= _score_equally_long(driven, scenes)
     return scored
+
+
+def find_overflow(row: JsonObject, frames: RecordArray) -> FailedScene | None:
+    """Return why a scene has no scores, its poses being finite, but too far apart for numbers; None if it has.
+
+    Args:
+        row: Its row in the table of scenes.
+        frames: Its rows in the table of frames, ``FRAME_DTYPE``, (F,).
+    """
+    infinite = [name for name, value in row.items() if isinstance(value, float) and math.isinf(value)]
+    is_infinite = np.zeros(len(frames), np.bool_)
+    for name, column in FRAME_COLUMNS.items():
+        if column.kind == "float" and np.isinf(frames[name]).any():
+            infinite.append(name)
+            is_infinite |= np.isinf(frames[name])
+    if not infinite:
+        return None
+    frame = int(frames["frame"][np.argmax(is_infinite)]) if is_infinite.any() else None
+    names = ", ".join(dict.fromkeys(infinite))
+    return FailedScene(row["scene"], frame, None, f"the poses of the AV are too far apart to be scored: {names}")
 
 
 def _score_equally_long(driven: DrivenScenes, scenes: Int64Array) -> dict[int, ScoredScene]:
