@@ -155,3 +155,26 @@ def test_a_scene_whose_way_has_no_number_fails_alone(city, scenes, tmp_path, bat
     assert (failed.scene, failed.track) == (1, None)
     assert "too far apart" in failed.message
     assert result.num_scenes == 2
+
+
+def test_tracks_beyond_the_whole_numbers_with_a_sign_are_named(city, scenes, tmp_path):
+    row = row_in_frame(scenes[1], 12, 3)
+    ids = scenes[1].agents["track_id"] + np.uint64(2**63)
+    broken = changed(scenes[1], agents=("track_id", slice(None), ids))
+    broken.agents["centroid"][row] = np.nan
+    folder = city_of(city, tmp_path / "city", [scenes[0], broken])
+    result = run(folder, tmp_path / "out", "constant-velocity")
+    (failed,) = result.failed
+    assert failed.track == int(ids[row]) >= 2**63
+    assert [each["failed_track"] for each in result.scenes()] == [None, failed.track]
+
+
+def test_messages_with_bytes_that_are_no_text_are_written_out(city, tmp_path):
+    class Lost:
+        def drive(self, state):
+            raise FileNotFoundError(b"/data/\xff.npy".decode("utf-8", "surrogateescape"))
+
+    result = run(city, tmp_path / "out", Lost(), scenes=[0])
+    (failed,) = result.failed
+    assert "/data/\\udcff.npy" in failed.message
+    assert next(result.scenes())["message"] == failed.message

@@ -28,15 +28,15 @@ class Column:
     """What a column holds; what is not known is empty in CSV and null in Parquet.
 
     Attributes:
-        kind: Whole numbers, numbers, yes or no as 1 or 0, or texts.
+        kind: Whole numbers, ids of tracks (whole numbers up to 2**64 - 1), numbers, yes or no as 1 or 0, or texts.
         digits: Digits behind the point in CSV; Parquet has all.
     """
 
-    kind: Literal["int", "float", "bool", "text"]
+    kind: Literal["int", "id", "float", "bool", "text"]
     digits: int = 0
 
 
-_INT, _BOOL, _TEXT = Column("int"), Column("bool"), Column("text")
+_INT, _ID, _BOOL, _TEXT = Column("int"), Column("id"), Column("bool"), Column("text")
 
 FRAME_COLUMNS: Final[Mapping[str, Column]] = {
     "scene": _INT,
@@ -57,16 +57,16 @@ FRAME_COLUMNS: Final[Mapping[str, Column]] = {
     "way_along_lanes_m": Column("float", 3),
     "is_comfortable": _BOOL,
     "collisions": _INT,
-    "collision_track": _INT,
+    "collision_track": _ID,
     "collision_kind": _TEXT,
     "collision_at_fault": _BOOL,
 }
 """``frames.csv``: one row for each frame of each scene that was scored."""
 
-_DTYPES = {"int": np.int64, "float": np.float64, "bool": np.int8, "text": np.int8}
+_DTYPES = {"int": np.int64, "id": np.uint64, "float": np.float64, "bool": np.int8, "text": np.int8}
 
 FRAME_DTYPE: Final[DType] = np.dtype([(name, _DTYPES[column.kind]) for name, column in FRAME_COLUMNS.items()])
-"""The rows in memory: kinds of collisions by number, and -1 for no track and for neither yes nor no."""
+"""The rows in memory: kinds of collisions by number, and -1 for neither yes nor no, where there is no track either."""
 
 _COUNTED: Final = {
     "collisions_at_fault": "no_at_fault_collisions",
@@ -94,7 +94,7 @@ SCENE_COLUMNS: Final[Mapping[str, Column]] = {
     "driven_agents": _INT,
     **{f"first_{metric}_frame": _INT for metric in _COUNTED.values()},
     "failed_frame": _INT,
-    "failed_track": _INT,
+    "failed_track": _ID,
     "message": _TEXT,
 }
 """``scenes.csv``: one row for each scene, those that failed included."""

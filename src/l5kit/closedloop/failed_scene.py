@@ -5,7 +5,12 @@ from dataclasses import asdict, dataclass
 from l5kit._types import JsonObject
 from l5kit.simulation.engine.driven_scenes import SceneFault
 
-__all__ = ["FailedScene"]
+__all__ = ["FailedScene", "as_unicode"]
+
+
+def as_unicode(text: str) -> str:
+    """Return a text as files can hold it: bytes of names that are no text, lone surrogates, are written out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 @dataclass(frozen=True)
@@ -16,13 +21,16 @@ class FailedScene:
         scene: The scene, counted in its log.
         frame: The frame that was the current one, counted in the scene of the log; None where it is about none.
         track: The agent that it is about; None for the AV, or for none.
-        message: What is wrong.
+        message: What is wrong, a text that UTF-8 can hold.
     """
 
     scene: int
     frame: int | None
     track: int | None
     message: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", as_unicode(self.message))
 
     @classmethod
     def of_fault(cls, fault: SceneFault) -> "FailedScene":

@@ -14,7 +14,7 @@ from l5kit.errors import InvalidArgumentError
 
 __all__ = ["ClosedLoopResult", "read_result"]
 
-_TYPES = {"int": int, "float": float, "bool": int, "text": str}
+_TYPES = {"int": int, "id": int, "float": float, "bool": int, "text": str}
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def _write_collisions(
     frames: RecordArray, details: SceneDetails, road_users: RoadUsers, track_ids: list[Int64Array]
 ) -> None:
     """Write with whom the AV collides: of several in a frame one at fault, else the first."""
-    frames["collision_track"] = frames["collision_at_fault"] = -1
+    frames["collision_at_fault"] = -1
     collided = np.flatnonzero(details.collisions.kinds != CollisionKind.NONE)
     places = road_users.frames_of_rows[collided]
     by_frame = frames.reshape(-1)
@@ -113,7 +113,7 @@ def _write_collisions(
             by_frame["collision_at_fault"][place] = is_at_fault
             by_frame["collision_kind"][place] = details.collisions.kinds[row]
             ids = track_ids[place // frames.shape[1]]
-            by_frame["collision_track"][place] = ids[road_users.tracks[row]].astype(np.int64)
+            by_frame["collision_track"][place] = ids[road_users.tracks[row]]
 
 
 def _scene_rows(

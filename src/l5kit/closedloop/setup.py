@@ -11,6 +11,7 @@ from pathlib import Path
 from l5kit import __version__
 from l5kit._types import Config, Int64Array, JsonObject
 from l5kit.closedloop.checkpoints import NetworkPlace
+from l5kit.closedloop.failed_scene import as_unicode
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.planners import LANE_DRIVERS, Planner, Traffic, open_planner, open_traffic
 from l5kit.data.checks.checksums import digest_dataset
@@ -56,7 +57,7 @@ class ClosedLoopSetup:
     @property
     def log_name(self) -> str:
         """Name of the log in tables."""
-        return self.files.dataset.name
+        return as_unicode(self.files.dataset.name)
 
     @property
     def facts(self) -> JsonObject:

@@ -41,7 +41,8 @@ def frame_columns(rows: RecordArray) -> dict[str, list[Any]]:
         elif column.kind == "float":
             columns[name] = [None if value != value else value for value in values.tolist()]
         elif name in ("collision_track", "collision_at_fault"):
-            columns[name] = [None if value < 0 else value for value in values.tolist()]
+            is_known = (rows["collision_at_fault"] >= 0).tolist()
+            columns[name] = [value if known else None for value, known in zip(values.tolist(), is_known, strict=True)]
         else:
             columns[name] = values.tolist()
     return columns
@@ -122,5 +123,6 @@ def _as_texts(values: Sequence[Any], column: Column) -> list[str]:
 def _schema_of(columns: Mapping[str, Column]) -> Any:
     import pyarrow
 
-    types = {"int": pyarrow.int64(), "float": pyarrow.float64(), "bool": pyarrow.int8(), "text": pyarrow.string()}
+    whole = {"int": pyarrow.int64(), "id": pyarrow.uint64(), "bool": pyarrow.int8()}
+    types = whole | {"float": pyarrow.float64(), "text": pyarrow.string()}
     return pyarrow.schema([(name, types[column.kind]) for name, column in columns.items()])

@@ -1,0 +1,20 @@
+"""Columns of the tables."""
+
+import numpy as np
+
+from l5kit.closedloop.columns import FRAME_COLUMNS, FRAME_DTYPE
+from l5kit.closedloop.tables import frame_columns, write_table
+
+
+def test_tracks_are_known_where_there_is_a_collision_whatever_their_ids(tmp_path):
+    rows = np.zeros(3, FRAME_DTYPE)
+    rows["collision_track"] = [2**63 + 5, 0, 7]
+    rows["collision_at_fault"] = [1, 0, -1]
+    columns = frame_columns(rows)
+    assert columns["collision_track"] == [2**63 + 5, 0, None]
+    assert columns["collision_at_fault"] == [1, 0, None]
+    with write_table(tmp_path / "frames.csv", FRAME_COLUMNS, with_parquet=False) as table:
+        table.append(columns)
+    place = list(FRAME_COLUMNS).index("collision_track")
+    lines = (tmp_path / "frames.csv").read_text().splitlines()[1:]
+    assert [line.split(",")[place] for line in lines] == ["9223372036854775813", "0", ""]
