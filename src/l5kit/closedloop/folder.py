@@ -1,7 +1,8 @@
 """Folder of a simulation: whose it is, what was run in it, and whether a run may go on there."""
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -20,8 +21,10 @@ __all__ = [
     "SCENES_TABLE",
     "SCORES_FILE",
     "claimed",
+    "holds_scores",
     "is_complete",
     "read_json",
+    "require_apart",
     "require_folder",
     "write_json",
 ]
@@ -47,21 +50,62 @@ def require_folder(folder: Path, *, overwrite: bool) -> None:
     """Refuse a folder that is not for simulations.
 
     Raises:
-        InvalidArgumentError: It is a file, or holds files but no simulation.
+        InvalidArgumentError: It is a file, or a dataset, or holds files but no simulation; with ``overwrite`` it may
+            hold files of others, but none of the names that a simulation writes.
     """
     if folder.exists() and not folder.is_dir():
         raise InvalidArgumentError(f"folder is {str(folder)!r}, which is a file; name a folder")
+    if _is_dataset(folder):
+        raise InvalidArgumentError(f"folder is {str(folder)!r}, which is a dataset or a folder in one; name another")
     holds_others = folder.is_dir() and any(folder.iterdir()) and not (folder / RUN_FILE).is_file()
-    if holds_others and not overwrite and not _is_just_begun(folder):
+    if not holds_others or _is_just_begun(folder):
+        return
+    foreign = [name for name in _FILES if os.path.lexists(folder / name)]
+    if overwrite and foreign:
+        raise InvalidArgumentError(
+            f"folder is {str(folder)!r}, which holds {', '.join(foreign)}, but no simulation, as there is no "
+            f"{RUN_FILE}; name another folder, or move them away"
+        )
+    if not overwrite:
         raise InvalidArgumentError(
             f"folder is {str(folder)!r}, which holds files, but no simulation; name another, or write into this one "
             "(--overwrite)"
         )
 
 
+def require_apart(folder: Path, inputs: Iterable[Path | None]) -> None:
+    """Refuse to read what would be removed or written.
+
+    Args:
+        folder: The folder of the simulation.
+        inputs: Files and folders that are read.
+
+    Raises:
+        InvalidArgumentError: One of them is a file of a simulation in the folder, or lies in one.
+    """
+    written = [(folder / name).resolve() for name in (*_FILES, PARTS_FOLDER)]
+    for path in inputs:
+        if path is not None and any(path.resolve().is_relative_to(place) for place in written):
+            raise InvalidArgumentError(
+                f"folder is {str(folder)!r}, in which {str(path)!r} would be replaced, which is read; name another "
+                "folder"
+            )
+
+
 def is_complete(folder: Path) -> bool:
-    """Return whether all files of a simulation are there."""
-    return (folder / SCORES_FILE).is_file()
+    """Return whether all files of a simulation are there, those for Parquet left aside."""
+    tables_are_there = all((folder / name).is_file() for name in (SCENES_TABLE, FRAMES_TABLE, PLANS_FILE))
+    if not tables_are_there or not (folder / DRIVEN_LOG).is_dir() or not (folder / SCORES_FILE).is_file():
+        return False
+    try:
+        return holds_scores(read_json(folder / SCORES_FILE))
+    except ConfigError:
+        return False
+
+
+def holds_scores(scores: JsonObject) -> bool:
+    """Return whether the content of ``scores.json`` is that of a simulation."""
+    return {"score", "scenes", "metrics", "totals", "scenes_failing", "failed", "files", "planner"} <= scores.keys()
 
 
 @contextmanager
@@ -121,6 +165,13 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
     """Write an object of JSON, whole or not at all."""
     with replaced_when_complete(path, argument="folder") as temporary:
         temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _is_dataset(folder: Path) -> bool:
+    """Return whether a folder holds a dataset, as ``l5kit synth`` makes one, or is or lies in a zarr group."""
+    path = folder.resolve()
+    is_in_group = any((each / mark).is_file() for each in (path, *path.parents) for mark in (".zgroup", "zarr.json"))
+    return is_in_group or ((path / "meta.json").is_file() and (path / "scenes").is_dir())
 
 
 def _is_just_begun(folder: Path) -> bool:

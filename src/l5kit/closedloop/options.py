@@ -15,6 +15,9 @@ __all__ = ["MOVES", "ClosedLoopOptions"]
 MOVES: Final = ("tracked", "poses")
 """How plans move the AV: followed by a bicycle behind a tracker, or met to the bit."""
 
+_MOST_WORKERS: Final = 1024
+"""More threads than any machine has use for, and fewer than a system refuses."""
+
 
 @dataclass(frozen=True)
 class ClosedLoopOptions:
@@ -27,7 +30,7 @@ class ClosedLoopOptions:
         moves: One of :data:`MOVES`; None for what is usual for the planner: standing cars and
             ``idm`` meet their plans, replayed ones their log, others follow their plans.
         keeps_plans: Whether what the planner has planned is kept.
-        workers: Threads that simulate batches at the same time; 0 for one on each core.
+        workers: Threads that simulate batches at the same time; 0 for one on each core, 1024 at most.
         batch_size: Scenes that step at once.
         device: What networks run on: ``auto``, for CUDA where it is there, or a device of torch.
         allow_pickle: Also read checkpoints that are whole pickled modules, which can run any code that is in them.
@@ -57,6 +60,10 @@ class ClosedLoopOptions:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidArgumentError(f"{name} must be at least {least}, got {value}")
+        if self.workers > _MOST_WORKERS:
+            raise InvalidArgumentError(
+                f"workers must be at most {_MOST_WORKERS}, got {self.workers}; 0 is one for each core"
+            )
         if self.moves is not None and self.moves not in MOVES:
             raise InvalidArgumentError(f"moves is {self.moves!r}; allowed are {', '.join(MOVES)}")
 

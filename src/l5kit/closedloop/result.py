@@ -9,7 +9,15 @@ from pathlib import Path
 from l5kit._types import JsonObject
 from l5kit.closedloop.columns import SCENE_COLUMNS
 from l5kit.closedloop.failed_scene import FailedScene
-from l5kit.closedloop.folder import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, SCENES_TABLE, SCORES_FILE, read_json
+from l5kit.closedloop.folder import (
+    DRIVEN_LOG,
+    FRAMES_TABLE,
+    PLANS_FILE,
+    SCENES_TABLE,
+    SCORES_FILE,
+    holds_scores,
+    read_json,
+)
 from l5kit.errors import InvalidArgumentError
 
 __all__ = ["ClosedLoopResult", "read_result"]
@@ -86,4 +94,7 @@ def read_result(folder: str | os.PathLike[str]) -> ClosedLoopResult:
         raise InvalidArgumentError(
             f"folder is {str(folder)!r}, which holds no simulation that has come to its end: there is no {SCORES_FILE}"
         )
-    return ClosedLoopResult(path, read_json(path / SCORES_FILE))
+    scores = read_json(path / SCORES_FILE)
+    if not holds_scores(scores):
+        raise InvalidArgumentError(f"folder is {str(folder)!r}, whose {SCORES_FILE} has no scores of a simulation")
+    return ClosedLoopResult(path, scores)

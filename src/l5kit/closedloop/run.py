@@ -11,7 +11,7 @@ from l5kit._types import Config
 from l5kit.closedloop.assembling import assemble
 from l5kit.closedloop.blocks import FailedSceneError, SimulateBlock
 from l5kit.closedloop.failed_scene import FailedScene
-from l5kit.closedloop.folder import SCORES_FILE, claimed, is_complete, require_folder, write_json
+from l5kit.closedloop.folder import SCORES_FILE, claimed, is_complete, require_apart, require_folder, write_json
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.parts import Part, find_parts
 from l5kit.closedloop.progress import show_scenes
@@ -85,9 +85,11 @@ def simulate(
             options=options,
             progress=progress,
         )
+    require_apart(target, [setup.files.dataset, setup.files.semantic_map, setup.files.meta])
     with claimed(target, setup.facts, overwrite=options.overwrite) as parts:
         scenes_per_s = None
         if not is_complete(target):
+            (target / SCORES_FILE).unlink(missing_ok=True)
             scenes_per_s = _simulate_missing(setup, parts)
             _write_files(setup, target, parts)
     result = read_result(target)
