@@ -1,7 +1,9 @@
 """Parts of a simulation: finished blocks of scenes on disk, each written whole or not at all."""
 
+import hashlib
 import json
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._files import clear_leftovers_in, placed_when_complete
+from l5kit._files import clear_leftovers_in, placed_when_complete, remove_whole
 from l5kit._types import Float32Array, JsonObject, RecordArray
 from l5kit.closedloop.columns import FRAME_DTYPE
 from l5kit.data.log_facts import LogFacts
@@ -17,7 +19,7 @@ from l5kit.data.log_writer import write_log
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 
-__all__ = ["PARTS_FOLDER", "FinishedScene", "Part", "find_parts", "write_part"]
+__all__ = ["PARTS_FOLDER", "FinishedScene", "Part", "drop_damaged", "find_parts", "write_part"]
 
 PARTS_FOLDER: Final = "parts"
 
@@ -137,7 +139,8 @@ def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts) ->
         np.save(part / _FRAMES_FILE, np.concatenate([np.zeros(0, FRAME_DTYPE), *frames]))
         if times_s:
             np.save(part / _PLANS_FILE, np.concatenate([_padded(scene, len(times_s)) for scene in driven]))
-        content = {"rows": [scene.row for scene in scenes], "plan_times_s": times_s}
+        content = {"rows": [scene.row for scene in scenes], "plan_times_s": times_s, "files": _digests_in(part)}
+        content["sha256"] = _digest_of(content)
         (part / _ROWS_FILE).write_text(json.dumps(content, allow_nan=False), "utf-8")
 
 
@@ -151,7 +154,45 @@ def _padded(scene: FinishedScene, num_times: int) -> Float32Array:
 
 
 def find_parts(folder: Path) -> Iterator[Part]:
-    """Yield the parts in their folder; what killed writers have left in it goes."""
-    clear_leftovers_in(folder)
+    """Yield the parts in their folder."""
     for path in sorted(folder.glob("[0-9]*")):
         yield Part(path)
+
+
+def drop_damaged(folder: Path) -> None:
+    """Remove parts with files that are not what was written, with a warning, and what killed writers have left."""
+    clear_leftovers_in(folder)
+    for path in sorted(folder.glob("[0-9]*")):
+        damage = _find_damage(path)
+        if damage is not None:
+            text = f"{path} is damaged: {damage}; it is removed, and its scenes are simulated again"
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
+            remove_whole(path)
+
+
+def _find_damage(part: Path) -> str | None:
+    """Return what is wrong with a part, or None."""
+    try:
+        content = json.loads((part / _ROWS_FILE).read_text("utf-8"))
+        if content.pop("sha256") != _digest_of(content):
+            return f"{_ROWS_FILE} is not what was written"
+        written, found = content["files"], _digests_in(part)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        return f"{_ROWS_FILE} cannot be read ({type(error).__name__})"
+    changed = [name for name in sorted({*written, *found}) if written.get(name) != found.get(name)]
+    return f"{changed[0]} is not what was written" if changed else None
+
+
+def _digests_in(part: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a part, but for the rows, by its path in the part."""
+    digests = {}
+    for path in sorted(part.rglob("*")):
+        if path.is_file() and path != part / _ROWS_FILE:
+            with path.open("rb") as file:
+                digests[path.relative_to(part).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
+
+
+def _digest_of(content: Mapping[str, object]) -> str:
+    """Return the SHA-256 of what JSON holds."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

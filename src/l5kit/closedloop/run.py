@@ -13,7 +13,7 @@ from l5kit.closedloop.blocks import FailedSceneError, SimulateBlock
 from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.closedloop.folder import SCORES_FILE, claimed, is_complete, require_apart, require_folder, write_json
 from l5kit.closedloop.options import ClosedLoopOptions
-from l5kit.closedloop.parts import Part, find_parts
+from l5kit.closedloop.parts import Part, drop_damaged, find_parts
 from l5kit.closedloop.progress import show_scenes
 from l5kit.closedloop.result import ClosedLoopResult, read_result
 from l5kit.closedloop.scores_file import scores_of
@@ -106,6 +106,7 @@ def _simulate_missing(setup: ClosedLoopSetup, parts: Path) -> float | None:
     """
     options = setup.options
     finished: list[int] = []
+    drop_damaged(parts)
     for part in find_parts(parts):
         finished += part.scenes
         if options.strict:

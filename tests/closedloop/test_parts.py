@@ -1,0 +1,96 @@
+"""Parts of a simulation: those that are damaged are dropped, and their scenes driven again."""
+
+import json
+import os
+import shutil
+import warnings
+
+import pytest
+
+from l5kit.closedloop import ClosedLoopOptions, simulate
+from l5kit.data.zarr_dataset import ChunkedDataset
+from support.simulated_folders import digests_of
+
+OPTIONS = ClosedLoopOptions(num_frames=6, scenes=[0, 1], batch_size=1, show_bar=False)
+
+
+def run(city, folder):
+    return simulate(city, folder, planner="constant-velocity", options=OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def done(city, tmp_path_factory):
+    """A complete simulation, never written to."""
+    return run(city, tmp_path_factory.mktemp("done") / "out").folder
+
+
+@pytest.fixture
+def begun(city, tmp_path, monkeypatch):
+    """A simulation that has all parts, but not its files."""
+    folder = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr("l5kit.closedloop.run.assemble", None)
+        with pytest.raises(TypeError):
+            run(city, folder)
+    assert sorted(path.name for path in (folder / "parts").glob("[0-9]*")) == ["00000000", "00000001"]
+    return folder
+
+
+def flipped(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def with_another_score(path):
+    content = json.loads(path.read_text())
+    content["rows"][0]["score"] = 0.123
+    path.write_text(json.dumps(content))
+
+
+DAMAGES = {
+    "rows cut": ("scenes.json", lambda path: os.truncate(path, 20)),
+    "rows empty": ("scenes.json", lambda path: path.write_text("")),
+    "rows zero": ("scenes.json", lambda path: path.write_bytes(b"\0" * 100)),
+    "rows gone": ("scenes.json", os.unlink),
+    "rows no object": ("scenes.json", lambda path: path.write_text("[1]")),
+    "rows changed": ("scenes.json", with_another_score),
+    "frames cut": ("frames.npy", lambda path: os.truncate(path, 500)),
+    "frames gone": ("frames.npy", os.unlink),
+    "frames changed": ("frames.npy", flipped),
+    "plans gone": ("plans.npy", os.unlink),
+    "log gone": ("scenes.zarr", shutil.rmtree),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_part_is_driven_again(city, done, begun, damage):
+    name, change = DAMAGES[damage]
+    change(begun / "parts" / "00000001" / name)
+    with pytest.warns(RuntimeWarning, match=r"00000001 is damaged: .* its scenes are simulated again"):
+        run(city, begun)
+    assert digests_of(begun) == digests_of(done)
+
+
+def test_a_changed_chunk_of_a_driven_log_is_seen(city, done, begun):
+    log = begun / "parts" / "00000001" / "scenes.zarr"
+    assert len(ChunkedDataset(str(log)).open().scenes) == 1
+    flipped(next(path for path in sorted((log / "frames").rglob("*")) if path.is_file() and path.name[0].isdigit()))
+    with pytest.warns(RuntimeWarning, match="00000001 is damaged: scenes.zarr/frames/.* is not what was written"):
+        run(city, begun)
+    assert digests_of(begun) == digests_of(done)
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_is_no_part_is_dropped(city, done, begun, kind):
+    (begun / "parts" / "00000099").write_text("x") if kind == "file" else (begun / "parts" / "1abc").mkdir()
+    with pytest.warns(RuntimeWarning, match="is damaged: scenes.json cannot be read"):
+        run(city, begun)
+    assert digests_of(begun) == digests_of(done)
+
+
+def test_whole_parts_are_not_driven_again(city, done, begun):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run(city, begun).scenes_per_s is None
+    assert digests_of(begun) == digests_of(done)
