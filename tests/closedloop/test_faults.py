@@ -78,11 +78,18 @@ def changed(scene, **fields):
     return replace(scene, **arrays)
 
 
+def times_from(first_ns, count):
+    return first_ns + 100_000_000 * np.arange(count)
+
+
 def row_in_frame(scene, frame, place):
     return int(scene.frames[AGENT_INTERVAL][frame, 0]) + place
 
 
-@pytest.mark.parametrize("damage", ["nan agent", "track twice", "nan AV", "time stands still"])
+DAMAGES = ["nan agent", "track twice", "nan AV", "time stands still", "far", "large", "fast", "far AV", "time wraps"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_what_is_wrong_in_a_log_is_named(city, scenes, tmp_path, damage):
     scene = scenes[1]
     row = row_in_frame(scene, 12, 3)
@@ -97,6 +104,11 @@ def test_what_is_wrong_in_a_log_is_named(city, scenes, tmp_path, damage):
             None,
             "not after",
         ),
+        "far": (changed(scene, agents=("centroid", row, 1e300)), 12, track, "centroid of the agent is [1e+300"),
+        "large": (changed(scene, agents=("extent", row, 1e20)), 12, track, "no road user is beyond 10000"),
+        "fast": (changed(scene, agents=("velocity", row, -1e10)), 12, track, "velocity of the agent"),
+        "far AV": (changed(scene, frames=("ego_translation", 9, 1e155)), 9, None, "more than 1e+07 m"),
+        "time wraps": (changed(scene, frames=("timestamp", slice(0, 9), times_from(-(2**63), 9))), 9, None, "a year"),
     }[damage]
     folder = tmp_path / "city"
     shutil.copytree(city, folder, ignore=shutil.ignore_patterns("*.zarr"))

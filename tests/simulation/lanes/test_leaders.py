@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from l5kit.simulation.lanes.lane_paths import index_along
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 
 STRAIGHT = np.column_stack([2.0 * np.arange(100), np.zeros(100)])
@@ -88,3 +89,19 @@ def test_order_of_objects_and_distant_ones_do_not_matter():
         alone = [leader(objects_at(box), points_m=path, arc_m=arc_m) for box in boxes]
         assert found[0] == min(gap_m for gap_m, _ in alone)
         assert leader(objects_at(*boxes[::-1]), points_m=path, arc_m=arc_m) == found
+
+
+@pytest.mark.parametrize("box", [(40.0, 0.0, 0.0, 1e20, 2.0), (1e25, 0.0, 0.0, 4.0, 2.0)])
+@pytest.mark.parametrize("reach_m", [1e19, 1e300, math.inf])
+def test_absurd_lengths_stay_on_the_path(box, reach_m):
+    # a search that leaves the path reads memory that is not its own
+    gap_m, _ = leader(objects_at(box), reach_m=reach_m)
+    assert gap_m <= 0 or gap_m == math.inf
+
+
+@pytest.mark.parametrize(
+    ("arc_m", "point"),
+    [(-3.0, 0), (0.0, 0), (3.9, 1), (4.0, 2), (1e30, 9), (math.inf, 9), (-math.inf, 0), (math.nan, 0)],
+)
+def test_the_point_before_a_length(arc_m, point):
+    assert index_along(arc_m, 9) == point

@@ -37,7 +37,7 @@ _OFF_CENTRE = 0.02
 _CHANGED = 0.01
 _EMERGENCY_S = 2.0
 _MOST_OBSTACLES = 32
-_REACH_M, _REACH_S = 30.0, 6.0
+_REACH_M, _REACH_S, _LONGEST_REACH_M = 30.0, 6.0, 3000.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -70,7 +70,7 @@ def plan_scene(
     numbers, shifts_m, parts, step_s = driving
     tracking, filters = following
     speed, num_steps, num_rolled = max(ego[3], 0.0), len(tracking[0]), filters[0][0].shape[0]
-    reach_m = _REACH_M + _REACH_S * speed
+    reach_m = min(_REACH_M + _REACH_S * speed, _LONGEST_REACH_M)
     others = forecast_others(ego, agents, (reach_m, _REACH_S), road[1], num_rolled - 1, step_s)
     num_plans = len(shifts_m) * len(parts)
     driven_m, plans = np.empty((num_plans, num_steps + 1)), np.empty((num_plans, num_steps + 1, 3))

@@ -9,7 +9,7 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.simulation.drivers.proposal_forecasts import Others
 from l5kit.simulation.lanes.lane_following import LINE_SLACK_M, PathArrays, rank_of_line
-from l5kit.simulation.lanes.lane_paths import PATH_STEP_M
+from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, index_along
 from l5kit.simulation.lanes.leaders import first_contact
 from l5kit.simulation.lanes.path_places import line_at
 from l5kit.simulation.lanes.red_lights import YELLOW
@@ -48,7 +48,7 @@ def fade_length_m(speed_mps: float) -> float:
 def speed_at(way: Way, driven_m: float) -> float:
     """Return how fast a vehicle may be after some metres of its way."""
     points = len(way[1])
-    return float(way[1][min(max(int((way[2] + driven_m) / PATH_STEP_M), 0), points - 1)])
+    return float(way[1][index_along(way[2] + driven_m, points - 1)])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -20,7 +20,7 @@ from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import IntelligentDriverParams
 from l5kit.simulation.lanes.highest_speeds import write_highest_speeds
 from l5kit.simulation.lanes.lane_following import ColorRows, PathArrays, SceneRows
-from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, LanePaths, make_lane_paths
+from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, LanePaths, index_along, make_lane_paths
 from l5kit.simulation.lanes.path_places import find_place
 from l5kit.simulation.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.lanes.track_poses import poses_of_avs
@@ -253,8 +253,8 @@ def _way_on_path(
     points_m = known[0][1][part]
     first, stop = 0, len(points_m)
     if not is_new:
-        first = min(max(int((place[0] - _BACK_M) / PATH_STEP_M), 0), stop - 1)
-        stop = max(min(int((place[0] + _ON_M) / PATH_STEP_M) + 1, stop), 1)
+        first = index_along(place[0] - _BACK_M, stop - 1)
+        stop = index_along(place[0] + _ON_M, stop - 1) + 1
     arc_m, offset_m, slope = find_place(points_m, first, stop, (ego[0], ego[1], ego[2]))
     place[0] = arc_m
     return points_m, known[1][part], arc_m, offset_m, slope, fade_length_m(ego[3])

@@ -7,7 +7,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.simulation.intelligent_driver import driver_acceleration
-from l5kit.simulation.lanes.lane_paths import PATH_STEP_M
+from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, index_along
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 from l5kit.simulation.lanes.path_places import find_place, pose_at
 from l5kit.simulation.lanes.red_lights import RED, YELLOW
@@ -68,8 +68,8 @@ def place_vehicles(
         points_m = paths[1][paths[0][track] : paths[0][track + 1]]
         first, stop = 0, len(points_m)
         if not is_new[vehicle]:
-            first = min(max(int((motion[ARC] - _BACK_M) / PATH_STEP_M), 0), stop - 1)
-            stop = max(min(int((motion[ARC] + _ON_M) / PATH_STEP_M) + 1, stop), 1)
+            first = index_along(motion[ARC] - _BACK_M, stop - 1)
+            stop = index_along(motion[ARC] + _ON_M, stop - 1) + 1
         place = find_place(points_m, first, stop, (x, y, boxes[vehicle, 2]))
         motion[ARC] = motion[ENTRY] = place[0]
         motion[OFFSET], motion[SLOPE], motion[SPEED] = place[1], place[2], max(speeds_mps[vehicle], 0.0)

@@ -30,6 +30,7 @@ UNKNOWN_LIMIT_MPS = 10.0
 _MARGIN_M = 150.0
 _BLEND_M = 20.0
 _MOST_RAW_POINTS = 64 * MOST_PIECES
+_MOST_POINTS = 1_000_000
 _PARKED_M = 1.0
 
 
@@ -165,6 +166,15 @@ def _lanes_of_lines(piece_lanes: Int64Array, has_line: BoolArray, is_in_junction
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def index_along(arc_m: float, last: int) -> int:
+    """Return the point of a path before a length of it, 0 to ``last``; 0 for what is no number."""
+    place = arc_m / PATH_STEP_M
+    if not place > 0.0:
+        return 0
+    return last if place >= last else int(place)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _make_paths(
     tracks: tuple[Int64Array, Float64Array, Float64Array, Float64Array],
     lanes: LaneArrays,
@@ -186,8 +196,8 @@ def _make_paths(
         if count > 0:
             count = write_pieces_ahead(pieces, spans_m, count, lanes, limits_mps, durations_s[track], _MARGIN_M)
             num_raw, count = _write_raw_points(pieces, spans_m, count, lanes, raw, begins_m)
-            lengths_m[track] = raw[num_raw - 1, 2]
-            num_points = int(lengths_m[track] / PATH_STEP_M) + 2
+            lengths_m[track] = min(raw[num_raw - 1, 2], _MOST_POINTS * PATH_STEP_M)
+            num_points = index_along(lengths_m[track], _MOST_POINTS) + 2
         start, piece_start = starts[track], piece_starts[track]
         if start + num_points > len(points_m):
             points_m = np.concatenate((points_m[:start], np.empty((2 * (start + num_points), 2))))

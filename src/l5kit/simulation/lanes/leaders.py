@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array
-from l5kit.simulation.lanes.lane_paths import PATH_STEP_M
+from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, index_along
 from l5kit.simulation.lanes.path_places import FADE_M, line_at, offset_at
 
 OBJECT_FIELDS = 9
@@ -55,9 +55,9 @@ def find_leader(
         a leader.
     """
     arc_m = place[0]
-    first = min(max(int(arc_m / PATH_STEP_M), 0), len(points_m) - 2)
+    first = index_along(arc_m, len(points_m) - 2)
     stop_m = arc_m + size[0] + reach_m
-    last = min(int(stop_m / PATH_STEP_M) + 1, len(points_m) - 1)
+    last = index_along(stop_m, len(points_m) - 2) + 1
     left_m = abs(place[2]) + 4 / 27 * FADE_M * abs(place[3]) if arc_m - place[1] < FADE_M else 0.0
     wide_m = size[1] + left_m
     x, y, along_x, along_y = line_at(points_m, arc_m)
@@ -148,7 +148,7 @@ def first_contact(
         far_y = max(abs(y * item[2] - x * item[3]) - item[5], 0.0)
         far_m2 = far_x * far_x + far_y * far_y
         if far_m2 > near_m * near_m:
-            point += max(int((math.sqrt(far_m2) - near_m) / PATH_STEP_M), 1)
+            point += max(index_along(math.sqrt(far_m2) - near_m, last), 1)
             continue
         along_x = (points_m[point + 1, 0] - points_m[point, 0]) / PATH_STEP_M
         along_y = (points_m[point + 1, 1] - points_m[point, 1]) / PATH_STEP_M

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array
-from l5kit.simulation.lanes.lane_paths import PATH_STEP_M
+from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, index_along
 
 FADE_M = 20.0
 """Length along which a vehicle that is beside its path comes onto it."""
@@ -33,7 +33,7 @@ def offset_at(driven_m: float, offset_m: float, slope: float) -> tuple[float, fl
 @njit(nogil=True, cache=True, error_model="numpy")
 def line_at(points_m: Float64Array, arc_m: float) -> tuple[float, float, float, float]:
     """Return world x and y of a path at a length, and the unit vector along it, which turns evenly between points."""
-    edge = min(max(int(arc_m / PATH_STEP_M), 0), len(points_m) - 2)
+    edge = index_along(arc_m, len(points_m) - 2)
     part = arc_m / PATH_STEP_M - edge
     before, after = max(edge - 1, 0), min(edge + 2, len(points_m) - 1)
     step_x, step_y = points_m[edge + 1, 0] - points_m[edge, 0], points_m[edge + 1, 1] - points_m[edge, 1]
