@@ -1,6 +1,7 @@
 """The record buffer: scenes of a log in memory that change, all of them at once, without a new log for each change."""
 
 from collections.abc import Sequence
+from copy import copy
 from typing import NoReturn
 
 import numpy as np
@@ -146,6 +147,14 @@ class RecordBuffer:
                 f"frame_rows has {int(rows[is_wrong][0])}, which is no frame of a scene; frame_rows() gives the rows"
             )
         return scenes
+
+    def only(self, scene: int) -> "RecordBuffer":
+        """Return a view of one scene, to be read from: its frames and rows stay where they are."""
+        view, part = copy(self), slice(scene, scene + 1)
+        view.scene_starts, view.scene_stops = self.scene_starts[part], self.scene_stops[part]
+        view._slot_ends, view._hosts = self._slot_ends[part], self._hosts[part]
+        view._time_spans_ns = self._time_spans_ns[part]
+        return view
 
     def windows(self, frame_rows: ArrayLike, steps: WindowSteps) -> Windows:
         """Return the windows around frames (N,), as those of a dataset are; their rows are not copied.

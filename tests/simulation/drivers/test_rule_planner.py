@@ -12,6 +12,7 @@ from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.drivers.simple import ConstantVelocity, Standing
+from l5kit.simulation.engine.actions import PlannedPoses
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation, SimulationError
 from l5kit.simulation.trajectory_tracker import TrackerParams, TrajectoryTracker
@@ -155,6 +156,14 @@ def test_without_a_map_it_goes_straight_on_as_fast_as_it_was_and_stops_behind_ot
     np.testing.assert_allclose(states.speeds_mps[0], 8.0, atol=0.15)
     np.testing.assert_allclose(states.positions_m[0, :, 1], 0.0, atol=1e-9)
     assert drive(None, parked_at(80.0, 0.0)).speeds_mps[0, -1] < 0.1
+
+
+@pytest.mark.parametrize("speed_mps", [1e6, 1e12])
+def test_speeds_that_no_car_has_are_planned_for(road, speed_mps):
+    log = make_scene([[]] * 3, positions_m=[(START_M + 0.1 * speed_mps * frame, 0) for frame in range(3)])
+    batch = SceneBatch.of_scenes([SceneRecords.read(log, 0)], num_frames=2, road=road)
+    driven = SceneSimulation(batch, ego=EgoSeat(RulePlanner(), PlannedPoses())).run()
+    assert all("no driving" in fault.message for fault in driven.faults.values())
 
 
 def test_beside_all_lanes_it_goes_straight_on(road):

@@ -85,3 +85,16 @@ def test_actions_of_another_kind_are_an_error(model, actions, message):
 def test_actions_of_a_wrong_shape_or_type_are_an_error(values, times_s):
     with pytest.raises(InvalidArgumentError, match=r"values|times_s"):
         Actions(values, times_s)
+
+
+@pytest.mark.parametrize("times_s", [[0.1, 0.1, 0.2], [0.2, 0.1, 0.3], [0.1, np.nan, 0.3], [0.1, 0.2, np.inf]])
+def test_times_rise(times_s):
+    with pytest.raises(InvalidArgumentError, match="must be finite and rise"):
+        Actions(np.zeros((1, 3, 3)), np.array(times_s))
+
+
+def test_masked_values_are_no_actions():
+    with pytest.raises(InvalidArgumentError, match="got a masked one"):
+        Actions(np.ma.masked_array(np.zeros((1, 2)), mask=[[True, False]]))
+    with pytest.raises(InvalidArgumentError, match="got a masked one"):
+        Actions(np.zeros((1, 2, 3)), np.ma.masked_array([0.1, 0.2], mask=[False, True]))

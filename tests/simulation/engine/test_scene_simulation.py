@@ -170,3 +170,96 @@ def test_a_fault_ends_one_scene_and_no_other(scenes, fault, message, whose):
         assert driven.records(scene).frames.tobytes() == whole.records(scene).frames.tobytes()
     with pytest.raises(SimulationError, match="scene 11, frame 7"):
         simulation(driver, strict=True).run()
+
+
+class Remembering:
+    """Goes slower with each step that it remembers, and fails in scene 11."""
+
+    def __init__(self, kind, fails_in=None):
+        self.kind, self.fails_in = kind, fails_in
+
+    def drive(self, state):
+        memory, batch = state.memory, state.batch
+        if self.kind == "steps":
+            memory["steps"] = memory.get("steps", 0) + 1
+            count = np.full(len(state), memory["steps"])
+        else:
+            if "counts" not in memory:
+                self.fail(batch.scene_indices, "no memory" in self.kind)
+                memory["counts"] = np.zeros(len(batch))
+            memory["counts"][state.scenes] += 1
+            count = memory["counts"][state.scenes]
+        self.fail(batch.scene_indices[state.scenes], state.frame_indices[0] >= 7)
+        poses = np.repeat(state.actor_states.positions_m[:, None], 3, axis=1)
+        poses[..., 0] += 1 / count[:, None]
+        return Actions(np.concatenate([poses, np.zeros((len(poses), 3, 1))], axis=-1))
+
+    def fail(self, scene_indices, is_time):
+        if is_time and self.fails_in in scene_indices:
+            raise ValueError("not this one")
+
+
+@pytest.mark.parametrize("kind", ["steps", "counts", "counts, no memory"])
+def test_a_driver_that_is_asked_again_has_forgotten_the_failure(scenes, kind):
+    batch = SceneBatch.of_scenes(scenes, scene_indices=[10, 11, 12], num_frames=15)
+    driven = SceneSimulation(batch, ego=EgoSeat(Remembering(kind, fails_in=11), PlannedPoses())).run()
+    assert list(driven.faults) == [1]
+    assert driven.faults[1].frame_index == (0 if "no memory" in kind else 7)
+    whole = SceneSimulation(batch, ego=EgoSeat(Remembering(kind), PlannedPoses()), strict=True).run()
+    for scene in (0, 2):
+        assert driven.records(scene).frames.tobytes() == whole.records(scene).frames.tobytes()
+
+
+class Planning:
+    """Stands; how long it plans, and in which steps, depends on scene and frame."""
+
+    def __init__(self, step_s=None):
+        self.step_s = step_s
+
+    def drive(self, state):
+        indices = state.batch.scene_indices[state.scenes]
+        if len(set(indices)) > 1:
+            raise ValueError("one at a time")
+        size = 2 + int(indices[0]) + int(state.frame_indices[0] == 3)
+        plan = Standing(size).drive(state).values
+        plan[..., 0] += 0.1 * np.arange(1.0, size + 1)
+        return Actions(plan, None if self.step_s is None or indices[0] else self.step_s * np.arange(1.0, size + 1))
+
+
+def test_plans_of_any_length_are_kept_whole_in_any_batch(scenes):
+    def drive(*numbers):
+        batch = SceneBatch.of_scenes([scenes[each] for each in numbers], scene_indices=numbers, num_frames=6)
+        return SceneSimulation(batch, ego=EgoSeat(Planning(), PlannedPoses()), keeps_plans=True).run()
+
+    together = drive(0, 1, 2)
+    np.testing.assert_allclose(together.plan_times_s, [0.1, 0.2, 0.3, 0.4, 0.5])
+    has_pose = np.isfinite(together.plans[:, :5]).all(axis=-1).sum(axis=-1)
+    assert has_pose.tolist() == [[2, 2, 2, 3, 2], [3, 3, 3, 4, 3], [4, 4, 4, 5, 4]]
+    for number in range(3):
+        alone = drive(number)
+        size = len(alone.plan_times_s)
+        np.testing.assert_array_equal(alone.plans[0], together.plans[number, :, :size])
+
+
+def test_plans_of_other_times_are_brought_to_the_same(scenes):
+    batch = SceneBatch.of_scenes(scenes[:2], num_frames=2)
+    driven = SceneSimulation(batch, ego=EgoSeat(Planning(0.15), PlannedPoses()), keeps_plans=True).run()
+    np.testing.assert_allclose(driven.plan_times_s, [0.1, 0.15, 0.2, 0.3])
+    ahead_m = driven.plans[:, 0, :, 0] - driven.ego_states().positions_m[:, 0, :1]
+    # 0.1 m each 0.15 s in the first scene, each 0.1 s in the second
+    np.testing.assert_allclose(ahead_m, [[np.nan, 0.1, 0.1 + 0.1 / 3, 0.2], [0.1, 0.15, 0.2, 0.3]], atol=1e-3)
+
+
+@pytest.mark.parametrize("column", ["yaws_rad", "speeds_mps", "accelerations_mps2", "steering_rad"])
+def test_a_model_that_gives_no_numbers_is_a_fault_of_its_agent(scenes, column):
+    class Broken(PlannedPoses):
+        def move(self, states, actions, step_time_s):
+            moved = super().move(states, actions, step_time_s)
+            getattr(moved, column)[-1] = np.nan
+            return moved
+
+    batch = SceneBatch.of_scenes(scenes[:1], num_frames=5)
+    seat = AgentSeat(ConstantVelocity(3), Broken(), AgentControl(near_m=50.0, far_m=60.0))
+    (fault,) = SceneSimulation(batch, agents=seat).run().faults.values()
+    assert (fault.frame_index, fault.track_id is None) == (0, False)
+    assert "Broken is not finite" in fault.message

@@ -121,6 +121,10 @@ class _Seat:
         self._frames: Int64Array = np.full(len(paths), -2, np.int64)
         self._is_before_new: BoolArray = np.zeros(len(paths), np.bool_)
 
+    def __deepcopy__(self, memo: dict[int, object]) -> "_Seat":
+        """Return itself: asked again in a frame, it starts from what it knew before."""
+        return self
+
     @classmethod
     def of_batch(cls, state: TrafficState, unknown_limit_mps: float) -> "_Seat":
         """Return the paths of the AVs of a batch, or of its agents."""

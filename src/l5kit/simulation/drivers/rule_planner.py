@@ -160,6 +160,10 @@ class _Memory:
         self._frames: Int64Array = np.full(len(batch), -2, np.int64)
         self._colors: LaneColors = read_lane_colors(batch.recorded, lights)
 
+    def __deepcopy__(self, memo: dict[int, object]) -> "_Memory":
+        """Return itself: asked again in a frame, it starts from what it knew before."""
+        return self
+
     def begin(self, state: TrafficState) -> BoolArray:
         """Return which AVs were not planned in the frame before.
 

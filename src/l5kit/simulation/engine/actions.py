@@ -24,7 +24,7 @@ class Actions:
             the simulation, from the next one on, and for controls.
 
     Raises:
-        InvalidArgumentError: The shapes or types are not as above.
+        InvalidArgumentError: The shapes or types are not as above, or times do not rise.
     """
 
     values: Float64Array
@@ -32,6 +32,8 @@ class Actions:
 
     def __post_init__(self) -> None:
         values = self.values
+        if isinstance(values, np.ma.MaskedArray) or isinstance(self.times_s, np.ma.MaskedArray):
+            raise InvalidArgumentError("values and times_s must be plain arrays, got a masked one; fill what is masked")
         if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.ndim not in (2, 3):
             found = f"{values.dtype} of shape {values.shape}" if isinstance(values, np.ndarray) else type(values)
             raise InvalidArgumentError(f"values must be float64 of shape (K, A) or (K, T, 3), got {found}")
@@ -44,6 +46,8 @@ class Actions:
                 f"times_s must be one for each of the planned poses of values {values.shape}, got shape "
                 f"{np.shape(self.times_s)}"
             )
+        if self.times_s is not None:
+            _require_rising(np.asarray(self.times_s, np.float64))
 
     @property
     def is_plan(self) -> bool:
@@ -58,6 +62,11 @@ class Actions:
         if self.times_s is not None:
             return np.asarray(self.times_s, np.float64)
         return step_time_s * np.arange(1.0, self.values.shape[1] + 1)
+
+
+def _require_rising(times_s: Float64Array) -> None:
+    if not (np.isfinite(times_s).all() and (np.diff(times_s) > 0).all()):
+        raise InvalidArgumentError(f"times_s must be finite and rise, got {times_s.tolist()}")
 
 
 class ActionModel(Protocol):

@@ -1,17 +1,20 @@
 """Asking of drivers: their actions carried out, and what is wrong with those of single scenes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from copy import deepcopy
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
 from l5kit._types import BoolArray, Int64Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.engine.actions import ActionModel, Actions
+from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import Driver, TrafficState
 from l5kit.simulation.vehicle_models import VehicleStates
 
-__all__ = ["Decision", "Refusal", "decide"]
+__all__ = ["Decision", "OwnMemory", "Refusal", "decide"]
 
 _LONGEST_STEP_M = 500.0
 """Nothing that drives moves so far in a step."""
@@ -41,43 +44,103 @@ class Decision:
     Attributes:
         actors: Which of the K actors these are, ascending, (N,).
         moved: Where they are one step later, N of them.
-        actions: What they were told to do; None if there is no actor.
+        told: What they were told to do: for some of them at a time, which of the K actors these are, and their actions.
     """
 
     actors: Int64Array
     moved: VehicleStates
-    actions: Actions | None
+    told: tuple[tuple[Int64Array, Actions], ...] = ()
 
 
-def decide(driver: Driver, model: ActionModel, state: TrafficState) -> tuple[Decision, list[Refusal]]:
+@dataclass(frozen=True, eq=False)
+class OwnMemory:
+    """What a driver is asked with for one scene, since it failed for several at once.
+
+    Attributes:
+        batch: The scene alone; None for the batch that the memory was made for.
+        memory: What the driver keeps.
+    """
+
+    batch: SceneBatch | None
+    memory: dict[str, Any]
+
+    def view(self, state: TrafficState) -> TrafficState:
+        """Return the state of the scene with this memory."""
+        return replace(state, memory=self.memory) if self.batch is None else state.alone(self.batch, self.memory)
+
+
+def decide(
+    driver: Driver, model: ActionModel, state: TrafficState, apart: dict[int, OwnMemory]
+) -> tuple[Decision, list[Refusal]]:
     """Ask a driver and carry out what it says, in each scene for which that is possible.
 
-    Where the driver raises an error, or gives actions of a wrong kind or shape, it is asked for each scene alone.
+    Where the driver raises an error, or gives actions of a wrong kind or shape, it is asked for each scene alone, as if
+    the others were not there; one that remembers something is so from then on.
 
     Args:
         driver: Who is asked.
         model: How its actions become poses.
         state: What it sees.
+        apart: Kept from step to step, empty at first: by scene of the batch, what it is asked with alone.
 
     Returns:
         What becomes of the actors, and for each scene that cannot go on the reason.
     """
+    if not apart:
+        before = _copied(state.memory) if len(state.scenes) > 1 else {}
+        try:
+            return _carry_out(_ask(driver, state), model, state)
+        except Exception as error:  # whatever a driver of somebody else raises must not end the other scenes
+            if len(state.scenes) == 1:
+                return _nobody(state), [_refusal_of(error, driver, 0)]
+        apart.update({scene: OwnMemory(None, _copied(before)) for scene in state.scenes.tolist()})
+        decision, refusals = _decide_apart(driver, model, state, apart)
+        if not before and not decision.told:  # the memory of the batch cannot be made, for which one scene is enough
+            apart.update({scene: OwnMemory(state.batch.only(scene), {}) for scene in state.scenes.tolist()})
+            decision, refusals = _decide_apart(driver, model, state, apart)
+    else:
+        decision, refusals = _decide_apart(driver, model, state, apart)
+    if not any(own.memory for own in apart.values()):
+        apart.clear()
+        state.memory.clear()
+    return decision, refusals
+
+
+def _decide_apart(
+    driver: Driver, model: ActionModel, state: TrafficState, apart: dict[int, OwnMemory]
+) -> tuple[Decision, list[Refusal]]:
+    """Ask a driver for one scene after the other."""
+    decisions, refusals = [], []
+    for place, scene in enumerate(state.scenes.tolist()):
+        members = np.flatnonzero(state.actor_scenes == place)
+        if len(members) == 0:
+            continue
+        try:
+            view = apart[scene].view(state.only(place))
+            decision, refused = _carry_out(_ask(driver, view), model, view)
+        except Exception as error:  # the same for this one
+            refusals.append(_refusal_of(error, driver, place))
+            continue
+        refusals += [replace(each, scene=place, actor=_member(members, each.actor)) for each in refused]
+        told = tuple((members[actors], actions) for actors, actions in decision.told)
+        decisions.append(Decision(members[decision.actors], decision.moved, told))
+    return _joined(decisions, state), refusals
+
+
+def _member(members: Int64Array, actor: int | None) -> int | None:
+    return None if actor is None else int(members[actor])
+
+
+def _refusal_of(error: Exception, driver: Driver, scene: int) -> Refusal:
+    return Refusal(scene, None, f"{type(driver).__name__}: {_text_of(error)}", error)
+
+
+def _copied(memory: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of a memory; what cannot be copied stays as it is."""
     try:
-        return _carry_out(_ask(driver, state), model, state)
-    except Exception as error:  # whatever a driver of somebody else raises must not end the other scenes
-        if len(state.scenes) == 1:
-            return _nobody(state), [Refusal(0, None, f"{type(driver).__name__}: {_text_of(error)}", error)]
-    parts, refusals = [], []
-    for scene in range(len(state.scenes)):
-        members = np.flatnonzero(state.actor_scenes == scene)
-        decision, refused = decide(driver, model, state.only(scene))
-        refusals += [
-            Refusal(scene, None if each.actor is None else int(members[each.actor]), each.message, each.cause)
-            for each in refused
-        ]
-        if decision.actions is not None:
-            parts.append((members[decision.actors], decision))
-    return _joined(parts, state), refusals
+        return deepcopy(memory)
+    except Exception:  # objects of somebody else may refuse to be copied in any way
+        return dict(memory)
 
 
 def _ask(driver: Driver, state: TrafficState) -> Actions:
@@ -102,11 +165,22 @@ def _carry_out(actions: Actions, model: ActionModel, state: TrafficState) -> tup
     ways_m = np.sqrt(((moved.positions_m - states.positions_m) ** 2).sum(axis=1))
     is_thrown: BoolArray = np.zeros(len(state), np.bool_)
     is_thrown[kept] = ~(ways_m <= _LONGEST_STEP_M)
-    if not is_thrown.any():
-        return Decision(kept, moved, taken), refusals
     refusals += _refuse(is_thrown, state, lambda _: f"a step of more than {_LONGEST_STEP_M:g} m is no driving")
-    is_left = np.isin(kept, _of_other_scenes(refusals, state))
-    return Decision(kept[is_left], moved.taken(is_left), Actions(taken.values[is_left], taken.times_s)), refusals
+    is_lost: BoolArray = np.zeros(len(state), np.bool_)
+    is_lost[kept] = ~_is_finite(moved) & ~is_thrown[kept]
+    refusals += _refuse(is_lost, state, lambda _: f"the state after a step of {type(model).__name__} is not finite")
+    if is_thrown.any() or is_lost.any():
+        is_left = np.isin(kept, _of_other_scenes(refusals, state))
+        kept, moved = kept[is_left], moved.taken(is_left)
+        taken = Actions(taken.values[is_left], taken.times_s)
+    return Decision(kept, moved, ((kept, taken),)), refusals
+
+
+def _is_finite(states: VehicleStates) -> BoolArray:
+    """Return which vehicles have a finite heading, speed, acceleration and steering, (K,)."""
+    columns = (states.yaws_rad, states.speeds_mps, states.accelerations_mps2, states.steering_rad)
+    is_finite: BoolArray = np.isfinite(np.stack(columns)).all(axis=0)
+    return is_finite
 
 
 def _refuse(is_wrong: BoolArray, state: TrafficState, describe: Callable[[int], str]) -> list[Refusal]:
@@ -126,25 +200,20 @@ def _of_other_scenes(refusals: list[Refusal], state: TrafficState) -> Int64Array
     return np.flatnonzero(~np.isin(state.actor_scenes, [each.scene for each in refusals]))
 
 
-def _joined(parts: list[tuple[Int64Array, Decision]], state: TrafficState) -> Decision:
-    """Return the decisions of single scenes as one; their plans may differ in length, and are cut to the shortest."""
-    if not parts:
+def _joined(decisions: list[Decision], state: TrafficState) -> Decision:
+    """Return the decisions of single scenes as one."""
+    if not decisions:
         return _nobody(state)
     moved = VehicleStates(
-        *(np.concatenate([getattr(part.moved, each.name) for _, part in parts]) for each in fields(VehicleStates))
+        *(np.concatenate([getattr(each.moved, column.name) for each in decisions]) for column in fields(VehicleStates))
     )
-    actions = [part.actions for _, part in parts if part.actions is not None]
-    shortest = min(each.values.shape[1] for each in actions)
-    times_s = actions[0].times_s
-    joined = Actions(
-        np.concatenate([each.values[:, :shortest] for each in actions]), None if times_s is None else times_s[:shortest]
-    )
-    return Decision(np.concatenate([actors for actors, _ in parts]), moved, joined)
+    told = tuple(part for each in decisions for part in each.told)
+    return Decision(np.concatenate([each.actors for each in decisions]), moved, told)
 
 
 def _nobody(state: TrafficState) -> Decision:
     none = np.zeros(0, np.int64)
-    return Decision(none, state.actor_states.taken(none), None)
+    return Decision(none, state.actor_states.taken(none))
 
 
 def _text_of(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """Scene batch: the scenes of a log that are simulated together, as the log has them, and the map they lie on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -118,6 +118,12 @@ class SceneBatch:
 
     def __len__(self) -> int:
         return len(self.recorded)
+
+    def only(self, scene: int) -> "SceneBatch":
+        """Return a batch of one of the scenes."""
+        part = slice(scene, scene + 1)
+        scenes = {name: getattr(self, name)[part] for name in ("scene_indices", "recorded", "starts", "stops")}
+        return replace(self, **scenes)
 
     @property
     def driving_map(self) -> DrivingMap | None:

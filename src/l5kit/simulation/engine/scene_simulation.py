@@ -5,18 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from l5kit._types import Float32Array, Float64Array, Int64Array, RecordArray
+from l5kit._types import Float64Array, Int64Array, RecordArray
 from l5kit.data.progress import Progress
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.record_bytes import as_bytes
 from l5kit.errors import L5KitError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
-from l5kit.simulation.engine.actions import ActionModel, Actions, PlannedPoses, TrackedPlans
+from l5kit.simulation.engine.actions import ActionModel, PlannedPoses, TrackedPlans
 from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
-from l5kit.simulation.engine.asking import Refusal, decide
+from l5kit.simulation.engine.asking import OwnMemory, Refusal, decide
 from l5kit.simulation.engine.driven_scenes import DrivenScenes, EgoMotion, SceneFault
 from l5kit.simulation.engine.entering import find_blocked
+from l5kit.simulation.engine.kept_plans import KeptPlans
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.starting import fill_velocities, hide_tracks, start_of_ego
 from l5kit.simulation.engine.traffic_state import Driver, TrafficState
@@ -110,6 +111,8 @@ class SceneSimulation:
         self._ego_states, yaw_rates_radps = start_of_ego(batch)
         self._ego_memory: dict[str, Any] = {}
         self._agent_memory: dict[str, Any] = {}
+        self._egos_apart: dict[int, OwnMemory] = {}
+        self._agents_apart: dict[int, OwnMemory] = {}
         self._seen: tuple[Int64Array, AgentsNow, Int64Array] | None = None  # scenes, their agents, the chosen
         self._kept = np.zeros((4, len(batch.tracks)))  # heading, speed, acceleration and steering of driven tracks
         control = AgentControl() if agents is None else agents.control
@@ -121,9 +124,7 @@ class SceneSimulation:
         if ego is not None and ego.model.has_motion:
             self._motion = EgoMotion(np.zeros(shape), np.zeros((*shape, 2)))
             self._note_motion(np.arange(len(batch)), self._ego_states, yaw_rates_radps)
-        self._keeps_plans = keeps_plans
-        self._plans: Float32Array | None = None
-        self._plan_times_s: Float64Array | None = None
+        self._plans = KeptPlans(shape) if keeps_plans else None
 
     @property
     def running(self) -> Int64Array:
@@ -151,13 +152,14 @@ class SceneSimulation:
 
     def result(self) -> DrivenScenes:
         """Return what has become of the scenes so far."""
+        plans, plan_times_s = (None, None) if self._plans is None else self._plans.joined()
         return DrivenScenes(
             batch=self.batch,
             buffer=self.buffer,
             faults=dict(self.faults),
             motion=self._motion,
-            plans=self._plans,
-            plan_times_s=self._plan_times_s,
+            plans=plans,
+            plan_times_s=plan_times_s,
             was_driven=self._tracks.was_driven.copy(),
         )
 
@@ -231,7 +233,7 @@ class SceneSimulation:
         self._tracks.note(agents.track_rows[actors])
         if len(actors) == 0:
             return actors, states
-        decision, refusals = decide(seat.driver, seat.model, asked)
+        decision, refusals = decide(seat.driver, seat.model, asked, self._agents_apart)
         self._refuse(refusals, asked)
         return actors[decision.actors], decision.moved
 
@@ -241,12 +243,14 @@ class SceneSimulation:
         if seat is None:
             return None
         state = self._state(scenes, agents)
-        decision, refusals = decide(seat.driver, seat.model, state)
+        decision, refusals = decide(seat.driver, seat.model, state, self._egos_apart)
         self._refuse(refusals, state)
-        decided = scenes[decision.actors]
-        if self._keeps_plans and decision.actions is not None and decision.actions.is_plan:
-            self._keep_plans(decided, decision.actions)
-        return decided, decision.moved
+        if self._plans is not None:
+            for actors, actions in decision.told:
+                of_actors = scenes[actors]
+                frames = self.frame_indices[of_actors] - self.batch.starts[of_actors]
+                self._plans.keep(of_actors, frames, actions, self.batch.facts.step_time_s)
+        return scenes[decision.actors], decision.moved
 
     def _choose(self, agents: AgentsNow, ego: VehicleStates, control: AgentControl) -> Int64Array:
         """Return which agents a driver moves."""
@@ -326,15 +330,6 @@ class SceneSimulation:
             self._motion.speeds_mps[scenes, frames] = np.abs(states.speeds_mps)
             self._motion.accelerations_mps2[scenes, frames, 0] = states.accelerations_mps2
             self._motion.accelerations_mps2[scenes, frames, 1] = states.speeds_mps * yaw_rates_radps
-
-    def _keep_plans(self, scenes: Int64Array, actions: Actions) -> None:
-        num_poses = actions.values.shape[1]
-        if self._plans is None:
-            shape = (len(self.batch), int((self.batch.stops - self.batch.starts).max()), num_poses, 3)
-            self._plans = np.full(shape, np.nan, np.float32)
-            self._plan_times_s = actions.times_of(self.batch.facts.step_time_s)
-        frames, kept = self.frame_indices[scenes] - self.batch.starts[scenes], min(num_poses, self._plans.shape[2])
-        self._plans[scenes, frames, :kept] = actions.values[:, :kept]
 
     def _withhold_agents(self, scenes: Int64Array, before: AgentsNow, control: AgentControl) -> None:
         """Take agents that would appear where a box stands out of the frames that are current now."""

@@ -117,12 +117,26 @@ class TrafficState:
             actor_states=self.actor_states.taken(is_of),
         )
 
+    def alone(self, batch: SceneBatch, memory: dict[str, Any]) -> "TrafficState":
+        """Return the state of a single scene as one of a batch that has no other.
+
+        Args:
+            batch: The batch of this scene.
+            memory: What the driver keeps of it.
+        """
+        first = np.zeros(1, np.int64)
+        agents = replace(self.agents, scenes=first, tracks=batch.tracks)
+        buffer = self.buffer.only(int(self.scenes[0]))
+        return replace(self, batch=batch, scenes=first, agents=agents, memory=memory, buffer=buffer)
+
 
 class Driver(Protocol):
     """Who drives: any object with this method.
 
     One object may drive many batches at the same time, so what it remembers of a batch belongs into
-    ``TrafficState.memory``. Where it raises an error, it is asked again for each scene alone.
+    ``TrafficState.memory``. Where it raises an error, it is asked again for each scene alone, with a copy of the memory
+    from before; where that was empty and all scenes fail, with a batch of this scene only. The memory is copied in each
+    step for that; large objects that do not change, or that may be asked twice, copy fast with a ``__deepcopy__`` that returns them.
     """
 
     def drive(self, state: TrafficState) -> Actions:
