@@ -64,7 +64,8 @@ def _all_times(parts: list[Float64Array]) -> Float64Array:
     if all(np.allclose(part, longest[: len(part)], rtol=0, atol=_SAME_S) for part in kinds):
         return longest
     times_s = np.sort(np.concatenate(list(kinds)))
-    return times_s[np.concatenate([[True], np.diff(times_s) > _SAME_S])]
+    each_once: Float64Array = times_s[np.concatenate([[True], np.diff(times_s) > _SAME_S])]
+    return each_once
 
 
 def _poses_at(times_s: Float64Array, step: _Step) -> Float64Array:
