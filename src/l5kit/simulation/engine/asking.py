@@ -179,7 +179,7 @@ def _carry_out(actions: Actions, model: ActionModel, state: TrafficState) -> tup
 def _is_finite(states: VehicleStates) -> BoolArray:
     """Return which vehicles have a finite heading, speed, acceleration and steering, (K,)."""
     columns = (states.yaws_rad, states.speeds_mps, states.accelerations_mps2, states.steering_rad)
-    is_finite: BoolArray = np.isfinite(np.stack(columns)).all(axis=0)
+    is_finite: BoolArray = np.all(np.isfinite(np.stack(columns)), axis=0)
     return is_finite
 
 
