@@ -78,3 +78,9 @@ def test_a_result_without_scores_is_refused(folder):
 def test_more_workers_than_any_machine_has_are_refused():
     with pytest.raises(InvalidArgumentError, match="workers must be at most 1024, got 100000000000"):
         ClosedLoopOptions(workers=100_000_000_000)
+
+
+def test_a_name_with_bytes_that_are_no_text_is_refused(city, tmp_path):
+    with pytest.raises(InvalidArgumentError, match="bytes that are no text"):
+        run(city, tmp_path / "out\udcfe")
+    assert os.listdir(tmp_path) == []

@@ -9,6 +9,7 @@ from typing import Final
 
 from l5kit._files import clear_leftovers, remove_whole, replaced_when_complete
 from l5kit._types import JsonObject
+from l5kit.closedloop.failed_scene import as_unicode
 from l5kit.closedloop.parts import PARTS_FOLDER
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.errors import ConfigError, InvalidArgumentError
@@ -53,6 +54,8 @@ def require_folder(folder: Path, *, overwrite: bool) -> None:
         InvalidArgumentError: It is a file, or a dataset, or holds files but no simulation; with ``overwrite`` it may
             hold files of others, but none of the names that a simulation writes.
     """
+    if as_unicode(str(folder)) != str(folder):
+        raise InvalidArgumentError(f"folder is {str(folder)!r}, a name with bytes that are no text; name another")
     if folder.exists() and not folder.is_dir():
         raise InvalidArgumentError(f"folder is {str(folder)!r}, which is a file; name a folder")
     if _is_dataset(folder):
