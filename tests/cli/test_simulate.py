@@ -14,7 +14,7 @@ FEW = ("--frames", 12, "--planner", "constant-velocity")
 def test_people_get_a_table_and_a_folder(l5kit, city, tmp_path):
     done = l5kit("simulate", city, "--out", tmp_path / "out", "--frames", 12, "--agents", "idm", "--workers", 2)
     assert done.exit_code == 0, done.stderr
-    for text in ("Simulated idm", "sample.zarr", "3 scored, 0 failed", "scenes/s", "time to collision", "km"):
+    for text in ("Simulated idm", "sample.zarr", "3 scored, 0 failed", "scenes/s", "time to collision", " m, the log "):
         assert text in done.stdout
     assert done.stderr == ""
     assert {"scores.json", "scenes.csv", "simulated.zarr"} <= set(os.listdir(tmp_path / "out"))
@@ -134,3 +134,11 @@ def test_several_logs_in_a_folder_are_listed(l5kit, city_copy, tmp_path):
     assert done.exit_code == 1
     assert "other.zarr" in done.stderr
     assert "sample.zarr" in done.stderr
+
+
+def test_without_a_scored_scene_there_are_no_numbers(l5kit, city, tmp_path):
+    done = l5kit("simulate", city, "--planner", "replay", "--start-frame", 5000, "--out", tmp_path / "out")
+    assert done.exit_code == 1
+    assert "0 scored, 3 failed" in done.stdout
+    assert "Means" not in done.stdout
+    assert "at fault" not in done.stdout

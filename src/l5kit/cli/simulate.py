@@ -153,21 +153,27 @@ def _tell_failed(result: "ClosedLoopResult") -> None:
 
 
 def _print_scores(result: "ClosedLoopResult") -> None:
-    scores = result.scores
-    rate = "" if result.scenes_per_s is None else f", {result.scenes_per_s:,.1f} scenes/s"
+    scores, totals = result.scores, result.scores["totals"]
+    rate = "" if result.scenes_per_s is None else f", {_rate(result.scenes_per_s)} scenes/s"
     facts = {
         "log": scores["files"]["log"],
         "agents": scores["agents"],
         "scenes": f"{result.num_scenes:,} scored, {len(result.failed):,} failed{rate}",
-        "collisions at fault": f"{scores['totals']['collisions_at_fault']:,}",
-        "way": f"{scores['totals']['way_m'] / 1000:,.1f} km, the log {scores['totals']['expert_way_m'] / 1000:,.1f} km",
-        "written to": str(result.folder),
     }
-    print_facts(f"Simulated {scores['planner']}", facts)
+    if result.num_scenes:
+        facts["collisions at fault"] = f"{totals['collisions_at_fault']:,}"
+        facts["driven"] = f"{totals['way_m']:,.0f} m, the log {totals['expert_way_m']:,.0f} m"
+    print_facts(f"Simulated {scores['planner']}", facts | {"written to": str(result.folder)})
+    if not result.num_scenes:
+        return
     rows = [["score", _number(result.score), ""]]
     for name, value in result.metrics.items():
         rows.append([name.replace("_", " "), _number(value), str(scores["scenes_failing"][name])])
     print_table("Means over the scenes, 0 to 1", ("metric", "mean", "scenes below 1"), rows)
+
+
+def _rate(scenes_per_s: float) -> str:
+    return f"{scenes_per_s:,.1f}" if scenes_per_s >= 1 else f"{scenes_per_s:.2g}"
 
 
 def _number(value: float | None) -> str:
