@@ -14,7 +14,6 @@ from l5kit.simulation.lanes.highest_speeds import write_highest_speeds
 from l5kit.simulation.lanes.lane_following import (
     NUM_COLUMNS,
     ColorRows,
-    PathArrays,
     drive_agents,
     drive_avs,
     place_vehicles,
@@ -105,16 +104,7 @@ class _Seat:
 
     def __init__(self, paths: LanePaths, colors: LaneColors, num_lanes: int) -> None:
         self.paths, self.colors, self.num_lanes = paths, colors, num_lanes
-        self.arrays: PathArrays = (
-            paths.starts,
-            paths.points_m,
-            paths.lengths_m,
-            paths.piece_starts,
-            paths.piece_arcs_m,
-            paths.piece_lanes,
-            paths.line_lanes,
-            paths.piece_limits_mps,
-        )
+        self.arrays = paths.arrays
         self.motions: Float64Array = np.zeros((len(paths), NUM_COLUMNS))
         self._bends_mps: Float64Array | None = None
         self._before: Float64Array = np.zeros((len(paths), NUM_COLUMNS))

@@ -8,8 +8,8 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.simulation.drivers.proposal_forecasts import Others
-from l5kit.simulation.lanes.lane_following import LINE_SLACK_M, PathArrays, rank_of_line
-from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, index_along
+from l5kit.simulation.lanes.lane_following import LINE_SLACK_M, rank_of_line
+from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along
 from l5kit.simulation.lanes.leaders import first_contact
 from l5kit.simulation.lanes.path_places import line_at
 from l5kit.simulation.lanes.red_lights import YELLOW

@@ -19,8 +19,8 @@ from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import IntelligentDriverParams
 from l5kit.simulation.lanes.highest_speeds import write_highest_speeds
-from l5kit.simulation.lanes.lane_following import ColorRows, PathArrays, SceneRows
-from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, LanePaths, index_along, make_lane_paths
+from l5kit.simulation.lanes.lane_following import ColorRows, SceneRows
+from l5kit.simulation.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, index_along, make_lane_paths
 from l5kit.simulation.lanes.path_places import find_place
 from l5kit.simulation.lanes.red_lights import LaneColors, read_lane_colors
 from l5kit.simulation.lanes.track_poses import poses_of_avs
@@ -139,16 +139,7 @@ class _Memory:
         else:
             paths = make_lane_paths(poses_of_avs(batch), driving_map, unknown_limit_mps=unknown_limit_mps)
             lights, self.num_lanes = batch.road.api.arrays.lights, driving_map.num_lanes
-        self.arrays: PathArrays = (
-            paths.starts,
-            paths.points_m,
-            paths.lengths_m,
-            paths.piece_starts,
-            paths.piece_arcs_m,
-            paths.piece_lanes,
-            paths.line_lanes,
-            paths.piece_limits_mps,
-        )
+        self.arrays = paths.arrays
         self.speeds_mps: Float64Array = np.empty(len(paths.points_m))
         write_highest_speeds(self.arrays, _CURVE_MPS2, _EASY_BRAKING_MPS2, True, self.speeds_mps)
         self.road: tuple[RoadArrays, Lanes] = (road_arrays(driving_map), forecast_lanes(driving_map))

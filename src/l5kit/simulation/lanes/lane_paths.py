@@ -59,6 +59,12 @@ class TrackPoses(ReadOnlyArrays):
         require_starts(self, "starts", num_parts=len(self.durations_s), end=len(self.yaws_rad))
 
 
+PathArrays = tuple[
+    Int64Array, Float64Array, Float64Array, Int64Array, Float64Array, Int64Array, Int64Array, Float64Array
+]
+"""The fields of :class:`LanePaths`, in their order."""
+
+
 @dataclass(frozen=True, eq=False)
 class LanePaths(ReadOnlyArrays):
     """The paths of N tracks; a track whose first row is on no lane has none.
@@ -97,6 +103,20 @@ class LanePaths(ReadOnlyArrays):
 
     def __len__(self) -> int:
         return len(self.lengths_m)
+
+    @property
+    def arrays(self) -> PathArrays:
+        """The fields in their order, as kernels take them."""
+        return (
+            self.starts,
+            self.points_m,
+            self.lengths_m,
+            self.piece_starts,
+            self.piece_arcs_m,
+            self.piece_lanes,
+            self.line_lanes,
+            self.piece_limits_mps,
+        )
 
     @property
     def has_path(self) -> BoolArray:
