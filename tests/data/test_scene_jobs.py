@@ -201,7 +201,8 @@ def test_a_worker_that_is_killed_says_which_scenes_it_had_and_what_to_do(process
 @pytest.mark.process
 def test_a_pool_of_another_kind_that_breaks_says_which_scenes_may_be_at_fault():
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        with pytest.raises(WorkerDiedError, match="had some of scenes 2 to 5 ") as caught:
+        # The pool may break before the block after the deadly one was handed over, which is then not at risk.
+        with pytest.raises(WorkerDiedError, match=r"had some of scenes 2 to [35] ") as caught:
             list(map_scenes(DiesAt(2), range(12), pool, block_size=2))
         assert "take fewer workers" in str(caught.value)
 

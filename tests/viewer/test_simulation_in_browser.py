@@ -1,5 +1,6 @@
 """The page of a simulation in headless Chromium, as a person uses it."""
 
+import csv
 import json
 import shutil
 
@@ -50,11 +51,20 @@ def origin_m(driven_view, unpack):
     return np.array(unpack(driven_view.scene_bytes(0)).facts["origin_m"])
 
 
+def change_first_row(path, **cells):
+    """Write other cells into the first row of a CSV file."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    rows[0].update(cells)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def test_scenes_are_listed_by_score_with_what_failed(browser, drives, tmp_path):
     copy = shutil.copytree(drives, tmp_path / "drives")
-    lines = (copy / "scenes.csv").read_text().splitlines()
-    lines[1] = lines[1].replace(",0,0.0,0.0,", ",0,0.75,1.0,", 1)
-    (copy / "scenes.csv").write_text("\n".join(lines))
+    change_first_row(copy / "scenes.csv", score="0.75", no_at_fault_collisions="1.0")
     with ViewerServer(ViewedSimulation(SimulationFolder(copy))) as server, viewer_page(browser) as page:
         page.open(server.url)
         rows = page.part("scene-row").all()

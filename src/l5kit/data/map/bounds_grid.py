@@ -14,6 +14,9 @@ _MAX_CELLS = 255
 It keeps the numbers of all cells within two bytes.
 """
 
+GridArrays = tuple[Float64Array, float, Float64Array, Float64Array, tuple[int, int], Int64Array, Int64Array]
+"""The fields of a :class:`BoundsGrid` but the last."""
+
 
 @dataclass(frozen=True, eq=False)
 class BoundsGrid(ReadOnlyArrays):
@@ -59,6 +62,19 @@ class BoundsGrid(ReadOnlyArrays):
         most_in_cell = int(np.diff(starts).max())
         return cls(bounds_m, radius_m, origin_m, cell_m, (num_x, num_y), starts, rows, most_in_cell)
 
+    @property
+    def arrays(self) -> GridArrays:
+        """All that finds bounds near a point, as kernels take it."""
+        return (
+            self.bounds_m,
+            float(self.radius_m),
+            self.origin_m,
+            self.cell_m,
+            self.num_cells,
+            self.cell_starts,
+            self.cell_rows,
+        )
+
     def find_near(self, points_m: Float64Array) -> tuple[Int64Array, Int64Array]:
         """Return the bounds that come closer than the radius to points along both axes.
 
@@ -69,18 +85,7 @@ class BoundsGrid(ReadOnlyArrays):
             The bounds of each point, ascending, one point after the other, and where those of each start, (B + 1,).
         """
         rows, starts = np.empty(self.most_in_cell * len(points_m), np.int64), np.zeros(len(points_m) + 1, np.int64)
-        _find_near(
-            points_m,
-            self.bounds_m,
-            self.radius_m,
-            self.origin_m,
-            self.cell_m,
-            self.num_cells,
-            self.cell_starts,
-            self.cell_rows,
-            rows,
-            starts,
-        )
+        _find_near(points_m, *self.arrays, rows, starts)
         return rows[: starts[-1]], starts
 
 

@@ -6,10 +6,10 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
+from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.evaluation.driving.driving_map import DrivingMap
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.simulation.lanes.lane_choice import (
-    GridArrays,
     LaneArrays,
     choose_lane,
     lane_arrays,

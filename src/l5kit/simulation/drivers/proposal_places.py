@@ -6,14 +6,14 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.data.map.bounds_grid import BoundsGrid
+from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays
 from l5kit.evaluation.driving.driving_map import REACH_M, DrivingMap
 from l5kit.evaluation.driving.lane_places import hold_all_corners, lanes_of_corners
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
 from l5kit.simulation.drivers.proposal_rollout import YAW, X, Y
 
 RoadArrays = tuple[
-    tuple[Float64Array, float, Float64Array, Float64Array, tuple[int, int], Int64Array, Int64Array],
+    GridArrays,
     tuple[Float64Array, Int64Array],
     tuple[Int64Array, Int64Array],
     BoolArray,
@@ -42,17 +42,8 @@ def road_arrays(driving_map: DrivingMap | None) -> RoadArrays:
             is_in_junction=np.zeros(0, np.bool_),
             speed_limits_mps=np.zeros(0),
         )
-    grid = driving_map.grid
     return (
-        (
-            grid.bounds_m,
-            float(grid.radius_m),
-            grid.origin_m,
-            grid.cell_m,
-            grid.num_cells,
-            grid.cell_starts,
-            grid.cell_rows,
-        ),
+        driving_map.grid.arrays,
         (driving_map.area_points_m, driving_map.area_starts),
         (driving_map.ahead_starts, driving_map.ahead_rows),
         driving_map.is_in_junction,

@@ -173,8 +173,9 @@ class SceneSimulation:
         if len(scenes) == 0:
             return False
         agents = self._agents_of(scenes)
-        moved_agents = self._decide_agents(scenes, agents)
-        moved_egos = self._decide_egos(scenes, agents)
+        state = self._state(scenes, agents)
+        moved_agents = self._decide_agents(state)
+        moved_egos = self._decide_egos(state)
         if moved_agents is not None:
             self._write_agents(scenes, agents, *moved_agents)
         if moved_egos is None:
@@ -220,13 +221,12 @@ class SceneSimulation:
         rows: Int64Array = self.buffer.scene_starts[scenes] + self.frame_indices[scenes] + ahead
         return rows
 
-    def _decide_agents(self, scenes: Int64Array, agents: AgentsNow) -> tuple[Int64Array, VehicleStates] | None:
+    def _decide_agents(self, state: TrafficState) -> tuple[Int64Array, VehicleStates] | None:
         """Return which rows of agents move, and where to; None if the log has all of them."""
         seat = self._agent_seat
         if seat is None:
             return None
-        state = self._state(scenes, agents)
-        seen = self._seen
+        agents, seen = state.agents, self._seen
         actors = seen[2] if seen and seen[1] is agents else self._choose(agents, state.ego, seat.control)
         states = self._states_of_actors(agents, actors)
         asked = replace(state, actors=actors, actor_states=states, memory=self._agent_memory)
@@ -237,20 +237,19 @@ class SceneSimulation:
         self._refuse(refusals, asked)
         return actors[decision.actors], decision.moved
 
-    def _decide_egos(self, scenes: Int64Array, agents: AgentsNow) -> tuple[Int64Array, VehicleStates] | None:
+    def _decide_egos(self, state: TrafficState) -> tuple[Int64Array, VehicleStates] | None:
         """Return the scenes whose AVs move, and where to; None if the log has all of them."""
         seat = self._ego_seat
         if seat is None:
             return None
-        state = self._state(scenes, agents)
         decision, refusals = decide(seat.driver, seat.model, state, self._egos_apart)
         self._refuse(refusals, state)
         if self._plans is not None:
             for actors, actions in decision.told:
-                of_actors = scenes[actors]
+                of_actors = state.scenes[actors]
                 frames = self.frame_indices[of_actors] - self.batch.starts[of_actors]
                 self._plans.keep(of_actors, frames, actions, self.batch.facts.step_time_s)
-        return scenes[decision.actors], decision.moved
+        return state.scenes[decision.actors], decision.moved
 
     def _choose(self, agents: AgentsNow, ego: VehicleStates, control: AgentControl) -> Int64Array:
         """Return which agents a driver moves."""

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
-from l5kit.data.map.bounds_grid import BoundsGrid
+from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays
 from l5kit.evaluation.driving.driving_map import DrivingMap, project_on_line
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
 
@@ -18,9 +18,6 @@ LARGEST_TURN_RAD = math.pi / 4
 
 LaneArrays = tuple[Float64Array, Float64Array, Int64Array, Float64Array, Int64Array, Int64Array]
 """``centre_lines_m``, ``arc_lengths_m``, ``area_starts``, ``area_points_m``, ``ahead_starts`` and ``ahead_rows``."""
-
-GridArrays = tuple[Float64Array, float, Float64Array, Float64Array, tuple[int, int], Int64Array, Int64Array]
-"""The fields of a :class:`BoundsGrid` but the last."""
 
 
 def lane_arrays(driving_map: DrivingMap) -> LaneArrays:
@@ -39,16 +36,7 @@ def lane_grid(driving_map: DrivingMap) -> GridArrays:
     """Return what finds the lanes within :data:`FARTHEST_LANE_M` of points, as kernels take it."""
     bounds_m = driving_map.grid.bounds_m[: driving_map.num_lanes].copy()
     bounds_m.setflags(write=False)
-    grid = BoundsGrid.build(bounds_m, FARTHEST_LANE_M)
-    return (
-        grid.bounds_m,
-        float(grid.radius_m),
-        grid.origin_m,
-        grid.cell_m,
-        grid.num_cells,
-        grid.cell_starts,
-        grid.cell_rows,
-    )
+    return BoundsGrid.build(bounds_m, FARTHEST_LANE_M).arrays
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -7,10 +7,10 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.driving_map import DrivingMap
 from l5kit.simulation.lanes.lane_choice import (
-    GridArrays,
     LaneArrays,
     lane_arrays,
     lane_grid,

@@ -3,8 +3,8 @@
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.simulation.lanes.lane_choice import (
-    GridArrays,
     LaneArrays,
     choose_lane,
     is_ahead,

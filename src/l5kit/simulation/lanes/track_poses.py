@@ -4,10 +4,11 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.simulation.engine.scene_batch import SceneBatch
-from l5kit.simulation.lanes.lane_choice import GridArrays, LaneArrays, choose_lane, lane_arrays, lane_grid
+from l5kit.simulation.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays, lane_grid
 from l5kit.simulation.lanes.lane_paths import TrackPoses, find_moving_tracks
 
 __all__ = ["find_lane_followers", "poses_of_avs", "poses_of_tracks"]
