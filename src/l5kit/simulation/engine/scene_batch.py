@@ -9,6 +9,7 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.map.api import MapAPI
+from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.driving_map import DrivingMap, build_driving_map
@@ -148,6 +149,12 @@ class SceneBatch:
     def logged_motion(self) -> EgoStates:
         """The AV in all frames of the log, with speeds and accelerations that are differences of its poses."""
         return self.ego_log.states(self.body)
+
+    @cached_property
+    def arrays(self) -> list[SceneArrays]:
+        """The frames that are simulated, as logged, as plain arrays."""
+        bounds = zip(self.recorded, self.starts.tolist(), self.stops.tolist(), strict=True)
+        return [SceneArrays.of_records(scene.cut(start, stop)) for scene, start, stop in bounds]
 
     @cached_property
     def expert(self) -> EgoStates:
