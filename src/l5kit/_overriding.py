@@ -17,10 +17,10 @@ def overrides(value: object, *methods: str, base: type) -> bool:
         *methods: Names of methods of the base class.
         base: The class whose methods are compared with.
     """
-    return any(
-        _is_on_object(value, method) or getattr(type(value), method, None) is not getattr(base, method)
-        for method in methods
-    )
+    value_class = type(value)
+    if _has_any(value, methods):
+        return True
+    return any(getattr(value_class, method, None) is not getattr(base, method) for method in methods)
 
 
 def overrides_package(value: object, *methods: str, package: str) -> bool:
@@ -32,18 +32,16 @@ def overrides_package(value: object, *methods: str, package: str) -> bool:
         package: Such as ``l5kit.dataset``; classes in its modules, also in packages within it, are inside.
     """
     value_class: type = type(value)  # mypy does not take the type of an object for hashable
-    return any(
-        _is_on_object(value, method) or not _is_inside(value_class, method=method, package=package)
-        for method in methods
-    )
+    return _has_any(value, methods) or not _are_inside(value_class, methods, package)
 
 
-def _is_on_object(value: object, method: str) -> bool:
-    return method in getattr(value, "__dict__", ())
+def _has_any(value: object, methods: tuple[str, ...]) -> bool:
+    """Return whether any of the methods is an attribute of the object itself."""
+    return not getattr(value, "__dict__", {}).keys().isdisjoint(methods)
 
 
 @functools.cache
-def _is_inside(value_class: type, *, method: str, package: str) -> bool:
-    """Return whether the class that a method comes from stands in a package."""
-    owner = next(base for base in value_class.__mro__ if method in vars(base))
-    return f"{owner.__module__}.".startswith(f"{package}.")
+def _are_inside(value_class: type, methods: tuple[str, ...], package: str) -> bool:
+    """Return whether the classes that methods come from stand in a package."""
+    owners = [next(base for base in value_class.__mro__ if method in vars(base)) for method in methods]
+    return all(f"{owner.__module__}.".startswith(f"{package}.") for owner in owners)

@@ -396,6 +396,45 @@ class ChunkedDataset:
             CorruptedDataError: A file of the scene is damaged or missing, its intervals or those of its frames are
                 wrong, or there are frames but no scenes.
         """
+        scene = self.view_scene(scene_index)
+        scene.agents, scene.tl_faces = np.array(scene.agents), np.array(scene.tl_faces)
+        return scene
+
+    def view_scene(self, scene_index: int) -> "ChunkedDataset":
+        """Return one scene, with intervals that start at 0, for looking only: without copies of agents and faces.
+
+        Scene and frames are copies. Agents and faces cannot be written to; those of a log in memory change with it.
+
+        Args:
+            scene_index: The scene; negative counts from the end.
+
+        Raises:
+            InvalidArgumentError: There is no such scene.
+            CorruptedDataError: As :meth:`get_scene_dataset`.
+        """
+        start = self._scene_number(scene_index)
+        require_readable_scene(self, start)
+        scenes = np.array(rows_of(self.scenes, slice(start, start + 1), strict=True))
+        frames = np.array(rows_of(self.frames, get_frames_slice_from_scenes(scenes[0]), strict=True))
+        scenes[FRAME_INTERVAL] -= scenes[FRAME_INTERVAL][0, 0]
+        if len(frames) == 0:
+            return self.in_memory(scenes=scenes, frames=frames, facts=self._facts)
+        agents = _read_only(rows_of(self.agents, get_agents_slice_from_frames(frames[0], frames[-1]), strict=True))
+        faces = _read_only(rows_of(self.tl_faces, _faces_slice(frames)))
+        if len(self.tl_faces) == 0 and _faces_slice(frames).stop > 0:
+            _warn(f"{self.path or 'a log in memory'!r} has no traffic light faces, although its frames name some")
+        for field in (AGENT_INTERVAL, FACE_INTERVAL):
+            if field in (frames.dtype.names or ()):
+                frames[field] -= frames[field][0, 0]
+        return self.in_memory(scenes=scenes, frames=frames, agents=agents, tl_faces=faces, facts=self._facts)
+
+    def _scene_number(self, scene_index: int) -> int:
+        """Return a scene counted from the start.
+
+        Raises:
+            InvalidArgumentError: There is no such scene.
+            CorruptedDataError: There are frames but no scenes.
+        """
         num_scenes = len(self.scenes)
         if num_scenes == 0 and len(self.frames) > 0:
             raise CorruptedDataError(
@@ -411,21 +450,7 @@ class ChunkedDataset:
                 f"scene_index {scene_index} is out of range for a dataset of {num_scenes} scenes; "
                 f"use {-num_scenes} to {num_scenes - 1}"
             )
-        start = int(scene_index) % num_scenes
-        require_readable_scene(self, start)
-        scenes = np.array(rows_of(self.scenes, slice(start, start + 1), strict=True))
-        frames = np.array(rows_of(self.frames, get_frames_slice_from_scenes(scenes[0]), strict=True))
-        scenes[FRAME_INTERVAL] -= scenes[FRAME_INTERVAL][0, 0]
-        if len(frames) == 0:
-            return self.in_memory(scenes=scenes, frames=frames, facts=self._facts)
-        agents = np.array(rows_of(self.agents, get_agents_slice_from_frames(frames[0], frames[-1]), strict=True))
-        faces = np.array(rows_of(self.tl_faces, _faces_slice(frames)))
-        if len(self.tl_faces) == 0 and _faces_slice(frames).stop > 0:
-            _warn(f"{self.path or 'a log in memory'!r} has no traffic light faces, although its frames name some")
-        for field in (AGENT_INTERVAL, FACE_INTERVAL):
-            if field in (frames.dtype.names or ()):
-                frames[field] -= frames[field][0, 0]
-        return self.in_memory(scenes=scenes, frames=frames, agents=agents, tl_faces=faces, facts=self._facts)
+        return int(scene_index) % num_scenes
 
     @staticmethod
     def concatenate(datasets: Iterable["ChunkedDataset"], *, facts: LogFacts | None = None) -> "ChunkedDataset":
@@ -481,6 +506,13 @@ class ChunkedDataset:
         require_local("path", target)
         arrays = {key: getattr(self, name) for key, (name, _, _) in layout.ARRAYS.items()}
         save_arrays(arrays, Path(target), overwrite=overwrite, facts=self._facts, progress=progress, workers=workers)
+
+
+def _read_only(rows: RecordArray) -> RecordArray:
+    """Return rows that cannot be written to."""
+    view = rows.view()
+    view.flags.writeable = False
+    return view
 
 
 def _faces_slice(frames: RecordArray) -> slice:

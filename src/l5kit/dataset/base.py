@@ -11,7 +11,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import DTypeLike
 
-from l5kit._overriding import overrides_package
+from l5kit._overriding import overrides, overrides_package
 from l5kit._types import Column, Int64Array, JsonObject, NumericArray, RecordArray, Sample
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.interval_run import IntervalRun
@@ -249,7 +249,18 @@ class BaseEgoDataset(Dataset[Sample]):
         Raises:
             ValueError: There is no such scene.
         """
-        return self._over(self.dataset.get_scene_dataset(scene_index))
+        return self._over_scene(self.dataset.get_scene_dataset(scene_index), scene_index)
+
+    def view_scene(self, scene_index: int) -> Self:
+        """Return what :meth:`get_scene_dataset` does, for looking only: without a copy of agents and faces if possible.
+
+        Raises:
+            ValueError: There is no such scene.
+        """
+        own = overrides_package(self, "get_scene_dataset", package="l5kit.dataset")
+        if own or overrides(self.dataset, "get_scene_dataset", base=ChunkedDataset):
+            return self.get_scene_dataset(scene_index)
+        return self._over_scene(self.dataset.view_scene(scene_index), scene_index)
 
     def get_scene_indices(self, scene_idx: int) -> Int64Array:
         """Return the indices of this dataset that belong to a scene.
@@ -300,9 +311,11 @@ class BaseEgoDataset(Dataset[Sample]):
     def _batch_sampler(self) -> BatchSampler | None:
         """Return what makes batches of the samples that ``self[index]`` makes, if something does."""
         sampler = self.sample_function
-        if not isinstance(sampler, BatchSampler) or overrides_package(self, *_SAMPLE_METHODS, package="l5kit.dataset"):
+        if not isinstance(sampler, WindowSampler) and not isinstance(sampler, BatchSampler):  # the first is fast
             return None
-        return sampler if sampler.makes_batches else None
+        if not sampler.makes_batches or overrides_package(self, *_SAMPLE_METHODS, package="l5kit.dataset"):
+            return None
+        return sampler
 
     def locate(self, positions: Int64Array) -> SamplePlaces:
         """Return where the samples at positions (B,) of this dataset lie in the log.
@@ -409,6 +422,10 @@ class BaseEgoDataset(Dataset[Sample]):
         if out is not None:
             return reuse_images(out)
         return default_allocator() if self._new_memory is None else self._new_memory
+
+    def _over_scene(self, scene: ChunkedDataset, scene_index: int) -> Self:  # noqa: ARG002 subclasses need it
+        """Return a copy of this object that reads one of its scenes."""
+        return self._over(scene)
 
     def _over(self, dataset: ChunkedDataset) -> Self:
         """Return a copy of this object that reads another log."""

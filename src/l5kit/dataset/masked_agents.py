@@ -13,6 +13,7 @@ from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.filter import _get_label_filter
 from l5kit.data.record_sequence import RecordSequence, column_at, column_of, near_rows
 from l5kit.data.records import AGENT_INTERVAL
+from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset, checked_index
 from l5kit.dataset.inclusion import InclusionRule
 from l5kit.dataset.mask_cache import mask_and_whether_kept
@@ -54,13 +55,8 @@ class MaskedAgentsDataset(BaseEgoDataset):
         self._is_mask_kept = self._is_mask_kept and is_kept
         return mask
 
-    def get_scene_dataset(self, scene_index: int) -> Self:
-        """Return a dataset of the same class over a copy of one scene in memory, with the same agents of it.
-
-        Raises:
-            ValueError: There is no such scene.
-        """
-        scene = self.dataset.get_scene_dataset(scene_index)
+    def _over_scene(self, scene: ChunkedDataset, scene_index: int) -> Self:
+        """Return a copy of this object that reads one of its scenes, with the same agents of it."""
         rows = slice(*self._rows_of_frames(*self._frames_of_scene(int(scene_index) % len(self.dataset.scenes))))
         other = self._over(scene)
         other._select(self.agents_mask[rows].copy())

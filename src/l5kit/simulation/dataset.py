@@ -4,11 +4,11 @@ import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray, Sample
+from l5kit._types import BoolArray, Column, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray, Sample
 from l5kit.configs.parameters import read_disable_traffic_light_faces, read_filter_agents_threshold
 from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
@@ -18,7 +18,7 @@ from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
-from l5kit.dataset.sample_batch import SampleBatch
+from l5kit.dataset.sample_batch import SampleBatch, collate, tensors_of
 from l5kit.dataset.sample_places import LogArrays, SamplePlaces
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup, classify_rows
@@ -27,7 +27,10 @@ from l5kit.simulation.buffered_scene import BufferedScene
 from l5kit.simulation.engine.track_table import CLASSES, Classes, TrackTable
 from l5kit.simulation.utils import disable_agents, get_frames_subset, insert_agent
 
-__all__ = ["AgentSamples", "SimulationConfig", "SimulationDataset"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["SimulationConfig", "SimulationDataset"]
 
 _CAR = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
 
@@ -71,22 +74,6 @@ class SimulationConfig:
             raise InvalidArgumentError(
                 f"controlled_classes is {self.controlled_classes!r}; it must be one of {', '.join(CLASSES)}"
             )
-
-
-class AgentSamples(dict[Controlled, Sample]):
-    """Samples of agents by scene and track.
-
-    Args:
-        keys: Scene and track of each.
-        batch: The samples.
-
-    Attributes:
-        batch: As above; a :class:`~l5kit.dataset.sample_batch.SampleBatch` is collated without copies.
-    """
-
-    def __init__(self, keys: Sequence[Controlled], batch: list[Sample]) -> None:
-        super().__init__(zip(keys, batch, strict=True))
-        self.batch = batch
 
 
 class SimulationDataset:
@@ -156,7 +143,8 @@ class SimulationDataset:
             if not 0 <= scene < num_scenes:
                 raise InvalidArgumentError(f"scene_indices has {scene}; there are scenes 0 to {num_scenes - 1}")
         unperturbed = _unperturbed(dataset)
-        return SimulationDataset({scene: unperturbed.get_scene_dataset(scene) for scene in scene_indices}, sim_cfg)
+        take = unperturbed.view_scene if isinstance(unperturbed, BaseEgoDataset) else unperturbed.get_scene_dataset
+        return SimulationDataset({scene: take(scene) for scene in scene_indices}, sim_cfg)  # copies what it changes
 
     def get_min_len(self) -> int:
         """Return the number of frames of the shortest scene."""
@@ -172,14 +160,24 @@ class SimulationDataset:
             IndexOutOfRangeError: There is no such frame.
             SampleError: A dataset that makes its samples one by one cannot make one.
         """
-        self._require_frame(state_index)
-        self._take_over_logs()
-        maker = self._maker()
-        if maker is None:
-            samples = [each[state_index] for each in self.scene_dataset_batch.values()]
-            return [self._of_scene(sample, scene) for sample, scene in zip(samples, self._position, strict=True)]
-        places = np.arange(len(self._faces))
-        return self._make_batch(maker, places, np.full(len(places), state_index), None)
+        columns = self._ego_columns(state_index)
+        if columns is not None:
+            return SampleBatch(columns)
+        samples = [each[state_index] for each in self.scene_dataset_batch.values()]
+        return [self._of_scene(sample, scene) for sample, scene in zip(samples, self._position, strict=True)]
+
+    def ego_batch(self, state_index: int) -> "dict[str, torch.Tensor]":
+        """Return what ``collate`` makes of :meth:`rasterise_frame_batch`, without single samples where possible.
+
+        Raises:
+            IndexOutOfRangeError: There is no such frame.
+            SampleError: A dataset that makes its samples one by one cannot make one.
+        """
+        columns = self._ego_columns(state_index)
+        batch: dict[str, torch.Tensor] = (
+            collate(self.rasterise_frame_batch(state_index)) if columns is None else tensors_of(columns)
+        )
+        return batch
 
     def rasterise_agents_frame_batch(self, state_index: int) -> dict[Controlled, Sample]:
         """Return the samples of the agents that are controlled in a frame, by scene and track; they are tracked then.
@@ -187,17 +185,48 @@ class SimulationDataset:
         Raises:
             IndexOutOfRangeError: There is no such frame.
         """
+        keys, columns = self._agent_columns(state_index)
+        if columns is not None:
+            return dict(zip(keys, SampleBatch(columns), strict=True))
+        return {key: self._single(key, state_index) for key in keys}
+
+    def agents_batch(self, state_index: int) -> "dict[str, torch.Tensor] | None":
+        """Return what ``collate`` makes of :meth:`rasterise_agents_frame_batch`; None if no agent is controlled.
+
+        Raises:
+            IndexOutOfRangeError: There is no such frame.
+        """
+        keys, columns = self._agent_columns(state_index)
+        if columns is not None:
+            return tensors_of(columns)
+        batch: dict[str, torch.Tensor] | None = (
+            collate([self._single(key, state_index) for key in keys]) if keys else None
+        )
+        return batch
+
+    def _ego_columns(self, state_index: int) -> dict[str, Column] | None:
+        """Return the samples of the AV in a frame as columns; None where they are made one by one."""
+        self._require_frame(state_index)
+        self._take_over_logs()
+        maker = self._maker()
+        if maker is None:
+            return None
+        places = np.arange(len(self._faces))
+        return self._make_columns(maker, places, np.full(len(places), state_index), None)
+
+    def _agent_columns(self, state_index: int) -> tuple[list[Controlled], dict[str, Column] | None]:
+        """Return the agents that are controlled in a frame, which are tracked then, and their samples as columns.
+
+        There are no columns where there are no agents, or their samples are made one by one.
+        """
         self._require_frame(state_index)
         places, rows = self._find_controlled(state_index)
         track_ids = self._buffer.agents["track_id"][rows]
         keys = list(zip(self._scene_ids[places].tolist(), track_ids.tolist(), strict=True))
-        maker = self._maker()
-        if maker is None:
-            batch: list[Sample] = [self._single(key, state_index) for key in keys]
-        else:
-            batch = self._make_batch(maker, places, np.full(len(places), state_index), rows) if len(rows) else []
+        maker = self._maker() if keys else None
+        columns = None if maker is None else self._make_columns(maker, places, np.full(len(places), state_index), rows)
         self._agents_tracked = set(keys)
-        return AgentSamples(keys, batch)
+        return keys, columns
 
     def set_ego(
         self, state_index: int, output_index: int, ego_translations: NumericArray, ego_yaws: NumericArray
@@ -360,16 +389,16 @@ class SimulationDataset:
         same = (type(each) is type(first) and each.sample_function is first.sample_function for each in others)
         return first if all(same) and all(each.cfg is first.cfg for each in others) else None
 
-    def _make_batch(
+    def _make_columns(
         self, maker: BaseEgoDataset, places: Int64Array, state_indices: Int64Array, rows: Int64Array | None
-    ) -> SampleBatch:
+    ) -> dict[str, Column]:
         """Return samples of frames of scenes (B,), those of the AV or of rows of agents (B,)."""
         self._put_back()
         buffer = self._buffer
         tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(maker.cfg) else buffer.tl_faces
         log = LogArrays(self._scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m)
         columns = maker.columns_of_log(log, SamplePlaces(places, state_indices, rows))
-        return SampleBatch({**columns.arrays, "scene_index": self._scene_ids[places]})
+        return {**columns.arrays, "scene_index": self._scene_ids[places]}
 
     def _single(self, key: Controlled, state_index: int) -> Sample:
         scene, track_id = key

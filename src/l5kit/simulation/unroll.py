@@ -2,7 +2,7 @@
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -13,10 +13,9 @@ from l5kit._types import Float64Array, NumericArray, RecordArray
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.progress import show_progress
 from l5kit.data.records import AGENT_DTYPE
-from l5kit.dataset.sample_batch import collate
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import rotations33_as_yaws, transform_points
-from l5kit.simulation.dataset import AgentSamples, SimulationConfig, SimulationDataset
+from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 
 __all__ = [
     "ClosedLoopSimulator",
@@ -242,10 +241,9 @@ class ClosedLoopSimulator:
         self, sim_dataset: SimulationDataset, frame: int, next_frame: int | None
     ) -> dict[int, list[UnrollInputOutput]]:
         """Move the agents that are controlled, and return what their model saw and said by scene."""
-        samples = sim_dataset.rasterise_agents_frame_batch(frame)
-        if not samples:
+        batch = sim_dataset.agents_batch(frame)
+        if batch is None:
             return {}
-        batch = samples.batch if isinstance(samples, AgentSamples) else list(samples.values())
         inputs, outputs = self._ask(self.model_agents, batch)
         if next_frame is not None:
             self.update_agents(sim_dataset, next_frame, inputs, outputs)
@@ -255,14 +253,15 @@ class ClosedLoopSimulator:
         self, sim_dataset: SimulationDataset, frame: int, next_frame: int | None
     ) -> dict[int, UnrollInputOutput]:
         """Move the AV of all scenes, and return what its model saw and said."""
-        inputs, outputs = self._ask(self.model_ego, sim_dataset.rasterise_frame_batch(frame))
+        inputs, outputs = self._ask(self.model_ego, sim_dataset.ego_batch(frame))
         if next_frame is not None:
             self.update_ego(sim_dataset, next_frame, inputs, outputs)
         return self.get_ego_in_out(inputs, outputs, self.keys_to_exclude)
 
-    def _ask(self, model: torch.nn.Module, samples: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _ask(self, model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return a batch and what a model says of it, as arrays."""
-        batch = {key: value.to(self.device) for key, value in collate(samples).items()}
+        if self.device.type != "cpu":
+            batch = {key: value.to(self.device) for key, value in batch.items()}
         outputs = model(batch)
         return _as_arrays(batch), _as_arrays(outputs)
 
