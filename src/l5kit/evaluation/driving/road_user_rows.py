@@ -17,8 +17,24 @@ __all__ = ["AgentColumns", "join_road_users"]
 
 _NONE, _OTHER = int(RoadUserGroup.NONE), int(RoadUserGroup.OTHER)
 
-_Part = tuple[Int64Array, Int64Array, Int64Array, Float64Array, Float64Array]
-"""Number of rows of each frame, and tracks, groups, boxes and velocities of the rows."""
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Columns that road users are written into."""
+
+    tracks: Int64Array
+    groups: Int64Array
+    boxes: Float64Array
+    velocities_mps: Float64Array
+
+    @property
+    def columns(self) -> tuple[Int64Array, Int64Array, Float64Array, Float64Array]:
+        return self.tracks, self.groups, self.boxes, self.velocities_mps
+
+    def cut(self, begin: int, end: int | None) -> "_Rows":
+        """Return some of the rows, views."""
+        rows = slice(begin, end)
+        return _Rows(self.tracks[rows], self.groups[rows], self.boxes[rows], self.velocities_mps[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,47 +118,53 @@ def join_road_users(
     Raises:
         InvalidArgumentError: A road user has a value that is not finite.
     """
-    parts = [_read_scene(scene, threshold, include_unknown) for scene in scenes]
+    parts = list(scenes)
     if not parts:
         return RoadUsers.none(0, num_frames)
     counts = np.zeros((len(parts), num_frames), np.int64)
-    for row, part in enumerate(parts):
-        counts[row, : len(part[0])] = part[0]
-    return RoadUsers(
-        np.concatenate([[0], np.cumsum(counts)]),
-        *(np.concatenate([part[column] for part in parts]) for column in range(1, len(parts[0]))),
-    )
+    size = sum(int(scene.counts.sum()) for scene in parts)
+    rows = _Rows(np.empty(size, np.int64), np.empty(size, np.int64), np.empty((size, 5)), np.empty((size, 2)))
+    end = 0
+    for place, scene in enumerate(parts):
+        begin = end
+        counts_of_frames, num_rows = _read_scene(scene, threshold, include_unknown, rows.cut(begin, None))
+        counts[place, : len(counts_of_frames)] = counts_of_frames
+        end = begin + num_rows
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    found = rows.cut(0, end)
+    return RoadUsers(starts, found.tracks, found.groups, found.boxes, found.velocities_mps)
 
 
-def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool) -> _Part:
-    """Return the road users of a scene."""
+def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, rows: "_Rows") -> tuple[Int64Array, int]:
+    """Write the road users of a scene into the first rows, and return how many of each frame, and of all, there are."""
     size = int(scene.counts.sum())
-    track_ids, groups = np.empty(size, np.uint64), np.empty(size, np.int64)
-    boxes, velocities_mps = np.empty((size, 5)), np.empty((size, 2))
-    stands = np.empty(size, np.bool_)
+    rows = rows.cut(0, size)
+    track_ids, stands = np.empty(size, np.uint64), np.empty(size, np.bool_)
     _read_rows(
         (scene.firsts, scene.counts),
         (_read_only(scene.track_ids), _read_only(scene.centroids_m), _read_only(scene.yaws_rad)),
         (_read_only(scene.extents_m), _read_only(scene.velocities_mps), _read_only(scene.label_probabilities)),
         (groups_of_labels(), float(np.float32(threshold)), include_unknown),
         track_ids,
-        groups,
-        boxes,
-        velocities_mps,
+        rows.groups,
+        rows.boxes,
+        rows.velocities_mps,
         stands,
     )
-    tracks = number_tracks(track_ids)[1]
+    rows.tracks[:] = number_tracks(track_ids)[1]
     if stands.any():
         times_s = np.repeat(scene.times_s, scene.counts)
-        differences_mps = velocities_of_rows(boxes[:, :2], times_s, tracks, np.zeros(size, np.int64))
-        velocities_mps[stands] = differences_mps[stands]
-    is_used = groups != _NONE
+        differences_mps = velocities_of_rows(rows.boxes[:, :2], times_s, rows.tracks, np.zeros(size, np.int64))
+        rows.velocities_mps[stands] = differences_mps[stands]
+    is_used = rows.groups != _NONE
     ends = np.concatenate([[0], np.cumsum(is_used)])
     first_rows = np.cumsum(scene.counts) - scene.counts
     counts = ends[first_rows + scene.counts] - ends[first_rows]
-    if ends[-1] == size:
-        return counts, tracks, groups, boxes, velocities_mps
-    return counts, tracks[is_used], groups[is_used], boxes[is_used], velocities_mps[is_used]
+    num_used = int(ends[-1])
+    if num_used < size:
+        for column in rows.columns:
+            column[:num_used] = column[is_used]
+    return counts, num_used
 
 
 def _read_only(array: NumericArray) -> NumericArray:

@@ -98,8 +98,9 @@ class AgentsNow:
         is_left = np.ones(len(self), np.bool_)
         is_left[rows] = False
         left = replace(self, starts=np.concatenate([[0], np.cumsum(is_left)])[self.starts])
-        vars(left)["track_rows"], vars(left)["groups"] = self.track_rows[is_left], self.groups[is_left]
-        vars(left)["_motions"] = (self.boxes[is_left], self.velocities_mps[is_left])
+        kept = np.flatnonzero(is_left)
+        vars(left)["track_rows"], vars(left)["groups"] = self.track_rows.take(kept), self.groups.take(kept)
+        vars(left)["_motions"] = (self.boxes.take(kept, axis=0), self.velocities_mps.take(kept, axis=0))
         return left
 
     @cached_property
