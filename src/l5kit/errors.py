@@ -104,6 +104,10 @@ class TrajectoryLengthError(L5KitError, RuntimeError, ValueError):
     """Trajectories that are compared frame by frame have different lengths (a ``RuntimeError`` in L5Kit 1.x)."""
 
 
+class EpisodeEndedError(L5KitError, RuntimeError, ValueError):
+    """An environment is to step after the end of its episode, or before its first one."""
+
+
 class UnpicklableStoreError(L5KitError, TypeError):
     """A dataset held in this process's memory cannot be handed to another process."""
 

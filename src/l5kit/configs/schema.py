@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from l5kit._types import JsonObject
+from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.kinds import Key
 from l5kit.configs.networks import BackboneParams, SafePathNetParams, UnrollParams, VectorModelParams
 from l5kit.configs.parameters import (
@@ -19,7 +20,7 @@ from l5kit.configs.parameters import (
 )
 from l5kit.configs.reading import Params, ReadKey, keys_of
 from l5kit.configs.runs import WORKFLOWS, TrainingKeys
-from l5kit.configs.unread import EnvironmentKeys, FormatKeys, IdleKeys
+from l5kit.configs.unread import FormatKeys, IdleKeys
 
 __all__ = ["DOORS", "Door", "SchemaKey", "json_schema", "sections"]
 
@@ -59,11 +60,12 @@ DOORS: Final[dict[str, Door]] = {
         Door("agent_motion_multimodal", (BackboneParams,), _OF_RASTERS),
         Door("safepathnet", (VectorModelParams, SafePathNetParams), _OF_VECTORS),
         Door("simnet", (BackboneParams,), _OF_RASTERS),
+        Door("environments", (EnvironmentParams,), _OF_RASTERS),
     )
 }
 """All that reads configurations, by name."""
 
-_UNREAD: Final = (FormatKeys, IdleKeys, EnvironmentKeys)
+_UNREAD: Final = (FormatKeys, IdleKeys)
 
 
 @dataclass(frozen=True)

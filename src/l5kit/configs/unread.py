@@ -6,7 +6,7 @@ from typing import Annotated
 from l5kit.configs.kinds import Count, Flag, FrameCount, Key, Probability
 from l5kit.configs.reading import Params
 
-__all__ = ["EnvironmentKeys", "FormatKeys", "IdleKeys"]
+__all__ = ["FormatKeys", "IdleKeys"]
 
 _IDLE = Key("no effect, as in 1.5", is_unused=True)
 
@@ -16,17 +16,6 @@ class FormatKeys(Params):
     """What a configuration says of itself."""
 
     format_version: Annotated[Count, Key("4 for rasters, 7 for vectors in the examples of 1.5; nothing reads it")]
-
-
-@dataclass(frozen=True)
-class EnvironmentKeys(Params, section="gym_params"):
-    """What the environment of 1.5 read."""
-
-    max_scene_id: Annotated[Count, Key("scenes to train in; of the environment of 1.5, as all of these")]
-    max_val_scene_id: Annotated[Count, Key("scenes to evaluate in")]
-    overfit: Annotated[Flag, Key("whether there is but one scene")]
-    overfit_id: Annotated[Count, Key("that scene")]
-    randomize_start_frame: Annotated[Flag, Key("whether episodes start anywhere in a scene")]
 
 
 @dataclass(frozen=True)

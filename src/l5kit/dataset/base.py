@@ -44,6 +44,7 @@ from l5kit.errors import (
     UnsupportedValueError,
 )
 from l5kit.kinematic.perturbation import Perturbation
+from l5kit.sampling.agent_sampler import AgentSampler
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns, memory_of, require_keys, stored
 from l5kit.sampling.window_sampler import WindowSampler
 
@@ -300,6 +301,13 @@ class BaseEgoDataset(Dataset[Sample]):
             other.perturbation = perturbation
             if isinstance(self.sample_function, WindowSampler):
                 other.sample_function = replace(self.sample_function, perturbation=perturbation)
+        return other
+
+    def without_pictures(self) -> Self:
+        """Return a dataset that shares everything with this one, but draws no pictures."""
+        other = copy.copy(self)
+        if isinstance(self.sample_function, AgentSampler):
+            other.sample_function = replace(self.sample_function, rasterizer=None)
         return other
 
     def __str__(self) -> str:

@@ -179,6 +179,21 @@ class SimulationDataset:
         )
         return batch
 
+    def ego_targets(self, state_index: int) -> dict[str, NumericArray]:
+        """Return :meth:`ego_batch` as arrays, without pictures, which are not even drawn where that can be avoided.
+
+        Raises:
+            IndexOutOfRangeError: There is no such frame.
+        """
+        self._require_frame(state_index)
+        maker = self._maker()
+        if maker is None:
+            batch = self.ego_batch(state_index)
+            return {key: value.numpy() for key, value in batch.items() if key != "image"}
+        places = np.arange(len(self._faces))
+        found = self._make_columns(maker.without_pictures(), places, np.full(len(places), state_index), None)
+        return {key: np.asarray(value) for key, value in found.items()}
+
     def rasterise_agents_frame_batch(self, state_index: int) -> dict[Controlled, Sample]:
         """Return the samples of the agents that are controlled in a frame, by scene and track; they are tracked then.
 

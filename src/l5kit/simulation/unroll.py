@@ -228,7 +228,7 @@ class ClosedLoopSimulator:
             for frame in range(num_frames):
                 next_frame = frame + 1 if frame + 1 < num_frames else None
                 if not self.sim_cfg.use_agents_gt:
-                    seen = self._step_agents(sim_dataset, frame, next_frame)
+                    seen = self.step_agents(sim_dataset, frame, next_frame)
                     for scene in scene_indices:
                         agents_ins_outs[scene].append(seen.get(scene, []))
                 if not self.sim_cfg.use_ego_gt:
@@ -237,10 +237,19 @@ class ClosedLoopSimulator:
                 progress(frame + 1, num_frames)
         return [SimulationOutput(scene, sim_dataset, ego_ins_outs, agents_ins_outs) for scene in scene_indices]
 
-    def _step_agents(
+    def step_agents(
         self, sim_dataset: SimulationDataset, frame: int, next_frame: int | None
     ) -> dict[int, list[UnrollInputOutput]]:
-        """Move the agents that are controlled, and return what their model saw and said by scene."""
+        """Move the agents that are controlled by their model.
+
+        Args:
+            sim_dataset: The scenes.
+            frame: The frame that the model sees.
+            next_frame: The one that is written; None for none.
+
+        Returns:
+            What the model saw and said of each agent, by scene; scenes without agents are not there.
+        """
         batch = sim_dataset.agents_batch(frame)
         if batch is None:
             return {}
@@ -289,6 +298,14 @@ class ClosedLoopSimulator:
             )
 
     @staticmethod
+    def first_poses(
+        input_dict: Mapping[str, NumericArray], output_dict: Mapping[str, NumericArray]
+    ) -> tuple[Float64Array, NumericArray]:
+        """Return where the first step of an output leads, in the world: positions (N, 2) and headings (N,)."""
+        positions_m = transform_points(output_dict["positions"][:, :1], input_dict["world_from_agent"])
+        return positions_m[:, 0], input_dict["yaw"] + output_dict["yaws"][:, 0, 0]
+
+    @staticmethod
     def update_agents(
         dataset: SimulationDataset,
         frame_idx: int,
@@ -304,7 +321,7 @@ class ClosedLoopSimulator:
                 ``scene_index`` (N,).
             output_dict: ``positions`` (N, T, 2) and ``yaws`` (N, T, 1).
         """
-        positions_m, yaws_rad = _first_step(input_dict, output_dict)
+        positions_m, yaws_rad = ClosedLoopSimulator.first_poses(input_dict, output_dict)
         agents = np.zeros(len(yaws_rad), AGENT_DTYPE)
         agents["centroid"], agents["yaw"] = positions_m, yaws_rad
         agents["track_id"], agents["extent"] = input_dict["track_id"], input_dict["extent"]
@@ -327,7 +344,7 @@ class ClosedLoopSimulator:
             input_dict: ``world_from_agent`` (S, 3, 3) and ``yaw`` (S,).
             output_dict: ``positions`` (S, T, 2) and ``yaws`` (S, T, 1).
         """
-        positions_m, yaws_rad = _first_step(input_dict, output_dict)
+        positions_m, yaws_rad = ClosedLoopSimulator.first_poses(input_dict, output_dict)
         dataset.set_ego(frame_idx, 0, positions_m[:, None], yaws_rad[:, None])
 
     @staticmethod
@@ -370,14 +387,6 @@ class ClosedLoopSimulator:
                 f"input_dict must hold each scene once, got scene_index {input_dict['scene_index'].tolist()}"
             )
         return by_scene
-
-
-def _first_step(
-    input_dict: Mapping[str, NumericArray], output_dict: Mapping[str, NumericArray]
-) -> tuple[Float64Array, NumericArray]:
-    """Return where the first step of an output leads, in the world: positions (N, 2) and headings (N,)."""
-    positions_m = transform_points(output_dict["positions"][:, :1], input_dict["world_from_agent"])
-    return positions_m[:, 0], input_dict["yaw"] + output_dict["yaws"][:, 0, 0]
 
 
 def _split(

@@ -1,0 +1,1 @@
+"""Environments: single ones, and many that step at once."""

@@ -1,0 +1,463 @@
+"""Environment of one scene: actions drive the AV, and steps are worth more the nearer it stays to the log."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.utils import seeding
+from numpy.typing import ArrayLike
+
+from l5kit._types import Float32Array, JsonObject, NumericArray, UInt8Array
+from l5kit.configs.config import load_config_data
+from l5kit.configs.environment import EnvironmentParams
+from l5kit.configs.parameters import RasterGeometry
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.records import FRAME_INTERVAL
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.ego import EgoDataset
+from l5kit.environment.episode import EpisodeOutputGym, EpisodeSoFar
+from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
+from l5kit.environment.reward import L2DisplacementYawReward, Reward
+from l5kit.environment.utils import (
+    KinematicActionRescaleParams,
+    NonKinematicActionRescaleParams,
+    calculate_non_kinematic_rescale_params,
+)
+from l5kit.errors import EpisodeEndedError, InvalidArgumentError
+from l5kit.rasterization import build_rasterizer
+from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
+from l5kit.simulation.unroll import ClosedLoopSimulator, ClosedLoopSimulatorModes, UnrollInputOutput
+
+__all__ = ["MAX_ACC", "MAX_STEER", "EpisodeOutputGym", "GymStepOutput", "L5Env", "SimulationConfigGym"]
+
+MAX_ACC = 6
+"""What the action 1 stands for in kinematic mode, metres per second squared."""
+
+MAX_STEER = math.radians(45)
+"""What it stands for in steering, radians per second."""
+
+_FIRST_FRAME = 1
+"""Frame of the first action: the one before it tells the speed."""
+
+_MOST_SCENES_MEASURED = 10
+"""Scenes that the scales of actions are measured in."""
+
+Observation = dict[str, Float32Array]
+
+
+@dataclass
+class SimulationConfigGym(SimulationConfig):
+    """What is simulated in an episode: of its frames the first tells the speed, and actions begin in the second.
+
+    Attributes:
+        num_simulation_steps: Number of frames; None for all of the scene. An episode has two steps less.
+    """
+
+    use_agents_gt: bool = True
+    num_simulation_steps: int | None = 33
+
+
+class GymStepOutput(NamedTuple):
+    """What a step returns, a tuple of five as Gymnasium has it.
+
+    Attributes:
+        obs: What is seen in the next frame.
+        reward: What the step was worth.
+        terminated: Whether the task has ended.
+        truncated: Whether the episode has ended with the log.
+        info: ``reward_tot``, ``reward_dist`` and ``reward_yaw``; at the end ``sim_outs`` if it was asked for.
+    """
+
+    obs: Observation
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode has ended in either way."""
+        return self.terminated or self.truncated
+
+
+class L5Env(gymnasium.Env[Any, NumericArray]):
+    """Environment in which the AV of a logged scene is driven, while the others do what the log or a network says.
+
+    What is seen is the raster of the configuration, ``{"image": (C, H, W)}``, float32 from 0 to 1. An action has three
+    values: the next pose as seen from the AV, x and y in metres and heading in radians, or in kinematic mode steering
+    and acceleration, the third one unused. With ``rescale_action`` values from -1 to 1 stand for what is usual.
+    Actions beyond the space are scaled like others. The episode is truncated at the end of its frames.
+
+    Args:
+        env_config_path: YAML file with ``model_params``, ``raster_params``, ``train_data_loader.key``,
+            ``val_data_loader.key`` and ``gym_params``.
+        dmg: Finds data; None for the folder of ``L5KIT_DATA_FOLDER``.
+        sim_cfg: What is simulated, copied; None for :class:`SimulationConfigGym`.
+        train: Whether episodes are of the training data; those of validation start where ``sim_cfg`` says.
+        reward: What steps are worth; None for :class:`~l5kit.environment.reward.L2DisplacementYawReward`.
+        cle: Whether actions move the AV. Else it stays on the log, and each step is worth what the action says.
+        rescale_action: Whether actions are scaled.
+        use_kinematic: Whether actions are steering and acceleration.
+        kin_model: What moves the AV by them; None for :class:`~l5kit.environment.kinematic_model.UnicycleModel`.
+        reset_scene_id: Scene of the next episode, from which on the scenes come in their order; None for random ones.
+        return_info: Whether ``info`` has the output of the episode at its end, as evaluation callbacks need it.
+        randomize_start: Whether episodes of training start anywhere; None for ``gym_params.randomize_start_frame``.
+        simnet_model_path: TorchScript file that moves agents; needed where ``sim_cfg.use_agents_gt`` is False.
+        render_mode: ``rgb_array``, or None.
+        legacy_done: Whether the end of the log is ``terminated``, with the first frame as the last observation, as in
+            L5Kit 1.5.
+        acceleration_per_step: Whether acceleration is scaled by the square of the step time, so that 1 stands for
+            ``MAX_ACC``; in 1.5 it stands for ten times that, as speeds are metres per step.
+
+    Attributes:
+        cfg: The configuration.
+        dataset: Dataset that episodes are of.
+        sim_cfg: As above, with the start of the episode.
+        sim_dataset: The episode as it is now.
+        simulator: Drives the agents.
+        max_scene_id: Scenes that episodes are drawn from: those before this one.
+        frame_index: The current frame of the episode.
+        scene_index: Its scene.
+        eps_length: Frames of the last episode that was started anywhere.
+        ego_input_dict: What was seen last, one array (1, ...) for each key.
+        ego_output_dict: What was done last, ``positions`` (1, 1, 2) and ``yaws`` (1, 1, 1).
+        ego_ins_outs: What was seen and done, by scene.
+        agents_ins_outs: What the network has seen and done of agents, by scene, a list for each step.
+        kin_rescale: Scales of actions in kinematic mode.
+        non_kin_rescale: Scales of actions otherwise.
+        step_time: Seconds of a step.
+
+    Raises:
+        InvalidArgumentError: There is no configuration, or an argument does not fit it.
+        ConfigError: A key is missing or wrong.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 as Gymnasium has it
+
+    def __init__(
+        self,
+        env_config_path: str | None = None,
+        dmg: LocalDataManager | None = None,
+        sim_cfg: SimulationConfig | None = None,
+        train: bool = True,
+        reward: Reward | None = None,
+        cle: bool = True,
+        rescale_action: bool = True,
+        use_kinematic: bool = False,
+        kin_model: KinematicModel | None = None,
+        reset_scene_id: int | None = None,
+        return_info: bool = False,
+        randomize_start: bool | None = None,
+        simnet_model_path: str | None = None,
+        *,
+        render_mode: str | None = None,
+        legacy_done: bool = False,
+        acceleration_per_step: bool = False,
+    ) -> None:
+        if env_config_path is None:
+            raise InvalidArgumentError("env_config_path is None; pass the YAML file of the environment")
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise InvalidArgumentError(f"render_mode is {render_mode!r}; it must be 'rgb_array' or None")
+        self.cfg: JsonObject = load_config_data(env_config_path)
+        params = EnvironmentParams.from_cfg(self.cfg)
+        self.render_mode, self.legacy_done = render_mode, legacy_done
+        self.train, self.overfit = train, params.overfit
+        self.cle, self.rescale_action, self.use_kinematic = cle, rescale_action, use_kinematic
+        self.return_info = return_info
+        self.step_time = float(self.cfg["model_params"]["step_time"])
+        self.device = torch.device("cpu")
+        self.reward = L2DisplacementYawReward() if reward is None else reward
+        self.sim_cfg = SimulationConfigGym() if sim_cfg is None else replace(sim_cfg)
+
+        data_manager = LocalDataManager(None) if dmg is None else dmg
+        self.rasterizer = build_rasterizer(self.cfg, data_manager)
+        self.dataset = self._open_dataset(data_manager)
+        self.simulator = ClosedLoopSimulator(
+            self.sim_cfg,
+            self.dataset,
+            self.device,
+            model_agents=self._load_agents(simnet_model_path),
+            mode=ClosedLoopSimulatorModes.GYM,
+        )
+        num_scenes = len(self.dataset.dataset.scenes)
+        asked = params.max_scene_id if train else params.max_val_scene_id
+        self.max_scene_id = num_scenes if asked is None else asked
+        self._overfit_id = params.overfit_id
+        self._require_scenes(num_scenes)
+        wanted = params.randomize_start_frame if randomize_start is None else randomize_start
+        self.randomize_start_frame = bool(wanted) and train
+        self.eps_length: int | None = None
+        self.reset_scene_id = params.overfit_id if self.overfit else reset_scene_id
+
+        width, height = RasterGeometry.from_cfg(self.cfg).raster_size_px
+        seen = spaces.Box(0, 1, (self.rasterizer.num_channels(), height, width), np.float32)
+        self.observation_space: spaces.Dict = spaces.Dict({"image": seen})
+        self.action_space = spaces.Box(-1, 1, (3,), np.float32)
+        if use_kinematic:
+            self.kin_model = UnicycleModel() if kin_model is None else kin_model
+            acc_scale = MAX_ACC * self.step_time ** (2 if acceleration_per_step else 1)
+            self.kin_rescale = KinematicActionRescaleParams(MAX_STEER * self.step_time, acc_scale)
+        else:
+            self.non_kin_rescale = self._measure_scales()
+
+        self.scene_index, self.frame_index = 0, -1
+        self.sim_dataset: SimulationDataset | None = None
+        self.ego_input_dict: dict[str, NumericArray] = {}
+        self.ego_output_dict: dict[str, NumericArray] = {}
+        self.seed()
+
+    def seed(self, seed: int | None = None) -> list[int]:
+        """Seed what is drawn in later episodes, and return the seed; None for a random one."""
+        self.np_random, np_seed = seeding.np_random(seed)
+        return [int(np_seed)]
+
+    def set_reset_id(self, reset_id: int | None = None) -> None:
+        """Set the scene of the next episode; None for random ones. Behind wrappers call it on ``env.unwrapped``."""
+        self.reset_scene_id = reset_id
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode.
+
+        Args:
+            seed: Seeds what is drawn from here on; None goes on.
+            options: ``scene_id`` and ``start_frame_index`` of this episode; what is missing is drawn as usual.
+
+        Returns:
+            What is seen, and an empty dictionary.
+
+        Raises:
+            InvalidArgumentError: There is no such scene or option, or the scene has too few frames.
+        """
+        if seed is not None:
+            self.seed(seed)
+        asked = self._read_options(options)
+        self.ego_ins_outs: defaultdict[int, list[UnrollInputOutput]] = defaultdict(list)
+        self.agents_ins_outs: defaultdict[int, list[list[UnrollInputOutput]]] = defaultdict(list)
+        self.scene_index = self._choose_scene(asked.get("scene_id"))
+        start = self._choose_start(asked.get("start_frame_index"))
+        if start is not None:
+            self.sim_cfg.start_frame_index = start
+        self.sim_dataset = SimulationDataset.from_dataset_indices(self.dataset, [self.scene_index], self.sim_cfg)
+        if len(self.sim_dataset) <= _FIRST_FRAME + 1:
+            raise InvalidArgumentError(
+                f"an episode needs 3 frames or more, got {len(self.sim_dataset)} of scene {self.scene_index}; "
+                "change num_simulation_steps or start_frame_index of sim_cfg"
+            )
+        self._episode = EpisodeSoFar(self.scene_index, self.sim_dataset, self.ego_ins_outs, self.agents_ins_outs)
+        self.reward.reset()
+        self.frame_index = _FIRST_FRAME
+        self.ego_input_dict = self._look(self.sim_dataset, _FIRST_FRAME)
+        if self.use_kinematic:
+            speed = self.step_time * float(self.ego_input_dict["curr_speed"][0])
+            self.kin_model.reset(np.array([0.0, 0.0, 0.0, speed]))
+        return self._get_obs(), {}
+
+    def step(self, action: ArrayLike) -> GymStepOutput:
+        """Drive to the next frame.
+
+        Args:
+            action: (3,); float32 stays so.
+
+        Raises:
+            EpisodeEndedError: There is no episode, or it has ended; call ``reset``.
+            InvalidArgumentError: The action has another shape, or a value that is not finite.
+        """
+        sim_dataset = self._require_running()
+        self._step_agents(sim_dataset)
+        self.ego_output_dict = self._convert_action_to_ego_output(self._rescale_action(_checked(action)))
+        self._drive_ego(sim_dataset)
+        pairs = self.simulator.get_ego_in_out(self.ego_input_dict, self.ego_output_dict, self.simulator.keys_to_exclude)
+        self.ego_ins_outs[self.scene_index].append(pairs[self.scene_index])
+        worth = self.reward.get_reward(self.frame_index, [self._episode])
+        is_end = self.frame_index + 1 == len(sim_dataset) - 1
+        info: dict[str, Any] = {
+            "reward_tot": worth["total"],
+            "reward_dist": worth["distance"],
+            "reward_yaw": worth["yaw"],
+        }
+        if is_end and self.return_info:
+            info["sim_outs"] = self.get_episode_outputs()
+        self.frame_index += 1
+        self.ego_input_dict = self._look(sim_dataset, 0 if is_end and self.legacy_done else self.frame_index)
+        terminated, truncated = (is_end, False) if self.legacy_done else (False, is_end)
+        return GymStepOutput(self._get_obs(), float(worth["total"]), terminated, truncated, info)
+
+    def get_episode_outputs(self) -> list[EpisodeOutputGym]:
+        """Return what has become of the scene so far, in a list.
+
+        Raises:
+            EpisodeEndedError: There is no episode yet.
+        """
+        if self.sim_dataset is None:
+            raise EpisodeEndedError("there is no episode yet; call reset() before")
+        return [EpisodeOutputGym(self.scene_index, self.sim_dataset, self.ego_ins_outs, self.agents_ins_outs)]
+
+    def render(self) -> UInt8Array | None:
+        """Return what is seen as a picture, RGB (H, W, 3); None without a render mode.
+
+        Raises:
+            EpisodeEndedError: There is no episode yet.
+        """
+        if self.render_mode is None:
+            return None
+        if self.sim_dataset is None:
+            raise EpisodeEndedError("there is nothing to be seen yet; call reset() before render()")
+        picture: UInt8Array = self.rasterizer.to_rgb(self._get_obs()["image"].transpose(1, 2, 0))
+        return picture
+
+    def _open_dataset(self, dmg: LocalDataManager) -> EgoDataset:
+        """Return the dataset that episodes are of."""
+        loader = "train_data_loader" if self.train or self.overfit else "val_data_loader"
+        log = ChunkedDataset(dmg.require(self.cfg[loader]["key"])).open()
+        return EgoDataset(self.cfg, log, self.rasterizer)
+
+    def _load_agents(self, path: str | None) -> torch.nn.Module | None:
+        """Return the network that moves agents, where they do not do what the log says."""
+        if self.sim_cfg.use_agents_gt:
+            return None
+        if path is None:
+            raise InvalidArgumentError("simnet_model_path is None, but agents are simulated; pass a TorchScript file")
+        model: torch.nn.Module = torch.jit.load(path, map_location=self.device).eval()  # type: ignore[no-untyped-call]
+        return model
+
+    def _require_scenes(self, num_scenes: int) -> None:
+        if not 1 <= self.max_scene_id <= num_scenes:
+            raise InvalidArgumentError(
+                f"gym_params asks for {self.max_scene_id} scenes, but {self.dataset.dataset.path!r} has {num_scenes}"
+            )
+        if self.overfit and self._overfit_id >= num_scenes:
+            raise InvalidArgumentError(
+                f"gym_params.overfit_id is {self._overfit_id}; there are scenes 0 to {num_scenes - 1}"
+            )
+
+    def _measure_scales(self) -> NonKinematicActionRescaleParams:
+        """Return the scales of poses, of the frames that ``sim_cfg`` names now."""
+        scenes = [self._overfit_id] if self.overfit else range(min(self.max_scene_id, _MOST_SCENES_MEASURED))
+        sim_cfg = replace(self.sim_cfg, use_agents_gt=True, disable_new_agents=False)
+        return calculate_non_kinematic_rescale_params(
+            SimulationDataset.from_dataset_indices(self.dataset, list(scenes), sim_cfg)
+        )
+
+    @staticmethod
+    def _read_options(options: Mapping[str, Any] | None) -> dict[str, int]:
+        asked = dict(options or {})
+        unknown = asked.keys() - {"scene_id", "start_frame_index"}
+        if unknown:
+            raise InvalidArgumentError(
+                f"options has {', '.join(sorted(map(str, unknown)))}; it may have scene_id and start_frame_index"
+            )
+        for name, value in asked.items():
+            if not isinstance(value, int | np.integer) or isinstance(value, bool):
+                raise InvalidArgumentError(f"options[{name!r}] is {value!r}; it must be a whole number")
+        return asked
+
+    def _choose_scene(self, asked: int | None) -> int:
+        """Return the scene of the next episode; one is drawn in any case, so that seeds go on alike."""
+        drawn = int(self.np_random.integers(0, self.max_scene_id))
+        num_scenes = len(self.dataset.dataset.scenes)
+        if asked is not None:
+            if not 0 <= asked < num_scenes:
+                raise InvalidArgumentError(f"options['scene_id'] is {asked}; there are scenes 0 to {num_scenes - 1}")
+            return int(asked)
+        if self.overfit:
+            return self._overfit_id
+        if self.reset_scene_id is None:
+            return drawn
+        scene = min(self.reset_scene_id, self.max_scene_id - 1)
+        self.reset_scene_id += 1
+        return scene
+
+    def _choose_start(self, asked: int | None) -> int | None:
+        """Return the first frame of the next episode; None for that of ``sim_cfg``."""
+        if not self.randomize_start_frame:
+            return None if asked is None else self._checked_start(int(asked))
+        start, stop = self.dataset.dataset.scenes[self.scene_index][FRAME_INTERVAL].tolist()
+        num_frames = stop - start
+        length = num_frames if self.sim_cfg.num_simulation_steps is None else self.sim_cfg.num_simulation_steps
+        if length > num_frames:
+            raise InvalidArgumentError(
+                f"num_simulation_steps is {length}, but scene {self.scene_index} has {num_frames} frames; take fewer"
+            )
+        self.eps_length = length
+        drawn = int(self.np_random.integers(0, num_frames - length + 1))
+        return drawn if asked is None else self._checked_start(int(asked))
+
+    def _checked_start(self, start: int) -> int:
+        if start < 0:
+            raise InvalidArgumentError(f"options['start_frame_index'] is {start}; it must be 0 or more")
+        return start
+
+    def _require_running(self) -> SimulationDataset:
+        if self.sim_dataset is None:
+            raise EpisodeEndedError("there is no episode yet; call reset() before step()")
+        if self.frame_index + 1 >= len(self.sim_dataset):
+            raise EpisodeEndedError(f"the episode of scene {self.scene_index} has ended; call reset() before step()")
+        return self.sim_dataset
+
+    def _look(self, sim_dataset: SimulationDataset, frame_index: int) -> dict[str, NumericArray]:
+        """Return what is seen in a frame, one array (1, ...) for each key."""
+        return {key: value.numpy() for key, value in sim_dataset.ego_batch(frame_index).items()}
+
+    def _get_obs(self) -> Observation:
+        return {"image": np.asarray(self.ego_input_dict["image"][0], np.float32)}
+
+    def _step_agents(self, sim_dataset: SimulationDataset) -> None:
+        """Let the network move the agents, where they do not do what the log says."""
+        if self.sim_cfg.use_agents_gt:
+            return
+        with torch.no_grad():
+            seen = self.simulator.step_agents(sim_dataset, self.frame_index, self.frame_index + 1 if self.cle else None)
+        self.agents_ins_outs[self.scene_index].append(seen.get(self.scene_index, []))
+
+    def _drive_ego(self, sim_dataset: SimulationDataset) -> None:
+        """Put the AV where the action leads."""
+        position_m, yaw_rad = self.simulator.first_poses(self.ego_input_dict, self.ego_output_dict)
+        if self.cle:
+            self.simulator.update_ego(sim_dataset, self.frame_index + 1, self.ego_input_dict, self.ego_output_dict)
+        self._episode.note_ego(self.frame_index + 1, position_m[0], float(yaw_rad[0]))
+
+    def _rescale_action(self, action: NumericArray) -> NumericArray:
+        """Return what an action stands for, in its own type."""
+        if not self.rescale_action:
+            return action
+        scaled = action.copy()
+        if self.use_kinematic:
+            scaled[0] = self.kin_rescale.steer_scale * float(action[0])
+            scaled[1] = self.kin_rescale.acc_scale * float(action[1])
+            return scaled
+        scales = self.non_kin_rescale
+        for place, (mean, scale) in enumerate(
+            ((scales.x_mu, scales.x_scale), (scales.y_mu, scales.y_scale), (scales.yaw_mu, scales.yaw_scale))
+        ):
+            scaled[place] = mean + scale * action[place]
+        return scaled
+
+    def _convert_action_to_ego_output(self, action: NumericArray) -> dict[str, NumericArray]:
+        """Return where an action leads, as networks say it."""
+        if self.use_kinematic:
+            return self.kin_model.update(action[:2])
+        return {"positions": action[:2].reshape(1, 1, 2), "yaws": action[2:3].reshape(1, 1, 1)}
+
+
+def _checked(action: ArrayLike) -> NumericArray:
+    """Return a copy of an action, in floating point.
+
+    Raises:
+        InvalidArgumentError: It has another shape than (3,), or a value is not finite.
+    """
+    values: NumericArray = np.array(action)
+    if values.shape != (3,) or values.dtype.kind not in "fiub":
+        raise InvalidArgumentError(f"action must be 3 numbers, got shape {values.shape} of {values.dtype}")
+    if values.dtype.kind != "f":
+        values = values.astype(np.float64)
+    if not np.isfinite(values).all():
+        raise InvalidArgumentError(f"action is {values.tolist()}; all of it must be finite")
+    return values

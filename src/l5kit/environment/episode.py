@@ -1,0 +1,87 @@
+"""Episode: one scene of an environment as it was recorded and as it has become so far."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import Float64Array, RecordArray
+from l5kit.geometry.transform import rotations33_as_yaws, yaw_as_rotation33
+from l5kit.simulation.dataset import SimulationDataset
+from l5kit.simulation.unroll import SimulationOutputCLE, TrajectoryStateIndices, UnrollInputOutput
+
+__all__ = ["EpisodeOutputGym", "EpisodeSoFar"]
+
+
+class EpisodeOutputGym(SimulationOutputCLE):
+    """What became of the scene of an episode, as metrics, rewards and the visualizer take it.
+
+    Attributes:
+        tls_frames: Traffic light faces of the simulated scene, ``TL_FACE_DTYPE``.
+        agents_th: Probability of its label above which an agent counts.
+    """
+
+    def __init__(
+        self,
+        scene_id: int,
+        sim_dataset: SimulationDataset,
+        ego_ins_outs: Mapping[int, list[UnrollInputOutput]],
+        agents_ins_outs: Mapping[int, list[list[UnrollInputOutput]]],
+    ) -> None:
+        super().__init__(scene_id, sim_dataset, ego_ins_outs, agents_ins_outs)
+        simulated = sim_dataset.scene_dataset_batch[scene_id]
+        self.tls_frames: RecordArray = simulated.dataset.tl_faces
+        self.agents_th: float = simulated.cfg["raster_params"]["filter_agents_threshold"]
+
+
+class EpisodeSoFar:
+    """Episode whose states of the AV are kept up to date, and whose other parts are made when somebody asks for them.
+
+    It has the attributes of :class:`EpisodeOutputGym`.
+
+    Args:
+        scene_id: The scene.
+        sim_dataset: The dataset of the simulation.
+        ego_ins_outs: What was seen and done by the AV, by scene.
+        agents_ins_outs: What was seen and done by the agents, by scene.
+
+    Attributes:
+        scene_id: As above.
+        simulated_ego_states: The AV in each frame, float32 (N, 7); frames to come are those of the log.
+        recorded_ego_states: The AV as it was recorded.
+    """
+
+    def __init__(
+        self,
+        scene_id: int,
+        sim_dataset: SimulationDataset,
+        ego_ins_outs: Mapping[int, list[UnrollInputOutput]],
+        agents_ins_outs: Mapping[int, list[list[UnrollInputOutput]]],
+    ) -> None:
+        self.scene_id = scene_id
+        self._parts = (scene_id, sim_dataset, ego_ins_outs, agents_ins_outs)
+        frames = sim_dataset.recorded_scene_dataset_batch[scene_id].dataset.frames
+        self.recorded_ego_states = SimulationOutputCLE.build_trajectory_states(frames)
+        self.simulated_ego_states = self.recorded_ego_states.clone()
+
+    def get_scene_id(self) -> int:
+        """Return the scene."""
+        return self.scene_id
+
+    def note_ego(self, frame_index: int, position_m: Float64Array, yaw_rad: float) -> None:
+        """Note where the AV is in a frame, in the world, as the frame will tell it."""
+        state = self.simulated_ego_states.numpy()[frame_index]
+        state[TrajectoryStateIndices.X], state[TrajectoryStateIndices.Y] = position_m[:2]
+        rotation = yaw_as_rotation33(yaw_rad)
+        state[TrajectoryStateIndices.THETA] = rotations33_as_yaws(np.asarray(rotation)[None])[0]
+        vars(self).pop("_whole", None)
+
+    @cached_property
+    def _whole(self) -> EpisodeOutputGym:
+        return EpisodeOutputGym(*self._parts)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._whole, name)

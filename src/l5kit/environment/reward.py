@@ -1,0 +1,142 @@
+"""Rewards of the environment: what a step is worth, from how far the AV is from where the log had it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from l5kit.cle.metric_set import L5MetricSet
+from l5kit.environment.gym_metric_set import L2DisplacementYawMetricSet
+from l5kit.errors import EvaluationPlanError, InvalidArgumentError
+
+__all__ = ["L2DisplacementYawReward", "Reward"]
+
+_DISPLACEMENT, _YAW = "displacement_error_l2", "yaw_error_closest_angle"
+
+
+class SimulatedStates(Protocol):
+    """What a reward reads of an episode: the states of the AV as simulated and as recorded, (N, 7)."""
+
+    simulated_ego_states: torch.Tensor
+    recorded_ego_states: torch.Tensor
+
+    def get_scene_id(self) -> int:
+        """Return the scene."""
+        ...
+
+
+@dataclass(frozen=True)
+class StatesOfScene:
+    """The AV of a scene in some frames.
+
+    Attributes:
+        scene_id: The scene.
+        simulated_ego_states: As simulated, (N, 7).
+        recorded_ego_states: As recorded, (N, 7).
+    """
+
+    scene_id: int
+    simulated_ego_states: torch.Tensor
+    recorded_ego_states: torch.Tensor
+
+    def get_scene_id(self) -> int:
+        """Return the scene."""
+        return self.scene_id
+
+
+class Reward(ABC):
+    """What a step of an episode is worth.
+
+    Attributes:
+        reward_prefix: Name of the reward.
+    """
+
+    reward_prefix: str
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Begin an episode."""
+
+    @abstractmethod
+    def get_reward(self, frame_index: int, simulated_outputs: Sequence[Any]) -> dict[str, float]:
+        """Return the worth of the step from a frame to the next.
+
+        Args:
+            frame_index: The frame that the step was taken in; the AV is in the next one now.
+            simulated_outputs: The episode so far, as the one item; see
+                :class:`l5kit.environment.envs.l5_env.EpisodeOutputGym` for what it has.
+
+        Returns:
+            ``total`` and, for this environment's ``info``, ``distance`` and ``yaw``; more may be there.
+        """
+
+
+class L2DisplacementYawReward(Reward):
+    """Negative distance from the logged position, and negative difference from the logged heading.
+
+    Args:
+        reward_prefix: Name of the reward.
+        metric_set: Has the metrics ``displacement_error_l2`` and ``yaw_error_closest_angle``; None for these alone.
+        enable_clip: Whether distances count up to a threshold only.
+        rew_clip_thresh: That threshold, metres.
+        use_yaw: Whether the heading counts.
+        yaw_weight: What a radian is worth, in metres.
+
+    Raises:
+        EvaluationPlanError: The metric set lacks a metric (a ``RuntimeError``).
+    """
+
+    def __init__(
+        self,
+        reward_prefix: str = "L2DisplacementYaw",
+        metric_set: L5MetricSet | None = None,
+        enable_clip: bool = True,
+        rew_clip_thresh: float = 15.0,
+        use_yaw: bool = True,
+        yaw_weight: float = 1.0,
+    ) -> None:
+        self.reward_prefix = reward_prefix
+        self.metric_set = L2DisplacementYawMetricSet() if metric_set is None else metric_set
+        self.enable_clip, self.rew_clip_thresh = enable_clip, rew_clip_thresh
+        self.use_yaw, self.yaw_weight = use_yaw, yaw_weight
+        names = {metric.metric_name for metric in self.metric_set.evaluation_plan.metrics}
+        for name in (_DISPLACEMENT, _YAW):
+            if name not in names:
+                raise EvaluationPlanError(
+                    f"metric_set lacks the metric {name!r}; it has {', '.join(sorted(names)) or 'none'}"
+                )
+
+    def reset(self) -> None:
+        """Forget the results of the metric set."""
+        self.metric_set.reset()
+
+    @staticmethod
+    def slice_simulated_output(index: int, simulated_outputs: Sequence[SimulatedStates]) -> list[StatesOfScene]:
+        """Return the states of one frame of the first output; the output stays as it is.
+
+        Raises:
+            InvalidArgumentError: There is no output, or no such frame.
+        """
+        if len(simulated_outputs) == 0:
+            raise InvalidArgumentError("simulated_outputs must hold an output, got none")
+        output = simulated_outputs[0]
+        if not 0 <= index < len(output.simulated_ego_states):
+            raise InvalidArgumentError(
+                f"index is {index}; the simulated scene has frames 0 to {len(output.simulated_ego_states) - 1}"
+            )
+        row = slice(index, index + 1)
+        states = StatesOfScene(output.get_scene_id(), output.simulated_ego_states[row], output.recorded_ego_states[row])
+        return [states]
+
+    def get_reward(self, frame_index: int, simulated_outputs: Sequence[SimulatedStates]) -> dict[str, float]:
+        """Return ``total``, ``distance`` and ``yaw`` of the frame after a step, none of them above 0."""
+        sliced = self.slice_simulated_output(frame_index + 1, simulated_outputs)
+        self.metric_set.evaluate(sliced)  # type: ignore[arg-type]  # these two metrics read nothing but states
+        results = self.metric_set.evaluator.metric_results()[sliced[0].scene_id]
+        distance = -float(results[_DISPLACEMENT].item())
+        if self.enable_clip:
+            distance = max(distance, -float(self.rew_clip_thresh))
+        yaw = -self.yaw_weight * float(results[_YAW].item()) if self.use_yaw else 0.0
+        return {"total": distance + yaw, "distance": distance, "yaw": yaw}
