@@ -26,6 +26,7 @@ from l5kit.environment.reward import L2DisplacementYawReward  # noqa: E402
 from l5kit.environment.utils import calculate_non_kinematic_rescale_params  # noqa: E402
 from l5kit.rasterization import build_rasterizer  # noqa: E402
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset  # noqa: E402
+from support.rule_models import ScriptedSteps  # noqa: E402
 from support.scored_scenes import SceneStandIn  # noqa: E402
 
 Found = dict[str, Any]
@@ -87,26 +88,11 @@ class Recording:
             args["reward"] = L2DisplacementYawReward(**args["reward"])
         if "simnet" in args:
             args["simnet_model_path"] = str(self._work / "simnet.pt")
-            torch.jit.script(Scripted(**args.pop("simnet"))).save(args["simnet_model_path"])
+            torch.jit.script(ScriptedSteps(**args.pop("simnet"))).save(args["simnet_model_path"])
         if described.get("make"):
             env: L5Env = gymnasium.make("L5-CLE-v0", env_config_path=str(path), dmg=self.data_manager, **args).unwrapped
             return env
         return L5Env(env_config_path=str(path), dmg=self.data_manager, **args)
-
-
-class Scripted(torch.nn.Module):
-    """Steps straight on, as the recordings' network of agents does."""
-
-    def __init__(self, dx: float, dy: float, dyaw: float) -> None:
-        super().__init__()
-        self.dx, self.dy, self.dyaw = dx, dy, dyaw
-
-    def forward(self, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        num, device = batch["yaw"].shape[0], batch["yaw"].device
-        steps = torch.tensor([1.0, 2.0], device=device)
-        positions = torch.stack([steps * self.dx, steps * self.dy], dim=-1)
-        yaws = (steps * self.dyaw)[:, None]
-        return {"positions": positions.repeat(num, 1, 1), "yaws": yaws.repeat(num, 1, 1)}
 
 
 @pytest.fixture(scope="module")

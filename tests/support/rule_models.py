@@ -88,3 +88,18 @@ _RULES: dict[str, Callable[..., Step]] = {
 def step_model(dx: float = 0.0, dy: float = 0.0, dyaw: float = 0.0) -> RuleModel:
     """Return a model that drives the same step always."""
     return RuleModel("constant", dx=dx, dy=dy, dyaw=dyaw)
+
+
+class ScriptedSteps(torch.nn.Module):
+    """Drives the same step once and twice, and can be written as TorchScript."""
+
+    def __init__(self, dx: float, dy: float = 0.0, dyaw: float = 0.0) -> None:
+        super().__init__()
+        self.dx, self.dy, self.dyaw = dx, dy, dyaw
+
+    def forward(self, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        num = batch["yaw"].shape[0]
+        steps = torch.tensor([1.0, 2.0])
+        positions = torch.stack([steps * self.dx, steps * self.dy], dim=-1)
+        yaws = (steps * self.dyaw)[:, None]
+        return {"positions": positions.repeat(num, 1, 1), "yaws": yaws.repeat(num, 1, 1)}

@@ -68,9 +68,7 @@ class UnicycleModel(KinematicModel):
     ) -> None:
         for name, low, high in (("acc", min_acc, max_acc), ("steer", min_steer, max_steer)):
             if not low <= high:
-                raise InvalidArgumentError(
-                    f"min_{name} is {low} and max_{name} {high}; pass the lower one as the first"
-                )
+                raise InvalidArgumentError(f"min_{name} is {low} and max_{name} {high}; pass the lower one first")
         self.model_prefix = model_prefix
         self.min_acc, self.max_acc = min_acc, max_acc
         self.min_steer, self.max_steer = min_steer, max_steer

@@ -1,0 +1,20 @@
+"""Registration of the environment's id with Gymnasium, which is done on import, where Gymnasium is installed."""
+
+import importlib.util
+
+__all__ = ["ENVIRONMENT_ID"]
+
+ENVIRONMENT_ID = "L5-CLE-v0"
+"""What ``gymnasium.make`` takes, as in L5Kit 1.5."""
+
+
+def _register() -> None:
+    """Register the id, unless somebody has."""
+    import gymnasium
+
+    if ENVIRONMENT_ID not in gymnasium.registry:
+        gymnasium.register(id=ENVIRONMENT_ID, entry_point="l5kit.environment.envs.l5_env:L5Env")
+
+
+if importlib.util.find_spec("gymnasium") is not None:
+    _register()
