@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import Float64Array, RecordArray
-from l5kit.geometry.transform import rotations33_as_yaws, yaw_as_rotation33
+from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
 from l5kit.simulation.dataset import SimulationDataset
 from l5kit.simulation.unroll import SimulationOutputCLE, TrajectoryStateIndices, UnrollInputOutput
 
-__all__ = ["EpisodeOutputGym", "EpisodeSoFar"]
+__all__ = ["EpisodeOutputGym", "EpisodeSoFar", "yaws_as_written"]
 
 
 class EpisodeOutputGym(SimulationOutputCLE):
@@ -33,6 +33,11 @@ class EpisodeOutputGym(SimulationOutputCLE):
         simulated = sim_dataset.scene_dataset_batch[scene_id]
         self.tls_frames: RecordArray = simulated.dataset.tl_faces
         self.agents_th: float = simulated.cfg["raster_params"]["filter_agents_threshold"]
+
+
+def yaws_as_written(yaws_rad: Float64Array) -> Float64Array:
+    """Return headings (N,) as they are read from frames that they were written into."""
+    return np.asarray(rotations33_as_yaws(yaws_as_rotations33(yaws_rad)))
 
 
 class EpisodeSoFar:
@@ -73,8 +78,7 @@ class EpisodeSoFar:
         """Note where the AV is in a frame, in the world, as the frame will tell it."""
         state = self.simulated_ego_states.numpy()[frame_index]
         state[TrajectoryStateIndices.X], state[TrajectoryStateIndices.Y] = position_m[:2]
-        rotation = yaw_as_rotation33(yaw_rad)
-        state[TrajectoryStateIndices.THETA] = rotations33_as_yaws(np.asarray(rotation)[None])[0]
+        state[TrajectoryStateIndices.THETA] = yaws_as_written(np.array([yaw_rad]))[0]
         vars(self).pop("_whole", None)
 
     @cached_property

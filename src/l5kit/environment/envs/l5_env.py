@@ -1,6 +1,5 @@
 """Environment of one scene: actions drive the AV, and steps are worth more the nearer it stays to the log."""
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,17 +17,21 @@ from l5kit.configs.config import load_config_data
 from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.parameters import RasterGeometry
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.ego import EgoDataset
+from l5kit.environment.actions import (
+    MAX_ACC,
+    MAX_STEER,
+    checked_actions,
+    kinematic_scales,
+    scaled_controls,
+    scaled_poses,
+)
 from l5kit.environment.episode import EpisodeOutputGym, EpisodeSoFar
+from l5kit.environment.episode_choice import EpisodeChoice, frames_of_scenes, read_options
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
 from l5kit.environment.reward import L2DisplacementYawReward, Reward
-from l5kit.environment.utils import (
-    KinematicActionRescaleParams,
-    NonKinematicActionRescaleParams,
-    calculate_non_kinematic_rescale_params,
-)
+from l5kit.environment.utils import NonKinematicActionRescaleParams, calculate_non_kinematic_rescale_params
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError
 from l5kit.rasterization import build_rasterizer
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
@@ -36,17 +39,8 @@ from l5kit.simulation.unroll import ClosedLoopSimulator, ClosedLoopSimulatorMode
 
 __all__ = ["MAX_ACC", "MAX_STEER", "EpisodeOutputGym", "GymStepOutput", "L5Env", "SimulationConfigGym"]
 
-MAX_ACC = 6
-"""What the action 1 stands for in kinematic mode, metres per second squared."""
-
-MAX_STEER = math.radians(45)
-"""What it stands for in steering, radians per second."""
-
 _FIRST_FRAME = 1
 """Frame of the first action: the one before it tells the speed."""
-
-_MOST_SCENES_MEASURED = 10
-"""Scenes that the scales of actions are measured in."""
 
 Observation = dict[str, Float32Array]
 
@@ -121,10 +115,9 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         sim_cfg: As above, with the start of the episode.
         sim_dataset: The episode as it is now.
         simulator: Drives the agents.
-        max_scene_id: Scenes that episodes are drawn from: those before this one.
         frame_index: The current frame of the episode.
         scene_index: Its scene.
-        eps_length: Frames of the last episode that was started anywhere.
+        eps_length: Number of its frames.
         ego_input_dict: What was seen last, one array (1, ...) for each key.
         ego_output_dict: What was done last, ``positions`` (1, 1, 2) and ``yaws`` (1, 1, 1).
         ego_ins_outs: What was seen and done, by scene.
@@ -185,14 +178,13 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
             model_agents=self._load_agents(simnet_model_path),
             mode=ClosedLoopSimulatorModes.GYM,
         )
-        num_scenes = len(self.dataset.dataset.scenes)
-        asked = params.max_scene_id if train else params.max_val_scene_id
-        self.max_scene_id = num_scenes if asked is None else asked
-        self._overfit_id = params.overfit_id
-        self._require_scenes(num_scenes)
-        wanted = params.randomize_start_frame if randomize_start is None else randomize_start
-        self.randomize_start_frame = bool(wanted) and train
-        self.eps_length: int | None = None
+        self._choice = EpisodeChoice.from_params(
+            params,
+            frames_of_scenes(self.dataset.dataset),
+            train=train,
+            randomize_start=randomize_start,
+            num_frames=self.sim_cfg.num_simulation_steps,
+        )
         self.reset_scene_id = params.overfit_id if self.overfit else reset_scene_id
 
         width, height = RasterGeometry.from_cfg(self.cfg).raster_size_px
@@ -201,8 +193,7 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         self.action_space = spaces.Box(-1, 1, (3,), np.float32)
         if use_kinematic:
             self.kin_model = UnicycleModel() if kin_model is None else kin_model
-            acc_scale = MAX_ACC * self.step_time ** (2 if acceleration_per_step else 1)
-            self.kin_rescale = KinematicActionRescaleParams(MAX_STEER * self.step_time, acc_scale)
+            self.kin_rescale = kinematic_scales(self.step_time, acceleration_per_step=acceleration_per_step)
         else:
             self.non_kin_rescale = self._measure_scales()
 
@@ -211,6 +202,24 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         self.ego_input_dict: dict[str, NumericArray] = {}
         self.ego_output_dict: dict[str, NumericArray] = {}
         self.seed()
+
+    @property
+    def max_scene_id(self) -> int:
+        """Scenes that episodes are drawn from: those before this one."""
+        return self._choice.max_scene_id
+
+    @max_scene_id.setter
+    def max_scene_id(self, value: int) -> None:
+        self._choice.max_scene_id = value
+
+    @property
+    def randomize_start_frame(self) -> bool:
+        """Whether episodes start anywhere in their scene."""
+        return self._choice.is_anywhere
+
+    @randomize_start_frame.setter
+    def randomize_start_frame(self, value: bool) -> None:
+        self._choice.is_anywhere = value
 
     def seed(self, seed: int | None = None) -> list[int]:
         """Seed what is drawn in later episodes, and return the seed; None for a random one."""
@@ -238,17 +247,22 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         """
         if seed is not None:
             self.seed(seed)
-        asked = self._read_options(options)
+        asked = read_options(options)
         self.ego_ins_outs: defaultdict[int, list[UnrollInputOutput]] = defaultdict(list)
         self.agents_ins_outs: defaultdict[int, list[list[UnrollInputOutput]]] = defaultdict(list)
-        self.scene_index = self._choose_scene(asked.get("scene_id"))
-        start = self._choose_start(asked.get("start_frame_index"))
+        self.scene_index = self._choice.draw_scene(
+            self.np_random, asked=asked.get("scene_id"), next_id=self.reset_scene_id
+        )
+        if self.reset_scene_id is not None and not self.overfit and "scene_id" not in asked:
+            self.reset_scene_id += 1
+        start = self._choice.draw_start(self.np_random, self.scene_index, asked=asked.get("start_frame_index"))
         if start is not None:
             self.sim_cfg.start_frame_index = start
         self.sim_dataset = SimulationDataset.from_dataset_indices(self.dataset, [self.scene_index], self.sim_cfg)
-        if len(self.sim_dataset) <= _FIRST_FRAME + 1:
+        self.eps_length = len(self.sim_dataset)
+        if self.eps_length <= _FIRST_FRAME + 1:
             raise InvalidArgumentError(
-                f"an episode needs 3 frames or more, got {len(self.sim_dataset)} of scene {self.scene_index}; "
+                f"an episode needs 3 frames or more, got {self.eps_length} of scene {self.scene_index}; "
                 "change num_simulation_steps or start_frame_index of sim_cfg"
             )
         self._episode = EpisodeSoFar(self.scene_index, self.sim_dataset, self.ego_ins_outs, self.agents_ins_outs)
@@ -272,7 +286,7 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         """
         sim_dataset = self._require_running()
         self._step_agents(sim_dataset)
-        self.ego_output_dict = self._convert_action_to_ego_output(self._rescale_action(_checked(action)))
+        self.ego_output_dict = self._convert_action_to_ego_output(self._rescale_action(checked_actions(action, (3,))))
         self._drive_ego(sim_dataset)
         pairs = self.simulator.get_ego_in_out(self.ego_input_dict, self.ego_output_dict, self.simulator.keys_to_exclude)
         self.ego_ins_outs[self.scene_index].append(pairs[self.scene_index])
@@ -328,72 +342,12 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         model: torch.nn.Module = torch.jit.load(path, map_location=self.device).eval()  # type: ignore[no-untyped-call]
         return model
 
-    def _require_scenes(self, num_scenes: int) -> None:
-        if not 1 <= self.max_scene_id <= num_scenes:
-            raise InvalidArgumentError(
-                f"gym_params asks for {self.max_scene_id} scenes, but {self.dataset.dataset.path!r} has {num_scenes}"
-            )
-        if self.overfit and self._overfit_id >= num_scenes:
-            raise InvalidArgumentError(
-                f"gym_params.overfit_id is {self._overfit_id}; there are scenes 0 to {num_scenes - 1}"
-            )
-
     def _measure_scales(self) -> NonKinematicActionRescaleParams:
         """Return the scales of poses, of the frames that ``sim_cfg`` names now."""
-        scenes = [self._overfit_id] if self.overfit else range(min(self.max_scene_id, _MOST_SCENES_MEASURED))
         sim_cfg = replace(self.sim_cfg, use_agents_gt=True, disable_new_agents=False)
         return calculate_non_kinematic_rescale_params(
-            SimulationDataset.from_dataset_indices(self.dataset, list(scenes), sim_cfg)
+            SimulationDataset.from_dataset_indices(self.dataset, self._choice.measured_scenes, sim_cfg)
         )
-
-    @staticmethod
-    def _read_options(options: Mapping[str, Any] | None) -> dict[str, int]:
-        asked = dict(options or {})
-        unknown = asked.keys() - {"scene_id", "start_frame_index"}
-        if unknown:
-            raise InvalidArgumentError(
-                f"options has {', '.join(sorted(map(str, unknown)))}; it may have scene_id and start_frame_index"
-            )
-        for name, value in asked.items():
-            if not isinstance(value, int | np.integer) or isinstance(value, bool):
-                raise InvalidArgumentError(f"options[{name!r}] is {value!r}; it must be a whole number")
-        return asked
-
-    def _choose_scene(self, asked: int | None) -> int:
-        """Return the scene of the next episode; one is drawn in any case, so that seeds go on alike."""
-        drawn = int(self.np_random.integers(0, self.max_scene_id))
-        num_scenes = len(self.dataset.dataset.scenes)
-        if asked is not None:
-            if not 0 <= asked < num_scenes:
-                raise InvalidArgumentError(f"options['scene_id'] is {asked}; there are scenes 0 to {num_scenes - 1}")
-            return int(asked)
-        if self.overfit:
-            return self._overfit_id
-        if self.reset_scene_id is None:
-            return drawn
-        scene = min(self.reset_scene_id, self.max_scene_id - 1)
-        self.reset_scene_id += 1
-        return scene
-
-    def _choose_start(self, asked: int | None) -> int | None:
-        """Return the first frame of the next episode; None for that of ``sim_cfg``."""
-        if not self.randomize_start_frame:
-            return None if asked is None else self._checked_start(int(asked))
-        start, stop = self.dataset.dataset.scenes[self.scene_index][FRAME_INTERVAL].tolist()
-        num_frames = stop - start
-        length = num_frames if self.sim_cfg.num_simulation_steps is None else self.sim_cfg.num_simulation_steps
-        if length > num_frames:
-            raise InvalidArgumentError(
-                f"num_simulation_steps is {length}, but scene {self.scene_index} has {num_frames} frames; take fewer"
-            )
-        self.eps_length = length
-        drawn = int(self.np_random.integers(0, num_frames - length + 1))
-        return drawn if asked is None else self._checked_start(int(asked))
-
-    def _checked_start(self, start: int) -> int:
-        if start < 0:
-            raise InvalidArgumentError(f"options['start_frame_index'] is {start}; it must be 0 or more")
-        return start
 
     def _require_running(self) -> SimulationDataset:
         if self.sim_dataset is None:
@@ -428,36 +382,12 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         """Return what an action stands for, in its own type."""
         if not self.rescale_action:
             return action
-        scaled = action.copy()
         if self.use_kinematic:
-            scaled[0] = self.kin_rescale.steer_scale * float(action[0])
-            scaled[1] = self.kin_rescale.acc_scale * float(action[1])
-            return scaled
-        scales = self.non_kin_rescale
-        for place, (mean, scale) in enumerate(
-            ((scales.x_mu, scales.x_scale), (scales.y_mu, scales.y_scale), (scales.yaw_mu, scales.yaw_scale))
-        ):
-            scaled[place] = mean + scale * action[place]
-        return scaled
+            return scaled_controls(action, self.kin_rescale)
+        return scaled_poses(action, self.non_kin_rescale)
 
     def _convert_action_to_ego_output(self, action: NumericArray) -> dict[str, NumericArray]:
         """Return where an action leads, as networks say it."""
         if self.use_kinematic:
             return self.kin_model.update(action[:2])
         return {"positions": action[:2].reshape(1, 1, 2), "yaws": action[2:3].reshape(1, 1, 1)}
-
-
-def _checked(action: ArrayLike) -> NumericArray:
-    """Return a copy of an action, in floating point.
-
-    Raises:
-        InvalidArgumentError: It has another shape than (3,), or a value is not finite.
-    """
-    values: NumericArray = np.array(action)
-    if values.shape != (3,) or values.dtype.kind not in "fiub":
-        raise InvalidArgumentError(f"action must be 3 numbers, got shape {values.shape} of {values.dtype}")
-    if values.dtype.kind != "f":
-        values = values.astype(np.float64)
-    if not np.isfinite(values).all():
-        raise InvalidArgumentError(f"action is {values.tolist()}; all of it must be finite")
-    return values
