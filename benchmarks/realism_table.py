@@ -1,8 +1,8 @@
 """Compare how agents drive with how those of the log do, over a made city that nothing was tuned on.
 
 Run ``python benchmarks/realism_table.py --planners FOLDER`` with the folder of trainings of ``closed_loop_table.py``:
-each ``simnet-SEED`` in it drives all vehicles that follow lanes, then the intelligent driver model and constant velocity
-do, while the AV is replayed. The table of docs/realism.md is written.
+each ``simnet-SEED`` in it drives all vehicles that follow lanes, then the intelligent driver model and constant
+velocity do, while the AV is replayed. The table of docs/realism.md is written.
 """
 
 import argparse
