@@ -41,6 +41,23 @@ def test_scenes_are_chosen_as_frames_are_for_pictures(l5kit, city, tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        pytest.param("0:99", ["note: --scenes 0:99 takes 3 of 99, as the log has no more"], id="more than there are"),
+        pytest.param("1:9:4", ["note: --scenes 1:9:4 takes 1 of 2, as the log has no more"], id="with a step"),
+        pytest.param("0:5:4", ["note: --scenes 0:5:4 takes 1 of 2, as the log has no more"], id="the last of two"),
+        pytest.param("0:4:4", [], id="nothing left out"),
+        pytest.param("1:", [], id="to the end"),
+        pytest.param(":2", [], id="those that are there"),
+    ],
+)
+def test_scenes_that_the_log_does_not_have_are_told_of(l5kit, city, tmp_path, asked, said):
+    done = l5kit("simulate", city, "--out", tmp_path / "out", "--scenes", asked, "--planner", "replay", "--frames", 2)
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.splitlines() == said
+
+
 def test_a_second_call_finds_all_done_and_another_one_is_refused(l5kit, city, tmp_path):
     call = ("simulate", city, "--out", tmp_path / "out", *FEW)
     first = l5kit(*call)

@@ -7,7 +7,7 @@ import typer
 
 from l5kit._types import JsonObject
 from l5kit.cli.options import DatasetArgument, JsonOption, MapOption, MetaOption, parse_slice
-from l5kit.cli.output import print_facts, print_json, print_table, remark
+from l5kit.cli.output import print_facts, print_json, print_table, remark, remark_cut
 
 if TYPE_CHECKING:
     from l5kit.closedloop.result import ClosedLoopResult
@@ -118,6 +118,7 @@ def simulate(
         meta_path=meta,
         options=options,
     )
+    remark_cut("--scenes", scenes, result.num_scenes + len(result.failed), owner="the log")
     if result.scores["files"]["map"] is None or result.scores["files"]["meta"] is None:
         remark("note: scored without a map, whose metrics do not apply; they need a semantic map and a meta.json")
     if not can_write_parquet():
