@@ -131,6 +131,7 @@ def test_an_old_checkpoint_comes_with_its_configuration(l5kit, city, tmp_path):
     [
         pytest.param(("--scenes", "three"), 2, "is not START:END", id="scenes that are no slice"),
         pytest.param(("--scenes", "8:9"), 1, "some of the 3 scenes", id="no such scenes"),
+        pytest.param(("--start-frame", "100"), 1, "the longest scene has 100 frames", id="a start behind the end"),
         pytest.param(("--planner", "itm"), 1, "did you mean 'idm'", id="no such planner"),
         pytest.param(("--agents", "gone.py:Driver"), 1, "no file 'gone.py'", id="no such file"),
         pytest.param(("--moves", "fast"), 1, "tracked, poses", id="no such way to move"),
@@ -154,7 +155,8 @@ def test_several_logs_in_a_folder_are_listed(l5kit, city_copy, tmp_path):
 
 
 def test_without_a_scored_scene_there_are_no_numbers(l5kit, city, tmp_path):
-    done = l5kit("simulate", city, "--planner", "replay", "--start-frame", 5000, "--out", tmp_path / "out")
+    planner = write_planner(tmp_path, {(scene, 0): "raises" for scene in range(3)})
+    done = l5kit("simulate", city, "--planner", planner, "--out", tmp_path / "out")
     assert done.exit_code == 1
     assert "0 scored, 3 failed" in done.stdout
     assert "Means" not in done.stdout

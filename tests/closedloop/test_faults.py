@@ -13,6 +13,7 @@ from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.data import ChunkedDataset
 from l5kit.data.log_writer import write_log
 from l5kit.data.records import AGENT_INTERVAL
+from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.engine.scene_simulation import SimulationError
 from support.logs import write_with_chunks
 from support.simulated_folders import rows_of, write_planner
@@ -137,10 +138,25 @@ def test_a_corrupted_scene_among_many_is_left_out(city, tmp_path):
     assert result.num_scenes == 2
 
 
+def test_a_table_of_scenes_that_cannot_be_read_fails_by_scene_whatever_the_start(city, tmp_path):
+    folder = shutil.copytree(city, tmp_path / "city")
+    (folder / "scenes" / "sample.zarr" / "scenes" / "0").write_bytes(b"no chunk")
+    result = run(folder, tmp_path / "out", start_frame=5)
+    assert [failed.scene for failed in result.failed] == [0, 1, 2]
+    assert all("cannot be read" in failed.message for failed in result.failed)
+
+
 def test_scenes_that_are_too_short_fail(mixed_city, tmp_path):
     result = run(mixed_city, tmp_path, start_frame=30)
     assert [failed.scene for failed in result.failed] == [1, 4]
     assert "the scene has 20 frames" in result.failed[1].message
+
+
+def test_a_start_that_no_chosen_scene_has_is_refused(mixed_city, tmp_path):
+    with pytest.raises(InvalidArgumentError, match=r"start_frame \(--start-frame\) is 35, .* scene has 35 frames"):
+        run(mixed_city, tmp_path / "out", start_frame=35, scenes=[1, 2, 4])
+    assert not (tmp_path / "out").exists()
+    assert run(mixed_city, tmp_path / "out", start_frame=34, scenes=[1, 2, 4]).num_scenes == 1
 
 
 def test_how_a_failed_scene_reads():

@@ -65,8 +65,8 @@ def simulate(
 
     Raises:
         DatasetNotFoundError: There is no dataset.
-        InvalidArgumentError: There are several logs or maps, no such planner or scenes, or the folder holds something
-            else; the message says what.
+        InvalidArgumentError: There are several logs or maps, no such planner, scenes or first frame, or the folder
+            holds something else; the message says what.
         FileNotFoundError: A file does not exist.
         FailedSceneError: A scene fails, and ``options.strict``.
         L5KitError: A checkpoint cannot be used; the message says why.

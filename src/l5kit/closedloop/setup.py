@@ -14,6 +14,7 @@ from l5kit.closedloop.checkpoints import NetworkPlace
 from l5kit.closedloop.failed_scene import as_unicode
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.planners import LANE_DRIVERS, Planner, Traffic, open_planner, open_traffic
+from l5kit.closedloop.scene_checks import require_start
 from l5kit.data.checks.checksums import digest_dataset
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.map.opened import open_map
@@ -101,6 +102,7 @@ def set_up(
     files = find_dataset_files(path, map_path=map_path, meta_path=meta_path)
     log = ChunkedDataset(files.dataset).open(cache_size_bytes=_CACHE_BYTES)
     scenes = options.scenes_of(len(log.scenes))
+    require_start(log, scenes, options.start_frame)
     of_ego, of_agents = (
         NetworkPlace(files, log.facts, cfg, options.device, options.allow_pickle) for cfg in (planner_cfg, agents_cfg)
     )
