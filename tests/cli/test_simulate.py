@@ -92,6 +92,15 @@ def test_where_nothing_could_be_scored_the_status_says_so(l5kit, city, tmp_path)
     assert done.stderr.count("failed: ") == 3
 
 
+def test_of_many_failed_scenes_the_first_few_are_told_of(l5kit, city, tmp_path, monkeypatch):
+    monkeypatch.setattr("l5kit.cli.simulate._MOST_LISTED", 1)
+    planner = write_planner(tmp_path, {(scene, 0): "raises" for scene in range(3)})
+    done = l5kit("simulate", city, "--planner", planner, "--out", tmp_path / "out")
+    first, rest = done.stderr.splitlines()
+    assert first.startswith("failed: scene 0, frame 0: Faulty: KeyError: 'speed' (line ")
+    assert rest == f"failed: 2 more, listed in {tmp_path / 'out' / 'scores.json'} (failed)"
+
+
 def test_what_is_missing_is_told_in_a_line(l5kit, city, tmp_path, monkeypatch):
     monkeypatch.setattr("l5kit.closedloop.tables.can_write_parquet", lambda: False)
     monkeypatch.setattr("l5kit.closedloop.run.can_write_parquet", lambda: False)

@@ -51,6 +51,40 @@ def test_a_planner_that_fails_in_one_scene_drives_the_others(city, tmp_path, fau
         assert sorted(plans.files) == ["scene_0", "scene_2", "times_s"]
 
 
+HELPED = """
+import numpy as np
+
+
+class Helped:
+    def drive(self, state):
+        return self.plan(state)
+
+    def plan(self, state):
+        {statement}
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        pytest.param("raise KeyError('speed')", "Helped: KeyError: 'speed' (line 10 of {file})", id="here"),
+        pytest.param(
+            "np.concatenate(np.split(np.zeros(3), 2))",
+            "Helped: ValueError: array split does not result in an equal division (line 10 of {file})",
+            id="in a library",
+        ),
+        pytest.param(
+            "return None", "Helped: InvalidArgumentError: drive() must return Actions, got NoneType", id="nowhere"
+        ),
+    ],
+)
+def test_the_line_of_the_drivers_file_that_fails_is_named(city, tmp_path, statement, message):
+    file = tmp_path / "helped.py"
+    file.write_text(HELPED.format(statement=statement))
+    result = run(city, tmp_path / "out", f"{file}:Helped", scenes=[0, 1])
+    assert [failed.message for failed in result.failed] == [message.format(file=file)] * 2
+
+
 def test_where_a_planner_fails_in_all_scenes_nothing_is_scored(city, tmp_path):
     planner = write_planner(tmp_path, {(scene, 0): "raises" for scene in range(3)})
     result = run(city, tmp_path / "out", planner)

@@ -150,7 +150,7 @@ def _tell_failed(result: "ClosedLoopResult") -> None:
     for each in failed[:_MOST_LISTED]:
         remark(f"failed: {' '.join(str(each).split())}")
     if len(failed) > _MOST_LISTED:
-        remark(f"failed: {len(failed) - _MOST_LISTED} more, listed in {result.folder / 'scores.json'}")
+        remark(f"failed: {len(failed) - _MOST_LISTED} more, listed in {result.folder / 'scores.json'} (failed)")
 
 
 def _print_scores(result: "ClosedLoopResult") -> None:
