@@ -65,9 +65,16 @@ def test_a_second_call_finds_all_done_and_another_one_is_refused(l5kit, city, tm
     assert again.exit_code == 0, again.stderr
     assert "0 failed, " in first.stdout  # and the scenes in a second
     assert "0 failed, " not in again.stdout
-    other = l5kit(*call, "--start-frame", 1)
+    other = l5kit(*call, "--start-frame", 1, "--frames", 11, "--no-plans", "--planner", "standing")
     assert (other.exit_code, other.stdout) == (1, "")
-    assert "start_frame was 0 and is 1" in other.stderr
+    for difference in (
+        "planner (--planner) was constant-velocity and is standing",
+        "start_frame (--start-frame) was 0 and is 1",
+        "num_frames (--frames) was 12 and is 11",
+        "keeps_plans (--plans) was True and is False",
+        "the digest of the planner was",
+    ):
+        assert difference in other.stderr
     assert l5kit(*call, "--start-frame", 1, "--overwrite").exit_code == 0
 
 

@@ -241,9 +241,9 @@ def test_a_complete_simulation_is_not_repeated(straight_on, mixed_city):
 
 def test_other_options_and_other_data_are_refused_and_named(straight_on, mixed_city, city):
     before = digests_of(straight_on)
-    with pytest.raises(InvalidArgumentError, match="num_frames was none and is 7") as error:
+    with pytest.raises(InvalidArgumentError, match=r"num_frames \(--frames\) was none and is 7") as error:
         simulate(mixed_city, straight_on, planner="standing", options=options(num_frames=7))
-    for text in ("planner was constant-velocity and is standing", "agents was", "--overwrite"):
+    for text in ("planner (--planner) was constant-velocity and is standing", "agents (--agents) was", "--overwrite"):
         assert text in str(error.value)
     with pytest.raises(InvalidArgumentError, match="digest of the data was"):
         simulate(city, straight_on, planner="constant-velocity", agents="constant-velocity", options=options())

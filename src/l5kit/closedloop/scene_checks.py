@@ -4,6 +4,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Int64Array, RecordArray
 from l5kit.closedloop.failed_scene import FailedScene
+from l5kit.closedloop.options import with_option
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -37,7 +38,7 @@ def require_start(log: ChunkedDataset, scenes: Int64Array, start: int) -> None:
     longest = int((intervals[:, 1] - intervals[:, 0]).max())
     if longest <= start:
         raise InvalidArgumentError(
-            f"start_frame (--start-frame) is {start}, but the longest scene has {longest} frames, counted from 0; "
+            f"{with_option('start_frame')} is {start}, but the longest scene has {longest} frames, counted from 0; "
             "name an earlier one"
         )
 
