@@ -58,6 +58,26 @@ def test_scenes_that_the_log_does_not_have_are_told_of(l5kit, city, tmp_path, as
     assert done.stderr.splitlines() == said
 
 
+@pytest.mark.parametrize("place", ["", "simulated.zarr"])
+def test_a_simulation_is_driven_on_the_map_of_its_log(l5kit, city, drives, tmp_path, place):
+    done = l5kit("simulate", drives / place, "--out", tmp_path / "out", "--frames", 3, "--json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["files"] == {
+        "log": str(drives / "simulated.zarr"),
+        "map": str(city / "semantic_map" / "semantic_map.pb"),
+        "meta": str(city / "meta.json"),
+    }
+
+
+def test_a_simulation_whose_map_is_gone_says_what_to_name(l5kit, city_copy, tmp_path):
+    assert l5kit("simulate", city_copy, "--out", tmp_path / "first", *FEW).exit_code == 0
+    (city_copy / "semantic_map" / "semantic_map.pb").unlink()
+    done = l5kit("simulate", tmp_path / "first", "--out", tmp_path / "out", "--frames", 3)
+    assert done.exit_code == 0
+    assert "needs a semantic map and a meta.json" in done.stderr
+    assert "name them (--map, --meta)" in done.stderr
+
+
 def test_a_second_call_finds_all_done_and_another_one_is_refused(l5kit, city, tmp_path):
     call = ("simulate", city, "--out", tmp_path / "out", *FEW)
     first = l5kit(*call)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from l5kit._types import JsonObject
-from l5kit.cli.options import DatasetArgument, JsonOption, MapOption, MetaOption, parse_slice
+from l5kit.cli.options import JsonOption, MapOption, MetaOption, ScenesArgument, parse_slice
 from l5kit.cli.output import print_facts, print_json, print_table, remark, remark_cut
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _MOST_LISTED = 5
 
 
 def simulate(
-    path: DatasetArgument,
+    path: ScenesArgument,
     planner: Annotated[
         str,
         typer.Option(
