@@ -313,7 +313,7 @@ def test_a_killed_run_goes_on_where_it_was(mixed_city, tmp_path):
     finished = tmp_path / "killed" / "parts"
     assert sorted(path.name for path in finished.glob("[0-9]*")) == ["00000000", "00000001"]
     before = {path: path.stat().st_mtime_ns for path in Path(finished / "00000000").rglob("*")}
-    with pytest.raises(InvalidArgumentError, match="start_frame was 0 and is 1"):
+    with pytest.raises(InvalidArgumentError, match=r"start_frame \(--start-frame\) was 0 and is 1"):
         simulate(mixed_city, tmp_path / "killed", planner=planner, options=options(start_frame=1))
     assert {path: path.stat().st_mtime_ns for path in Path(finished / "00000000").rglob("*")} == before
 
