@@ -110,7 +110,12 @@ def test_a_film_of_fewer_frames_than_were_asked_for_says_so(l5kit, city, tmp_pat
     (line,) = done.stderr.splitlines()
     assert line.startswith("note: the film shows ")
     assert f" of the {len(scene.frames)} frames, those that track {short} is seen in" in line
-    assert l5kit("render", city, "--size", "64x48", "--out", tmp_path / "b.gif", "--frames", "0:3").stderr == ""
+    film = ["render", city, "--size", "64x48", "--out", tmp_path / "b.gif", "--frames"]
+    assert l5kit(*film, "0:3").stderr == ""
+    cut = l5kit(*film, f"0:{len(scene.frames) + 50}:25")
+    num_there = len(range(0, len(scene.frames), 25))
+    note = f"takes {num_there} of {num_there + 2}, as scene 0 has no more"
+    assert cut.stderr == f"note: --frames 0:{len(scene.frames) + 50}:25 {note}\n"
 
 
 @pytest.mark.parametrize(

@@ -241,9 +241,9 @@ def test_a_complete_simulation_is_not_repeated(straight_on, mixed_city):
 
 def test_other_options_and_other_data_are_refused_and_named(straight_on, mixed_city, city):
     before = digests_of(straight_on)
-    with pytest.raises(InvalidArgumentError, match="num_frames was none and is 7") as error:
+    with pytest.raises(InvalidArgumentError, match=r"num_frames \(--frames\) was none and is 7") as error:
         simulate(mixed_city, straight_on, planner="standing", options=options(num_frames=7))
-    for text in ("planner was constant-velocity and is standing", "agents was", "--overwrite"):
+    for text in ("planner (--planner) was constant-velocity and is standing", "agents (--agents) was", "--overwrite"):
         assert text in str(error.value)
     with pytest.raises(InvalidArgumentError, match="digest of the data was"):
         simulate(city, straight_on, planner="constant-velocity", agents="constant-velocity", options=options())
@@ -313,7 +313,7 @@ def test_a_killed_run_goes_on_where_it_was(mixed_city, tmp_path):
     finished = tmp_path / "killed" / "parts"
     assert sorted(path.name for path in finished.glob("[0-9]*")) == ["00000000", "00000001"]
     before = {path: path.stat().st_mtime_ns for path in Path(finished / "00000000").rglob("*")}
-    with pytest.raises(InvalidArgumentError, match="start_frame was 0 and is 1"):
+    with pytest.raises(InvalidArgumentError, match=r"start_frame \(--start-frame\) was 0 and is 1"):
         simulate(mixed_city, tmp_path / "killed", planner=planner, options=options(start_frame=1))
     assert {path: path.stat().st_mtime_ns for path in Path(finished / "00000000").rglob("*")} == before
 
