@@ -15,8 +15,7 @@ from PIL import Image
 from l5kit.rasterization.semantic_rasterizer import COLORS
 from l5kit.visualization import TARGET_POINTS_COLOR
 from l5kit.visualization.sample_pictures import HISTORY_POINTS_COLOR
-from l5kit.visualization.simulated.drive_overlay import AGENT_GHOST_COLOR, EGO_GHOST_COLOR
-from l5kit.visualization.utils import PREDICTED_POINTS_COLOR
+from l5kit.visualization.simulated.drive_overlay import AGENT_GHOST_COLOR, EGO_GHOST_COLOR, PLAN_COLOR
 
 EGO_PX = (224, 240)
 """Column and row of the AV in a picture of 640 x 480 pixels."""
@@ -380,8 +379,8 @@ def test_ghosts_and_plans_are_drawn_over_it_when_asked_for(l5kit, drives, tmp_pa
     ghosts, plans = pixels_of(tmp_path / "ghosts.png"), pixels_of(tmp_path / "plans.png")
     assert count(ghosts, EGO_GHOST_COLOR) > 50
     assert count(ghosts, AGENT_GHOST_COLOR) > 50
-    assert count(ghosts, PREDICTED_POINTS_COLOR) == 0
-    assert count(plans, PREDICTED_POINTS_COLOR) > 50
+    assert count(ghosts, PLAN_COLOR) == 0
+    assert count(plans, PLAN_COLOR) > 50
     assert count(plans, EGO_GHOST_COLOR) == 0
 
 

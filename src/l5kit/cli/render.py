@@ -137,7 +137,9 @@ def render(
     ] = None,
     pixel_size: Annotated[float, typer.Option(help="Metres per pixel.")] = 0.15,
     trajectories: Annotated[bool, typer.Option(help="Draw past (orange) and future (magenta) positions.")] = True,
-    ghosts: Annotated[bool, typer.Option(help="Of a simulation: outline where the log was.")] = False,
+    ghosts: Annotated[
+        bool, typer.Option(help="Of a simulation: outline where the log was (AV red, others grey).")
+    ] = False,
     plans: Annotated[bool, typer.Option(help="Of a simulation: draw what was planned (cyan).")] = False,
     caption: Annotated[bool, typer.Option(help="Write scene, frame, track and speed into the picture.")] = True,
     map_path: MapOption = None,
