@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from l5kit._types import BoolArray, Column, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray, Sample
-from l5kit.configs.parameters import read_disable_traffic_light_faces, read_filter_agents_threshold
+from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.record_buffer import RecordBuffer
@@ -19,11 +19,12 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import SampleBatch, collate, tensors_of
-from l5kit.dataset.sample_places import LogArrays, SamplePlaces
+from l5kit.dataset.sample_places import SamplePlaces
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup, classify_rows
 from l5kit.geometry.transform import yaw_as_rotation33
 from l5kit.simulation.buffered_scene import BufferedScene
+from l5kit.simulation.engine.buffer_samples import samples_of_buffer
 from l5kit.simulation.engine.track_table import CLASSES, Classes, TrackTable
 from l5kit.simulation.utils import disable_agents, get_frames_subset, insert_agent
 
@@ -110,7 +111,6 @@ class SimulationDataset:
                 self._hide_new_agents(scene, subset)
         facts = next(iter(subsets.values())).facts
         self._buffer = RecordBuffer([SceneRecords.of_scene_dataset(each) for each in subsets.values()], facts=facts)
-        self._scenes = self._buffer.scenes
         self._scene_ids = np.array(list(subsets), np.int64)
         self._position = {scene: place for place, scene in enumerate(subsets)}
         self._faces: list[BufferedScene] = []
@@ -211,8 +211,7 @@ class SimulationDataset:
         maker = self._maker()
         if maker is None:
             return None
-        places = np.arange(len(self._faces))
-        return self._make_columns(maker, places, np.full(len(places), state_index), None)
+        return self._make_columns(maker, state_index, np.arange(len(self._faces)))
 
     def _agent_columns(self, state_index: int) -> tuple[list[Controlled], dict[str, Column] | None]:
         """Return the agents that are controlled in a frame, which are tracked then, and their samples as columns.
@@ -224,7 +223,7 @@ class SimulationDataset:
         track_ids = self._buffer.agents["track_id"][rows]
         keys = list(zip(self._scene_ids[places].tolist(), track_ids.tolist(), strict=True))
         maker = self._maker() if keys else None
-        columns = None if maker is None else self._make_columns(maker, places, np.full(len(places), state_index), rows)
+        columns = None if maker is None else self._make_columns(maker, state_index, places, rows)
         self._agents_tracked = set(keys)
         return keys, columns
 
@@ -390,15 +389,12 @@ class SimulationDataset:
         return first if all(same) and all(each.cfg is first.cfg for each in others) else None
 
     def _make_columns(
-        self, maker: BaseEgoDataset, places: Int64Array, state_indices: Int64Array, rows: Int64Array | None
+        self, maker: BaseEgoDataset, state_index: int, places: Int64Array, rows: Int64Array | None = None
     ) -> dict[str, Column]:
-        """Return samples of frames of scenes (B,), those of the AV or of rows of agents (B,)."""
+        """Return samples of a frame of scenes (B,), those of the AV or of rows of agents (B,)."""
         self._put_back()
-        buffer = self._buffer
-        tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(maker.cfg) else buffer.tl_faces
-        log = LogArrays(self._scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m)
-        columns = maker.columns_of_log(log, SamplePlaces(places, state_indices, rows))
-        return {**columns.arrays, "scene_index": self._scene_ids[places]}
+        samples = SamplePlaces(places, np.full(len(places), state_index), rows)
+        return dict(samples_of_buffer(maker, self._buffer, samples, scene_indices=self._scene_ids).arrays)
 
     def _single(self, key: Controlled, state_index: int) -> Sample:
         scene, track_id = key
