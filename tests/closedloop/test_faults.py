@@ -14,7 +14,9 @@ from l5kit.data import ChunkedDataset
 from l5kit.data.log_writer import write_log
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.errors import InvalidArgumentError
-from l5kit.simulation.engine.scene_simulation import SimulationError
+from l5kit.simulation.engine.actions import Actions, Controls
+from l5kit.simulation.engine.scene_simulation import EgoSeat, SimulationError
+from l5kit.simulation.vehicle_models import KinematicBicycle
 from support.logs import write_with_chunks
 from support.simulated_folders import rows_of, write_planner
 
@@ -83,6 +85,39 @@ def test_the_line_of_the_drivers_file_that_fails_is_named(city, tmp_path, statem
     file.write_text(HELPED.format(statement=statement))
     result = run(city, tmp_path / "out", f"{file}:Helped", scenes=[0, 1])
     assert [failed.message for failed in result.failed] == [message.format(file=file)] * 2
+
+
+class Launched:
+    """Turns as far as the wheels do, and in scene 1 speeds up in the last step as much as a number can."""
+
+    MODEL = Controls(KinematicBicycle(acceleration_lag_s=0.0, steering_lag_s=0.0, max_steering_rad=1.57))
+
+    def __init__(self, steering_rate_radps):
+        self.steering_rate_radps = steering_rate_radps
+
+    def drive(self, state):
+        controls = np.tile((1.0, self.steering_rate_radps), (len(state), 1))
+        is_last = state.frame_indices == 18
+        controls[is_last & (state.batch.scene_indices[state.scenes] == 1), 0] = 1.7e308
+        return Actions(controls)
+
+
+@pytest.mark.parametrize("batch_size", [1, 32])
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_a_scene_whose_accelerations_are_beyond_numbers_fails_alone(city, tmp_path, batch_size):
+    planner = EgoSeat(Launched(steering_rate_radps=100.0), Launched.MODEL)
+    result = run(city, tmp_path / "out", planner, batch_size=batch_size)
+    assert [failed.scene for failed in result.failed] == [1]
+    assert "accelerations_mps2 are not finite" in result.failed[0].message
+    assert result.num_scenes == 2
+
+
+def test_the_largest_speed_of_all_is_scored(city, tmp_path):
+    result = run(city, tmp_path / "out", EgoSeat(Launched(steering_rate_radps=0.0), Launched.MODEL), scenes=[1])
+    assert result.failed == ()
+    (row,) = result.scenes()
+    assert row["comfort"] == row["speed_limit_compliance"] == 0.0
+    assert float(rows_of(result.frames_table)[-1]["speed_mps"]) > 1e307
 
 
 def test_where_a_planner_fails_in_all_scenes_nothing_is_scored(city, tmp_path):
