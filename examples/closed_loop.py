@@ -168,7 +168,10 @@ def print_scores(results: Mapping[str, ClosedLoopResult]) -> None:
 
 
 def print_columns(title: str, columns: Mapping[str, Mapping[str, str]]) -> None:
-    """Print texts by row and column."""
-    print(f"\n{title:<30}" + "".join(f"{name:>19}" for name in columns))
-    for row in next(iter(columns.values())):
-        print(f"{row:<30}" + "".join(f"{column[row]:>19}" for column in columns.values()))
+    """Print texts by row and column, each column at least two blanks wider than what is in it."""
+    rows = list(next(iter(columns.values())))
+    first = max([30, *(len(text) + 2 for text in (title, *rows))])
+    widths = {name: max(19, *(len(text) + 2 for text in (name, *column.values()))) for name, column in columns.items()}
+    print(f"\n{title:<{first}}" + "".join(f"{name:>{width}}" for name, width in widths.items()))
+    for row in rows:
+        print(f"{row:<{first}}" + "".join(f"{columns[name][row]:>{width}}" for name, width in widths.items()))

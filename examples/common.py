@@ -59,11 +59,12 @@ def make_parser(description: str, *, out: str) -> argparse.ArgumentParser:
 
 
 def set_up(workflow: str, options: argparse.Namespace, *, num_steps: int) -> tuple[dict[str, Any], Path]:
-    """Return the configuration of a workflow and the data folder.
+    """Return the configuration of a workflow and the data folder; the folder for what is written is made.
 
     With ``--data`` the configuration is the one of full size beside this file. Without, it is the small one that ships
     with l5kit, trained for ``num_steps`` on a city that is made unless it is there from the last run.
     """
+    options.out.mkdir(parents=True, exist_ok=True)
     data_folder, steps = options.data, options.steps
     if data_folder is None:
         data_folder, steps = options.out / "city", steps or num_steps

@@ -71,6 +71,14 @@ def shared_golden() -> Path:
 
 
 @pytest.fixture(scope="session")
+def city(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a small made city, never written to."""
+    from support.cities import small_city  # most tests need none
+
+    return small_city(tmp_path_factory.mktemp("small") / "city").path
+
+
+@pytest.fixture(scope="session")
 def fixture_s_map(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Path of the semantic map of fixture S."""
     path = Path(tmp_path_factory.mktemp("map")) / "semantic_map.pb"

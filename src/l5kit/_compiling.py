@@ -16,7 +16,7 @@ __all__ = ["ADVICE", "COMPILING", "CompilationWatch", "interrupted_after_compili
 COMPILING = "compiling kernels for this machine, once"
 """What a person who waits is told."""
 
-ADVICE = "about 15 seconds at the first samples; l5kit warmup does it ahead of time"
+ADVICE = "about 15 seconds for samples, 20 to 45 for simulations; l5kit warmup does it ahead of time"
 """What follows where it is not done ahead of time already."""
 
 

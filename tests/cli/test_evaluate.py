@@ -112,3 +112,12 @@ def test_what_is_there_is_not_written_over(l5kit, network, city, tmp_path):
     assert "--overwrite" in refused.stderr
     assert l5kit(*call, "--overwrite").exit_code == 0
     assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_folder_of_a_simulation_is_told_from_one_of_a_training(l5kit, drives, city, tmp_path):
+    done = l5kit("evaluate", drives, "--data", city, "--out", tmp_path / "out")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert f"checkpoint {str(drives)!r} is a folder of l5kit simulate" in done.stderr
+    assert f"l5kit view {drives} shows them" in done.stderr
+    other = l5kit("evaluate", city, "--data", city, "--out", tmp_path / "out")
+    assert "is no folder of l5kit train: it has no config.yaml; name a file of weights" in other.stderr

@@ -15,8 +15,7 @@ from PIL import Image
 from l5kit.rasterization.semantic_rasterizer import COLORS
 from l5kit.visualization import TARGET_POINTS_COLOR
 from l5kit.visualization.sample_pictures import HISTORY_POINTS_COLOR
-from l5kit.visualization.simulated.drive_overlay import AGENT_GHOST_COLOR, EGO_GHOST_COLOR
-from l5kit.visualization.utils import PREDICTED_POINTS_COLOR
+from l5kit.visualization.simulated.drive_overlay import AGENT_GHOST_COLOR, EGO_GHOST_COLOR, PLAN_COLOR
 
 EGO_PX = (224, 240)
 """Column and row of the AV in a picture of 640 x 480 pixels."""
@@ -110,7 +109,12 @@ def test_a_film_of_fewer_frames_than_were_asked_for_says_so(l5kit, city, tmp_pat
     (line,) = done.stderr.splitlines()
     assert line.startswith("note: the film shows ")
     assert f" of the {len(scene.frames)} frames, those that track {short} is seen in" in line
-    assert l5kit("render", city, "--size", "64x48", "--out", tmp_path / "b.gif", "--frames", "0:3").stderr == ""
+    film = ["render", city, "--size", "64x48", "--out", tmp_path / "b.gif", "--frames"]
+    assert l5kit(*film, "0:3").stderr == ""
+    cut = l5kit(*film, f"0:{len(scene.frames) + 50}:25")
+    num_there = len(range(0, len(scene.frames), 25))
+    note = f"takes {num_there} of {num_there + 2}, as scene 0 has no more"
+    assert cut.stderr == f"note: --frames 0:{len(scene.frames) + 50}:25 {note}\n"
 
 
 @pytest.mark.parametrize(
@@ -375,8 +379,8 @@ def test_ghosts_and_plans_are_drawn_over_it_when_asked_for(l5kit, drives, tmp_pa
     ghosts, plans = pixels_of(tmp_path / "ghosts.png"), pixels_of(tmp_path / "plans.png")
     assert count(ghosts, EGO_GHOST_COLOR) > 50
     assert count(ghosts, AGENT_GHOST_COLOR) > 50
-    assert count(ghosts, PREDICTED_POINTS_COLOR) == 0
-    assert count(plans, PREDICTED_POINTS_COLOR) > 50
+    assert count(ghosts, PLAN_COLOR) == 0
+    assert count(plans, PLAN_COLOR) > 50
     assert count(plans, EGO_GHOST_COLOR) == 0
 
 

@@ -41,6 +41,43 @@ def test_scenes_are_chosen_as_frames_are_for_pictures(l5kit, city, tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        pytest.param("0:99", ["note: --scenes 0:99 takes 3 of 99, as the log has no more"], id="more than there are"),
+        pytest.param("1:9:4", ["note: --scenes 1:9:4 takes 1 of 2, as the log has no more"], id="with a step"),
+        pytest.param("0:5:4", ["note: --scenes 0:5:4 takes 1 of 2, as the log has no more"], id="the last of two"),
+        pytest.param("0:4:4", [], id="nothing left out"),
+        pytest.param("1:", [], id="to the end"),
+        pytest.param(":2", [], id="those that are there"),
+    ],
+)
+def test_scenes_that_the_log_does_not_have_are_told_of(l5kit, city, tmp_path, asked, said):
+    done = l5kit("simulate", city, "--out", tmp_path / "out", "--scenes", asked, "--planner", "replay", "--frames", 2)
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.splitlines() == said
+
+
+@pytest.mark.parametrize("place", ["", "simulated.zarr"])
+def test_a_simulation_is_driven_on_the_map_of_its_log(l5kit, city, drives, tmp_path, place):
+    done = l5kit("simulate", drives / place, "--out", tmp_path / "out", "--frames", 3, "--json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["files"] == {
+        "log": str(drives / "simulated.zarr"),
+        "map": str(city / "semantic_map" / "semantic_map.pb"),
+        "meta": str(city / "meta.json"),
+    }
+
+
+def test_a_simulation_whose_map_is_gone_says_what_to_name(l5kit, city_copy, tmp_path):
+    assert l5kit("simulate", city_copy, "--out", tmp_path / "first", *FEW).exit_code == 0
+    (city_copy / "semantic_map" / "semantic_map.pb").unlink()
+    done = l5kit("simulate", tmp_path / "first", "--out", tmp_path / "out", "--frames", 3)
+    assert done.exit_code == 0
+    assert "needs a semantic map and a meta.json" in done.stderr
+    assert "name them (--map, --meta)" in done.stderr
+
+
 def test_a_second_call_finds_all_done_and_another_one_is_refused(l5kit, city, tmp_path):
     call = ("simulate", city, "--out", tmp_path / "out", *FEW)
     first = l5kit(*call)
@@ -48,9 +85,16 @@ def test_a_second_call_finds_all_done_and_another_one_is_refused(l5kit, city, tm
     assert again.exit_code == 0, again.stderr
     assert "0 failed, " in first.stdout  # and the scenes in a second
     assert "0 failed, " not in again.stdout
-    other = l5kit(*call, "--start-frame", 1)
+    other = l5kit(*call, "--start-frame", 1, "--frames", 11, "--no-plans", "--planner", "standing")
     assert (other.exit_code, other.stdout) == (1, "")
-    assert "start_frame was 0 and is 1" in other.stderr
+    for difference in (
+        "planner (--planner) was constant-velocity and is standing",
+        "start_frame (--start-frame) was 0 and is 1",
+        "num_frames (--frames) was 12 and is 11",
+        "keeps_plans (--plans) was True and is False",
+        "the digest of the planner was",
+    ):
+        assert difference in other.stderr
     assert l5kit(*call, "--start-frame", 1, "--overwrite").exit_code == 0
 
 
@@ -73,6 +117,15 @@ def test_where_nothing_could_be_scored_the_status_says_so(l5kit, city, tmp_path)
     scores = json.loads(done.stdout)
     assert (scores["score"], scores["scenes"], len(scores["failed"])) == (None, 0, 3)
     assert done.stderr.count("failed: ") == 3
+
+
+def test_of_many_failed_scenes_the_first_few_are_told_of(l5kit, city, tmp_path, monkeypatch):
+    monkeypatch.setattr("l5kit.cli.simulate._MOST_LISTED", 1)
+    planner = write_planner(tmp_path, {(scene, 0): "raises" for scene in range(3)})
+    done = l5kit("simulate", city, "--planner", planner, "--out", tmp_path / "out")
+    first, rest = done.stderr.splitlines()
+    assert first.startswith("failed: scene 0, frame 0: Faulty: KeyError: 'speed' (line ")
+    assert rest == f"failed: 2 more, listed in {tmp_path / 'out' / 'scores.json'} (failed)"
 
 
 def test_what_is_missing_is_told_in_a_line(l5kit, city, tmp_path, monkeypatch):
@@ -114,6 +167,7 @@ def test_an_old_checkpoint_comes_with_its_configuration(l5kit, city, tmp_path):
     [
         pytest.param(("--scenes", "three"), 2, "is not START:END", id="scenes that are no slice"),
         pytest.param(("--scenes", "8:9"), 1, "some of the 3 scenes", id="no such scenes"),
+        pytest.param(("--start-frame", "100"), 1, "the longest scene has 100 frames", id="a start behind the end"),
         pytest.param(("--planner", "itm"), 1, "did you mean 'idm'", id="no such planner"),
         pytest.param(("--agents", "gone.py:Driver"), 1, "no file 'gone.py'", id="no such file"),
         pytest.param(("--moves", "fast"), 1, "tracked, poses", id="no such way to move"),
@@ -137,7 +191,8 @@ def test_several_logs_in_a_folder_are_listed(l5kit, city_copy, tmp_path):
 
 
 def test_without_a_scored_scene_there_are_no_numbers(l5kit, city, tmp_path):
-    done = l5kit("simulate", city, "--planner", "replay", "--start-frame", 5000, "--out", tmp_path / "out")
+    planner = write_planner(tmp_path, {(scene, 0): "raises" for scene in range(3)})
+    done = l5kit("simulate", city, "--planner", planner, "--out", tmp_path / "out")
     assert done.exit_code == 1
     assert "0 scored, 3 failed" in done.stdout
     assert "Means" not in done.stdout

@@ -10,13 +10,6 @@ from l5kit.data import ChunkedDataset
 from l5kit.data.log_writer import write_log
 from l5kit.data.records import AGENT_DTYPE, AGENT_INTERVAL
 from l5kit.data.scene_records import SceneRecords
-from support.cities import small_city
-
-
-@pytest.fixture(scope="session")
-def city(tmp_path_factory):
-    """Folder of a small made city, never written to."""
-    return small_city(tmp_path_factory.mktemp("closedloop") / "city").path
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,10 @@ from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.data import ChunkedDataset
 from l5kit.data.log_writer import write_log
 from l5kit.data.records import AGENT_INTERVAL
-from l5kit.simulation.engine.scene_simulation import SimulationError
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.engine.actions import Actions, Controls
+from l5kit.simulation.engine.scene_simulation import EgoSeat, SimulationError
+from l5kit.simulation.vehicle_models import KinematicBicycle
 from support.logs import write_with_chunks
 from support.simulated_folders import rows_of, write_planner
 
@@ -48,6 +51,73 @@ def test_a_planner_that_fails_in_one_scene_drives_the_others(city, tmp_path, fau
     assert {row["scene"] for row in rows_of(result.frames_table)} == {"0", "2"}
     with np.load(result.plans) as plans:
         assert sorted(plans.files) == ["scene_0", "scene_2", "times_s"]
+
+
+HELPED = """
+import numpy as np
+
+
+class Helped:
+    def drive(self, state):
+        return self.plan(state)
+
+    def plan(self, state):
+        {statement}
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        pytest.param("raise KeyError('speed')", "Helped: KeyError: 'speed' (line 10 of {file})", id="here"),
+        pytest.param(
+            "np.concatenate(np.split(np.zeros(3), 2))",
+            "Helped: ValueError: array split does not result in an equal division (line 10 of {file})",
+            id="in a library",
+        ),
+        pytest.param(
+            "return None", "Helped: InvalidArgumentError: drive() must return Actions, got NoneType", id="nowhere"
+        ),
+    ],
+)
+def test_the_line_of_the_drivers_file_that_fails_is_named(city, tmp_path, statement, message):
+    file = tmp_path / "helped.py"
+    file.write_text(HELPED.format(statement=statement))
+    result = run(city, tmp_path / "out", f"{file}:Helped", scenes=[0, 1])
+    assert [failed.message for failed in result.failed] == [message.format(file=file)] * 2
+
+
+class Launched:
+    """Turns as far as the wheels do, and in scene 1 speeds up in the last step as much as a number can."""
+
+    MODEL = Controls(KinematicBicycle(acceleration_lag_s=0.0, steering_lag_s=0.0, max_steering_rad=1.57))
+
+    def __init__(self, steering_rate_radps):
+        self.steering_rate_radps = steering_rate_radps
+
+    def drive(self, state):
+        controls = np.tile((1.0, self.steering_rate_radps), (len(state), 1))
+        is_last = state.frame_indices == 18
+        controls[is_last & (state.batch.scene_indices[state.scenes] == 1), 0] = 1.7e308
+        return Actions(controls)
+
+
+@pytest.mark.parametrize("batch_size", [1, 32])
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_a_scene_whose_accelerations_are_beyond_numbers_fails_alone(city, tmp_path, batch_size):
+    planner = EgoSeat(Launched(steering_rate_radps=100.0), Launched.MODEL)
+    result = run(city, tmp_path / "out", planner, batch_size=batch_size)
+    assert [failed.scene for failed in result.failed] == [1]
+    assert "accelerations_mps2 are not finite" in result.failed[0].message
+    assert result.num_scenes == 2
+
+
+def test_the_largest_speed_of_all_is_scored(city, tmp_path):
+    result = run(city, tmp_path / "out", EgoSeat(Launched(steering_rate_radps=0.0), Launched.MODEL), scenes=[1])
+    assert result.failed == ()
+    (row,) = result.scenes()
+    assert row["comfort"] == row["speed_limit_compliance"] == 0.0
+    assert float(rows_of(result.frames_table)[-1]["speed_mps"]) > 1e307
 
 
 def test_where_a_planner_fails_in_all_scenes_nothing_is_scored(city, tmp_path):
@@ -137,10 +207,25 @@ def test_a_corrupted_scene_among_many_is_left_out(city, tmp_path):
     assert result.num_scenes == 2
 
 
+def test_a_table_of_scenes_that_cannot_be_read_fails_by_scene_whatever_the_start(city, tmp_path):
+    folder = shutil.copytree(city, tmp_path / "city")
+    (folder / "scenes" / "sample.zarr" / "scenes" / "0").write_bytes(b"no chunk")
+    result = run(folder, tmp_path / "out", start_frame=5)
+    assert [failed.scene for failed in result.failed] == [0, 1, 2]
+    assert all("cannot be read" in failed.message for failed in result.failed)
+
+
 def test_scenes_that_are_too_short_fail(mixed_city, tmp_path):
     result = run(mixed_city, tmp_path, start_frame=30)
     assert [failed.scene for failed in result.failed] == [1, 4]
     assert "the scene has 20 frames" in result.failed[1].message
+
+
+def test_a_start_that_no_chosen_scene_has_is_refused(mixed_city, tmp_path):
+    with pytest.raises(InvalidArgumentError, match=r"start_frame \(--start-frame\) is 35, .* scene has 35 frames"):
+        run(mixed_city, tmp_path / "out", start_frame=35, scenes=[1, 2, 4])
+    assert not (tmp_path / "out").exists()
+    assert run(mixed_city, tmp_path / "out", start_frame=34, scenes=[1, 2, 4]).num_scenes == 1
 
 
 def test_how_a_failed_scene_reads():

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from l5kit.closedloop import ClosedLoopOptions, simulate
+from l5kit.closedloop.columns import FRAME_DTYPE
+from l5kit.closedloop.failed_scene import FailedScene
+from l5kit.closedloop.scored_scenes import find_overflow
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
@@ -76,3 +79,28 @@ def test_the_rest_of_the_rows(crash):
     assert (scene["way_m"], scene["expert_way_m"], scene["most_from_log_m"]) == (37.0, 37.0, 0.0)
     assert (scene["drivable_area_compliance"], scene["route_m"], scene["driven_agents"]) == (None, None, 0)
     assert (scene["comfort"], scene["frames_uncomfortable"], scene["message"]) == (1.0, 0, None)
+
+
+INFINITE = {
+    "nothing": ({}, {}, None, None),
+    "what is not known": ({"score": np.nan, "comfort": None}, {"speed_limit_mps": (3, np.nan)}, None, None),
+    "a scene": ({"way_m": np.inf}, {}, None, "way_m"),
+    "a frame": ({}, {"speed_limit_mps": (3, np.inf)}, 13, "speed_limit_mps"),
+    "the first of several": (
+        {"most_from_log_m": np.inf},
+        {"distance_to_log_m": (2, np.inf), "speed_excess_mps": (1, -np.inf)},
+        11,
+        "most_from_log_m, distance_to_log_m, speed_excess_mps",
+    ),
+}
+
+
+@pytest.mark.parametrize(("of_scene", "of_frames", "frame", "names"), INFINITE.values(), ids=INFINITE)
+def test_an_infinite_number_in_a_row_is_named(of_scene, of_frames, frame, names):
+    """Five frames of scene 4, from frame 10 on."""
+    frames = np.zeros(5, FRAME_DTYPE)
+    frames["frame"] = 10 + np.arange(5)
+    for name, (place, value) in of_frames.items():
+        frames[name][place] = value
+    found = find_overflow({"scene": 4, "frames": 5, "score": 1.0} | of_scene, frames)
+    assert found == (names and FailedScene(4, frame, None, f"the drive has numbers that are infinite: {names}"))

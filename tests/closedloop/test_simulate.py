@@ -21,7 +21,7 @@ from l5kit.data.checks.checksums import digest_dataset
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.simple import ConstantVelocity
-from l5kit.simulation.engine.actions import PlannedPoses
+from l5kit.simulation.engine.actions import Actions, PlannedPoses
 from l5kit.simulation.engine.scene_simulation import EgoSeat
 from support.simulated_folders import digests_of, rows_of, write_planner
 
@@ -133,6 +133,50 @@ def test_the_replayed_log_is_the_log(city, scenes, tmp_path):
     assert result.score > 0.9
 
 
+class Planning:
+    """Stands, and plans longer in each scene; in scene 0 in steps of its own, if it has any."""
+
+    def __init__(self, step_s=None):
+        self.step_s = step_s
+
+    def drive(self, state):
+        (scene,) = state.batch.scene_indices[state.scenes].tolist()  # an error where there are several
+        size = 2 + scene
+        poses = np.zeros((1, size, 3))
+        poses[:, :, :2] = state.ego.positions_m[:, None]
+        poses[:, :, 0] += 0.1 * np.arange(1.0, size + 1)
+        return Actions(poses, None if self.step_s is None or scene else self.step_s * np.arange(1.0, size + 1))
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("step_s", "times_s", "first_m"),
+    [
+        pytest.param(None, [0.1, 0.2, 0.3, 0.4], [0.1, 0.2, np.nan, np.nan], id="lengths"),
+        pytest.param(0.15, [0.1, 0.15, 0.2, 0.3, 0.4], [np.nan, 0.1, 0.1 + 0.1 / 3, 0.2, np.nan], id="steps"),
+    ],
+)
+def test_plans_of_other_lengths_and_steps_stand_at_their_times(city, tmp_path, step_s, times_s, first_m, batch_size):
+    seat, chosen = EgoSeat(Planning(step_s), PlannedPoses()), options(num_frames=3, batch_size=batch_size)
+    with np.load(simulate(city, tmp_path, planner=seat, options=chosen).plans) as plans:
+        assert_allclose(plans["times_s"], times_s)
+        ahead_m = [plans[f"scene_{scene}"][0, :, 0] for scene in range(3)]
+    starts_m = [ahead[np.argmin(np.isnan(ahead))] - 0.1 for ahead in ahead_m]
+    ahead_m = np.array([ahead - start for ahead, start in zip(ahead_m, starts_m, strict=True)])
+    assert_allclose(ahead_m[0], first_m, atol=1e-3)
+    for scene in (1, 2):  # 0.1 m each 0.1 s
+        expected_m = np.where(np.array(times_s) < 0.1 * (2 + scene) + 0.01, times_s, np.nan)
+        assert_allclose(ahead_m[scene], expected_m, atol=1e-3)
+
+
+def test_plans_of_other_lengths_are_the_same_files_for_any_batch_size(city, tmp_path):
+    def drive(batch_size):
+        chosen = options(num_frames=3, batch_size=batch_size)
+        return simulate(city, tmp_path / str(batch_size), planner=EgoSeat(Planning(), PlannedPoses()), options=chosen)
+
+    assert len({drive(batch_size).plans.read_bytes() for batch_size in (1, 2, 3)}) == 1
+
+
 def test_part_of_the_scenes_and_frames(city, scenes, tmp_path):
     chosen = options(scenes=slice(None, None, 2), start_frame=20, num_frames=30, keeps_plans=False)
     result = simulate(city, tmp_path, planner="standing", options=chosen)
@@ -241,9 +285,9 @@ def test_a_complete_simulation_is_not_repeated(straight_on, mixed_city):
 
 def test_other_options_and_other_data_are_refused_and_named(straight_on, mixed_city, city):
     before = digests_of(straight_on)
-    with pytest.raises(InvalidArgumentError, match="num_frames was none and is 7") as error:
+    with pytest.raises(InvalidArgumentError, match=r"num_frames \(--frames\) was none and is 7") as error:
         simulate(mixed_city, straight_on, planner="standing", options=options(num_frames=7))
-    for text in ("planner was constant-velocity and is standing", "agents was", "--overwrite"):
+    for text in ("planner (--planner) was constant-velocity and is standing", "agents (--agents) was", "--overwrite"):
         assert text in str(error.value)
     with pytest.raises(InvalidArgumentError, match="digest of the data was"):
         simulate(city, straight_on, planner="constant-velocity", agents="constant-velocity", options=options())
@@ -313,7 +357,7 @@ def test_a_killed_run_goes_on_where_it_was(mixed_city, tmp_path):
     finished = tmp_path / "killed" / "parts"
     assert sorted(path.name for path in finished.glob("[0-9]*")) == ["00000000", "00000001"]
     before = {path: path.stat().st_mtime_ns for path in Path(finished / "00000000").rglob("*")}
-    with pytest.raises(InvalidArgumentError, match="start_frame was 0 and is 1"):
+    with pytest.raises(InvalidArgumentError, match=r"start_frame \(--start-frame\) was 0 and is 1"):
         simulate(mixed_city, tmp_path / "killed", planner=planner, options=options(start_frame=1))
     assert {path: path.stat().st_mtime_ns for path in Path(finished / "00000000").rglob("*")} == before
 

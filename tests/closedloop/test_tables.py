@@ -1,8 +1,12 @@
 """Columns of the tables."""
 
-import numpy as np
+import re
+from pathlib import Path
 
-from l5kit.closedloop.columns import FRAME_COLUMNS, FRAME_DTYPE
+import numpy as np
+import pytest
+
+from l5kit.closedloop.columns import FRAME_COLUMNS, FRAME_DTYPE, SCENE_COLUMNS
 from l5kit.closedloop.tables import frame_columns, write_table
 
 
@@ -18,3 +22,17 @@ def test_tracks_are_known_where_there_is_a_collision_whatever_their_ids(tmp_path
     place = list(FRAME_COLUMNS).index("collision_track")
     lines = (tmp_path / "frames.csv").read_text().splitlines()[1:]
     assert [line.split(",")[place] for line in lines] == ["9223372036854775813", "0", ""]
+
+
+@pytest.mark.parametrize(
+    ("file", "columns"),
+    [
+        pytest.param("frames.csv", FRAME_COLUMNS, id="frames"),
+        pytest.param("scenes.csv", SCENE_COLUMNS, id="scenes"),
+    ],
+)
+def test_the_document_explains_all_columns_in_their_order(file, columns):
+    document = (Path(__file__).resolve().parents[2] / "docs" / "closed_loop.md").read_text("utf-8")
+    table = document.split(f"**Columns of `{file}`**\n\n")[1].split("\n\n")[0]
+    first_cells = [row.split("|")[1] for row in table.splitlines()]
+    assert re.findall(r"`(\w+)`", " ".join(first_cells)) == list(columns)

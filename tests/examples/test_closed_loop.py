@@ -32,6 +32,20 @@ def rows_of(printed, title):
     return rows
 
 
+def test_columns_are_as_wide_as_their_names_and_texts(capsys, examples_on_path):
+    closed_loop = importlib.import_module("closed_loop")
+    long = "a planner with a very long name"
+    cells = {"idm": {"score": "0.50", "no collision at fault with others": "1.00"}}
+    closed_loop.print_columns("mean", cells | {long: cells["idm"] | {"score": "0.25 [0.125,0.375]"}})
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert len({len(line) for line in lines}) == 1
+    assert [re.split(r"\s{2,}", line) for line in lines] == [
+        ["mean", "idm", long],
+        ["score", "0.50", "0.25 [0.125,0.375]"],
+        ["no collision at fault with others", "1.00", "1.00"],
+    ]
+
+
 def test_a_planner_drives_as_in_1_5_and_is_scored(train_little, split_city, tmp_path):
     printed = train_little("closed_loop_planning.py", "--data", split_city, *FEW, changes=SMALL_RASTERS)
     failures = rows_of(printed, "scenes that fail")
@@ -49,8 +63,10 @@ def test_a_planner_drives_as_in_1_5_and_is_scored(train_little, split_city, tmp_
 def test_a_network_that_was_trained_before_is_not_trained_again(train_little, split_city, tmp_path):
     train_little("closed_loop_planning.py", "--data", split_city, *FEW, changes=SMALL_RASTERS)
     network = ("--network", tmp_path / "out" / "training-1")
-    printed = train_little("closed_loop_planning.py", "--data", split_city, *FEW, *network)
+    elsewhere = tmp_path / "not" / "there" / "yet"
+    printed = train_little("closed_loop_planning.py", "--data", split_city, *FEW, *network, "--out", elsewhere)
     assert "planner" in printed
+    assert {path.name for path in elsewhere.iterdir()} <= {"closed-loop-planning.html", "planning"}
     assert not (tmp_path / "out" / "training-2").exists()
 
 

@@ -28,7 +28,7 @@ def test_without_data_a_city_is_made_once(common, monkeypatch, tmp_path):
 
 
 def test_steps_stand_in_place_of_the_epochs_of_a_configuration(common, tmp_path):
-    parse = common["make_parser"]("what it does", out="out").parse_args
+    parse = common["make_parser"]("what it does", out=str(tmp_path / "out")).parse_args
     whole = common["set_up"]("safepathnet", parse(["--data", str(tmp_path)]), num_steps=7)[0]
     short = common["set_up"]("safepathnet", parse(["--data", str(tmp_path), "--steps", "3"]), num_steps=7)[0]
     assert whole["train_params"]["num_epochs"] == 6

@@ -1,11 +1,16 @@
 """Scenes that the tests of simulations share."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from l5kit.data import ChunkedDataset, find_dataset_files
+from l5kit.data.map.opened import open_map
+from l5kit.data.scene_records import SceneRecords
 from l5kit.dataset import EgoDataset
+from l5kit.simulation.engine.scene_batch import RoadMap
 from support.logs import make_log, make_scene
 from support.samples import make_cfg, make_stub
 
@@ -52,3 +57,21 @@ def several() -> EgoDataset:
 @pytest.fixture
 def make_dataset() -> Callable[..., EgoDataset]:
     return ego_dataset
+
+
+@pytest.fixture(scope="session")
+def log(city: Path) -> ChunkedDataset:
+    """The log of the made city: three scenes of 100 frames."""
+    return ChunkedDataset(str(find_dataset_files(city).dataset)).open()
+
+
+@pytest.fixture(scope="session")
+def scenes(log: ChunkedDataset) -> list[SceneRecords]:
+    """Its scenes; no test changes them."""
+    return [SceneRecords.read(log, scene) for scene in range(len(log.scenes))]
+
+
+@pytest.fixture(scope="session")
+def city_road(city: Path) -> RoadMap:
+    """Its map, to drive on."""
+    return RoadMap(open_map(find_dataset_files(city)))

@@ -18,7 +18,7 @@ from l5kit.random import ReplayRandomGenerator
 from l5kit.rasterization.stub_rasterizer import StubRasterizer
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 from l5kit.vectorization.vectorizer import Vectorizer
-from support.logs import make_agents, make_scene, without_face_intervals
+from support.logs import make_agents, make_log, make_scene, without_face_intervals
 from support.maps import make_map
 from support.samples import assert_samples_equal, make_stub
 from support.vectors import make_vector_cfg
@@ -75,6 +75,15 @@ def test_thresholds_are_strict(distance_m: float, is_tracked: bool, is_kept: boo
     sim = simulated(make_dataset(scene))
     assert len(controlled(sim, 0)) == is_tracked
     assert len(controlled(sim, 1)) == is_kept
+
+
+def test_tracks_of_the_same_name_are_told_apart_by_their_scenes(make_dataset: MakeDataset) -> None:
+    track = 2**62 + 1  # no float64
+    near, far = ({"track_id": track, "centroid": (x, 0)} for x in (5, 50))
+    other = {"track_id": track + 1, "centroid": (50, 0)}
+    log = make_log([[[far]] * 2, [[near, other], [far, other]]], positions_m=(0.0, 0.0))
+    sim = simulated(make_dataset(log), [1, 0])
+    assert [controlled(sim, frame) for frame in range(2)] == [{(1, track)}, {(1, track)}]
 
 
 def test_the_close_distance_may_be_the_larger_one(make_dataset: MakeDataset) -> None:

@@ -105,10 +105,23 @@ def test_the_first_frame_is_shown_100_m_wide_around_the_av(frames):
 def test_layers_have_the_elements_of_the_first_frame(frames):
     layout = visualize(0, frames)
     assert column(layout, "lanes", "color") == [lane.color for lane in frames[0].lanes]
-    assert column(layout, "agents", "track_id") == [1, 2]
+    assert column(layout, "agents", "track_id") == ["1", "2"]
     assert column(layout, "agents", "color") == ["#1F77B4", "#CC33FF"]
-    assert column(layout, "agent_trajectory", "track_id") == [1, 2]
+    assert column(layout, "agent_trajectory", "track_id") == ["1", "2"]
     np.testing.assert_array_equal(column(layout, "agents", "xs")[0], frames[0].agents[0].xs)
+
+
+@needs_bokeh
+def test_ids_of_tracks_have_all_their_digits(frames, tmp_path):
+    first, last = (
+        frame._replace(agents=[frame.agents[0]._replace(track_id=track_id)], trajectories=[])
+        for frame, track_id in zip(frames, (2**53 + 1, 2**64 - 1), strict=False)
+    )
+    assert column(visualize(0, [first, last]), "agents", "track_id") == ["9007199254740993"]
+    write_scene_page(tmp_path / "page.html", 0, [first, last])
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert '"9007199254740993"' in page
+    assert '"18446744073709551615"' in page
 
 
 @needs_bokeh
@@ -225,7 +238,7 @@ def test_a_frame_with_nothing_but_the_av_has_null_elements(frames):
     empty = frames[0]._replace(agents=[], lanes=[], crosswalks=[], trajectories=[])
     layout = visualize(0, [empty])
     data = renderer(layout, "agents").data_source.data
-    assert (data["track_id"], data["agent_type"], data["prob"]) == ([-2], [""], [0.0])
+    assert (data["track_id"], data["agent_type"], data["prob"]) == (["-2"], [""], [0.0])
     assert [len(xs) for xs in data["xs"]] == [0]
     assert [len(column(layout, layer, "xs")[0]) for layer in ("lanes", "crosswalks")] == [0, 0]
 
@@ -283,7 +296,8 @@ def assert_shows(layer, elements):
         return
     for name in ("color", "track_id", "agent_type", "prob", "legend_label"):
         if name in elements[0]._fields:
-            assert layer[name] == [getattr(element, name) for element in elements]
+            as_shown = str if name == "track_id" else lambda value: value
+            assert layer[name] == [as_shown(getattr(element, name)) for element in elements]
     for name in ("xs", "ys"):
         for seen, element in zip(layer[name], elements, strict=True):
             np.testing.assert_allclose(seen, getattr(element, name), atol=1e-3)

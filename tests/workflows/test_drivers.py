@@ -26,7 +26,6 @@ from l5kit.training import train
 from l5kit.workflows import TrainingConfig, open_samples
 from l5kit.workflows.drivers import DriverCheckpoint, load_driver
 from l5kit.workflows.trained_network import load_network
-from support.cities import small_city
 from support.models import one_thread
 from support.networks import save_network
 from support.tolerances import NETWORK
@@ -38,11 +37,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of", "ignore:.*t
 
 OF_AGENTS = ("simnet", "agent_motion", "agent_motion_multimodal")
 NUM_FRAMES = 5
-
-
-@pytest.fixture(scope="module")
-def city(tmp_path_factory):
-    return small_city(tmp_path_factory.mktemp("checkpoints") / "city").path
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,9 @@ from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.rasterization.antialiased import draw_shapes
 from l5kit.rasterization.turned_crop import turn_and_scale
 from l5kit.sampling.agent_sampling import get_agent_context
+from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.drivers.simple import ConstantVelocity
+from l5kit.simulation.engine.entering import find_blocked
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
 
@@ -106,6 +108,7 @@ def _steps(files: DatasetFiles) -> list[Callable[[], object]]:
         partial(_draw, AGENT_STUB, files, log, model_params={"history_step_size": 2, "future_step_size": 2}),
         partial(get_agent_context, 5, log.frames, log.agents, log.tl_faces, 2, 2),
         partial(_drive, files, log),
+        _enter,
     ]
 
 
@@ -134,15 +137,22 @@ def _draw(
 
 
 def _drive(files: DatasetFiles, log: ChunkedDataset) -> None:
-    """Drive a scene in closed loop, the AV and the cars by IDM, and score it; before that with the rules of 1.5."""
+    """Drive a scene in closed loop with the rules of 1.5, by the planner by rules, and by IDM, which is scored."""
     road = read_road(files)
     batch = SceneBatch.of_scenes([SceneRecords.read(log, 0)], road=road)
     ego, agents = EgoSeat(ConstantVelocity()), AgentSeat(ConstantVelocity())
     SceneSimulation(batch, ego=ego, agents=agents, hides_new_agents=True).run()
+    SceneSimulation(batch, ego=EgoSeat(RulePlanner())).run()
     driven = drive_by_idm(batch)
     check_drive(driven)
     score_scenes(driven.ego_states(), driven.road_users(), road.driving, expert=driven.expert())
     read_road_users([driven.arrays(0)])
+
+
+def _enter() -> None:
+    """Let an agent appear in a closed loop, which none of the small log does."""
+    boxes, is_there = np.zeros((1, 5)), np.ones(1, np.bool_)
+    find_blocked(np.array([0, 1]), boxes, boxes, is_there, is_there)
 
 
 def _turn() -> None:

@@ -36,6 +36,24 @@ def remark(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def remark_cut(option: str, asked: slice | None, num_there: int, *, owner: str) -> None:
+    """Say that an option asks for more than there is; the rest is taken.
+
+    Args:
+        option: The option, such as ``--scenes``.
+        asked: What it was given; None where it was not.
+        num_there: How many of these there are.
+        owner: What has them, such as ``the log``.
+    """
+    if asked is None or asked.stop is None:
+        return
+    step = asked.step or 1
+    text = f"{'' if asked.start is None else asked.start}:{asked.stop}{f':{step}' if step > 1 else ''}"
+    num_asked = len(range(asked.start or 0, asked.stop, step))
+    if num_there < num_asked:
+        remark(f"note: {option} {text} takes {num_there} of {num_asked}, as {owner} has no more")
+
+
 def require_writable(out: Path, *, option: str) -> None:
     """Find out before any work is done that a file could not be written; ``option`` is what names it.
 

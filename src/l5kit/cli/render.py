@@ -10,7 +10,7 @@ import typer
 
 from l5kit._types import UInt8Array
 from l5kit.cli.options import AerialOption, MapOption, MetaOption, ScenesArgument, parse_slice
-from l5kit.cli.output import print_line, remark, require_writable
+from l5kit.cli.output import print_line, remark, remark_cut, require_writable
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -137,7 +137,9 @@ def render(
     ] = None,
     pixel_size: Annotated[float, typer.Option(help="Metres per pixel.")] = 0.15,
     trajectories: Annotated[bool, typer.Option(help="Draw past (orange) and future (magenta) positions.")] = True,
-    ghosts: Annotated[bool, typer.Option(help="Of a simulation: outline where the log was.")] = False,
+    ghosts: Annotated[
+        bool, typer.Option(help="Of a simulation: outline where the log was (AV red, others grey).")
+    ] = False,
     plans: Annotated[bool, typer.Option(help="Of a simulation: draw what was planned (cyan).")] = False,
     caption: Annotated[bool, typer.Option(help="Write scene, frame, track and speed into the picture.")] = True,
     map_path: MapOption = None,
@@ -161,9 +163,10 @@ def render(
         write_png(out, painter.picture(scene, frame or 0, agent, **style))
     else:
         chosen = frames_to_draw(dataset, scene, frames or slice(None), track_id=agent, form=form)
-        num_asked = len(range(*frames.indices(num_frames_of(dataset, scene)))) if frames else len(chosen)
-        if len(chosen) < num_asked:
-            remark(f"note: the film shows {len(chosen)} of the {num_asked} frames, those that track {agent} is seen in")
+        num_taken = len(range(*frames.indices(num_frames_of(dataset, scene)))) if frames else len(chosen)
+        remark_cut("--frames", frames, num_taken, owner=f"scene {scene}")
+        if len(chosen) < num_taken:
+            remark(f"note: the film shows {len(chosen)} of the {num_taken} frames, those that track {agent} is seen in")
         step = (frames.step if frames else None) or 1
         real_time_fps = min(max(1.0 / (dataset.facts.step_time_s * step), _FPS[0]), _FPS[1])
         with show_progress("Drawing", visible=True) as progress:

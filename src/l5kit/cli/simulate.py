@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from l5kit._types import JsonObject
-from l5kit.cli.options import DatasetArgument, JsonOption, MapOption, MetaOption, parse_slice
-from l5kit.cli.output import print_facts, print_json, print_table, remark
+from l5kit.cli.options import JsonOption, MapOption, MetaOption, ScenesArgument, parse_slice
+from l5kit.cli.output import print_facts, print_json, print_table, remark, remark_cut
 
 if TYPE_CHECKING:
     from l5kit.closedloop.result import ClosedLoopResult
@@ -17,7 +17,7 @@ _MOST_LISTED = 5
 
 
 def simulate(
-    path: DatasetArgument,
+    path: ScenesArgument,
     planner: Annotated[
         str,
         typer.Option(
@@ -118,6 +118,7 @@ def simulate(
         meta_path=meta,
         options=options,
     )
+    remark_cut("--scenes", scenes, result.num_scenes + len(result.failed), owner="the log")
     if result.scores["files"]["map"] is None or result.scores["files"]["meta"] is None:
         remark("note: scored without a map, whose metrics do not apply; they need a semantic map and a meta.json")
     if not can_write_parquet():
@@ -149,7 +150,7 @@ def _tell_failed(result: "ClosedLoopResult") -> None:
     for each in failed[:_MOST_LISTED]:
         remark(f"failed: {' '.join(str(each).split())}")
     if len(failed) > _MOST_LISTED:
-        remark(f"failed: {len(failed) - _MOST_LISTED} more, listed in {result.folder / 'scores.json'}")
+        remark(f"failed: {len(failed) - _MOST_LISTED} more, listed in {result.folder / 'scores.json'} (failed)")
 
 
 def _print_scores(result: "ClosedLoopResult") -> None:

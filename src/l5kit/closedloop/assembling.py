@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from l5kit._files import replaced_when_complete
-from l5kit._types import Float32Array, Int64Array, JsonObject
+from l5kit._types import FloatArray, Int64Array, JsonObject
 from l5kit.closedloop.columns import FRAME_COLUMNS, SCENE_COLUMNS
 from l5kit.closedloop.folder import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, SCENES_TABLE
 from l5kit.closedloop.parts import FinishedScene, Part
@@ -16,6 +16,7 @@ from l5kit.closedloop.tables import frame_columns, write_table
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
 from l5kit.data.progress import Progress
+from l5kit.simulation.engine.kept_plans import join_times, plans_at
 
 __all__ = ["assemble"]
 
@@ -44,7 +45,7 @@ def assemble(
     """
     rows: list[JsonObject] = []
     num_positions = 0
-    times_s: tuple[float, ...] = ()
+    times_s = join_times([part.plan_times_s for part in parts])
     with ExitStack() as stack:
         frame_table = stack.enter_context(write_table(folder / FRAMES_TABLE, FRAME_COLUMNS, with_parquet=with_parquet))
         scene_table = stack.enter_context(write_table(folder / SCENES_TABLE, SCENE_COLUMNS, with_parquet=with_parquet))
@@ -59,13 +60,13 @@ def assemble(
                 log.append(scene.records)
                 frame_table.append(frame_columns(scene.frames))
             if scene.plans is not None:
-                _write_array(archive, f"scene_{scene.scene}", scene.plans)
-                times_s = max(times_s, scene.plan_times_s, key=len)
+                plans = plans_at(times_s, scene.plans, np.array(scene.plan_times_s))
+                _write_array(archive, f"scene_{scene.scene}", plans)
             scene_table.append({name: [row[name]] for name in SCENE_COLUMNS})
             rows.append(row)
             if progress is not None:
                 progress(done, len(scenes))
-        _write_array(archive, "times_s", np.array(times_s))
+        _write_array(archive, "times_s", times_s)
     return rows
 
 
@@ -79,7 +80,7 @@ def _scenes_of(parts: Sequence[Part], scenes: Int64Array) -> Iterator[FinishedSc
             part.close()
 
 
-def _write_array(archive: zipfile.ZipFile, name: str, array: Float32Array) -> None:
+def _write_array(archive: zipfile.ZipFile, name: str, array: FloatArray) -> None:
     """Write an array as ``numpy.savez`` does, but for the time."""
     with archive.open(zipfile.ZipInfo(f"{name}.npy", _MIDNIGHT), "w", force_zip64=True) as file:
         np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)

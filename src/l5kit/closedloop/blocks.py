@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from l5kit._types import Int64Array, JsonObject
+from l5kit._types import Float32Array, Int64Array, JsonObject
 from l5kit.closedloop.columns import SCENE_COLUMNS
 from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.closedloop.parts import FinishedScene, write_part
@@ -113,7 +113,6 @@ class SimulateBlock:
     def _finish(self, driven: DrivenScenes) -> list[FinishedScene]:
         """Return the scenes of a batch."""
         finished = [self._row_of(self._as_failed(FailedScene.of_fault(fault))) for fault in driven.faults.values()]
-        times_s = () if driven.plan_times_s is None else tuple(driven.plan_times_s.tolist())
         with np.errstate(over="ignore"):  # found by find_overflow
             scored = score_driven(driven)
         for place, (row, frames) in scored.items():
@@ -121,9 +120,8 @@ class SimulateBlock:
             if overflow is not None:
                 finished.append(self._row_of(self._as_failed(overflow)))
                 continue
-            plans = None if driven.plans is None else driven.plans[place, : len(frames)]
-            row = self._whole_row(row)
-            finished.append(FinishedScene(row, frames, driven.records(place), plans, times_s))
+            plans, times_s = _plans_of(driven, place, len(frames))
+            finished.append(FinishedScene(self._whole_row(row), frames, driven.records(place), plans, times_s))
         return finished
 
     def _as_failed(self, failed: FailedScene) -> FailedScene:
@@ -143,3 +141,12 @@ class SimulateBlock:
     def _whole_row(self, row: JsonObject) -> JsonObject:
         """Return a row with all columns, None where nothing is known."""
         return dict.fromkeys(SCENE_COLUMNS) | {"log": self.setup.log_name} | row
+
+
+def _plans_of(driven: DrivenScenes, scene: int, num_frames: int) -> tuple[Float32Array | None, tuple[float, ...]]:
+    """Return the plans of a scene of the batch, and their times, without those that only others have."""
+    if driven.plans is None or driven.plan_times_s is None:
+        return None, ()
+    plans = driven.plans[scene, :num_frames]
+    is_known = ~np.isnan(plans).all(axis=(0, 2))
+    return (plans[:, is_known] if is_known.any() else None), tuple(driven.plan_times_s[is_known].tolist())

@@ -61,7 +61,7 @@ FRAME_COLUMNS: Final[Mapping[str, Column]] = {
     "collision_kind": _TEXT,
     "collision_at_fault": _BOOL,
 }
-"""``frames.csv``: one row for each frame of each scene that was scored."""
+"""``frames.csv``: one row for each frame of each scored scene; docs/closed_loop.md says what each column is."""
 
 _DTYPES = {"int": np.int64, "id": np.uint64, "float": np.float64, "bool": np.int8, "text": np.int8}
 
@@ -97,4 +97,4 @@ SCENE_COLUMNS: Final[Mapping[str, Column]] = {
     "failed_track": _ID,
     "message": _TEXT,
 }
-"""``scenes.csv``: one row for each scene, those that failed included."""
+"""``scenes.csv``: one row for each scene, those that failed included; docs/closed_loop.md says what each column is."""

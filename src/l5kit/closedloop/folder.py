@@ -10,6 +10,7 @@ from typing import Final
 from l5kit._files import clear_leftovers, remove_whole, replaced_when_complete
 from l5kit._types import JsonObject
 from l5kit.closedloop.failed_scene import as_unicode
+from l5kit.closedloop.options import with_option
 from l5kit.closedloop.parts import PARTS_FOLDER
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.errors import ConfigError, InvalidArgumentError
@@ -210,10 +211,13 @@ def _differences(before: JsonObject, now: JsonObject) -> list[str]:
         old, new = before.get(name), now.get(name)
         if isinstance(old, dict) and isinstance(new, dict):
             keys = [key for key in {**old, **new} if old.get(key) != new.get(key) and key != "configuration"]
-            words = "the digest of the " if name == "digests" else ""
-            found += [f"{words}{key} was {_short(old.get(key))} and is {_short(new.get(key))}" for key in keys]
+            titles = [f"the digest of the {key}" if name == "digests" else with_option(key) for key in keys]
+            found += [
+                f"{title} was {_short(old.get(key))} and is {_short(new.get(key))}"
+                for key, title in zip(keys, titles, strict=True)
+            ]
         elif old != new:
-            found.append(f"{name} was {_short(old)} and is {_short(new)}")
+            found.append(f"{with_option(name)} was {_short(old)} and is {_short(new)}")
     return found
 
 

@@ -10,13 +10,29 @@ import numpy as np
 from l5kit._types import Int64Array, JsonObject
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["MOVES", "ClosedLoopOptions"]
+__all__ = ["MOVES", "ClosedLoopOptions", "with_option"]
 
 MOVES: Final = ("tracked", "poses")
 """How plans move the AV: followed by a bicycle behind a tracker, or met to the bit."""
 
+_OF_COMMAND: Final = {
+    "planner": "--planner",
+    "agents": "--agents",
+    "scenes": "--scenes",
+    "start_frame": "--start-frame",
+    "num_frames": "--frames",
+    "moves": "--moves",
+    "keeps_plans": "--plans",
+}
+"""Arguments and options that decide what a simulation gives, and what they are called in ``l5kit simulate``."""
+
 _MOST_WORKERS: Final = 1024
 """More threads than any machine has use for, and fewer than a system refuses."""
+
+
+def with_option(name: str) -> str:
+    """Return the name of an argument or option with that of the command behind it, for messages."""
+    return f"{name} ({_OF_COMMAND[name]})" if name in _OF_COMMAND else name
 
 
 @dataclass(frozen=True)
@@ -82,7 +98,8 @@ class ClosedLoopOptions:
             chosen = sorted(map(operator.index, self.scenes))
         if not chosen or not 0 <= chosen[0] <= chosen[-1] < num_scenes or len(set(chosen)) < len(chosen):
             raise InvalidArgumentError(
-                f"scenes is {self.scenes!r}; it must choose some of the {num_scenes} scenes of the log, none twice"
+                f"{with_option('scenes')} is {self.scenes!r}; it must choose some of the {num_scenes} scenes of the "
+                "log, none twice"
             )
         return np.array(chosen, np.int64)
 

@@ -12,12 +12,13 @@ from typing import Final
 import numpy as np
 
 from l5kit._files import clear_leftovers_in, placed_when_complete, remove_whole
-from l5kit._types import Float32Array, JsonObject, RecordArray
+from l5kit._types import Float32Array, Float64Array, JsonObject, RecordArray
 from l5kit.closedloop.columns import FRAME_DTYPE
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.simulation.engine.kept_plans import join_times, plans_at
 
 __all__ = ["PARTS_FOLDER", "FinishedScene", "Part", "drop_damaged", "find_parts", "write_part"]
 
@@ -66,6 +67,11 @@ class Part:
         self._rows: list[JsonObject] = content["rows"]
         self._plan_times_s: list[float] = content["plan_times_s"]
         self._numbers = {int(row["scene"]): number for number, row in enumerate(self._rows)}
+
+    @property
+    def plan_times_s(self) -> Float64Array:
+        """When poses of its plans are, seconds from the frame of the plan, (T,)."""
+        return np.array(self._plan_times_s)
 
     @property
     def scenes(self) -> list[int]:
@@ -128,7 +134,7 @@ def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts) ->
         facts: Facts of the log.
     """
     driven = [scene for scene in scenes if scene.records is not None and scene.frames is not None]
-    times_s = max((scene.plan_times_s for scene in driven), key=len, default=())
+    times_s = join_times([np.array(scene.plan_times_s) for scene in driven])
     with placed_when_complete(folder / f"{scenes[0].scene:08d}") as part:
         part.mkdir()
         with write_log(part / _LOG_FOLDER, facts=facts) as log:
@@ -137,20 +143,19 @@ def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts) ->
                     log.append(scene.records)
         frames = [scene.frames for scene in driven if scene.frames is not None]
         np.save(part / _FRAMES_FILE, np.concatenate([np.zeros(0, FRAME_DTYPE), *frames]))
-        if times_s:
-            np.save(part / _PLANS_FILE, np.concatenate([_padded(scene, len(times_s)) for scene in driven]))
-        content = {"rows": [scene.row for scene in scenes], "plan_times_s": times_s, "files": _digests_in(part)}
+        if len(times_s):
+            np.save(part / _PLANS_FILE, np.concatenate([_plans_at(times_s, scene) for scene in driven]))
+        rows, of_plans = [scene.row for scene in scenes], times_s.tolist()
+        content = {"rows": rows, "plan_times_s": of_plans, "files": _digests_in(part)}
         content["sha256"] = _digest_of(content)
         (part / _ROWS_FILE).write_text(json.dumps(content, allow_nan=False), "utf-8")
 
 
-def _padded(scene: FinishedScene, num_times: int) -> Float32Array:
-    """Return the plans of a scene with NaN for times that they do not have, (F, num_times, 3)."""
+def _plans_at(times_s: Float64Array, scene: FinishedScene) -> Float32Array:
+    """Return the plans of a scene at the times of its part, (F, len(times_s), 3)."""
     num_frames = 0 if scene.frames is None else len(scene.frames)
-    padded = np.full((num_frames, num_times, 3), np.nan, np.float32)
-    if scene.plans is not None:
-        padded[:, : scene.plans.shape[1]] = scene.plans
-    return padded
+    none = np.full((num_frames, len(times_s), 3), np.nan, np.float32)
+    return none if scene.plans is None else plans_at(times_s, scene.plans, np.array(scene.plan_times_s))
 
 
 def find_parts(folder: Path) -> Iterator[Part]:

@@ -51,7 +51,8 @@ def simulate(
     A scene that cannot be read, driven or scored is listed as failed and is in no mean; the others go on.
 
     Args:
-        path: Dataset folder, or one ``.zarr`` in it.
+        path: Dataset folder, or one ``.zarr`` in it; or the folder of a simulation, or the driven scenes in it, with
+            map and ``meta.json`` of the log.
         folder: Where to write.
         planner: Who drives the AVs: a name of :data:`l5kit.closedloop.planners.PLANNERS`; a checkpoint, or the folder
             of a training; ``FILE.py:NAME``; a driver; or a driver with how its plans are carried out.
@@ -65,8 +66,8 @@ def simulate(
 
     Raises:
         DatasetNotFoundError: There is no dataset.
-        InvalidArgumentError: There are several logs or maps, no such planner or scenes, or the folder holds something
-            else; the message says what.
+        InvalidArgumentError: There are several logs or maps, no such planner, scenes or first frame, or the folder
+            holds something else; the message says what.
         FileNotFoundError: A file does not exist.
         FailedSceneError: A scene fails, and ``options.strict``.
         L5KitError: A checkpoint cannot be used; the message says why.

@@ -4,16 +4,43 @@ import numpy as np
 
 from l5kit._types import BoolArray, Int64Array, RecordArray
 from l5kit.closedloop.failed_scene import FailedScene
-from l5kit.data.records import AGENT_INTERVAL
+from l5kit.closedloop.options import with_option
+from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup, classify_rows
 
-__all__ = ["find_fault", "read_scene"]
+__all__ = ["find_fault", "read_scene", "require_start"]
 
 _FARTHEST_M, _LARGEST_M, _FASTEST_MPS = 1e7, 1e4, 1e4
 _MOST_OF_MEASURES = {"centroid": _FARTHEST_M, "yaw": np.inf, "extent": _LARGEST_M, "velocity": _FASTEST_MPS}
 _LONGEST_SCENE_NS = 365 * 86_400 * 10**9
+
+
+def require_start(log: ChunkedDataset, scenes: Int64Array, start: int) -> None:
+    """Refuse a first frame that no scene has; what cannot be read is left to the scenes, which fail by name.
+
+    Args:
+        log: An opened log.
+        scenes: The scenes that are simulated, (S,).
+        start: The first frame to be simulated.
+
+    Raises:
+        InvalidArgumentError: All scenes are shorter.
+    """
+    if start == 0:
+        return
+    try:
+        intervals = log.scenes[scenes][FRAME_INTERVAL]
+    except CorruptedDataError:
+        return
+    longest = int((intervals[:, 1] - intervals[:, 0]).max())
+    if longest <= start:
+        raise InvalidArgumentError(
+            f"{with_option('start_frame')} is {start}, but the longest scene has {longest} frames, counted from 0; "
+            "name an earlier one"
+        )
 
 
 def read_scene(log: ChunkedDataset, scene: int, *, start: int) -> SceneRecords | FailedScene:

@@ -37,7 +37,7 @@ def score_driven(driven: DrivenScenes) -> dict[int, ScoredScene]:
 
 
 def find_overflow(row: JsonObject, frames: RecordArray) -> FailedScene | None:
-    """Return why a scene has no scores, its poses being finite, but too far apart for numbers; None if it has.
+    """Return which numbers of a scene are infinite, its states being finite; None where all of them can be written.
 
     Args:
         row: Its row in the table of scenes.
@@ -53,7 +53,7 @@ def find_overflow(row: JsonObject, frames: RecordArray) -> FailedScene | None:
         return None
     frame = int(frames["frame"][np.argmax(is_infinite)]) if is_infinite.any() else None
     names = ", ".join(dict.fromkeys(infinite))
-    return FailedScene(row["scene"], frame, None, f"the poses of the AV are too far apart to be scored: {names}")
+    return FailedScene(row["scene"], frame, None, f"the drive has numbers that are infinite: {names}")
 
 
 def _score_equally_long(driven: DrivenScenes, scenes: Int64Array) -> dict[int, ScoredScene]:

@@ -14,8 +14,9 @@ from l5kit.closedloop.checkpoints import NetworkPlace
 from l5kit.closedloop.failed_scene import as_unicode
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.planners import LANE_DRIVERS, Planner, Traffic, open_planner, open_traffic
+from l5kit.closedloop.scene_checks import require_start
 from l5kit.data.checks.checksums import digest_dataset
-from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
+from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map.opened import open_map
 from l5kit.data.progress import Progress
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -23,6 +24,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
+from l5kit.visualization.simulated.simulation_folder import find_scene_files
 
 __all__ = ["ClosedLoopSetup", "set_up"]
 
@@ -88,7 +90,7 @@ def set_up(
     """Return log, map and drivers; nothing is driven yet. The arguments are those of :func:`l5kit.closedloop.simulate`.
 
     Args:
-        path: Dataset folder, or ``.zarr``.
+        path: Dataset folder, or ``.zarr``; or the folder of a simulation, or the driven scenes in it.
         planner: Who drives the AVs.
         agents: Who drives the others.
         planner_cfg: Configuration of a checkpoint that is the planner.
@@ -98,9 +100,10 @@ def set_up(
         options: How it is simulated.
         progress: Called with the number of files of the log whose digest is known and of all.
     """
-    files = find_dataset_files(path, map_path=map_path, meta_path=meta_path)
+    files, _ = find_scene_files(path, map_path=_as_path(map_path), meta_path=_as_path(meta_path))
     log = ChunkedDataset(files.dataset).open(cache_size_bytes=_CACHE_BYTES)
     scenes = options.scenes_of(len(log.scenes))
+    require_start(log, scenes, options.start_frame)
     of_ego, of_agents = (
         NetworkPlace(files, log.facts, cfg, options.device, options.allow_pickle) for cfg in (planner_cfg, agents_cfg)
     )
@@ -120,6 +123,10 @@ def set_up(
         "configuration": hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest(),
     }
     return ClosedLoopSetup(files, log, road, scenes, ego, others, options, digests)
+
+
+def _as_path(path: str | os.PathLike[str] | None) -> Path | None:
+    return None if path is None else Path(path)
 
 
 def _tell_of_missing_map(planner: str, agents: str) -> None:

@@ -8,22 +8,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from l5kit._types import BoolArray, Column, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray, Sample
-from l5kit.configs.parameters import read_disable_traffic_light_faces, read_filter_agents_threshold
+from l5kit._types import (
+    BoolArray,
+    Column,
+    FloatArray,
+    Int64Array,
+    NumericArray,
+    RecordArray,
+    Sample,
+    UInt64Array,
+)
+from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.record_buffer import RecordBuffer
-from l5kit.data.record_bytes import join_records
+from l5kit.data.record_bytes import as_bytes, join_records
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import SampleBatch, collate, tensors_of
-from l5kit.dataset.sample_places import LogArrays, SamplePlaces
+from l5kit.dataset.sample_places import SamplePlaces
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup, classify_rows
 from l5kit.geometry.transform import yaw_as_rotation33
 from l5kit.simulation.buffered_scene import BufferedScene
+from l5kit.simulation.engine.buffer_samples import samples_of_buffer
 from l5kit.simulation.engine.track_table import CLASSES, Classes, TrackTable
 from l5kit.simulation.utils import disable_agents, get_frames_subset, insert_agent
 
@@ -102,15 +112,16 @@ class SimulationDataset:
             raise InvalidArgumentError("scene_dataset_batch must hold at least one scene, got none")
         self.sim_cfg = sim_cfg
         self.scene_dataset_batch = {scene: _unperturbed(each) for scene, each in scene_dataset_batch.items()}
-        self._agents_tracked: set[Controlled] = set()
+        thresholds = [read_filter_agents_threshold(each.cfg) for each in self.scene_dataset_batch.values()]
+        self._thresholds = np.array(thresholds, np.float32)
+        self._tracked = _SceneTracks.of([])
         subsets = self._cut()
         self._of_other_classes = self._find_other_classes(subsets)
         if sim_cfg.disable_new_agents:
-            for scene, subset in subsets.items():
-                self._hide_new_agents(scene, subset)
+            for place, subset in enumerate(subsets.values()):
+                self._hide_new_agents(place, subset)
         facts = next(iter(subsets.values())).facts
         self._buffer = RecordBuffer([SceneRecords.of_scene_dataset(each) for each in subsets.values()], facts=facts)
-        self._scenes = self._buffer.scenes
         self._scene_ids = np.array(list(subsets), np.int64)
         self._position = {scene: place for place, scene in enumerate(subsets)}
         self._faces: list[BufferedScene] = []
@@ -226,8 +237,7 @@ class SimulationDataset:
         maker = self._maker()
         if maker is None:
             return None
-        places = np.arange(len(self._faces))
-        return self._make_columns(maker, places, np.full(len(places), state_index), None)
+        return self._make_columns(maker, state_index, np.arange(len(self._faces)))
 
     def _agent_columns(self, state_index: int) -> tuple[list[Controlled], dict[str, Column] | None]:
         """Return the agents that are controlled in a frame, which are tracked then, and their samples as columns.
@@ -239,9 +249,15 @@ class SimulationDataset:
         track_ids = self._buffer.agents["track_id"][rows]
         keys = list(zip(self._scene_ids[places].tolist(), track_ids.tolist(), strict=True))
         maker = self._maker() if keys else None
-        columns = None if maker is None else self._make_columns(maker, places, np.full(len(places), state_index), rows)
-        self._agents_tracked = set(keys)
+        columns = None if maker is None else self._make_columns(maker, state_index, places, rows)
+        self._tracked = _SceneTracks(places, track_ids)
         return keys, columns
+
+    @property
+    def _agents_tracked(self) -> set[Controlled]:
+        """Scene and track of the agents that were controlled last, under the name that 1.5 has."""
+        scenes = self._scene_ids[self._tracked.places]
+        return set(zip(scenes.tolist(), self._tracked.track_ids.tolist(), strict=True))
 
     def set_ego(
         self, state_index: int, output_index: int, ego_translations: NumericArray, ego_yaws: NumericArray
@@ -325,22 +341,22 @@ class SimulationDataset:
             )
         return {scene: get_frames_subset(log, start, end) for scene, log in logs.items()}
 
-    def _hide_new_agents(self, scene: int, subset: Any) -> None:
+    def _hide_new_agents(self, place: int, subset: Any) -> None:
         agents = subset.agents[slice(*subset.frames[AGENT_INTERVAL][0])]
-        position_m = subset.frames["ego_translation"][0, :2]
-        disable_agents(subset, self._filter_agents(scene, agents, position_m)["track_id"])
+        positions_m = np.broadcast_to(subset.frames["ego_translation"][0, :2], (len(agents), 2))
+        is_controlled = self._are_controlled(agents, np.full(len(agents), place), positions_m)
+        disable_agents(subset, agents["track_id"][is_controlled])
 
-    def _find_other_classes(self, subsets: Mapping[int, Any]) -> set[Controlled]:
-        """Return scene and track of all agents whose class is not controlled, where the track tells it."""
+    def _find_other_classes(self, subsets: Mapping[int, Any]) -> "_SceneTracks":
+        """Return the agents whose class is not controlled, where the track tells it."""
         classes = self.sim_cfg.controlled_classes
-        found: set[Controlled] = set()
         if classes == "cars":
-            return found
-        for scene, subset in subsets.items():
-            threshold = read_filter_agents_threshold(self.scene_dataset_batch[scene].cfg)
+            return _SceneTracks.of([])
+        found = []
+        for threshold, subset in zip(self._thresholds.tolist(), subsets.values(), strict=True):
             tracks = TrackTable.of_scenes([SceneRecords.of_scene_dataset(subset)], threshold=threshold)
-            found |= {(scene, track) for track in tracks.track_ids[~tracks.is_of_classes(classes)].tolist()}
-        return found
+            found.append(tracks.track_ids[~tracks.is_of_classes(classes)])
+        return _SceneTracks.of(found)
 
     def _with_labels_and_velocities(
         self, state_index: int, agents_infos: Mapping[Controlled, RecordArray]
@@ -358,11 +374,6 @@ class SimulationDataset:
                 agent["velocity"] = (agents_infos[key]["centroid"] - last["centroid"]) / self._buffer.facts.step_time_s
         return kept
 
-    def _filter_agents(self, scene_idx: int, frame_agents: RecordArray, ego_pos: Float64Array) -> RecordArray:
-        """Return the agents of a frame that are controlled."""
-        scenes, positions_m = np.full(len(frame_agents), scene_idx), np.broadcast_to(ego_pos, (len(frame_agents), 2))
-        return frame_agents[self._are_controlled(frame_agents, scenes, positions_m)]
-
     def _find_controlled(self, state_index: int) -> tuple[Int64Array, Int64Array]:
         """Return the places of scenes in the batch, and rows of the buffer, of the agents that are controlled."""
         self._put_back()
@@ -371,30 +382,30 @@ class SimulationDataset:
         rows = expand_ranges(starts, stops - starts)
         places = np.repeat(np.arange(len(frames)), stops - starts)
         positions_m = frames["ego_translation"][places, :2]
-        is_kept = self._are_controlled(self._buffer.agents[rows], self._scene_ids[places], positions_m)
+        agents = as_bytes(self._buffer.agents)[rows].view(self._buffer.agents.dtype)
+        is_kept = self._are_controlled(agents, places, positions_m)
         return places[is_kept], rows[is_kept]
 
-    def _are_controlled(self, agents: RecordArray, scenes: Int64Array, ego_positions_m: FloatArray) -> BoolArray:
-        """Return which agents (N,) of scenes (N,), with the AV at world positions (N, 2), are controlled."""
-        thresholds = {
-            scene: np.float32(read_filter_agents_threshold(each.cfg))
-            for scene, each in self.scene_dataset_batch.items()
-        }
-        tracks, scene_list = agents["track_id"].tolist(), scenes.tolist()
-        is_tracked = np.array([key in self._agents_tracked for key in zip(scene_list, tracks, strict=True)], np.bool_)
-        of_rows = np.array([thresholds[scene] for scene in scene_list])
-        probabilities = agents["label_probabilities"]
-        if self.sim_cfg.controlled_classes == "cars":
-            is_of_class = probabilities[:, _CAR] > of_rows
-        else:
-            keys = zip(scene_list, tracks, strict=True)
-            is_of_class = np.array([key not in self._of_other_classes for key in keys], np.bool_)
-            is_of_class &= classify_rows(probabilities, agents["extent"], threshold=0.0) != RoadUserGroup.NONE
-            is_of_class &= probabilities.max(axis=1, initial=-1.0) > of_rows
+    def _are_controlled(self, agents: RecordArray, places: Int64Array, ego_positions_m: FloatArray) -> BoolArray:
+        """Return which agents (N,) of scenes of the batch (N,), with the AV at positions (N, 2), are controlled."""
+        near_m, far_m = self.sim_cfg.distance_th_close, self.sim_cfg.distance_th_far
         distances_m = np.linalg.norm(ego_positions_m - agents["centroid"], axis=-1)
-        reaches_m = np.where(is_tracked, self.sim_cfg.distance_th_far, self.sim_cfg.distance_th_close)
-        is_controlled: BoolArray = is_of_class & (distances_m < reaches_m)
+        is_controlled: BoolArray = distances_m < near_m
+        between = np.flatnonzero(is_controlled != (distances_m < far_m))  # where it matters who is tracked
+        is_controlled[between] ^= self._tracked.hold(places[between], agents["track_id"][between])
+        is_controlled &= self._are_of_classes(agents, places)
         return is_controlled
+
+    def _are_of_classes(self, agents: RecordArray, places: Int64Array) -> BoolArray:
+        """Return which agents (N,) of scenes of the batch (N,) are of the classes that may be controlled."""
+        probabilities, thresholds = agents["label_probabilities"], self._thresholds[places]
+        if self.sim_cfg.controlled_classes == "cars":
+            is_car: BoolArray = probabilities[:, _CAR] > thresholds
+            return is_car
+        is_of: BoolArray = classify_rows(probabilities, agents["extent"], threshold=0.0) != RoadUserGroup.NONE
+        is_of &= probabilities.max(axis=1, initial=-1.0) > thresholds
+        is_of &= ~self._of_other_classes.hold(places, agents["track_id"])
+        return is_of
 
     def _maker(self) -> BaseEgoDataset | None:
         """Return a dataset that makes the samples of all scenes at once; None if they are made one by one."""
@@ -405,15 +416,12 @@ class SimulationDataset:
         return first if all(same) and all(each.cfg is first.cfg for each in others) else None
 
     def _make_columns(
-        self, maker: BaseEgoDataset, places: Int64Array, state_indices: Int64Array, rows: Int64Array | None
+        self, maker: BaseEgoDataset, state_index: int, places: Int64Array, rows: Int64Array | None = None
     ) -> dict[str, Column]:
-        """Return samples of frames of scenes (B,), those of the AV or of rows of agents (B,)."""
+        """Return samples of a frame of scenes (B,), those of the AV or of rows of agents (B,)."""
         self._put_back()
-        buffer = self._buffer
-        tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(maker.cfg) else buffer.tl_faces
-        log = LogArrays(self._scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m)
-        columns = maker.columns_of_log(log, SamplePlaces(places, state_indices, rows))
-        return {**columns.arrays, "scene_index": self._scene_ids[places]}
+        samples = SamplePlaces(places, np.full(len(places), state_index), rows)
+        return dict(samples_of_buffer(maker, self._buffer, samples, scene_indices=self._scene_ids).arrays)
 
     def _single(self, key: Controlled, state_index: int) -> Sample:
         scene, track_id = key
@@ -445,6 +453,32 @@ class SimulationDataset:
     def _require_frame(self, state_index: int) -> None:
         if not 0 <= state_index < len(self):
             raise IndexOutOfRangeError(f"state_index is {state_index}; there are frames 0 to {len(self) - 1}")
+
+
+@dataclass(frozen=True, eq=False)
+class _SceneTracks:
+    """K tracks of scenes of a batch.
+
+    Attributes:
+        places: The scenes, (K,).
+        track_ids: The tracks, uint64 (K,).
+    """
+
+    places: Int64Array
+    track_ids: UInt64Array
+
+    @classmethod
+    def of(cls, track_ids: Sequence[UInt64Array]) -> "_SceneTracks":
+        """Return the tracks of each scene together."""
+        counts = np.array([len(each) for each in track_ids], np.int64)
+        places = np.repeat(np.arange(len(track_ids)), counts)
+        return cls(places, np.concatenate([np.zeros(0, np.uint64), *track_ids]))
+
+    def hold(self, places: Int64Array, track_ids: UInt64Array) -> BoolArray:
+        """Return which tracks (N,) of scenes (N,) are among these, (N,)."""
+        _, numbers = np.unique(np.concatenate([track_ids, self.track_ids]), return_inverse=True)
+        keys = np.concatenate([places, self.places]) * len(numbers) + numbers
+        return np.isin(keys[: len(places)], keys[len(places) :])
 
 
 def _unperturbed(dataset: Any) -> Any:

@@ -17,6 +17,7 @@ from l5kit.workflows.workflow import TrainingConfig, make_model
 __all__ = ["configuration_of", "load_network", "weights_of"]
 
 _CONFIG_FILE = "config.yaml"
+_FILES_OF_SIMULATION = ("run.json", "scores.json")
 
 
 def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
@@ -31,7 +32,7 @@ def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
     if not path.is_dir():
         raise FileNotFoundError(f"checkpoint {str(path)!r} does not exist; name a file of weights or a training")
     if not (path / _CONFIG_FILE).is_file():
-        raise FileNotFoundError(f"checkpoint {str(path)!r} is no folder of l5kit train: it has no {_CONFIG_FILE}")
+        raise FileNotFoundError(_refusal_of(path))
     file = path / f"{read_output_name(load_config_data(str(path / _CONFIG_FILE)))}.safetensors"
     if not file.is_file():
         found = ", ".join(sorted(str(other) for other in path.glob("*.safetensors"))) or "none"
@@ -39,6 +40,17 @@ def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
             f"the training in {str(path)!r} has not come to its end: there is no {file.name}; weights in it: {found}"
         )
     return file
+
+
+def _refusal_of(folder: Path) -> str:
+    """Return why a folder without a configuration is none of a training, and what to do."""
+    advice = "name a file of weights, or a folder of l5kit train"
+    if all((folder / name).is_file() for name in _FILES_OF_SIMULATION):
+        return (
+            f"checkpoint {str(folder)!r} is a folder of l5kit simulate, which has its scores in scores.json already "
+            f"(l5kit view {folder} shows them); {advice}"
+        )
+    return f"checkpoint {str(folder)!r} is no folder of l5kit train: it has no {_CONFIG_FILE}; {advice}"
 
 
 def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool = False) -> JsonObject:

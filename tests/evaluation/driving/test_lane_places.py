@@ -55,6 +55,14 @@ def test_distance_to_the_drivable_surface(road_map, point_m, expected_m):
     assert_allclose(found_m, [expected_m], atol=ROUNDED_M)
 
 
+def test_the_grid_of_lanes_is_built_once_and_finds_lanes_only(road_map):
+    grid = road_map.lane_grid
+    assert road_map.lane_grid is grid
+    points_m = np.array([[52, -3.9], [52, -4.1], [52, 2.0]])  # all beside or on the crosswalk, which is no lane
+    rows, starts = grid.find_near(points_m)
+    assert [part.tolist() for part in np.split(rows, starts[1:-1])] == [[RIGHT], [], [RIGHT, LEFT]]
+
+
 def test_places_on_lanes(road_map):
     points_m = np.array([[30.0, 1.0], [-5, 0], [100 + 20 * np.sin(1.0), 20 - 20 * np.cos(1.0)], [30, 0]])
     found_m = road_map.places_on_lanes_m(points_m, np.array([RIGHT, RIGHT, TURN, -1]))

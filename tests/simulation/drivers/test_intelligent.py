@@ -5,44 +5,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from l5kit.data import ChunkedDataset, MapAPI
-from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.actions import PlannedPoses
 from l5kit.simulation.engine.agent_control import AgentControl
-from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
+from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation, SimulationError
 from l5kit.simulation.lanes.red_lights import RED, read_lane_colors
-from support.cities import small_city
-from support.maps import WORLD_TO_ECEF
 
 DRIVER = IntelligentDriver()
 SEATS = {"ego": EgoSeat(DRIVER), "agents": AgentSeat(DRIVER, control=AgentControl.of_traffic(tracks=DRIVER.tracks))}
 
 
-@pytest.fixture(scope="module")
-def city(tmp_path_factory):
-    return small_city(tmp_path_factory.mktemp("idm") / "city")
-
-
-@pytest.fixture(scope="module")
-def road(city):
-    return RoadMap(MapAPI(str(city.semantic_map), WORLD_TO_ECEF))
-
-
-@pytest.fixture(scope="module")
-def scenes(city):
-    log = ChunkedDataset(str(city.scenes["sample"])).open()
-    return [SceneRecords.read(log, scene) for scene in range(len(log.scenes))]
-
-
-def test_a_scene_does_not_depend_on_its_batch(scenes, road):
-    together = SceneSimulation(SceneBatch.of_scenes(scenes, road=road), **SEATS, strict=True).run()
+def test_a_scene_does_not_depend_on_its_batch(scenes, city_road):
+    together = SceneSimulation(SceneBatch.of_scenes(scenes, road=city_road), **SEATS, strict=True).run()
     assert together.was_driven.sum() > 20
     for number, scene in enumerate(scenes):
-        alone = SceneSimulation(SceneBatch.of_scenes([scene], road=road), **SEATS, strict=True).run()
+        alone = SceneSimulation(SceneBatch.of_scenes([scene], road=city_road), **SEATS, strict=True).run()
         assert alone.records(0).agents.tobytes() == together.records(number).agents.tobytes()
         assert alone.records(0).frames.tobytes() == together.records(number).frames.tobytes()
 
@@ -71,12 +51,12 @@ class Spy:
         return actions
 
 
-def test_no_vehicle_runs_a_red_light_that_it_could_stop_at(scenes, road):
-    batch = SceneBatch.of_scenes(scenes, road=road)
+def test_no_vehicle_runs_a_red_light_that_it_could_stop_at(scenes, city_road):
+    batch = SceneBatch.of_scenes(scenes, road=city_road)
     spy = Spy()
     seat = AgentSeat(spy, control=AgentControl.of_traffic(tracks=DRIVER.tracks))
     SceneSimulation(batch, agents=seat, strict=True).run()
-    colors, paths = read_lane_colors(scenes, road.api.arrays.lights), spy.seat.paths
+    colors, paths = read_lane_colors(scenes, city_road.api.arrays.lights), spy.seat.paths
     num_crossed = 0
     for scene, frame, track, front_m, after_m, speed in spy.seen:
         row = colors.scene_starts[scene] + frame
@@ -91,19 +71,19 @@ def test_no_vehicle_runs_a_red_light_that_it_could_stop_at(scenes, road):
     assert num_crossed > 5
 
 
-def test_vehicles_are_driven_and_others_not(scenes, road):
-    batch = SceneBatch.of_scenes(scenes, road=road)
+def test_vehicles_are_driven_and_others_not(scenes, city_road):
+    batch = SceneBatch.of_scenes(scenes, road=city_road)
     is_driven = DRIVER.tracks(batch)
     assert 0 < is_driven.sum() < batch.tracks.is_of(RoadUserGroup.VEHICLE).sum()
     assert (batch.tracks.groups[is_driven] == RoadUserGroup.VEHICLE).all()
 
 
-def test_the_av_keeps_to_its_lanes(scenes, road):
-    driven = SceneSimulation(SceneBatch.of_scenes(scenes, road=road), ego=EgoSeat(DRIVER), strict=True).run()
+def test_the_av_keeps_to_its_lanes(scenes, city_road):
+    driven = SceneSimulation(SceneBatch.of_scenes(scenes, road=city_road), ego=EgoSeat(DRIVER), strict=True).run()
     states = driven.ego_states()
     assert np.isfinite(states.positions_m[states.is_there]).all()
     assert states.speeds_mps.max() < 20
-    _, starts = road.driving.lanes_at(states.positions_m[states.is_there])
+    _, starts = city_road.driving.lanes_at(states.positions_m[states.is_there])
     assert (np.diff(starts) > 0).mean() > 0.99
 
 
@@ -120,12 +100,12 @@ def test_an_av_without_a_map_goes_straight_on_and_stops(scenes):
         SceneSimulation(batch, agents=AgentSeat(DRIVER, control=AgentControl.of_traffic()), strict=True).run()
 
 
-def test_an_av_on_no_lane_does_not_change_the_others(scenes, road):
+def test_an_av_on_no_lane_does_not_change_the_others(scenes, city_road):
     off_road = replace(scenes[1], frames=scenes[1].frames.copy())
     off_road.frames["ego_translation"][:, :2] += 5000.0
-    batch = SceneBatch.of_scenes([scenes[0], off_road, scenes[2]], road=road)
+    batch = SceneBatch.of_scenes([scenes[0], off_road, scenes[2]], road=city_road)
     driven = SceneSimulation(batch, ego=EgoSeat(DRIVER), strict=True).run()
-    alone = SceneSimulation(SceneBatch.of_scenes([scenes[2]], road=road), ego=EgoSeat(DRIVER), strict=True).run()
+    alone = SceneSimulation(SceneBatch.of_scenes([scenes[2]], road=city_road), ego=EgoSeat(DRIVER), strict=True).run()
     assert driven.records(2).frames.tobytes() == alone.records(0).frames.tobytes()
     assert driven.ego_states().speeds_mps[1].max() < 20.0
 

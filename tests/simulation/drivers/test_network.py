@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from l5kit.data import ChunkedDataset, LocalDataManager
+from l5kit.data import LocalDataManager
 from l5kit.data.scene_records import SceneRecords
 from l5kit.dataset import EgoDataset, EgoDatasetVectorized
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
@@ -21,7 +21,6 @@ from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
 from l5kit.simulation.unroll import ClosedLoopSimulator, SimulationConfig
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
-from support.cities import small_city
 from support.logs import make_scene
 from support.rule_models import RuleModel, step_model
 from support.samples import make_cfg
@@ -36,16 +35,6 @@ RULES = {
 
 
 @pytest.fixture(scope="module")
-def city(tmp_path_factory):
-    return small_city(tmp_path_factory.mktemp("drivers") / "city").path
-
-
-@pytest.fixture(scope="module")
-def log(city):
-    return ChunkedDataset(str(city / "scenes" / "sample.zarr")).open()
-
-
-@pytest.fixture(scope="module")
 def datasets(city, log):
     """A dataset of rasters and one of vectors."""
     raster, vector = small_config("raster_planner"), small_config("vector_planner")
@@ -57,10 +46,8 @@ def datasets(city, log):
 
 
 @pytest.fixture(scope="module")
-def batch(log):
-    return SceneBatch.of_scenes(
-        [SceneRecords.read(log, scene) for scene in range(len(log.scenes))], num_frames=NUM_FRAMES
-    )
+def batch(scenes):
+    return SceneBatch.of_scenes(scenes, num_frames=NUM_FRAMES)
 
 
 def drive(batch, *, ego=None, agents=None, control=None, **options):

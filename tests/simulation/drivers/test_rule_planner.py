@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from l5kit.data import ChunkedDataset, MapAPI
+from l5kit.data import MapAPI
 from l5kit.data.map.builder import MapBuilder
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
@@ -16,7 +16,6 @@ from l5kit.simulation.engine.actions import PlannedPoses
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation, SimulationError
 from l5kit.simulation.trajectory_tracker import TrackerParams, TrajectoryTracker
-from support.cities import small_city
 from support.logs import make_faces, make_scene
 from support.maps import WORLD_TO_ECEF
 
@@ -179,22 +178,6 @@ def test_at_the_end_of_the_lanes_it_stops(road):
     batch = SceneBatch.of_scenes([SceneRecords.read(log, 0)], road=road)
     states = SceneSimulation(batch, ego=EgoSeat(RulePlanner()), strict=True).run().ego_states()
     assert 390.0 < states.positions_m[0, -1, 0] + LENGTH_M / 2 <= 400.0
-
-
-@pytest.fixture(scope="module")
-def city(tmp_path_factory):
-    return small_city(tmp_path_factory.mktemp("rules") / "city")
-
-
-@pytest.fixture(scope="module")
-def city_road(city):
-    return RoadMap(MapAPI(str(city.semantic_map), WORLD_TO_ECEF))
-
-
-@pytest.fixture(scope="module")
-def scenes(city):
-    log = ChunkedDataset(str(city.scenes["sample"])).open()
-    return [SceneRecords.read(log, scene) for scene in range(len(log.scenes))]
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from l5kit.data import ChunkedDataset
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.scene_records import SceneRecords
 from l5kit.evaluation.driving.motion import velocities_of_rows
@@ -17,14 +16,6 @@ from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
 from l5kit.simulation.engine.starting import fill_velocities
 from l5kit.simulation.engine.track_table import TrackTable
-from support.cities import small_city
-
-
-@pytest.fixture(scope="module")
-def scenes(tmp_path_factory):
-    folder = small_city(tmp_path_factory.mktemp("rows") / "city")
-    log = ChunkedDataset(str(folder.path / "scenes" / "sample.zarr")).open()
-    return [SceneRecords.read(log, scene) for scene in range(len(log.scenes))]
 
 
 @pytest.fixture(scope="module", params=["1.5", "traffic"])

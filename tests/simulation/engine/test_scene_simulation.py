@@ -3,25 +3,11 @@
 import numpy as np
 import pytest
 
-from l5kit.data import ChunkedDataset
-from l5kit.data.scene_records import SceneRecords
 from l5kit.simulation.drivers.simple import ConstantVelocity, FullThrottle, Replay, Standing
 from l5kit.simulation.engine.actions import Actions, PlannedPoses
 from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation, SimulationError
-from support.cities import small_city
-
-
-@pytest.fixture(scope="module")
-def log(tmp_path_factory):
-    folder = small_city(tmp_path_factory.mktemp("engine") / "city")
-    return ChunkedDataset(str(folder.path / "scenes" / "sample.zarr")).open()
-
-
-@pytest.fixture(scope="module")
-def scenes(log):
-    return [SceneRecords.read(log, scene) for scene in range(len(log.scenes))]
 
 
 class Curve:

@@ -3,18 +3,13 @@
 import numpy as np
 import pytest
 
-from l5kit.data import ChunkedDataset
-from l5kit.data.dataset_files import find_dataset_files
-from l5kit.data.map.opened import open_map
 from l5kit.data.scene_jobs import map_scenes
-from l5kit.data.scene_records import SceneRecords
 from l5kit.evaluation.driving.scene_score import score_scenes
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.drivers.simple import ConstantVelocity
 from l5kit.simulation.engine.agent_control import AgentControl
-from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
+from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
-from support.cities import small_city
 
 IDM = IntelligentDriver()
 SEATS = {
@@ -24,23 +19,15 @@ SEATS = {
 SCENES = [0, 1, 2] * 4
 
 
-@pytest.fixture(scope="module")
-def city(tmp_path_factory):
-    files = find_dataset_files(small_city(tmp_path_factory.mktemp("threads") / "city").path)
-    log = ChunkedDataset(str(files.dataset)).open()
-    return [SceneRecords.read(log, scene) for scene in range(len(log.scenes))], RoadMap(open_map(files))
-
-
 @pytest.mark.parametrize("name", SEATS)
-def test_threads_change_no_bit(city, name):
-    scenes, road = city
+def test_threads_change_no_bit(scenes, city_road, name):
     ego, agents = SEATS[name]
 
     def drive(numbers):
-        batch = SceneBatch.of_scenes([scenes[number] for number in numbers], scene_indices=numbers, road=road)
+        batch = SceneBatch.of_scenes([scenes[number] for number in numbers], scene_indices=numbers, road=city_road)
         driven = SceneSimulation(batch, ego=ego, agents=agents, strict=True).run()
         states, users = driven.ego_states(), driven.road_users()
-        scores = score_scenes(states, users, road.driving, expert=driven.expert()).score
+        scores = score_scenes(states, users, city_road.driving, expert=driven.expert()).score
         records = [driven.records(scene) for scene in range(len(numbers))]
         return [
             (each.frames.tobytes(), each.agents.tobytes(), score) for each, score in zip(records, scores, strict=True)

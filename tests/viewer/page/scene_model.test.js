@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { parseAddress } from "l5kit/address";
 import { risingTimes, SceneModel, unwrappedDegrees } from "l5kit/scene_model";
 import { EGO_TRACK } from "l5kit/tracks";
 import { isClose, packedScene } from "./scenes.js";
@@ -35,6 +36,17 @@ test("the nearest row is that of the nearest frame, of two the earlier", () => {
 test("tracks have ids", () => {
   assert.equal(model.trackOf("345"), 2);
   assert.equal(model.trackOf("34"), null);
+});
+
+test("ids beyond the whole numbers of JavaScript are told apart, also in an address", () => {
+  const trackIds = ["9007199254740992", "9007199254740993", "18446744073709551615"];
+  const large = new SceneModel(packedScene(FRAMES, { trackIds }));
+  const named = trackIds.map((id) => parseAddress(`#track=${id}`).place.track ?? "");
+  assert.deepEqual(named, trackIds);
+  assert.deepEqual(
+    named.map((id) => large.trackOf(id)),
+    [0, 1, 2],
+  );
 });
 
 test("speeds and distances are lengths", () => {

@@ -6,6 +6,7 @@ import pytest
 from l5kit.visualization.simulated.failures import FAILURE_KINDS, Failure, failed_metrics, find_failures
 
 METRICS = dict.fromkeys(FAILURE_KINDS.values(), 0.0)
+NOBODY = [None] * 40
 
 
 def columns(num_frames=40, **given):
@@ -18,7 +19,6 @@ def columns(num_frames=40, **given):
         "is_comfortable": 1.0,
         "collisions": 0.0,
         "collision_at_fault": np.nan,
-        "collision_track": np.nan,
     }
     made = {name: np.full(num_frames, value) for name, value in usual.items()}
     for name, values in given.items():
@@ -28,8 +28,8 @@ def columns(num_frames=40, **given):
 
 
 def test_nothing_fails_on_a_drive_without_faults():
-    assert find_failures(columns(), METRICS) == []
-    assert find_failures({}, METRICS) == []
+    assert find_failures(columns(), METRICS, tracks=NOBODY) == []
+    assert find_failures({}, METRICS, tracks=NOBODY) == []
 
 
 @pytest.mark.parametrize(
@@ -46,30 +46,30 @@ def test_nothing_fails_on_a_drive_without_faults():
     ],
 )
 def test_a_frame_fails_at_its_bound(given, kind):
-    assert find_failures(columns(**given), METRICS) == [Failure(kind, 4, 4)]
+    assert find_failures(columns(**given), METRICS, tracks=NOBODY) == [Failure(kind, 4, 4)]
 
 
 def test_a_metric_that_does_not_apply_has_no_failures():
     made = columns(is_comfortable={4: 0.0}, speed_excess_mps={6: 1.0})
-    assert find_failures(made, METRICS | {"comfort": None}) == [Failure("speeding", 6, 6)]
+    assert find_failures(made, METRICS | {"comfort": None}, tracks=NOBODY) == [Failure("speeding", 6, 6)]
 
 
 def test_frames_no_farther_apart_than_a_second_are_one_failure():
     made = columns(distance_off_road_m=dict.fromkeys((2, 3, 13, 24), 0.5))
-    assert find_failures(made, METRICS) == [Failure("off_road", 2, 13), Failure("off_road", 24, 24)]
+    assert find_failures(made, METRICS, tracks=NOBODY) == [Failure("off_road", 2, 13), Failure("off_road", 24, 24)]
 
 
 def test_failures_come_by_frame_and_collisions_name_their_track():
     made = columns(
         collisions={7: 1, 5: 1},
         collision_at_fault={7: 1, 5: 0},
-        collision_track={7: 2**40, 5: 3},
         time_to_collision_s={5: 0.5},
     )
-    assert find_failures(made, METRICS) == [
+    tracks = [{5: 3, 7: 2**64 - 1}.get(frame) for frame in range(40)]
+    assert find_failures(made, METRICS, tracks=tracks) == [
         Failure("collision", 5, 5, 3),
         Failure("time_to_collision", 5, 5),
-        Failure("collision_at_fault", 7, 7, 2**40),
+        Failure("collision_at_fault", 7, 7, 2**64 - 1),
     ]
 
 

@@ -27,6 +27,14 @@ def test_a_scene_that_the_table_lacks_has_no_rows(tmp_path):
     assert {name: values.tolist() for name, values in columns.items()} == {"frame": [], "scene": []}
 
 
+def test_ids_of_tracks_keep_all_their_digits(tmp_path):
+    frames = table(tmp_path, f"scene,frame,collision_track\n0,1,{2**64 - 1}\n0,2,\n0,3,{2**53 + 1}\n0,4\n1,0,5\n")
+    assert frames.tracks_of(0) == [2**64 - 1, None, 2**53 + 1, None]
+    assert frames.tracks_of(2) == []
+    assert list(frames.columns_of(0)) == ["scene", "frame"]
+    assert table(tmp_path, "scene,frame\n0,1\n").tracks_of(0) == [None]
+
+
 def test_a_line_that_is_cut_off_has_no_values(tmp_path):
     columns = table(tmp_path, "scene,frame,speed\n0,1,2\n0,2\n").columns_of(0)
     assert columns["frame"].tolist() == [1, 2]

@@ -1,6 +1,8 @@
 """A drive with its log, plans, values and failures, and what is drawn of it."""
 
+import importlib.resources
 import json
+import re
 import shutil
 
 import numpy as np
@@ -9,10 +11,9 @@ import pytest
 from l5kit.data import ChunkedDataset
 from l5kit.data.scene_arrays import read_scene_arrays
 from l5kit.errors import CorruptedDataError
-from l5kit.visualization.simulated.drive_overlay import AGENT_GHOST_COLOR, EGO_GHOST_COLOR, DriveOverlay
+from l5kit.visualization.simulated.drive_overlay import AGENT_GHOST_COLOR, EGO_GHOST_COLOR, PLAN_COLOR, DriveOverlay
 from l5kit.visualization.simulated.scene_drive import DriveReader
 from l5kit.visualization.simulated.simulation_folder import SimulationFolder
-from l5kit.visualization.utils import PREDICTED_POINTS_COLOR
 
 FIRST_FRAME = 5  # of the log that is simulated
 
@@ -101,12 +102,25 @@ def test_an_overlay_outlines_the_log_and_dots_the_plan(driven_city):
     ghosts, picture = drawn(with_ghosts=True, with_plans=False)
     assert EGO_GHOST_COLOR in ghosts
     assert AGENT_GHOST_COLOR in ghosts
-    assert PREDICTED_POINTS_COLOR not in ghosts
+    assert PLAN_COLOR not in ghosts
     rows, columns = np.nonzero((picture == EGO_GHOST_COLOR).all(axis=-1))
     assert abs(rows.mean() - 400) < 3
     assert abs(columns.mean() - 400) < 3
     plans, picture = drawn(with_ghosts=False, with_plans=True)
-    assert plans == {(0, 0, 0), PREDICTED_POINTS_COLOR}
+    assert plans == {(0, 0, 0), PLAN_COLOR}
     ahead_px = (pixels @ np.append(simulated.ego_positions_m[frame + 1, :2], 1))[:2].astype(int)
-    assert tuple(picture[ahead_px[1], ahead_px[0]].tolist()) == PREDICTED_POINTS_COLOR
+    assert tuple(picture[ahead_px[1], ahead_px[0]].tolist()) == PLAN_COLOR
     assert drawn(with_ghosts=False, with_plans=False)[0] == {(0, 0, 0)}
+
+
+def test_the_colours_are_those_of_the_viewer():
+    palette = (importlib.resources.files("l5kit.visualization.viewer") / "page" / "palette.js").read_text("utf-8")
+    dark = palette[palette.index("const DARK") :]
+
+    def tone(pattern, text):
+        digits = re.search(pattern, text)[1]
+        return tuple(bytes.fromhex(digits))
+
+    assert tone(r'EGO_COLOR = "#(\w{6})"', palette) == EGO_GHOST_COLOR
+    assert tone(r"ghost: 0x(\w{6})", dark) == AGENT_GHOST_COLOR
+    assert tone(r"plan: 0x(\w{6})", dark) == PLAN_COLOR

@@ -1,6 +1,7 @@
 """Lanes, their order and the drivable surface of a map as arrays: what scores of driving ask a map for."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import cv2
 import numpy as np
@@ -18,6 +19,9 @@ __all__ = ["DrivingMap", "build_driving_map", "project_on_line"]
 
 REACH_M = 0.5
 """Distance from a drivable surface from which on points are only known to be far away, metres."""
+
+FARTHEST_LANE_M = 2.0
+"""A vehicle whose centre is farther than this from all lanes is on none."""
 
 _CENTRE_LINE_POINTS = 48
 
@@ -78,6 +82,11 @@ class DrivingMap(ReadOnlyArrays):
     def num_lanes(self) -> int:
         """L."""
         return len(self.parents)
+
+    @cached_property
+    def lane_grid(self) -> BoundsGrid:
+        """Finds the lanes near vehicles; its radius is :data:`FARTHEST_LANE_M`."""
+        return BoundsGrid.build(self.grid.bounds_m[: self.num_lanes], FARTHEST_LANE_M)
 
     def ahead_of(self, lane: int) -> Int64Array:
         """Return the lanes that follow a lane, a read-only view."""

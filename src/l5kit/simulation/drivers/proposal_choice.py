@@ -67,35 +67,16 @@ def plan_scene(
         last_shift_m: The offset that was chosen last.
         plan: Takes world poses from one step ahead on, (T, 3).
     """
-    numbers, shifts_m, parts, step_s = driving
+    _, shifts_m, parts, step_s = driving
     tracking, filters = following
-    speed, num_steps, num_rolled = max(ego[3], 0.0), len(tracking[0]), filters[0][0].shape[0]
+    speed, num_rolled = max(ego[3], 0.0), filters[0][0].shape[0]
     reach_m = min(_REACH_M + _REACH_S * speed, _LONGEST_REACH_M)
     others = forecast_others(ego, agents, (reach_m, _REACH_S), road[1], num_rolled - 1, step_s)
-    num_plans = len(shifts_m) * len(parts)
-    driven_m, plans = np.empty((num_plans, num_steps + 1)), np.empty((num_plans, num_steps + 1, 3))
-    obstacles, line_m = np.empty((_MOST_OBSTACLES, OBSTACLE_COLUMNS)), np.empty((int(reach_m / PATH_STEP_M) + 2, 2))
-    half = (0.5 * ego[6], 0.5 * ego[7])
-    for number in range(num_plans):
-        shift_m = shifts_m[number // len(parts)]
-        if number % len(parts) == 0:
-            count = write_obstacles(way, shift_m, half, others, step_s, line_m, obstacles)
-        driver = (numbers, parts[number % len(parts)], step_s)
-        write_ways_of_driver(way, driver, (speed, ego[4]), half[0], end_m, lines, obstacles[:count], driven_m[number])
-        write_plan(way, shift_m, driven_m[number], plans[number])
-    states = np.empty((num_plans, num_rolled, rollout.NUM_COLUMNS))
-    base_m = tracking[2][1] * ego[6]
-    states[:, 0, :6] = ego[:6]
-    states[:, 0, rollout.ACROSS] = ego[3] * ego[3] * math.tan(ego[5]) / base_m
-    roll_out(plans, ego[6], tracking, states)
-    body = (ego[6], ego[7], tracking[2][0] * ego[6])
-    marks = np.empty((num_plans, NUM_COLUMNS))
-    is_met_now = _find_met(ego, others)
-    for number in range(num_plans):
-        mark_collisions(states[number], body, others, is_met_now.copy(), road[0], marks[number])
-        marks[number, OFF_STEP] = first_step_off_road(states[number], body, road[0])
-        marks[number, IS_COMFORTABLE] = is_comfortable(states[number], step_s, filters)
-        marks[number, WAY_M] = step_s * states[number, 1:, rollout.SPEED].sum()
+    num_plans, num_poses = len(shifts_m) * len(parts), len(tracking[0]) + 1
+    driven_m, plans = np.empty((num_plans, num_poses)), np.empty((num_plans, num_poses, 3))
+    _write_proposals(way, ego, reach_m, end_m, lines, others, driving, driven_m, plans)
+    states = _roll_out_from(ego, plans, tracking, num_rolled)
+    marks = _mark_proposals(states, ego, tracking[2][0], others, road[0], filters, step_s)
     best = choose(marks, shifts_m, last_shift_m)
     chosen = best
     if marks[best, FAULT_STEP] * step_s <= _EMERGENCY_S:
@@ -104,6 +85,65 @@ def plan_scene(
         chosen = -1
     plan[:] = plans[best, 1 : len(plan) + 1]
     return chosen, marks
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_proposals(
+    way: Way,
+    ego: Float64Array,
+    reach_m: float,
+    end_m: float,
+    lines: Float64Array,
+    others: Others,
+    driving: Driving,
+    driven_m: Float64Array,
+    plans: Float64Array,
+) -> None:
+    """Write how far each proposal comes, (P, N + 1), and its poses, (P, N + 1, 3); all parts of an offset in a row."""
+    numbers, shifts_m, parts, step_s = driving
+    obstacles, line_m = np.empty((_MOST_OBSTACLES, OBSTACLE_COLUMNS)), np.empty((int(reach_m / PATH_STEP_M) + 2, 2))
+    motion, half = (max(ego[3], 0.0), ego[4]), (0.5 * ego[6], 0.5 * ego[7])
+    count = 0
+    for number in range(len(plans)):
+        shift_m = shifts_m[number // len(parts)]
+        if number % len(parts) == 0:
+            count = write_obstacles(way, shift_m, half, others, step_s, line_m, obstacles)
+        driver = (numbers, parts[number % len(parts)], step_s)
+        write_ways_of_driver(way, driver, motion, half[0], end_m, lines, obstacles[:count], driven_m[number])
+        write_plan(way, shift_m, driven_m[number], plans[number])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _roll_out_from(ego: Float64Array, plans: Float64Array, tracking: Tracking, num_rolled: int) -> Float64Array:
+    """Return the states of an AV that follows each of several plans, (P, T + 1, 7)."""
+    states = np.empty((len(plans), num_rolled, rollout.NUM_COLUMNS))
+    base_m = tracking[2][1] * ego[6]
+    states[:, 0, :6] = ego[:6]
+    states[:, 0, rollout.ACROSS] = ego[3] * ego[3] * math.tan(ego[5]) / base_m
+    roll_out(plans, ego[6], tracking, states)
+    return states
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mark_proposals(
+    states: Float64Array,
+    ego: Float64Array,
+    rear_share: float,
+    others: Others,
+    road: RoadArrays,
+    filters: ComfortFilters,
+    step_s: float,
+) -> Float64Array:
+    """Return the marks of proposals that were rolled out, (P, 6)."""
+    body = (ego[6], ego[7], rear_share * ego[6])
+    marks = np.empty((len(states), NUM_COLUMNS))
+    is_met_now = _find_met(ego, others)
+    for number in range(len(states)):
+        mark_collisions(states[number], body, others, is_met_now.copy(), road, marks[number])
+        marks[number, OFF_STEP] = first_step_off_road(states[number], body, road)
+        marks[number, IS_COMFORTABLE] = is_comfortable(states[number], step_s, filters)
+        marks[number, WAY_M] = step_s * states[number, 1:, rollout.SPEED].sum()
+    return marks
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

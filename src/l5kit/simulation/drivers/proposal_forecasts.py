@@ -13,7 +13,6 @@ from l5kit.simulation.lanes.lane_choice import (
     LaneArrays,
     choose_lane,
     lane_arrays,
-    lane_grid,
     place_on_lane,
     straightest_ahead,
 )
@@ -37,7 +36,7 @@ _DRIFT_S = 3.0
 def forecast_lanes(driving_map: DrivingMap | None) -> Lanes:
     """Return the lanes that forecasts follow; without a map there are none."""
     if driving_map is not None and driving_map.num_lanes:
-        return lane_arrays(driving_map), lane_grid(driving_map)
+        return lane_arrays(driving_map), driving_map.lane_grid.arrays
     points_m, rows, starts = np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(1, np.int64)
     arrays = (np.zeros((0, 2, 2)), np.zeros((0, 2)), starts, points_m, starts, rows)
     grid = (np.zeros((0, 2, 2)), np.zeros(2), np.ones(2), starts, rows)

@@ -59,9 +59,7 @@ def mark_collisions(
     reach_m, look_s, num_objects = 0.5 * math.sqrt(body[0] ** 2 + body[1] ** 2), _NUM_LOOKS * _LOOK_S, 0
     speeds_mps = np.sqrt(objects[:, 6] ** 2 + objects[:, 7] ** 2)
     for step in range(1, len(states)):
-        ego[0], ego[1], ego[2] = states[step, X], states[step, Y], states[step, YAW]
-        rear_m[0] = ego[0] - body[2] * math.cos(ego[2])
-        rear_m[1] = ego[1] - body[2] * math.sin(ego[2])
+        _place(states[step], body[2], ego, rear_m)
         speed = abs(states[step, SPEED])
         for row in range(len(boxes)):
             if is_met[row]:
@@ -76,16 +74,27 @@ def mark_collisions(
             if boxes_overlap(ego, other):
                 is_met[row] = True
                 stands = groups[row] == _OTHER_OBJECT or speeds_mps[row] <= _STANDS_MPS
-                if not _is_at_fault(kind_of(ego, rear_m, speed, other, stands), ego, road):
-                    continue
-                num_objects += groups[row] == _OTHER_OBJECT
-                if groups[row] != _OTHER_OBJECT or num_objects > 1:
-                    marks[NO_FAULT] = 0.0
-                marks[NO_FAULT] = min(marks[NO_FAULT], 0.5)
-                marks[FAULT_STEP] = min(marks[FAULT_STEP], step)
-                marks[IS_AHEAD_FREE] = 0.0
+                if _is_at_fault(kind_of(ego, rear_m, speed, other, stands), ego, road):
+                    num_objects += groups[row] == _OTHER_OBJECT
+                    _mark_fault(marks, step, groups[row] == _OTHER_OBJECT and num_objects == 1)
             elif marks[IS_AHEAD_FREE] > 0 and speed > _STOPPED_MPS and _meets_soon(ego, speed, other, speeds_mps[row]):
                 marks[IS_AHEAD_FREE] = not _counts(ego, rear_m, other, road)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _place(state: Float64Array, to_rear_m: float, ego: Float64Array, rear_m: Float64Array) -> None:
+    """Write the pose of a state into the box of the AV, and where its rear axle is."""
+    ego[0], ego[1], ego[2] = state[X], state[Y], state[YAW]
+    rear_m[0] = ego[0] - to_rear_m * math.cos(ego[2])
+    rear_m[1] = ego[1] - to_rear_m * math.sin(ego[2])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mark_fault(marks: Float64Array, step: int, is_first_object: bool) -> None:
+    """Write a collision at fault; the first one with an object costs only half."""
+    marks[NO_FAULT] = min(marks[NO_FAULT], 0.5 if is_first_object else 0.0)
+    marks[FAULT_STEP] = min(marks[FAULT_STEP], step)
+    marks[IS_AHEAD_FREE] = 0.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

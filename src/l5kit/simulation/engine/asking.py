@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
+from itertools import dropwhile
+from traceback import walk_tb
 from typing import Any
 
 import numpy as np
@@ -132,7 +134,7 @@ def _member(members: Int64Array, actor: int | None) -> int | None:
 
 
 def _refusal_of(error: Exception, driver: Driver, scene: int) -> Refusal:
-    return Refusal(scene, None, f"{type(driver).__name__}: {_text_of(error)}", error)
+    return Refusal(scene, None, f"{type(driver).__name__}: {_text_of(error)}{_place_of(error)}", error)
 
 
 def _copied(memory: dict[str, Any]) -> dict[str, Any]:
@@ -218,6 +220,17 @@ def _nobody(state: TrafficState) -> Decision:
 
 def _text_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _place_of(error: Exception) -> str:
+    """Return the last line of a driver's own file that led to an error; nothing for drivers of l5kit."""
+    called = [(frame.f_code, frame.f_globals.get("__name__", ""), line) for frame, line in walk_tb(error.__traceback__)]
+    of_driver = list(dropwhile(lambda each: each[0] is not _ask.__code__, called))[1:]
+    if not of_driver or of_driver[0][1].startswith("l5kit."):
+        return ""
+    own = of_driver[0][0].co_filename
+    line = next(line for code, _, line in reversed(of_driver) if code.co_filename == own)
+    return f" (line {line} of {own})"
 
 
 def _shortened(actions: Actions, actor: int) -> str:

@@ -1,5 +1,6 @@
 """Kept plans: what drivers planned in each step of the scenes of a batch, brought to the same times."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from l5kit._types import Float32Array, Float64Array, Int64Array
 from l5kit.simulation.engine.actions import Actions
 
-__all__ = ["KeptPlans"]
+__all__ = ["KeptPlans", "join_times", "plans_at"]
 
 _SAME_S = 1e-9
 
@@ -42,41 +43,55 @@ class KeptPlans:
     def joined(self) -> tuple[Float32Array | None, Float64Array | None]:
         """Return all plans, (S, F, T, 3), and the times of all of them, (T,); None where there are none.
 
-        Plans of other times are interpolated, and are NaN before their first and behind their last time.
+        Plans of other times are brought to these; see :func:`plans_at`.
         """
         if not self._steps:
             return None, None
-        times_s = _all_times([step.times_s for step in self._steps])
+        times_s = join_times([step.times_s for step in self._steps])
         plans = np.full((*self._shape, len(times_s), 3), np.nan, np.float32)
         for step in self._steps:
-            size = len(step.times_s)
-            if np.allclose(step.times_s, times_s[:size], rtol=0, atol=_SAME_S):
-                plans[step.scenes, step.frames, :size] = step.poses
-            else:
-                plans[step.scenes, step.frames] = _poses_at(times_s, step)
+            plans[step.scenes, step.frames] = plans_at(times_s, step.poses, step.times_s)
         return plans, times_s
 
 
-def _all_times(parts: list[Float64Array]) -> Float64Array:
-    """Return the times of several plans, each of them once, rising."""
-    longest = max(parts, key=len)
+def join_times(parts: Sequence[Float64Array]) -> Float64Array:
+    """Return the times of several plans, each of them once, rising; none where there are no plans."""
+    longest = max(parts, key=len, default=np.zeros(0))
     kinds = {part.tobytes(): part for part in parts}.values()
-    if all(np.allclose(part, longest[: len(part)], rtol=0, atol=_SAME_S) for part in kinds):
+    if all(_begins_with(longest, part) for part in kinds):
         return longest
     times_s = np.sort(np.concatenate(list(kinds)))
     each_once: Float64Array = times_s[np.concatenate([[True], np.diff(times_s) > _SAME_S])]
     return each_once
 
 
-def _poses_at(times_s: Float64Array, step: _Step) -> Float64Array:
-    """Return plans at other times, (K, T, 3), headings the short way round."""
-    poses = step.poses.astype(np.float64)
-    poses[..., 2] = np.unwrap(poses[..., 2], axis=1)
-    after = np.clip(np.searchsorted(step.times_s, times_s), 1, max(len(step.times_s) - 1, 1))
-    before, after = after - 1, np.minimum(after, len(step.times_s) - 1)
-    spans_s = step.times_s[after] - step.times_s[before]
-    parts = np.divide(times_s - step.times_s[before], spans_s, out=np.zeros(len(times_s)), where=spans_s > 0)
-    found: Float64Array = poses[:, before] + parts[:, None] * (poses[:, after] - poses[:, before])
-    is_outside = (times_s < step.times_s[0] - _SAME_S) | (times_s > step.times_s[-1] + _SAME_S)
-    found[:, is_outside] = np.nan
-    return found
+def plans_at(times_s: Float64Array, plans: Float32Array, their_times_s: Float64Array) -> Float32Array:
+    """Return plans at other times, (K, len(times_s), 3); those that they have are copied.
+
+    Others are interpolated, headings the short way round, and are NaN before the first and behind the last time.
+
+    Args:
+        times_s: Rising.
+        plans: World poses, NaN where there are none, (K, T, 3).
+        their_times_s: Rising, at least one, (T,).
+    """
+    at = np.full((len(plans), len(times_s), 3), np.nan, np.float32)
+    if _begins_with(times_s, their_times_s):
+        at[:, : len(their_times_s)] = plans
+        return at
+    after = np.minimum(np.searchsorted(their_times_s, times_s - _SAME_S), len(their_times_s) - 1)
+    is_own = np.abs(their_times_s[after] - times_s) <= _SAME_S
+    at[:, is_own] = plans[:, after[is_own]]
+    between = ~is_own & (times_s > their_times_s[0]) & (times_s < their_times_s[-1])
+    ends, starts = after[between], after[between] - 1
+    parts = (times_s[between] - their_times_s[starts]) / (their_times_s[ends] - their_times_s[starts])
+    before = plans[:, starts].astype(np.float64)
+    ways = plans[:, ends] - before
+    ways[..., 2] = (ways[..., 2] + np.pi) % (2 * np.pi) - np.pi
+    at[:, between] = before + parts[:, None] * ways
+    return at
+
+
+def _begins_with(times_s: Float64Array, others_s: Float64Array) -> bool:
+    """Return whether times are others, and maybe more behind them."""
+    return len(others_s) <= len(times_s) and np.allclose(others_s, times_s[: len(others_s)], rtol=0, atol=_SAME_S)

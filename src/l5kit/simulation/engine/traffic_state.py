@@ -7,13 +7,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
-from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.dataset.base import BaseEgoDataset
-from l5kit.dataset.sample_places import LogArrays, SamplePlaces
+from l5kit.dataset.sample_places import SamplePlaces
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.agent_rows import AgentsNow
+from l5kit.simulation.engine.buffer_samples import samples_of_buffer
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.vehicle_models import VehicleStates
 
@@ -93,15 +93,11 @@ class TrafficState:
             UnsupportedValueError: The dataset makes its samples one by one.
             TrackNotFoundError: An actor does not pass the label filter of the dataset, and ``missing`` is ``error``.
         """
-        buffer = self.buffer
-        tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(dataset.cfg) else buffer.tl_faces
-        log = LogArrays(buffer.scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m)
         of_actors = self.actor_scenes[among]
         rows = None if self.actors is None else self.agents.buffer_rows[self.actors[among]]
         places = SamplePlaces(self.scenes[of_actors], self.frame_indices[of_actors], rows)
-        columns = dataset.columns_of_log(log, places, missing=missing)
-        scene_indices = self.batch.scene_indices[places.scene_indices]
-        return SampleColumns({**columns.arrays, "scene_index": scene_indices}, columns.is_made)
+        names = self.batch.scene_indices
+        return samples_of_buffer(dataset, self.buffer, places, scene_indices=names, missing=missing)
 
     def only(self, scene: int) -> "TrafficState":
         """Return the state of one of the R scenes."""

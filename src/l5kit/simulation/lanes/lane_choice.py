@@ -6,12 +6,9 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
-from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays
-from l5kit.evaluation.driving.driving_map import DrivingMap, project_on_line
+from l5kit.data.map.bounds_grid import GridArrays
+from l5kit.evaluation.driving.driving_map import FARTHEST_LANE_M, DrivingMap, project_on_line
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
-
-FARTHEST_LANE_M = 2.0
-"""A vehicle whose centre is farther than this from all lanes is on none."""
 
 LARGEST_TURN_RAD = math.pi / 4
 """A vehicle that is turned by more than this against a lane is not on it."""
@@ -30,13 +27,6 @@ def lane_arrays(driving_map: DrivingMap) -> LaneArrays:
         driving_map.ahead_starts,
         driving_map.ahead_rows,
     )
-
-
-def lane_grid(driving_map: DrivingMap) -> GridArrays:
-    """Return what finds the lanes within :data:`FARTHEST_LANE_M` of points, as kernels take it."""
-    bounds_m = driving_map.grid.bounds_m[: driving_map.num_lanes].copy()
-    bounds_m.setflags(write=False)
-    return BoundsGrid.build(bounds_m, FARTHEST_LANE_M).arrays
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

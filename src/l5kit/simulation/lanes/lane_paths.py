@@ -13,7 +13,6 @@ from l5kit.evaluation.driving.driving_map import DrivingMap
 from l5kit.simulation.lanes.lane_choice import (
     LaneArrays,
     lane_arrays,
-    lane_grid,
     place_on_lane,
     point_on_lane,
 )
@@ -162,7 +161,7 @@ def make_lane_paths(
     points_m, piece_arcs_m, piece_lanes, has_line, starts, piece_starts, lengths_m = _make_paths(
         (tracks.starts, tracks.positions_m, tracks.yaws_rad, tracks.durations_s),
         lane_arrays(driving_map),
-        lane_grid(driving_map),
+        driving_map.lane_grid.arrays,
         known_mps,
     )
     line_lanes = _lanes_of_lines(piece_lanes, has_line, driving_map.is_in_junction)

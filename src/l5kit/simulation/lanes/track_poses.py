@@ -10,7 +10,7 @@ from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.simulation.engine.scene_batch import SceneBatch
-from l5kit.simulation.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays, lane_grid
+from l5kit.simulation.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays
 from l5kit.simulation.lanes.lane_paths import TrackPoses, find_moving_tracks
 
 __all__ = ["find_lane_followers", "poses_of_avs", "poses_of_tracks"]
@@ -80,9 +80,8 @@ def _find_lane_followers(batch: SceneBatch) -> BoolArray:
         return is_follower
     poses = poses_of_tracks(batch, batch.tracks.is_of(RoadUserGroup.VEHICLE))
     is_follower |= find_moving_tracks(poses)
-    _mark_on_lanes(
-        (poses.starts, poses.positions_m, poses.yaws_rad), lane_arrays(driving_map), lane_grid(driving_map), is_follower
-    )
+    of_tracks = (poses.starts, poses.positions_m, poses.yaws_rad)
+    _mark_on_lanes(of_tracks, lane_arrays(driving_map), driving_map.lane_grid.arrays, is_follower)
     return is_follower
 
 

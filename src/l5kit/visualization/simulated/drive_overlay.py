@@ -13,13 +13,15 @@ from l5kit.geometry.transform import transform_points
 from l5kit.visualization.annotations import draw_box_outlines
 from l5kit.visualization.simulated.scene_drive import DriveReader, SceneDrive
 from l5kit.visualization.simulated.simulation_folder import SimulationFolder
-from l5kit.visualization.utils import PREDICTED_POINTS_COLOR, draw_trajectory
+from l5kit.visualization.utils import draw_trajectory
 
-__all__ = ["AGENT_GHOST_COLOR", "EGO_GHOST_COLOR", "DriveOverlay"]
+__all__ = ["AGENT_GHOST_COLOR", "EGO_GHOST_COLOR", "PLAN_COLOR", "DriveOverlay"]
 
-EGO_GHOST_COLOR: Final = (130, 255, 130)
-AGENT_GHOST_COLOR: Final = (165, 190, 255)
-"""RGB of the outlines of the AV and of agents: light tones of how rasters show them."""
+EGO_GHOST_COLOR: Final = (216, 57, 47)
+AGENT_GHOST_COLOR: Final = (185, 196, 209)
+PLAN_COLOR: Final = (63, 213, 223)
+"""RGB of the outlines of the AV (red) and of agents (grey), and of plans (cyan): those of the viewer in its dark theme,
+as the roads of rasters are dark."""
 
 _HALO = (30, 34, 40)
 
@@ -69,7 +71,7 @@ class DriveOverlay:
             poses = drive.plans.poses[frame_index].astype(np.float64)
             planned_m = poses[np.isfinite(poses[:, :2]).all(axis=1), :2]
             points_px = transform_points(planned_m, raster_from_world) if len(planned_m) else planned_m
-            draw_trajectory(picture, points_px, PREDICTED_POINTS_COLOR, radius=dot_radius_px)
+            draw_trajectory(picture, points_px, PLAN_COLOR, radius=dot_radius_px)
         return self._outlined(picture, drive, frame_index, raster_from_world) if self._with_ghosts else picture
 
     def _read(self, scene_index: int) -> SceneDrive:

@@ -1,6 +1,6 @@
 """Failures of a drive: in which frames the AV does what costs it score, by the columns of the table of frames."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,14 +60,17 @@ def failed_metrics(metrics: Mapping[str, float | None]) -> list[str]:
     return [name for name, value in values.items() if value is not None and value < _FAILED_BELOW[name]]
 
 
-def find_failures(columns: FrameColumns, metrics: Mapping[str, float | None]) -> list[Failure]:
+def find_failures(
+    columns: FrameColumns, metrics: Mapping[str, float | None], *, tracks: Sequence[int | None]
+) -> list[Failure]:
     """Return the failures of a scene, by frame.
 
     Args:
         columns: Of the table of frames; those that it lacks give no failures.
         metrics: The metrics of the scene; those that do not apply give no failures.
+        tracks: With whom the AV collides in each frame, where there are columns.
     """
-    failures = _collisions(columns)
+    failures = _collisions(columns, tracks)
     for kind, is_failing in _failing_frames(columns).items():
         failures += [Failure(kind, first, last) for first, last in _spans(is_failing)]
     kinds = list(FAILURE_KINDS)
@@ -75,17 +78,11 @@ def find_failures(columns: FrameColumns, metrics: Mapping[str, float | None]) ->
     return sorted(failures, key=lambda failure: (failure.first_frame, kinds.index(failure.kind)))
 
 
-def _collisions(columns: FrameColumns) -> list[Failure]:
+def _collisions(columns: FrameColumns, tracks: Sequence[int | None]) -> list[Failure]:
     counts = columns.get("collisions", np.zeros(0))
-    unknown = np.full(len(counts), np.nan)
-    at_fault, tracks = columns.get("collision_at_fault", unknown), columns.get("collision_track", unknown)
+    at_fault = columns.get("collision_at_fault", np.full(len(counts), np.nan))
     return [
-        Failure(
-            "collision_at_fault" if at_fault[frame] > 0 else "collision",
-            frame,
-            frame,
-            int(tracks[frame]) if np.isfinite(tracks[frame]) else None,
-        )
+        Failure("collision_at_fault" if at_fault[frame] > 0 else "collision", frame, frame, tracks[frame])
         for frame in np.flatnonzero(counts > 0).tolist()
     ]
 

@@ -17,6 +17,9 @@ __all__ = ["FrameColumns", "FrameTable"]
 FrameColumns: TypeAlias = dict[str, Float64Array]
 """Columns of a scene of F frames by name, float64, shape (F,), NaN where a cell is empty or no number."""
 
+_TRACK = "collision_track"
+"""The column of track ids, of which floating numbers cannot hold all."""
+
 
 class FrameTable:
     """Reads ``frames.csv``; which lines are whose is looked up once. May be used from several threads.
@@ -30,7 +33,7 @@ class FrameTable:
         self._lock = threading.Lock()
 
     def columns_of(self, scene: int) -> FrameColumns:
-        """Return the columns of a scene; without rows if the table does not have it.
+        """Return the columns of a scene, but for that of tracks; without rows if the table does not have the scene.
 
         Args:
             scene: Its number in the log.
@@ -39,10 +42,28 @@ class FrameTable:
             CorruptedDataError: The table has no column ``scene`` of whole numbers.
             OSError: The file cannot be read.
         """
+        rows = self._rows(scene)
+        names = {at: name for at, name in enumerate(self._names) if name != _TRACK}
+        return {name: np.array([_number(row, at) for row in rows]) for at, name in names.items()}
+
+    def tracks_of(self, scene: int) -> list[int | None]:
+        """Return with which track the AV collides in each frame of a scene; None where with none, or it is unknown.
+
+        Args:
+            scene: Its number in the log.
+
+        Raises:
+            CorruptedDataError: The table has no column ``scene`` of whole numbers.
+            OSError: The file cannot be read.
+        """
+        rows = self._rows(scene)
+        at = self._names.index(_TRACK) if _TRACK in self._names else len(self._names)
+        return [_whole(row, at) for row in rows]
+
+    def _rows(self, scene: int) -> list[list[str]]:
         with self._lock:
             start, end = self._places.get(scene, (0, 0))
-        rows = list(csv.reader(self._lines(start, end)))
-        return {name: np.array([_number(row, at) for row in rows]) for at, name in enumerate(self._names)}
+        return list(csv.reader(self._lines(start, end)))
 
     @cached_property
     def _names(self) -> list[str]:
@@ -92,3 +113,10 @@ def _number(row: list[str], column: int) -> float:
         return float(row[column])
     except (IndexError, ValueError):
         return np.nan
+
+
+def _whole(row: list[str], column: int) -> int | None:
+    try:
+        return int(row[column])
+    except (IndexError, ValueError):
+        return None

@@ -1,7 +1,7 @@
 """The figure, slider and scripts of a page that shows a scene."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import NamedTuple, TypeVar
 
@@ -56,6 +56,7 @@ class _Line(NamedTuple):
 
 
 _NOTHING = np.empty(0)
+_ID = "track_id"
 _NULL_LANE = LaneVisualization(_NOTHING, _NOTHING, "gray")
 _NULL_CROSSWALK = CWVisualization(_NOTHING, _NOTHING, "gray")
 _NULL_AGENT = AgentVisualization(_NOTHING, _NOTHING, "gray", -2, "", 0.0)
@@ -241,8 +242,11 @@ def _style_legend(plot: figure) -> None:
 def _make_layer(
     frames: Sequence[Sequence[LayerElement]], null_element: LayerElement, origin_m: tuple[float, float]
 ) -> _Layer:
-    source = ColumnDataSource(list_to_columns(frames[0], null_element))
-    return _Layer(source, pack_layer(frames, null_element, origin_m=origin_m))
+    first, packed = list_to_columns(frames[0], null_element), pack_layer(frames, null_element, origin_m=origin_m)
+    if _ID in first:  # as texts, since numbers of JavaScript have 53 bits
+        first[_ID] = list(map(str, first[_ID]))
+        packed.columns[_ID] = replace(packed.columns[_ID], values=list(map(str, packed.columns[_ID].values)))
+    return _Layer(ColumnDataSource(first), packed)
 
 
 def _hover_over(boxes: "GlyphRenderer[Patches]") -> HoverTool:

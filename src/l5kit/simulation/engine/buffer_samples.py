@@ -1,0 +1,41 @@
+"""Samples of record buffers: what a dataset makes of scenes as a simulation has them now."""
+
+from typing import Literal
+
+from l5kit._types import Int64Array
+from l5kit.configs.parameters import read_disable_traffic_light_faces
+from l5kit.data.record_buffer import RecordBuffer
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.sample_places import LogArrays, SamplePlaces
+from l5kit.sampling.sample_columns import SampleColumns
+
+__all__ = ["samples_of_buffer"]
+
+
+def samples_of_buffer(
+    dataset: BaseEgoDataset,
+    buffer: RecordBuffer,
+    places: SamplePlaces,
+    *,
+    scene_indices: Int64Array,
+    missing: Literal["error", "mask"] = "error",
+) -> SampleColumns:
+    """Return samples as a dataset makes them of its own log, a column (B, ...) for each key and ``scene_index``.
+
+    Args:
+        dataset: Makes the samples; of its log nothing is read.
+        buffer: The records of S scenes as they are now.
+        places: Where the samples lie in the buffer.
+        scene_indices: What the scenes are called in ``scene_index``, (S,).
+        missing: What becomes of agents that do not pass the label filter of the dataset: ``error``, or ``mask`` for a
+            False in ``is_made``.
+
+    Raises:
+        UnsupportedValueError: The dataset makes its samples one by one.
+        TrackNotFoundError: An agent does not pass the label filter of the dataset, and ``missing`` is ``error``.
+    """
+    tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(dataset.cfg) else buffer.tl_faces
+    log = LogArrays(buffer.scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m)
+    columns = dataset.columns_of_log(log, places, missing=missing)
+    of_samples = scene_indices[places.scene_indices]
+    return SampleColumns({**columns.arrays, "scene_index": of_samples}, columns.is_made)
