@@ -1,14 +1,6 @@
-"""Parts that tests of environments share: a small made city and environments over it."""
+"""Environments over the small made city, for tests of environments."""
 
 import pytest
-
-from support.cities import small_city
-
-
-@pytest.fixture(scope="session")
-def city(tmp_path_factory):
-    """Folder of a small made city, never written to."""
-    return small_city(tmp_path_factory.mktemp("environments") / "city").path
 
 
 @pytest.fixture

@@ -2,8 +2,12 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("torch") else [
-    "test_closed_loop_metrics.py",
-    "test_environment.py",
-    "test_simulation.py",
-]
+collect_ignore = (
+    []
+    if find_spec("torch")
+    else [
+        "test_closed_loop_metrics.py",
+        "test_environment.py",
+        "test_simulation.py",
+    ]
+)

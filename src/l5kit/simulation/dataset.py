@@ -201,8 +201,7 @@ class SimulationDataset:
         if maker is None:
             batch = self.ego_batch(state_index)
             return {key: value.numpy() for key, value in batch.items() if key != "image"}
-        places = np.arange(len(self._faces))
-        found = self._make_columns(maker.without_pictures(), places, np.full(len(places), state_index), None)
+        found = self._make_columns(maker.without_pictures(), state_index, np.arange(len(self._faces)))
         return {key: np.asarray(value) for key, value in found.items()}
 
     def rasterise_agents_frame_batch(self, state_index: int) -> dict[Controlled, Sample]:
