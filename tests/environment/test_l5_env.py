@@ -186,6 +186,18 @@ def test_scene_and_start_of_an_episode_can_be_given(make_env):
     np.testing.assert_array_equal(obs["image"], again["image"])
 
 
+def test_a_start_that_is_asked_for_is_that_of_one_episode(make_env):
+    env = make_env(randomize_start=False)
+    starts = []
+    for options in ({"start_frame_index": 9}, None, {"start_frame_index": 9}, {"start_frame_index": 4}, None):
+        env.reset(options=options)
+        starts.append(env.sim_cfg.start_frame_index)
+    assert starts == [9, 0, 9, 4, 0]
+    env.sim_cfg.start_frame_index = 20
+    env.reset()
+    assert env.sim_cfg.start_frame_index == 20, "who sets it, as scripts of 1.5 do, sets it for good"
+
+
 def test_scenes_come_in_order_from_a_reset_id_on(make_env):
     env = make_env()
     env.set_reset_id(1)

@@ -10,7 +10,9 @@ SIDE_PX = (48, 40)
 NUM_FRAMES = 12
 
 
-def write_config(out: Path, *, side_px: tuple[int, int] = SIDE_PX, **gym_params: Any) -> str:
+def write_config(
+    out: Path, *, side_px: tuple[int, int] = SIDE_PX, image_dtype: str = "float32", **gym_params: Any
+) -> str:
     """Write the configuration of an environment over a made city, and return its path."""
     cfg = {
         "model_params": {
@@ -29,6 +31,7 @@ def write_config(out: Path, *, side_px: tuple[int, int] = SIDE_PX, **gym_params:
             "filter_agents_threshold": 0.5,
             "disable_traffic_light_faces": False,
             "set_origin_to_bottom": True,
+            "image_dtype": image_dtype,
         },
         "train_data_loader": {"key": "scenes/sample.zarr"},
         "val_data_loader": {"key": "scenes/sample.zarr"},

@@ -372,7 +372,12 @@ class BaseEgoDataset(Dataset[Sample]):
         return self._columns_of_log(log, sampler, places, memory, missing)
 
     def columns_of_log(
-        self, log: LogArrays, places: SamplePlaces, *, missing: Literal["error", "mask"] = "error"
+        self,
+        log: LogArrays,
+        places: SamplePlaces,
+        *,
+        missing: Literal["error", "mask"] = "error",
+        memory: ColumnMemory | None = None,
     ) -> SampleColumns:
         """Return samples of another log, such as one that a simulation changes, as this dataset makes those of its own.
 
@@ -380,6 +385,7 @@ class BaseEgoDataset(Dataset[Sample]):
             log: The arrays; traffic light faces of a configuration without them have to be left out.
             places: Where the samples lie in it.
             missing: As for :meth:`make_columns`.
+            memory: Gives the memory of columns; None for new memory.
 
         Raises:
             UnsupportedValueError: This dataset makes its samples one by one; see :meth:`makes_columns`.
@@ -389,7 +395,7 @@ class BaseEgoDataset(Dataset[Sample]):
         sampler = self._batch_sampler()
         if sampler is None:
             raise UnsupportedValueError(f"{self!r} makes its samples one by one; take them from self[index]")
-        return self._columns_of_log(log, sampler, places, None, missing)
+        return self._columns_of_log(log, sampler, places, memory, missing)
 
     @property
     def makes_columns(self) -> bool:

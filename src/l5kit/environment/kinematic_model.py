@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import NumericArray
+from l5kit._types import Float64Array, NumericArray
 from l5kit.errors import InvalidArgumentError
 
 __all__ = ["KinematicModel", "UnicycleModel"]
@@ -86,10 +86,23 @@ class UnicycleModel(KinematicModel):
     def update(self, input_action: ArrayLike) -> dict[str, NumericArray]:
         """Return where steering and acceleration, the first two values, lead in one step; float64."""
         action = np.asarray(input_action)
-        self.new_r = float(np.clip(action[0], self.min_steer, self.max_steer))
-        speed = self.old_v + float(np.clip(action[1], self.min_acc, self.max_acc))
+        positions_m, yaws_rad, speeds = self.moved(np.array([self.old_v]), action[None])
+        self.new_r, self.old_v = float(yaws_rad[0]), float(speeds[0])
+        self.new_v = self.old_v
+        return {"positions": positions_m[None], "yaws": yaws_rad[None, :, None]}
+
+    def moved(self, speeds: Float64Array, controls: NumericArray) -> tuple[Float64Array, Float64Array, Float64Array]:
+        """Return where B vehicles are after a step, as seen from where they were.
+
+        Args:
+            speeds: Metres per step, (B,).
+            controls: Steering and acceleration, (B, 2 or more).
+
+        Returns:
+            x and y (B, 2), headings (B,) and speeds (B,).
+        """
+        yaws_rad = np.clip(controls[:, 0], self.min_steer, self.max_steer).astype(np.float64)
+        after = speeds + np.clip(controls[:, 1], self.min_acc, self.max_acc).astype(np.float64)
         if self.min_speed is not None:
-            speed = max(speed, self.min_speed)
-        self.old_v = self.new_v = speed
-        position = [np.cos(self.new_r) * speed, np.sin(self.new_r) * speed]
-        return {"positions": np.array([[position]]), "yaws": np.array([[[self.new_r]]])}
+            after = np.maximum(after, self.min_speed)
+        return np.stack([np.cos(yaws_rad) * after, np.sin(yaws_rad) * after], axis=-1), yaws_rad, after

@@ -13,7 +13,11 @@ def _register() -> None:
     import gymnasium
 
     if ENVIRONMENT_ID not in gymnasium.registry:
-        gymnasium.register(id=ENVIRONMENT_ID, entry_point="l5kit.environment.envs.l5_env:L5Env")
+        gymnasium.register(
+            id=ENVIRONMENT_ID,
+            entry_point="l5kit.environment.envs.l5_env:L5Env",
+            vector_entry_point="l5kit.environment.envs.vector_env:L5VectorEnv",
+        )
 
 
 if importlib.util.find_spec("gymnasium") is not None:

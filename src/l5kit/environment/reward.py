@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 
+from l5kit._types import Float32Array, Float64Array
 from l5kit.cle.metric_set import L5MetricSet
 from l5kit.environment.gym_metric_set import L2DisplacementYawMetricSet
 from l5kit.errors import EvaluationPlanError, InvalidArgumentError
+from l5kit.evaluation.error_functions import closest_angle_error, l2_error
 
 __all__ = ["L2DisplacementYawReward", "Reward"]
 
@@ -135,8 +138,37 @@ class L2DisplacementYawReward(Reward):
         sliced = self.slice_simulated_output(frame_index + 1, simulated_outputs)
         self.metric_set.evaluate(sliced)  # type: ignore[arg-type]  # these two metrics read nothing but states
         results = self.metric_set.evaluator.metric_results()[sliced[0].scene_id]
-        distance = -float(results[_DISPLACEMENT].item())
+        worth = self._worth(np.array([results[_DISPLACEMENT].item()]), np.array([results[_YAW].item()]))
+        return {name: float(value[0]) for name, value in worth.items()}
+
+    @property
+    def has_usual_metrics(self) -> bool:
+        """Whether the metrics are those of l5kit, which :meth:`of_states` computes."""
+        return type(self.metric_set) is L2DisplacementYawMetricSet
+
+    def of_states(
+        self,
+        simulated_m: Float32Array,
+        simulated_yaws_rad: Float32Array,
+        recorded_m: Float32Array,
+        recorded_yaws_rad: Float32Array,
+    ) -> dict[str, Float64Array]:
+        """Return ``total``, ``distance`` and ``yaw`` of N scenes in one frame, float64 (N,), without the metric set.
+
+        Args:
+            simulated_m: World x and y of the AVs, (N, 2).
+            simulated_yaws_rad: Their headings, (N,).
+            recorded_m: World x and y as recorded.
+            recorded_yaws_rad: Headings as recorded.
+        """
+        displacements_m = l2_error(torch.from_numpy(simulated_m), torch.from_numpy(recorded_m))
+        turns_rad = closest_angle_error(torch.from_numpy(simulated_yaws_rad), torch.from_numpy(recorded_yaws_rad))
+        return self._worth(displacements_m.numpy().astype(np.float64), turns_rad.numpy().astype(np.float64))
+
+    def _worth(self, displacements_m: Float64Array, turns_rad: Float64Array) -> dict[str, Float64Array]:
+        """Return what errors (N,) are worth."""
+        distance = -displacements_m
         if self.enable_clip:
-            distance = max(distance, -float(self.rew_clip_thresh))
-        yaw = -self.yaw_weight * float(results[_YAW].item()) if self.use_yaw else 0.0
+            distance = np.maximum(distance, -float(self.rew_clip_thresh))
+        yaw = -self.yaw_weight * turns_rad if self.use_yaw else np.zeros(len(turns_rad))
         return {"total": distance + yaw, "distance": distance, "yaw": yaw}

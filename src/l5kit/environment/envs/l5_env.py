@@ -12,12 +12,8 @@ from gymnasium import spaces
 from gymnasium.utils import seeding
 from numpy.typing import ArrayLike
 
-from l5kit._types import Float32Array, JsonObject, NumericArray, UInt8Array
-from l5kit.configs.config import load_config_data
-from l5kit.configs.environment import EnvironmentParams
-from l5kit.configs.parameters import RasterGeometry
+from l5kit._types import NumericArray, UInt8Array
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.ego import EgoDataset
 from l5kit.environment.actions import (
     MAX_ACC,
@@ -31,18 +27,27 @@ from l5kit.environment.episode import EpisodeOutputGym, EpisodeSoFar
 from l5kit.environment.episode_choice import EpisodeChoice, frames_of_scenes, read_options
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
 from l5kit.environment.reward import L2DisplacementYawReward, Reward
+from l5kit.environment.setup import EnvironmentParts
 from l5kit.environment.utils import NonKinematicActionRescaleParams, calculate_non_kinematic_rescale_params
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError
-from l5kit.rasterization import build_rasterizer
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 from l5kit.simulation.unroll import ClosedLoopSimulator, ClosedLoopSimulatorModes, UnrollInputOutput
 
-__all__ = ["MAX_ACC", "MAX_STEER", "EpisodeOutputGym", "GymStepOutput", "L5Env", "SimulationConfigGym"]
+__all__ = [
+    "FIRST_FRAME",
+    "MAX_ACC",
+    "MAX_STEER",
+    "EpisodeOutputGym",
+    "GymStepOutput",
+    "L5Env",
+    "SimulationConfigGym",
+    "measure_scales",
+]
 
-_FIRST_FRAME = 1
+FIRST_FRAME = 1
 """Frame of the first action: the one before it tells the speed."""
 
-Observation = dict[str, Float32Array]
+Observation = dict[str, NumericArray]
 
 
 @dataclass
@@ -153,24 +158,20 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         legacy_done: bool = False,
         acceleration_per_step: bool = False,
     ) -> None:
-        if env_config_path is None:
-            raise InvalidArgumentError("env_config_path is None; pass the YAML file of the environment")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InvalidArgumentError(f"render_mode is {render_mode!r}; it must be 'rgb_array' or None")
-        self.cfg: JsonObject = load_config_data(env_config_path)
-        params = EnvironmentParams.from_cfg(self.cfg)
+        parts = EnvironmentParts.open(env_config_path, dmg, train=train)
+        self.cfg, params = parts.cfg, parts.params
         self.render_mode, self.legacy_done = render_mode, legacy_done
         self.train, self.overfit = train, params.overfit
         self.cle, self.rescale_action, self.use_kinematic = cle, rescale_action, use_kinematic
         self.return_info = return_info
-        self.step_time = float(self.cfg["model_params"]["step_time"])
+        self.step_time = parts.step_time_s
         self.device = torch.device("cpu")
         self.reward = L2DisplacementYawReward() if reward is None else reward
         self.sim_cfg = SimulationConfigGym() if sim_cfg is None else replace(sim_cfg)
 
-        data_manager = LocalDataManager(None) if dmg is None else dmg
-        self.rasterizer = build_rasterizer(self.cfg, data_manager)
-        self.dataset = self._open_dataset(data_manager)
+        self.rasterizer, self.dataset = parts.rasterizer, parts.dataset
         self.simulator = ClosedLoopSimulator(
             self.sim_cfg,
             self.dataset,
@@ -187,17 +188,16 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         )
         self.reset_scene_id = params.overfit_id if self.overfit else reset_scene_id
 
-        width, height = RasterGeometry.from_cfg(self.cfg).raster_size_px
-        seen = spaces.Box(0, 1, (self.rasterizer.num_channels(), height, width), np.float32)
-        self.observation_space: spaces.Dict = spaces.Dict({"image": seen})
+        self.observation_space: spaces.Dict = parts.observation_space
         self.action_space = spaces.Box(-1, 1, (3,), np.float32)
         if use_kinematic:
             self.kin_model = UnicycleModel() if kin_model is None else kin_model
             self.kin_rescale = kinematic_scales(self.step_time, acceleration_per_step=acceleration_per_step)
         else:
-            self.non_kin_rescale = self._measure_scales()
+            self.non_kin_rescale = measure_scales(self.dataset, self._choice, self.sim_cfg)
 
         self.scene_index, self.frame_index = 0, -1
+        self._starts = self.sim_cfg.start_frame_index, self.sim_cfg.start_frame_index
         self.sim_dataset: SimulationDataset | None = None
         self.ego_input_dict: dict[str, NumericArray] = {}
         self.ego_output_dict: dict[str, NumericArray] = {}
@@ -256,19 +256,18 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         if self.reset_scene_id is not None and not self.overfit and "scene_id" not in asked:
             self.reset_scene_id += 1
         start = self._choice.draw_start(self.np_random, self.scene_index, asked=asked.get("start_frame_index"))
-        if start is not None:
-            self.sim_cfg.start_frame_index = start
+        self._set_start(start)
         self.sim_dataset = SimulationDataset.from_dataset_indices(self.dataset, [self.scene_index], self.sim_cfg)
         self.eps_length = len(self.sim_dataset)
-        if self.eps_length <= _FIRST_FRAME + 1:
+        if self.eps_length <= FIRST_FRAME + 1:
             raise InvalidArgumentError(
                 f"an episode needs 3 frames or more, got {self.eps_length} of scene {self.scene_index}; "
                 "change num_simulation_steps or start_frame_index of sim_cfg"
             )
         self._episode = EpisodeSoFar(self.scene_index, self.sim_dataset, self.ego_ins_outs, self.agents_ins_outs)
         self.reward.reset()
-        self.frame_index = _FIRST_FRAME
-        self.ego_input_dict = self._look(self.sim_dataset, _FIRST_FRAME)
+        self.frame_index = FIRST_FRAME
+        self.ego_input_dict = self._look(self.sim_dataset, FIRST_FRAME)
         if self.use_kinematic:
             speed = self.step_time * float(self.ego_input_dict["curr_speed"][0])
             self.kin_model.reset(np.array([0.0, 0.0, 0.0, speed]))
@@ -327,12 +326,6 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         picture: UInt8Array = self.rasterizer.to_rgb(self._get_obs()["image"].transpose(1, 2, 0))
         return picture
 
-    def _open_dataset(self, dmg: LocalDataManager) -> EgoDataset:
-        """Return the dataset that episodes are of."""
-        loader = "train_data_loader" if self.train or self.overfit else "val_data_loader"
-        log = ChunkedDataset(dmg.require(self.cfg[loader]["key"])).open()
-        return EgoDataset(self.cfg, log, self.rasterizer)
-
     def _load_agents(self, path: str | None) -> torch.nn.Module | None:
         """Return the network that moves agents, where they do not do what the log says."""
         if self.sim_cfg.use_agents_gt:
@@ -342,12 +335,13 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         model: torch.nn.Module = torch.jit.load(path, map_location=self.device).eval()  # type: ignore[no-untyped-call]
         return model
 
-    def _measure_scales(self) -> NonKinematicActionRescaleParams:
-        """Return the scales of poses, of the frames that ``sim_cfg`` names now."""
-        sim_cfg = replace(self.sim_cfg, use_agents_gt=True, disable_new_agents=False)
-        return calculate_non_kinematic_rescale_params(
-            SimulationDataset.from_dataset_indices(self.dataset, self._choice.measured_scenes, sim_cfg)
-        )
+    def _set_start(self, start: int | None) -> None:
+        """Set the first frame of the next episode only; None for that which ``sim_cfg`` had before somebody asked."""
+        usual, asked = self._starts
+        if self.sim_cfg.start_frame_index != asked:  # somebody has set another one
+            usual = self.sim_cfg.start_frame_index
+        self.sim_cfg.start_frame_index = usual if start is None else start
+        self._starts = usual, self.sim_cfg.start_frame_index
 
     def _require_running(self) -> SimulationDataset:
         if self.sim_dataset is None:
@@ -361,7 +355,7 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         return {key: value.numpy() for key, value in sim_dataset.ego_batch(frame_index).items()}
 
     def _get_obs(self) -> Observation:
-        return {"image": np.asarray(self.ego_input_dict["image"][0], np.float32)}
+        return {"image": self.ego_input_dict["image"][0]}
 
     def _step_agents(self, sim_dataset: SimulationDataset) -> None:
         """Let the network move the agents, where they do not do what the log says."""
@@ -391,3 +385,13 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         if self.use_kinematic:
             return self.kin_model.update(action[:2])
         return {"positions": action[:2].reshape(1, 1, 2), "yaws": action[2:3].reshape(1, 1, 1)}
+
+
+def measure_scales(
+    dataset: EgoDataset, choice: EpisodeChoice, sim_cfg: SimulationConfig
+) -> NonKinematicActionRescaleParams:
+    """Return the scales of poses in some scenes of an environment, of the frames that a configuration names."""
+    replayed = replace(sim_cfg, use_agents_gt=True, disable_new_agents=False)
+    return calculate_non_kinematic_rescale_params(
+        SimulationDataset.from_dataset_indices(dataset, choice.measured_scenes, replayed)
+    )
