@@ -14,6 +14,7 @@ from l5kit.data import ChunkedDataset
 USES = """
 import sys, warnings
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 warnings.simplefilter("ignore")
 from numba.core import event
@@ -45,6 +46,14 @@ for workload in WORKLOADS:
             samples = make_samples(workload, cfg, opened)
             samples[3]
             samples.__getitems__([1, 2, len(samples) - 1])
+
+from l5kit.closedloop import ClosedLoopOptions, simulate
+
+for planner, agents in (("idm", "idm"), ("rules", "idm"), ("constant-velocity", "constant-velocity")):
+    with TemporaryDirectory() as folder:
+        options = ClosedLoopOptions(show_bar=False)
+        done = simulate(sys.argv[1], Path(folder) / "out", planner=planner, agents=agents, options=options)
+        assert not done.failed, done.failed
 print(",".join(compiled))
 """
 

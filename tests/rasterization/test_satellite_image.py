@@ -10,6 +10,7 @@ from l5kit.rasterization import (
     get_sat_image_crop,
     get_sat_image_crop_scaled,
     get_sat_image_crop_scaled_from_ecef,
+    turned_crop,
 )
 from l5kit.rasterization.satellite_image import (
     _get_sat_image_crop_without_rotation,
@@ -195,6 +196,24 @@ def test_turned_and_scaled_as_opencv_4_does(seed: int) -> None:
     turned = get_sat_image_crop(picture, size, center, yaw, out_of_bounds="pad")
     expected = _scale_crop(turned, raster_size[::-1], cv2.INTER_LINEAR)
     assert_array_equal(planes.transpose(1, 2, 0), expected[:: -1 if seed % 2 else 1])
+
+
+def test_one_kernel_turns_crops_of_any_picture() -> None:
+    picture = np.random.default_rng(5).integers(0, 256, (200, 220, 3), dtype=np.uint8)
+    kept = picture.copy()
+    kept.setflags(write=False)
+    padded = np.pad(picture, ((30, 30), (30, 30), (0, 0)))
+    crops = [
+        get_sat_image_crop_scaled(picture, (40, 30), (25, 100), 0.3, out_of_bounds="pad"),  # filled up
+        get_sat_image_crop_scaled(padded, (40, 30), (55, 130), 0.3),
+        get_sat_image_crop_scaled(kept, (40, 30), (25, 100), 0.3, out_of_bounds="pad"),
+        get_sat_image_crop_scaled(kept, (40, 30), (100, 100), 0.3),
+        get_sat_image_crop_scaled(picture, (40, 30), (100, 100), 0.3),
+    ]
+    assert_array_equal(crops[0], crops[1])
+    assert_array_equal(crops[0], crops[2])
+    assert_array_equal(crops[3], crops[4])
+    assert len(turned_crop._turn_and_scale.signatures) == 1
 
 
 @opencv_4_only

@@ -53,7 +53,10 @@ def _line(y_m: float) -> Float64Array:
 
 
 def _build_log() -> ChunkedDataset:
-    """Return a scene in which the AV and two cars drive along the road, and a pedestrian walks beside it."""
+    """Return a scene in which the AV and two cars drive along the road, and a pedestrian walks beside it.
+
+    The log does not tell the velocity of the pedestrian, which is that of its positions.
+    """
     times_s = np.arange(_NUM_FRAMES) / 10
     starts_m = np.array([(20.0, 0.0), (-5.0, _LANE_WIDTH_M), (15.0, -6.0)])
     velocities_mps = np.array([(8.0, 0.0), (9.0, 0.0), (1.0, 0.2)])
@@ -61,7 +64,7 @@ def _build_log() -> ChunkedDataset:
     num_tracks = len(starts_m)
     agents = np.zeros((_NUM_FRAMES, num_tracks), AGENT_DTYPE)
     agents["centroid"] = starts_m + times_s[:, None, None] * velocities_mps
-    agents["velocity"] = velocities_mps
+    agents["velocity"][:, :2] = velocities_mps[:2]
     agents["extent"] = [(4.5, 1.9, 1.6), (4.5, 1.9, 1.6), (0.6, 0.6, 1.7)]
     agents["track_id"] = np.arange(1, num_tracks + 1)
     for track, label in enumerate(labels):

@@ -35,6 +35,7 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.road_users import classify_rows
 from l5kit.evaluation.driving.scene_score import score_scenes
 from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.rasterization.antialiased import draw_shapes
@@ -137,9 +138,14 @@ def _draw(
 
 
 def _drive(files: DatasetFiles, log: ChunkedDataset) -> None:
-    """Drive a scene in closed loop with the rules of 1.5, by the planner by rules, and by IDM, which is scored."""
+    """Drive a scene in closed loop with the rules of 1.5, by the planner by rules, and by IDM, which is scored.
+
+    Its rows are classified first, as those of scenes are that are looked through before.
+    """
     road = read_road(files)
-    batch = SceneBatch.of_scenes([SceneRecords.read(log, 0)], road=road)
+    records = SceneRecords.read(log, 0)
+    classify_rows(records.agents["label_probabilities"], records.agents["extent"])
+    batch = SceneBatch.of_scenes([records], road=road)
     ego, agents = EgoSeat(ConstantVelocity()), AgentSeat(ConstantVelocity())
     SceneSimulation(batch, ego=ego, agents=agents, hides_new_agents=True).run()
     SceneSimulation(batch, ego=EgoSeat(RulePlanner())).run()

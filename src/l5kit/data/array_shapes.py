@@ -1,10 +1,11 @@
-"""Shapes of arrays that travel together: what a dataclass of arrays checks once, when it is made."""
+"""Shapes of arrays that travel together, which a dataclass of arrays checks once, and arrays nobody may write to."""
 
 from dataclasses import fields, is_dataclass
 from typing import NoReturn
 
 import numpy as np
 
+from l5kit._types import NumericArray
 from l5kit.errors import InvalidArgumentError
 
 
@@ -50,6 +51,13 @@ def require_starts(holder: object, name: str, *, num_parts: int, end: int) -> No
         raise InvalidArgumentError(
             f"{type(holder).__name__}: {name} must have shape {(num_parts + 1,)} and go from 0 to {end}, got {found}"
         )
+
+
+def as_read_only(array: NumericArray) -> NumericArray:
+    """Return a view that nobody may write to: of one kind for kernels, whether the array itself may be written to."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
 
 
 class ReadOnlyArrays:

@@ -73,7 +73,8 @@ def turn_and_scale(
     """
     num_rows, num_columns = picture.shape[:2]
     _turn_and_scale(
-        picture,
+        _bytes_of(picture),
+        (num_rows, num_columns, picture.strides[0]),
         _picture_from_turned(yaw, num_columns / 2, num_rows / 2),
         (start_of_middle(num_rows, size[0]), start_of_middle(num_columns, size[1])),
         size,
@@ -81,6 +82,15 @@ def turn_and_scale(
         planes,
         upside_down,
     )
+
+
+def _bytes_of(picture: UInt8Array) -> UInt8Array:
+    """Return the bytes from the first of a picture to its last, and those between its rows, a read-only view (N,).
+
+    Crops and whole pictures, those of files and those that were filled up, are of one kind for the kernel then.
+    """
+    size = (len(picture) - 1) * picture.strides[0] + _CHANNELS * picture.shape[1]
+    return np.lib.stride_tricks.as_strided(picture, (size,), (1,), writeable=False)
 
 
 @register_jitable
@@ -196,6 +206,7 @@ _mix_columns: Any = intrinsic(_type_mix_columns)
 @njit(nogil=True, cache=True, error_model="numpy")
 def _turn_and_scale(
     picture: UInt8Array,
+    layout: tuple[int, int, int],
     matrix: tuple[float, float, float, float, float, float],
     first_turned: tuple[int, int],
     size: tuple[int, int],
@@ -205,7 +216,8 @@ def _turn_and_scale(
 ) -> None:
     """Turn the rows that are needed, scale each once, and write the weighted means of two at a time.
 
-    ``first_turned`` is the row and column of the turned picture at which what is scaled begins.
+    ``layout`` is the number of rows, of columns, and of bytes from one row to the next, of the picture, whose bytes
+    are (N,). ``first_turned`` is the row and column of the turned picture at which what is scaled begins.
     """
     num_rows, num_columns = size
     height, width = planes.shape[1:]
@@ -224,7 +236,7 @@ def _turn_and_scale(
         lower = min(rows[row + first_row] + 1, num_rows - 1)
         for needed in (upper, lower):
             if scaled_rows[needed & 1] != needed:
-                _turn_row(picture, matrix, first_turned[0] + needed, steps, line)
+                _turn_row(picture, layout, matrix, first_turned[0] + needed, steps, line)
                 to = (needed & 1) * _PITCH * width
                 for column in range(width):
                     left = columns[column + first_column]
@@ -263,13 +275,14 @@ def _scaled_from(num_pixels: int, side: int, is_cut_off: bool) -> tuple[Int64Arr
 @njit(nogil=True, cache=True, error_model="numpy")
 def _turn_row(
     picture: UInt8Array,
+    layout: tuple[int, int, int],
     matrix: tuple[float, float, float, float, float, float],
     row: int,
     steps: Int64Array,
     line: Int32Array,
 ) -> None:
     """Write a row of the turned picture; its columns lie ``steps`` (2, N), 1024ths of a pixel, behind its start."""
-    num_rows, num_columns = picture.shape[:2]
+    num_rows, num_columns, pitch = layout
     x = np.int64(np.rint((matrix[1] * row + matrix[2]) * _POSITION_SCALE)) + 16
     y = np.int64(np.rint((matrix[4] * row + matrix[5]) * _POSITION_SCALE)) + 16
     for i in range(steps.shape[1]):
@@ -277,17 +290,18 @@ def _turn_row(
         left, top, to_right, to_bottom = x_32nds >> 5, y_32nds >> 5, x_32nds & 31, y_32nds & 31
         # eight bytes are two pixels and two thirds
         if 0 <= left < num_columns - 2 and 0 <= top < num_rows - 1:
-            at = top * picture.strides[0] + _CHANNELS * left
-            _mix_pixels(picture, at, at + picture.strides[0], to_right, to_bottom, line, _PITCH * i)
+            at = top * pitch + _CHANNELS * left
+            _mix_pixels(picture, at, at + pitch, to_right, to_bottom, line, _PITCH * i)
         else:
             for channel in range(_CHANNELS):
                 total = 512
                 for pixel in range(4):
                     x_pixel, y_pixel = left + (pixel & 1), top + (pixel >> 1)
                     if 0 <= x_pixel < num_columns and 0 <= y_pixel < num_rows:
+                        at = y_pixel * pitch + _CHANNELS * x_pixel + channel
                         weight_x = to_right if pixel & 1 else 32 - to_right
                         weight_y = to_bottom if pixel >> 1 else 32 - to_bottom
-                        total += np.int64(picture[y_pixel, x_pixel, channel]) * weight_x * weight_y
+                        total += np.int64(picture[at]) * weight_x * weight_y
                 line[_PITCH * i + channel] = np.int32(total >> 10)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving import motion
 from l5kit.evaluation.driving.ego_states import EgoBody
 from l5kit.evaluation.driving.motion import rates_of_frames, split_along_headings, velocities_of_rows
 from l5kit.evaluation.driving.scene_states import ego_states_of_poses
@@ -78,6 +79,17 @@ def test_velocities_are_those_of_neighbours_in_time(is_sorted, highest):
         seconds = times_s[near[-1]] - times_s[near[0]]
         expected_mps[row] = (positions_m[near[-1]] - positions_m[near[0]]) / seconds if seconds > 0 else 0
     assert_array_equal(velocities_of_rows(positions_m, times_s, tracks, scenes), expected_mps)
+
+
+def test_one_kernel_takes_rows_of_any_array():
+    table, numbers = np.arange(12.0).reshape(4, 3), np.zeros(4, np.int64)
+    expected_mps = velocities_of_rows(table[:, :2].copy(), np.arange(4.0), numbers, numbers)
+    for array in (table, numbers):
+        array.setflags(write=False)
+    assert_array_equal(velocities_of_rows(table[:, :2], table[:, 0] / 3, numbers, numbers), expected_mps)
+    assert_array_equal(velocities_of_rows(table[:, :2], np.arange(4), numbers, numbers), expected_mps)
+    assert_array_equal(expected_mps, np.full((4, 2), 3.0))
+    assert [len(kernel.signatures) for kernel in (motion._is_in_order, motion._write_velocities)] == [1, 1]
 
 
 def test_velocities_of_no_rows():

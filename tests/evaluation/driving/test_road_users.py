@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS
 from l5kit.data.scene_arrays import read_scene_arrays
 from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving import road_users
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers, classify_rows
 from l5kit.evaluation.driving.scene_states import read_ego_states, read_road_users
 from support.driving import road_users_at
@@ -71,6 +72,18 @@ def test_a_label_without_a_number_is_unknown():
 
 def test_the_first_of_two_labels_counts():
     assert group_of(probabilities_of("CAR", 0.6) + probabilities_of("PEDESTRIAN", 0.6)) == VEHICLE
+
+
+def test_one_kernel_takes_rows_of_any_array():
+    probabilities, extents_m = probabilities_of("CAR"), np.array([(4, 2, 1.5)], np.float32)
+    assert classify_rows(probabilities, extents_m) == VEHICLE
+    known = road_users._write_groups.signatures
+    for array in (probabilities, extents_m):
+        array.setflags(write=False)
+    pairs_m = extents_m[:, :2].astype(np.float64)
+    pairs_m.setflags(write=False)
+    assert classify_rows(probabilities, extents_m) == classify_rows(probabilities, pairs_m) == VEHICLE
+    assert road_users._write_groups.signatures == known
 
 
 def test_classes_of_another_shape_are_refused():

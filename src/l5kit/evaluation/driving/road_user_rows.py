@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray, UInt64Array
+from l5kit.data.array_shapes import as_read_only
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.track_ids import number_tracks
@@ -142,8 +143,8 @@ def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, ro
     track_ids, stands = np.empty(size, np.uint64), np.empty(size, np.bool_)
     _read_rows(
         (scene.firsts, scene.counts),
-        (_read_only(scene.track_ids), _read_only(scene.centroids_m), _read_only(scene.yaws_rad)),
-        (_read_only(scene.extents_m), _read_only(scene.velocities_mps), _read_only(scene.label_probabilities)),
+        (as_read_only(scene.track_ids), as_read_only(scene.centroids_m), as_read_only(scene.yaws_rad)),
+        (as_read_only(scene.extents_m), as_read_only(scene.velocities_mps), as_read_only(scene.label_probabilities)),
         (groups_of_labels(), float(np.float32(threshold)), include_unknown),
         track_ids,
         rows.groups,
@@ -165,13 +166,6 @@ def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, ro
         for column in rows.columns:
             column[:num_used] = column[is_used]
     return counts, num_used
-
-
-def _read_only(array: NumericArray) -> NumericArray:
-    """Return a view that kernels are compiled for once."""
-    view = array.view()
-    view.setflags(write=False)
-    return view
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array, NumericArray
-from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.array_shapes import ReadOnlyArrays, as_read_only, require_shapes, require_starts
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS
 from l5kit.errors import InvalidArgumentError
 
@@ -147,8 +147,8 @@ def classify_rows(
         probabilities = probabilities.astype(np.float64)
     groups = np.empty(size, np.int64)
     _write_groups(
-        probabilities,
-        np.ascontiguousarray(extents_m[:, :2], np.float64),
+        as_read_only(probabilities),
+        as_read_only(np.ascontiguousarray(extents_m[:, :2], np.float64)),
         groups_of_labels(),
         float(probabilities.dtype.type(threshold)),
         include_unknown,

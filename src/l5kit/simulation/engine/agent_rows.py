@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit.data.array_shapes import as_read_only
 from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.evaluation.driving.road_users import group_of_row, groups_of_labels
@@ -50,7 +51,7 @@ class AgentsNow:
     def track_rows(self) -> Int64Array:
         """Their rows in the track table of the batch, -1 for a track that the log does not have, int64 (N,)."""
         rows = np.empty(len(self), np.int64)
-        ids = _read_only(self.records["track_id"])
+        ids = as_read_only(self.records["track_id"])
         _find_tracks((self.firsts, self.starts, self.scenes), ids, (self.tracks.starts, self.tracks.track_ids), rows)
         return rows
 
@@ -58,7 +59,7 @@ class AgentsNow:
     def groups(self) -> Int64Array:
         """A ``RoadUserGroup`` of each, by the label of this frame, NONE for what is no road user, int64 (N,)."""
         groups = np.empty(len(self), np.int64)
-        columns = (_read_only(self.records["label_probabilities"]), _read_only(self.records["extent"]))
+        columns = (as_read_only(self.records["label_probabilities"]), as_read_only(self.records["extent"]))
         _read_groups(self.buffer_rows, columns, groups_of_labels(), float(np.float32(self.threshold)), groups)
         return groups
 
@@ -108,7 +109,7 @@ class AgentsNow:
         """Boxes and velocities."""
         boxes, velocities_mps = np.empty((len(self), 5)), np.empty((len(self), 2))
         centroids_m, extents_m, yaws_rad, velocities = (
-            _read_only(self.records[field]) for field in ("centroid", "extent", "yaw", "velocity")
+            as_read_only(self.records[field]) for field in ("centroid", "extent", "yaw", "velocity")
         )
         _read_motions(self.buffer_rows, (centroids_m, extents_m, yaws_rad), velocities, boxes, velocities_mps)
         return boxes, velocities_mps
@@ -130,13 +131,6 @@ def read_agents(
     starts = np.zeros(len(frames) + 1, np.int64)
     np.cumsum(intervals[:, 1] - intervals[:, 0], out=starts[1:])
     return AgentsNow(starts, intervals[:, 0].copy(), np.ascontiguousarray(scenes), agents, tracks, threshold)
-
-
-def _read_only(array: NumericArray) -> NumericArray:
-    """Return a view that kernels are compiled for once."""
-    view = array.view()
-    view.setflags(write=False)
-    return view
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

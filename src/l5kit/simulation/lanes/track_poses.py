@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.data.array_shapes import as_read_only
 from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.evaluation.driving.road_users import RoadUserGroup
@@ -35,8 +36,8 @@ def poses_of_tracks(batch: SceneBatch, is_wanted: BoolArray) -> TrackPoses:
     for scene, (numbers, agents) in enumerate(scenes):
         _sort_rows(
             numbers,
-            _read_only(agents["centroid"]),
-            _read_only(agents["yaw"]),
+            as_read_only(agents["centroid"]),
+            as_read_only(agents["yaw"]),
             ends[tracks.starts[scene] : tracks.starts[scene + 1]],
             positions_m,
             yaws_rad,
@@ -99,13 +100,6 @@ def _rows_of_scene(
     numbers[~is_wanted[of_scene][numbers]] = -1
     counts[of_scene] += np.bincount(numbers[numbers >= 0], minlength=of_scene.stop - of_scene.start)
     return numbers, agents
-
-
-def _read_only(array: NumericArray) -> NumericArray:
-    """Return a view that kernels are compiled for once."""
-    view = array.view()
-    view.setflags(write=False)
-    return view
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
