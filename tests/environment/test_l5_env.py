@@ -229,6 +229,8 @@ def test_agents_may_be_driven(make_env, tmp_path):
     )
     env = make_env(sim_cfg=sim_cfg, simnet_model_path=path, randomize_start=False)
     env.reset(options={"scene_id": 0})
+    with pytest.raises(ValueError, match="finite"):
+        env.step([np.nan, 0, 0])  # moves nobody
     drive(env)
     (output,) = env.get_episode_outputs()
     assert len(output.agents_ins_outs) == 4
@@ -292,6 +294,17 @@ def test_wrong_actions_are_refused_and_the_episode_goes_on(make_env, action, mes
     with pytest.raises(ValueError, match=message):
         env.step(action)
     assert env.step(AHEAD).reward == other.step(AHEAD).reward
+
+
+def test_a_reset_that_is_refused_leaves_no_episode(make_env):
+    env = make_env(randomize_start=False)
+    env.reset(seed=1)
+    with pytest.raises(ValueError, match="10000"):
+        env.reset(options={"start_frame_index": 10_000})
+    with pytest.raises(RuntimeError, match=r"call reset\(\) before step"):
+        env.step(AHEAD)
+    env.reset()
+    assert env.sim_cfg.start_frame_index == 0
 
 
 def test_actions_beyond_the_space_are_scaled_like_others(make_env):

@@ -248,6 +248,7 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         if seed is not None:
             self.seed(seed)
         asked = read_options(options)
+        self.sim_dataset = None  # until the next episode stands
         self.ego_ins_outs: defaultdict[int, list[UnrollInputOutput]] = defaultdict(list)
         self.agents_ins_outs: defaultdict[int, list[list[UnrollInputOutput]]] = defaultdict(list)
         self.scene_index = self._choice.draw_scene(
@@ -257,17 +258,18 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
             self.reset_scene_id += 1
         start = self._choice.draw_start(self.np_random, self.scene_index, asked=asked.get("start_frame_index"))
         self._set_start(start)
-        self.sim_dataset = SimulationDataset.from_dataset_indices(self.dataset, [self.scene_index], self.sim_cfg)
-        self.eps_length = len(self.sim_dataset)
+        sim_dataset = SimulationDataset.from_dataset_indices(self.dataset, [self.scene_index], self.sim_cfg)
+        self.eps_length = len(sim_dataset)
         if self.eps_length <= FIRST_FRAME + 1:
             raise InvalidArgumentError(
                 f"an episode needs 3 frames or more, got {self.eps_length} of scene {self.scene_index}; "
                 "change num_simulation_steps or start_frame_index of sim_cfg"
             )
-        self._episode = EpisodeSoFar(self.scene_index, self.sim_dataset, self.ego_ins_outs, self.agents_ins_outs)
+        self.sim_dataset = sim_dataset
+        self._episode = EpisodeSoFar(self.scene_index, sim_dataset, self.ego_ins_outs, self.agents_ins_outs)
         self.reward.reset()
         self.frame_index = FIRST_FRAME
-        self.ego_input_dict = self._look(self.sim_dataset, FIRST_FRAME)
+        self.ego_input_dict = self._look(sim_dataset, FIRST_FRAME)
         if self.use_kinematic:
             speed = self.step_time * float(self.ego_input_dict["curr_speed"][0])
             self.kin_model.reset(np.array([0.0, 0.0, 0.0, speed]))
@@ -284,8 +286,9 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
             InvalidArgumentError: The action has another shape, or a value that is not finite.
         """
         sim_dataset = self._require_running()
+        values = checked_actions(action, (3,))
         self._step_agents(sim_dataset)
-        self.ego_output_dict = self._convert_action_to_ego_output(self._rescale_action(checked_actions(action, (3,))))
+        self.ego_output_dict = self._convert_action_to_ego_output(self._rescale_action(values))
         self._drive_ego(sim_dataset)
         pairs = self.simulator.get_ego_in_out(self.ego_input_dict, self.ego_output_dict, self.simulator.keys_to_exclude)
         self.ego_ins_outs[self.scene_index].append(pairs[self.scene_index])
