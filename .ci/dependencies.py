@@ -1,7 +1,7 @@
 """Print what the package depends on, torch aside, one requirement a line.
 
-Words after the script name extras whose requirements are printed as well; ``all`` stands for all but those that stand on
-torch, ``rl`` and ``train``.
+Words after the script name extras whose requirements are printed as well; ``all`` stands for all but those that stand
+on torch, ``rl`` and ``train``.
 """
 
 import sys
