@@ -17,6 +17,7 @@ from zarr.errors import ContainsArrayError, ContainsGroupError
 from l5kit._compiling import log_compilation
 from l5kit._types import DType, RecordArray, Records
 from l5kit.data import layout
+from l5kit.data.array_shapes import as_read_only
 from l5kit.data.checks.finding import Finding
 from l5kit.data.checks.validation import validate_dataset
 from l5kit.data.dataset_summary import DatasetSummary, summarize_frames, text_table
@@ -419,8 +420,8 @@ class ChunkedDataset:
         scenes[FRAME_INTERVAL] -= scenes[FRAME_INTERVAL][0, 0]
         if len(frames) == 0:
             return self.in_memory(scenes=scenes, frames=frames, facts=self._facts)
-        agents = _read_only(rows_of(self.agents, get_agents_slice_from_frames(frames[0], frames[-1]), strict=True))
-        faces = _read_only(rows_of(self.tl_faces, _faces_slice(frames)))
+        agents = as_read_only(rows_of(self.agents, get_agents_slice_from_frames(frames[0], frames[-1]), strict=True))
+        faces = as_read_only(rows_of(self.tl_faces, _faces_slice(frames)))
         if len(self.tl_faces) == 0 and _faces_slice(frames).stop > 0:
             _warn(f"{self.path or 'a log in memory'!r} has no traffic light faces, although its frames name some")
         for field in (AGENT_INTERVAL, FACE_INTERVAL):
@@ -506,13 +507,6 @@ class ChunkedDataset:
         require_local("path", target)
         arrays = {key: getattr(self, name) for key, (name, _, _) in layout.ARRAYS.items()}
         save_arrays(arrays, Path(target), overwrite=overwrite, facts=self._facts, progress=progress, workers=workers)
-
-
-def _read_only(rows: RecordArray) -> RecordArray:
-    """Return rows that cannot be written to."""
-    view = rows.view()
-    view.flags.writeable = False
-    return view
 
 
 def _faces_slice(frames: RecordArray) -> slice:

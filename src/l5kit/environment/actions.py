@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import Int64Array, NumericArray
+from l5kit._types import BoolArray, NumericArray
 from l5kit.environment.utils import KinematicActionRescaleParams, NonKinematicActionRescaleParams
 from l5kit.errors import InvalidArgumentError
 
@@ -48,13 +48,13 @@ def scaled_controls(actions: NumericArray, scales: KinematicActionRescaleParams)
     return scaled
 
 
-def checked_actions(actions: ArrayLike, shape: tuple[int, ...], *, of: Int64Array | None = None) -> NumericArray:
+def checked_actions(actions: ArrayLike, shape: tuple[int, ...], *, of: BoolArray | None = None) -> NumericArray:
     """Return a copy of actions, in floating point.
 
     Args:
         actions: Of one environment (3,), or of many (N, 3).
         shape: Which of these.
-        of: Environments whose values count; None for all.
+        of: Whether the values of an environment count, (N,); None for all.
 
     Raises:
         InvalidArgumentError: They have another shape, or a value is not finite.
@@ -67,7 +67,7 @@ def checked_actions(actions: ArrayLike, shape: tuple[int, ...], *, of: Int64Arra
         values = values.astype(np.float64)
     is_bad = ~np.isfinite(values)
     if of is not None:
-        is_bad[np.setdiff1d(np.arange(len(values)), of)] = False
+        is_bad[~of] = False
     if is_bad.any():
         if len(shape) == 1:
             raise InvalidArgumentError(f"action is {values.tolist()}; all of it must be finite")

@@ -1,6 +1,6 @@
 """Episode: one scene of an environment as it was recorded and as it has become so far."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
 from l5kit.simulation.dataset import SimulationDataset
 from l5kit.simulation.unroll import SimulationOutputCLE, TrajectoryStateIndices, UnrollInputOutput
 
-__all__ = ["EpisodeOutputGym", "EpisodeSoFar", "yaws_as_written"]
+__all__ = ["EpisodeOutputGym", "EpisodeSoFar"]
 
 
 class EpisodeOutputGym(SimulationOutputCLE):
@@ -35,11 +35,6 @@ class EpisodeOutputGym(SimulationOutputCLE):
         self.agents_th: float = simulated.cfg["raster_params"]["filter_agents_threshold"]
 
 
-def yaws_as_written(yaws_rad: Float64Array) -> Float64Array:
-    """Return headings (N,) as they are read from frames that they were written into."""
-    return np.asarray(rotations33_as_yaws(yaws_as_rotations33(yaws_rad)))
-
-
 class EpisodeSoFar:
     """Episode whose states of the AV are kept up to date, and whose other parts are made when somebody asks for them.
 
@@ -47,9 +42,8 @@ class EpisodeSoFar:
 
     Args:
         scene_id: The scene.
-        sim_dataset: The dataset of the simulation.
-        ego_ins_outs: What was seen and done by the AV, by scene.
-        agents_ins_outs: What was seen and done by the agents, by scene.
+        recorded: Its frames as recorded, ``FRAME_DTYPE``, (N,).
+        make_output: Makes the whole output of what the episode is by then.
 
     Attributes:
         scene_id: As above.
@@ -57,17 +51,9 @@ class EpisodeSoFar:
         recorded_ego_states: The AV as it was recorded.
     """
 
-    def __init__(
-        self,
-        scene_id: int,
-        sim_dataset: SimulationDataset,
-        ego_ins_outs: Mapping[int, list[UnrollInputOutput]],
-        agents_ins_outs: Mapping[int, list[list[UnrollInputOutput]]],
-    ) -> None:
-        self.scene_id = scene_id
-        self._parts = (scene_id, sim_dataset, ego_ins_outs, agents_ins_outs)
-        frames = sim_dataset.recorded_scene_dataset_batch[scene_id].dataset.frames
-        self.recorded_ego_states = SimulationOutputCLE.build_trajectory_states(frames)
+    def __init__(self, scene_id: int, recorded: RecordArray, make_output: Callable[[], EpisodeOutputGym]) -> None:
+        self.scene_id, self._make_output = scene_id, make_output
+        self.recorded_ego_states = SimulationOutputCLE.build_trajectory_states(recorded)
         self.simulated_ego_states = self.recorded_ego_states.clone()
 
     def get_scene_id(self) -> int:
@@ -78,12 +64,12 @@ class EpisodeSoFar:
         """Note where the AV is in a frame, in the world, as the frame will tell it."""
         state = self.simulated_ego_states.numpy()[frame_index]
         state[TrajectoryStateIndices.X], state[TrajectoryStateIndices.Y] = position_m[:2]
-        state[TrajectoryStateIndices.THETA] = yaws_as_written(np.array([yaw_rad]))[0]
+        state[TrajectoryStateIndices.THETA] = rotations33_as_yaws(yaws_as_rotations33(np.array([yaw_rad])))[0]
         vars(self).pop("_whole", None)
 
     @cached_property
     def _whole(self) -> EpisodeOutputGym:
-        return EpisodeOutputGym(*self._parts)
+        return self._make_output()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

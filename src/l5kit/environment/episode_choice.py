@@ -13,7 +13,12 @@ from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["EpisodeChoice", "frames_of_scenes", "read_options"]
+__all__ = ["FEWEST_FRAMES", "FIRST_FRAME", "EpisodeChoice", "frames_of_scenes", "read_options"]
+
+FIRST_FRAME = 1
+"""Frame of the first action of an episode: the one before it tells the speed."""
+
+FEWEST_FRAMES = FIRST_FRAME + 2
 
 _OPTIONS = ("scene_id", "start_frame_index")
 _MOST_SCENES_MEASURED = 10

@@ -1,5 +1,7 @@
 """Slots of a log: episodes that go on at the same time, whose AVs are moved and whose agents are replayed."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray
@@ -9,7 +11,7 @@ from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import FRAME_INTERVAL, SCENE_DTYPE
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_places import LogArrays, SamplePlaces
-from l5kit.environment.episode import yaws_as_written
+from l5kit.environment.episode_choice import FEWEST_FRAMES
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns
@@ -44,7 +46,8 @@ class LogSlots:
         self._frames = np.zeros(num_slots * num_frames, log.frames.dtype)
         self._scenes = np.zeros(num_slots, SCENE_DTYPE)
         self._scenes[FRAME_INTERVAL] = (num_frames * np.arange(num_slots))[:, None]
-        self._log = LogArrays.of(log, has_tl_faces=not read_disable_traffic_light_faces(dataset.cfg))
+        logged = LogArrays.of(log, has_tl_faces=not read_disable_traffic_light_faces(dataset.cfg))
+        self._log = replace(logged, scenes=self._scenes, frames=self._frames)
         self._is_readable: BoolArray = np.zeros(len(log.scenes), np.bool_)
 
     def start(self, slot: int, scene: int, first_frame: int, num_frames: int | None) -> None:
@@ -68,10 +71,10 @@ class LogSlots:
         start, stop = record[FRAME_INTERVAL].tolist()
         begin = start + first_frame
         end = stop if num_frames is None else begin + num_frames
-        if end > stop or end - begin < 3:
+        if end > stop or end - begin < FEWEST_FRAMES:
             raise InvalidArgumentError(
-                f"start_frame_index {first_frame} and num_simulation_steps {num_frames} do not leave an episode of 3 "
-                f"frames or more in scene {scene}, which has {stop - start}"
+                f"start_frame_index {first_frame} and num_simulation_steps {num_frames} do not leave an episode of "
+                f"{FEWEST_FRAMES} frames or more in scene {scene}, which has {stop - start}"
             )
         base, length = slot * self._num_frames, end - begin
         frames = rows_of(log.frames, slice(begin, end), strict=True)
@@ -84,8 +87,7 @@ class LogSlots:
 
     def look(self, slots: Int64Array, frames: Int64Array, memory: ColumnMemory | None = None) -> SampleColumns:
         """Return the samples of the AVs of slots (B,) in frames (B,)."""
-        log = LogArrays(self._scenes, self._frames, self._log.agents, self._log.tl_faces, self._log.ego_extent_m)
-        return self.dataset.columns_of_log(log, SamplePlaces(slots, frames), memory=memory)
+        return self.dataset.columns_of_log(self._log, SamplePlaces(slots, frames), memory=memory)
 
     def set_ego(
         self, slots: Int64Array, frames: Int64Array, positions_m: Float64Array, yaws_rad: Float64Array
@@ -103,8 +105,9 @@ class LogSlots:
         """
         rows = slots * self._num_frames + frames
         self._frames["ego_translation"][rows, :2] = positions_m
-        self._frames["ego_rotation"][rows] = yaws_as_rotations33(yaws_rad)
-        return positions_m.astype(np.float32), yaws_as_written(yaws_rad).astype(np.float32)
+        rotations = yaws_as_rotations33(yaws_rad)
+        self._frames["ego_rotation"][rows] = rotations
+        return positions_m.astype(np.float32), rotations33_as_yaws(rotations).astype(np.float32)
 
     def recorded(self, slots: Int64Array, frames: Int64Array) -> tuple[NumericArray, NumericArray]:
         """Return where the AVs of slots (B,) were in frames (B,) of the log: float32 (B, 2), and headings (B,)."""

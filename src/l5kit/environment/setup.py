@@ -12,6 +12,7 @@ from l5kit.configs.parameters import RasterGeometry
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.ego import EgoDataset
+from l5kit.environment.episode_choice import EpisodeChoice, frames_of_scenes
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization import Rasterizer, build_rasterizer
 
@@ -56,6 +57,13 @@ class EnvironmentParts:
         log = ChunkedDataset(data_manager.require(cfg[loader]["key"])).open()
         rasterizer = build_rasterizer(cfg, data_manager)
         return cls(cfg, params, rasterizer, EgoDataset(cfg, log, rasterizer))
+
+    def episode_choice(self, *, train: bool, randomize_start: bool | None, num_frames: int | None) -> EpisodeChoice:
+        """Return what episodes are drawn; arguments as for :meth:`EpisodeChoice.from_params`."""
+        lengths = frames_of_scenes(self.dataset.dataset)
+        return EpisodeChoice.from_params(
+            self.params, lengths, train=train, randomize_start=randomize_start, num_frames=num_frames
+        )
 
     @property
     def step_time_s(self) -> float:

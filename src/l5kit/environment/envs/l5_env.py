@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -24,7 +25,7 @@ from l5kit.environment.actions import (
     scaled_poses,
 )
 from l5kit.environment.episode import EpisodeOutputGym, EpisodeSoFar
-from l5kit.environment.episode_choice import EpisodeChoice, frames_of_scenes, read_options
+from l5kit.environment.episode_choice import FEWEST_FRAMES, FIRST_FRAME, EpisodeChoice, read_options
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
 from l5kit.environment.reward import L2DisplacementYawReward, Reward
 from l5kit.environment.setup import EnvironmentParts
@@ -34,7 +35,6 @@ from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 from l5kit.simulation.unroll import ClosedLoopSimulator, ClosedLoopSimulatorModes, UnrollInputOutput
 
 __all__ = [
-    "FIRST_FRAME",
     "MAX_ACC",
     "MAX_STEER",
     "EpisodeOutputGym",
@@ -43,9 +43,6 @@ __all__ = [
     "SimulationConfigGym",
     "measure_scales",
 ]
-
-FIRST_FRAME = 1
-"""Frame of the first action: the one before it tells the speed."""
 
 Observation = dict[str, NumericArray]
 
@@ -179,12 +176,8 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
             model_agents=self._load_agents(simnet_model_path),
             mode=ClosedLoopSimulatorModes.GYM,
         )
-        self._choice = EpisodeChoice.from_params(
-            params,
-            frames_of_scenes(self.dataset.dataset),
-            train=train,
-            randomize_start=randomize_start,
-            num_frames=self.sim_cfg.num_simulation_steps,
+        self._choice = parts.episode_choice(
+            train=train, randomize_start=randomize_start, num_frames=self.sim_cfg.num_simulation_steps
         )
         self.reset_scene_id = params.overfit_id if self.overfit else reset_scene_id
 
@@ -260,13 +253,17 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         self._set_start(start)
         sim_dataset = SimulationDataset.from_dataset_indices(self.dataset, [self.scene_index], self.sim_cfg)
         self.eps_length = len(sim_dataset)
-        if self.eps_length <= FIRST_FRAME + 1:
+        if self.eps_length < FEWEST_FRAMES:
             raise InvalidArgumentError(
-                f"an episode needs 3 frames or more, got {self.eps_length} of scene {self.scene_index}; "
+                f"an episode needs {FEWEST_FRAMES} frames or more, got {self.eps_length} of scene {self.scene_index}; "
                 "change num_simulation_steps or start_frame_index of sim_cfg"
             )
         self.sim_dataset = sim_dataset
-        self._episode = EpisodeSoFar(self.scene_index, sim_dataset, self.ego_ins_outs, self.agents_ins_outs)
+        self._make_output = partial(
+            EpisodeOutputGym, self.scene_index, sim_dataset, self.ego_ins_outs, self.agents_ins_outs
+        )
+        recorded = sim_dataset.recorded_scene_dataset_batch[self.scene_index].dataset.frames
+        self._episode = EpisodeSoFar(self.scene_index, recorded, self._make_output)
         self.reward.reset()
         self.frame_index = FIRST_FRAME
         self.ego_input_dict = self._look(sim_dataset, FIRST_FRAME)
@@ -314,7 +311,7 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         """
         if self.sim_dataset is None:
             raise EpisodeEndedError("there is no episode yet; call reset() before")
-        return [EpisodeOutputGym(self.scene_index, self.sim_dataset, self.ego_ins_outs, self.agents_ins_outs)]
+        return [self._make_output()]
 
     def render(self) -> UInt8Array | None:
         """Return what is seen as a picture, RGB (H, W, 3); None without a render mode.
@@ -372,7 +369,7 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         """Put the AV where the action leads."""
         position_m, yaw_rad = self.simulator.first_poses(self.ego_input_dict, self.ego_output_dict)
         if self.cle:
-            self.simulator.update_ego(sim_dataset, self.frame_index + 1, self.ego_input_dict, self.ego_output_dict)
+            sim_dataset.set_ego(self.frame_index + 1, 0, position_m[:, None], yaw_rad[:, None])
         self._episode.note_ego(self.frame_index + 1, position_m[0], float(yaw_rad[0]))
 
     def _rescale_action(self, action: NumericArray) -> NumericArray:

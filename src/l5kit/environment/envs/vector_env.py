@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, DTypeLike
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.environment.actions import checked_actions, kinematic_scales, scaled_controls, scaled_poses
-from l5kit.environment.envs.l5_env import FIRST_FRAME, SimulationConfigGym, measure_scales
-from l5kit.environment.episode_choice import EpisodeChoice, frames_of_scenes, read_options
+from l5kit.environment.envs.l5_env import SimulationConfigGym, measure_scales
+from l5kit.environment.episode_choice import FIRST_FRAME, read_options
 from l5kit.environment.kinematic_model import UnicycleModel
 from l5kit.environment.log_slots import LogSlots
 from l5kit.environment.reward import L2DisplacementYawReward
@@ -92,11 +92,8 @@ class L5VectorEnv(VectorEnv[dict[str, NumericArray], NumericArray, NumericArray]
         self.rescale_action, self.use_kinematic = rescale_action, use_kinematic
         self.kin_model, self.step_time = kinematic, parts.step_time_s
         self.dataset = parts.dataset
-        lengths = frames_of_scenes(parts.dataset.dataset)
         num_frames = self.sim_cfg.num_simulation_steps
-        self._choice = EpisodeChoice.from_params(
-            parts.params, lengths, train=train, randomize_start=randomize_start, num_frames=num_frames
-        )
+        self._choice = parts.episode_choice(train=train, randomize_start=randomize_start, num_frames=num_frames)
         self.single_observation_space: spaces.Dict = parts.observation_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.single_action_space = spaces.Box(-1, 1, (3,), np.float32)
@@ -106,7 +103,7 @@ class L5VectorEnv(VectorEnv[dict[str, NumericArray], NumericArray, NumericArray]
         else:
             self.non_kin_rescale = measure_scales(self.dataset, self._choice, self.sim_cfg)
 
-        longest = int(lengths.max()) if num_frames is None else num_frames
+        longest = int(self._choice.lengths.max()) if num_frames is None else num_frames
         self._slots = LogSlots(self.dataset, num_envs, longest)
         self._generators = [seeding.np_random(None)[0] for _ in range(num_envs)]
         image = self.single_observation_space["image"]
@@ -139,14 +136,14 @@ class L5VectorEnv(VectorEnv[dict[str, NumericArray], NumericArray, NumericArray]
             InvalidArgumentError: There are other numbers of seeds, or an option is not possible.
         """
         asked = dict(options or {})
-        slots = self._masked(asked.pop("reset_mask", None))
-        for slot, each in zip(range(self.num_envs), self._seeds(seed), strict=True):
-            if each is not None and slot in slots:
+        is_starting = self._masked(asked.pop("reset_mask", None))
+        wanted, seeds = read_options(asked), self._seeds(seed)
+        for slot in np.flatnonzero(is_starting).tolist():
+            each = seeds[slot]
+            if each is not None:
                 self._generators[slot] = seeding.np_random(each)[0]
-        wanted = read_options(asked)
-        for slot in slots.tolist():
             self._start(slot, wanted)
-        self._look(slots, started=slots)
+        self._look(is_starting, is_starting=is_starting)
         return self._observation(), {}
 
     def step(
@@ -164,44 +161,41 @@ class L5VectorEnv(VectorEnv[dict[str, NumericArray], NumericArray, NumericArray]
             EpisodeEndedError: An episode has ended, or not begun, and is not started by itself.
             InvalidArgumentError: The actions have another shape, or a value is not finite.
         """
-        starting = self._starting()
-        driven = np.setdiff1d(np.arange(self.num_envs), starting)
-        values = checked_actions(actions, (self.num_envs, 3), of=driven)
-        rewards, infos = self._drive(driven, values[driven])
-        truncated = np.zeros(self.num_envs, np.bool_)
-        truncated[driven] = self.frame_indices[driven] + 1 == self._slots.lengths[driven]
-        if self.autoreset_mode is AutoresetMode.SAME_STEP and truncated.any():
-            starting = np.flatnonzero(truncated)
-            self._look(starting)
-            infos = self._with_ends(infos, starting)
-        for slot in starting.tolist():
+        self._require_running()
+        is_starting = self._is_over.copy()
+        is_driven = ~is_starting
+        values = checked_actions(actions, (self.num_envs, 3), of=is_driven)
+        rewards, infos = self._drive(is_driven, values)
+        truncated = is_driven & (self.frame_indices + 1 == self._slots.lengths)
+        goes_on_at_once = self.autoreset_mode is AutoresetMode.SAME_STEP
+        if goes_on_at_once:
+            is_starting = truncated
+            if truncated.any():
+                self._look(truncated)
+                infos = self._with_ends(infos, truncated)
+        for slot in np.flatnonzero(is_starting).tolist():
             self._start(slot, {})
-        self._is_over = truncated.copy()
-        if self.autoreset_mode is AutoresetMode.SAME_STEP:
-            self._is_over[:] = False
-        self._look(np.arange(self.num_envs), started=starting)
+        self._is_over = np.zeros(self.num_envs, np.bool_) if goes_on_at_once else truncated.copy()
+        self._look(np.ones(self.num_envs, np.bool_), is_starting=is_starting)
         return self._observation(), rewards, np.zeros(self.num_envs, np.bool_), truncated, infos
 
-    def _starting(self) -> Int64Array:
-        """Return the environments that begin an episode in place of a step."""
+    def _require_running(self) -> None:
         if (self.frame_indices < 0).any():
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
-        over = np.flatnonzero(self._is_over)
-        if len(over) and self.autoreset_mode is AutoresetMode.DISABLED:
+        if self._is_over.any() and self.autoreset_mode is AutoresetMode.DISABLED:
+            over = np.flatnonzero(self._is_over).tolist()
             raise EpisodeEndedError(
-                f"the episodes of environments {over.tolist()} have ended; call reset(options={{'reset_mask': ...}})"
+                f"the episodes of environments {over} have ended; call reset(options={{'reset_mask': ...}})"
             )
-        return over
 
-    def _drive(self, slots: Int64Array, actions: NumericArray) -> tuple[Float64Array, dict[str, Any]]:
-        """Move the AVs of slots (B,) by actions (B, 3), and return what that was worth, and the infos."""
-        positions_m, yaws_rad = self._poses(slots, actions)
+    def _drive(self, is_driven: BoolArray, actions: NumericArray) -> tuple[Float64Array, dict[str, Any]]:
+        """Move the AVs of some environments (N,) by actions (N, 3), and return what that was worth, and the infos."""
+        slots = np.flatnonzero(is_driven)
+        positions_m, yaws_rad = self._poses(slots, actions[slots])
         ahead = self.frame_indices[slots] + 1
         simulated = self._slots.set_ego(slots, ahead, positions_m, yaws_rad)
         worth = self.reward.of_states(*simulated, *self._slots.recorded(slots, ahead))
         self.frame_indices[slots] = ahead
-        is_driven = np.zeros(self.num_envs, np.bool_)
-        is_driven[slots] = True
         of_all = {name: np.zeros(self.num_envs) for name in _INFOS}
         for name, key in _INFOS.items():
             of_all[name][slots] = worth[key]
@@ -228,18 +222,17 @@ class L5VectorEnv(VectorEnv[dict[str, NumericArray], NumericArray, NumericArray]
         self._slots.start(slot, scene, first, self.sim_cfg.num_simulation_steps)
         self.frame_indices[slot], self._is_over[slot] = FIRST_FRAME, False
 
-    def _look(self, slots: Int64Array, started: Int64Array | None = None) -> None:
-        """Write what is seen in slots (B,) now."""
+    def _look(self, is_wanted: BoolArray, is_starting: BoolArray | None = None) -> None:
+        """Write what some environments (N,) see now, and the speeds of those whose episodes begin."""
+        slots = np.flatnonzero(is_wanted)
         memory = self._memory_of_all if len(slots) == self.num_envs else None
-        seen = self._slots.look(slots, self.frame_indices[slots], memory)
-        columns: Mapping[str, Any] = seen
+        columns: Mapping[str, Any] = self._slots.look(slots, self.frame_indices[slots], memory)
         if columns["image"] is not self._image:
             self._image[slots] = columns["image"]
         self._world_from_agent[slots], self._yaws_rad[slots] = columns["world_from_agent"], columns["yaw"]
-        if started is not None and self.use_kinematic:
-            is_started = np.isin(slots, started)
-            speeds = columns["curr_speed"][is_started]
-            self._speeds[slots[is_started]] = self.step_time * speeds.astype(np.float64)
+        if is_starting is not None and self.use_kinematic:
+            begins = is_starting[slots]
+            self._speeds[slots[begins]] = self.step_time * columns["curr_speed"][begins].astype(np.float64)
 
     def _memory_of_all(self, key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
         """Return the array that pictures of all environments are drawn into."""
@@ -248,12 +241,10 @@ class L5VectorEnv(VectorEnv[dict[str, NumericArray], NumericArray, NumericArray]
     def _observation(self) -> dict[str, NumericArray]:
         return {"image": self._image.copy() if self.copy else self._image}
 
-    def _with_ends(self, infos: dict[str, Any], slots: Int64Array) -> dict[str, Any]:
-        """Return infos of the episodes that begin, with what was seen and told at the ends of those of slots (B,)."""
-        is_end = np.zeros(self.num_envs, np.bool_)
-        is_end[slots] = True
+    def _with_ends(self, infos: dict[str, Any], is_end: BoolArray) -> dict[str, Any]:
+        """Return infos of the episodes that begin, with what was seen and told at the ends of some (N,)."""
         seen = np.full(self.num_envs, None, object)
-        for slot in slots.tolist():
+        for slot in np.flatnonzero(is_end).tolist():
             seen[slot] = {"image": self._image[slot].copy()}
         final, kept = (
             _masked_infos({name: np.where(mask, infos[name], 0.0) for name in _INFOS}, mask)
@@ -271,10 +262,10 @@ class L5VectorEnv(VectorEnv[dict[str, NumericArray], NumericArray, NumericArray]
             raise InvalidArgumentError(f"seed must be one for each of {self.num_envs} environments, got {len(seed)}")
         return seed
 
-    def _masked(self, mask: Any) -> Int64Array:
-        """Return the environments that are marked."""
+    def _masked(self, mask: Any) -> BoolArray:
+        """Return which environments are marked; all of them without a mask."""
         if mask is None:
-            return np.arange(self.num_envs)
+            return np.ones(self.num_envs, np.bool_)
         if not isinstance(mask, np.ndarray) or mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
             raise InvalidArgumentError(
                 f"options['reset_mask'] must be a bool array of shape ({self.num_envs},), got {mask!r}"
@@ -283,7 +274,7 @@ class L5VectorEnv(VectorEnv[dict[str, NumericArray], NumericArray, NumericArray]
             raise InvalidArgumentError("options['reset_mask'] marks no environment")
         if (self.frame_indices[~mask] < 0).any():
             raise InvalidArgumentError("options['reset_mask'] leaves out environments that have no episode yet")
-        return np.flatnonzero(mask)
+        return mask
 
 
 def _masked_infos(values: Mapping[str, Float64Array], mask: BoolArray) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Scene batch: the scenes of a log that are simulated together, as the log has them, and the map they lie on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from l5kit.geometry.transform import rotations33_as_yaws
 from l5kit.simulation.engine.track_table import TrackTable
 
 __all__ = ["EgoLog", "RoadMap", "SceneBatch", "stack_ego_frames"]
+
+_Found = TypeVar("_Found")
 
 
 class RoadMap:
@@ -124,6 +127,17 @@ class SceneBatch:
         part = slice(scene, scene + 1)
         scenes = {name: getattr(self, name)[part] for name in ("scene_indices", "recorded", "starts", "stops")}
         return replace(self, **scenes)
+
+    def once(self, find: "Callable[[SceneBatch], _Found]") -> _Found:
+        """Return what a function finds of this batch; it is called once, and what it found must not be changed."""
+        if find not in self._found:
+            self._found[find] = find(self)
+        found: _Found = self._found[find]
+        return found
+
+    @cached_property
+    def _found(self) -> dict[Callable[..., object], Any]:
+        return {}
 
     @property
     def driving_map(self) -> DrivingMap | None:

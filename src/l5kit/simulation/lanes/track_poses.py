@@ -1,7 +1,5 @@
 """Logged poses of the tracks of a batch of scenes, in the order of tracks, and which vehicles follow lanes."""
 
-from weakref import WeakKeyDictionary
-
 import numpy as np
 from numba import njit
 
@@ -15,9 +13,6 @@ from l5kit.simulation.lanes.lane_choice import LaneArrays, choose_lane, lane_arr
 from l5kit.simulation.lanes.lane_paths import TrackPoses, find_moving_tracks
 
 __all__ = ["find_lane_followers", "poses_of_avs", "poses_of_tracks"]
-
-_FOLLOWERS: WeakKeyDictionary[SceneBatch, BoolArray] = WeakKeyDictionary()
-"""What was found of batches that are still there: rules for agents and drivers ask for the same."""
 
 
 def poses_of_tracks(batch: SceneBatch, is_wanted: BoolArray) -> TrackPoses:
@@ -68,10 +63,7 @@ def find_lane_followers(batch: SceneBatch) -> BoolArray:
     Args:
         batch: The scenes; without a map no vehicle follows lanes.
     """
-    known = _FOLLOWERS.get(batch)
-    if known is None:
-        known = _FOLLOWERS[batch] = _find_lane_followers(batch)
-    return known.copy()
+    return batch.once(_find_lane_followers).copy()  # rules for agents and drivers ask for the same
 
 
 def _find_lane_followers(batch: SceneBatch) -> BoolArray:
