@@ -136,7 +136,7 @@ def join_road_users(
     return RoadUsers(starts, found.tracks, found.groups, found.boxes, found.velocities_mps)
 
 
-def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, rows: "_Rows") -> tuple[Int64Array, int]:
+def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, rows: _Rows) -> tuple[Int64Array, int]:
     """Write the road users of a scene into the first rows, and return how many of each frame, and of all, there are."""
     size = int(scene.counts.sum())
     rows = rows.cut(0, size)
