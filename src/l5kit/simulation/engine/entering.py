@@ -6,7 +6,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.geometry.box_overlap import boxes_overlap
 
-__all__ = ["find_blocked"]
+__all__ = ["find_blocked", "mark_blocked"]
 
 
 def find_blocked(
@@ -25,12 +25,12 @@ def find_blocked(
     """
     is_blocked = np.zeros(len(boxes), np.bool_)
     if is_new.any():
-        _mark_blocked(starts, boxes, ego_boxes, is_there, is_new, is_blocked)
+        mark_blocked(starts, boxes, ego_boxes, is_there, is_new, is_blocked)
     return np.flatnonzero(is_blocked)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _mark_blocked(
+def mark_blocked(
     starts: Int64Array,
     boxes: Float64Array,
     ego_boxes: Float64Array,
@@ -38,7 +38,7 @@ def _mark_blocked(
     is_new: BoolArray,
     is_blocked: BoolArray,
 ) -> None:
-    """Mark the rows that appear where a box stands."""
+    """Mark the rows that appear where a box stands; arguments as for :func:`find_blocked`."""
     for scene in range(len(starts) - 1):
         for row in range(starts[scene], starts[scene + 1]):
             if not is_new[row]:

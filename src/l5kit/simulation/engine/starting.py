@@ -15,7 +15,7 @@ from l5kit.simulation.engine.track_table import TrackTable
 from l5kit.simulation.utils import hide_records
 from l5kit.simulation.vehicle_models import VehicleGeometry, VehicleStates
 
-__all__ = ["fill_velocities", "hide_tracks", "start_of_ego"]
+__all__ = ["fill_velocities", "hide_tracks", "logged_states", "start_of_ego"]
 
 _SLOWEST_TURNING_MPS = 0.6
 _LEAST_WAY_M = 1.0
@@ -24,18 +24,31 @@ _LEAST_WAY_M = 1.0
 def start_of_ego(batch: SceneBatch, geometry: VehicleGeometry | None = None) -> tuple[VehicleStates, Float64Array]:
     """Return the states of the AVs of S scenes in their first frames, and their yaw rates, rad/s, (S,).
 
+    Args:
+        batch: The scenes.
+        geometry: Where the axles are; that of l5kit by default.
+    """
+    return logged_states(batch, np.arange(len(batch)), batch.starts, geometry)
+
+
+def logged_states(
+    batch: SceneBatch, rows: Int64Array, now: Int64Array, geometry: VehicleGeometry | None = None
+) -> tuple[VehicleStates, Float64Array]:
+    """Return the states of the AV in K frames of the log, and its yaw rates, rad/s, (K,).
+
     Speeds and yaw rates are differences over the frames before and after, of one side where there is no other;
     accelerations those of the speeds of the two steps around the frame, 0 at the ends of a scene. The steering is
     that of the yaw rate, 0 below 0.6 m/s.
 
     Args:
-        batch: The scenes.
+        batch: Scenes.
+        rows: The scenes of the frames, counted in the batch, (K,).
+        now: The frames, counted in their scenes, (K,).
         geometry: Where the axles are; that of l5kit by default.
     """
-    log, rows = batch.ego_log, np.arange(len(batch))
-    lengths = log.is_there.sum(axis=1)
-    before, after = np.maximum(batch.starts - 1, 0), np.minimum(batch.starts + 1, lengths - 1)
-    now = batch.starts
+    log = batch.ego_log
+    lengths = log.is_there.sum(axis=1)[rows]
+    before, after = np.maximum(now - 1, 0), np.minimum(now + 1, lengths - 1)
     yaws_rad = log.yaws_rad[rows, now]
     headings = np.stack([np.cos(yaws_rad), np.sin(yaws_rad)], axis=-1)
 
@@ -61,7 +74,7 @@ def start_of_ego(batch: SceneBatch, geometry: VehicleGeometry | None = None) -> 
         speeds_mps=speeds_mps,
         accelerations_mps2=_over(changes, seconds / 2),
         steering_rad=steering_rad,
-        lengths_m=np.full(len(batch), float(batch.facts.ego_extent_m[0])),
+        lengths_m=np.full(len(rows), float(batch.facts.ego_extent_m[0])),
     )
     return states, yaw_rates
 

@@ -65,9 +65,22 @@ def place_vehicles(
         if not is_new[vehicle]:
             first = index_along(motion[ARC] - _BACK_M, stop - 1)
             stop = index_along(motion[ARC] + _ON_M, stop - 1) + 1
-        place = find_place(points_m, first, stop, (x, y, boxes[vehicle, 2]))
-        motion[ARC] = motion[ENTRY] = place[0]
-        motion[OFFSET], motion[SLOPE], motion[SPEED] = place[1], place[2], max(speeds_mps[vehicle], 0.0)
+        put_on_path(points_m, first, stop, (x, y, boxes[vehicle, 2]), speeds_mps[vehicle], motion)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def put_on_path(
+    points_m: Float64Array,
+    first: int,
+    stop: int,
+    pose: tuple[float, float, float],
+    speed_mps: float,
+    motion: Float64Array,
+) -> None:
+    """Write the motion of a vehicle that comes onto a path, but for x and y; arguments as for :func:`find_place`."""
+    place = find_place(points_m, first, stop, pose)
+    motion[ARC] = motion[ENTRY] = place[0]
+    motion[OFFSET], motion[SLOPE], motion[SPEED] = place[1], place[2], max(speed_mps, 0.0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -224,8 +237,15 @@ def _write_objects(objects: Float64Array, scene: int, rows: SceneRows, numbers: 
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _mark_lights(colors: ColorRows, scene: int, is_on: bool, ranks: Int64Array) -> None:
-    """Write the lights of the lanes of a scene, or put them out."""
+def mark_lights(colors: ColorRows, scene: int, is_on: bool, ranks: Int64Array) -> None:
+    """Write the lights of the lanes of a scene, or put them out.
+
+    Args:
+        colors: Lights of R scenes.
+        scene: One of them.
+        is_on: Whether they are written.
+        ranks: Light of each lane of the map, 0 for none.
+    """
     frames, starts, lanes, values = colors
     for slot in range(starts[frames[scene]], starts[frames[scene] + 1]):
         ranks[lanes[slot]] = max(ranks[lanes[slot]], values[slot]) if is_on else 0
@@ -266,14 +286,14 @@ def drive_agents(
             continue
         count = _write_objects(objects, scene, rows, numbers)
         write_object(objects, count, ego[0][scene], ego[1][scene])
-        _mark_lights(colors, scene, True, ranks)
+        mark_lights(colors, scene, True, ranks)
         while actor < len(actors) and actors[actor] < rows[0][scene + 1]:
             row = actors[actor]
             size = (0.5 * rows[2][row, 3], 0.5 * rows[2][row, 4])
             seen = objects[: count + 1]
             drive_on(paths, tracks[row], motions[tracks[row]], size, seen, numbers[row], ranks, drive, poses[actor])
             actor += 1
-        _mark_lights(colors, scene, False, ranks)
+        mark_lights(colors, scene, False, ranks)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -293,9 +313,9 @@ def drive_avs(
     ranks = np.zeros(num_lanes, np.int64)
     for scene in range(len(rows[0]) - 1):
         count = _write_objects(objects, scene, rows, numbers)
-        _mark_lights(colors, scene, True, ranks)
+        mark_lights(colors, scene, True, ranks)
         size = (0.5 * ego[0][scene, 3], 0.5 * ego[0][scene, 4])
         track = tracks[scene]
         motion = motions[track]
         drive_on(paths, track, motion, size, objects[:count], -1, ranks, drive, poses[scene])
-        _mark_lights(colors, scene, False, ranks)
+        mark_lights(colors, scene, False, ranks)

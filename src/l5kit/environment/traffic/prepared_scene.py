@@ -1,0 +1,200 @@
+"""Prepared scene: one scene of a log as arrays that kernels step over, with the paths of its vehicles."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
+from l5kit.data.array_shapes import ReadOnlyArrays
+from l5kit.data.record_buffer import RecordBuffer
+from l5kit.errors import CorruptedDataError
+from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.starting import fill_velocities, logged_states
+from l5kit.simulation.lanes.lane_paths import LanePaths, TrackPoses, index_along, make_lane_paths
+from l5kit.simulation.lanes.path_places import find_place
+from l5kit.simulation.lanes.red_lights import read_lane_colors
+from l5kit.simulation.lanes.straight_paths import filled_paths, straight_paths
+from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_avs, poses_of_tracks
+
+__all__ = ["PreparedScene", "prepare_scene"]
+
+_BACK_M, _ON_M = 10.0, 40.0
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedScene(ReadOnlyArrays):
+    """A scene of F frames, M agent rows, T tracks, and P paths: the first is that of the AV, then those of vehicles.
+
+    Attributes:
+        row_counts: Number of the agent rows of each frame, (F,).
+        groups: A ``RoadUserGroup`` of each row, NONE for what is no road user, (M,).
+        boxes: World x, y, yaw, length and width of each row, (M, 5).
+        velocities_mps: World x and y, (M, 2).
+        directions: Cosine and sine of the yaws, (M, 2).
+        tracks: Track of each row, counted in the scene, (M,).
+        seats: Path of the track of each row, counted from that of the first vehicle on, -1 for none, int32 (M,).
+        is_entering: Whether the frame before does not have the track of a row, (M,).
+        track_ids: As in the log, uint64 (T,).
+        path_tracks: Track of each path, counted in the scene, -1 for the AV, (P,).
+        path_last_frames: Last frame of the track of each path; that of the scene for the AV, (P,).
+        ego_poses: World x, y and yaw of the logged AV, (F, 3).
+        ego_motion: Its speed, acceleration along, yaw rate and steering, (F, 4).
+        expert_arcs_m: How far it is on its path, (F,).
+        color_counts: Number of lanes that are yellow or red in each frame, (F,).
+        color_lanes: These lanes, (C,).
+        color_ranks: Their lights, (C,).
+        paths: The paths.
+    """
+
+    row_counts: Int64Array
+    groups: Int64Array
+    boxes: Float64Array
+    velocities_mps: Float64Array
+    directions: Float64Array
+    tracks: Int64Array
+    seats: Int32Array
+    is_entering: BoolArray
+    track_ids: NumericArray
+    path_tracks: Int64Array
+    path_last_frames: Int64Array
+    ego_poses: Float64Array
+    ego_motion: Float64Array
+    expert_arcs_m: Float64Array
+    color_counts: Int64Array
+    color_lanes: Int64Array
+    color_ranks: Int64Array
+    paths: tuple[LanePaths, LanePaths]
+
+
+def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: float) -> PreparedScene:
+    """Return the only scene of a batch, all frames of which are simulated, as arrays.
+
+    Args:
+        batch: The scene.
+        drives_agents: Whether vehicles get paths.
+        unknown_limit_mps: Speed limit where the map does not say one, above 0.
+
+    Raises:
+        L5KitError: Records of the scene are not possible.
+    """
+    records = batch.recorded[0]
+    buffer = RecordBuffer(batch.recorded, facts=batch.facts)
+    fill_velocities(buffer)
+    num_frames, table = len(records.frames), batch.tracks
+    frames = buffer.frames[buffer.scene_starts[0] : buffer.scene_stops[0]]
+    rows = read_agents(buffer.agents, frames, table, np.zeros(num_frames, np.int64), batch.threshold)
+    av_paths, vehicle_paths, vehicles = _paths_of(batch, drives_agents, unknown_limit_mps)
+    seats_of_tracks = np.full(len(table), -1, np.int32)
+    seats_of_tracks[vehicles] = np.arange(len(vehicles))
+    counts = np.diff(rows.starts)
+    is_entering = _first_rows(rows, np.repeat(np.arange(num_frames), counts), seats_of_tracks[rows.track_rows] >= 0)
+    directions = np.empty((len(rows), 2))
+    _write_directions(rows.boxes, directions)
+    ego_poses, ego_motion = _ego_of(batch)
+    arcs_m = np.empty(num_frames)
+    _write_arcs(av_paths.points_m, ego_poses, arcs_m)
+    colors = read_lane_colors(batch.recorded, None if batch.road is None else batch.road.api.arrays.lights)
+    return PreparedScene(
+        row_counts=counts,
+        groups=rows.groups,
+        boxes=rows.boxes,
+        velocities_mps=rows.velocities_mps,
+        directions=directions,
+        tracks=rows.track_rows,
+        seats=seats_of_tracks[rows.track_rows],
+        is_entering=is_entering,
+        track_ids=table.track_ids,
+        path_tracks=np.concatenate([[-1], vehicles]).astype(np.int64),
+        path_last_frames=np.concatenate([[num_frames - 1], table.last_frames[vehicles]]).astype(np.int64),
+        ego_poses=ego_poses,
+        ego_motion=ego_motion,
+        expert_arcs_m=arcs_m,
+        color_counts=np.diff(colors.starts),
+        color_lanes=colors.lanes,
+        color_ranks=colors.ranks,
+        paths=(av_paths, vehicle_paths),
+    )
+
+
+def _paths_of(
+    batch: SceneBatch, drives_agents: bool, unknown_limit_mps: float
+) -> tuple[LanePaths, LanePaths, Int64Array]:
+    """Return the path of the AV, those of vehicles, and the tracks of these."""
+    of_av, table = poses_of_avs(batch), batch.tracks
+    straight = straight_paths(of_av, limit_mps=unknown_limit_mps)
+    driving_map = batch.driving_map
+    if driving_map is None or driving_map.num_lanes == 0:
+        return straight, _taken(straight, np.zeros(1, np.bool_)), np.zeros(0, np.int64)
+    av_paths = filled_paths(make_lane_paths(of_av, driving_map, unknown_limit_mps=unknown_limit_mps), straight)
+    is_follower = find_lane_followers(batch) if drives_agents else np.zeros(len(table), np.bool_)
+    poses: TrackPoses = poses_of_tracks(batch, is_follower)
+    paths = make_lane_paths(poses, driving_map, unknown_limit_mps=unknown_limit_mps)
+    is_follower &= paths.has_path
+    return av_paths, _taken(paths, is_follower), np.flatnonzero(is_follower)
+
+
+def _taken(paths: LanePaths, is_wanted: BoolArray) -> LanePaths:
+    """Return some of the paths (N,), among them all that have a point; or none."""
+    if not is_wanted.any():
+        none, zero = slice(0), np.zeros(1, np.int64)
+        rows = {name: getattr(paths, name)[none] for name in ("points_m", "lengths_m", *_PIECES)}
+        return LanePaths(starts=zero, piece_starts=zero.copy(), **rows)
+    kept = np.append(is_wanted, True)
+    return replace(
+        paths,
+        starts=paths.starts[kept],
+        piece_starts=paths.piece_starts[kept],
+        lengths_m=paths.lengths_m[is_wanted],
+    )
+
+
+_PIECES = ("piece_arcs_m", "piece_lanes", "line_lanes", "piece_limits_mps")
+
+
+def _first_rows(rows: AgentsNow, frames: Int64Array, has_path: BoolArray) -> BoolArray:
+    """Return which rows are of tracks that the frame before does not have, (M,).
+
+    Raises:
+        CorruptedDataError: A frame has a track that may be driven more than once.
+    """
+    order = np.lexsort((frames, rows.track_rows))
+    is_same_track = np.diff(rows.track_rows[order]) == 0
+    steps = np.diff(frames[order])
+    is_twice = is_same_track & (steps == 0) & has_path[order[1:]]
+    if is_twice.any():
+        row = int(order[1:][is_twice][0])
+        name = int(rows.tracks.track_ids[rows.track_rows[row]])
+        raise CorruptedDataError(f"frame {int(frames[row])} has track {name} more than once")
+    is_entering = np.ones(len(order), np.bool_)
+    is_entering[order[1:]] = ~(is_same_track & (steps <= 1))
+    return is_entering
+
+
+def _ego_of(batch: SceneBatch) -> tuple[Float64Array, Float64Array]:
+    """Return poses (F, 3) and motion (F, 4) of the logged AV."""
+    num_frames = len(batch.recorded[0].frames)
+    states, yaw_rates_radps = logged_states(batch, np.zeros(num_frames, np.int64), np.arange(num_frames))
+    poses = np.column_stack([states.positions_m, states.yaws_rad])
+    motion = (states.speeds_mps, states.accelerations_mps2, yaw_rates_radps, states.steering_rad)
+    return poses, np.column_stack(motion)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_directions(boxes: Float64Array, directions: Float64Array) -> None:
+    """Write cosines and sines of the yaws of boxes."""
+    for row in range(len(boxes)):
+        directions[row, 0], directions[row, 1] = np.cos(boxes[row, 2]), np.sin(boxes[row, 2])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_arcs(points_m: Float64Array, poses: Float64Array, arcs_m: Float64Array) -> None:
+    """Write how far poses are on a path, each looked for around the one before, so that loops do not matter."""
+    for frame in range(len(poses)):
+        first, stop = 0, len(points_m)
+        if frame > 0:
+            first = index_along(arcs_m[frame - 1] - _BACK_M, stop - 1)
+            stop = index_along(arcs_m[frame - 1] + _ON_M, stop - 1) + 1
+        pose = (poses[frame, 0], poses[frame, 1], poses[frame, 2])
+        arcs_m[frame] = find_place(points_m, first, stop, pose)[0]

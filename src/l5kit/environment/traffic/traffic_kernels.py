@@ -1,0 +1,316 @@
+"""Kernels of traffic: who is there in a frame of an environment, who is driven, and where drivers get.
+
+A *seat* is a vehicle of a scene that has a path, counted in the scene. In each environment it is in one of three
+states: where the log has it, driven, or waiting for room, with which the frame does not have it.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
+from l5kit.simulation.engine.entering import mark_blocked
+from l5kit.simulation.lanes.lane_following import ColorRows, Drive, EgoRows, drive_on, mark_lights, put_on_path
+from l5kit.simulation.lanes.lane_paths import PathArrays
+from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
+
+LOGGED, DRIVEN, WAITING, _ENTERING = 0, 1, 2, 3
+"""States of seats; the last one is for those of which it is not known yet whether they find room."""
+
+LogRows = tuple[
+    Int64Array, Int32Array, BoolArray, Int64Array, Float64Array, Float64Array, Float64Array, Int64Array
+]
+"""First row of each frame and the end of the last one, (F + 1,); of each row its seat or -1, whether the frame before
+does not have its track, its group, box, cosine and sine of its yaw, velocity, and track."""
+
+SeatArrays = tuple[NumericArray, Float64Array, Float64Array, Float64Array, Int64Array]
+"""Of each seat of each environment, (N, T, ...): its state, int8, and of those that are driven motion, box, velocity and
+group."""
+
+Places = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
+"""Of each of B environments: its number, its current frame counted in its scene and in all frames, the path of its first
+seat and the end of these paths."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def list_present(
+    frame: int, rows: LogRows, states: NumericArray, num_seats: int, present: Int64Array, is_met: BoolArray
+) -> int:
+    """Write who is there in a frame, rows of the log, or -1 minus the seat of who is driven; return how many there are.
+
+    They come in the order of the log, behind them those who are driven in a frame in which the log does not have them.
+
+    Args:
+        frame: The frame, counted in all frames.
+        rows: The log.
+        states: State of each seat, (T,).
+        num_seats: Seats of the scene.
+        present: Takes who is there.
+        is_met: Room for T marks.
+    """
+    is_met[:num_seats] = False
+    count = 0
+    for row in range(rows[0][frame], rows[0][frame + 1]):
+        seat = rows[1][row]
+        who = row
+        if 0 <= seat < num_seats:
+            if states[seat] == WAITING:
+                continue
+            if states[seat] == DRIVEN:
+                who = -1 - seat
+                is_met[seat] = True
+        present[count] = who
+        count += 1
+    for seat in range(num_seats):
+        if states[seat] == DRIVEN and not is_met[seat]:
+            present[count] = -1 - seat
+            count += 1
+    return count
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def most_present(places: Places, rows: LogRows, num_seats: int) -> int:
+    """Return how many may be there in one of the current frames, at most."""
+    most = 0
+    for frame in places[2]:
+        most = max(most, rows[0][frame + 1] - rows[0][frame])
+    return most + num_seats
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def move_agents(
+    places: Places,
+    rows: LogRows,
+    seats: SeatArrays,
+    paths: PathArrays,
+    last_frames: Int64Array,
+    ego: EgoRows,
+    colors: ColorRows,
+    num_lanes: int,
+    drive: tuple[Drive, float],
+    counts: Int64Array,
+) -> None:
+    """Move those who are driven to the next frame, seats that have come near enough among them.
+
+    Args:
+        places: B environments.
+        rows: The log.
+        seats: The seats, changed.
+        paths: All paths.
+        last_frames: Last frame of the track of each path.
+        ego: The AVs in the current frames.
+        colors: Lights of the current frames.
+        num_lanes: Lanes of the map.
+        drive: As :func:`~l5kit.simulation.lanes.lane_following.drive_on` takes it, and how near is near, metres.
+        counts: Takes how many are moved in each environment, (B,).
+    """
+    num_seats = seats[0].shape[1]
+    most = most_present(places, rows, num_seats)
+    present, is_met = np.empty(most, np.int64), np.empty(num_seats, np.bool_)
+    objects, numbers = np.empty((most + 1, OBJECT_FIELDS)), np.empty(num_seats, np.int64)
+    ranks, pose = np.zeros(num_lanes, np.int64), np.empty((1, 3))
+    for place in range(len(places[0])):
+        slot, frame, first = places[0][place], places[1][place], places[3][place]
+        num_own, states = places[4][place] - first, seats[0][slot]
+        _begin(place, places, rows, seats, paths, ego[0][place], drive[1])
+        count = 0
+        for seat in range(num_own):
+            count += states[seat] == DRIVEN and last_frames[first + seat] > frame
+        counts[place] = count
+        if count > 0:
+            num_present = list_present(places[2][place], rows, states, num_own, present, is_met)
+            num_objects = _write_objects(slot, rows, seats, present[:num_present], objects, numbers)
+            write_object(objects, num_objects, ego[0][place], ego[1][place])
+            seen = objects[: num_objects + 1]
+            mark_lights(colors, place, True, ranks)
+        for seat in range(num_own):
+            if states[seat] == DRIVEN:
+                if last_frames[first + seat] > frame:
+                    _move(slot, seat, first + seat, seats, paths, seen, numbers[seat], ranks, drive[0], pose)
+                else:
+                    states[seat] = LOGGED
+        if count > 0:
+            mark_lights(colors, place, False, ranks)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _is_near(box: Float64Array, group: int, ego_box: Float64Array, near_m: float) -> bool:
+    """Return whether a seat that is where the log has it is to be driven."""
+    x_m, y_m = box[0] - ego_box[0], box[1] - ego_box[1]
+    return bool(group >= 0 and box[3] > 0 and np.sqrt(x_m * x_m + y_m * y_m) < near_m)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _begin(
+    place: int,
+    places: Places,
+    rows: LogRows,
+    seats: SeatArrays,
+    paths: PathArrays,
+    ego_box: Float64Array,
+    near_m: float,
+) -> None:
+    """Let drivers take over seats that have come near enough."""
+    states, motions, boxes, velocities_mps, groups = seats
+    slot, frame, first = places[0][place], places[2][place], places[3][place]
+    for row in range(rows[0][frame], rows[0][frame + 1]):
+        seat = rows[1][row]
+        if seat < 0 or states[slot, seat] != LOGGED or not _is_near(rows[4][row], rows[3][row], ego_box, near_m):
+            continue
+        states[slot, seat], groups[slot, seat] = DRIVEN, rows[3][row]
+        boxes[slot, seat], velocities_mps[slot, seat] = rows[4][row], rows[6][row]
+        x_mps, y_mps, box = rows[6][row, 0], rows[6][row, 1], rows[4][row]
+        ahead_mps = x_mps * math.cos(box[2]) + y_mps * math.sin(box[2])
+        speed_mps = math.copysign(math.sqrt(x_mps * x_mps + y_mps * y_mps), ahead_mps)
+        points_m = paths[1][paths[0][first + seat] : paths[0][first + seat + 1]]
+        put_on_path(points_m, 0, len(points_m), (box[0], box[1], box[2]), speed_mps, motions[slot, seat])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_objects(
+    slot: int,
+    rows: LogRows,
+    seats: SeatArrays,
+    present: Int64Array,
+    objects: Float64Array,
+    numbers: Int64Array,
+) -> int:
+    """Write the road users that are there, and the number of each seat that is driven; return how many there are."""
+    count = 0
+    for who in present:
+        if who < 0:
+            seat = -1 - who
+            numbers[seat] = count
+            write_object(objects, count, seats[2][slot, seat], seats[3][slot, seat])
+            count += 1
+        elif rows[3][who] >= 0:
+            box = rows[4][who]
+            objects[count, 0], objects[count, 1] = box[0], box[1]
+            objects[count, 2], objects[count, 3] = rows[5][who, 0], rows[5][who, 1]
+            objects[count, 4], objects[count, 5] = 0.5 * box[3], 0.5 * box[4]
+            objects[count, 6], objects[count, 7] = rows[6][who, 0], rows[6][who, 1]
+            objects[count, 8] = 0.5 * math.sqrt(box[3] * box[3] + box[4] * box[4])
+            count += 1
+    return count
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _move(
+    slot: int,
+    seat: int,
+    path: int,
+    seats: SeatArrays,
+    paths: PathArrays,
+    objects: Float64Array,
+    own_row: int,
+    ranks: Int64Array,
+    drive: Drive,
+    pose: Float64Array,
+) -> None:
+    """Move a seat to the next frame, whose numbers are as exact as those of records."""
+    box, velocity_mps = seats[2][slot, seat], seats[3][slot, seat]
+    size = (0.5 * box[3], 0.5 * box[4])
+    drive_on(paths, path, seats[1][slot, seat], size, objects, own_row, ranks, drive, pose)
+    way_x, way_y = pose[0, 0] - box[0], pose[0, 1] - box[1]
+    speed_mps = math.sqrt(way_x * way_x + way_y * way_y) / drive[2]
+    velocity_mps[0] = np.float32(speed_mps * math.cos(pose[0, 2]))
+    velocity_mps[1] = np.float32(speed_mps * math.sin(pose[0, 2]))
+    box[0], box[1], box[2] = pose[0, 0], pose[0, 1], np.float32(pose[0, 2])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def withhold_agents(
+    places: Places, rows: LogRows, seats: SeatArrays, ego_boxes: Float64Array, near_m: float
+) -> None:
+    """Let seats wait that would appear where a box stands.
+
+    Args:
+        places: B environments, in the frames in which they would appear.
+        rows: The log.
+        seats: The seats, changed.
+        ego_boxes: The AVs in these frames, (B, 5).
+        near_m: Distance of the AV up to which seats are driven.
+    """
+    num_seats = seats[0].shape[1]
+    most = most_present(places, rows, num_seats)
+    present, is_met = np.empty(most, np.int64), np.empty(num_seats, np.bool_)
+    boxes, is_there = np.empty((most, 5)), np.empty(most, np.bool_)
+    is_new, is_blocked, starts = np.empty(most, np.bool_), np.empty(most, np.bool_), np.zeros(2, np.int64)
+    for place in range(len(places[0])):
+        slot, states = places[0][place], seats[0][places[0][place]]
+        if not _let_in(places[2][place], rows, states, ego_boxes[place], near_m):
+            continue
+        count = list_present(places[2][place], rows, states, places[4][place] - places[3][place], present, is_met)
+        for number in range(count):
+            who = present[number]
+            is_new[number] = False
+            if who < 0:
+                boxes[number], is_there[number] = seats[2][slot, -1 - who], True
+            else:
+                boxes[number], is_there[number] = rows[4][who], rows[3][who] >= 0
+                is_new[number] = rows[1][who] >= 0 and states[rows[1][who]] == _ENTERING
+        is_blocked[:count] = False
+        starts[1] = count
+        mark_blocked(starts, boxes, ego_boxes[place : place + 1], is_there, is_new, is_blocked)
+        for number in range(count):
+            if is_new[number]:
+                states[rows[1][present[number]]] = WAITING if is_blocked[number] else LOGGED
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _let_in(frame: int, rows: LogRows, states: NumericArray, ego_box: Float64Array, near_m: float) -> bool:
+    """Mark the seats that would appear in a frame and be driven, let in all others, and return whether there are any.
+
+    Those that appear farther away are where the log has them, whoever stands there.
+    """
+    is_any = False
+    for row in range(rows[0][frame], rows[0][frame + 1]):
+        seat = rows[1][row]
+        if seat < 0 or states[seat] == DRIVEN or not (rows[2][row] or states[seat] == WAITING):
+            continue
+        is_entering = _is_near(rows[4][row], rows[3][row], ego_box, near_m)
+        states[seat] = _ENTERING if is_entering else LOGGED
+        is_any |= is_entering
+    return is_any
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_rows(
+    places: Places,
+    rows: LogRows,
+    seats: SeatArrays,
+    path_tracks: Int64Array,
+    starts: Int64Array,
+    found: tuple[Int64Array, Float64Array, Float64Array, Int64Array],
+) -> None:
+    """Write the agents of the current frames of B environments.
+
+    Args:
+        places: The environments.
+        rows: The log.
+        seats: The seats.
+        path_tracks: Track of each path.
+        starts: Takes the first row of each and the end of the last one, (B + 1,).
+        found: Take group, box, velocity and track of each row; there must be room.
+    """
+    num_seats = seats[0].shape[1]
+    present = np.empty(most_present(places, rows, num_seats), np.int64)
+    is_met = np.empty(num_seats, np.bool_)
+    groups, boxes, velocities_mps, tracks = found
+    end = 0
+    for place in range(len(places[0])):
+        slot, first = places[0][place], places[3][place]
+        starts[place] = end
+        num_own = min(places[4][place] - first, num_seats)
+        count = list_present(places[2][place], rows, seats[0][slot], num_own, present, is_met)
+        for who in present[:count]:
+            if who < 0:
+                seat = -1 - who
+                groups[end], tracks[end] = seats[4][slot, seat], path_tracks[first + seat]
+                boxes[end], velocities_mps[end] = seats[2][slot, seat], seats[3][slot, seat]
+            else:
+                groups[end], tracks[end] = rows[3][who], rows[7][who]
+                boxes[end], velocities_mps[end] = rows[4][who], rows[6][who]
+            end += 1
+    starts[len(places[0])] = end
