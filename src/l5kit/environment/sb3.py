@@ -1,0 +1,201 @@
+"""Adapter to stable-baselines3: a vector environment of Gymnasium as the ``VecEnv`` that its algorithms step."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
+
+from l5kit._types import Float64Array, Int64Array, JsonObject, NumericArray
+from l5kit.errors import EpisodeEndedError, InvalidArgumentError
+
+__all__ = ["StableBaselinesVecEnv"]
+
+_Observation: TypeAlias = NumericArray | dict[str, NumericArray]
+_VectorEnv: TypeAlias = VectorEnv[Any, NumericArray, NumericArray]
+
+_DIGITS = 6
+"""Of returns and times of episodes, as in the monitor of stable-baselines3."""
+
+
+class StableBaselinesVecEnv(VecEnv):
+    """Vector environment of Gymnasium by the rules of stable-baselines3, which takes no other one.
+
+    Nothing is done for one environment after the other but at the ends of episodes. There, ``infos[i]`` has
+    ``terminal_observation``; ``TimeLimit.truncated``; ``episode``, with the return ``r``, the steps ``l`` and the
+    seconds since the adapter was made ``t``, so that no ``Monitor`` is needed; and what the environment tells of the
+    last step. The other infos are empty.
+
+    Args:
+        env: Environments with ``autoreset_mode="SameStep"``. Observations are arrays or dictionaries of arrays.
+
+    Attributes:
+        env: As above.
+        step_infos: What the environment told of the last step, arrays (N,) and masks by name.
+
+    Raises:
+        InvalidArgumentError: The environments start their next episodes in another step.
+    """
+
+    def __init__(self, env: _VectorEnv) -> None:
+        mode = env.metadata.get("autoreset_mode")
+        if mode is not AutoresetMode.SAME_STEP:
+            raise InvalidArgumentError(
+                f"env has autoreset_mode {getattr(mode, 'value', mode)!r}, but stable-baselines3 wants the next "
+                "episode in the step that ends one; make it with autoreset_mode='SameStep'"
+            )
+        self.env = env
+        self.step_infos: JsonObject = {}
+        self._is_shared = not getattr(env.unwrapped, "copy", True)
+        self._returns: Float64Array = np.zeros(env.num_envs)
+        self._lengths: Int64Array = np.zeros(env.num_envs, np.int64)
+        self._start_s = time.perf_counter()
+        self._actions: NumericArray | None = None
+        super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
+
+    def reset(self) -> VecEnvObs:
+        """Start all episodes, with the seeds and options that were set since the last time.
+
+        Raises:
+            InvalidArgumentError: Environments were given different options.
+        """
+        if any(each != self._options[0] for each in self._options):
+            raise InvalidArgumentError("the options of environments differ; all of them take the same")
+        seeds = None if all(each is None for each in self._seeds) else self._seeds
+        observations, _ = self.env.reset(seed=seeds, options=self._options[0] or None)  # type: ignore[arg-type]
+        self._returns[:], self._lengths[:], self._actions = 0.0, 0, None
+        self._reset_seeds()
+        self._reset_options()
+        return self._owned(observations)
+
+    def step_async(self, actions: NumericArray) -> None:
+        """Take the actions of the next step, one for each environment: (N, A), or (N,) of discrete ones."""
+        self._actions = actions
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Step all environments.
+
+        Returns:
+            What is seen, of the next episode where one has ended; rewards float32 (N,); ends (N,); infos.
+
+        Raises:
+            EpisodeEndedError: There are no actions.
+        """
+        if self._actions is None:
+            raise EpisodeEndedError("there are no actions yet; call step(), or step_async() before step_wait()")
+        actions, self._actions = self._actions, None
+        observations, rewards, terminated, truncated, told = self.env.step(actions)
+        self.step_infos = told
+        self._returns += rewards
+        self._lengths += 1
+        is_over = terminated | truncated
+        infos: list[JsonObject] = [{} for _ in range(self.num_envs)]
+        over = np.flatnonzero(is_over)
+        for place in over.tolist():
+            infos[place] = self._end_of(place, told, is_cut=bool(truncated[place] and not terminated[place]))
+        self._returns[over], self._lengths[over] = 0.0, 0
+        return self._owned(observations), rewards.astype(np.float32), is_over, infos
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.env.close()
+
+    def render(self, mode: str | None = None) -> NumericArray | None:  # noqa: ARG002
+        """Return None: many environments are not drawn."""
+        return None
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """Return an attribute once for each environment; of an array (N, ...), the row of each.
+
+        Raises:
+            AttributeError: There is none.
+        """
+        value = _getattr_of(self.env, attr_name)
+        has_rows = isinstance(value, np.ndarray) and value.ndim > 0 and len(value) == self.env.num_envs
+        return [value[place] if has_rows else value for place in self._places(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Set an attribute that all environments share.
+
+        Raises:
+            InvalidArgumentError: It is to be that of some environments only.
+        """
+        self._require_all(indices, f"set_attr({attr_name!r})")
+        setattr(self.env.unwrapped, attr_name, value)
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """Call a method of the vector environment once, and return what it returns once for each environment.
+
+        Raises:
+            AttributeError: There is none.
+            InvalidArgumentError: It is to be called for some environments only.
+        """
+        self._require_all(indices, f"env_method({method_name!r})")
+        return [_getattr_of(self.env, method_name)(*method_args, **method_kwargs)] * self.num_envs
+
+    def env_is_wrapped(
+        self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: Any = None
+    ) -> list[bool]:
+        """Return True for ``Monitor``, whose work is done here, and False for other wrappers."""
+        return [issubclass(wrapper_class, Monitor) for _ in self._places(indices)]
+
+    def _end_of(self, place: int, told: Mapping[str, Any], *, is_cut: bool) -> JsonObject:
+        """Return the infos of an environment whose episode has ended."""
+        episode = {
+            "r": round(float(self._returns[place]), _DIGITS),
+            "l": int(self._lengths[place]),
+            "t": round(time.perf_counter() - self._start_s, _DIGITS),
+        }
+        return {
+            **_told_of(told.get("final_info", {}), place),
+            "terminal_observation": _row_of(told["final_obs"], place),
+            "TimeLimit.truncated": is_cut,
+            "episode": episode,
+        }
+
+    def _owned(self, observations: _Observation) -> VecEnvObs:
+        """Return observations that the next step leaves alone: algorithms keep them beyond it."""
+        if not self._is_shared:
+            return observations
+        if isinstance(observations, dict):
+            return {key: value.copy() for key, value in observations.items()}
+        return observations.copy()
+
+    def _places(self, indices: VecEnvIndices) -> Sequence[int]:
+        return [range(self.env.num_envs)[place] for place in self._get_indices(indices)]
+
+    def _require_all(self, indices: VecEnvIndices, call: str) -> None:
+        if set(self._places(indices)) != set(range(self.env.num_envs)):
+            raise InvalidArgumentError(
+                f"{call} is for environments {indices}, but all {self.num_envs} are one object; leave out indices"
+            )
+
+
+def _getattr_of(env: _VectorEnv, name: str) -> Any:
+    """Return an attribute of an environment, or else of what it wraps."""
+    return getattr(env if hasattr(env, name) else env.unwrapped, name)
+
+
+def _row_of(values: Any, place: int) -> _Observation:
+    """Return the observation of one environment, from objects (N,), arrays (N, ...) or a dictionary of arrays."""
+    if isinstance(values, Mapping):
+        return {key: value[place] for key, value in values.items()}
+    row: _Observation = values[place]
+    return row
+
+
+def _told_of(infos: Mapping[str, Any], place: int) -> JsonObject:
+    """Return what infos of Gymnasium, arrays (N,) and masks, tell of one environment."""
+    told: JsonObject = {}
+    for name, value in infos.items():
+        if name.startswith("_") or not infos.get(f"_{name}", np.ones(place + 1, np.bool_))[place]:
+            continue
+        told[name] = _told_of(value, place) if isinstance(value, Mapping) else value[place]
+    return told
