@@ -1,0 +1,155 @@
+"""Layout of compact observations: which column holds what, in which frame, unit and scale."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+from l5kit._types import Float32Array
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["AGENT_COLUMNS", "BOUND", "EGO_COLUMNS", "LANE_COLUMNS", "ROUTE_COLUMNS", "CompactLayout"]
+
+BOUND = 5.0
+"""All values are between -BOUND and BOUND: what is beyond is clipped."""
+
+SPEED_SCALE_MPS = 20.0
+ACCELERATION_SCALE_MPS2 = 5.0
+SIZE_SCALE_M = 10.0
+OFFSET_SCALE_M = 5.0
+
+EGO_COLUMNS = (
+    "speed",
+    "acceleration",
+    "steering",
+    "length",
+    "width",
+    "has_route",
+    "offset",
+    "heading_cos",
+    "heading_sin",
+    "speed_limit",
+    "line_distance",
+    "line_is_red",
+    "line_is_yellow",
+    "end_distance",
+)
+"""Columns of the part ``ego``."""
+
+ROUTE_COLUMNS = ("x", "y", "cos", "sin")
+"""Columns of each point of the part ``route``."""
+
+AGENT_COLUMNS = (
+    "x",
+    "y",
+    "cos",
+    "sin",
+    "velocity_x",
+    "velocity_y",
+    "length",
+    "width",
+    "is_vehicle",
+    "is_vulnerable",
+    "is_other",
+    "is_there",
+)
+"""Columns of each road user of the part ``agents``."""
+
+LANE_COLUMNS = ("x", "y", "cos", "sin", "speed_limit", "is_red", "is_yellow", "is_there")
+"""Columns of each point of the part ``lanes``."""
+
+_MOST_COLUMNS = 1_000_000
+
+
+@dataclass(frozen=True)
+class CompactLayout:
+    """Sizes of a compact observation, a row of D float32 values between -5 and 5, most of them between -1 and 1.
+
+    The frame is that of the vehicle: its centre is the origin, x goes ahead and y to the left. Positions are metres
+    divided by ``reach_m``, directions the cosine and sine of their angle to the heading of the vehicle. The parts
+    follow each other in this order; the columns of each are named by ``EGO_COLUMNS``, ``ROUTE_COLUMNS``,
+    ``AGENT_COLUMNS`` and ``LANE_COLUMNS``.
+
+    ``ego``, shape (14,): speed / 20 m/s; acceleration / 5 m/s2; steering in radians; length and width / 10 m; 1 with a
+    route, without one what follows is 0; how far left of the route / 5 m; cosine and sine of the heading minus that of
+    the route; speed limit there / 20 m/s; way from the front to the next line that is red or yellow / reach, 1 where
+    none is within reach; 1 where it is red; 1 where it is yellow; way to the end of the route / reach, at most 1.
+
+    ``route``, shape (num_route_points, 4): points of the route ahead, the first one ``route_step_m`` from the vehicle;
+    behind its end the end again. x and y / reach; direction of the route there.
+
+    ``agents``, shape (num_agents, 12): the road users whose centres are within reach, nearest first; one as far as
+    another comes after it where its row does, the AV last. x and y / reach; direction of the heading; its velocity
+    minus that of the vehicle / 20 m/s; length and width / 10 m; 1 in one of vehicle, vulnerable and other; 1. Zeros
+    where there is none.
+
+    ``lanes``, shape (num_lane_points, 8): the points of centre lines of lanes within reach, about 4 m apart, nearest
+    first. x and y / reach; direction of the lane; speed limit / 20 m/s; 1 where the light of the lane is red; 1 where
+    it is yellow; 1. Zeros where there is none.
+
+    Attributes:
+        num_agents: Road users that are seen at most, 0 or more.
+        num_route_points: Points of the route ahead, 0 or more.
+        route_step_m: Distance between them along the route, above 0.
+        num_lane_points: Points of lanes that are seen at most, 0 or more.
+        reach_m: Distance up to which road users, lanes and lines are seen, above 0.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range, or the last point of the route would be farther away than 5
+            times the reach, where it would be clipped.
+    """
+
+    num_agents: int = 12
+    num_route_points: int = 10
+    route_step_m: float = 5.0
+    num_lane_points: int = 24
+    reach_m: float = 50.0
+
+    def __post_init__(self) -> None:
+        for name in ("num_agents", "num_route_points", "num_lane_points"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_COLUMNS:
+                raise InvalidArgumentError(f"{name} is {value!r}; pass a whole number from 0 to {_MOST_COLUMNS}")
+        for name in ("route_step_m", "reach_m"):
+            value = getattr(self, name)
+            if not 0 < value < float("inf"):
+                raise InvalidArgumentError(f"{name} is {value!r}; pass metres above 0")
+        if self.num_route_points * self.route_step_m > BOUND * self.reach_m:
+            raise InvalidArgumentError(
+                f"num_route_points is {self.num_route_points} and route_step_m {self.route_step_m}; the last point "
+                f"must be at most {BOUND:g} times reach_m ({self.reach_m}) away"
+            )
+
+    @cached_property
+    def size(self) -> int:
+        """D, the number of values of an observation."""
+        return sum(math.prod(shape) for _, shape in self.parts.values())
+
+    @cached_property
+    def parts(self) -> MappingProxyType[str, tuple[slice, tuple[int, ...]]]:
+        """Columns and shape of each part, by name, in their order."""
+        shapes: dict[str, tuple[int, ...]] = {
+            "ego": (len(EGO_COLUMNS),),
+            "route": (self.num_route_points, len(ROUTE_COLUMNS)),
+            "agents": (self.num_agents, len(AGENT_COLUMNS)),
+            "lanes": (self.num_lane_points, len(LANE_COLUMNS)),
+        }
+        parts, start = {}, 0
+        for name, shape in shapes.items():
+            size = math.prod(shape)
+            parts[name] = (slice(start, start + size), shape)
+            start += size
+        return MappingProxyType(parts)
+
+    def split(self, observation: Float32Array) -> dict[str, Float32Array]:
+        """Return views of the parts of observations (..., D), by name, (..., *shape of the part).
+
+        Raises:
+            InvalidArgumentError: The last axis has another length.
+        """
+        if observation.ndim == 0 or observation.shape[-1] != self.size:
+            raise InvalidArgumentError(
+                f"observation has shape {observation.shape}; the last axis must be {self.size} long with this layout"
+            )
+        lead = observation.shape[:-1]
+        return {name: observation[..., place].reshape(*lead, *shape) for name, (place, shape) in self.parts.items()}

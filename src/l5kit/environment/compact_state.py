@@ -1,0 +1,332 @@
+"""Compact observations: what vehicles see of their route, of road users and of lanes, as one row of numbers each."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
+from l5kit.data.array_shapes import as_read_only
+from l5kit.environment.compact_layout import (
+    ACCELERATION_SCALE_MPS2,
+    AGENT_COLUMNS,
+    BOUND,
+    EGO_COLUMNS,
+    LANE_COLUMNS,
+    OFFSET_SCALE_M,
+    ROUTE_COLUMNS,
+    SIZE_SCALE_M,
+    SPEED_SCALE_MPS,
+    CompactLayout,
+)
+from l5kit.environment.lane_points import LanePointArrays, LanePoints, find_nearest_points, insert_nearest
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.lanes.lane_following import LINE_SLACK_M, ColorRows, EgoRows, SceneRows, rank_of_line
+from l5kit.simulation.lanes.lane_paths import PathArrays
+from l5kit.simulation.lanes.path_places import line_at
+from l5kit.simulation.lanes.red_lights import RED, YELLOW
+
+__all__ = ["CompactLayout", "LanePoints", "RouteRows", "SeenRows", "VehicleRows", "write_compact_states"]
+
+VehicleRows = tuple[Float64Array, Float64Array, Int64Array, Int64Array]
+"""Boxes of K vehicles, x, y, yaw, length and width, (K, 5), speed, acceleration and steering (K, 3), slots and own rows
+(K,)."""
+
+SeenRows = tuple[SceneRows, EgoRows, ColorRows]
+"""Road users, AVs and lights of B slots."""
+
+RouteRows = tuple[PathArrays, Int64Array, Float64Array]
+"""All paths, the path of each vehicle, -1 for none, (K,), and the places on them, (K, 3)."""
+
+_Sizes = tuple[int, int, int, float, float]
+_Frame = tuple[float, float, float, float]
+
+_EGO, _ROUTE, _AGENT, _LANE = len(EGO_COLUMNS), len(ROUTE_COLUMNS), len(AGENT_COLUMNS), len(LANE_COLUMNS)
+_NUM_GROUPS = 3
+
+
+def write_compact_states(
+    layout: CompactLayout,
+    lane_points: LanePoints,
+    vehicles: VehicleRows,
+    *,
+    seen: SeenRows,
+    routes: RouteRows,
+    out: Float32Array,
+) -> None:
+    """Write the compact observations of K vehicles in B slots.
+
+    A row depends on its vehicle and its slot alone, and has the same bits whoever else is observed. What is not finite
+    becomes 0. All lanes (of points, paths and lights) are rows of one map.
+
+    Args:
+        layout: What is written, and where.
+        lane_points: The lanes; :meth:`LanePoints.none` without a map, where there are no lights either.
+        vehicles: World boxes (K, 5) and speed, acceleration and steering (m/s, m/s2, rad), float64 (K, 3); the slot of
+            each, int64 (K,); and its own row of the road users, which it does not see, int64 (K,). -1 there is the AV
+            of its slot; all others see that AV too.
+        seen: Road users (see ``SceneRows``), AVs (``EgoRows``) and lights (``ColorRows``) of the slots.
+        routes: All paths, the path of each vehicle, -1 for none, and its place there as
+            :func:`l5kit.environment.traffic.route_places.follow_routes` writes it.
+        out: Takes the observations, float32 (K, ``layout.size``).
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit, or ``out`` is no float32 array that lies in one piece.
+    """
+    _check(layout, vehicles, seen, routes, out)
+    sizes = (
+        layout.num_agents,
+        layout.num_route_points,
+        layout.num_lane_points,
+        float(layout.route_step_m),
+        float(layout.reach_m),
+    )
+    boxes, motions, slots, own_rows = vehicles
+    rows, egos, colors = seen
+    paths, of_vehicles, places = routes
+    _write_states(
+        sizes,
+        lane_points.arrays,
+        lane_points.num_lanes,
+        (_kernel(boxes), _kernel(motions), _kernel(slots), _kernel(own_rows)),
+        (_kernel(rows[0]), _kernel(rows[1]), _kernel(rows[2]), _kernel(rows[3])),
+        (_kernel(egos[0]), _kernel(egos[1])),
+        (_kernel(colors[0]), _kernel(colors[1]), _kernel(colors[2]), _kernel(colors[3])),
+        (
+            _kernel(paths[0]),
+            _kernel(paths[1]),
+            _kernel(paths[2]),
+            _kernel(paths[3]),
+            _kernel(paths[4]),
+            _kernel(paths[5]),
+            _kernel(paths[6]),
+            _kernel(paths[7]),
+        ),
+        (_kernel(of_vehicles), _kernel(places)),
+        out,
+    )
+
+
+def _kernel(array: NumericArray) -> NumericArray:
+    """Return a view in the one layout that the kernel is compiled for."""
+    return as_read_only(np.ascontiguousarray(array))
+
+
+def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes: RouteRows, out: Float32Array) -> None:
+    """Refuse arrays whose shapes do not fit together."""
+    boxes, motions, slots, own_rows = vehicles
+    size, num_slots = len(boxes), len(seen[0][0]) - 1
+    found = {
+        "boxes": (boxes.shape, (size, 5)),
+        "motions": (motions.shape, (size, 3)),
+        "slots": (slots.shape, (size,)),
+        "own_rows": (own_rows.shape, (size,)),
+        "groups": (seen[0][1].shape, (len(seen[0][2]),)),
+        "boxes of road users": (seen[0][2].shape, (len(seen[0][2]), 5)),
+        "velocities of road users": (seen[0][3].shape, (len(seen[0][2]), 2)),
+        "boxes of AVs": (seen[1][0].shape, (num_slots, 5)),
+        "velocities of AVs": (seen[1][1].shape, (num_slots, 2)),
+        "frames of lights": (seen[2][0].shape, (num_slots,)),
+        "routes": (routes[1].shape, (size,)),
+        "places": (routes[2].shape, (size, 3)),
+        "out": (out.shape, (size, layout.size)),
+    }
+    for name, (shape, expected) in found.items():
+        if shape != expected:
+            raise InvalidArgumentError(f"compact states: {name} must have shape {expected}, got {shape}")
+    if out.dtype != np.float32 or not out.flags.c_contiguous:
+        raise InvalidArgumentError(
+            f"out must be float32 and lie in one piece, got {out.dtype} with strides {out.strides}; pass a whole array"
+        )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_states(
+    sizes: _Sizes,
+    points: LanePointArrays,
+    num_lanes: int,
+    vehicles: VehicleRows,
+    rows: SceneRows,
+    egos: EgoRows,
+    colors: ColorRows,
+    paths: PathArrays,
+    routes: tuple[Int64Array, Float64Array],
+    out: Float32Array,
+) -> None:
+    """Write what :func:`write_compact_states` says; the lights of a slot are marked while its vehicles follow."""
+    boxes, motions, slots, own_rows = vehicles
+    most = max(sizes[0], sizes[2])
+    near, far_m2, ranks = np.empty(most, np.int64), np.empty(most), np.zeros(num_lanes, np.int64)
+    marked = -1
+    route_at = _EGO
+    agents_at = route_at + sizes[1] * _ROUTE
+    lanes_at = agents_at + sizes[0] * _AGENT
+    for vehicle in range(len(boxes)):
+        slot, row = slots[vehicle], out[vehicle]
+        if slot != marked:
+            _mark_lights(colors, marked, False, ranks)
+            _mark_lights(colors, slot, True, ranks)
+            marked = slot
+        row[:] = 0.0
+        box, motion = boxes[vehicle], motions[vehicle]
+        frame = (box[0], box[1], math.cos(box[2]), math.sin(box[2]))
+        row[0], row[1] = _clip(motion[0] / SPEED_SCALE_MPS), _clip(motion[1] / ACCELERATION_SCALE_MPS2)
+        row[2] = _clip(motion[2])
+        row[3], row[4] = _clip(box[3] / SIZE_SCALE_M), _clip(box[4] / SIZE_SCALE_M)
+        route = routes[0][vehicle]
+        if route >= 0 and paths[0][route + 1] - paths[0][route] >= 2:
+            place = routes[1][vehicle]
+            _write_place(row, sizes[4], paths, route, place, 0.5 * box[3], ranks)
+            _write_route(row[route_at:agents_at], sizes, frame, paths, route, place[0])
+        own = (own_rows[vehicle], motion[0])
+        _write_agents(row[agents_at:lanes_at], sizes[4], frame, own, rows, egos, slot, near[: sizes[0]], far_m2)
+        _write_lanes(row[lanes_at:], sizes[4], frame, points, ranks, near[: sizes[2]], far_m2)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _clip(value: float) -> float:
+    """Return a value within the bound, 0 for what is no number."""
+    if value >= -BOUND:
+        return min(value, BOUND)
+    return -BOUND if value < -BOUND else 0.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mark_lights(colors: ColorRows, slot: int, is_on: bool, ranks: Int64Array) -> None:
+    """Write the lights of the lanes of a slot, or put them out; -1 is no slot."""
+    if slot < 0:
+        return
+    frames, starts, lanes, values = colors
+    for row in range(starts[frames[slot]], starts[frames[slot] + 1]):
+        lane = lanes[row]
+        if lane < len(ranks):
+            ranks[lane] = max(ranks[lane], values[row]) if is_on else 0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_place(
+    row: Float32Array,
+    reach_m: float,
+    paths: PathArrays,
+    route: int,
+    place: Float64Array,
+    half_m: float,
+    ranks: Int64Array,
+) -> None:
+    """Write the columns of ``ego`` that tell of the route."""
+    arc_m = place[0]
+    first, stop = paths[3][route], paths[3][route + 1]
+    here, line_m, rank = first, reach_m, 0
+    for piece in range(first, stop):
+        begin_m = paths[4][piece]
+        if begin_m <= arc_m:
+            here = piece
+        gap_m = begin_m - arc_m - half_m
+        if gap_m > reach_m:
+            break
+        if rank == 0 and gap_m >= -LINE_SLACK_M and len(ranks) > 0:
+            rank = rank_of_line(paths, piece, ranks)
+            rank = rank if rank >= YELLOW else 0
+            if rank > 0:
+                line_m = gap_m
+    row[5] = 1.0
+    row[6], row[7], row[8] = _clip(place[1] / OFFSET_SCALE_M), _clip(math.cos(place[2])), _clip(math.sin(place[2]))
+    row[9] = _clip(paths[7][here] / SPEED_SCALE_MPS) if stop > first else 0.0
+    row[10] = _clip(line_m / reach_m)
+    row[11], row[12] = 1.0 if rank >= RED else 0.0, 1.0 if 0 < rank < RED else 0.0
+    row[13] = _clip(min((paths[2][route] - arc_m) / reach_m, 1.0))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_route(row: Float32Array, sizes: _Sizes, frame: _Frame, paths: PathArrays, route: int, arc_m: float) -> None:
+    """Write the part ``route``."""
+    line = paths[1][paths[0][route] : paths[0][route + 1]]
+    x, y, cos, sin = frame
+    for point in range(sizes[1]):
+        ahead_m = min(arc_m + (point + 1) * sizes[3], paths[2][route])
+        line_x, line_y, along_x, along_y = line_at(line, ahead_m)
+        _write_pose(row, point * _ROUTE, (line_x - x, line_y - y, along_x, along_y), (cos, sin), sizes[4])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_pose(
+    row: Float32Array,
+    column: int,
+    pose: tuple[float, float, float, float],
+    heading: tuple[float, float],
+    reach_m: float,
+) -> None:
+    """Write x, y, cosine and sine of a way from the vehicle and a direction of the world, as the vehicle sees it."""
+    x_m, y_m, along_x, along_y = pose
+    cos, sin = heading
+    row[column] = _clip((x_m * cos + y_m * sin) / reach_m)
+    row[column + 1] = _clip((y_m * cos - x_m * sin) / reach_m)
+    row[column + 2] = _clip(along_x * cos + along_y * sin)
+    row[column + 3] = _clip(along_y * cos - along_x * sin)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_agents(
+    row: Float32Array,
+    reach_m: float,
+    frame: _Frame,
+    own: tuple[int, float],
+    rows: SceneRows,
+    egos: EgoRows,
+    slot: int,
+    near: Int64Array,
+    far_m2: Float64Array,
+) -> None:
+    """Write the part ``agents``; ``own`` is the row of the vehicle itself and its speed."""
+    starts, groups, boxes, velocities_mps = rows
+    x, y, cos, sin = frame
+    own_row, speed_mps = own
+    count, last = 0, starts[slot + 1]
+    for user in range(starts[slot], last):
+        if groups[user] < 0 or user == own_row:
+            continue
+        x_m, y_m = boxes[user, 0] - x, boxes[user, 1] - y
+        squared_m2 = x_m * x_m + y_m * y_m
+        if squared_m2 <= reach_m * reach_m:
+            count = insert_nearest(near, far_m2, count, user, squared_m2)
+    if own_row >= 0:
+        x_m, y_m = egos[0][slot, 0] - x, egos[0][slot, 1] - y
+        squared_m2 = x_m * x_m + y_m * y_m
+        if squared_m2 <= reach_m * reach_m:
+            count = insert_nearest(near, far_m2, count, last, squared_m2)
+    for place in range(count):
+        user, column = near[place], place * _AGENT
+        group, box, velocity = 0, egos[0][slot], egos[1][slot]
+        if user < last:
+            group, box, velocity = groups[user], boxes[user], velocities_mps[user]
+        pose = (box[0] - x, box[1] - y, math.cos(box[2]), math.sin(box[2]))
+        _write_pose(row, column, pose, (cos, sin), reach_m)
+        velocity_x, velocity_y = velocity[0] * cos + velocity[1] * sin, velocity[1] * cos - velocity[0] * sin
+        row[column + 4] = _clip((velocity_x - speed_mps) / SPEED_SCALE_MPS)
+        row[column + 5] = _clip(velocity_y / SPEED_SCALE_MPS)
+        row[column + 6], row[column + 7] = _clip(box[3] / SIZE_SCALE_M), _clip(box[4] / SIZE_SCALE_M)
+        row[column + 8 + min(group, _NUM_GROUPS - 1)] = 1.0
+        row[column + 11] = 1.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_lanes(
+    row: Float32Array,
+    reach_m: float,
+    frame: _Frame,
+    points: LanePointArrays,
+    ranks: Int64Array,
+    near: Int64Array,
+    far_m2: Float64Array,
+) -> None:
+    """Write the part ``lanes``."""
+    positions_m, directions, limits_mps, lanes = points[:4]
+    x, y, cos, sin = frame
+    for place in range(find_nearest_points(points, x, y, reach_m, near, far_m2)):
+        point, column = near[place], place * _LANE
+        pose = (positions_m[point, 0] - x, positions_m[point, 1] - y, directions[point, 0], directions[point, 1])
+        _write_pose(row, column, pose, (cos, sin), reach_m)
+        row[column + 4] = _clip(limits_mps[point] / SPEED_SCALE_MPS)
+        rank = ranks[lanes[point]]
+        row[column + 5], row[column + 6] = 1.0 if rank >= RED else 0.0, 1.0 if YELLOW <= rank < RED else 0.0
+        row[column + 7] = 1.0

@@ -1,0 +1,232 @@
+"""Points of centre lines of lanes in a grid, which finds the nearest ones to a vehicle."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.driving_map import DrivingMap
+from l5kit.simulation.lanes.lane_paths import UNKNOWN_LIMIT_MPS
+
+__all__ = ["LanePoints"]
+
+STEP_M = 4.0
+"""Distance between two points of a lane, about, metres."""
+
+_CELL_M = 8.0
+_MOST_CELLS = 1000
+_SLACK_M = 1e-6
+
+LanePointArrays = tuple[
+    Float64Array, Float64Array, Float64Array, Int64Array, Float64Array, float, tuple[int, int], Int64Array
+]
+"""The fields of :class:`LanePoints` but the last."""
+
+
+@dataclass(frozen=True, eq=False)
+class LanePoints(ReadOnlyArrays):
+    """P points of the centre lines of lanes, sorted by the square cells of a grid over the world.
+
+    Attributes:
+        positions_m: World x and y, float64 (P, 2).
+        directions: Unit vector along the lane, world frame, float64 (P, 2).
+        limits_mps: Speed limit of the lane, float64 (P,).
+        lanes: Lane of each point, a row of the map, int64 (P,).
+        origin_m: Lowest x and y of the grid, float64 (2,).
+        cell_m: Size of a cell along both axes.
+        num_cells: Cells along x and y.
+        cell_starts: First of the points of each cell and the end of the last one, int64 (cells + 1,); y counts fastest.
+        num_lanes: Lanes of the map, with those that have no points.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    positions_m: Float64Array
+    directions: Float64Array
+    limits_mps: Float64Array
+    lanes: Int64Array
+    origin_m: Float64Array
+    cell_m: float
+    num_cells: tuple[int, int]
+    cell_starts: Int64Array
+    num_lanes: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size = len(self.lanes)
+        require_shapes(self, positions_m=(size, 2), directions=(size, 2), limits_mps=(size,), origin_m=(2,))
+        require_starts(self, "cell_starts", num_parts=self.num_cells[0] * self.num_cells[1], end=size)
+
+    @classmethod
+    def of_map(cls, driving_map: DrivingMap, *, unknown_limit_mps: float = UNKNOWN_LIMIT_MPS) -> "LanePoints":
+        """Return points of all lanes of a map, evenly on each lane, about 4 m apart; make them once and keep them.
+
+        A lane has at least one point, but for lanes without a length, which have none.
+
+        Args:
+            driving_map: The lanes.
+            unknown_limit_mps: Limit where the map does not say one, above 0.
+
+        Raises:
+            InvalidArgumentError: The limit is not above 0.
+        """
+        if not unknown_limit_mps > 0:
+            raise InvalidArgumentError(f"unknown_limit_mps is {unknown_limit_mps}; pass metres per second above 0")
+        lanes, positions_m, directions = _points_along(driving_map.centre_lines_m, driving_map.arc_lengths_m)
+        limits_mps = driving_map.speed_limits_mps[lanes]
+        limits_mps = np.where(limits_mps > 0, limits_mps, unknown_limit_mps)
+        return cls._sorted(positions_m, directions, limits_mps, lanes, driving_map.num_lanes)
+
+    @classmethod
+    def none(cls) -> "LanePoints":
+        """Return no points, for data without a map."""
+        return cls._sorted(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0), np.zeros(0, np.int64), 0)
+
+    @classmethod
+    def _sorted(
+        cls,
+        positions_m: Float64Array,
+        directions: Float64Array,
+        limits_mps: Float64Array,
+        lanes: Int64Array,
+        num_lanes: int,
+    ) -> "LanePoints":
+        """Return points in the order of their cells, those of a cell as they come."""
+        origin_m = positions_m.min(axis=0) if len(lanes) else np.zeros(2)
+        size_m = positions_m.max(axis=0) - origin_m if len(lanes) else np.zeros(2)
+        cell_m = max(_CELL_M, float(size_m.max()) / _MOST_CELLS)
+        cells = np.floor((positions_m - origin_m) / cell_m).astype(np.int64)
+        num_x, num_y = (np.floor(size_m / cell_m).astype(np.int64) + 1).tolist()
+        numbers = cells[:, 0] * num_y + cells[:, 1]
+        order = np.argsort(numbers, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=num_x * num_y))]).astype(np.int64)
+        columns = positions_m[order], directions[order], limits_mps[order], lanes[order]
+        return cls(*columns, origin_m, cell_m, (num_x, num_y), starts, num_lanes)
+
+    def __len__(self) -> int:
+        return len(self.lanes)
+
+    @property
+    def arrays(self) -> LanePointArrays:
+        """The fields but the last, as kernels take them."""
+        return (
+            self.positions_m,
+            self.directions,
+            self.limits_mps,
+            self.lanes,
+            self.origin_m,
+            float(self.cell_m),
+            self.num_cells,
+            self.cell_starts,
+        )
+
+
+def _points_along(
+    centre_lines_m: Float64Array, arc_lengths_m: Float64Array
+) -> tuple[Int64Array, Float64Array, Float64Array]:
+    """Return lanes, positions and directions of points in the middles of even parts of centre lines."""
+    lengths_m = arc_lengths_m[:, -1]
+    counts = np.where(lengths_m > 0, np.maximum(np.round(lengths_m / STEP_M), 1), 0).astype(np.int64)
+    lanes = np.repeat(np.arange(len(counts)), counts)
+    numbers = np.arange(len(lanes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    arcs_m = (numbers + 0.5) * (lengths_m / np.maximum(counts, 1))[lanes]
+    edges = np.clip((arc_lengths_m[lanes] <= arcs_m[:, None]).sum(axis=1) - 1, 0, arc_lengths_m.shape[1] - 2)
+    before_m, after_m = arc_lengths_m[lanes, edges], arc_lengths_m[lanes, edges + 1]
+    start_m = centre_lines_m[lanes, edges]
+    directions = (centre_lines_m[lanes, edges + 1] - start_m) / (after_m - before_m)[:, None]
+    return lanes, start_m + (arcs_m - before_m)[:, None] * directions, directions
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def insert_nearest(near: Int64Array, far_m2: Float64Array, count: int, number: int, squared_m2: float) -> int:
+    """Put a number among those that are nearest, which are sorted by distance and then by number, and return how many.
+
+    Where there is no room the last one falls out, which may be the new one.
+    """
+    if count == len(near):
+        last = count - 1
+        if last < 0 or squared_m2 > far_m2[last] or (squared_m2 == far_m2[last] and number > near[last]):
+            return count
+        count = last
+    place = count
+    while place > 0:
+        before_m2 = far_m2[place - 1]
+        if before_m2 < squared_m2 or (before_m2 == squared_m2 and near[place - 1] < number):
+            break
+        near[place], far_m2[place] = near[place - 1], before_m2
+        place -= 1
+    near[place], far_m2[place] = number, squared_m2
+    return count + 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _insert_cells(
+    points: LanePointArrays,
+    place: tuple[float, float, float],
+    cells: tuple[int, int, int],
+    near: Int64Array,
+    far_m2: Float64Array,
+    count: int,
+) -> int:
+    """Put the points of some cells of a column of the grid among the nearest ones."""
+    positions_m, num_y = points[0], points[6][1]
+    column, low, high = cells
+    if column < 0 or column >= points[6][0]:
+        return count
+    low, high = max(low, 0), min(high, num_y - 1)
+    if low > high:
+        return count
+    x, y, reach_m2 = place
+    for point in range(points[7][column * num_y + low], points[7][column * num_y + high + 1]):
+        x_m, y_m = positions_m[point, 0] - x, positions_m[point, 1] - y
+        squared_m2 = x_m * x_m + y_m * y_m
+        if squared_m2 <= reach_m2:
+            count = insert_nearest(near, far_m2, count, point, squared_m2)
+    return count
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def find_nearest_points(
+    points: LanePointArrays, x: float, y: float, reach_m: float, near: Int64Array, far_m2: Float64Array
+) -> int:
+    """Write the points that are nearest to a place of the world, nearest first, those as far by number.
+
+    The rings of cells around the place are looked at until no point outside of them can be nearer.
+
+    Args:
+        points: The points.
+        x: World x.
+        y: World y.
+        reach_m: Points farther away do not count.
+        near: Takes numbers of points, int64 (n,).
+        far_m2: Takes their squared distances, float64 (n,).
+
+    Returns:
+        How many were found.
+    """
+    cell_m, (num_x, num_y) = points[5], points[6]
+    x_m, y_m = x - points[4][0], y - points[4][1]
+    is_near = -reach_m <= x_m <= num_x * cell_m + reach_m and -reach_m <= y_m <= num_y * cell_m + reach_m
+    if not is_near or len(near) == 0:
+        return 0
+    cell_x, cell_y = int(np.floor(x_m / cell_m)), int(np.floor(y_m / cell_m))
+    part_x, part_y = x_m - cell_x * cell_m, y_m - cell_y * cell_m
+    edge_m = min(min(part_x, cell_m - part_x), min(part_y, cell_m - part_y)) - _SLACK_M
+    place = (x, y, reach_m * reach_m)
+    count, ring = 0, 0
+    while True:
+        low, high = cell_y - ring, cell_y + ring
+        count = _insert_cells(points, place, (cell_x - ring, low, high), near, far_m2, count)
+        for column in range(cell_x - ring + 1, cell_x + ring):
+            count = _insert_cells(points, place, (column, low, low), near, far_m2, count)
+            count = _insert_cells(points, place, (column, high, high), near, far_m2, count)
+        if ring > 0:
+            count = _insert_cells(points, place, (cell_x + ring, low, high), near, far_m2, count)
+        seen_m = edge_m + ring * cell_m
+        if seen_m > reach_m or (count == len(near) and seen_m > 0 and far_m2[count - 1] < seen_m * seen_m):
+            return count
+        ring += 1

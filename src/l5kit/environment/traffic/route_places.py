@@ -1,0 +1,81 @@
+"""Places of vehicles on their routes, followed from step to step."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.array_shapes import as_read_only
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.lanes.lane_paths import PathArrays, index_along
+from l5kit.simulation.lanes.path_places import find_place, line_at
+
+__all__ = ["follow_routes"]
+
+_BACK_M, _ON_M = 10.0, 40.0
+
+
+def follow_routes(
+    paths: PathArrays, routes: Int64Array, poses: Float64Array, *, is_new: BoolArray, places: Float64Array
+) -> None:
+    """Write where K vehicles are on their routes.
+
+    New ones are looked for on the whole route, others from 10 m behind their last place to 40 m ahead of it, so that a
+    route that comes by the same place twice does not matter. Each row depends on nothing but itself.
+
+    Args:
+        paths: All paths, the fields of :class:`l5kit.simulation.lanes.lane_paths.LanePaths` in their order.
+        routes: The path of each vehicle, -1 for none, int64 (K,).
+        poses: World x, y and yaw, and more, metres and radians, float64 (K, 3 or more).
+        is_new: Whose last place does not count, bool (K,).
+        places: The last places, which are changed: length of the path up to the vehicle and how far it is to the left
+            of the path, metres, and its heading minus that of the path, radians in [-pi, pi), float64 (K, 3). Zeros for
+            vehicles without a path.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit, or ``places`` is no float64 array that lies in one piece.
+    """
+    size = len(routes)
+    is_fitting = len(poses) == size and poses.ndim == 2 and poses.shape[1] >= 3 and is_new.shape == (size,)
+    if not is_fitting or places.shape != (size, 3):
+        raise InvalidArgumentError(
+            f"follow_routes: {size} routes need poses ({size}, 3 or more), is_new ({size},) and places ({size}, 3), "
+            f"got {poses.shape}, {is_new.shape} and {places.shape}"
+        )
+    if places.dtype != np.float64 or not places.flags.c_contiguous:
+        raise InvalidArgumentError(
+            f"places must be float64 and lie in one piece, got {places.dtype} with strides {places.strides}; pass a "
+            "whole array"
+        )
+    starts, points_m = as_read_only(paths[0]), as_read_only(paths[1])
+    poses = as_read_only(np.ascontiguousarray(poses, np.float64))
+    _follow(starts, points_m, as_read_only(routes), poses, as_read_only(is_new), places)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _follow(
+    starts: Int64Array,
+    points_m: Float64Array,
+    routes: Int64Array,
+    poses: Float64Array,
+    is_new: BoolArray,
+    places: Float64Array,
+) -> None:
+    """Write what :func:`follow_routes` says."""
+    for vehicle in range(len(routes)):
+        route = routes[vehicle]
+        if route < 0 or starts[route + 1] - starts[route] < 2:
+            places[vehicle] = 0.0
+            continue
+        points = points_m[starts[route] : starts[route + 1]]
+        first, stop = 0, len(points)
+        if not is_new[vehicle]:
+            first = index_along(places[vehicle, 0] - _BACK_M, stop - 1)
+            stop = index_along(places[vehicle, 0] + _ON_M, stop - 1) + 1
+        yaw = poses[vehicle, 2]
+        arc_m, offset_m, _ = find_place(points, first, stop, (poses[vehicle, 0], poses[vehicle, 1], yaw))
+        _, _, along_x, along_y = line_at(points, arc_m)
+        turn = (yaw - math.atan2(along_y, along_x) + math.pi) % (2 * math.pi) - math.pi
+        places[vehicle, 0], places[vehicle, 1] = arc_m, offset_m
+        places[vehicle, 2] = turn if turn < math.pi else -math.pi  # the modulus of a tiny negative number is 2 pi
