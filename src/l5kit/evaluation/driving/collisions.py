@@ -14,7 +14,16 @@ from l5kit.evaluation.driving.lane_places import LanePlaces
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.geometry.box_overlap import boxes_overlap
 
-__all__ = ["CollisionKind", "Collisions", "count_at_fault", "find_collisions", "no_at_fault_collisions"]
+__all__ = [
+    "CollisionKind",
+    "Collisions",
+    "count_at_fault",
+    "find_collisions",
+    "is_fault_of_ego",
+    "kind_of",
+    "no_at_fault_collisions",
+    "stands",
+]
 
 _STOPPED_MPS = 0.05
 _BEHIND_RAD = math.radians(150.0)
@@ -156,6 +165,18 @@ def kind_of(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def stands(group: int, speed_mps: float) -> bool:
+    """Return whether a road user of a group and a speed is one that stands still."""
+    return group == _OTHER_OBJECT or speed_mps <= _STOPPED_MPS
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def is_fault_of_ego(kind: int, is_across: bool) -> bool:
+    """Return whether the AV is at fault for a collision, by :func:`find_collisions`."""
+    return kind in (_FRONT, _OTHER_STOPPED) or (kind == _LATERAL and is_across)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _write_kinds(
     egos: Float64Array,
     rear_axles_m: Float64Array,
@@ -179,6 +200,5 @@ def _write_kinds(
                 if has_collided[tracks[row]] or not boxes_overlap(ego, others[row]):
                     continue
                 has_collided[tracks[row]] = True
-                stands = groups[row] == _OTHER_OBJECT or speeds_mps[row] <= _STOPPED_MPS
-                speed_mps = ego_speeds_mps[scene, frame]
-                kinds[row] = kind_of(ego, rear_axles_m[scene, frame], speed_mps, others[row], stands)
+                speed_mps, other_stands = ego_speeds_mps[scene, frame], stands(groups[row], speeds_mps[row])
+                kinds[row] = kind_of(ego, rear_axles_m[scene, frame], speed_mps, others[row], other_stands)

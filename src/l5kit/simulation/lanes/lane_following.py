@@ -84,7 +84,7 @@ def put_on_path(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _limit_at(paths: PathArrays, track: int, arc_m: float) -> float:
+def limit_at(paths: PathArrays, track: int, arc_m: float) -> float:
     """Return the speed limit at a place of a path."""
     piece = paths[3][track]
     while piece + 1 < paths[3][track + 1] and paths[4][piece + 1] <= arc_m:
@@ -192,7 +192,7 @@ def drive_on(
     gap_m, leader_speed = find_leader(points_m, place, size, reach_m, objects, own_row)
     arc_m, last_m = motion[ARC], (len(points_m) - 1) * PATH_STEP_M
     for step in range(len(poses)):
-        wanted = max(part * _limit_at(paths, track, arc_m), 0.1)
+        wanted = max(part * limit_at(paths, track, arc_m), 0.1)
         line_m = _gap_to_line(paths, track, arc_m + size[0], speed, numbers[3], ranks)
         acceleration = acceleration_behind(speed, line_m if line_m < reach_m else np.inf, 0.0, wanted, numbers, step_s)
         if gap_m < np.inf:

@@ -1,0 +1,181 @@
+"""Reward from the closed-loop score: progress along the route, less what the score punishes, step by step."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.array_shapes import as_read_only
+from l5kit.environment.step_faults import FaultMemory, surface_arrays, write_faults
+from l5kit.environment.step_reward import DrivenStep, StepWorth
+from l5kit.environment.step_terms import write_amounts
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
+from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
+
+__all__ = ["FAILURES", "DrivingReward", "DrivingWeights"]
+
+FAILURES = ("collision", "contact", "off_road", "red_light")
+"""What can go wrong in a step: a collision at fault, one that is not, a corner off the road, a red line passed."""
+
+_TERMS = ("progress", "collision", "contact", "off_road", "off_route", "speed", "comfort", "red_light")
+_SIGNS = np.array([1.0, *[-1.0] * 7])
+
+
+@dataclass(frozen=True)
+class DrivingWeights:
+    """What a step is worth for each of its terms; dt are the seconds of a step.
+
+    Attributes:
+        progress: Per second at the pace of the reference: + w x dt x clip(gain / reference, -1, 1), both in metres
+            along the route. 0 beside the route.
+        collision: Per road user that the AV collides with at fault, once in an episode: - w x n.
+        contact: The same for those that it is not at fault for.
+        off_road: Per second with a corner 0.3 m or more off the drivable surface: - w x dt.
+        off_route: Per second more than ``most_offset_m`` beside the route, or turned by more than 90 degrees against
+            it: - w x dt.
+        speed: Per second at 2.23 m/s above the limit of the route: - w x dt x min(excess / 2.23 m/s, 3).
+        comfort: Per second with all six signals of the score twice as large as their bounds: - w x dt x mean of
+            clip(signal / bound - 1, 0, 1). The signals are differences of two motions here, not filtered ones.
+        red_light: Per red line that the front of the AV passes on its route: - w x n.
+        most_offset_m: Distance from the route up to which the AV is on it, metres.
+        progress_reference: ``"limit"`` for the way at the speed limit, ``"expert"`` for the way of the logged AV in
+            the same step.
+        least_reference_mps: The least that a reference counts as, metres per second.
+
+    Raises:
+        InvalidArgumentError: A number is negative or not finite, or the reference is neither.
+    """
+
+    progress: float = 1.0
+    collision: float = 10.0
+    contact: float = 0.0
+    off_road: float = 5.0
+    off_route: float = 1.0
+    speed: float = 0.5
+    comfort: float = 0.5
+    red_light: float = 5.0
+    most_offset_m: float = 4.0
+    progress_reference: str = "limit"
+    least_reference_mps: float = 2.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "progress_reference" and not (0 <= value < math.inf):
+                raise InvalidArgumentError(f"DrivingWeights: {field.name} is {value}; pass a number of at least 0")
+        if self.least_reference_mps == 0:
+            raise InvalidArgumentError("DrivingWeights: least_reference_mps is 0; pass metres per second above 0")
+        if self.progress_reference not in ("limit", "expert"):
+            raise InvalidArgumentError(
+                f"DrivingWeights: progress_reference is {self.progress_reference!r}; pass 'limit' or 'expert'"
+            )
+
+
+class DrivingReward:
+    """Rewards of many environments by what the closed-loop score looks at, with a memory of each slot.
+
+    Collisions, their kinds and faults, and distances off the road are those of :mod:`l5kit.evaluation.driving`.
+    Progress is along the one path that is the route. The speed limit is that of the route where the AV is, 10 m/s where
+    the map says none. Road users that overlap the AV where an episode begins have collided already. Without a map
+    nothing is off the road, and no lateral collision is at fault.
+
+    Args:
+        weights: What the terms are worth.
+        ends_at: Which of :data:`FAILURES` end the task.
+
+    Attributes:
+        terms: Names of the terms, in the order of the columns of ``StepWorth.terms``.
+
+    Raises:
+        InvalidArgumentError: ``ends_at`` has another name.
+    """
+
+    terms = _TERMS
+
+    def __init__(self, weights: DrivingWeights | None = None, *, ends_at: Iterable[str] = ()) -> None:
+        self.weights = DrivingWeights() if weights is None else weights
+        self.ends_at = frozenset(ends_at)
+        unknown = sorted(self.ends_at - set(FAILURES))
+        if unknown:
+            raise InvalidArgumentError(f"ends_at has {unknown[0]!r}; names are {', '.join(FAILURES)}")
+        self._memory = FaultMemory()
+        self._factors = _SIGNS * [getattr(self.weights, name) for name in _TERMS]
+        self._bounds = as_read_only(np.array(list(COMFORT_BOUNDS.values())))
+
+    def begin(self, slots: Int64Array, step: DrivenStep) -> None:
+        """Begin episodes in slots (B,); who overlaps the AV there is remembered as having collided."""
+        self._memory.forget(slots)
+        self._find_faults(slots, step)
+
+    def of_step(self, slots: Int64Array, step: DrivenStep) -> StepWorth:
+        """Return what a step of slots (B,) is worth, each slot once."""
+        counts, off_road_m = self._find_faults(slots, step)
+        amounts = self._amounts_of(step)
+        is_off = off_road_m >= MOST_OFF_ROAD_M
+        columns = [amounts[:, :1], counts, (step.step_time_s * is_off)[:, None], amounts[:, 1:]]
+        terms = np.concatenate(columns, axis=1)
+        failures = {
+            "collision": counts[:, 0] > 0,
+            "contact": counts[:, 1] > 0,
+            "off_road": is_off,
+            "red_light": amounts[:, -1] > 0,
+        }
+        terms *= self._factors
+        return StepWorth(_sum_of_columns(terms), terms, self._ends(failures, len(slots)), failures)
+
+    def _find_faults(self, slots: Int64Array, step: DrivenStep) -> tuple[Int64Array, Float64Array]:
+        """Return collisions (B, 2) and distances off the road (B,) after a step, and remember the collisions."""
+        self._memory.make_room(slots, step.rows[0])
+        counts, off_road_m = np.empty((len(slots), 2), np.int64), np.empty(len(slots))
+        starts, groups, boxes, velocities_mps = step.rows
+        write_faults(
+            as_read_only(step.boxes),
+            as_read_only(step.motions),
+            as_read_only(slots),
+            (as_read_only(starts), as_read_only(groups), as_read_only(boxes), as_read_only(velocities_mps)),
+            as_read_only(step.track_rows),
+            self._memory.arrays,
+            surface_arrays(step.driving_map),
+            counts,
+            off_road_m,
+        )
+        return counts, off_road_m
+
+    def _amounts_of(self, step: DrivenStep) -> Float64Array:
+        """Return how much of the other terms a step has, (B, 5)."""
+        amounts = np.empty((len(step.routes), 5))
+        weights = self.weights
+        by_expert = weights.progress_reference == "expert"
+        starts, points_m, lengths_m, piece_starts, arcs_m, lanes, line_lanes, limits_mps = map(as_read_only, step.paths)
+        frames, color_starts, color_lanes, ranks = map(as_read_only, step.colors)
+        write_amounts(
+            as_read_only(step.boxes),
+            (as_read_only(step.motions_before), as_read_only(step.motions)),
+            (as_read_only(step.places_before), as_read_only(step.places)),
+            (as_read_only(step.expert_arcs_before_m), as_read_only(step.expert_arcs_m)),
+            (starts, points_m, lengths_m, piece_starts, arcs_m, lanes, line_lanes, limits_mps),
+            as_read_only(step.routes),
+            (frames, color_starts, color_lanes, ranks),
+            (float(step.step_time_s), float(weights.most_offset_m), float(weights.least_reference_mps), by_expert),
+            self._bounds,
+            amounts,
+        )
+        return amounts
+
+    def _ends(self, failures: dict[str, BoolArray], size: int) -> BoolArray:
+        """Return which of the failures end the task, (B,)."""
+        is_failed = np.zeros(size, np.bool_)
+        for name in self.ends_at:
+            is_failed |= failures[name]
+        return is_failed
+
+
+def _sum_of_columns(terms: Float64Array) -> Float64Array:
+    """Return the sum of the columns of (B, T), added from left to right for any B."""
+    total: Float64Array = terms[:, 0].copy()
+    for column in range(1, terms.shape[1]):
+        total += terms[:, column]
+    return total

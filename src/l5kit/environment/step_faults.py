@@ -1,0 +1,221 @@
+"""Faults of AVs in a step: new collisions with road users, and corners off the drivable surface."""
+
+from functools import cache
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.data.array_shapes import as_read_only
+from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays
+from l5kit.evaluation.driving.collisions import is_fault_of_ego, kind_of, stands
+from l5kit.evaluation.driving.driving_map import REACH_M, DrivingMap
+from l5kit.evaluation.driving.ego_states import EgoBody
+from l5kit.evaluation.driving.lane_places import hold_all_corners, lanes_of_corners
+from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
+from l5kit.simulation.lanes.lane_following import SceneRows
+
+__all__ = ["FaultMemory", "SurfaceArrays", "surface_arrays", "write_faults"]
+
+SurfaceArrays = tuple[GridArrays, Float64Array, Int64Array, int, tuple[Int64Array, Int64Array]]
+"""The grid of a DrivingMap, ``area_points_m`` and ``area_starts``, the number of lanes, and which lanes follow each."""
+
+Memory = tuple[Int64Array, Int64Array, Int64Array]
+"""The fields of a :class:`FaultMemory`."""
+
+_REAR_AXLE_PART = EgoBody.of_extent(1.0, 1.0).rear_axle_to_centre_m
+_ROW_BLOCK = 32
+
+
+class FaultMemory:
+    """What is remembered of N slots from step to step; there is room for any slot that is asked for.
+
+    Attributes:
+        tracks: The road users that have collided with the AV of each slot, int64 (N, any).
+        num_tracks: How many they are, int64 (N,).
+        areas: The area that held each corner of the AV last, -1 for none, int64 (N, 4); only a hint.
+    """
+
+    def __init__(self) -> None:
+        self.tracks: Int64Array = np.zeros((0, _ROW_BLOCK), np.int64)
+        self.num_tracks: Int64Array = np.zeros(0, np.int64)
+        self.areas: Int64Array = np.zeros((0, 4), np.int64)
+
+    @property
+    def arrays(self) -> Memory:
+        """All of it as kernels take it."""
+        return self.tracks, self.num_tracks, self.areas
+
+    def forget(self, slots: Int64Array) -> None:
+        """Forget what is remembered of slots (B,)."""
+        self._make_slots(slots)
+        self.num_tracks[slots], self.areas[slots] = 0, -1
+
+    def make_room(self, slots: Int64Array, starts: Int64Array) -> None:
+        """Make room for collisions with all rows of slots (B,), whose rows begin at ``starts`` (B + 1,)."""
+        self._make_slots(slots)
+        needed = int((self.num_tracks[slots] + np.diff(starts)).max(initial=0))
+        if needed > self.tracks.shape[1]:
+            wider = max(needed, 2 * self.tracks.shape[1])
+            self.tracks = np.pad(self.tracks, ((0, 0), (0, wider - self.tracks.shape[1])))
+
+    def _make_slots(self, slots: Int64Array) -> None:
+        """Make room for slots."""
+        missing = int(slots.max(initial=-1)) + 1 - len(self.num_tracks)
+        if missing > 0:
+            missing = max(missing, len(self.num_tracks))
+            self.tracks = np.pad(self.tracks, ((0, missing), (0, 0)))
+            self.num_tracks = np.pad(self.num_tracks, (0, missing))
+            self.areas = np.pad(self.areas, ((0, missing), (0, 0)), constant_values=-1)
+
+
+def surface_arrays(driving_map: DrivingMap | None) -> SurfaceArrays:
+    """Return what :func:`write_faults` reads of a map; without one there are no areas, and nothing is off the road."""
+    if driving_map is None:
+        return _no_surface()
+    ahead = driving_map.ahead_starts, driving_map.ahead_rows
+    return driving_map.grid.arrays, driving_map.area_points_m, driving_map.area_starts, driving_map.num_lanes, ahead
+
+
+@cache
+def _no_surface() -> SurfaceArrays:
+    """Return a map without areas."""
+    grid, none = BoundsGrid.build(np.zeros((0, 2, 2)), REACH_M), as_read_only(np.zeros(0, np.int64))
+    start = as_read_only(np.zeros(1, np.int64))
+    return grid.arrays, as_read_only(np.zeros((0, 2))), start, 0, (start, none)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _cell_rows(grid: GridArrays, x: float, y: float) -> tuple[int, int]:
+    """Return first and end of the rows of the cell of a point."""
+    origin_m, cell_m, num_cells, cell_starts = grid[2], grid[3], grid[4], grid[5]
+    cell_x, cell_y = (x - origin_m[0]) / cell_m[0], (y - origin_m[1]) / cell_m[1]
+    if not (0 <= cell_x < num_cells[0] and 0 <= cell_y < num_cells[1]):
+        return 0, 0
+    cell = np.int64(cell_x) * num_cells[1] + np.int64(cell_y)
+    return cell_starts[cell], cell_starts[cell + 1]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _is_near(grid: GridArrays, area: int, point_m: Float64Array) -> bool:
+    """Return whether a point is near the bounds of an area."""
+    low, high = grid[0][area, 0], grid[0][area, 1]
+    is_near_x = low[0] - grid[1] < point_m[0] < high[0] + grid[1]
+    return bool(is_near_x and low[1] - grid[1] < point_m[1] < high[1] + grid[1])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_surface(surface: SurfaceArrays, point_m: Float64Array, hint: int) -> tuple[float, int]:
+    """Return the distance of a point from the drivable surface, as DrivingMap measures it, and the area that holds it.
+
+    The hint is looked at first, which changes nothing but the time.
+    """
+    grid, points_m, starts, _, _ = surface
+    if 0 <= hint < len(starts) - 1 and is_inside_polygon(points_m[starts[hint] : starts[hint + 1]], point_m):
+        return 0.0, hint
+    first, end = _cell_rows(grid, point_m[0], point_m[1])
+    for slot in range(first, end):
+        area = grid[6][slot]
+        polygon = points_m[starts[area] : starts[area + 1]]
+        if _is_near(grid, area, point_m) and is_inside_polygon(polygon, point_m):
+            return 0.0, area
+    distance_m = np.inf
+    for slot in range(first, end):
+        area = grid[6][slot]
+        if _is_near(grid, area, point_m):
+            distance_m = min(distance_m, distance_to_polygon(points_m[starts[area] : starts[area + 1]], point_m))
+    return (distance_m if distance_m < REACH_M else np.inf), -1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_corners(box: Float64Array, corners_m: Float64Array) -> None:
+    """Write front left, front right, rear right and rear left corner of a box."""
+    cos, sin = np.cos(box[2]), np.sin(box[2])
+    for corner in range(4):
+        along = 0.5 * box[3] if corner < 2 else -0.5 * box[3]
+        across = 0.5 * box[4] if corner == 0 or corner == 3 else -0.5 * box[4]
+        corners_m[corner, 0] = box[0] + along * cos - across * sin
+        corners_m[corner, 1] = box[1] + along * sin + across * cos
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _is_across(surface: SurfaceArrays, corners_m: Float64Array) -> bool:
+    """Return whether corners lie neither in one lane nor in lanes that follow each other; never without a map."""
+    grid, points_m, area_starts, num_lanes, ahead = surface
+    if len(area_starts) == 1:
+        return False
+    bounds = np.empty((4, 2), np.int64)
+    for corner in range(4):
+        bounds[corner] = _cell_rows(grid, corners_m[corner, 0], corners_m[corner, 1])
+    rows, starts = np.empty((bounds[:, 1] - bounds[:, 0]).sum(), np.int64), np.zeros(5, np.int64)
+    count = 0
+    for corner in range(4):
+        for slot in range(bounds[corner, 0], bounds[corner, 1]):
+            area = grid[6][slot]
+            polygon = points_m[area_starts[area] : area_starts[area + 1]]
+            if area < num_lanes and is_inside_polygon(polygon, corners_m[corner]):
+                rows[count] = area
+                count += 1
+        starts[corner + 1] = count
+    lanes, held = lanes_of_corners(rows, starts, ahead)
+    return not hold_all_corners(lanes, held, ahead)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _remember(memory: Memory, slot: int, track: int) -> bool:
+    """Return whether a road user has not collided before, and remember that it has now."""
+    tracks, num_tracks, _ = memory
+    for place in range(num_tracks[slot]):
+        if tracks[slot, place] == track:
+            return False
+    tracks[slot, num_tracks[slot]] = track
+    num_tracks[slot] += 1
+    return True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_faults(
+    boxes: Float64Array,
+    motions: Float64Array,
+    slots: Int64Array,
+    rows: SceneRows,
+    track_rows: Int64Array,
+    memory: Memory,
+    surface: SurfaceArrays,
+    counts: Int64Array,
+    off_road_m: Float64Array,
+) -> None:
+    """Write with how many road users AVs collide for the first time, and how far off the road they are.
+
+    Args:
+        boxes: The AVs, (B, 5).
+        motions: Their speeds, and more, (B, 1 or more).
+        slots: The slot of each.
+        rows: The road users of each.
+        track_rows: Numbers of the road users.
+        memory: Of all slots; it has room for all rows.
+        surface: The map.
+        counts: Takes the collisions at fault and the others, (B, 2).
+        off_road_m: Takes the distance of the farthest corner from the drivable surface, infinite from half a metre on,
+            0 without a map, (B,).
+    """
+    starts, groups, others, velocities_mps = rows
+    corners_m, rear_axle_m = np.empty((4, 2)), np.empty(2)
+    for index in range(len(slots)):
+        slot, box = slots[index], boxes[index]
+        _write_corners(box, corners_m)
+        rear_axle_m[0] = box[0] - _REAR_AXLE_PART * box[3] * np.cos(box[2])
+        rear_axle_m[1] = box[1] - _REAR_AXLE_PART * box[3] * np.sin(box[2])
+        counts[index] = 0
+        for row in range(starts[index], starts[index + 1]):
+            if groups[row] < 0 or not boxes_overlap(box, others[row]) or not _remember(memory, slot, track_rows[row]):
+                continue
+            other_stands = stands(groups[row], np.hypot(velocities_mps[row, 0], velocities_mps[row, 1]))
+            kind = kind_of(box, rear_axle_m, motions[index, 0], others[row], other_stands)
+            counts[index, 0 if is_fault_of_ego(kind, _is_across(surface, corners_m)) else 1] += 1
+        off_road_m[index] = 0.0
+        for corner in range(4 if len(surface[2]) > 1 else 0):
+            far_m, area = _find_surface(surface, corners_m[corner], memory[2][slot, corner])
+            memory[2][slot, corner] = area if area >= 0 else memory[2][slot, corner]
+            off_road_m[index] = max(off_road_m[index], far_m)

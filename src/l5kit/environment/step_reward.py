@@ -1,0 +1,135 @@
+"""Rewards of many environments at once: what a step is worth, from plain arrays of all of them."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array
+from l5kit.environment.reward import L2DisplacementYawReward
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.driving_map import DrivingMap
+from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
+from l5kit.simulation.lanes.lane_following import ColorRows, SceneRows
+from l5kit.simulation.lanes.lane_paths import PathArrays
+
+__all__ = ["DisplacementReward", "DrivenStep", "StepReward", "StepWorth"]
+
+
+@dataclass(frozen=True, slots=True)
+class DrivenStep:
+    """A step of B slots: the AVs before and after it, and what is around them after it. Nothing is checked.
+
+    Arrays are contiguous; boxes are x, y, yaw, length and width, motions are speed, acceleration along the heading, yaw
+    rate and steering, places are the length of the route so far, the offset to its left and the heading minus that of
+    the route, wrapped. Metres, seconds and radians, world frame. Where an episode begins before and after are the same.
+
+    Attributes:
+        boxes: The AVs, float64 (B, 5).
+        boxes_before: The same before the step.
+        motions: How they move, float64 (B, 4).
+        motions_before: The same before the step.
+        places: Where on their routes they are, float64 (B, 3).
+        places_before: The same before the step.
+        expert_arcs_m: Length of the route up to the logged AV, float64 (B,).
+        expert_arcs_before_m: The same before the step.
+        log_poses: x, y and yaw of the logged AV, float64 (B, 3).
+        rows: The road users of each slot.
+        track_rows: A number of each row of ``rows`` that tells road users of a slot apart in all frames, int64 (M,).
+        paths: All paths.
+        routes: The path of each AV, int64 (B,).
+        colors: The lights of each slot in the frame in which the step began, as the AV saw them.
+        step_time_s: Seconds of a step.
+        driving_map: The map; None for none.
+    """
+
+    boxes: Float64Array
+    boxes_before: Float64Array
+    motions: Float64Array
+    motions_before: Float64Array
+    places: Float64Array
+    places_before: Float64Array
+    expert_arcs_m: Float64Array
+    expert_arcs_before_m: Float64Array
+    log_poses: Float64Array
+    rows: SceneRows
+    track_rows: Int64Array
+    paths: PathArrays
+    routes: Int64Array
+    colors: ColorRows
+    step_time_s: float
+    driving_map: DrivingMap | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepWorth:
+    """What a step of B slots is worth.
+
+    Attributes:
+        total: The reward, float64 (B,).
+        terms: Its parts, which add up to it, float64 (B, number of terms).
+        is_failed: Whether the step ends the task, bool (B,).
+        failures: By name, what went wrong in the step, bool (B,) each.
+    """
+
+    total: Float64Array
+    terms: Float64Array
+    is_failed: BoolArray
+    failures: dict[str, BoolArray]
+
+
+class StepReward(Protocol):
+    """What steps of many environments are worth; it may remember things of each slot."""
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Names of the parts of the reward."""
+        ...
+
+    def begin(self, slots: Int64Array, step: DrivenStep) -> None:
+        """Begin episodes in slots (B,), of which nothing is remembered any more."""
+        ...
+
+    def of_step(self, slots: Int64Array, step: DrivenStep) -> StepWorth:
+        """Return what a step of slots (B,) is worth, each slot once."""
+        ...
+
+
+class DisplacementReward:
+    """The reward of L5Kit 1.5 for many environments: minus the distance from the log, and from its heading.
+
+    Positions and headings are rounded to float32 before, as states of episodes are; headings of the AV go through a
+    matrix of rotation before, as there.
+
+    Args:
+        reward: Has clipping and weights; that of 1.5 by default.
+
+    Raises:
+        InvalidArgumentError: The reward has metrics of its own, which need whole episodes.
+    """
+
+    terms = ("distance", "yaw")
+
+    def __init__(self, reward: L2DisplacementYawReward | None = None) -> None:
+        self.reward = L2DisplacementYawReward() if reward is None else reward
+        if not self.reward.has_usual_metrics:
+            raise InvalidArgumentError(
+                f"reward has the metrics of a {type(self.reward.metric_set).__name__}, which need whole episodes; pass "
+                "one with L2DisplacementYawMetricSet"
+            )
+
+    def begin(self, slots: Int64Array, step: DrivenStep) -> None:
+        """Do nothing, as nothing is remembered."""
+
+    def of_step(self, slots: Int64Array, step: DrivenStep) -> StepWorth:
+        """Return what a step of slots (B,) is worth; it ends no task."""
+        yaws_rad = rotations33_as_yaws(yaws_as_rotations33(step.boxes[:, 2]))
+        logged = _states_of(step.log_poses, step.log_poses[:, 2])
+        worth = self.reward.of_states(*_states_of(step.boxes, yaws_rad), *logged)
+        terms = np.stack([worth[name] for name in self.terms], axis=1)
+        return StepWorth(worth["total"], terms, np.zeros(len(slots), np.bool_), {})
+
+
+def _states_of(poses: Float64Array, yaws_rad: Float64Array) -> tuple[Float32Array, Float32Array]:
+    """Return world x and y (B, 2), and headings (B,), as states have them."""
+    return poses[:, :2].astype(np.float32), yaws_rad.astype(np.float32)

@@ -1,0 +1,134 @@
+"""Parts of a reward that follow from how AVs move: progress, speed, comfort and red lines, of one step."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.simulation.lanes.lane_following import ColorRows, limit_at
+from l5kit.simulation.lanes.lane_paths import UNKNOWN_LIMIT_MPS, PathArrays
+from l5kit.simulation.lanes.red_lights import RED
+
+__all__ = ["EXCESS_MPS", "MOST_EXCESS", "write_amounts"]
+
+PROGRESS, OFF_ROUTE, SPEED, COMFORT, RED_LIGHT = range(5)
+"""Columns of what :func:`write_amounts` writes."""
+
+EXCESS_MPS = 2.23
+"""The excess over the limit that counts as one, as in the score."""
+
+MOST_EXCESS = 3.0
+"""More than that many of it count as that many."""
+
+_LARGEST_TURN_RAD = math.pi / 2
+
+Numbers = tuple[float, float, float, bool]
+"""Seconds of a step, most metres beside the route, least m/s of a reference, and whether that is the expert."""
+
+Pair = tuple[Float64Array, Float64Array]
+"""Values before the step, and after it."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _is_on_route(place: Float64Array, tolerated_m: float) -> bool:
+    """Return whether an AV is near its route and looks along it; what is no number is not."""
+    return bool(abs(place[1]) <= tolerated_m and abs(place[2]) <= _LARGEST_TURN_RAD)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _excess(value: float, bounds: Float64Array) -> float:
+    """Return how far a value is beyond its bounds, as a part of the bound, 0 to 1."""
+    bound: float = bounds[1] if value > 0 else bounds[0]
+    return min(max(value / bound - 1.0, 0.0), 1.0)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _discomfort(before: Float64Array, after: Float64Array, step_s: float, bounds: Float64Array) -> float:
+    """Return the mean excess of six signals over their bounds, 0 to 1, from differences of motions."""
+    along, across = after[1], after[0] * after[2]
+    size = math.sqrt(along * along + across * across)
+    across_before = before[0] * before[2]
+    size_before = math.sqrt(before[1] * before[1] + across_before * across_before)
+    total = _excess(along, bounds[0]) + _excess(across, bounds[1])
+    total += _excess((size - size_before) / step_s, bounds[2])
+    total += _excess((along - before[1]) / step_s, bounds[3])
+    total += _excess(after[2], bounds[4]) + _excess((after[2] - before[2]) / step_s, bounds[5])
+    return total / 6.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _is_red(colors: ColorRows, frame: int, lane: int) -> bool:
+    """Return whether the light of a lane is red in a frame."""
+    _, starts, lanes, ranks = colors
+    is_red = False
+    for row in range(starts[frame], starts[frame + 1]):
+        is_red = is_red or (lanes[row] == lane and ranks[row] >= RED)
+    return is_red
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _num_red_lines(
+    paths: PathArrays, route: int, front_before_m: float, front_m: float, colors: ColorRows, frame: int
+) -> int:
+    """Return how many lines with a red light the front of an AV has passed in a step."""
+    count = 0
+    for piece in range(paths[3][route], paths[3][route + 1]):
+        if front_before_m <= paths[4][piece] < front_m:
+            is_red = False
+            for column in range(paths[6].shape[1]):
+                lane = paths[6][piece, column]
+                is_red = is_red or (lane >= 0 and _is_red(colors, frame, lane))
+            count += is_red
+    return count
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_amounts(
+    boxes: Float64Array,
+    motions: Pair,
+    places: Pair,
+    expert_arcs_m: Pair,
+    paths: PathArrays,
+    routes: Int64Array,
+    colors: ColorRows,
+    numbers: Numbers,
+    bounds: Float64Array,
+    amounts: Float64Array,
+) -> None:
+    """Write how much of each part of a reward a step of B slots has.
+
+    Args:
+        boxes: The AVs, (B, 5).
+        motions: Speeds, accelerations along, yaw rates, and more, (B, 3 or more).
+        places: Where on their routes they are, (B, 3).
+        expert_arcs_m: Where the logged AVs are, (B,).
+        paths: All paths.
+        routes: The path of each AV.
+        colors: The lights of the slots.
+        numbers: See :data:`Numbers`.
+        bounds: Least and most of six signals in the order of ``COMFORT_BOUNDS``, (6, 2).
+        amounts: Takes seconds times a share for all columns but the last, and red lines that were passed, (B, 5).
+    """
+    step_s, tolerated_m, least_mps, by_expert = numbers
+    for index in range(len(routes)):
+        route, place, before = routes[index], places[1][index], places[0][index]
+        has_path = paths[3][route] < paths[3][route + 1]
+        limit_mps = limit_at(paths, route, place[0]) if has_path else UNKNOWN_LIMIT_MPS
+        is_on = has_path and _is_on_route(place, tolerated_m) and _is_on_route(before, tolerated_m)
+        reference_m = limit_mps * step_s
+        if by_expert:
+            reference_m = expert_arcs_m[1][index] - expert_arcs_m[0][index]
+        gain = 0.0
+        if is_on and np.isfinite(place[0] - before[0]):
+            gain = (place[0] - before[0]) / max(reference_m, least_mps * step_s)
+        amounts[index, PROGRESS] = step_s * min(max(gain, -1.0), 1.0)
+        amounts[index, OFF_ROUTE] = 0.0 if _is_on_route(place, tolerated_m) or not has_path else step_s
+        excess = (motions[1][index, 0] - limit_mps) / EXCESS_MPS
+        amounts[index, SPEED] = step_s * min(max(excess, 0.0), MOST_EXCESS)
+        amounts[index, COMFORT] = step_s * _discomfort(motions[0][index], motions[1][index], step_s, bounds)
+        amounts[index, RED_LIGHT] = 0.0
+        if is_on:
+            half_m = 0.5 * boxes[index, 3]
+            fronts = before[0] + half_m, place[0] + half_m
+            amounts[index, RED_LIGHT] = _num_red_lines(paths, route, fronts[0], fronts[1], colors, colors[0][index])
