@@ -178,6 +178,7 @@ def test_features_of_pictures():
         CustomFeatureExtractor(spaces.Box(0, 1, (7, 112, 112), np.float32))
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_policy_is_trained_and_evaluated(make_env, tmp_path):
     side = {"side_px": (112, 112)}

@@ -5,11 +5,19 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import BoolArray, NumericArray
+from l5kit._types import BoolArray, Int64Array, NumericArray
 from l5kit.environment.utils import KinematicActionRescaleParams, NonKinematicActionRescaleParams
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["MAX_ACC", "MAX_STEER", "checked_actions", "kinematic_scales", "scaled_controls", "scaled_poses"]
+__all__ = [
+    "MAX_ACC",
+    "MAX_STEER",
+    "checked_actions",
+    "checked_choices",
+    "kinematic_scales",
+    "scaled_controls",
+    "scaled_poses",
+]
 
 MAX_ACC = 6
 """What the action 1 stands for in kinematic mode, metres per second squared."""
@@ -48,20 +56,21 @@ def scaled_controls(actions: NumericArray, scales: KinematicActionRescaleParams)
     return scaled
 
 
-def checked_actions(actions: ArrayLike, shape: tuple[int, ...], *, of: BoolArray | None = None) -> NumericArray:
-    """Return a copy of actions, in floating point.
+def checked_actions(actions: ArrayLike, num_values: int, *, of: BoolArray | None) -> NumericArray:
+    """Return a copy of actions (N, A), in floating point.
 
     Args:
-        actions: Of one environment (3,), or of many (N, 3).
-        shape: Which of these.
-        of: Whether the values of an environment count, (N,); None for all.
+        actions: Of N environments (N, A); of a single one (A,), which becomes (1, A).
+        num_values: A.
+        of: Whether the values of an environment count, (N,); None for a single one.
 
     Raises:
-        InvalidArgumentError: They have another shape, or a value is not finite.
+        InvalidArgumentError: They have another shape, or a value that counts is not finite.
     """
     values: NumericArray = np.array(actions)
+    shape = (num_values,) if of is None else (len(of), num_values)
     if values.shape != shape or values.dtype.kind not in "fiub":
-        wanted = f"{shape[0]} numbers" if len(shape) == 1 else f"numbers of shape {shape}"
+        wanted = f"{num_values} numbers" if of is None else f"numbers of shape {shape}"
         raise InvalidArgumentError(f"action must be {wanted}, got shape {values.shape} of {values.dtype}")
     if values.dtype.kind != "f":
         values = values.astype(np.float64)
@@ -69,10 +78,34 @@ def checked_actions(actions: ArrayLike, shape: tuple[int, ...], *, of: BoolArray
     if of is not None:
         is_bad[~of] = False
     if is_bad.any():
-        if len(shape) == 1:
+        if of is None:
             raise InvalidArgumentError(f"action is {values.tolist()}; all of it must be finite")
         first = int(np.argmax(is_bad.any(axis=-1)))
         raise InvalidArgumentError(
             f"action of environment {first} is {values[first].tolist()}; all of it must be finite"
         )
-    return values
+    return values[None] if of is None else values
+
+
+def checked_choices(actions: ArrayLike, num_choices: int, *, of: BoolArray | None) -> Int64Array:
+    """Return the numbers of actions of a discrete space, (N,); 0 for environments that do not count.
+
+    Args:
+        actions: Of N environments (N,), or of a single one.
+        num_choices: How many there are.
+        of: Whether the number of an environment counts, (N,); None for a single one.
+
+    Raises:
+        InvalidArgumentError: They have another shape, are no whole numbers, or there is no such action.
+    """
+    values: NumericArray = np.asarray(actions)
+    if values.shape != (() if of is None else (len(of),)) or values.dtype.kind not in "iu":
+        wanted = "a whole number" if of is None else f"{len(of)} whole numbers"
+        raise InvalidArgumentError(f"action must be {wanted}, got shape {values.shape} of {values.dtype}")
+    chosen = values.reshape(-1) if of is None else np.where(of, values, 0)
+    is_bad = (chosen < 0) | (chosen >= num_choices)
+    if is_bad.any():
+        first = int(np.argmax(is_bad))
+        where = "" if of is None else f" of environment {first}"
+        raise InvalidArgumentError(f"action{where} is {int(chosen[first])}; there are 0 to {num_choices - 1}")
+    return chosen.astype(np.int64)

@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from l5kit._types import Float64Array, RecordArray
+from l5kit._types import Float64Array, Int64Array, RecordArray
+from l5kit.environment.episode_choice import FIRST_FRAME
+from l5kit.environment.reward import Reward
+from l5kit.environment.step_reward import DrivenStep, StepWorth
 from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
 from l5kit.simulation.dataset import SimulationDataset
 from l5kit.simulation.unroll import SimulationOutputCLE, TrajectoryStateIndices, UnrollInputOutput
 
-__all__ = ["EpisodeOutputGym", "EpisodeSoFar"]
+__all__ = ["EpisodeOutputGym", "EpisodeReward", "EpisodeSoFar"]
 
 
 class EpisodeOutputGym(SimulationOutputCLE):
@@ -75,3 +78,37 @@ class EpisodeSoFar:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._whole, name)
+
+
+class EpisodeReward:
+    """A reward of L5Kit 1.5, which looks at the episode so far, for the steps of a single environment.
+
+    Args:
+        reward: The reward.
+
+    Attributes:
+        reward: As above.
+        frame_index: The frame that the next step is taken in.
+    """
+
+    terms = ("distance", "yaw")
+
+    def __init__(self, reward: Reward) -> None:
+        self.reward, self.frame_index = reward, FIRST_FRAME
+        self._episode: EpisodeSoFar | None = None
+
+    def begin_episode(self, episode: EpisodeSoFar) -> None:
+        """Begin an episode."""
+        self._episode = episode
+        self.reward.reset()
+
+    def begin(self, slots: Int64Array, step: DrivenStep) -> None:
+        """Do nothing: the episode stands a moment later."""
+
+    def of_step(self, slots: Int64Array, step: DrivenStep) -> StepWorth:  # noqa: ARG002
+        """Return what the step is worth; the reward ends no task."""
+        assert self._episode is not None
+        self._episode.note_ego(self.frame_index + 1, step.boxes[0, :2], float(step.boxes[0, 2]))
+        worth = self.reward.get_reward(self.frame_index, [self._episode])
+        terms = np.array([[worth[name] for name in self.terms]])
+        return StepWorth(np.array([worth["total"]]), terms, np.zeros(1, np.bool_), {})

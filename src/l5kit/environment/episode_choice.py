@@ -1,19 +1,29 @@
 """Choice of episodes: which scene is driven next, and from which of its frames on."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from l5kit._types import Int64Array
 from l5kit.configs.environment import EnvironmentParams
-from l5kit.data.record_sequence import column_of
-from l5kit.data.records import FRAME_INTERVAL
+from l5kit.data.log_index import require_readable_scene
+from l5kit.data.record_sequence import column_of, rows_of
+from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
-__all__ = ["FEWEST_FRAMES", "FIRST_FRAME", "EpisodeChoice", "frames_of_scenes", "read_options"]
+__all__ = [
+    "FEWEST_FRAMES",
+    "FIRST_FRAME",
+    "EpisodeChoice",
+    "EpisodeStart",
+    "frames_of_scenes",
+    "read_options",
+    "require_sound_scene",
+]
 
 FIRST_FRAME = 1
 """Frame of the first action of an episode: the one before it tells the speed."""
@@ -22,6 +32,20 @@ FEWEST_FRAMES = FIRST_FRAME + 2
 
 _OPTIONS = ("scene_id", "start_frame_index")
 _MOST_SCENES_MEASURED = 10
+
+
+class EpisodeStart(NamedTuple):
+    """Where an episode begins.
+
+    Attributes:
+        scene: Its scene.
+        first_frame: Its first frame, counted in the scene.
+        num_frames: How many frames it has.
+    """
+
+    scene: int
+    first_frame: int
+    num_frames: int
 
 
 @dataclass
@@ -34,6 +58,10 @@ class EpisodeChoice:
         overfit_id: The only scene; None for several.
         is_anywhere: Whether episodes start anywhere in their scene.
         num_frames: Frames of an episode; None for all of the scene.
+        first_frame: Where episodes start that start nowhere else.
+        check_scene: Raises ``CorruptedDataError`` for a scene that is damaged; called once for each.
+        strict: Whether a damaged scene is an error. Else it is left out with a warning.
+        damaged: Scenes that were found to be damaged, and were left out since then.
     """
 
     lengths: Int64Array = field(repr=False)
@@ -41,6 +69,11 @@ class EpisodeChoice:
     overfit_id: int | None
     is_anywhere: bool
     num_frames: int | None
+    first_frame: int = 0
+    check_scene: Callable[[int], None] = field(default=lambda _: None, repr=False)
+    strict: bool = False
+    damaged: set[int] = field(default_factory=set)
+    _checked: set[int] = field(default_factory=set, repr=False)
 
     @classmethod
     def from_params(
@@ -81,6 +114,71 @@ class EpisodeChoice:
         if self.overfit_id is not None:
             return [self.overfit_id]
         return list(range(min(self.max_scene_id, _MOST_SCENES_MEASURED)))
+
+    @property
+    def longest(self) -> int:
+        """Number of frames of the longest episode."""
+        return int(self.lengths.max()) if self.num_frames is None else self.num_frames
+
+    def draw(
+        self, generator: np.random.Generator, wanted: Mapping[str, int], *, next_id: int | None = None
+    ) -> EpisodeStart:
+        """Return where the next episode begins; damaged scenes are left out, each with a warning.
+
+        Args:
+            generator: Draws.
+            wanted: What :func:`read_options` returned.
+            next_id: The next scene of those that come in their order; None for any.
+
+        Raises:
+            InvalidArgumentError: There is no such scene or frame, or too few frames are left.
+            CorruptedDataError: The scene that is wanted is damaged, or all are, or one is and that is an error.
+        """
+        asked = wanted.get("scene_id")
+        while True:
+            scene = self.draw_scene(generator, asked=asked, next_id=next_id)
+            start = self.draw_start(generator, scene, asked=wanted.get("start_frame_index"))
+            if self._is_sound(scene, is_needed=asked is not None or self.overfit_id is not None):
+                return self._start_of(scene, self.first_frame if start is None else start)
+            if next_id is not None:
+                next_id = scene + 1
+            is_last = next_id is not None and next_id >= self.max_scene_id
+            if is_last or self.damaged.issuperset(range(self.max_scene_id)):
+                raise CorruptedDataError(
+                    f"no scene is left: {len(self.damaged)} of {self.max_scene_id} are damaged; run l5kit validate on "
+                    "the dataset and restore it from its source"
+                )
+
+    def _is_sound(self, scene: int, *, is_needed: bool) -> bool:
+        """Return whether a scene can be trusted; raise if it cannot, but is needed."""
+        if scene in self._checked:
+            return True
+        if scene not in self.damaged or is_needed or self.strict:
+            try:
+                self.check_scene(scene)
+            except CorruptedDataError as error:
+                if is_needed or self.strict:
+                    raise
+                self.damaged.add(scene)
+                warnings.warn(f"scene {scene} is left out: {error}", RuntimeWarning, stacklevel=2)
+            else:
+                self._checked.add(scene)
+        return scene in self._checked
+
+    def _start_of(self, scene: int, first_frame: int) -> EpisodeStart:
+        available = int(self.lengths[scene])
+        num_frames = available - first_frame if self.num_frames is None else self.num_frames
+        if num_frames < FEWEST_FRAMES:
+            raise InvalidArgumentError(
+                f"an episode needs {FEWEST_FRAMES} frames or more, got {max(num_frames, 0)} of scene {scene}; change "
+                "num_simulation_steps or start_frame_index of sim_cfg"
+            )
+        if first_frame + num_frames > available:
+            raise InvalidArgumentError(
+                f"start_frame_index {first_frame} and num_simulation_steps {num_frames} need "
+                f"{first_frame + num_frames} frames, but scene {scene} has {available}"
+            )
+        return EpisodeStart(scene, first_frame, num_frames)
 
     def draw_scene(
         self, generator: np.random.Generator, *, asked: int | None = None, next_id: int | None = None
@@ -130,6 +228,20 @@ def frames_of_scenes(log: ChunkedDataset) -> Int64Array:
     """Return the number of frames of each scene of a log, (S,)."""
     bounds = column_of(log.scenes, FRAME_INTERVAL)
     return np.asarray(bounds[:, 1] - bounds[:, 0], np.int64)
+
+
+def require_sound_scene(log: ChunkedDataset, scene: int) -> None:
+    """Refuse a scene whose frames, agents or lights cannot be read.
+
+    Raises:
+        CorruptedDataError: An interval is wrong, or a file is damaged or missing.
+    """
+    require_readable_scene(log, scene)
+    (record,) = rows_of(log.scenes, slice(scene, scene + 1), strict=True)
+    frames = rows_of(log.frames, slice(*record[FRAME_INTERVAL].tolist()), strict=True)
+    for name, array in ((AGENT_INTERVAL, log.agents), (FACE_INTERVAL, log.tl_faces)):
+        if len(frames) and len(array):
+            rows_of(array, slice(int(frames[name][:, 0].min()), int(frames[name][:, 1].max())), strict=True)
 
 
 def read_options(options: Mapping[str, Any] | None) -> dict[str, int]:

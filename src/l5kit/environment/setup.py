@@ -1,22 +1,98 @@
-"""Set-up of environments: what a configuration names, opened."""
+"""Set-up of environments: what a configuration names, opened, and what arguments ask for in its place."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
-import numpy as np
 from gymnasium import spaces
 
 from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
 from l5kit.configs.environment import EnvironmentParams
-from l5kit.configs.parameters import RasterGeometry
 from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.map.api import MapAPI
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego import EgoDataset
-from l5kit.environment.episode_choice import EpisodeChoice, frames_of_scenes
+from l5kit.dataset.ego_vectorized import EgoDatasetVectorized
+from l5kit.dataset.sample_places import ego_extent_of
+from l5kit.environment.action_kinds import MODEL_ACTIONS, ActionKind, PoseActions, UnicycleActions, model_actions
+from l5kit.environment.actions import kinematic_scales
+from l5kit.environment.compact_view import CompactView
+from l5kit.environment.driving_reward import DrivingReward
+from l5kit.environment.episode import EpisodeReward
+from l5kit.environment.episode_choice import EpisodeChoice, frames_of_scenes, require_sound_scene
+from l5kit.environment.episode_roads import EpisodeRoads
+from l5kit.environment.episodes import EpisodeParts
+from l5kit.environment.kinematic_model import UnicycleModel
+from l5kit.environment.log_slots import LogSlots
+from l5kit.environment.simulation_config import SimulationConfigGym
+from l5kit.environment.step_reward import DisplacementReward, StepReward
+from l5kit.environment.traffic.scene_bank import SceneBank
+from l5kit.environment.utils import NonKinematicActionRescaleParams, calculate_non_kinematic_rescale_params
+from l5kit.environment.views import LogView, raster_space, vector_space
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization import Rasterizer, build_rasterizer
+from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
+from l5kit.simulation.drivers.intelligent import IntelligentDriver
+from l5kit.simulation.engine.scene_batch import RoadMap
+from l5kit.vectorization.vectorizer_builder import build_vectorizer
 
-__all__ = ["EnvironmentParts"]
+__all__ = ["EnvironmentOptions", "EnvironmentParts", "measure_scales"]
+
+OBSERVATIONS = ("raster", "vectors", "compact")
+ACTIONS = ("poses", "kinematic", *MODEL_ACTIONS)
+REWARDS = ("displacement", "driving")
+OTHERS = ("log", "idm")
+ENDS = ("collision", "off_road")
+
+
+@dataclass(frozen=True)
+class EnvironmentOptions:
+    """What an environment is asked for beside the data; what is None is what the configuration says.
+
+    Attributes:
+        observation: ``raster``, ``vectors`` or ``compact``.
+        actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``, or an object.
+        reward: ``displacement`` or ``driving``, or a reward of one's own.
+        others: Who drives other vehicles: ``log`` or ``idm``.
+        ends_at: What ends an episode early: ``collision``, ``off_road``.
+        rescale_action: Whether poses and kinematic actions are scaled.
+        acceleration_per_step: Whether kinematic acceleration is scaled by the square of the step time.
+        kin_model: Limits of the unicycle that kinematic actions move.
+
+    Raises:
+        InvalidArgumentError: A value is none of these.
+    """
+
+    observation: str | None = None
+    actions: str | ActionKind | None = None
+    reward: str | StepReward | None = None
+    others: str | None = None
+    ends_at: Collection[str] | None = None
+    rescale_action: bool = True
+    acceleration_per_step: bool = False
+    kin_model: UnicycleModel | None = None
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("observation", OBSERVATIONS),
+            ("actions", ACTIONS),
+            ("reward", REWARDS),
+            ("others", OTHERS),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, str) and value not in known:
+                raise InvalidArgumentError(f"{name} is {value!r}; it must be one of {', '.join(known)}")
+        unknown = [] if self.ends_at is None else [name for name in self.ends_at if name not in ENDS]
+        if unknown or isinstance(self.ends_at, str):
+            raise InvalidArgumentError(f"ends_at is {self.ends_at!r}; pass a list of some of {', '.join(ENDS)}")
+
+    def of_params(self, params: EnvironmentParams) -> "EnvironmentOptions":
+        """Return these options, completed by what a configuration says."""
+        names = ("observation", "actions", "reward", "others", "ends_at")
+        missing = {name: getattr(params, name) for name in names if getattr(self, name) is None}
+        return replace(self, **missing)
 
 
 @dataclass(frozen=True)
@@ -26,23 +102,37 @@ class EnvironmentParts:
     Attributes:
         cfg: The configuration.
         params: Its scenes and starts.
-        rasterizer: Draws what is seen.
-        dataset: Dataset that episodes are of.
+        options: What is seen, done and paid for.
+        data_manager: Finds data.
+        log: The log that episodes are of.
+        draws: Whether pictures are drawn that are not what is seen.
     """
 
     cfg: JsonObject
     params: EnvironmentParams
-    rasterizer: Rasterizer
-    dataset: EgoDataset
+    options: EnvironmentOptions
+    data_manager: LocalDataManager
+    log: ChunkedDataset
+    draws: bool = False
 
     @classmethod
-    def open(cls, env_config_path: str | None, dmg: LocalDataManager | None, *, train: bool) -> "EnvironmentParts":
+    def open(
+        cls,
+        env_config_path: str | None,
+        dmg: LocalDataManager | None,
+        *,
+        train: bool,
+        options: EnvironmentOptions | None = None,
+        draws: bool = False,
+    ) -> "EnvironmentParts":
         """Open what a configuration names.
 
         Args:
             env_config_path: YAML file.
             dmg: Finds data; None for the folder of ``L5KIT_DATA_FOLDER``.
             train: Whether episodes are of the training data, which they are as well where there is one scene only.
+            options: What is asked for beside it.
+            draws: Whether pictures are drawn that are not what is seen.
 
         Raises:
             InvalidArgumentError: There is no configuration.
@@ -55,26 +145,132 @@ class EnvironmentParts:
         data_manager = LocalDataManager(None) if dmg is None else dmg
         loader = "train_data_loader" if train or params.overfit else "val_data_loader"
         log = ChunkedDataset(data_manager.require(cfg[loader]["key"])).open()
-        rasterizer = build_rasterizer(cfg, data_manager)
-        return cls(cfg, params, rasterizer, EgoDataset(cfg, log, rasterizer))
+        return cls(cfg, params, (options or EnvironmentOptions()).of_params(params), data_manager, log, draws)
 
-    def episode_choice(self, *, train: bool, randomize_start: bool | None, num_frames: int | None) -> EpisodeChoice:
-        """Return what episodes are drawn; arguments as for :meth:`EpisodeChoice.from_params`."""
-        lengths = frames_of_scenes(self.dataset.dataset)
-        return EpisodeChoice.from_params(
-            self.params, lengths, train=train, randomize_start=randomize_start, num_frames=num_frames
-        )
+    @cached_property
+    def rasterizer(self) -> Rasterizer:
+        """Draws what is seen; nothing where that is no picture."""
+        cfg = self.cfg
+        if self.options.observation != "raster" and not self.draws:
+            cfg = {**cfg, "raster_params": {**cfg["raster_params"], "map_type": "stub_debug"}}
+        return build_rasterizer(cfg, self.data_manager)
+
+    @cached_property
+    def dataset(self) -> EgoDataset:
+        """Samples of the log with pictures."""
+        return EgoDataset(self.cfg, self.log, self.rasterizer)
+
+    @cached_property
+    def road(self) -> RoadMap | None:
+        """The semantic map; None where the configuration has none."""
+        if not self.cfg["raster_params"].get("semantic_map_key"):
+            return None
+        return RoadMap(MapAPI.from_cfg(self.data_manager, self.cfg))
 
     @property
     def step_time_s(self) -> float:
         """Seconds of a step."""
         return float(self.cfg["model_params"]["step_time"])
 
+    @cached_property
+    def seen(self) -> BaseEgoDataset:
+        """Dataset whose samples are seen."""
+        if self.options.observation == "vectors":
+            return EgoDatasetVectorized(self.cfg, self.log, build_vectorizer(self.cfg, self.data_manager))
+        return self.dataset
+
     @property
-    def observation_space(self) -> spaces.Dict:
-        """What is seen: ``{"image": (C, H, W)}``, float32 from 0 to 1, or bytes where the raster is made of them."""
-        width, height = RasterGeometry.from_cfg(self.cfg).raster_size_px
-        shape = (self.rasterizer.num_channels(), height, width)
-        if getattr(self.rasterizer, "image_dtype", "float32") == "uint8":
-            return spaces.Dict({"image": spaces.Box(0, 255, shape, np.uint8)})
-        return spaces.Dict({"image": spaces.Box(0, 1, shape, np.float32)})
+    def simulation_config(self) -> SimulationConfigGym:
+        """What is simulated, where nobody says it."""
+        return SimulationConfigGym(num_simulation_steps=self.params.num_simulation_steps)
+
+    def episode_choice(
+        self, sim_cfg: SimulationConfig, *, train: bool, randomize_start: bool | None, strict: bool
+    ) -> EpisodeChoice:
+        """Return what episodes are drawn.
+
+        Args:
+            sim_cfg: Says how long they are, and where they start that start nowhere else.
+            train: Whether they are of the training data; those of validation start where they are told.
+            randomize_start: Whether they start anywhere; None for the configuration.
+            strict: Whether a damaged scene is an error.
+        """
+        choice = EpisodeChoice.from_params(
+            self.params,
+            frames_of_scenes(self.log),
+            train=train,
+            randomize_start=randomize_start,
+            num_frames=sim_cfg.num_simulation_steps,
+        )
+        choice.first_frame, choice.strict = sim_cfg.start_frame_index, strict
+        choice.check_scene = partial(require_sound_scene, self.log)
+        return choice
+
+    def actions(self, num_envs: int, choice: EpisodeChoice, sim_cfg: SimulationConfig) -> ActionKind:
+        """Return what actions are, with scales measured in the log where they are poses."""
+        kind, options = self.options.actions, self.options
+        if not isinstance(kind, str):
+            assert kind is not None
+            return kind
+        if kind == "poses":
+            return PoseActions(measure_scales(self.dataset, choice, sim_cfg) if options.rescale_action else None)
+        if kind == "kinematic":
+            scales = kinematic_scales(self.step_time_s, acceleration_per_step=options.acceleration_per_step)
+            return UnicycleActions(
+                num_envs, options.kin_model or UnicycleModel(), scales if options.rescale_action else None
+            )
+        return model_actions(kind)
+
+    def reward(self) -> StepReward:
+        """Return what steps are worth."""
+        reward = self.options.reward
+        if reward == "driving":
+            return DrivingReward(ends_at=frozenset(self.options.ends_at or ()))
+        if isinstance(reward, str) or reward is None:
+            return DisplacementReward()
+        return reward
+
+    def episode_parts(
+        self, num_envs: int, actions: ActionKind, reward: StepReward, log: LogSlots | None
+    ) -> EpisodeParts:
+        """Return what the episodes of N environments are made of.
+
+        Args:
+            num_envs: N.
+            actions: What moves the AVs.
+            reward: What steps are worth.
+            log: The frames of the episodes; None where nobody looks at records.
+        """
+        options = self.options
+        threshold = float(self.cfg["raster_params"]["filter_agents_threshold"])
+        roads: EpisodeRoads | None = None
+        is_logged = isinstance(reward, DisplacementReward | EpisodeReward) and options.others == "log"
+        if options.observation == "compact" or not is_logged:
+            drives = IntelligentDriver() if options.others == "idm" else None
+            bank = SceneBank(self.log, road=self.road, threshold=threshold, drives_agents=drives is not None)
+            roads = EpisodeRoads(bank, num_envs, drives=drives)
+        view: LogView | CompactView
+        if options.observation == "compact":
+            assert roads is not None
+            view = CompactView(roads, num_envs)
+        else:
+            assert log is not None
+            view = LogView(log, self.observation_space_of(log.dataset))
+        length_m, width_m, _ = ego_extent_of(self.log)
+        return EpisodeParts(view, actions, reward, log, roads, (length_m, width_m), self.step_time_s)
+
+    def observation_space_of(self, seen: BaseEgoDataset) -> spaces.Dict:
+        """Return the space of samples that are seen."""
+        if self.options.observation == "vectors":
+            return vector_space(seen)
+        return raster_space(self.cfg, self.rasterizer)
+
+
+def measure_scales(
+    dataset: EgoDataset, choice: EpisodeChoice, sim_cfg: SimulationConfig
+) -> NonKinematicActionRescaleParams:
+    """Return the scales of poses in some scenes of an environment, of the frames that a configuration names."""
+    replayed = replace(sim_cfg, use_agents_gt=True, disable_new_agents=False)
+    return calculate_non_kinematic_rescale_params(
+        SimulationDataset.from_dataset_indices(dataset, choice.measured_scenes, replayed)
+    )

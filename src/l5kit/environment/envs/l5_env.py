@@ -1,9 +1,8 @@
 """Environment of one scene: actions drive the AV, and steps are worth more the nearer it stays to the log."""
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -15,22 +14,20 @@ from numpy.typing import ArrayLike
 
 from l5kit._types import NumericArray, UInt8Array
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.dataset.ego import EgoDataset
-from l5kit.environment.actions import (
-    MAX_ACC,
-    MAX_STEER,
-    checked_actions,
-    kinematic_scales,
-    scaled_controls,
-    scaled_poses,
-)
-from l5kit.environment.episode import EpisodeOutputGym, EpisodeSoFar
-from l5kit.environment.episode_choice import FEWEST_FRAMES, FIRST_FRAME, EpisodeChoice, read_options
+from l5kit.environment.action_kinds import ActionKind, KinematicModelActions, PoseActions
+from l5kit.environment.actions import MAX_ACC, MAX_STEER, kinematic_scales
+from l5kit.environment.episode import EpisodeOutputGym, EpisodeReward, EpisodeSoFar
+from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart, read_options
+from l5kit.environment.episodes import Episodes
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
-from l5kit.environment.reward import L2DisplacementYawReward, Reward
-from l5kit.environment.setup import EnvironmentParts
-from l5kit.environment.utils import NonKinematicActionRescaleParams, calculate_non_kinematic_rescale_params
+from l5kit.environment.reward import Reward
+from l5kit.environment.scene_slot import SceneSlot
+from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, measure_scales
+from l5kit.environment.simulation_config import SimulationConfigGym
+from l5kit.environment.step_infos import StepInfos, of_one
+from l5kit.environment.step_reward import DisplacementReward, StepReward
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError
+from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 from l5kit.simulation.unroll import ClosedLoopSimulator, ClosedLoopSimulatorModes, UnrollInputOutput
 
@@ -44,20 +41,6 @@ __all__ = [
     "measure_scales",
 ]
 
-Observation = dict[str, NumericArray]
-
-
-@dataclass
-class SimulationConfigGym(SimulationConfig):
-    """What is simulated in an episode: of its frames the first tells the speed, and actions begin in the second.
-
-    Attributes:
-        num_simulation_steps: Number of frames; None for all of the scene. An episode has two steps less.
-    """
-
-    use_agents_gt: bool = True
-    num_simulation_steps: int | None = 33
-
 
 class GymStepOutput(NamedTuple):
     """What a step returns, a tuple of five as Gymnasium has it.
@@ -70,7 +53,7 @@ class GymStepOutput(NamedTuple):
         info: ``reward_tot``, ``reward_dist`` and ``reward_yaw``; at the end ``sim_outs`` if it was asked for.
     """
 
-    obs: Observation
+    obs: Any
     reward: float
     terminated: bool
     truncated: bool
@@ -82,21 +65,23 @@ class GymStepOutput(NamedTuple):
         return self.terminated or self.truncated
 
 
-class L5Env(gymnasium.Env[Any, NumericArray]):
-    """Environment in which the AV of a logged scene is driven, while the others do what the log or a network says.
+class L5Env(gymnasium.Env[Any, Any]):
+    """Environment of one logged scene, whose AV is driven by actions and whose others do what they are told.
 
-    What is seen is the raster of the configuration, ``{"image": (C, H, W)}``, float32 from 0 to 1. An action has three
-    values: the next pose as seen from the AV, x and y in metres and heading in radians, or in kinematic mode steering
-    and acceleration, the third one unused. With ``rescale_action`` values from -1 to 1 stand for what is usual.
-    Actions beyond the space are scaled like others. The episode is truncated at the end of its frames.
+    By default it is that of L5Kit 1.5. What is seen is the raster of the configuration, ``{"image": (C, H, W)}``,
+    float32 from 0 to 1. An action has three values: the next pose as seen from the AV, x and y in metres and heading in
+    radians, or in kinematic mode steering and acceleration, the third one unused. With ``rescale_action`` values from
+    -1 to 1 stand for what is usual. Actions beyond the space are scaled like others. The episode is truncated at the
+    end of its frames.
 
     Args:
         env_config_path: YAML file with ``model_params``, ``raster_params``, ``train_data_loader.key``,
             ``val_data_loader.key`` and ``gym_params``.
         dmg: Finds data; None for the folder of ``L5KIT_DATA_FOLDER``.
-        sim_cfg: What is simulated, copied; None for :class:`SimulationConfigGym`.
+        sim_cfg: What is simulated, copied; None for the number of frames that the configuration says.
         train: Whether episodes are of the training data; those of validation start where ``sim_cfg`` says.
-        reward: What steps are worth; None for :class:`~l5kit.environment.reward.L2DisplacementYawReward`.
+        reward: What steps are worth: ``displacement`` (that of 1.5), ``driving``, or an object; None for what the
+            configuration says.
         cle: Whether actions move the AV. Else it stays on the log, and each step is worth what the action says.
         rescale_action: Whether actions are scaled.
         use_kinematic: Whether actions are steering and acceleration.
@@ -110,26 +95,34 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
             L5Kit 1.5.
         acceleration_per_step: Whether acceleration is scaled by the square of the step time, so that 1 stands for
             ``MAX_ACC``; in 1.5 it stands for ten times that, as speeds are metres per step.
+        observation: What is seen: ``raster``, ``vectors`` or ``compact``; None for what the configuration says.
+        actions: What is done: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid`` or a kind
+            of one's own; None for what the configuration says.
+        others: Who drives other vehicles: ``log`` or ``idm``; None for what the configuration says.
+        ends_at: What ends an episode early, of ``collision`` and ``off_road``, which needs the reward ``driving``; None
+            for what the configuration says.
+        strict: Whether a damaged scene is an error. Else it is left out with a warning.
 
     Attributes:
         cfg: The configuration.
         dataset: Dataset that episodes are of.
         sim_cfg: As above, with the start of the episode.
-        sim_dataset: The episode as it is now.
+        sim_dataset: The episode as it is now. Steps are slower for the rest of an episode whose dataset was asked for.
         simulator: Drives the agents.
         frame_index: The current frame of the episode.
         scene_index: Its scene.
         eps_length: Number of its frames.
-        ego_input_dict: What was seen last, one array (1, ...) for each key.
+        ego_input_dict: What was seen last, one array (1, ...) for each key; nothing with compact observations.
         ego_output_dict: What was done last, ``positions`` (1, 1, 2) and ``yaws`` (1, 1, 1).
         ego_ins_outs: What was seen and done, by scene.
         agents_ins_outs: What the network has seen and done of agents, by scene, a list for each step.
         kin_rescale: Scales of actions in kinematic mode.
-        non_kin_rescale: Scales of actions otherwise.
+        non_kin_rescale: Scales of actions that are poses.
         step_time: Seconds of a step.
 
     Raises:
         InvalidArgumentError: There is no configuration, or an argument does not fit it.
+        UnsupportedValueError: Arguments do not go together.
         ConfigError: A key is missing or wrong.
     """
 
@@ -141,7 +134,7 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         dmg: LocalDataManager | None = None,
         sim_cfg: SimulationConfig | None = None,
         train: bool = True,
-        reward: Reward | None = None,
+        reward: str | Reward | StepReward | None = None,
         cle: bool = True,
         rescale_action: bool = True,
         use_kinematic: bool = False,
@@ -154,20 +147,35 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         render_mode: str | None = None,
         legacy_done: bool = False,
         acceleration_per_step: bool = False,
+        observation: str | None = None,
+        actions: str | ActionKind | None = None,
+        others: str | None = None,
+        ends_at: Collection[str] | None = None,
+        strict: bool = False,
     ) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InvalidArgumentError(f"render_mode is {render_mode!r}; it must be 'rgb_array' or None")
-        parts = EnvironmentParts.open(env_config_path, dmg, train=train)
-        self.cfg, params = parts.cfg, parts.params
+        options = EnvironmentOptions(
+            observation=observation,
+            actions="kinematic" if use_kinematic and actions is None else actions,
+            reward=None if isinstance(reward, Reward) else reward,
+            others=others,
+            ends_at=ends_at,
+            rescale_action=rescale_action,
+            acceleration_per_step=acceleration_per_step,
+        )
+        parts = EnvironmentParts.open(env_config_path, dmg, train=train, options=options, draws=render_mode is not None)
+        self.cfg, params, self.options = parts.cfg, parts.params, parts.options
         self.render_mode, self.legacy_done = render_mode, legacy_done
         self.train, self.overfit = train, params.overfit
-        self.cle, self.rescale_action, self.use_kinematic = cle, rescale_action, use_kinematic
+        self.cle, self.rescale_action = cle, rescale_action
+        self.use_kinematic = self.options.actions == "kinematic"
         self.return_info = return_info
         self.step_time = parts.step_time_s
         self.device = torch.device("cpu")
-        self.reward = L2DisplacementYawReward() if reward is None else reward
-        self.sim_cfg = SimulationConfigGym() if sim_cfg is None else replace(sim_cfg)
-
+        self.sim_cfg = parts.simulation_config if sim_cfg is None else replace(sim_cfg)
+        self._choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict)
+        self.reset_scene_id = params.overfit_id if self.overfit else reset_scene_id
         self.rasterizer, self.dataset = parts.rasterizer, parts.dataset
         self.simulator = ClosedLoopSimulator(
             self.sim_cfg,
@@ -176,22 +184,29 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
             model_agents=self._load_agents(simnet_model_path),
             mode=ClosedLoopSimulatorModes.GYM,
         )
-        self._choice = parts.episode_choice(
-            train=train, randomize_start=randomize_start, num_frames=self.sim_cfg.num_simulation_steps
+        self._scene_slot = SceneSlot(
+            parts.seen,
+            parts.seen if self.options.observation == "vectors" else self.dataset,
+            int(self._choice.lengths.max()),
+            sim_cfg=self.sim_cfg,
+            simulator=self.simulator,
+            moves_ego=cle,
         )
-        self.reset_scene_id = params.overfit_id if self.overfit else reset_scene_id
+        self._actions = self._make_actions(parts, kin_model)
+        self._told: EpisodeReward | None = None
+        worth: StepReward = parts.reward()
+        if isinstance(reward, Reward):
+            worth = self._told = EpisodeReward(reward)
+        self.reward = reward if isinstance(reward, Reward) else getattr(worth, "reward", worth)
+        self._episodes = Episodes(parts.episode_parts(1, self._actions, worth, self._scene_slot), 1)
+        self._infos = StepInfos(worth, 1, has_sums=not isinstance(worth, DisplacementReward | EpisodeReward))
+        self.observation_space: spaces.Space[Any] = self._episodes.parts.view.space
+        self.action_space: spaces.Space[Any] = self._actions.space
 
-        self.observation_space: spaces.Dict = parts.observation_space
-        self.action_space = spaces.Box(-1, 1, (3,), np.float32)
-        if use_kinematic:
-            self.kin_model = UnicycleModel() if kin_model is None else kin_model
-            self.kin_rescale = kinematic_scales(self.step_time, acceleration_per_step=acceleration_per_step)
-        else:
-            self.non_kin_rescale = measure_scales(self.dataset, self._choice, self.sim_cfg)
-
-        self.scene_index, self.frame_index = 0, -1
+        self.scene_index, self.frame_index, self.eps_length = 0, -1, 0
         self._starts = self.sim_cfg.start_frame_index, self.sim_cfg.start_frame_index
-        self.sim_dataset: SimulationDataset | None = None
+        self._is_over = True
+        self._driven: list[tuple[Mapping[str, Any], dict[str, NumericArray]]] = []
         self.ego_input_dict: dict[str, NumericArray] = {}
         self.ego_output_dict: dict[str, NumericArray] = {}
         self.seed()
@@ -214,6 +229,27 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
     def randomize_start_frame(self, value: bool) -> None:
         self._choice.is_anywhere = value
 
+    @property
+    def damaged_scenes(self) -> set[int]:
+        """Scenes that were found to be damaged, and are left out."""
+        return self._choice.damaged
+
+    @property
+    def sim_dataset(self) -> SimulationDataset | None:
+        """The episode as it is now; None without one."""
+        return None if self.frame_index < 0 else self._scene_slot.simulation
+
+    @property
+    def ego_ins_outs(self) -> defaultdict[int, list[UnrollInputOutput]]:
+        """What was seen and done in the episode, by scene."""
+        pairs = (self.simulator.get_ego_in_out(*each, self.simulator.keys_to_exclude) for each in self._driven)
+        return defaultdict(list, {self.scene_index: [pair[self.scene_index] for pair in pairs]})
+
+    @property
+    def agents_ins_outs(self) -> defaultdict[int, list[list[UnrollInputOutput]]]:
+        """What the network has seen and done of agents, by scene, a list for each step."""
+        return defaultdict(list, {self.scene_index: self._scene_slot.agents_ins_outs})
+
     def seed(self, seed: int | None = None) -> list[int]:
         """Seed what is drawn in later episodes, and return the seed; None for a random one."""
         self.np_random, np_seed = seeding.np_random(seed)
@@ -223,9 +259,7 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         """Set the scene of the next episode; None for random ones. Behind wrappers call it on ``env.unwrapped``."""
         self.reset_scene_id = reset_id
 
-    def reset(
-        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode.
 
         Args:
@@ -237,71 +271,59 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
 
         Raises:
             InvalidArgumentError: There is no such scene or option, or the scene has too few frames.
+            CorruptedDataError: The scene that is wanted is damaged, or all are.
         """
         if seed is not None:
             self.seed(seed)
         asked = read_options(options)
-        self.sim_dataset = None  # until the next episode stands
-        self.ego_ins_outs: defaultdict[int, list[UnrollInputOutput]] = defaultdict(list)
-        self.agents_ins_outs: defaultdict[int, list[list[UnrollInputOutput]]] = defaultdict(list)
-        self.scene_index = self._choice.draw_scene(
-            self.np_random, asked=asked.get("scene_id"), next_id=self.reset_scene_id
-        )
-        if self.reset_scene_id is not None and not self.overfit and "scene_id" not in asked:
-            self.reset_scene_id += 1
-        start = self._choice.draw_start(self.np_random, self.scene_index, asked=asked.get("start_frame_index"))
-        self._set_start(start)
-        sim_dataset = SimulationDataset.from_dataset_indices(self.dataset, [self.scene_index], self.sim_cfg)
-        self.eps_length = len(sim_dataset)
-        if self.eps_length < FEWEST_FRAMES:
-            raise InvalidArgumentError(
-                f"an episode needs {FEWEST_FRAMES} frames or more, got {self.eps_length} of scene {self.scene_index}; "
-                "change num_simulation_steps or start_frame_index of sim_cfg"
-            )
-        self.sim_dataset = sim_dataset
-        self._make_output = partial(
-            EpisodeOutputGym, self.scene_index, sim_dataset, self.ego_ins_outs, self.agents_ins_outs
-        )
-        recorded = sim_dataset.recorded_scene_dataset_batch[self.scene_index].dataset.frames
-        self._episode = EpisodeSoFar(self.scene_index, recorded, self._make_output)
-        self.reward.reset()
-        self.frame_index = FIRST_FRAME
-        self.ego_input_dict = self._look(sim_dataset, FIRST_FRAME)
-        if self.use_kinematic:
-            speed = self.step_time * float(self.ego_input_dict["curr_speed"][0])
-            self.kin_model.reset(np.array([0.0, 0.0, 0.0, speed]))
+        self.frame_index, self._is_over = -1, True  # until the next episode stands
+        start = self._draw(asked)
+        self._starts, self.sim_cfg.start_frame_index = (self._starts[0], start.first_frame), start.first_frame
+        self.scene_index, self.eps_length, self._driven = start.scene, start.num_frames, []
+        slot = np.zeros(1, np.int64)
+        scene, first_frame, num_frames = (np.full(1, number) for number in start)
+        seen = self._episodes.begin(slot, scene, first_frame, num_frames)
+        self._infos.begin(slot)
+        self.frame_index, self._is_over = FIRST_FRAME, False
+        self.ego_input_dict = _arrays_of(seen)
+        if self._told is not None:
+            recorded = self._scene_slot.recorded_frames(0, self.eps_length)
+            self._told.begin_episode(EpisodeSoFar(self.scene_index, recorded, self._make_output))
         return self._get_obs(), {}
 
     def step(self, action: ArrayLike) -> GymStepOutput:
         """Drive to the next frame.
 
         Args:
-            action: (3,); float32 stays so.
+            action: (3,), or as the kind of actions has it; float32 stays so.
 
         Raises:
             EpisodeEndedError: There is no episode, or it has ended; call ``reset``.
-            InvalidArgumentError: The action has another shape, or a value that is not finite.
+            InvalidArgumentError: The action has another shape, a value is not finite, or it is none of the space.
         """
-        sim_dataset = self._require_running()
-        values = checked_actions(action, (3,))
-        self._step_agents(sim_dataset)
-        self.ego_output_dict = self._convert_action_to_ego_output(self._rescale_action(values))
-        self._drive_ego(sim_dataset)
-        pairs = self.simulator.get_ego_in_out(self.ego_input_dict, self.ego_output_dict, self.simulator.keys_to_exclude)
-        self.ego_ins_outs[self.scene_index].append(pairs[self.scene_index])
-        worth = self.reward.get_reward(self.frame_index, [self._episode])
-        is_end = self.frame_index + 1 == len(sim_dataset) - 1
-        info: dict[str, Any] = {
-            "reward_tot": worth["total"],
-            "reward_dist": worth["distance"],
-            "reward_yaw": worth["yaw"],
-        }
-        if is_end and self.return_info:
-            info["sim_outs"] = self.get_episode_outputs()
+        if self.frame_index < 0:
+            raise EpisodeEndedError("there is no episode yet; call reset() before step()")
+        if self._is_over:
+            raise EpisodeEndedError(f"the episode of scene {self.scene_index} has ended; call reset() before step()")
+        values, slot = self._actions.checked(action, None), np.zeros(1, np.int64)
+        if self._told is not None:
+            self._told.frame_index = self.frame_index
+        worth = self._episodes.drive(slot, values)
+        self.ego_output_dict = getattr(self._actions, "said", {})
+        if self.ego_input_dict:
+            excluded = self.simulator.keys_to_exclude
+            seen = {key: value for key, value in self.ego_input_dict.items() if key not in excluded}
+            self._driven.append((seen, self.ego_output_dict))
         self.frame_index += 1
-        self.ego_input_dict = self._look(sim_dataset, 0 if is_end and self.legacy_done else self.frame_index)
-        terminated, truncated = (is_end, False) if self.legacy_done else (False, is_end)
-        return GymStepOutput(self._get_obs(), float(worth["total"]), terminated, truncated, info)
+        is_failed, is_end = bool(worth.is_failed[0]), self.frame_index + 1 == self.eps_length
+        self._is_over = is_failed or is_end
+        info = of_one(self._infos.of_step(slot, worth, np.array([self._is_over])))
+        if self._is_over and self.return_info:
+            info["sim_outs"] = self.get_episode_outputs()
+        last = 0 if is_end and self.legacy_done else None
+        self.ego_input_dict = _arrays_of(self._episodes.look(slot, frame=last))
+        terminated = is_failed or (is_end and self.legacy_done)
+        return GymStepOutput(self._get_obs(), float(worth.total[0]), terminated, is_end and not terminated, info)
 
     def get_episode_outputs(self) -> list[EpisodeOutputGym]:
         """Return what has become of the scene so far, in a list.
@@ -309,21 +331,25 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         Raises:
             EpisodeEndedError: There is no episode yet.
         """
-        if self.sim_dataset is None:
+        if self.frame_index < 0:
             raise EpisodeEndedError("there is no episode yet; call reset() before")
         return [self._make_output()]
 
     def render(self) -> UInt8Array | None:
-        """Return what is seen as a picture, RGB (H, W, 3); None without a render mode.
+        """Return what is around the AV as a picture, RGB (H, W, 3); None without a render mode.
 
         Raises:
             EpisodeEndedError: There is no episode yet.
         """
         if self.render_mode is None:
             return None
-        if self.sim_dataset is None:
+        if self.frame_index < 0:
             raise EpisodeEndedError("there is nothing to be seen yet; call reset() before render()")
-        picture: UInt8Array = self.rasterizer.to_rgb(self._get_obs()["image"].transpose(1, 2, 0))
+        seen = self.ego_input_dict
+        if "image" not in seen:
+            frame = np.array([self.frame_index])
+            seen = _arrays_of(self._scene_slot.look(np.zeros(1, np.int64), frame, dataset=self.dataset))
+        picture: UInt8Array = self.rasterizer.to_rgb(seen["image"][0].transpose(1, 2, 0))
         return picture
 
     def _load_agents(self, path: str | None) -> torch.nn.Module | None:
@@ -335,63 +361,43 @@ class L5Env(gymnasium.Env[Any, NumericArray]):
         model: torch.nn.Module = torch.jit.load(path, map_location=self.device).eval()  # type: ignore[no-untyped-call]
         return model
 
-    def _set_start(self, start: int | None) -> None:
-        """Set the first frame of the next episode only; None for that which ``sim_cfg`` had before somebody asked."""
-        usual, asked = self._starts
-        if self.sim_cfg.start_frame_index != asked:  # somebody has set another one
+    def _draw(self, asked: Mapping[str, int]) -> EpisodeStart:
+        """Return where the next episode begins, and note what comes behind it."""
+        usual, set_last = self._starts
+        if self.sim_cfg.start_frame_index != set_last:  # somebody has set another one
             usual = self.sim_cfg.start_frame_index
-        self.sim_cfg.start_frame_index = usual if start is None else start
-        self._starts = usual, self.sim_cfg.start_frame_index
+        self._choice.first_frame, self._starts = usual, (usual, set_last)
+        self._choice.num_frames = self.sim_cfg.num_simulation_steps
+        start = self._choice.draw(self.np_random, asked, next_id=self.reset_scene_id)
+        if self.reset_scene_id is not None and not self.overfit and "scene_id" not in asked:
+            num_damaged = start.scene - min(self.reset_scene_id, self.max_scene_id - 1)
+            self.reset_scene_id += 1 + num_damaged
+        return start
 
-    def _require_running(self) -> SimulationDataset:
-        if self.sim_dataset is None:
-            raise EpisodeEndedError("there is no episode yet; call reset() before step()")
-        if self.frame_index + 1 >= len(self.sim_dataset):
-            raise EpisodeEndedError(f"the episode of scene {self.scene_index} has ended; call reset() before step()")
-        return self.sim_dataset
-
-    def _look(self, sim_dataset: SimulationDataset, frame_index: int) -> dict[str, NumericArray]:
-        """Return what is seen in a frame, one array (1, ...) for each key."""
-        return {key: value.numpy() for key, value in sim_dataset.ego_batch(frame_index).items()}
-
-    def _get_obs(self) -> Observation:
-        return {"image": self.ego_input_dict["image"][0]}
-
-    def _step_agents(self, sim_dataset: SimulationDataset) -> None:
-        """Let the network move the agents, where they do not do what the log says."""
-        if self.sim_cfg.use_agents_gt:
-            return
-        with torch.no_grad():
-            seen = self.simulator.step_agents(sim_dataset, self.frame_index, self.frame_index + 1 if self.cle else None)
-        self.agents_ins_outs[self.scene_index].append(seen.get(self.scene_index, []))
-
-    def _drive_ego(self, sim_dataset: SimulationDataset) -> None:
-        """Put the AV where the action leads."""
-        position_m, yaw_rad = self.simulator.first_poses(self.ego_input_dict, self.ego_output_dict)
-        if self.cle:
-            sim_dataset.set_ego(self.frame_index + 1, 0, position_m[:, None], yaw_rad[:, None])
-        self._episode.note_ego(self.frame_index + 1, position_m[0], float(yaw_rad[0]))
-
-    def _rescale_action(self, action: NumericArray) -> NumericArray:
-        """Return what an action stands for, in its own type."""
-        if not self.rescale_action:
-            return action
+    def _make_actions(self, parts: EnvironmentParts, kin_model: KinematicModel | None) -> ActionKind:
+        """Return what actions are, and keep their scales."""
         if self.use_kinematic:
-            return scaled_controls(action, self.kin_rescale)
-        return scaled_poses(action, self.non_kin_rescale)
+            self.kin_model = UnicycleModel() if kin_model is None else kin_model
+            options = self.options
+            self.kin_rescale = kinematic_scales(self.step_time, acceleration_per_step=options.acceleration_per_step)
+            scales = self.kin_rescale if self.rescale_action else None
+            return KinematicModelActions(self.kin_model, self.step_time, scales)
+        if self.options.actions == "poses":
+            self.non_kin_rescale = measure_scales(self.dataset, self._choice, self.sim_cfg)
+            return PoseActions(self.non_kin_rescale if self.rescale_action else None)
+        return parts.actions(1, self._choice, self.sim_cfg)
 
-    def _convert_action_to_ego_output(self, action: NumericArray) -> dict[str, NumericArray]:
-        """Return where an action leads, as networks say it."""
-        if self.use_kinematic:
-            return self.kin_model.update(action[:2])
-        return {"positions": action[:2].reshape(1, 1, 2), "yaws": action[2:3].reshape(1, 1, 1)}
+    def _make_output(self) -> EpisodeOutputGym:
+        """Return what has become of the episode."""
+        return EpisodeOutputGym(self.scene_index, self._scene_slot.simulation, self.ego_ins_outs, self.agents_ins_outs)
+
+    def _get_obs(self) -> Any:
+        memory = self._episodes.parts.view.memory
+        if not isinstance(memory, dict):
+            return memory[0].copy()
+        return {key: value[0].copy() for key, value in memory.items()}
 
 
-def measure_scales(
-    dataset: EgoDataset, choice: EpisodeChoice, sim_cfg: SimulationConfig
-) -> NonKinematicActionRescaleParams:
-    """Return the scales of poses in some scenes of an environment, of the frames that a configuration names."""
-    replayed = replace(sim_cfg, use_agents_gt=True, disable_new_agents=False)
-    return calculate_non_kinematic_rescale_params(
-        SimulationDataset.from_dataset_indices(dataset, choice.measured_scenes, replayed)
-    )
+def _arrays_of(columns: SampleColumns | None) -> dict[str, NumericArray]:
+    """Return columns as a dictionary of arrays; nothing of none."""
+    return {} if columns is None else {key: np.asarray(value) for key, value in columns.items()}

@@ -1,6 +1,6 @@
 """Vector environment: many environments that step in one call, each as if it were alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,44 +9,50 @@ from gymnasium import spaces
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.environment.actions import checked_actions, kinematic_scales, scaled_controls, scaled_poses
-from l5kit.environment.envs.l5_env import SimulationConfigGym, measure_scales
-from l5kit.environment.episode_choice import FIRST_FRAME, read_options
+from l5kit.environment.action_kinds import ActionKind
+from l5kit.environment.episode_choice import read_options
+from l5kit.environment.episodes import Episodes
 from l5kit.environment.kinematic_model import UnicycleModel
 from l5kit.environment.log_slots import LogSlots
-from l5kit.environment.reward import L2DisplacementYawReward
-from l5kit.environment.setup import EnvironmentParts
+from l5kit.environment.reward import L2DisplacementYawReward, Reward
+from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts
+from l5kit.environment.step_infos import StepInfos, spread
+from l5kit.environment.step_reward import DisplacementReward, StepReward
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.simulation.dataset import SimulationConfig
-from l5kit.simulation.unroll import ClosedLoopSimulator
 
 __all__ = ["L5VectorEnv"]
 
-_INFOS = {"reward_tot": "total", "reward_dist": "distance", "reward_yaw": "yaw"}
 
-
-class L5VectorEnv(VectorEnv[dict[str, NumericArray], NumericArray, NumericArray]):
+class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
     """N environments of logged scenes, all of which step in one call, by the rules of Gymnasium's vector environments.
 
     Each gives what an :class:`~l5kit.environment.envs.l5_env.L5Env` with the same arguments and seed gives, to the bit.
-    All agents are replayed.
 
     Args:
         num_envs: Number of environments, N.
         env_config_path: As for ``L5Env``, like the next ones.
         dmg: Finds data.
-        sim_cfg: What is simulated; agents are replayed, and new ones are not hidden.
+        sim_cfg: What is simulated, without hidden agents; None for the number of frames that the configuration says.
         train: Whether episodes are of the training data.
-        reward: What steps are worth.
+        reward: What steps are worth: ``displacement`` (that of 1.5), ``driving``, or a reward of one's own; None for
+            what the configuration says.
         rescale_action: Whether actions are scaled.
-        use_kinematic: Whether actions are steering and acceleration.
+        use_kinematic: Whether actions are steering and acceleration, as in 1.5; the same as ``actions="kinematic"``.
         kin_model: Limits of the unicycle that they move.
         randomize_start: Whether episodes of training start anywhere.
         acceleration_per_step: Whether acceleration is scaled by the square of the step time.
+        observation: What is seen: ``raster``, ``vectors`` or ``compact``; None for what the configuration says.
+        actions: What is done: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid`` or a kind
+            of one's own; None for what the configuration says.
+        others: Who drives other vehicles: ``log`` or ``idm``; None for what the configuration says.
+        ends_at: What ends an episode early, of ``collision`` and ``off_road``, which needs the reward ``driving``; None
+            for what the configuration says.
+        strict: Whether a damaged scene is an error. Else it is left out with a warning.
         autoreset_mode: What becomes of an environment whose episode has ended: the next step begins the next episode
             and does nothing else (``NextStep``), the same step does (``SameStep``), or ``reset`` is called with
             ``options={"reset_mask": ...}`` (``Disabled``).
@@ -54,7 +60,7 @@ class L5VectorEnv(VectorEnv[dict[str, NumericArray], NumericArray, NumericArray]
         render_mode: None; single environments draw.
 
     Attributes:
-        frame_indices: Current frame of each episode, int64 (N,).
+        episodes: The episodes, with their scenes, frames and AVs.
 
     Raises:
         InvalidArgumentError: An argument does not fit the configuration.
@@ -68,60 +74,73 @@ class L5VectorEnv(VectorEnv[dict[str, NumericArray], NumericArray, NumericArray]
         dmg: LocalDataManager | None = None,
         sim_cfg: SimulationConfig | None = None,
         train: bool = True,
-        reward: L2DisplacementYawReward | None = None,
+        reward: str | L2DisplacementYawReward | StepReward | None = None,
         rescale_action: bool = True,
         use_kinematic: bool = False,
         kin_model: UnicycleModel | None = None,
         randomize_start: bool | None = None,
         *,
         acceleration_per_step: bool = False,
+        observation: str | None = None,
+        actions: str | ActionKind | None = None,
+        others: str | None = None,
+        ends_at: Collection[str] | None = None,
+        strict: bool = False,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         copy: bool = True,
         render_mode: str | None = None,
     ) -> None:
         if num_envs < 1:
             raise InvalidArgumentError(f"num_envs is {num_envs}; it must be 1 or more")
-        self.sim_cfg = SimulationConfigGym() if sim_cfg is None else replace(sim_cfg)
-        self.reward = L2DisplacementYawReward() if reward is None else reward
-        kinematic = UnicycleModel() if kin_model is None else kin_model
-        _require_supported(self.sim_cfg, self.reward, kinematic, render_mode)
-        parts = EnvironmentParts.open(env_config_path, dmg, train=train)
+        _require_supported(sim_cfg, reward, kin_model, render_mode)
+        options = EnvironmentOptions(
+            observation=observation,
+            actions="kinematic" if use_kinematic and actions is None else actions,
+            reward=_as_step_reward(reward),
+            others=others,
+            ends_at=ends_at,
+            rescale_action=rescale_action,
+            acceleration_per_step=acceleration_per_step,
+            kin_model=kin_model,
+        )
+        parts = EnvironmentParts.open(env_config_path, dmg, train=train, options=options)
+        self.sim_cfg = parts.simulation_config if sim_cfg is None else replace(sim_cfg)
         self.num_envs, self.copy, self.render_mode = num_envs, copy, None
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode}
-        self.rescale_action, self.use_kinematic = rescale_action, use_kinematic
-        self.kin_model, self.step_time = kinematic, parts.step_time_s
-        self.dataset = parts.dataset
-        num_frames = self.sim_cfg.num_simulation_steps
-        self._choice = parts.episode_choice(train=train, randomize_start=randomize_start, num_frames=num_frames)
-        self.single_observation_space: spaces.Dict = parts.observation_space
+        self._choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict)
+        kind = parts.actions(num_envs, self._choice, self.sim_cfg)
+        is_compact = parts.options.observation == "compact"
+        log = None if is_compact else LogSlots(parts.seen, num_envs, self._choice.longest)
+        episode_parts = parts.episode_parts(num_envs, kind, parts.reward(), log)
+        self.episodes = Episodes(episode_parts, num_envs)
+        self.single_observation_space: spaces.Space[Any] = episode_parts.view.space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.single_action_space = spaces.Box(-1, 1, (3,), np.float32)
+        self.single_action_space = episode_parts.actions.space
         self.action_space = batch_space(self.single_action_space, num_envs)
-        if use_kinematic:
-            self.kin_rescale = kinematic_scales(self.step_time, acceleration_per_step=acceleration_per_step)
-        else:
-            self.non_kin_rescale = measure_scales(self.dataset, self._choice, self.sim_cfg)
-
-        longest = int(self._choice.lengths.max()) if num_frames is None else num_frames
-        self._slots = LogSlots(self.dataset, num_envs, longest)
+        worth = episode_parts.reward
+        self._infos = StepInfos(worth, num_envs, has_sums=not isinstance(worth, DisplacementReward))
         self._generators = [seeding.np_random(None)[0] for _ in range(num_envs)]
-        image = self.single_observation_space["image"]
-        self._image: NumericArray = np.zeros((num_envs, *(image.shape or ())), image.dtype)
-        self.frame_indices: Int64Array = np.full(num_envs, -1, np.int64)
         self._is_over: BoolArray = np.ones(num_envs, np.bool_)
-        self._speeds: Float64Array = np.zeros(num_envs)
-        self._world_from_agent: Float64Array = np.zeros((num_envs, 3, 3))
-        self._yaws_rad: Float64Array = np.zeros(num_envs)
 
     @property
     def scene_indices(self) -> Int64Array:
         """Scene of each episode, (N,)."""
-        return self._slots.scene_indices
+        return self.episodes.scene_indices
+
+    @property
+    def frame_indices(self) -> Int64Array:
+        """Current frame of each episode, (N,)."""
+        return self.episodes.frame_indices
+
+    @property
+    def damaged_scenes(self) -> set[int]:
+        """Scenes that were found to be damaged, and are left out."""
+        return self._choice.damaged
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, NumericArray], dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Start episodes.
 
         Args:
@@ -130,54 +149,59 @@ class L5VectorEnv(VectorEnv[dict[str, NumericArray], NumericArray, NumericArray]
                 that start; None for all.
 
         Returns:
-            What is seen, ``{"image": (N, C, H, W)}``, and an empty dictionary.
+            What is seen, an array (N, ...) or one for each key, and an empty dictionary.
 
         Raises:
             InvalidArgumentError: There are other numbers of seeds, or an option is not possible.
+            CorruptedDataError: The scene that is wanted is damaged, or all are.
         """
         asked = dict(options or {})
         is_starting = self._masked(asked.pop("reset_mask", None))
         wanted, seeds = read_options(asked), self._seeds(seed)
-        for slot in np.flatnonzero(is_starting).tolist():
+        slots = np.flatnonzero(is_starting)
+        for slot in slots.tolist():
             each = seeds[slot]
             if each is not None:
                 self._generators[slot] = seeding.np_random(each)[0]
-            self._start(slot, wanted)
-        self._look(is_starting, is_starting=is_starting)
+        self._start(slots, wanted)
         return self._observation(), {}
 
-    def step(
-        self, actions: ArrayLike
-    ) -> tuple[dict[str, NumericArray], Float64Array, BoolArray, BoolArray, dict[str, Any]]:
+    def step(self, actions: ArrayLike) -> tuple[Any, Float64Array, BoolArray, BoolArray, dict[str, Any]]:
         """Drive each environment to its next frame, or start its next episode.
 
         Args:
-            actions: (N, 3); float32 stays so. Those of environments that start an episode are not looked at.
+            actions: (N, A), or (N,) for numbers of actions. Those of environments that start an episode are not looked
+                at.
 
         Returns:
             What is seen, rewards float64 (N,), terminated and truncated (N,), and infos as arrays (N,) and masks.
 
         Raises:
             EpisodeEndedError: An episode has ended, or not begun, and is not started by itself.
-            InvalidArgumentError: The actions have another shape, or a value is not finite.
+            InvalidArgumentError: The actions have another shape, a value is not finite, or no action of the space.
         """
         self._require_running()
-        is_starting = self._is_over.copy()
-        is_driven = ~is_starting
-        values = checked_actions(actions, (self.num_envs, 3), of=is_driven)
-        rewards, infos = self._drive(is_driven, values)
-        truncated = is_driven & (self.frame_indices + 1 == self._slots.lengths)
-        goes_on_at_once = self.autoreset_mode is AutoresetMode.SAME_STEP
-        if goes_on_at_once:
-            is_starting = truncated
-            if truncated.any():
-                self._look(truncated)
-                infos = self._with_ends(infos, truncated)
-        for slot in np.flatnonzero(is_starting).tolist():
-            self._start(slot, {})
-        self._is_over = np.zeros(self.num_envs, np.bool_) if goes_on_at_once else truncated.copy()
-        self._look(np.ones(self.num_envs, np.bool_), is_starting=is_starting)
-        return self._observation(), rewards, np.zeros(self.num_envs, np.bool_), truncated, infos
+        episodes, is_driven = self.episodes, ~self._is_over
+        values = episodes.parts.actions.checked(actions, is_driven)
+        slots, is_starting = np.flatnonzero(is_driven), self._is_over
+        rewards, terminated, infos = np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_), {}
+        if len(slots):
+            worth = episodes.drive(slots, values[slots])
+            rewards[slots], terminated[slots] = worth.total, worth.is_failed
+        truncated: BoolArray = is_driven & episodes.is_at_end & ~terminated
+        is_over = terminated | truncated
+        if len(slots):
+            told = self._infos.of_step(slots, worth, is_over[slots])
+            infos = spread(told, slots, is_driven, only={"reward_sums": is_over})
+            episodes.look(slots)
+        self._is_over = is_starting | is_over
+        if self.autoreset_mode is AutoresetMode.SAME_STEP:
+            is_starting = self._is_over
+            if is_over.any():
+                infos = self._with_ends(infos, is_over)
+        if is_starting.any():
+            self._start(np.flatnonzero(is_starting), {})
+        return self._observation(), rewards, terminated, truncated, infos
 
     def _require_running(self) -> None:
         if (self.frame_indices < 0).any():
@@ -188,68 +212,24 @@ class L5VectorEnv(VectorEnv[dict[str, NumericArray], NumericArray, NumericArray]
                 f"the episodes of environments {over} have ended; call reset(options={{'reset_mask': ...}})"
             )
 
-    def _drive(self, is_driven: BoolArray, actions: NumericArray) -> tuple[Float64Array, dict[str, Any]]:
-        """Move the AVs of some environments (N,) by actions (N, 3), and return what that was worth, and the infos."""
-        slots = np.flatnonzero(is_driven)
-        positions_m, yaws_rad = self._poses(slots, actions[slots])
-        ahead = self.frame_indices[slots] + 1
-        simulated = self._slots.set_ego(slots, ahead, positions_m, yaws_rad)
-        worth = self.reward.of_states(*simulated, *self._slots.recorded(slots, ahead))
-        self.frame_indices[slots] = ahead
-        of_all = {name: np.zeros(self.num_envs) for name in _INFOS}
-        for name, key in _INFOS.items():
-            of_all[name][slots] = worth[key]
-        return of_all["reward_tot"].copy(), _masked_infos(of_all, is_driven)
+    def _start(self, slots: Int64Array, wanted: Mapping[str, int]) -> None:
+        """Start episodes in slots (B,)."""
+        starts = [self._choice.draw(self._generators[slot], wanted) for slot in slots.tolist()]
+        scenes, first_frames, num_frames = np.array(starts, np.int64).T
+        self.episodes.begin(slots, scenes, first_frames, num_frames)
+        self._infos.begin(slots)
+        self._is_over[slots] = False
 
-    def _poses(self, slots: Int64Array, actions: NumericArray) -> tuple[Float64Array, NumericArray]:
-        """Return where actions (B, 3) lead, in the world: x and y (B, 2) and headings (B,)."""
-        if self.use_kinematic:
-            controls = scaled_controls(actions, self.kin_rescale) if self.rescale_action else actions
-            positions_m, yaws_rad, self._speeds[slots] = self.kin_model.moved(self._speeds[slots], controls)
-            said = {"positions": positions_m[:, None], "yaws": yaws_rad[:, None, None]}
-        else:
-            poses = scaled_poses(actions, self.non_kin_rescale) if self.rescale_action else actions
-            said = {"positions": poses[:, None, :2], "yaws": poses[:, None, 2:]}
-        seen = {"world_from_agent": self._world_from_agent[slots], "yaw": self._yaws_rad[slots]}
-        return ClosedLoopSimulator.first_poses(seen, said)
-
-    def _start(self, slot: int, wanted: Mapping[str, int]) -> None:
-        """Start an episode in a slot."""
-        generator = self._generators[slot]
-        scene = self._choice.draw_scene(generator, asked=wanted.get("scene_id"))
-        start = self._choice.draw_start(generator, scene, asked=wanted.get("start_frame_index"))
-        first = self.sim_cfg.start_frame_index if start is None else start
-        self._slots.start(slot, scene, first, self.sim_cfg.num_simulation_steps)
-        self.frame_indices[slot], self._is_over[slot] = FIRST_FRAME, False
-
-    def _look(self, is_wanted: BoolArray, is_starting: BoolArray | None = None) -> None:
-        """Write what some environments (N,) see now, and the speeds of those whose episodes begin."""
-        slots = np.flatnonzero(is_wanted)
-        memory = self._memory_of_all if len(slots) == self.num_envs else None
-        columns: Mapping[str, Any] = self._slots.look(slots, self.frame_indices[slots], memory)
-        if columns["image"] is not self._image:
-            self._image[slots] = columns["image"]
-        self._world_from_agent[slots], self._yaws_rad[slots] = columns["world_from_agent"], columns["yaw"]
-        if is_starting is not None and self.use_kinematic:
-            begins = is_starting[slots]
-            self._speeds[slots[begins]] = self.step_time * columns["curr_speed"][begins].astype(np.float64)
-
-    def _memory_of_all(self, key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
-        """Return the array that pictures of all environments are drawn into."""
-        return self._image if key == "image" and shape == self._image.shape and dtype == self._image.dtype else None
-
-    def _observation(self) -> dict[str, NumericArray]:
-        return {"image": self._image.copy() if self.copy else self._image}
+    def _observation(self) -> Any:
+        memory = self.episodes.parts.view.memory
+        return _copied(memory) if self.copy else memory
 
     def _with_ends(self, infos: dict[str, Any], is_end: BoolArray) -> dict[str, Any]:
         """Return infos of the episodes that begin, with what was seen and told at the ends of some (N,)."""
         seen = np.full(self.num_envs, None, object)
         for slot in np.flatnonzero(is_end).tolist():
-            seen[slot] = {"image": self._image[slot].copy()}
-        final, kept = (
-            _masked_infos({name: np.where(mask, infos[name], 0.0) for name in _INFOS}, mask)
-            for mask in (is_end, infos["_reward_tot"] & ~is_end)
-        )
+            seen[slot] = _copied(self.episodes.parts.view.memory, slot)
+        final, kept = _split(infos, is_end), _split(infos, ~is_end)
         ends = {"final_obs": seen, "_final_obs": is_end.copy(), "final_info": final, "_final_info": is_end.copy()}
         return kept | ends
 
@@ -277,15 +257,34 @@ class L5VectorEnv(VectorEnv[dict[str, NumericArray], NumericArray, NumericArray]
         return mask
 
 
-def _masked_infos(values: Mapping[str, Float64Array], mask: BoolArray) -> dict[str, Any]:
-    """Return values (N,) with the mask of those that mean something; nothing where none does, as Gymnasium has it."""
-    if not mask.any():
-        return {}
-    return {key: each for name, value in values.items() for key, each in ((name, value), (f"_{name}", mask.copy()))}
+def _copied(seen: Any, slot: int | None = None) -> Any:
+    """Return a copy of what was seen in all environments, or in one."""
+    if isinstance(seen, dict):
+        return {key: _copied(value, slot) for key, value in seen.items()}
+    return seen.copy() if slot is None else seen[slot].copy()
+
+
+def _split(infos: Mapping[str, Any], mask: BoolArray) -> dict[str, Any]:
+    """Return infos of some environments (N,) only; nothing of what means nothing in all of them."""
+    found: dict[str, Any] = {}
+    for name, value in infos.items():
+        means = infos.get(f"_{name}")
+        if means is None or not (means & mask).any():
+            continue
+        if isinstance(value, dict):
+            found[name] = _split(value, mask)
+        else:
+            found[name] = np.where(means & mask, value, value.dtype.type(0))
+        found[f"_{name}"] = means & mask
+    return found
+
+
+def _as_step_reward(reward: str | L2DisplacementYawReward | StepReward | None) -> str | StepReward | None:
+    return DisplacementReward(reward) if isinstance(reward, L2DisplacementYawReward) else reward
 
 
 def _require_supported(
-    sim_cfg: SimulationConfig, reward: L2DisplacementYawReward, kinematic: UnicycleModel, render_mode: str | None
+    sim_cfg: SimulationConfig | None, reward: Any, kinematic: UnicycleModel | None, render_mode: str | None
 ) -> None:
     """Refuse what only single environments do.
 
@@ -293,13 +292,13 @@ def _require_supported(
         UnsupportedValueError: Something is asked for that needs single environments.
     """
     alone = "use single environments, gymnasium.make_vec(..., vectorization_mode='sync')"
-    if not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents:
-        raise UnsupportedValueError(f"sim_cfg wants agents that are driven or hidden; {alone}")
-    if sim_cfg.use_ego_gt:
+    if sim_cfg is not None and (not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents):
+        raise UnsupportedValueError(f"sim_cfg wants agents that a network drives, or that are hidden; {alone}")
+    if sim_cfg is not None and sim_cfg.use_ego_gt:
         raise InvalidArgumentError("use_ego_gt is True, but in an environment the AV is driven by actions")
-    if type(reward) is not L2DisplacementYawReward or not reward.has_usual_metrics:
+    if isinstance(reward, Reward) and (type(reward) is not L2DisplacementYawReward or not reward.has_usual_metrics):
         raise UnsupportedValueError(f"reward is {reward!r}, which looks at one scene after the other; {alone}")
-    if type(kinematic) is not UnicycleModel:
+    if kinematic is not None and type(kinematic) is not UnicycleModel:
         raise UnsupportedValueError(f"kin_model is {kinematic!r}, which moves one AV after the other; {alone}")
     if render_mode is not None:
         raise UnsupportedValueError(f"render_mode is {render_mode!r}, but many environments are not drawn; {alone}")

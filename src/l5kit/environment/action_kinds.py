@@ -1,0 +1,282 @@
+"""Kinds of actions of environments: their space, and how they move the AVs of many episodes in one step."""
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike
+
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.environment.actions import checked_actions, checked_choices, scaled_controls, scaled_poses
+from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
+from l5kit.environment.utils import KinematicActionRescaleParams, NonKinematicActionRescaleParams
+from l5kit.errors import InvalidArgumentError
+from l5kit.simulation.unroll import ClosedLoopSimulator
+from l5kit.simulation.vehicle_models import (
+    InvertibleBicycle,
+    KinematicBicycle,
+    PoseChange,
+    PoseModel,
+    VehicleModel,
+    VehicleStates,
+)
+
+__all__ = [
+    "MODEL_ACTIONS",
+    "ActionKind",
+    "EgosNow",
+    "KinematicModelActions",
+    "ModelActions",
+    "PoseActions",
+    "UnicycleActions",
+    "model_actions",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class EgosNow:
+    """AVs of B episodes before a step.
+
+    Attributes:
+        states: As vehicle models take them.
+        world_from_agent: Their poses, float64 (B, 3, 3).
+        yaws_rad: Their headings as poses tell them, in [-pi, pi], (B,).
+    """
+
+    states: VehicleStates
+    world_from_agent: Float64Array
+    yaws_rad: Float64Array
+
+    def ahead(self, said: dict[str, NumericArray], step_time_s: float) -> VehicleStates:
+        """Return AVs at ``positions`` (B, 1, 2) and ``yaws`` (B, 1, 1), as seen from where they are."""
+        seen = {"world_from_agent": self.world_from_agent, "yaw": self.yaws_rad}
+        poses = np.column_stack(ClosedLoopSimulator.first_poses(seen, said))
+        return PoseModel().step(self.states, poses, step_time_s)
+
+
+class ActionKind(Protocol):
+    """What actions of an environment are: any object with this attribute and these methods."""
+
+    @property
+    def space(self) -> spaces.Space[Any]:
+        """Space of the actions of one environment."""
+
+    def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
+        """Return the actions of N environments as an array, or that of a single one as one of length 1.
+
+        Args:
+            actions: What somebody wants to do.
+            of: Whose actions are looked at, (N,); None for a single environment.
+
+        Raises:
+            InvalidArgumentError: The shape or a value is wrong.
+        """
+
+    def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:
+        """Begin episodes in slots (B,), whose AVs have some speeds (B,)."""
+
+    def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:
+        """Return the AVs of slots (B,) one step later.
+
+        Raises:
+            InvalidArgumentError: An action leads to a state that is not finite.
+        """
+
+
+class PoseActions:
+    """Actions that are the next pose as seen from the AV: x and y in metres and heading in radians, as in L5Kit 1.5.
+
+    Args:
+        scales: What the actions -1 and 1 stand for; None for metres and radians.
+
+    Attributes:
+        said: Where the last actions lead, as seen from AVs: ``positions`` (B, 1, 2) and ``yaws`` (B, 1, 1).
+    """
+
+    def __init__(self, scales: NonKinematicActionRescaleParams | None = None) -> None:
+        self.scales = scales
+        self.said: dict[str, NumericArray] = {}
+        self.space = spaces.Box(-1, 1, (3,), np.float32)
+
+    def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
+        """Return actions (N, 3) in floating point; see :class:`ActionKind`."""
+        return checked_actions(actions, 3, of=of)
+
+    def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:
+        """Do nothing: a pose does not hang on what was before."""
+
+    def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002
+        """Return the AVs at these poses."""
+        poses = actions if self.scales is None else scaled_poses(actions, self.scales)
+        self.said = {"positions": poses[:, None, :2], "yaws": poses[:, None, 2:]}
+        return egos.ahead(self.said, step_time_s)
+
+
+class UnicycleActions:
+    """Actions that are steering and acceleration of a unicycle, the third value unused, as in L5Kit 1.5.
+
+    Args:
+        num_slots: Number of environments, N.
+        model: Limits of the unicycle.
+        scales: What the actions -1 and 1 stand for; None for radians and metres per step in a step.
+    """
+
+    def __init__(
+        self, num_slots: int, model: UnicycleModel, scales: KinematicActionRescaleParams | None = None
+    ) -> None:
+        self.model, self.scales = model, scales
+        self.space = spaces.Box(-1, 1, (3,), np.float32)
+        self._ways_m: Float64Array = np.full(num_slots, np.nan)
+        self._speeds_mps: Float64Array = np.zeros(num_slots)
+
+    def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
+        """Return actions (N, 3) in floating point; see :class:`ActionKind`."""
+        return checked_actions(actions, 3, of=of)
+
+    def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:
+        """Begin with speeds."""
+        self._speeds_mps[slots], self._ways_m[slots] = speeds_mps, np.nan
+
+    def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:
+        """Return the AVs after turning and going on; speeds are counted in metres per step."""
+        controls = actions if self.scales is None else scaled_controls(actions, self.scales)
+        begins = np.isnan(self._ways_m[slots])
+        before_m = np.where(begins, step_time_s * self._speeds_mps[slots], self._ways_m[slots])
+        positions_m, yaws_rad, ways_m = self.model.moved(before_m, controls)
+        said = {"positions": positions_m[:, None], "yaws": yaws_rad[:, None, None]}
+        moved = egos.ahead(said, step_time_s)
+        self._ways_m[slots] = ways_m
+        return moved
+
+
+class KinematicModelActions:
+    """Actions that are steering and acceleration for a kinematic model of L5Kit 1.5, of a single environment.
+
+    Args:
+        model: Moves the AV.
+        step_time_s: Seconds of a step.
+        scales: What the actions -1 and 1 stand for; None for the numbers of the model.
+
+    Attributes:
+        said: As for :class:`PoseActions`.
+    """
+
+    def __init__(
+        self, model: KinematicModel, step_time_s: float, scales: KinematicActionRescaleParams | None = None
+    ) -> None:
+        self.model, self.scales = model, scales
+        self.said: dict[str, NumericArray] = {}
+        self.space = spaces.Box(-1, 1, (3,), np.float32)
+        self._step_time_s = step_time_s
+
+    def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
+        """Return actions (1, 3) in floating point; see :class:`ActionKind`."""
+        return checked_actions(actions, 3, of=of)
+
+    def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:  # noqa: ARG002
+        """Begin with a speed."""
+        self.model.reset(np.array([0.0, 0.0, 0.0, self._step_time_s * float(speeds_mps[0])]))
+
+    def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002
+        """Return the AV that the model has moved."""
+        controls = actions if self.scales is None else scaled_controls(actions, self.scales)
+        self.said = self.model.update(controls[0, :2])
+        return egos.ahead(self.said, step_time_s)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelActions:
+    """Actions that are controls of a vehicle model of the simulation.
+
+    Attributes:
+        model: Moves the AVs.
+        lows: What the action -1 stands for, below 0, (A,).
+        highs: What the action 1 stands for, above 0, (A,); 0 stands for 0, and what lies between is in proportion.
+        grid: How many values each control has; None for all between -1 and 1. An action is then one number: that of
+            the combination, the last control changing first. Odd numbers have a value 0.
+        space: Space of an action.
+
+    Raises:
+        InvalidArgumentError: The numbers of controls differ, or a limit or a number of values is not possible.
+    """
+
+    model: VehicleModel
+    lows: tuple[float, ...]
+    highs: tuple[float, ...]
+    grid: tuple[int, ...] | None = None
+    space: spaces.Space[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if len(self.lows) != len(self.highs) or not self.lows:
+            raise InvalidArgumentError(
+                f"ModelActions: lows {self.lows} and highs {self.highs} need one for each control"
+            )
+        for low, high in zip(self.lows, self.highs, strict=True):
+            if not -np.inf < low < 0 < high < np.inf:
+                raise InvalidArgumentError(f"ModelActions: limits are {low} and {high}; pass one below 0 and one above")
+        if self.grid is not None and (len(self.grid) != len(self.lows) or min(self.grid) < 2):
+            raise InvalidArgumentError(
+                f"ModelActions: grid is {self.grid}; pass two values or more for each of {len(self.lows)} controls"
+            )
+        size = (len(self.lows),)
+        space = spaces.Box(-1, 1, size, np.float32) if self.grid is None else spaces.Discrete(int(np.prod(self.grid)))
+        object.__setattr__(self, "space", space)
+
+    def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
+        """Return actions (N, A) in floating point, or those of the grid as whole numbers (N,)."""
+        if self.grid is None:
+            return checked_actions(actions, len(self.lows), of=of)
+        return checked_choices(actions, int(np.prod(self.grid)), of=of)
+
+    def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:
+        """Do nothing: states of vehicles have all that counts."""
+
+    def controls(self, actions: NumericArray) -> Float64Array:
+        """Return the controls (B, A) that actions stand for."""
+        if self.grid is None:
+            values = np.clip(actions.astype(np.float64), -1.0, 1.0)
+        else:
+            places = np.stack(np.unravel_index(actions, self.grid), axis=-1)
+            values = 2.0 * places / (np.array(self.grid) - 1) - 1.0
+        controls: Float64Array = np.where(values < 0, -values * np.array(self.lows), values * np.array(self.highs))
+        return controls
+
+    def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002
+        """Return the AVs that the model has moved."""
+        return self.model.step(egos.states, self.controls(actions), step_time_s)
+
+
+_MOST_ACCELERATION_MPS2 = 4.0
+_MOST_CURVATURE_1PM = 0.2
+_MOST_STEERING_RADPS = 0.5
+_LONGEST_STEP = (2.5, 0.25, 0.1)
+
+MODEL_ACTIONS = ("bicycle", "curvature", "pose_change", "grid")
+"""What :func:`model_actions` knows."""
+
+
+def model_actions(name: str) -> ModelActions:
+    """Return the actions of a vehicle model.
+
+    Args:
+        name: ``bicycle``: acceleration of 4 m/s2 and steering rate of 0.5 rad/s for
+            :class:`~l5kit.simulation.vehicle_models.KinematicBicycle`. ``curvature``: acceleration of 4 m/s2 and
+            curvature of 0.2 1/m for :class:`~l5kit.simulation.vehicle_models.InvertibleBicycle`. ``grid``: 7 times 9
+            values of these. ``pose_change``: 2.5 m ahead, 0.25 m to the left and 0.1 rad for
+            :class:`~l5kit.simulation.vehicle_models.PoseChange`.
+
+    Raises:
+        InvalidArgumentError: There is no such kind.
+    """
+    curved = (_MOST_ACCELERATION_MPS2, _MOST_CURVATURE_1PM)
+    known: dict[str, tuple[VehicleModel, tuple[float, ...], tuple[int, ...] | None]] = {
+        "bicycle": (KinematicBicycle(), (_MOST_ACCELERATION_MPS2, _MOST_STEERING_RADPS), None),
+        "curvature": (InvertibleBicycle(), curved, None),
+        "grid": (InvertibleBicycle(), curved, (7, 9)),
+        "pose_change": (PoseChange(), _LONGEST_STEP, None),
+    }
+    if name not in known:
+        raise InvalidArgumentError(f"actions is {name!r}; it must be one of {', '.join(known)}, poses and kinematic")
+    model, highs, grid = known[name]
+    return ModelActions(model, tuple(-high for high in highs), highs, grid)

@@ -1,0 +1,81 @@
+"""Infos of steps: what Gymnasium's ``info`` tells of rewards, of what went wrong, and of whole episodes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.environment.step_reward import StepReward, StepWorth
+
+__all__ = ["StepInfos", "of_one", "spread"]
+
+_SHORT_NAMES = {"distance": "dist"}
+
+
+class StepInfos:
+    """Infos of N environments.
+
+    The reward and its terms stand in each step, as ``reward_tot`` and ``reward_<term>``. Rewards other than that of
+    L5Kit 1.5 also tell what went wrong, as ``is_<failure>``, and at the end of an episode the sums of the terms, as
+    ``reward_sums``.
+
+    Args:
+        reward: Whose infos they are.
+        num_envs: N.
+        has_sums: Whether it is another one than that of L5Kit 1.5.
+    """
+
+    def __init__(self, reward: StepReward, num_envs: int, *, has_sums: bool) -> None:
+        self._names = ["tot", *(_SHORT_NAMES.get(name, name) for name in reward.terms)]
+        self._sums: Float64Array = np.zeros((num_envs, len(self._names)))
+        self._has_sums = has_sums
+
+    def begin(self, slots: Int64Array) -> None:
+        """Begin episodes in slots (B,)."""
+        self._sums[slots] = 0.0
+
+    def of_step(self, slots: Int64Array, worth: StepWorth, is_over: BoolArray) -> dict[str, Any]:
+        """Return the infos of a step of slots (B,), an array (B,) for each, after which episodes are over (B,)."""
+        values = np.concatenate([worth.total[:, None], worth.terms], axis=1)
+        self._sums[slots] += values
+        infos: dict[str, Any] = {f"reward_{name}": values[:, place] for place, name in enumerate(self._names)}
+        infos |= {f"is_{name}": value for name, value in worth.failures.items()}
+        if self._has_sums and is_over.any():
+            infos["reward_sums"] = dict(zip(self._names, self._sums[slots].T, strict=True))
+        return infos
+
+
+def of_one(infos: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the infos of one environment as numbers."""
+    return {name: of_one(value) if isinstance(value, dict) else value[0].item() for name, value in infos.items()}
+
+
+def spread(
+    infos: Mapping[str, Any], slots: Int64Array, mask: BoolArray, *, only: Mapping[str, BoolArray] | None = None
+) -> dict[str, Any]:
+    """Return infos (B,) of slots as arrays (N,) with masks, as vector environments of Gymnasium have them.
+
+    Args:
+        infos: An array (B,) for each key, or a dictionary of such.
+        slots: The environments, (B,).
+        mask: Which environments these are, (N,).
+        only: Other masks, by key.
+
+    Returns:
+        The arrays, 0 where they mean nothing, and their masks; nothing where none means something.
+    """
+    found: dict[str, Any] = {}
+    for name, value in infos.items():
+        means = mask if only is None else only.get(name, mask)
+        if not means.any():
+            continue
+        if isinstance(value, dict):
+            found[name] = spread(value, slots, means)
+        else:
+            array: NumericArray = np.zeros(len(mask), value.dtype)
+            array[slots] = value
+            array[~means] = 0
+            found[name] = array
+        found[f"_{name}"] = means.copy()
+    return found

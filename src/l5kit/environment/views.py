@@ -1,0 +1,107 @@
+"""Views of environments: what is seen in many episodes, written into one array for each key."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import create_empty_array
+from numpy.typing import DTypeLike
+
+from l5kit._types import Int64Array, JsonObject, NumericArray
+from l5kit.configs.parameters import RasterGeometry
+from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.environment.log_slots import LogSlots
+from l5kit.sampling.sample_columns import SampleColumns
+
+__all__ = ["LogView", "View", "raster_space", "vector_space"]
+
+VECTOR_KEYS = (
+    "extent",
+    "type",
+    "history_positions",
+    "history_yaws",
+    "history_extents",
+    "history_availabilities",
+    "all_other_agents_history_positions",
+    "all_other_agents_history_yaws",
+    "all_other_agents_history_extents",
+    "all_other_agents_history_availability",
+    "all_other_agents_types",
+    "agent_trajectory_polyline",
+    "agent_polyline_availability",
+    "other_agents_polyline",
+    "other_agents_polyline_availability",
+    "lanes",
+    "lanes_availabilities",
+    "lanes_mid",
+    "lanes_mid_availabilities",
+    "crosswalks",
+    "crosswalks_availabilities",
+)
+"""Keys of vector samples that tell of the present and the past, in the frame of the AV."""
+
+
+class View(Protocol):
+    """What is seen: any object with these attributes.
+
+    Attributes:
+        space: Space of the observation of one environment.
+        memory: What was seen last in all N environments, an array (N, ...), or one for each key.
+    """
+
+    space: spaces.Space[Any]
+    memory: Any
+
+
+class LogView:
+    """View of samples that a dataset makes of the frames of episodes: rasters or vectors.
+
+    Args:
+        log: Episodes of N environments.
+        space: Space of one environment; its keys are those of samples.
+    """
+
+    def __init__(self, log: LogSlots, space: spaces.Dict) -> None:
+        self.log, self.space = log, space
+        self._num_slots = len(log.recorded)
+        made: Any = create_empty_array(space, self._num_slots)
+        self.memory: dict[str, NumericArray] = made
+
+    def look(self, slots: Int64Array, frames: Int64Array) -> SampleColumns:
+        """Write what slots (B,) see in frames (B,), counted in their episodes, and return the samples."""
+        is_all = len(slots) == self._num_slots
+        columns = self.log.look(slots, frames, self._memory_of_all if is_all else None)
+        for key, memory in self.memory.items():
+            if columns[key] is not memory:
+                memory[slots] = columns[key]
+        return columns
+
+    def _memory_of_all(self, key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
+        """Return the array that samples of all environments are written to."""
+        memory = self.memory.get(key)
+        return memory if memory is not None and memory.shape == shape and memory.dtype == dtype else None
+
+
+def raster_space(cfg: JsonObject, rasterizer: Any) -> spaces.Dict:
+    """Return ``{"image": (C, H, W)}``, float32 from 0 to 1, or bytes where the raster is made of them."""
+    width, height = RasterGeometry.from_cfg(cfg).raster_size_px
+    shape = (rasterizer.num_channels(), height, width)
+    if getattr(rasterizer, "image_dtype", "float32") == "uint8":
+        return spaces.Dict({"image": spaces.Box(0, 255, shape, np.uint8)})
+    return spaces.Dict({"image": spaces.Box(0, 1, shape, np.float32)})
+
+
+def vector_space(dataset: BaseEgoDataset) -> spaces.Dict:
+    """Return a space for each of the keys of vector samples that tell of the present and the past, and no more."""
+    sample: Mapping[str, Any] = dataset[0]
+    return spaces.Dict({key: _space_of(np.asarray(sample[key])) for key in VECTOR_KEYS})
+
+
+def _space_of(value: NumericArray) -> spaces.Space[Any]:
+    if value.dtype == np.bool_:
+        return spaces.Box(0, 1, value.shape, np.bool_)
+    if value.dtype.kind == "i":
+        return spaces.Box(0, len(PERCEPTION_LABELS) - 1, value.shape, value.dtype.type)
+    return spaces.Box(-np.inf, np.inf, value.shape, value.dtype.type)
