@@ -23,6 +23,7 @@ from l5kit.evaluation.driving.lane_places import find_lane_places
 from l5kit.evaluation.driving.map_scores import find_distances_off_road
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.evaluation.driving.route_progress import find_progress, find_routes
+from l5kit.evaluation.driving.time_to_collision import find_times_to_collision
 from l5kit.simulation.lanes.lane_paths import TrackPoses, make_lane_paths
 from l5kit.simulation.lanes.path_places import find_place, line_at
 from l5kit.simulation.lanes.red_lights import RED, YELLOW
@@ -192,10 +193,40 @@ def test_red_lines(arcs_m, lights, expected):
     ],
 )  # fmt: skip
 def test_collisions(other, speed_mps, term):
-    reward = DrivingReward(DrivingWeights(contact=3.0))
+    reward = DrivingReward(DrivingWeights(contact=3.0, time_to_collision=0.0))
     step = make_step(others=[other], motion=(speed_mps, 0, 0, 0), motion_before=(speed_mps, 0, 0, 0))
     expected = {} if term is None else {term: {"collision": -10.0, "contact": -3.0}[term]}
     assert worth_of(step, reward) == (expected, sum(expected.values()), set(expected))
+
+
+@pytest.mark.parametrize(
+    ("other", "speed_mps", "expected"),
+    [
+        pytest.param({"at": (12.9, 0)}, 10.0, -0.1, id="0.89 s behind a parked car"),
+        pytest.param({"at": (13.1, 0)}, 10.0, 0.0, id="0.91 s behind it"),
+        pytest.param({"at": (12.9, 0), "v": MOVES}, 10.0, 0.0, id="it drives away"),
+        pytest.param({"at": (12.9, 0)}, 0.0, 0.0, id="AV stands"),
+        pytest.param({"at": (3.0, 4.0), "yaw": -np.pi / 2, "v": (0.0, -3.0)}, 2.0, 0.0, id="crosses from the side"),
+        pytest.param({"at": (-6.0, 0), "v": (9.0, 0)}, 2.0, 0.0, id="from behind"),
+    ],
+)
+def test_time_to_collision(other, speed_mps, expected):
+    step = make_step(others=[other], motion=(speed_mps, 0, 0, 0), motion_before=(speed_mps, 0, 0, 0))
+    assert worth_of(step)[0].get("time_to_collision", 0.0) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("pose", "expected"),
+    [
+        pytest.param((30.0, 0.0, 0.0), 0.0, id="in its lane"),
+        pytest.param((30.0, 1.5, 0.0), -0.1, id="across two lanes"),
+        pytest.param((110.0, 0.0, 0.0), -0.1, id="in a junction"),
+    ],
+)
+def test_who_comes_from_the_side_counts_where_lanes_meet(pose, expected, road_map):
+    other = {"at": (pose[0] + 3, pose[1] + 4), "yaw": -np.pi / 2, "v": (0.0, -3.0)}
+    step = make_step(pose=pose, others=[other], motion=(2.0, 0, 0, 0), driving_map=road_map)
+    assert worth_of(step)[0].get("time_to_collision", 0.0) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +258,7 @@ def test_off_the_road(pose, expected, road_map):
 
 
 def test_a_road_user_counts_once_until_the_episode_begins_anew():
-    reward = DrivingReward(ends_at=["collision"])
+    reward = DrivingReward(DrivingWeights(time_to_collision=0.0), ends_at=["collision"])
     parked = {"at": (3.5, 0), "track": 7}
     reward.begin(SLOT, make_step())
     worths = [
@@ -243,7 +274,7 @@ def test_a_road_user_counts_once_until_the_episode_begins_anew():
 
 
 def test_many_collisions_at_once_are_all_remembered():
-    reward = DrivingReward()
+    reward = DrivingReward(DrivingWeights(time_to_collision=0.0))
     reward.begin(SLOT, make_step())
     crowd = [{"at": (3.5, 0), "track": track} for track in range(100)]
     assert reward.of_step(SLOT, make_step(others=crowd[:70])).total[0] == -700.0
@@ -376,10 +407,13 @@ def test_whole_drives_as_the_score_sees_them(wild_drives):
     np.add.at(everyone, road_users.frames_of_rows[collisions.kinds > 0], 1)
     others = everyone.reshape(states.is_there.shape)[:, 1:] - at_fault
     is_off = find_distances_off_road(states, driving_map)[:, 1:] >= 0.3
+    is_close = find_times_to_collision(states, road_users, places, collisions)[:, 1:] <= 0.95
     assert at_fault.sum() > 2, "drives that hit nobody show nothing"
+    assert is_close.sum() > 2 * at_fault.sum()
     assert 0 < is_off.mean() < 1
     assert_array_equal(np.stack([-worth.terms[:, 1] for worth in worths], axis=1), at_fault)
     assert_array_equal(np.stack([-worth.terms[:, 2] for worth in worths], axis=1), others)
+    assert_array_equal(np.stack([worth.terms[:, 4] < 0 for worth in worths], axis=1), is_close)
     assert_array_equal(np.stack([worth.failures["off_road"] for worth in worths], axis=1), is_off)
     assert np.isfinite([worth.terms for worth in worths]).all()
 

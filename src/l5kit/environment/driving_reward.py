@@ -20,8 +20,11 @@ __all__ = ["FAILURES", "DrivingReward", "DrivingWeights"]
 FAILURES = ("collision", "contact", "off_road", "red_light")
 """What can go wrong in a step: a collision at fault, one that is not, a corner off the road, a red line passed."""
 
-_TERMS = ("progress", "collision", "contact", "off_road", "off_route", "speed", "comfort", "red_light")
-_SIGNS = np.array([1.0, *[-1.0] * 7])
+_TERMS = (
+    *("progress", "collision", "contact", "off_road", "time_to_collision"),
+    *("off_route", "speed", "comfort", "red_light"),
+)
+_SIGNS = np.array([1.0, *[-1.0] * 8])
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class DrivingWeights:
         collision: Per road user that the AV collides with at fault, once in an episode: - w x n.
         contact: The same for those that it is not at fault for.
         off_road: Per second with a corner 0.3 m or more off the drivable surface: - w x dt.
+        time_to_collision: Per second in which the AV would meet somebody within 0.9 s if all went on as they are, or
+            collides at fault: - w x dt.
         off_route: Per second more than ``most_offset_m`` beside the route, or turned by more than 90 degrees against
             it: - w x dt.
         speed: Per second at 2.23 m/s above the limit of the route: - w x dt x min(excess / 2.23 m/s, 3).
@@ -53,6 +58,7 @@ class DrivingWeights:
     collision: float = 10.0
     contact: float = 0.0
     off_road: float = 5.0
+    time_to_collision: float = 1.0
     off_route: float = 1.0
     speed: float = 0.5
     comfort: float = 0.5
@@ -77,10 +83,10 @@ class DrivingWeights:
 class DrivingReward:
     """Rewards of many environments by what the closed-loop score looks at, with a memory of each slot.
 
-    Collisions, their kinds and faults, and distances off the road are those of :mod:`l5kit.evaluation.driving`.
-    Progress is along the one path that is the route. The speed limit is that of the route where the AV is, 10 m/s where
-    the map says none. Road users that overlap the AV where an episode begins have collided already. Without a map
-    nothing is off the road, and no lateral collision is at fault.
+    Collisions, their faults, times to collisions and distances off the road are those of
+    :mod:`l5kit.evaluation.driving`. Progress is along the one path that is the route. The speed limit is that of the
+    route where the AV is, 10 m/s where the map says none. Road users that overlap the AV where an episode begins have
+    collided already. Without a map nothing is off the road, and no lateral collision is at fault.
 
     Args:
         weights: What the terms are worth.
@@ -112,11 +118,11 @@ class DrivingReward:
 
     def of_step(self, slots: Int64Array, step: DrivenStep) -> StepWorth:
         """Return what a step of slots (B,) is worth, each slot once."""
-        counts, off_road_m = self._find_faults(slots, step)
+        counts, off_road_m, is_close = self._find_faults(slots, step)
         amounts = self._amounts_of(step)
         is_off = off_road_m >= MOST_OFF_ROAD_M
-        columns = [amounts[:, :1], counts, (step.step_time_s * is_off)[:, None], amounts[:, 1:]]
-        terms = np.concatenate(columns, axis=1)
+        seconds = step.step_time_s * np.stack([is_off, is_close], axis=1)
+        terms = np.concatenate([amounts[:, :1], counts, seconds, amounts[:, 1:]], axis=1)
         failures = {
             "collision": counts[:, 0] > 0,
             "contact": counts[:, 1] > 0,
@@ -126,10 +132,11 @@ class DrivingReward:
         terms *= self._factors
         return StepWorth(_sum_of_columns(terms), terms, self._ends(failures, len(slots)), failures)
 
-    def _find_faults(self, slots: Int64Array, step: DrivenStep) -> tuple[Int64Array, Float64Array]:
-        """Return collisions (B, 2) and distances off the road (B,) after a step, and remember the collisions."""
+    def _find_faults(self, slots: Int64Array, step: DrivenStep) -> tuple[Int64Array, Float64Array, BoolArray]:
+        """Return collisions (B, 2), distances off the road (B,) and who is close (B,), and remember collisions."""
         self._memory.make_room(slots, step.rows[0])
         counts, off_road_m = np.empty((len(slots), 2), np.int64), np.empty(len(slots))
+        is_close = np.empty(len(slots), np.bool_)
         starts, groups, boxes, velocities_mps = step.rows
         write_faults(
             as_read_only(step.boxes),
@@ -141,8 +148,9 @@ class DrivingReward:
             surface_arrays(step.driving_map),
             counts,
             off_road_m,
+            is_close,
         )
-        return counts, off_road_m
+        return counts, off_road_m, is_close
 
     def _amounts_of(self, step: DrivenStep) -> Float64Array:
         """Return how much of the other terms a step has, (B, 5)."""

@@ -1,31 +1,34 @@
-"""Faults of AVs in a step: new collisions with road users, and corners off the drivable surface."""
+"""Faults of AVs in a step: new collisions with road users, meetings ahead, and corners off the drivable surface."""
 
 from functools import cache
 
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import as_read_only
 from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays
-from l5kit.evaluation.driving.collisions import is_fault_of_ego, kind_of, stands
+from l5kit.evaluation.driving.collisions import angle_from_heading, is_fault_of_ego, kind_of, stands
 from l5kit.evaluation.driving.driving_map import REACH_M, DrivingMap
 from l5kit.evaluation.driving.ego_states import EgoBody
 from l5kit.evaluation.driving.lane_places import hold_all_corners, lanes_of_corners
+from l5kit.evaluation.driving.time_to_collision import AHEAD_RAD, BEHIND_RAD, STOPPED_MPS, LookAhead, meeting_time
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
 from l5kit.simulation.lanes.lane_following import SceneRows
 
 __all__ = ["FaultMemory", "SurfaceArrays", "surface_arrays", "write_faults"]
 
-SurfaceArrays = tuple[GridArrays, Float64Array, Int64Array, int, tuple[Int64Array, Int64Array]]
-"""The grid of a DrivingMap, ``area_points_m`` and ``area_starts``, the number of lanes, and which lanes follow each."""
+SurfaceArrays = tuple[GridArrays, Float64Array, Int64Array, BoolArray, tuple[Int64Array, Int64Array]]
+"""The grid of a DrivingMap, ``area_points_m``, ``area_starts``, ``is_in_junction``, and which lanes follow each."""
 
 Memory = tuple[Int64Array, Int64Array, Int64Array]
 """The fields of a :class:`FaultMemory`."""
 
 _REAR_AXLE_PART = EgoBody.of_extent(1.0, 1.0).rear_axle_to_centre_m
 _ROW_BLOCK = 32
+_LOOK_S = LookAhead().step_s
+_NUM_LOOKS = int(LookAhead().least_s / _LOOK_S)
 
 
 class FaultMemory:
@@ -75,7 +78,8 @@ def surface_arrays(driving_map: DrivingMap | None) -> SurfaceArrays:
     if driving_map is None:
         return _no_surface()
     ahead = driving_map.ahead_starts, driving_map.ahead_rows
-    return driving_map.grid.arrays, driving_map.area_points_m, driving_map.area_starts, driving_map.num_lanes, ahead
+    areas = driving_map.area_points_m, driving_map.area_starts
+    return driving_map.grid.arrays, *areas, driving_map.is_in_junction, ahead
 
 
 @cache
@@ -83,7 +87,7 @@ def _no_surface() -> SurfaceArrays:
     """Return a map without areas."""
     grid, none = BoundsGrid.build(np.zeros((0, 2, 2)), REACH_M), as_read_only(np.zeros(0, np.int64))
     start = as_read_only(np.zeros(1, np.int64))
-    return grid.arrays, as_read_only(np.zeros((0, 2))), start, 0, (start, none)
+    return grid.arrays, as_read_only(np.zeros((0, 2))), start, as_read_only(np.zeros(0, np.bool_)), (start, none)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -142,7 +146,7 @@ def _write_corners(box: Float64Array, corners_m: Float64Array) -> None:
 @njit(nogil=True, cache=True, error_model="numpy")
 def _is_across(surface: SurfaceArrays, corners_m: Float64Array) -> bool:
     """Return whether corners lie neither in one lane nor in lanes that follow each other; never without a map."""
-    grid, points_m, area_starts, num_lanes, ahead = surface
+    grid, points_m, area_starts, is_in_junction, ahead = surface
     if len(area_starts) == 1:
         return False
     bounds = np.empty((4, 2), np.int64)
@@ -154,7 +158,7 @@ def _is_across(surface: SurfaceArrays, corners_m: Float64Array) -> bool:
         for slot in range(bounds[corner, 0], bounds[corner, 1]):
             area = grid[6][slot]
             polygon = points_m[area_starts[area] : area_starts[area + 1]]
-            if area < num_lanes and is_inside_polygon(polygon, corners_m[corner]):
+            if area < len(is_in_junction) and is_inside_polygon(polygon, corners_m[corner]):
                 rows[count] = area
                 count += 1
         starts[corner + 1] = count
@@ -163,15 +167,60 @@ def _is_across(surface: SurfaceArrays, corners_m: Float64Array) -> bool:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _remember(memory: Memory, slot: int, track: int) -> bool:
-    """Return whether a road user has not collided before, and remember that it has now."""
+def _is_in_junction(surface: SurfaceArrays, point_m: Float64Array) -> bool:
+    """Return whether a lane of a junction holds a point."""
+    grid, points_m, starts, is_in_junction, _ = surface
+    first, end = _cell_rows(grid, point_m[0], point_m[1])
+    is_held = False
+    for slot in range(first, end):
+        area = grid[6][slot]
+        if area < len(is_in_junction) and is_in_junction[area]:
+            is_held = is_held or is_inside_polygon(points_m[starts[area] : starts[area + 1]], point_m)
+    return is_held
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _meets(
+    box: Float64Array,
+    rear_axle_m: Float64Array,
+    speed_mps: float,
+    other: Float64Array,
+    velocity_mps: Float64Array,
+    corners_m: Float64Array,
+    surface: SurfaceArrays,
+) -> bool:
+    """Return whether the AV and another who counts have less time to a collision than the score wants."""
+    sizes_m = box[3] + box[4] + other[3] + other[4]
+    most_mps = speed_mps + abs(velocity_mps[0]) + abs(velocity_mps[1])
+    reach_m = 0.5 * sizes_m + _NUM_LOOKS * _LOOK_S * most_mps  # a cheap bound, as most are far away
+    if speed_mps <= STOPPED_MPS or (other[0] - box[0]) ** 2 + (other[1] - box[1]) ** 2 > reach_m * reach_m:
+        return False
+    angle_rad = angle_from_heading(box[2], rear_axle_m, other)
+    other_mps = np.hypot(velocity_mps[0], velocity_mps[1])
+    if angle_rad > BEHIND_RAD or not meeting_time(box, speed_mps, other, other_mps, (_LOOK_S, _NUM_LOOKS)) < np.inf:
+        return False
+    return angle_rad <= AHEAD_RAD or _is_across(surface, corners_m) or _is_in_junction(surface, rear_axle_m)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _has_collided(memory: Memory, slot: int, track: int) -> bool:
+    """Return whether the AV of a slot has collided with a road user."""
     tracks, num_tracks, _ = memory
+    is_known = False
     for place in range(num_tracks[slot]):
-        if tracks[slot, place] == track:
-            return False
-    tracks[slot, num_tracks[slot]] = track
-    num_tracks[slot] += 1
-    return True
+        is_known = is_known or tracks[slot, place] == track
+    return is_known
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _remember(memory: Memory, slot: int, track: int) -> bool:
+    """Remember that a road user has collided, and return whether it is the first time."""
+    tracks, num_tracks, _ = memory
+    is_first = not _has_collided(memory, slot, track)
+    if is_first:
+        tracks[slot, num_tracks[slot]] = track
+        num_tracks[slot] += 1
+    return is_first
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -185,8 +234,9 @@ def write_faults(
     surface: SurfaceArrays,
     counts: Int64Array,
     off_road_m: Float64Array,
+    is_close: BoolArray,
 ) -> None:
-    """Write with how many road users AVs collide for the first time, and how far off the road they are.
+    """Write with how many road users AVs collide for the first time, how far off the road they are, and who is close.
 
     Args:
         boxes: The AVs, (B, 5).
@@ -199,6 +249,7 @@ def write_faults(
         counts: Takes the collisions at fault and the others, (B, 2).
         off_road_m: Takes the distance of the farthest corner from the drivable surface, infinite from half a metre on,
             0 without a map, (B,).
+        is_close: Takes whether the time to a collision is below what the score wants, or one at fault is there, (B,).
     """
     starts, groups, others, velocities_mps = rows
     corners_m, rear_axle_m = np.empty((4, 2)), np.empty(2)
@@ -207,13 +258,21 @@ def write_faults(
         _write_corners(box, corners_m)
         rear_axle_m[0] = box[0] - _REAR_AXLE_PART * box[3] * np.cos(box[2])
         rear_axle_m[1] = box[1] - _REAR_AXLE_PART * box[3] * np.sin(box[2])
-        counts[index] = 0
+        counts[index], is_close[index] = 0, False
         for row in range(starts[index], starts[index + 1]):
-            if groups[row] < 0 or not boxes_overlap(box, others[row]) or not _remember(memory, slot, track_rows[row]):
+            if groups[row] < 0:
                 continue
-            other_stands = stands(groups[row], np.hypot(velocities_mps[row, 0], velocities_mps[row, 1]))
-            kind = kind_of(box, rear_axle_m, motions[index, 0], others[row], other_stands)
+            other, speed_mps, velocity_mps = others[row], motions[index, 0], velocities_mps[row]
+            if not boxes_overlap(box, other):
+                if not is_close[index] and _meets(box, rear_axle_m, speed_mps, other, velocity_mps, corners_m, surface):
+                    is_close[index] = not _has_collided(memory, slot, track_rows[row])
+                continue
+            if not _remember(memory, slot, track_rows[row]):
+                continue
+            other_stands = stands(groups[row], np.hypot(velocity_mps[0], velocity_mps[1]))
+            kind = kind_of(box, rear_axle_m, speed_mps, other, other_stands)
             counts[index, 0 if is_fault_of_ego(kind, _is_across(surface, corners_m)) else 1] += 1
+        is_close[index] |= counts[index, 0] > 0
         off_road_m[index] = 0.0
         for corner in range(4 if len(surface[2]) > 1 else 0):
             far_m, area = _find_surface(surface, corners_m[corner], memory[2][slot, corner])

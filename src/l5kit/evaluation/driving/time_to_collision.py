@@ -14,11 +14,16 @@ from l5kit.evaluation.driving.lane_places import LanePlaces
 from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.geometry.box_overlap import boxes_overlap
 
-__all__ = ["LookAhead", "find_times_to_collision", "time_to_collision"]
+__all__ = ["LookAhead", "find_times_to_collision", "meeting_time", "time_to_collision"]
 
-_STOPPED_MPS = 0.005
-_AHEAD_RAD = math.radians(30.0)
-_BEHIND_RAD = math.radians(150.0)
+STOPPED_MPS = 0.005
+"""An AV that is as slow meets nobody."""
+
+AHEAD_RAD = math.radians(30.0)
+"""Others count that are at most this far off the heading, seen from the rear axle."""
+
+BEHIND_RAD = math.radians(150.0)
+"""The same across lanes and in junctions."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ def find_times_to_collision(
         )
     look = LookAhead() if look is None else look
     times_s = np.full(states.is_there.shape, np.inf)
-    widest_rad: Float64Array = np.where(places.is_across | places.is_in_junction, _BEHIND_RAD, _AHEAD_RAD)
+    widest_rad: Float64Array = np.where(places.is_across | places.is_in_junction, BEHIND_RAD, AHEAD_RAD)
     _write_times(
         states.boxes,
         states.rear_axles_m,
@@ -133,16 +138,16 @@ def _write_times(
             ego, speed_mps = egos[scene, frame], ego_speeds_mps[scene, frame]
             for row in range(starts[place], starts[place + 1]):
                 has_collided[tracks[row]] |= collides[row]
-                if has_collided[tracks[row]] or speed_mps <= _STOPPED_MPS:
+                if has_collided[tracks[row]] or speed_mps <= STOPPED_MPS:
                     continue
                 angle_rad = angle_from_heading(ego[2], rear_axles_m[scene, frame], boxes[row])
                 if angle_rad <= widest_rad[scene, frame]:
-                    time_s = _meeting_time(ego, speed_mps, boxes[row], speeds_mps[row], look)
+                    time_s = meeting_time(ego, speed_mps, boxes[row], speeds_mps[row], look)
                     times_s[scene, frame] = min(times_s[scene, frame], time_s)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _meeting_time(
+def meeting_time(
     ego: Float64Array, ego_speed_mps: float, other: Float64Array, speed_mps: float, look: tuple[float, int]
 ) -> float:
     """Return the first of the times ahead at which two boxes overlap, infinite for none."""
