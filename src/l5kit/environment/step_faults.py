@@ -29,6 +29,8 @@ _REAR_AXLE_PART = EgoBody.of_extent(1.0, 1.0).rear_axle_to_centre_m
 _ROW_BLOCK = 32
 _LOOK_S = LookAhead().step_s
 _NUM_LOOKS = int(LookAhead().least_s / _LOOK_S)
+_HORIZON_S = _NUM_LOOKS * _LOOK_S
+_ROUNDING_M = 1e-6
 
 
 class FaultMemory:
@@ -180,6 +182,29 @@ def _is_in_junction(surface: SurfaceArrays, point_m: Float64Array) -> bool:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def _is_far(box: Float64Array, speed_mps: float, others: Float64Array, velocities_mps: Float64Array, row: int) -> bool:
+    """Return whether a road user is too far away to be met soon, by a bound without angles; most are."""
+    x_m, y_m = others[row, 0] - box[0], others[row, 1] - box[1]
+    most_mps = speed_mps + abs(velocities_mps[row, 0]) + abs(velocities_mps[row, 1])
+    reach_m = 0.5 * (box[3] + box[4] + others[row, 3] + others[row, 4]) + _HORIZON_S * most_mps
+    return bool(x_m * x_m + y_m * y_m > reach_m * reach_m)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _come_near(box: Float64Array, speed_mps: float, other: Float64Array, other_mps: float) -> bool:
+    """Return whether circles around two boxes meet within the horizon when both go on along their headings."""
+    x_m, y_m = other[0] - box[0], other[1] - box[1]
+    x_mps = other_mps * np.cos(other[2]) - speed_mps * np.cos(box[2])
+    y_mps = other_mps * np.sin(other[2]) - speed_mps * np.sin(box[2])
+    squared = x_mps * x_mps + y_mps * y_mps
+    time_s = 0.0
+    if squared > 0:
+        time_s = min(max(-(x_m * x_mps + y_m * y_mps) / squared, 0.0), _HORIZON_S)
+    reach_m = 0.5 * (np.hypot(box[3], box[4]) + np.hypot(other[3], other[4])) + _ROUNDING_M
+    return bool((x_m + time_s * x_mps) ** 2 + (y_m + time_s * y_mps) ** 2 <= reach_m * reach_m)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _meets(
     box: Float64Array,
     rear_axle_m: Float64Array,
@@ -190,14 +215,13 @@ def _meets(
     surface: SurfaceArrays,
 ) -> bool:
     """Return whether the AV and another who counts have less time to a collision than the score wants."""
-    sizes_m = box[3] + box[4] + other[3] + other[4]
-    most_mps = speed_mps + abs(velocity_mps[0]) + abs(velocity_mps[1])
-    reach_m = 0.5 * sizes_m + _NUM_LOOKS * _LOOK_S * most_mps  # a cheap bound, as most are far away
-    if speed_mps <= STOPPED_MPS or (other[0] - box[0]) ** 2 + (other[1] - box[1]) ** 2 > reach_m * reach_m:
+    if speed_mps <= STOPPED_MPS:
         return False
     angle_rad = angle_from_heading(box[2], rear_axle_m, other)
     other_mps = np.hypot(velocity_mps[0], velocity_mps[1])
-    if angle_rad > BEHIND_RAD or not meeting_time(box, speed_mps, other, other_mps, (_LOOK_S, _NUM_LOOKS)) < np.inf:
+    if angle_rad > BEHIND_RAD or not _come_near(box, speed_mps, other, other_mps):
+        return False
+    if not meeting_time(box, speed_mps, other, other_mps, (_LOOK_S, _NUM_LOOKS)) < np.inf:
         return False
     return angle_rad <= AHEAD_RAD or _is_across(surface, corners_m) or _is_in_junction(surface, rear_axle_m)
 
@@ -254,15 +278,15 @@ def write_faults(
     starts, groups, others, velocities_mps = rows
     corners_m, rear_axle_m = np.empty((4, 2)), np.empty(2)
     for index in range(len(slots)):
-        slot, box = slots[index], boxes[index]
+        slot, box, speed_mps = slots[index], boxes[index], motions[index, 0]
         _write_corners(box, corners_m)
         rear_axle_m[0] = box[0] - _REAR_AXLE_PART * box[3] * np.cos(box[2])
         rear_axle_m[1] = box[1] - _REAR_AXLE_PART * box[3] * np.sin(box[2])
         counts[index], is_close[index] = 0, False
         for row in range(starts[index], starts[index + 1]):
-            if groups[row] < 0:
+            if groups[row] < 0 or _is_far(box, speed_mps, others, velocities_mps, row):
                 continue
-            other, speed_mps, velocity_mps = others[row], motions[index, 0], velocities_mps[row]
+            other, velocity_mps = others[row], velocities_mps[row]
             if not boxes_overlap(box, other):
                 if not is_close[index] and _meets(box, rear_axle_m, speed_mps, other, velocity_mps, corners_m, surface):
                     is_close[index] = not _has_collided(memory, slot, track_rows[row])

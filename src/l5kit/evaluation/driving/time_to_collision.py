@@ -157,12 +157,13 @@ def meeting_time(
     if np.hypot(other[0] - ego[0], other[1] - ego[1]) > reach_m + way_m:
         return np.inf
     moved, met = ego.copy(), other.copy()
+    ego_cos, ego_sin, cos, sin = np.cos(ego[2]), np.sin(ego[2]), np.cos(other[2]), np.sin(other[2])
     for step in range(1, num_steps + 1):
         time_s = step * step_s
-        moved[0] = ego[0] + time_s * ego_speed_mps * np.cos(ego[2])
-        moved[1] = ego[1] + time_s * ego_speed_mps * np.sin(ego[2])
-        met[0] = other[0] + time_s * speed_mps * np.cos(other[2])
-        met[1] = other[1] + time_s * speed_mps * np.sin(other[2])
+        moved[0] = ego[0] + time_s * ego_speed_mps * ego_cos
+        moved[1] = ego[1] + time_s * ego_speed_mps * ego_sin
+        met[0] = other[0] + time_s * speed_mps * cos
+        met[1] = other[1] + time_s * speed_mps * sin
         if boxes_overlap(moved, met):
             return time_s
     return np.inf
