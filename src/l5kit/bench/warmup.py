@@ -34,6 +34,8 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
+from l5kit.environment.driving_reward import DrivingReward
+from l5kit.environment.step_reward import DrivenStep
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import classify_rows
 from l5kit.evaluation.driving.scene_score import score_scenes
@@ -46,6 +48,8 @@ from l5kit.simulation.drivers.simple import ConstantVelocity
 from l5kit.simulation.engine.entering import find_blocked
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
+from l5kit.simulation.lanes.lane_paths import TrackPoses
+from l5kit.simulation.lanes.straight_paths import straight_paths
 
 _BATCH_SIZE = 4
 
@@ -110,6 +114,7 @@ def _steps(files: DatasetFiles) -> list[Callable[[], object]]:
         partial(get_agent_context, 5, log.frames, log.agents, log.tl_faces, 2, 2),
         partial(_drive, files, log),
         _enter,
+        partial(_reward, files),
     ]
 
 
@@ -159,6 +164,26 @@ def _enter() -> None:
     """Let an agent appear in a closed loop, which none of the small log does."""
     boxes, is_there = np.zeros((1, 5)), np.ones(1, np.bool_)
     find_blocked(np.array([0, 1]), boxes, boxes, is_there, is_there)
+
+
+def _reward(files: DatasetFiles) -> None:
+    """Reward a step of an AV on a straight path, with a road user ahead."""
+    one, pose, row = np.zeros(1, np.int64), np.zeros((1, 3)), np.array([[3.0, 0.0, 0.0, 4.0, 2.0]])
+    track = TrackPoses(np.array([0, 1]), pose[:, :2], pose[:, 2], np.zeros(1))
+    motions, arcs_m = np.zeros((1, 4)), np.zeros(1)
+    step = DrivenStep(
+        *(row, row, motions, motions, pose, pose, arcs_m, arcs_m, pose),
+        rows=(np.array([0, 1]), one, row, np.zeros((1, 2))),
+        track_rows=one,
+        paths=straight_paths(track).arrays,
+        routes=one,
+        colors=(one, np.zeros(2, np.int64), one[:0], one[:0]),
+        step_time_s=0.1,
+        driving_map=read_road(files).driving,
+    )
+    reward = DrivingReward()
+    reward.begin(one, step)
+    reward.of_step(one, step)
 
 
 def _turn() -> None:
