@@ -264,7 +264,7 @@ def write_faults(
 
     Args:
         boxes: The AVs, (B, 5).
-        motions: Their speeds, and more, (B, 1 or more).
+        motions: Their speeds, below 0 backwards, and more, (B, 1 or more).
         slots: The slot of each.
         rows: The road users of each.
         track_rows: Numbers of the road users.
@@ -278,7 +278,7 @@ def write_faults(
     starts, groups, others, velocities_mps = rows
     corners_m, rear_axle_m = np.empty((4, 2)), np.empty(2)
     for index in range(len(slots)):
-        slot, box, speed_mps = slots[index], boxes[index], motions[index, 0]
+        slot, box, speed_mps = slots[index], boxes[index], abs(motions[index, 0])
         _write_corners(box, corners_m)
         rear_axle_m[0] = box[0] - _REAR_AXLE_PART * box[3] * np.cos(box[2])
         rear_axle_m[1] = box[1] - _REAR_AXLE_PART * box[3] * np.sin(box[2])

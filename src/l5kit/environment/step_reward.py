@@ -20,9 +20,10 @@ __all__ = ["DisplacementReward", "DrivenStep", "StepReward", "StepWorth"]
 class DrivenStep:
     """A step of B slots: the AVs before and after it, and what is around them after it. Nothing is checked.
 
-    Arrays are contiguous; boxes are x, y, yaw, length and width, motions are speed, acceleration along the heading, yaw
-    rate and steering, places are the length of the route so far, the offset to its left and the heading minus that of
-    the route, wrapped. Metres, seconds and radians, world frame. Where an episode begins before and after are the same.
+    Arrays are contiguous. Boxes are x, y, yaw, length and width. Motions are speed, below 0 backwards, acceleration
+    along the heading, yaw rate and steering. Places are the length of the route so far, the offset to its left and the
+    heading minus that of the route, wrapped. Metres, seconds and radians, world frame. Where an episode begins before
+    and after are the same.
 
     Attributes:
         boxes: The AVs, float64 (B, 5).

@@ -124,7 +124,7 @@ def write_amounts(
             gain = (place[0] - before[0]) / max(reference_m, least_mps * step_s)
         amounts[index, PROGRESS] = step_s * min(max(gain, -1.0), 1.0)
         amounts[index, OFF_ROUTE] = 0.0 if _is_on_route(place, tolerated_m) or not has_path else step_s
-        excess = (motions[1][index, 0] - limit_mps) / EXCESS_MPS
+        excess = (abs(motions[1][index, 0]) - limit_mps) / EXCESS_MPS
         amounts[index, SPEED] = step_s * min(max(excess, 0.0), MOST_EXCESS)
         amounts[index, COMFORT] = step_s * _discomfort(motions[0][index], motions[1][index], step_s, bounds)
         amounts[index, RED_LIGHT] = 0.0
