@@ -43,6 +43,7 @@ _Frame = tuple[float, float, float, float]
 
 _EGO, _ROUTE, _AGENT, _LANE = len(EGO_COLUMNS), len(ROUTE_COLUMNS), len(AGENT_COLUMNS), len(LANE_COLUMNS)
 _NUM_GROUPS = 3
+_GROUP = AGENT_COLUMNS.index("is_vehicle")
 
 
 def write_compact_states(
@@ -163,24 +164,27 @@ def _write_states(
     lanes_at = agents_at + sizes[0] * _AGENT
     for vehicle in range(len(boxes)):
         slot, row = slots[vehicle], out[vehicle]
+        reach_m = sizes[4]
         if slot != marked:
             _mark_lights(colors, marked, False, ranks)
             _mark_lights(colors, slot, True, ranks)
             marked = slot
         row[:] = 0.0
-        box, motion = boxes[vehicle], motions[vehicle]
-        frame = (box[0], box[1], math.cos(box[2]), math.sin(box[2]))
-        row[0], row[1] = _clip(motion[0] / SPEED_SCALE_MPS), _clip(motion[1] / ACCELERATION_SCALE_MPS2)
-        row[2] = _clip(motion[2])
-        row[3], row[4] = _clip(box[3] / SIZE_SCALE_M), _clip(box[4] / SIZE_SCALE_M)
+        length_m, speed_mps = boxes[vehicle, 3], motions[vehicle, 0]
+        frame = (boxes[vehicle, 0], boxes[vehicle, 1], math.cos(boxes[vehicle, 2]), math.sin(boxes[vehicle, 2]))
+        row[0], row[1] = _clip(speed_mps / SPEED_SCALE_MPS), _clip(motions[vehicle, 1] / ACCELERATION_SCALE_MPS2)
+        row[2] = _clip(motions[vehicle, 2])
+        row[3], row[4] = _clip(length_m / SIZE_SCALE_M), _clip(boxes[vehicle, 4] / SIZE_SCALE_M)
         route = routes[0][vehicle]
         if route >= 0 and paths[0][route + 1] - paths[0][route] >= 2:
-            place = routes[1][vehicle]
-            _write_place(row, sizes[4], paths, route, place, 0.5 * box[3], ranks)
-            _write_route(row[route_at:agents_at], sizes, frame, paths, route, place[0])
-        own = (own_rows[vehicle], motion[0])
-        _write_agents(row[agents_at:lanes_at], sizes[4], frame, own, rows, egos, slot, near[: sizes[0]], far_m2)
-        _write_lanes(row[lanes_at:], sizes[4], frame, points, ranks, near[: sizes[2]], far_m2)
+            place = (routes[1][vehicle, 0], routes[1][vehicle, 1], routes[1][vehicle, 2])
+            _write_place(row, reach_m, paths, route, place, 0.5 * length_m, ranks)
+            _write_route(row, route_at, sizes, frame, paths, route, place[0])
+        own = (slot, own_rows[vehicle])
+        count = _find_agents(sizes, frame, own, rows, egos, near, far_m2)
+        _write_agents(row, agents_at, reach_m, frame, (slot, speed_mps), rows, egos, near, count)
+        count = find_nearest_points(points, (frame[0], frame[1], reach_m), near, far_m2, sizes[2])
+        _write_lanes(row, lanes_at, reach_m, frame, points, ranks, near, count)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -209,7 +213,7 @@ def _write_place(
     reach_m: float,
     paths: PathArrays,
     route: int,
-    place: Float64Array,
+    place: tuple[float, float, float],
     half_m: float,
     ranks: Int64Array,
 ) -> None:
@@ -238,14 +242,16 @@ def _write_place(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_route(row: Float32Array, sizes: _Sizes, frame: _Frame, paths: PathArrays, route: int, arc_m: float) -> None:
+def _write_route(
+    row: Float32Array, column: int, sizes: _Sizes, frame: _Frame, paths: PathArrays, route: int, arc_m: float
+) -> None:
     """Write the part ``route``."""
     line = paths[1][paths[0][route] : paths[0][route + 1]]
     x, y, cos, sin = frame
     for point in range(sizes[1]):
         ahead_m = min(arc_m + (point + 1) * sizes[3], paths[2][route])
         line_x, line_y, along_x, along_y = line_at(line, ahead_m)
-        _write_pose(row, point * _ROUTE, (line_x - x, line_y - y, along_x, along_y), (cos, sin), sizes[4])
+        _write_pose(row, column + point * _ROUTE, (line_x - x, line_y - y, along_x, along_y), (cos, sin), sizes[4])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -266,67 +272,103 @@ def _write_pose(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def _find_agents(
+    sizes: _Sizes,
+    frame: _Frame,
+    own: tuple[int, int],
+    rows: SceneRows,
+    egos: EgoRows,
+    near: Int64Array,
+    far_m2: Float64Array,
+) -> int:
+    """Write the nearest rows of the slot of a vehicle but its own, the end of the rows for the AV; return how many."""
+    starts, groups, boxes, _ = rows
+    x, y, reach_m2 = frame[0], frame[1], sizes[4] * sizes[4]
+    slot, own_row = own
+    count, last = 0, starts[slot + 1]
+    for user in range(starts[slot], last + 1):
+        if user < last:
+            if groups[user] < 0 or user == own_row:
+                continue
+            x_m, y_m = boxes[user, 0] - x, boxes[user, 1] - y
+        elif own_row < 0:
+            continue
+        else:
+            x_m, y_m = egos[0][slot, 0] - x, egos[0][slot, 1] - y
+        squared_m2 = x_m * x_m + y_m * y_m
+        if squared_m2 <= reach_m2:
+            count = insert_nearest(near, far_m2, sizes[0], count, user, squared_m2)
+    return count
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _write_agents(
     row: Float32Array,
+    column: int,
     reach_m: float,
     frame: _Frame,
     own: tuple[int, float],
     rows: SceneRows,
     egos: EgoRows,
-    slot: int,
     near: Int64Array,
-    far_m2: Float64Array,
+    count: int,
 ) -> None:
-    """Write the part ``agents``; ``own`` is the row of the vehicle itself and its speed."""
-    starts, groups, boxes, velocities_mps = rows
-    x, y, cos, sin = frame
-    own_row, speed_mps = own
-    count, last = 0, starts[slot + 1]
-    for user in range(starts[slot], last):
-        if groups[user] < 0 or user == own_row:
-            continue
-        x_m, y_m = boxes[user, 0] - x, boxes[user, 1] - y
-        squared_m2 = x_m * x_m + y_m * y_m
-        if squared_m2 <= reach_m * reach_m:
-            count = insert_nearest(near, far_m2, count, user, squared_m2)
-    if own_row >= 0:
-        x_m, y_m = egos[0][slot, 0] - x, egos[0][slot, 1] - y
-        squared_m2 = x_m * x_m + y_m * y_m
-        if squared_m2 <= reach_m * reach_m:
-            count = insert_nearest(near, far_m2, count, last, squared_m2)
+    """Write the part ``agents``; ``own`` is the slot of the vehicle and its speed."""
+    slot, speed_mps = own
+    last = rows[0][slot + 1]
     for place in range(count):
-        user, column = near[place], place * _AGENT
-        group, box, velocity = 0, egos[0][slot], egos[1][slot]
+        user = near[place]
         if user < last:
-            group, box, velocity = groups[user], boxes[user], velocities_mps[user]
-        pose = (box[0] - x, box[1] - y, math.cos(box[2]), math.sin(box[2]))
-        _write_pose(row, column, pose, (cos, sin), reach_m)
-        velocity_x, velocity_y = velocity[0] * cos + velocity[1] * sin, velocity[1] * cos - velocity[0] * sin
-        row[column + 4] = _clip((velocity_x - speed_mps) / SPEED_SCALE_MPS)
-        row[column + 5] = _clip(velocity_y / SPEED_SCALE_MPS)
-        row[column + 6], row[column + 7] = _clip(box[3] / SIZE_SCALE_M), _clip(box[4] / SIZE_SCALE_M)
-        row[column + 8 + min(group, _NUM_GROUPS - 1)] = 1.0
-        row[column + 11] = 1.0
+            _write_agent(row, column, reach_m, frame, speed_mps, rows[2], rows[3], user)
+            row[column + _GROUP + min(rows[1][user], _NUM_GROUPS - 1)] = 1.0
+        else:
+            _write_agent(row, column, reach_m, frame, speed_mps, egos[0], egos[1], slot)
+            row[column + _GROUP] = 1.0
+        row[column + _AGENT - 1] = 1.0
+        column += _AGENT
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_agent(
+    row: Float32Array,
+    column: int,
+    reach_m: float,
+    frame: _Frame,
+    speed_mps: float,
+    boxes: Float64Array,
+    velocities_mps: Float64Array,
+    user: int,
+) -> None:
+    """Write the columns of a road user that do not tell what it is."""
+    x, y, cos, sin = frame
+    yaw, along_mps, up_mps = boxes[user, 2], velocities_mps[user, 0], velocities_mps[user, 1]
+    pose = (boxes[user, 0] - x, boxes[user, 1] - y, math.cos(yaw), math.sin(yaw))
+    _write_pose(row, column, pose, (cos, sin), reach_m)
+    row[column + 4] = _clip((along_mps * cos + up_mps * sin - speed_mps) / SPEED_SCALE_MPS)
+    row[column + 5] = _clip((up_mps * cos - along_mps * sin) / SPEED_SCALE_MPS)
+    row[column + 6], row[column + 7] = _clip(boxes[user, 3] / SIZE_SCALE_M), _clip(boxes[user, 4] / SIZE_SCALE_M)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_lanes(
     row: Float32Array,
+    column: int,
     reach_m: float,
     frame: _Frame,
     points: LanePointArrays,
     ranks: Int64Array,
     near: Int64Array,
-    far_m2: Float64Array,
+    count: int,
 ) -> None:
     """Write the part ``lanes``."""
     positions_m, directions, limits_mps, lanes = points[:4]
     x, y, cos, sin = frame
-    for place in range(find_nearest_points(points, x, y, reach_m, near, far_m2)):
-        point, column = near[place], place * _LANE
+    for place in range(count):
+        point = near[place]
         pose = (positions_m[point, 0] - x, positions_m[point, 1] - y, directions[point, 0], directions[point, 1])
         _write_pose(row, column, pose, (cos, sin), reach_m)
         row[column + 4] = _clip(limits_mps[point] / SPEED_SCALE_MPS)
         rank = ranks[lanes[point]]
         row[column + 5], row[column + 6] = 1.0 if rank >= RED else 0.0, 1.0 if YELLOW <= rank < RED else 0.0
         row[column + 7] = 1.0
+        column += _LANE

@@ -142,16 +142,17 @@ def _points_along(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def insert_nearest(near: Int64Array, far_m2: Float64Array, count: int, number: int, squared_m2: float) -> int:
-    """Put a number among those that are nearest, which are sorted by distance and then by number, and return how many.
+def insert_nearest(
+    near: Int64Array, far_m2: Float64Array, most: int, count: int, number: int, squared_m2: float
+) -> int:
+    """Put a number among the ``most`` nearest, which are sorted by distance and then by number; return how many.
 
     Where there is no room the last one falls out, which may be the new one.
     """
-    if count == len(near):
-        last = count - 1
-        if last < 0 or squared_m2 > far_m2[last] or (squared_m2 == far_m2[last] and number > near[last]):
+    if count == most:
+        if most == 0 or squared_m2 > far_m2[most - 1] or (squared_m2 == far_m2[most - 1] and number > near[most - 1]):
             return count
-        count = last
+        count -= 1
     place = count
     while place > 0:
         before_m2 = far_m2[place - 1]
@@ -164,34 +165,28 @@ def insert_nearest(near: Int64Array, far_m2: Float64Array, count: int, number: i
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _insert_cells(
-    points: LanePointArrays,
+def _insert_points(
+    positions_m: Float64Array,
+    span: tuple[int, int],
     place: tuple[float, float, float],
-    cells: tuple[int, int, int],
     near: Int64Array,
     far_m2: Float64Array,
+    most: int,
     count: int,
 ) -> int:
-    """Put the points of some cells of a column of the grid among the nearest ones."""
-    positions_m, num_y = points[0], points[6][1]
-    column, low, high = cells
-    if column < 0 or column >= points[6][0]:
-        return count
-    low, high = max(low, 0), min(high, num_y - 1)
-    if low > high:
-        return count
+    """Put points from a first one to the end of a span among the nearest ones to a place with its squared reach."""
     x, y, reach_m2 = place
-    for point in range(points[7][column * num_y + low], points[7][column * num_y + high + 1]):
+    for point in range(span[0], span[1]):
         x_m, y_m = positions_m[point, 0] - x, positions_m[point, 1] - y
         squared_m2 = x_m * x_m + y_m * y_m
         if squared_m2 <= reach_m2:
-            count = insert_nearest(near, far_m2, count, point, squared_m2)
+            count = insert_nearest(near, far_m2, most, count, point, squared_m2)
     return count
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def find_nearest_points(
-    points: LanePointArrays, x: float, y: float, reach_m: float, near: Int64Array, far_m2: Float64Array
+    points: LanePointArrays, place: tuple[float, float, float], near: Int64Array, far_m2: Float64Array, most: int
 ) -> int:
     """Write the points that are nearest to a place of the world, nearest first, those as far by number.
 
@@ -199,34 +194,35 @@ def find_nearest_points(
 
     Args:
         points: The points.
-        x: World x.
-        y: World y.
-        reach_m: Points farther away do not count.
-        near: Takes numbers of points, int64 (n,).
-        far_m2: Takes their squared distances, float64 (n,).
+        place: World x and y, and the distance from which on points do not count.
+        near: Takes numbers of points, int64 (``most`` or more,).
+        far_m2: Takes their squared distances, float64, of the same length.
+        most: How many are wanted.
 
     Returns:
         How many were found.
     """
-    cell_m, (num_x, num_y) = points[5], points[6]
+    positions_m, cell_starts, cell_m, (num_x, num_y) = points[0], points[7], points[5], points[6]
+    x, y, reach_m = place
     x_m, y_m = x - points[4][0], y - points[4][1]
     is_near = -reach_m <= x_m <= num_x * cell_m + reach_m and -reach_m <= y_m <= num_y * cell_m + reach_m
-    if not is_near or len(near) == 0:
+    if not is_near or most == 0:
         return 0
     cell_x, cell_y = int(np.floor(x_m / cell_m)), int(np.floor(y_m / cell_m))
     part_x, part_y = x_m - cell_x * cell_m, y_m - cell_y * cell_m
     edge_m = min(min(part_x, cell_m - part_x), min(part_y, cell_m - part_y)) - _SLACK_M
-    place = (x, y, reach_m * reach_m)
+    squared = (x, y, reach_m * reach_m)
     count, ring = 0, 0
     while True:
-        low, high = cell_y - ring, cell_y + ring
-        count = _insert_cells(points, place, (cell_x - ring, low, high), near, far_m2, count)
-        for column in range(cell_x - ring + 1, cell_x + ring):
-            count = _insert_cells(points, place, (column, low, low), near, far_m2, count)
-            count = _insert_cells(points, place, (column, high, high), near, far_m2, count)
-        if ring > 0:
-            count = _insert_cells(points, place, (cell_x + ring, low, high), near, far_m2, count)
+        for column in range(max(cell_x - ring, 0), min(cell_x + ring + 1, num_x)):
+            is_side = abs(column - cell_x) == ring
+            height = 2 * ring + 1 if is_side else 1
+            for row in range(cell_y - ring, cell_y + ring + 1, height if is_side else 2 * ring):
+                low, high = max(row, 0), min(row + height, num_y)
+                if low < high:
+                    span = (cell_starts[column * num_y + low], cell_starts[column * num_y + high])
+                    count = _insert_points(positions_m, span, squared, near, far_m2, most, count)
         seen_m = edge_m + ring * cell_m
-        if seen_m > reach_m or (count == len(near) and seen_m > 0 and far_m2[count - 1] < seen_m * seen_m):
+        if seen_m > reach_m or (count == most and seen_m > 0 and far_m2[most - 1] < seen_m * seen_m):
             return count
         ring += 1
