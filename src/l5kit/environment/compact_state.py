@@ -219,16 +219,18 @@ def _write_place(
 ) -> None:
     """Write the columns of ``ego`` that tell of the route."""
     arc_m = place[0]
+    begins_m, line_lanes = paths[4], paths[6]
     first, stop = paths[3][route], paths[3][route + 1]
     here, line_m, rank = first, reach_m, 0
     for piece in range(first, stop):
-        begin_m = paths[4][piece]
+        begin_m = begins_m[piece]
         if begin_m <= arc_m:
             here = piece
         gap_m = begin_m - arc_m - half_m
         if gap_m > reach_m:
             break
-        if rank == 0 and gap_m >= -LINE_SLACK_M and len(ranks) > 0:
+        has_line = line_lanes[piece, 0] >= 0 or line_lanes[piece, 1] >= 0
+        if has_line and rank == 0 and gap_m >= -LINE_SLACK_M and len(ranks) > 0:
             rank = rank_of_line(paths, piece, ranks)
             rank = rank if rank >= YELLOW else 0
             if rank > 0:
@@ -315,14 +317,16 @@ def _write_agents(
 ) -> None:
     """Write the part ``agents``; ``own`` is the slot of the vehicle and its speed."""
     slot, speed_mps = own
-    last = rows[0][slot + 1]
+    starts, groups, boxes, velocities_mps = rows
+    av_boxes, av_velocities_mps = egos
+    last = starts[slot + 1]
     for place in range(count):
         user = near[place]
         if user < last:
-            _write_agent(row, column, reach_m, frame, speed_mps, rows[2], rows[3], user)
-            row[column + _GROUP + min(rows[1][user], _NUM_GROUPS - 1)] = 1.0
+            _write_agent(row, column, reach_m, frame, speed_mps, boxes, velocities_mps, user)
+            row[column + _GROUP + min(groups[user], _NUM_GROUPS - 1)] = 1.0
         else:
-            _write_agent(row, column, reach_m, frame, speed_mps, egos[0], egos[1], slot)
+            _write_agent(row, column, reach_m, frame, speed_mps, av_boxes, av_velocities_mps, slot)
             row[column + _GROUP] = 1.0
         row[column + _AGENT - 1] = 1.0
         column += _AGENT
