@@ -18,19 +18,17 @@ from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
 LOGGED, DRIVEN, WAITING, _ENTERING = 0, 1, 2, 3
 """States of seats; the last one is for those of which it is not known yet whether they find room."""
 
-LogRows = tuple[
-    Int64Array, Int32Array, BoolArray, Int64Array, Float64Array, Float64Array, Float64Array, Int64Array
-]
+LogRows = tuple[Int64Array, Int32Array, BoolArray, Int64Array, Float64Array, Float64Array, Float64Array, Int64Array]
 """First row of each frame and the end of the last one, (F + 1,); of each row its seat or -1, whether the frame before
 does not have its track, its group, box, cosine and sine of its yaw, velocity, and track."""
 
 SeatArrays = tuple[NumericArray, Float64Array, Float64Array, Float64Array, Int64Array]
-"""Of each seat of each environment, (N, T, ...): its state, int8, and of those that are driven motion, box, velocity and
-group."""
+"""Of each seat of each environment, (N, T, ...): its state, int8, and of those that are driven motion, box, velocity
+and group."""
 
 Places = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
-"""Of each of B environments: its number, its current frame counted in its scene and in all frames, the path of its first
-seat and the end of these paths."""
+"""Of each of B environments: its number, its current frame counted in its scene and in all frames, the path of its
+first seat and the end of these paths."""
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -220,9 +218,7 @@ def _move(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def withhold_agents(
-    places: Places, rows: LogRows, seats: SeatArrays, ego_boxes: Float64Array, near_m: float
-) -> None:
+def withhold_agents(places: Places, rows: LogRows, seats: SeatArrays, ego_boxes: Float64Array, near_m: float) -> None:
     """Let seats wait that would appear where a box stands.
 
     Args:
@@ -297,20 +293,43 @@ def write_rows(
     num_seats = seats[0].shape[1]
     present = np.empty(most_present(places, rows, num_seats), np.int64)
     is_met = np.empty(num_seats, np.bool_)
-    groups, boxes, velocities_mps, tracks = found
     end = 0
     for place in range(len(places[0])):
-        slot, first = places[0][place], places[3][place]
+        slot, frame, first = places[0][place], places[2][place], places[3][place]
         starts[place] = end
         num_own = min(places[4][place] - first, num_seats)
-        count = list_present(places[2][place], rows, seats[0][slot], num_own, present, is_met)
+        if not (seats[0][slot, :num_own] != LOGGED).any():
+            end += _copy_rows(rows, rows[0][frame], rows[0][frame + 1], found, end)
+            continue
+        count = list_present(frame, rows, seats[0][slot], num_own, present, is_met)
         for who in present[:count]:
             if who < 0:
                 seat = -1 - who
-                groups[end], tracks[end] = seats[4][slot, seat], path_tracks[first + seat]
-                boxes[end], velocities_mps[end] = seats[2][slot, seat], seats[3][slot, seat]
+                found[0][end], found[3][end] = seats[4][slot, seat], path_tracks[first + seat]
+                for column in range(5):
+                    found[1][end, column] = seats[2][slot, seat, column]
+                for column in range(2):
+                    found[2][end, column] = seats[3][slot, seat, column]
             else:
-                groups[end], tracks[end] = rows[3][who], rows[7][who]
-                boxes[end], velocities_mps[end] = rows[4][who], rows[6][who]
+                _copy_rows(rows, who, who + 1, found, end)
             end += 1
     starts[len(places[0])] = end
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _copy_rows(
+    rows: LogRows,
+    first: int,
+    stop: int,
+    found: tuple[Int64Array, Float64Array, Float64Array, Int64Array],
+    end: int,
+) -> int:
+    """Write rows of the log behind others, and return how many they are."""
+    groups, boxes, velocities_mps, tracks = found
+    for row in range(first, stop):
+        place = end + row - first
+        groups[place], tracks[place] = rows[3][row], rows[7][row]
+        for column in range(5):
+            boxes[place, column] = rows[4][row, column]
+        velocities_mps[place, 0], velocities_mps[place, 1] = rows[6][row, 0], rows[6][row, 1]
+    return stop - first

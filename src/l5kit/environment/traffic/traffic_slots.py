@@ -71,10 +71,10 @@ class DrivenRows:
 class TrafficSlots:
     """The road users of N environments, each at a frame of a scene of its own.
 
-    Drivers move vehicles by the rules of ``AgentControl.of_traffic(tracks=driver.tracks)``: a vehicle that follows lanes
-    is driven from when it is within 100 m of the AV, and leaves with its log; one that would appear where a box stands
-    waits for room. Numbers are those of ``SceneSimulation`` with all frames of the scenes, and do not depend on what
-    else is asked for in a call. One step is :meth:`step`, then :meth:`enter` with the AVs where they have come to.
+    Drivers move vehicles by the rules of ``AgentControl.of_traffic(tracks=driver.tracks)``: a vehicle that follows
+    lanes is driven from when it is within 100 m of the AV, and leaves with its log; one that would appear where a box
+    stands waits for room. Numbers are those of ``SceneSimulation`` with all frames of the scenes, and do not depend on
+    what else is asked for in a call. One step is :meth:`step`, then :meth:`enter` with the AVs where they have come to.
 
     Args:
         bank: The scenes.
@@ -191,8 +191,9 @@ class TrafficSlots:
             self._memory = _make_rows(most + most // 4)
         starts = np.empty(len(slots) + 1, np.int64)
         write_rows(places, self.bank.rows, self._seats, self.bank.path_tracks, starts, self._memory)
-        groups, boxes, velocities_mps, tracks = (column[: int(starts[-1])] for column in self._memory)
-        return TrafficRows(starts, groups, boxes, velocities_mps, tracks)
+        groups, boxes, velocities_mps, tracks = self._memory
+        end = int(starts[-1])
+        return TrafficRows(starts, groups[:end], boxes[:end], velocities_mps[:end], tracks[:end])
 
     def num_driven(self, slots: Int64Array) -> Int64Array:
         """Return how many agents were driven into the current frames of slots (B,), (B,)."""
@@ -226,18 +227,24 @@ class TrafficSlots:
             raise IndexOutOfRangeError(f"nothing has started in slot {int(slots[np.argmin(frames)])}; call start()")
         bank = self.bank
         first = bank.routes[of_slots] + 1
-        return np.ascontiguousarray(slots), frames, bank.frame_starts[of_slots] + frames, first, bank.routes[of_slots + 1]
+        return (
+            np.ascontiguousarray(slots),
+            frames,
+            bank.frame_starts[of_slots] + frames,
+            first,
+            bank.routes[of_slots + 1],
+        )
 
     def _drive(self, driver: IntelligentDriver) -> Drive:
         """Return how vehicles are driven, on all paths that there are now."""
         params, lateral_mps2 = driver.params or AGENT_DRIVER, driver.max_lateral_mps2
         num_paths = len(self.bank.paths[2])
         if lateral_mps2 is not None and self._num_bent < num_paths:
-            starts, points_m, lengths_m, piece_starts, *of_pieces = self.bank.paths
+            starts, points_m, lengths_m, piece_starts, arcs_m, lanes, line_lanes, limits_mps = self.bank.paths
             known, self._bends_mps = self._bends_mps, np.empty(len(points_m))
             self._bends_mps[: len(known)] = known
             new = slice(self._num_bent, None)
-            of_new = (starts[new], points_m, lengths_m[new], piece_starts[new], *of_pieces)
+            of_new = (starts[new], points_m, lengths_m[new], piece_starts[new], arcs_m, lanes, line_lanes, limits_mps)
             braking_mps2 = float(params.max_braking_mps2)
             write_highest_speeds(of_new, float(lateral_mps2), braking_mps2, False, self._bends_mps)
             self._num_bent = num_paths
