@@ -54,6 +54,7 @@ class EpisodeRoads:
         self.frames: Int64Array = np.zeros(num_slots, np.int64)
         self._bank_rows: Int64Array = np.zeros(num_slots, np.int64)
         self._places: Float64Array = np.zeros((num_slots, 3))
+        self._last: tuple[Int64Array, TrafficRows] | None = None
 
     @property
     def driving_map(self) -> DrivingMap | None:
@@ -73,6 +74,7 @@ class EpisodeRoads:
         """
         self._bank_rows[slots] = self.bank.prepare(scenes)
         self.frames[slots] = first_frames + FIRST_FRAME
+        self._last = None
         self.traffic.start(slots, self._bank_rows[slots], self.frames[slots])
 
     def log_poses(self, slots: Int64Array, ahead: int = 0) -> Float64Array:
@@ -82,19 +84,23 @@ class EpisodeRoads:
 
     def leave(self, slots: Int64Array, boxes: Float64Array, velocities_mps: Float64Array) -> None:
         """Move the others of slots (B,) to the next frames, whose AVs (B, 5) are still in the current ones."""
+        self._last = None
         self.traffic.step(slots, boxes, velocities_mps)
         self.frames[slots] += 1
 
     def enter(self, slots: Int64Array, boxes: Float64Array, *, is_new: BoolArray) -> None:
         """Let in who comes into the frames that are current now, in which the AVs of slots are at (B, 5)."""
+        self._last = None
         self.traffic.enter(slots, boxes)
         places = self._places[slots]
         follow_routes(self.paths, self.bank.routes[self._bank_rows[slots]], boxes, is_new=is_new, places=places)
         self._places[slots] = places
 
     def rows(self, slots: Int64Array) -> TrafficRows:
-        """Return the road users of slots (B,) now."""
-        return self.traffic.rows(slots)
+        """Return the road users of slots (B,) now, until the next step."""
+        if self._last is None or not np.array_equal(self._last[0], slots):
+            self._last = slots, self.traffic.rows(slots)
+        return self._last[1]
 
     def routes(self, slots: Int64Array) -> RouteStates:
         """Return where the AVs of slots (B,) are on their routes now."""
