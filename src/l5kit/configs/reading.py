@@ -303,6 +303,8 @@ def _kind_text(schema: JsonObject) -> str:
 def _array_text(schema: JsonObject) -> str:
     parts = schema.get("prefixItems")
     item = parts[0] if parts else schema["items"]
+    if "enum" in item:
+        return f"a list of {_kind_text(item)}"
     number = "a list of" if not parts else _COUNT_WORDS[len(parts)]
     return f"{number} {'whole' if item['type'] == 'integer' else 'finite'} numbers{_range_text(item)}"
 

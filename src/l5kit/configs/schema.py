@@ -19,6 +19,7 @@ from l5kit.configs.parameters import (
     VectorSamplingParams,
 )
 from l5kit.configs.reading import Params, ReadKey, keys_of
+from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.configs.runs import WORKFLOWS, TrainingKeys
 from l5kit.configs.unread import FormatKeys, IdleKeys
 
@@ -61,6 +62,7 @@ DOORS: Final[dict[str, Door]] = {
         Door("safepathnet", (VectorModelParams, SafePathNetParams), _OF_VECTORS),
         Door("simnet", (BackboneParams,), _OF_RASTERS),
         Door("environments", (EnvironmentParams,), _OF_RASTERS),
+        Door("train-rl", (ReinforcementParams,), ("environments",)),
     )
 }
 """All that reads configurations, by name."""

@@ -37,6 +37,7 @@ class StableBaselinesVecEnv(VecEnv):
     Attributes:
         env: As above.
         step_infos: What the environment told of the last step, arrays (N,) and masks by name.
+        stepped_s: Seconds that steps of the environments have taken in all.
 
     Raises:
         InvalidArgumentError: The environments start their next episodes in another step.
@@ -51,6 +52,7 @@ class StableBaselinesVecEnv(VecEnv):
             )
         self.env = env
         self.step_infos: JsonObject = {}
+        self.stepped_s = 0.0
         self._is_shared = not getattr(env.unwrapped, "copy", True)
         self._returns: Float64Array = np.zeros(env.num_envs)
         self._lengths: Int64Array = np.zeros(env.num_envs, np.int64)
@@ -89,7 +91,9 @@ class StableBaselinesVecEnv(VecEnv):
         if self._actions is None:
             raise EpisodeEndedError("there are no actions yet; call step(), or step_async() before step_wait()")
         actions, self._actions = self._actions, None
+        start_s = time.perf_counter()
         observations, rewards, terminated, truncated, told = self.env.step(actions)
+        self.stepped_s += time.perf_counter() - start_s
         self.step_infos = told
         self._returns += rewards
         self._lengths += 1

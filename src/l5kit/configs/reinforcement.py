@@ -1,0 +1,72 @@
+"""Parameters of the reinforcement learning of a driver: the algorithm, how long, and how it is watched."""
+
+from dataclasses import dataclass
+from typing import Annotated, Self
+
+from l5kit._types import Config
+from l5kit.configs.kinds import (
+    Count,
+    Flag,
+    Key,
+    NumberFromZero,
+    PositiveCount,
+    PositiveNumber,
+    Probability,
+)
+from l5kit.configs.reading import Params, read_params
+from l5kit.errors import ConfigError
+
+__all__ = ["ReinforcementParams"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReinforcementParams(Params, section="rl_params"):
+    """A training with proximal policy optimisation (PPO), by the names of stable-baselines3."""
+
+    total_steps: Annotated[
+        PositiveCount | None, Key("steps of all environments together after which the training ends", otherwise="any")
+    ] = None
+    minutes: Annotated[
+        PositiveNumber | None, Key("minutes of training after which it ends", unit="minutes", otherwise="any")
+    ] = None
+    num_envs: Annotated[PositiveCount, Key("environments that step at once")] = 64
+    n_steps: Annotated[PositiveCount, Key("steps of each environment between two updates")] = 32
+    batch_size: Annotated[PositiveCount, Key("steps of a minibatch of an update")] = 512
+    n_epochs: Annotated[PositiveCount, Key("passes of an update over its steps")] = 4
+    learning_rate: Annotated[PositiveNumber, Key("of Adam")] = 3e-4
+    gamma: Annotated[Probability, Key("discount of a step")] = 0.98
+    gae_lambda: Annotated[Probability, Key("trade-off of bias and variance in advantages")] = 0.95
+    ent_coef: Annotated[NumberFromZero, Key("weight of the entropy in the loss")] = 0.0
+    clip_range: Annotated[PositiveNumber, Key("how far an update may change the probability of an action")] = 0.2
+    net_arch: Annotated[tuple[PositiveCount, ...], Key("widths of the hidden layers of policy and value")] = (128, 128)
+    normalize_rewards: Annotated[
+        Flag, Key("whether rewards are divided by the standard deviation of returns so far, for the updates only")
+    ] = True
+    seed: Annotated[Count, Key("of weights, actions and episodes")] = 0
+    eval_every_steps: Annotated[PositiveCount, Key("steps between two evaluations")] = 200_000
+    eval_scenes: Annotated[PositiveCount, Key("scenes of an evaluation, at most, from the first on")] = 24
+    checkpoint_every_steps: Annotated[PositiveCount, Key("steps between two checkpoints")] = 200_000
+    keep_checkpoints: Annotated[PositiveCount, Key("how many of the last checkpoints are kept")] = 3
+    num_threads: Annotated[PositiveCount | None, Key("threads of torch", otherwise="those of torch")] = None
+
+    @classmethod
+    def from_cfg(cls, cfg: Config) -> Self:
+        """Read and check a configuration.
+
+        Raises:
+            ConfigError: A key is of the wrong type or out of range, there is no end, or two do not go together.
+        """
+        params = read_params(cls, cfg)
+        if params.total_steps is None and params.minutes is None:
+            raise ConfigError("rl_params: give total_steps or minutes, so that the training ends")
+        if not 1 < params.batch_size <= params.steps_per_update:
+            raise ConfigError(
+                f"rl_params.batch_size: expected 2 to {params.steps_per_update}, the num_envs x n_steps of an update, "
+                f"got {params.batch_size}"
+            )
+        return params
+
+    @property
+    def steps_per_update(self) -> int:
+        """Steps of all environments between two updates."""
+        return self.num_envs * self.n_steps
