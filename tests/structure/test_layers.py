@@ -20,7 +20,7 @@ LINES = (
     ("prediction", "simulation"),
     ("cle", "workflows"),
     ("environment", "visualization"),
-    ("synthetic", "training", "openloop", "closedloop", "readers", "artifacts", "engines", "bench"),
+    ("synthetic", "training", "reinforcement", "openloop", "closedloop", "readers", "artifacts", "engines", "bench"),
     ("cli",),
 )
 LINE_OF = {package: number for number, line in enumerate(LINES) for package in line}

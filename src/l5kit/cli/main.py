@@ -21,6 +21,7 @@ from l5kit.cli.reporting import DEBUG_OPTION, ReportingCommand, ReportingGroup, 
 from l5kit.cli.simulate import simulate
 from l5kit.cli.synth import synth
 from l5kit.cli.train import train
+from l5kit.cli.train_rl import train_rl
 from l5kit.cli.validate import validate
 from l5kit.cli.view import view
 from l5kit.cli.warmup import warmup
@@ -107,6 +108,11 @@ def make_app() -> typer.Typer:
             "l5kit train raster_planner --data city --out planner",
             "l5kit train config.yaml --workflow simnet --set train_params.learning_rate=0.0005",
             "l5kit train config.yaml --out planner --resume",
+        ),
+        train_rl: (
+            "l5kit train-rl",
+            "l5kit train-rl gym.yaml --data city --eval-data other-city --out driver --minutes 30",
+            "l5kit train-rl gym.yaml --data city --out driver --resume --steps 5000000",
         ),
         evaluate: (
             "l5kit evaluate planner --data city",

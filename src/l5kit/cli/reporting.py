@@ -22,7 +22,7 @@ _EXPECTED = (L5KitError, OSError)
 _WRONG_CALL: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 """What a wrong call raises; newer releases of typer have it from a copy of click of their own."""
 
-_EXTRAS = {"lightning": "'l5kit2[train]'"}
+_EXTRAS = {"lightning": "'l5kit2[train]'", "gymnasium": "'l5kit2[rl]'", "stable_baselines3": "'l5kit2[rl]'"}
 """What brings a library, where it is not called as the library is."""
 
 _PLAINER = {

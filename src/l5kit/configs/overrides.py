@@ -1,5 +1,6 @@
 """Configurations that ship with l5kit, and single values given beside a configuration."""
 
+import os
 import reprlib
 from collections.abc import Sequence
 from importlib import resources
@@ -10,9 +11,10 @@ from l5kit.configs.config import load_config_data
 from l5kit.configs.texts import parse_yaml, unshared
 from l5kit.errors import ConfigError
 
-__all__ = ["load_training_config", "shipped_config_names", "with_overrides"]
+__all__ = ["load_driver_config", "load_training_config", "shipped_config_names", "with_overrides"]
 
 _FOLDER = "small"
+_DRIVER = "reinforcement.yaml"
 
 
 def shipped_config_names() -> tuple[str, ...]:
@@ -41,6 +43,19 @@ def load_training_config(name_or_path: str) -> JsonObject:
             f"with l5kit: {', '.join(shipped_config_names())}"
         )
     return load_config_data(name_or_path)
+
+
+def load_driver_config(path: str | os.PathLike[str] | None) -> JsonObject:
+    """Return the configuration of the training of a driver in a file, or that which ships with l5kit.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ConfigError: The file is a folder or no YAML.
+    """
+    if path is not None:
+        return load_config_data(os.fspath(path))
+    with resources.as_file(resources.files("l5kit.configs") / _DRIVER) as file:
+        return load_config_data(str(file))
 
 
 def with_overrides(cfg: JsonObject, overrides: Sequence[str]) -> JsonObject:

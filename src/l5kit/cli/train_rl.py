@@ -1,0 +1,102 @@
+"""``l5kit train-rl``: train a driver by reinforcement learning."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from l5kit import __version__
+from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption
+from l5kit.cli.output import print_facts, print_json, print_line, print_table, remark
+from l5kit.configs.overrides import load_driver_config, with_overrides
+from l5kit.data.progress import show_progress
+from l5kit.data.user_cache import cache_folder, hold_lock
+
+if TYPE_CHECKING:
+    from l5kit.reinforcement.run import DriverTraining
+
+_CITIES = "made_cities"
+_TRAINED_SEED, _EVALUATED_SEED = 1, 2
+_NUM_SCENES = 40
+
+
+def train_rl(
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[CONFIG]",
+            help="YAML file of an environment, with rl_params. By default a small one.",
+            show_default=False,
+        ),
+    ] = None,
+    data: DataFolderOption = None,
+    eval_data: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Data folder of evaluations. Default: that of --data.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for checkpoints, curves and the driver; new or empty.")
+    ] = Path("driver"),
+    changes: ChangesOption = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Steps of all environments together; rl_params.total_steps.")
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Minutes of training; rl_params.minutes.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of weights, actions and episodes; rl_params.seed.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the training in the folder, where its last checkpoint is.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a driver by reinforcement learning (PPO), in many environments at once.
+
+    Without CONFIG and without data it learns in a made city, and is evaluated in another one, which are made at the
+    first time. An end that is given here takes the place of the ends in the configuration.
+    """
+    from l5kit.reinforcement.run import train_driver
+
+    cfg = with_overrides(load_driver_config(config), [*_ends(steps, minutes, seed), *(changes or [])])
+    if config is None and data is None:
+        data, eval_data = _made_city(_TRAINED_SEED), eval_data or _made_city(_EVALUATED_SEED)
+    result = train_driver(cfg, out, data_folder=data, eval_data_folder=eval_data, resume=resume, tell=remark)
+    if as_json:
+        print_json(_facts_of(result) | {"before": dict(result.before), "after": dict(result.after)})
+        return
+    rows = [
+        (name, f"{result.before[name]:.3f}" if name in result.before else "", f"{value:.3f}")
+        for name, value in result.after.items()
+    ]
+    print_table("Driving in the scenes of evaluations", ("mean", "before", "after"), rows)
+    print_facts("Trained a driver", _facts_of(result))
+    print_line(f"curves: tensorboard --logdir {result.folder / 'curves'}")
+    print_line(f"more: l5kit train-rl {config or ''} --out {out} --resume --minutes N".replace("  ", " "))
+
+
+def _ends(steps: int | None, minutes: float | None, seed: int | None) -> list[str]:
+    """Return what the options change; one end that is given takes away the other one."""
+    changes = [] if seed is None else [f"rl_params.seed={seed}"]
+    if steps is not None or minutes is not None:
+        for name, value in (("total_steps", steps), ("minutes", minutes)):
+            changes.append(f"rl_params.{name}={'null' if value is None else value}")
+    return changes
+
+
+def _facts_of(result: "DriverTraining") -> dict[str, object]:
+    return {
+        "driver": str(result.driver),
+        "steps": result.num_steps,
+        "minutes": round(result.minutes, 2),
+        "steps_per_s": round(result.steps_per_s),
+        "environment_share": round(result.environment_share, 3),
+    }
+
+
+def _made_city(seed: int) -> Path:
+    """Return the folder of a made city, which is made where it is not there yet."""
+    from l5kit.synthetic.city import make_city  # here, since data of one's own needs none
+
+    folder = cache_folder() / _CITIES / f"{__version__}-{_NUM_SCENES}-scenes-seed-{seed}"
+    with hold_lock(folder.with_name(f"{folder.name}.lock")):
+        if not folder.is_dir():
+            with show_progress(f"Making the city {folder}", visible=True) as progress:
+                make_city(folder, seed=seed, num_scenes=_NUM_SCENES, progress=progress)
+    return folder

@@ -1,0 +1,194 @@
+"""The course of a training of a driver: between two updates it evaluates, saves, tells, and ends in time."""
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.save_util import load_from_zip_file
+from stable_baselines3.common.vec_env import VecNormalize
+
+from l5kit.configs.reinforcement import ReinforcementParams
+from l5kit.environment.sb3 import StableBaselinesVecEnv
+from l5kit.reinforcement.evaluation import drive_scenes
+from l5kit.reinforcement.folder import RunFolder, require_whole, save_model
+from l5kit.reinforcement.progress import DriverProgress, Pace
+
+__all__ = ["CourseState", "TrainingCourse", "TrainingTimeOver"]
+
+_STATE = "l5kit_state"
+"""Attribute of an algorithm that its file keeps."""
+
+
+class TrainingTimeOver(Exception):  # noqa: N818
+    """The minutes of a training are over; not an error."""
+
+
+@dataclass
+class CourseState:
+    """What a training remembers in its checkpoints, besides the network and its optimiser.
+
+    Attributes:
+        trained_s: Seconds of training, without evaluations and checkpoints.
+        stepped_s: Seconds of these in steps of the environments.
+        evaluated_step: Steps at the last evaluation; -1 before the first.
+        best_reward: Mean reward of the best evaluation; None before the first.
+        returns: Mean, variance and number of the returns that rewards are normalised by; None without.
+    """
+
+    trained_s: float = 0.0
+    stepped_s: float = 0.0
+    evaluated_step: int = -1
+    best_reward: float | None = None
+    returns: tuple[float, float, float] | None = None
+
+    @classmethod
+    def of(cls, model: BaseAlgorithm) -> "CourseState":
+        """Return what the file of an algorithm held; that of a new training where it held nothing."""
+        return cls(**getattr(model, _STATE, {}))
+
+    @classmethod
+    def in_file(cls, path: Path) -> "CourseState":
+        """Return what the file of an algorithm holds; that of a new training where there is none.
+
+        Raises:
+            InvalidArgumentError: The file is broken.
+        """
+        if not path.is_file():
+            return cls()
+        data, _, _ = load_from_zip_file(require_whole(path))
+        return cls(**(data or {}).get(_STATE, {}))
+
+    def keep_in(self, model: BaseAlgorithm, rewards: VecNormalize | None) -> None:
+        """Let the file of an algorithm hold this."""
+        if rewards is not None:
+            seen = rewards.ret_rms
+            self.returns = (float(seen.mean), float(seen.var), float(seen.count))
+        setattr(model, _STATE, asdict(self))
+
+    def restore(self, rewards: VecNormalize | None) -> None:
+        """Go on to normalise rewards as before."""
+        if rewards is not None and self.returns is not None:
+            mean, variance, count = self.returns
+            rewards.ret_rms.mean, rewards.ret_rms.var = np.array(mean), np.array(variance)
+            rewards.ret_rms.count = count
+
+
+class TrainingCourse(BaseCallback):
+    """Evaluates and saves a driver before an update's first step, when nothing of the training is half done.
+
+    Args:
+        params: The training.
+        folder: Its files.
+        state: What was remembered.
+        env: Environments of the training.
+        rewards: What normalises rewards; None if nothing does.
+        evaluated: Environments of evaluations, one for each scene.
+        progress: Shows how it goes.
+
+    Attributes:
+        rows: All evaluations, each with its step.
+        state: As above.
+    """
+
+    def __init__(
+        self,
+        params: ReinforcementParams,
+        folder: RunFolder,
+        state: CourseState,
+        *,
+        env: StableBaselinesVecEnv,
+        rewards: VecNormalize | None,
+        evaluated: StableBaselinesVecEnv,
+        progress: DriverProgress,
+        rows: list[dict[str, float]],
+    ) -> None:
+        super().__init__()
+        self.params, self.folder, self.state, self.rows = params, folder, state, rows
+        self._env, self._rewards, self._evaluated, self._progress = env, rewards, evaluated, progress
+        self._mark_s, self._stepped_s = 0.0, 0.0
+        self._saved_step = -1
+
+    def _on_training_start(self) -> None:
+        self._saved_step = self.num_timesteps
+        self._restart_clock()
+
+    def _on_rollout_start(self) -> None:
+        self._stop_clock()
+        step = self.model.num_timesteps
+        if self._is_due(self.params.eval_every_steps, self.state.evaluated_step):
+            self.evaluate()
+        if self._is_due(self.params.checkpoint_every_steps, self._saved_step):
+            self.save()
+        self._progress.show(self.pace())
+        if step and self.params.minutes is not None and self.state.trained_s >= 60 * self.params.minutes:
+            self._restart_clock()
+            raise TrainingTimeOver
+        self._restart_clock()
+
+    def _on_step(self) -> bool:
+        return True
+
+    def pace(self) -> Pace:
+        """Return how the training goes."""
+        step, seconds = self.model.num_timesteps, max(self.state.trained_s, 1e-9)
+        shares = [step / total for total in (self.params.total_steps,) if total]
+        shares += [seconds / 60 / minutes for minutes in (self.params.minutes,) if minutes]
+        rewards = [each["r"] for each in self.model.ep_info_buffer or ()]
+        return Pace(
+            step=step,
+            share_done=min(max(shares), 1.0),
+            steps_per_s=step / seconds,
+            environment_share=self.state.stepped_s / seconds,
+            reward=sum(rewards) / len(rewards) if rewards else None,
+        )
+
+    def end(self) -> None:
+        """Evaluate and save what is trained at last, unless that was done."""
+        self._stop_clock()
+        if self.state.evaluated_step != self.model.num_timesteps:
+            self.evaluate()
+        self.save()
+        save_model(self.model, self.folder.driver)
+
+    def evaluate(self) -> None:
+        """Drive the scenes of evaluations; log, write and tell what comes out, and keep the best policy."""
+        figures = drive_scenes(self._evaluated, self.model)
+        step, best = self.model.num_timesteps, self.state.best_reward
+        for name, value in figures.items():
+            self.logger.record(f"eval/{name}", value)
+        if step:
+            self.logger.record("time/steps_per_s", self.pace().steps_per_s)
+            self.logger.record("time/environment_share", self.pace().environment_share)
+        self.logger.dump(step)
+        self.state.evaluated_step = step
+        if best is None or figures["reward"] > best:
+            self.state.best_reward = figures["reward"]
+            self.state.keep_in(self.model, self._rewards)
+            save_model(self.model, self.folder.best)
+        self.rows = [row for row in self.rows if row["step"] != step]
+        self.rows.append({"step": step, "minutes": round(self.state.trained_s / 60, 3), **figures})
+        self.folder.write_evaluations(self.rows)
+        told = ", ".join(f"{name} {value:.3f}" for name, value in figures.items())
+        self._progress.tell(f"step {step:,}: {told}")
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        self.state.keep_in(self.model, self._rewards)
+        self.folder.save_checkpoint(self.model, keep=self.params.keep_checkpoints)
+        self._saved_step = self.model.num_timesteps
+
+    def _is_due(self, every: int, last: int) -> bool:
+        return last < 0 or self.model.num_timesteps // every > last // every
+
+    def _restart_clock(self) -> None:
+        self._mark_s, self._stepped_s = time.perf_counter(), self._env.stepped_s
+
+    def _stop_clock(self) -> None:
+        """Count the time since the clock was started, once."""
+        now_s = time.perf_counter()
+        self.state.trained_s += now_s - self._mark_s
+        self.state.stepped_s += self._env.stepped_s - self._stepped_s
+        self._mark_s, self._stepped_s = now_s, self._env.stepped_s

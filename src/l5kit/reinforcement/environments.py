@@ -1,0 +1,90 @@
+"""Environments of a training: those that a configuration names, as the algorithm and the evaluation step them."""
+
+import os
+from dataclasses import dataclass
+from typing import Annotated
+
+from l5kit._types import Config
+from l5kit.configs.environment import EnvironmentParams
+from l5kit.configs.kinds import FilePath, Key
+from l5kit.configs.reading import Params
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.environment.envs.l5_env import SimulationConfigGym
+from l5kit.environment.envs.vector_env import L5VectorEnv
+from l5kit.environment.sb3 import StableBaselinesVecEnv
+from l5kit.errors import UnsupportedConfigError
+
+__all__ = ["LogKeys", "count_evaluated_scenes", "make_environments", "share_scales"]
+
+
+@dataclass(frozen=True)
+class LogKeys(Params):
+    """Keys of the logs of a configuration."""
+
+    trained: Annotated[FilePath, Key("the log to train in", at="train_data_loader.key")]
+    evaluated: Annotated[FilePath, Key("the log to evaluate in", at="val_data_loader.key")]
+
+
+_POSSIBLE = {
+    "observation": ("raster",),
+    "actions": ("poses", "kinematic"),
+    "reward": ("displacement",),
+    "others": ("log",),
+    "ends_at": ((),),
+}
+"""What many environments at once can do, by key of ``gym_params``."""
+
+
+def make_environments(
+    cfg: Config, config_path: str | os.PathLike[str], data: LocalDataManager, *, num_envs: int, train: bool
+) -> StableBaselinesVecEnv:
+    """Return the environments of a configuration.
+
+    Args:
+        cfg: The configuration.
+        config_path: The file that it stands in.
+        data: Finds logs and map.
+        num_envs: How many environments step at once.
+        train: Whether episodes are of the training data.
+
+    Raises:
+        ConfigError: A key is missing or wrong.
+        UnsupportedConfigError: Many environments at once cannot do something yet.
+        FileNotFoundError: Data is missing.
+    """
+    params = EnvironmentParams.from_cfg(cfg)
+    for name, possible in _POSSIBLE.items():
+        value = getattr(params, name)
+        if value not in possible:
+            raise UnsupportedConfigError(
+                f"gym_params.{name}: {value!r} is not there yet for many environments at once; "
+                f"take {' or '.join(map(repr, possible))}"
+            )
+    env = L5VectorEnv(
+        num_envs,
+        os.fspath(config_path),
+        data,
+        SimulationConfigGym(num_simulation_steps=params.num_simulation_steps),
+        train=train,
+        use_kinematic=params.actions == "kinematic",
+        autoreset_mode="SameStep",
+    )
+    return StableBaselinesVecEnv(env)
+
+
+def share_scales(of: StableBaselinesVecEnv, to: StableBaselinesVecEnv) -> None:
+    """Let actions mean in some environments what they mean in others, whose scales were measured in another log."""
+    if of.has_attr("non_kin_rescale"):
+        to.set_attr("non_kin_rescale", of.env.unwrapped.non_kin_rescale)  # type: ignore[attr-defined]
+
+
+def count_evaluated_scenes(cfg: Config, data: LocalDataManager, *, wanted: int) -> int:
+    """Return how many scenes an evaluation drives: as many as are wanted, if the log and the configuration have them.
+
+    Raises:
+        FileNotFoundError: The log is missing.
+    """
+    params = EnvironmentParams.from_cfg(cfg)
+    log = ChunkedDataset(data.require(LogKeys.from_cfg(cfg).evaluated)).open()
+    return min(wanted, len(log.scenes), params.max_val_scene_id or wanted)

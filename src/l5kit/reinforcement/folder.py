@@ -1,0 +1,174 @@
+"""The folder of a training of a driver: its checkpoints, its evaluations, and whether the training can go on.
+
+Each file is whole or not there, wherever a process ends. A checkpoint is a zip file of stable-baselines3, which holds
+the network, its optimiser and what the training remembers besides, so that nothing of it can be of another step.
+"""
+
+import csv
+import io
+import json
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from stable_baselines3.common.base_class import BaseAlgorithm
+
+from l5kit._files import clear_leftovers_in, replaced_when_complete
+from l5kit._types import Config, JsonObject
+from l5kit.configs.config import load_config_data, save_config_data
+from l5kit.errors import ConfigError, InvalidArgumentError
+
+__all__ = ["RunFolder", "require_whole", "save_model"]
+
+_FREE_KEYS: Final = (
+    *("total_steps", "minutes", "eval_every_steps", "checkpoint_every_steps", "keep_checkpoints", "num_threads"),
+)
+"""Keys of ``rl_params`` that may change where a training goes on."""
+
+_LARGE: Final = ("_last_obs", "_last_original_obs")
+"""What was seen last, which is seen anew where a training goes on."""
+
+_CHECKPOINT: Final = re.compile(r"step_(\d+)\.zip")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Files of a training.
+
+    Attributes:
+        path: Where they are.
+    """
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The configuration, as it was given."""
+        return self.path / "config.yaml"
+
+    @property
+    def driver(self) -> Path:
+        """The policy at the end."""
+        return self.path / "driver.zip"
+
+    @property
+    def best(self) -> Path:
+        """The policy that was worth the most in an evaluation."""
+        return self.path / "best.zip"
+
+    @property
+    def curves(self) -> Path:
+        """Folder of the events of TensorBoard."""
+        return self.path / "curves"
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def _evaluations(self) -> Path:
+        return self.path / "evaluations.csv"
+
+    def prepare(self, cfg: Config, *, resume: bool) -> None:
+        """Find out whether a training can be written here, or go on.
+
+        Raises:
+            InvalidArgumentError: A new training is to be written to a folder that holds files.
+            FileNotFoundError: There is nothing to go on with.
+            ConfigError: The training in the folder is another one.
+        """
+        if self.path.is_dir():
+            for folder in (self.path, self._checkpoints):
+                clear_leftovers_in(folder)
+        if resume:
+            if not self.config.is_file():
+                raise FileNotFoundError(f"there is no {self.config}, thus no training to go on with; leave out resume")
+            _require_same_training(cfg, load_config_data(str(self.config)))
+        elif self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise InvalidArgumentError(
+                f"folder is {str(self.path)!r}, which holds files; name another, or resume to go on with what is in it"
+            )
+
+    def make(self, cfg: JsonObject) -> None:
+        """Make the folder and write the configuration."""
+        self._checkpoints.mkdir(parents=True, exist_ok=True)
+        save_config_data(cfg, str(self.config))
+
+    def checkpoints(self) -> dict[int, Path]:
+        """Return the checkpoints by their steps, the last one last."""
+        found = {int(match[1]): path for path in self._checkpoints.glob("*.zip") if (match := _match(path))}
+        return dict(sorted(found.items()))
+
+    def save_checkpoint(self, model: BaseAlgorithm, *, keep: int) -> None:
+        """Write a checkpoint, and remove all but the last ones."""
+        save_model(model, self._checkpoints / f"step_{model.num_timesteps:012d}.zip")
+        for path in list(self.checkpoints().values())[:-keep]:
+            path.unlink(missing_ok=True)
+
+    def read_evaluations(self, *, until_step: int) -> list[dict[str, float]]:
+        """Return the evaluations up to a step, which stands in each as ``step``."""
+        if not self._evaluations.is_file():
+            return []
+        rows = csv.DictReader(io.StringIO(self._evaluations.read_text("utf-8")))
+        numbers = [{name: float(text) for name, text in row.items() if text} for row in rows]
+        return [{**row, "step": int(row["step"])} for row in numbers if row["step"] <= until_step]
+
+    def write_evaluations(self, rows: list[dict[str, float]]) -> None:
+        """Write all evaluations."""
+        text = io.StringIO()
+        columns = dict.fromkeys(name for row in rows for name in row)
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        with replaced_when_complete(self._evaluations, argument="folder") as temporary:
+            temporary.write_text(text.getvalue(), encoding="utf-8", newline="")
+
+    def write_result(self, facts: Mapping[str, object]) -> None:
+        """Write ``result.json``."""
+        with replaced_when_complete(self.path / "result.json", argument="folder") as temporary:
+            temporary.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+
+
+def save_model(model: BaseAlgorithm, path: Path) -> None:
+    """Write an algorithm of stable-baselines3 to a zip file, whole or not at all."""
+    with replaced_when_complete(path, argument="folder") as temporary:
+        model.save(temporary, exclude=_LARGE)
+
+
+def require_whole(path: Path) -> Path:
+    """Return the path of a zip file that can be read to its end.
+
+    Raises:
+        InvalidArgumentError: It is broken.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            broken = archive.testzip()
+    except (zipfile.BadZipFile, OSError) as error:
+        broken = str(error)
+    if broken:
+        raise InvalidArgumentError(f"{path} is broken ({broken}); remove it to go on from the checkpoint before")
+    return path
+
+
+def _match(path: Path) -> re.Match[str] | None:
+    return _CHECKPOINT.fullmatch(path.name)
+
+
+def _require_same_training(given: Config, stored: Config) -> None:
+    """Refuse to go on with another environment, network or algorithm."""
+    for section in dict.fromkeys([*stored, *given]):
+        now, before = (
+            {name: value for name, value in cfg.get(section, {}).items() if name not in _FREE_KEYS}
+            if section == "rl_params"
+            else cfg.get(section)
+            for cfg in (given, stored)
+        )
+        if now != before:
+            raise ConfigError(
+                f"{section}: {now!r} differs from {before!r} of the training that is to go on; start a new one in "
+                "another folder"
+            )

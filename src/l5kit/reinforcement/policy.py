@@ -1,0 +1,73 @@
+"""The algorithm that trains a driver: PPO of stable-baselines3, new or out of a checkpoint."""
+
+from pathlib import Path
+
+import numpy as np
+from gymnasium import spaces
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import VecEnv
+
+from l5kit._types import JsonObject
+from l5kit.configs.reinforcement import ReinforcementParams
+from l5kit.environment.feature_extractor import CustomFeatureExtractor
+from l5kit.reinforcement.folder import require_whole
+
+__all__ = ["load_algorithm", "make_algorithm"]
+
+_CONVOLVED_SIDES_PX = (107, 122)
+"""Sides of pictures that the feature extractor takes; others have that of stable-baselines3."""
+
+_LEAST_SIDE_PX = 36
+"""Least side of pictures that the latter takes; smaller ones are looked at pixel by pixel."""
+
+_NUM_FEATURES = 128
+
+
+def make_algorithm(params: ReinforcementParams, env: VecEnv) -> PPO:
+    """Return the algorithm of a new training, with the first weights of its seed."""
+    is_dict = isinstance(env.observation_space, spaces.Dict)
+    return PPO(
+        "MultiInputPolicy" if is_dict else "MlpPolicy",
+        env,
+        learning_rate=params.learning_rate,
+        n_steps=params.n_steps,
+        batch_size=params.batch_size,
+        n_epochs=params.n_epochs,
+        gamma=params.gamma,
+        gae_lambda=params.gae_lambda,
+        clip_range=params.clip_range,
+        ent_coef=params.ent_coef,
+        policy_kwargs={"net_arch": list(params.net_arch), **_features_of(env.observation_space)},
+        seed=params.seed,
+        device="cpu",
+    )
+
+
+def load_algorithm(path: Path, env: VecEnv, *, seed: int) -> PPO:
+    """Return the algorithm of a checkpoint, with its optimiser and count of steps.
+
+    Args:
+        path: The checkpoint. It may hold code that runs: take only those of your own trainings.
+        env: Environments as those that it was trained in.
+        seed: Of the training; actions and episodes that follow are those of this seed and the step.
+
+    Raises:
+        InvalidArgumentError: The file is broken.
+    """
+    model = PPO.load(require_whole(path), env=env, device="cpu")
+    model.set_random_seed(int(np.random.SeedSequence([seed, model.num_timesteps]).generate_state(1)[0] // 2))
+    return model
+
+
+def _features_of(space: spaces.Space[object]) -> JsonObject:
+    """Return the keywords of a policy that looks at pictures with convolutions, where these fit."""
+    if not isinstance(space, spaces.Dict) or "image" not in space.spaces:
+        return {}
+    shape, (least, most) = space["image"].shape or (), _CONVOLVED_SIDES_PX
+    if min(shape[1:]) < _LEAST_SIDE_PX:
+        return {}
+    how = {"normalize_images": space["image"].dtype == np.uint8}
+    if not all(least <= side <= most for side in shape[1:]):
+        return how
+    features = {"features_dim": _NUM_FEATURES}
+    return {**how, "features_extractor_class": CustomFeatureExtractor, "features_extractor_kwargs": features}

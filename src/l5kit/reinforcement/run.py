@@ -1,0 +1,199 @@
+"""Training of a driver from a configuration: the way from the configuration to a policy that drives."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import torch
+from stable_baselines3.common.logger import configure
+from stable_baselines3.common.vec_env import VecNormalize
+
+from l5kit._types import JsonObject
+from l5kit.configs.environment import EnvironmentParams
+from l5kit.configs.known_keys import check_known_keys
+from l5kit.configs.reinforcement import ReinforcementParams
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.environment.sb3 import StableBaselinesVecEnv
+from l5kit.reinforcement.course import CourseState, TrainingCourse, TrainingTimeOver
+from l5kit.reinforcement.environments import LogKeys, count_evaluated_scenes, make_environments, share_scales
+from l5kit.reinforcement.folder import RunFolder
+from l5kit.reinforcement.policy import load_algorithm, make_algorithm
+from l5kit.reinforcement.progress import DriverProgress
+
+__all__ = ["DriverTraining", "train_driver"]
+
+_ENDLESS = 2**62
+
+
+@dataclass(frozen=True)
+class DriverTraining:
+    """The outcome of a training of a driver.
+
+    Attributes:
+        folder: Where its files are.
+        driver: The policy at the end, a zip file that ``stable_baselines3.PPO.load`` reads.
+        num_steps: Steps that were trained in all.
+        minutes: Minutes of training, without evaluations and checkpoints, in all.
+        steps_per_s: Steps a second in these.
+        environment_share: Share of these in steps of the environments, 0 to 1.
+        before: Figures of the first evaluation, by name; see :func:`~l5kit.reinforcement.evaluation.drive_scenes`.
+        after: Those of the last one.
+    """
+
+    folder: Path
+    driver: Path
+    num_steps: int
+    minutes: float
+    steps_per_s: float
+    environment_share: float
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+
+
+def train_driver(
+    cfg: JsonObject,
+    folder: str | os.PathLike[str],
+    *,
+    data_folder: str | os.PathLike[str] | None = None,
+    eval_data_folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    tell: Callable[[str], None] = print,
+    show_bar: bool = True,
+) -> DriverTraining:
+    """Train a driver with PPO in many environments.
+
+    The folder gets ``config.yaml``, ``checkpoints/``, ``evaluations.csv``, ``curves/`` (TensorBoard), ``best.zip``,
+    and at the end ``driver.zip`` and ``result.json``.
+
+    Args:
+        cfg: The configuration of an environment with ``rl_params``; an unknown key is an error.
+        folder: Where to write; new or empty, unless ``resume``.
+        data_folder: Folder that the keys of the data are relative to; None for the environment's
+            ``L5KIT_DATA_FOLDER``.
+        eval_data_folder: The same for evaluations; None for ``data_folder``.
+        resume: Go on from the last checkpoint, with its optimiser and count of steps; from the first step where a
+            training had ended before it wrote one, which is told. Episodes from there on are others.
+        tell: Takes a line for people, such as the figures of an evaluation.
+        show_bar: Whether the pace is shown.
+
+    Raises:
+        ConfigError: A key is unknown, missing, of the wrong type or out of range, or differs from that of the training
+            that is to go on.
+        FileNotFoundError: Data is missing, or there is nothing to go on with.
+        InvalidArgumentError: The folder holds files, or the checkpoint to go on from is broken.
+        KeyboardInterrupt: Ctrl-C; the last checkpoint stays.
+        SystemExit: SIGTERM, with status 143; the last checkpoint stays.
+    """
+    check_known_keys(cfg)
+    params = ReinforcementParams.from_cfg(cfg)
+    EnvironmentParams.from_cfg(cfg)
+    target = RunFolder(Path(folder))
+    target.prepare(cfg, resume=resume)
+    data = LocalDataManager(data_folder)
+    eval_data = data if eval_data_folder is None else LocalDataManager(eval_data_folder)
+    num_scenes = count_evaluated_scenes(cfg, eval_data, wanted=params.eval_scenes)
+    data.require(LogKeys.from_cfg(cfg).trained)
+    target.make(cfg)
+    with torch.random.fork_rng(), _torch_threads(params.num_threads), _ended_by_sigterm():
+        env = make_environments(cfg, target.config, data, num_envs=params.num_envs, train=True)
+        evaluated = make_environments(cfg, target.config, eval_data, num_envs=num_scenes, train=False)
+        share_scales(env, evaluated)
+        progress = DriverProgress(tell=tell, visible=show_bar)
+        try:
+            course = _run(params, target, env, evaluated, progress=progress, resume=resume)
+        finally:
+            progress.stop()
+            env.close()
+            evaluated.close()
+    return _result_of(course)
+
+
+def _run(
+    params: ReinforcementParams,
+    folder: RunFolder,
+    env: StableBaselinesVecEnv,
+    evaluated: StableBaselinesVecEnv,
+    *,
+    progress: DriverProgress,
+    resume: bool,
+) -> TrainingCourse:
+    """Train to the end, from the last checkpoint on if there is one."""
+    checkpoints = folder.checkpoints()
+    rewards = VecNormalize(env, norm_obs=False, gamma=params.gamma) if params.normalize_rewards else None
+    stepped = env if rewards is None else rewards
+    if checkpoints:
+        model = load_algorithm(list(checkpoints.values())[-1], stepped, seed=params.seed)
+        progress.tell(f"the training goes on at step {model.num_timesteps:,}")
+    else:
+        if resume:
+            progress.tell(f"there is no checkpoint in {folder.path} yet: the training starts at step 0")
+        model = make_algorithm(params, stepped)
+    state = CourseState.of(model)
+    state.restore(rewards)
+    state.best_reward = CourseState.in_file(folder.best).best_reward  # it may be of after the checkpoint
+    model.set_logger(configure(str(folder.curves), ["tensorboard"]))
+    rows = folder.read_evaluations(until_step=state.evaluated_step)
+    course = TrainingCourse(
+        params, folder, state, env=env, rewards=rewards, evaluated=evaluated, progress=progress, rows=rows
+    )
+    try:
+        progress.start()
+        num_left = (params.total_steps or _ENDLESS) - model.num_timesteps
+        with suppress(TrainingTimeOver):
+            model.learn(num_left, callback=course, reset_num_timesteps=False)
+        course.end()
+    finally:
+        model.logger.close()
+    return course
+
+
+def _result_of(course: TrainingCourse) -> DriverTraining:
+    """Return the outcome, and write it."""
+    pace = course.pace()
+    first, last = course.rows[0], course.rows[-1]
+    result = DriverTraining(
+        folder=course.folder.path,
+        driver=course.folder.driver,
+        num_steps=pace.step,
+        minutes=course.state.trained_s / 60,
+        steps_per_s=pace.steps_per_s,
+        environment_share=pace.environment_share,
+        before={name: value for name, value in first.items() if name not in ("step", "minutes")},
+        after={name: value for name, value in last.items() if name not in ("step", "minutes")},
+    )
+    facts = {name: value for name, value in vars(result).items() if name not in ("folder", "driver")}
+    course.folder.write_result(facts)
+    return result
+
+
+@contextmanager
+def _torch_threads(num_threads: int | None) -> Iterator[None]:
+    """Let torch take so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(num_threads or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the process as an error would, so that nothing is left half written."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
