@@ -17,7 +17,7 @@ from l5kit._compiling import ADVICE, COMPILING, CompilationWatch
 
 COMMANDS = (
     *("demo", "synth", "info", "validate", "mask", "chop", "render", "record", "view"),
-    *("config", "warmup", "bench"),
+    *("config", "warmup", "bench", "train-rl"),
 )
 SCRIPT = Path(sys.executable).with_name("l5kit")
 

@@ -1,0 +1,105 @@
+"""``l5kit train-rl``."""
+
+import json
+import platform
+import sys
+
+import pytest
+
+pytest.importorskip("stable_baselines3")
+
+from l5kit.configs.config import save_config_data
+from l5kit.configs.environment import EnvironmentParams
+from l5kit.configs.known_keys import check_known_keys
+from l5kit.configs.overrides import load_driver_config
+from l5kit.configs.reinforcement import ReinforcementParams
+from support.driver_trainings import driver_config
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _processor_is_known():
+    """Let the library ask another process for the kind of processor, of which its files tell, before tests begin."""
+    platform.processor()
+
+
+@pytest.fixture
+def config(tmp_path):
+    save_config_data(driver_config(tmp_path), str(tmp_path / "config.yaml"))
+    return tmp_path / "config.yaml"
+
+
+def test_a_driver_is_trained_and_goes_on(l5kit, config, city, tmp_path):
+    call = ("train-rl", config, "--data", city, "--out", tmp_path / "out", "--set", "rl_params.n_epochs=2")
+    done = l5kit(*call, "--steps", 32, "--seed", 4, "--json")
+    assert done.exit_code == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["steps"], facts["driver"]) == (32, str(tmp_path / "out" / "driver.zip"))
+    assert facts["after"].keys() == facts["before"].keys() > {"reward", "steps"}
+    assert "step 32: reward" in done.stderr
+
+    refused = l5kit(*call, "--seed", 4)
+    assert refused.exit_code == 1
+    assert "holds files" in refused.stderr
+    other = l5kit(*call, "--seed", 5, "--resume")
+    assert other.exit_code == 1
+    assert "differs from" in other.stderr
+    longer = l5kit(*call, "--steps", 64, "--seed", 4, "--resume")
+    assert longer.exit_code == 0, longer.stderr
+    assert "goes on at step 32" in longer.stderr
+    for told in ("before", "after", "Trained a driver", "tensorboard --logdir", "--resume --minutes N"):
+        assert told in longer.stdout
+
+
+def test_an_end_that_is_given_takes_the_place_of_the_other(l5kit, config, city, tmp_path):
+    done = l5kit("train-rl", config, "--data", city, "--out", tmp_path / "out", "--minutes", "1e-9", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["steps"] == 32
+
+
+def test_without_arguments_it_learns_in_a_made_city_and_drives_in_another(l5kit, city, tmp_path, monkeypatch):
+    made = []
+
+    def make(folder, *, seed, num_scenes, progress):
+        made.append(seed)
+        folder.symlink_to(city, target_is_directory=True)
+
+    monkeypatch.setattr("l5kit.synthetic.city.make_city", make)
+    tiny = ("raster_params.raster_size=[16, 16]", "rl_params.num_envs=2", "rl_params.n_steps=8")
+    tiny = (*tiny, "rl_params.batch_size=8", "gym_params.num_simulation_steps=5", "rl_params.eval_scenes=1")
+    changes = [word for change in tiny for word in ("--set", change)]
+    for folder in ("a", "b"):
+        done = l5kit("train-rl", "--out", tmp_path / folder, "--steps", 16, *changes)
+        assert done.exit_code == 0, done.stderr
+    assert made == [1, 2]
+
+
+def test_the_configuration_that_ships_fits():
+    cfg = load_driver_config(None)
+    check_known_keys(cfg)
+    assert ReinforcementParams.from_cfg(cfg).minutes == 30
+    assert EnvironmentParams.from_cfg(cfg).actions == "kinematic"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        pytest.param(("--set", "rl_params.gama=1"), 1, "rl_params.gamma", id="a wrong key"),
+        pytest.param(("--set", "gym_params.others=nobody"), 1, "'log' or 'idm'", id="a wrong choice"),
+        pytest.param(("--steps", "0"), 2, "--steps", id="no steps"),
+        pytest.param(("--resume",), 1, "no training to go on with", id="nothing to go on with"),
+    ],
+)
+def test_wrong_calls_end_with_a_line(l5kit, config, city, tmp_path, arguments, status, message):
+    done = l5kit("train-rl", config, "--data", city, "--out", tmp_path / "out", *arguments)
+    assert done.exit_code == status
+    assert message in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_library_is_told_with_its_extra(l5kit, config, city, monkeypatch):
+    for module in [name for name in sys.modules if name.startswith(("l5kit.reinforcement", "l5kit.environment"))]:
+        monkeypatch.delitem(sys.modules, module)  # so that it is imported anew
+    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
+    done = l5kit("train-rl", config, "--data", city)
+    assert done.exit_code == 1
+    assert "pip install 'l5kit2[rl]'" in done.stderr

@@ -1,0 +1,210 @@
+"""Training of a driver: its files, and how it goes on."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stable_baselines3 import PPO
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.save_util import load_from_zip_file
+
+from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.reinforcement import train_driver
+from l5kit.reinforcement.course import CourseState
+from l5kit.reinforcement.folder import RunFolder
+from support.driver_trainings import driver_config
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def train(city, tmp_path):
+    """Function that trains in a folder and returns the outcome with what was told."""
+
+    def run(folder="out", *, resume=False, **rl_params):
+        told = []
+        cfg = driver_config(tmp_path, **rl_params)
+        done = train_driver(cfg, tmp_path / folder, data_folder=city, resume=resume, tell=told.append)
+        return done, told
+
+    return run
+
+
+def steps_of(folder):
+    return list(RunFolder(folder).checkpoints())
+
+
+def rows_of(folder):
+    with (folder / "evaluations.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_driver_is_trained(train):
+    done, told = train()
+    assert done.num_steps == 64
+    assert steps_of(done.folder) == [32, 64]
+    assert [row["step"] for row in rows_of(done.folder)] == ["0", "32", "64"]
+    assert [line.partition(":")[0] for line in told] == ["step 0", "step 32", "step 64"]
+    assert (done.before["steps"], done.before["share_to_the_end"]) == (5.0, 1.0)
+    assert done.before["reward"] == float(rows_of(done.folder)[0]["reward"]) != done.after["reward"]
+    assert 0 < done.environment_share < 1
+    assert json.loads((done.folder / "result.json").read_text())["num_steps"] == 64
+    assert list((done.folder / "curves").glob("events.out.tfevents.*"))
+    assert not [path.name for path in done.folder.rglob(".*")]
+    driver = PPO.load(done.driver)
+    assert driver.num_timesteps == 64
+    action, _ = driver.predict({"image": np.zeros((7, 16, 16), np.float32)}, deterministic=True)
+    assert action.shape == (3,)
+
+
+def test_the_best_driver_is_kept(train):
+    done, _ = train()
+    rewards = {int(row["step"]): float(row["reward"]) for row in rows_of(done.folder)}
+    kept = done.folder / "best.zip"
+    assert CourseState.in_file(kept).best_reward == max(rewards.values())
+    assert rewards[PPO.load(kept).num_timesteps] == max(rewards.values())
+
+
+def test_it_goes_on_with_its_steps_optimiser_and_normalised_rewards(train):
+    first, _ = train()
+    optimiser = load_from_zip_file(first.driver)[1]["policy.optimizer"]["state"][0]["step"]
+    counted = CourseState.in_file(first.driver).returns[2]
+    done, told = train(resume=True, total_steps=128)
+    assert (done.num_steps, told[0]) == (128, "the training goes on at step 64")
+    assert [row["step"] for row in rows_of(done.folder)] == ["0", "32", "64", "96", "128"]
+    assert load_from_zip_file(done.driver)[1]["policy.optimizer"]["state"][0]["step"] == 2 * optimiser
+    assert CourseState.in_file(done.driver).returns[2] == pytest.approx(2 * counted, abs=1)
+    assert done.minutes > first.minutes
+    assert done.before == first.before
+
+
+def test_a_seed_gives_the_same_driver(train):
+    first, second, other = (train(folder, seed=seed)[0] for folder, seed in (("a", 1), ("b", 1), ("c", 2)))
+    assert first.after == second.after != other.after
+
+
+def test_the_last_checkpoints_are_kept(train):
+    done, _ = train(total_steps=128, keep_checkpoints=2, eval_every_steps=1000)
+    assert steps_of(done.folder) == [96, 128]
+    assert [row["step"] for row in rows_of(done.folder)] == ["0", "128"]
+
+
+def test_time_ends_a_training(train):
+    done, _ = train(total_steps=None, minutes=1e-9, normalize_rewards=False)
+    assert done.num_steps == 32
+    assert CourseState.in_file(done.driver).returns is None
+
+
+def test_a_training_that_had_no_checkpoint_begins_anew(train, monkeypatch):
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Logger, "dump", fail)
+        with pytest.raises(KeyboardInterrupt):
+            train()
+    done, told = train(resume=True)
+    assert told[0].endswith("the training starts at step 0")
+    assert done.num_steps == 64
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        pytest.param(
+            {"gama": 0.9}, ConfigError, "there is no such key; the nearest is rl_params.gamma", id="wrong key"
+        ),
+        pytest.param({"gamma": 2}, ConfigError, "rl_params.gamma: expected a finite number from 0 to 1", id="range"),
+        pytest.param({"batch_size": 33}, ConfigError, "expected 2 to 32, the num_envs x n_steps", id="batch"),
+        pytest.param({"total_steps": None}, ConfigError, "give total_steps or minutes", id="no end"),
+    ],
+)
+def test_wrong_configurations_are_refused_before_anything_is_written(train, tmp_path, changes, error, message):
+    with pytest.raises(error, match=message):
+        train(**changes)
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_logs_are_told_before_anything_is_written(city, tmp_path):
+    cfg = driver_config(tmp_path)
+    cfg["train_data_loader"]["key"] = "scenes/none.zarr"
+    with pytest.raises(FileNotFoundError, match=r"scenes/none\.zarr"):
+        train_driver(cfg, tmp_path / "out", data_folder=city)
+    del cfg["val_data_loader"]
+    with pytest.raises(ConfigError, match="val_data_loader"):
+        train_driver(cfg, tmp_path / "out", data_folder=city)
+    assert not (tmp_path / "out").exists()
+
+
+def test_folders_that_do_not_fit_are_refused(train, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no training to go on with"):
+        train(resume=True)
+    train()
+    with pytest.raises(InvalidArgumentError, match="which holds files"):
+        train()
+    with pytest.raises(ConfigError, match=r"rl_params: .* differs from"):
+        train(resume=True, gamma=0.5)
+    (tmp_path / "out" / "checkpoints" / "step_000000000064.zip").write_bytes(b"PK")
+    with pytest.raises(InvalidArgumentError, match=r"is broken .* go on from the checkpoint before"):
+        train(resume=True, total_steps=128)
+    (tmp_path / "out" / "checkpoints" / "step_000000000064.zip").unlink()
+    done, told = train(resume=True, total_steps=96)
+    assert (done.num_steps, told[0]) == (96, "the training goes on at step 32")
+
+
+KILLED = """
+import json, os, signal, sys
+from l5kit.reinforcement import train_driver
+
+cfg, folder, city, name, place = json.load(sys.stdin)
+replace, count = os.replace, 0
+
+def replace_or_die(source, target):
+    global count
+    if os.path.basename(target).startswith(name):
+        count += 1
+        if count == place:
+            os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+
+os.replace = replace_or_die
+train_driver(cfg, folder, data_folder=city)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+@pytest.mark.parametrize(
+    ("name", "place", "resumed_at"),
+    [
+        pytest.param("step_", 1, 0, id="in the first checkpoint"),
+        pytest.param("step_", 2, 32, id="in the second one"),
+    ],
+)
+def test_a_kill_leaves_whole_files(name, place, resumed_at, train, city, tmp_path):
+    job = json.dumps([driver_config(tmp_path), str(tmp_path / "out"), str(city), name, place])
+    paths = os.pathsep.join([str(TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")])
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED],
+        input=job,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    for path in (tmp_path / "out").rglob("*.zip"):
+        if ".part" not in str(path):
+            assert zipfile.ZipFile(path).testzip() is None
+    assert steps_of(tmp_path / "out") == [step for step in (32, 64) if step <= resumed_at]
+    done, told = train(resume=True)
+    assert f"at step {resumed_at}" in told[0]
+    assert [row["step"] for row in rows_of(done.folder)] == ["0", "32", "64"]
+    assert not [path.name for path in done.folder.rglob(".*")]
