@@ -274,7 +274,5 @@ def test_what_only_single_environments_do_is_refused(city, tmp_path, args, messa
 
 def test_an_episode_that_a_scene_has_no_frames_for_is_named(make_both):
     many, _ = make_both(2, randomize_start=False)
-    with pytest.raises(
-        ValueError, match="start_frame_index 95 and num_simulation_steps 12 need 107 frames, but scene 0 has 100"
-    ):
+    with pytest.raises(ValueError, match="start_frame_index 95 and num_simulation_steps 12 need 107 frames, but scene"):
         many.reset(options={"start_frame_index": 95})

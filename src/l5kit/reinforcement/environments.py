@@ -10,10 +10,8 @@ from l5kit.configs.kinds import FilePath, Key
 from l5kit.configs.reading import Params
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.environment.envs.l5_env import SimulationConfigGym
 from l5kit.environment.envs.vector_env import L5VectorEnv
 from l5kit.environment.sb3 import StableBaselinesVecEnv
-from l5kit.errors import UnsupportedConfigError
 
 __all__ = ["LogKeys", "count_evaluated_scenes", "make_environments", "share_scales"]
 
@@ -24,16 +22,6 @@ class LogKeys(Params):
 
     trained: Annotated[FilePath, Key("the log to train in", at="train_data_loader.key")]
     evaluated: Annotated[FilePath, Key("the log to evaluate in", at="val_data_loader.key")]
-
-
-_POSSIBLE = {
-    "observation": ("raster",),
-    "actions": ("poses", "kinematic"),
-    "reward": ("displacement",),
-    "others": ("log",),
-    "ends_at": ((),),
-}
-"""What many environments at once can do, by key of ``gym_params``."""
 
 
 def make_environments(
@@ -50,26 +38,10 @@ def make_environments(
 
     Raises:
         ConfigError: A key is missing or wrong.
-        UnsupportedConfigError: Many environments at once cannot do something yet.
         FileNotFoundError: Data is missing.
     """
-    params = EnvironmentParams.from_cfg(cfg)
-    for name, possible in _POSSIBLE.items():
-        value = getattr(params, name)
-        if value not in possible:
-            raise UnsupportedConfigError(
-                f"gym_params.{name}: {value!r} is not there yet for many environments at once; "
-                f"take {' or '.join(map(repr, possible))}"
-            )
-    env = L5VectorEnv(
-        num_envs,
-        os.fspath(config_path),
-        data,
-        SimulationConfigGym(num_simulation_steps=params.num_simulation_steps),
-        train=train,
-        use_kinematic=params.actions == "kinematic",
-        autoreset_mode="SameStep",
-    )
+    EnvironmentParams.from_cfg(cfg)  # what is wrong is told before anything is read
+    env = L5VectorEnv(num_envs, os.fspath(config_path), data, train=train, autoreset_mode="SameStep")
     return StableBaselinesVecEnv(env)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.environment.action_kinds import ActionKind
+from l5kit.environment.action_kinds import ActionKind, PoseActions
 from l5kit.environment.episode_choice import read_options
 from l5kit.environment.episodes import Episodes
 from l5kit.environment.kinematic_model import UnicycleModel
@@ -22,6 +22,7 @@ from l5kit.environment.reward import L2DisplacementYawReward, Reward
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts
 from l5kit.environment.step_infos import StepInfos, spread
 from l5kit.environment.step_reward import DisplacementReward, StepReward
+from l5kit.environment.utils import NonKinematicActionRescaleParams
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.simulation.dataset import SimulationConfig
 
@@ -132,6 +133,21 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
     def frame_indices(self) -> Int64Array:
         """Current frame of each episode, (N,)."""
         return self.episodes.frame_indices
+
+    @property
+    def non_kin_rescale(self) -> NonKinematicActionRescaleParams | None:
+        """Scales of actions that are poses; others have none, nor can they get one."""
+        return self._poses().scales
+
+    @non_kin_rescale.setter
+    def non_kin_rescale(self, scales: NonKinematicActionRescaleParams | None) -> None:
+        self._poses().scales = scales
+
+    def _poses(self) -> PoseActions:
+        kind = self.episodes.parts.actions
+        if not isinstance(kind, PoseActions):
+            raise AttributeError(f"actions of {type(kind).__name__} have no non_kin_rescale")
+        return kind
 
     @property
     def damaged_scenes(self) -> set[int]:
