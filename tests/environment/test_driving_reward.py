@@ -267,7 +267,7 @@ def test_a_road_user_counts_once_until_the_episode_begins_anew():
         reward.of_step(SLOT, make_step(others=others))
         for others in ([parked], [parked], [], [parked], [{"at": (-3.5, 0), "track": 8}, parked])
     ]
-    assert [worth.total[0] for worth in worths] == [-10.0, 0.0, 0.0, 0.0, -10.0]
+    assert [worth.total[0] for worth in worths] == [-15.0, 0.0, 0.0, 0.0, -15.0]
     assert [bool(worth.is_failed[0]) for worth in worths] == [True, False, False, False, True]
     reward.begin(SLOT, make_step())
     assert reward.of_step(SLOT, make_step(others=[parked])).total[0] == -10.0

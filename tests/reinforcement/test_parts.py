@@ -1,5 +1,7 @@
 """Parts of a training of a driver: figures of evaluations, networks, progress."""
 
+import json
+
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -9,7 +11,7 @@ from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.environment.feature_extractor import CustomFeatureExtractor
-from l5kit.errors import ConfigError, UnsupportedConfigError
+from l5kit.errors import ConfigError
 from l5kit.reinforcement.environments import count_evaluated_scenes, make_environments, share_scales
 from l5kit.reinforcement.evaluation import drive_scenes
 from l5kit.reinforcement.policy import make_algorithm
@@ -75,26 +77,24 @@ def test_scenes_of_an_evaluation(wanted, limit, found, city, tmp_path):
     assert count_evaluated_scenes(cfg, LocalDataManager(city), wanted=wanted) == found
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("observation", "compact"),
-        ("actions", "grid"),
-        ("reward", "driving"),
-        ("others", "idm"),
-        ("ends_at", ["off_road"]),
-    ],
-)
-def test_what_is_not_there_yet_is_refused(key, value, city, tmp_path):
+def test_environments_are_those_of_the_configuration(city, tmp_path):
     cfg = driver_config(tmp_path)
-    cfg["gym_params"][key] = value
-    with pytest.raises(UnsupportedConfigError, match=rf"gym_params.{key}: .* is not there yet"):
-        make_environments(cfg, tmp_path / "gym.yaml", LocalDataManager(city), num_envs=2, train=True)
+    cfg["gym_params"] |= {"observation": "compact", "actions": "grid", "reward": "driving", "num_simulation_steps": 9}
+    (tmp_path / "gym.yaml").write_text(json.dumps(cfg))
+    made = make_environments(cfg, tmp_path / "gym.yaml", LocalDataManager(city), num_envs=2, train=True)
+    assert made.observation_space == made.env.episodes.parts.view.space
+    assert made.action_space.n == 63
+    made.reset()
+    for _ in range(7):
+        _, _, is_over, infos = made.step(np.zeros(2, np.int64))
+    assert is_over.all()
+    assert set(infos[0]["reward_sums"]) > {"tot", "progress"}
 
 
 def test_actions_mean_the_same_in_evaluations(city, tmp_path):
     cfg = driver_config(tmp_path)
     cfg["gym_params"]["actions"] = "poses"
+    (tmp_path / "gym.yaml").write_text(json.dumps(cfg))
     trained, evaluated = (
         make_environments(cfg, tmp_path / "gym.yaml", LocalDataManager(city), num_envs=1, train=train)
         for train in (True, False)

@@ -22,9 +22,9 @@ FAILURES = ("collision", "contact", "off_road", "red_light")
 
 _TERMS = (
     *("progress", "collision", "contact", "off_road", "time_to_collision"),
-    *("off_route", "speed", "comfort", "red_light"),
+    *("off_route", "speed", "comfort", "red_light", "end"),
 )
-_SIGNS = np.array([1.0, *[-1.0] * 8])
+_SIGNS = np.array([1.0, *[-1.0] * 9])
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class DrivingWeights:
         comfort: Per second with all six signals of the score twice as large as their bounds: - w x dt x mean of
             clip(signal / bound - 1, 0, 1). The signals are differences of two motions here, not filtered ones.
         red_light: Per red line that the front of the AV passes on its route: - w x n.
+        end: Where a failure ends the task: - w. Without it, whoever cannot avoid costs would rather end at once.
         most_offset_m: Distance from the route up to which the AV is on it, metres.
         progress_reference: ``"limit"`` for the way at the speed limit, ``"expert"`` for the way of the logged AV in
             the same step.
@@ -63,6 +64,7 @@ class DrivingWeights:
     speed: float = 0.5
     comfort: float = 0.5
     red_light: float = 5.0
+    end: float = 5.0
     most_offset_m: float = 4.0
     progress_reference: str = "limit"
     least_reference_mps: float = 2.0
@@ -122,15 +124,16 @@ class DrivingReward:
         amounts = self._amounts_of(step)
         is_off = off_road_m >= MOST_OFF_ROAD_M
         seconds = step.step_time_s * np.stack([is_off, is_close], axis=1)
-        terms = np.concatenate([amounts[:, :1], counts, seconds, amounts[:, 1:]], axis=1)
         failures = {
             "collision": counts[:, 0] > 0,
             "contact": counts[:, 1] > 0,
             "off_road": is_off,
             "red_light": amounts[:, -1] > 0,
         }
+        is_failed = self._ends(failures, len(slots))
+        terms = np.concatenate([amounts[:, :1], counts, seconds, amounts[:, 1:], is_failed[:, None]], axis=1)
         terms *= self._factors
-        return StepWorth(_sum_of_columns(terms), terms, self._ends(failures, len(slots)), failures)
+        return StepWorth(_sum_of_columns(terms), terms, is_failed, failures)
 
     def _find_faults(self, slots: Int64Array, step: DrivenStep) -> tuple[Int64Array, Float64Array, BoolArray]:
         """Return collisions (B, 2), distances off the road (B,) and who is close (B,), and remember collisions."""

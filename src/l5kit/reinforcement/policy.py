@@ -37,7 +37,11 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv) -> PPO:
         gae_lambda=params.gae_lambda,
         clip_range=params.clip_range,
         ent_coef=params.ent_coef,
-        policy_kwargs={"net_arch": list(params.net_arch), **_features_of(env.observation_space)},
+        policy_kwargs={
+            "net_arch": list(params.net_arch),
+            "log_std_init": params.log_std_init,
+            **_features_of(env.observation_space),
+        },
         seed=params.seed,
         device="cpu",
     )
