@@ -270,7 +270,7 @@ def test_a_road_user_counts_once_until_the_episode_begins_anew():
     assert [worth.total[0] for worth in worths] == [-15.0, 0.0, 0.0, 0.0, -15.0]
     assert [bool(worth.is_failed[0]) for worth in worths] == [True, False, False, False, True]
     reward.begin(SLOT, make_step())
-    assert reward.of_step(SLOT, make_step(others=[parked])).total[0] == -10.0
+    assert reward.of_step(SLOT, make_step(others=[parked])).total[0] == -15.0
     reward.begin(SLOT, make_step(others=[parked]))
     assert reward.of_step(SLOT, make_step(others=[parked])).total[0] == 0.0
 
