@@ -41,6 +41,9 @@ class ReinforcementParams(Params, section="rl_params"):
     clip_range: Annotated[PositiveNumber, Key("how far an update may change the probability of an action")] = 0.2
     log_std_init: Annotated[Number, Key("logarithm of the standard deviation of actions at the start")] = -1.0
     net_arch: Annotated[tuple[PositiveCount, ...], Key("widths of the hidden layers of policy and value")] = (128, 128)
+    log_std_init: Annotated[
+        Number, Key("logarithm of the standard deviation of actions at the beginning, where these are no choices")
+    ] = -1.0
     normalize_rewards: Annotated[
         Flag, Key("whether rewards are divided by the standard deviation of returns so far, for the updates only")
     ] = True

@@ -199,7 +199,8 @@ def _told_of(infos: Mapping[str, Any], place: int) -> JsonObject:
     """Return what infos of Gymnasium, arrays (N,) and masks, tell of one environment."""
     told: JsonObject = {}
     for name, value in infos.items():
-        if name.startswith("_") or not infos.get(f"_{name}", np.ones(place + 1, np.bool_))[place]:
+        mask = infos.get(f"_{name}")
+        if name.startswith("_") or not (mask is None or mask[place]):
             continue
         told[name] = _told_of(value, place) if isinstance(value, Mapping) else value[place]
     return told
