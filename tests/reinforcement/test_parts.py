@@ -12,7 +12,7 @@ from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.environment.feature_extractor import CustomFeatureExtractor
 from l5kit.errors import ConfigError
-from l5kit.reinforcement.environments import count_evaluated_scenes, make_environments, share_scales
+from l5kit.reinforcement.environments import make_environments, scenes_to_evaluate, share_scales
 from l5kit.reinforcement.evaluation import drive_scenes
 from l5kit.reinforcement.policy import make_algorithm
 from l5kit.reinforcement.progress import DriverProgress, Pace
@@ -58,14 +58,14 @@ class Sevens:
 
 def test_figures_are_means_over_the_first_episode_of_each_scene():
     scenes = Scenes()
-    assert drive_scenes(scenes, Sevens()) == {
+    assert drive_scenes(scenes, Sevens(), range(4, 7)) == {
         "reward": 4.0,
         "steps": 2.0,
         "share_to_the_end": pytest.approx(2 / 3),
         "sums.collision": 1.0,
         "share_without_collision": pytest.approx(1 / 3),
     }
-    assert scenes.scenes == {0: 0, 1: 1, 2: 2}
+    assert scenes.scenes == {0: 4, 1: 5, 2: 6}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,13 @@ def test_figures_are_means_over_the_first_episode_of_each_scene():
 def test_scenes_of_an_evaluation(wanted, limit, found, city, tmp_path):
     cfg = driver_config(tmp_path)
     cfg["gym_params"]["max_val_scene_id"] = limit
-    assert count_evaluated_scenes(cfg, LocalDataManager(city), wanted=wanted) == found
+    assert scenes_to_evaluate(cfg, LocalDataManager(city), wanted=wanted) == range(found)
+
+
+def test_the_one_scene_that_is_trained_in_is_evaluated(city, tmp_path):
+    cfg = driver_config(tmp_path)
+    cfg["gym_params"] |= {"overfit": True, "overfit_id": 2}
+    assert scenes_to_evaluate(cfg, LocalDataManager(city), wanted=9) == range(2, 3)
 
 
 def test_environments_are_those_of_the_configuration(city, tmp_path):

@@ -1,6 +1,7 @@
 """The course of a training of a driver: between two updates it evaluates, saves, tells, and ends in time."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -86,6 +87,7 @@ class TrainingCourse(BaseCallback):
         env: Environments of the training.
         rewards: What normalises rewards; None if nothing does.
         evaluated: Environments of evaluations, one for each scene.
+        scenes: These scenes.
         progress: Shows how it goes.
 
     Attributes:
@@ -102,12 +104,14 @@ class TrainingCourse(BaseCallback):
         env: StableBaselinesVecEnv,
         rewards: VecNormalize | None,
         evaluated: StableBaselinesVecEnv,
+        scenes: Sequence[int],
         progress: DriverProgress,
         rows: list[dict[str, float]],
     ) -> None:
         super().__init__()
         self.params, self.folder, self.state, self.rows = params, folder, state, rows
         self._env, self._rewards, self._evaluated, self._progress = env, rewards, evaluated, progress
+        self._scenes = scenes
         self._mark_s, self._stepped_s = 0.0, 0.0
         self._saved_step = -1
 
@@ -155,7 +159,7 @@ class TrainingCourse(BaseCallback):
 
     def evaluate(self) -> None:
         """Drive the scenes of evaluations; log, write and tell what comes out, and keep the best policy."""
-        figures = drive_scenes(self._evaluated, self.model)
+        figures = drive_scenes(self._evaluated, self.model, self._scenes)
         step, best = self.model.num_timesteps, self.state.best_reward
         for name, value in figures.items():
             self.logger.record(f"eval/{name}", value)

@@ -13,7 +13,7 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.environment.envs.vector_env import L5VectorEnv
 from l5kit.environment.sb3 import StableBaselinesVecEnv
 
-__all__ = ["LogKeys", "count_evaluated_scenes", "make_environments", "share_scales"]
+__all__ = ["LogKeys", "make_environments", "scenes_to_evaluate", "share_scales"]
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,16 @@ def share_scales(of: StableBaselinesVecEnv, to: StableBaselinesVecEnv) -> None:
         to.set_attr("non_kin_rescale", of.env.unwrapped.non_kin_rescale)  # type: ignore[attr-defined]
 
 
-def count_evaluated_scenes(cfg: Config, data: LocalDataManager, *, wanted: int) -> int:
-    """Return how many scenes an evaluation drives: as many as are wanted, if the log and the configuration have them.
+def scenes_to_evaluate(cfg: Config, data: LocalDataManager, *, wanted: int) -> range:
+    """Return the scenes that an evaluation drives: as many as are wanted, if the log and the configuration have them.
+
+    With ``overfit`` it is the one that is trained in.
 
     Raises:
         FileNotFoundError: The log is missing.
     """
     params = EnvironmentParams.from_cfg(cfg)
+    if params.overfit:
+        return range(params.overfit_id, params.overfit_id + 1)
     log = ChunkedDataset(data.require(LogKeys.from_cfg(cfg).evaluated)).open()
-    return min(wanted, len(log.scenes), params.max_val_scene_id or wanted)
+    return range(min(wanted, len(log.scenes), params.max_val_scene_id or wanted))

@@ -1,6 +1,6 @@
 """Evaluation of a driver in training: the same scenes each time, driven without noise."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ __all__ = ["drive_scenes"]
 _FAULTS = ("collision", "off_road")
 
 
-def drive_scenes(env: StableBaselinesVecEnv, policy: BaseAlgorithm) -> dict[str, float]:
-    """Drive scene i in environment i from its first frame on to the end of the episode, and return mean figures.
+def drive_scenes(env: StableBaselinesVecEnv, policy: BaseAlgorithm, scenes: Sequence[int]) -> dict[str, float]:
+    """Drive a scene in each environment from its first frame on to the end of the episode, and return mean figures.
 
     Returns:
         ``reward`` and ``steps`` of an episode; ``share_to_the_end``, of those that nothing ended before their last
@@ -23,8 +23,8 @@ def drive_scenes(env: StableBaselinesVecEnv, policy: BaseAlgorithm) -> dict[str,
         ``collision`` or ``off_road``, the share without any, ``share_without_collision``.
     """
     observations: Any = env.reset()
-    for scene in range(env.num_envs):
-        mask = np.arange(env.num_envs) == scene
+    for place, scene in enumerate(scenes):
+        mask = np.arange(env.num_envs) == place
         observations, _ = env.env.reset(options={"scene_id": scene, "reset_mask": mask})
     ends: dict[int, JsonObject] = {}
     while len(ends) < env.num_envs:

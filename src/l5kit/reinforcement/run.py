@@ -20,7 +20,7 @@ from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.environment.sb3 import StableBaselinesVecEnv
 from l5kit.reinforcement.course import CourseState, TrainingCourse, TrainingTimeOver
-from l5kit.reinforcement.environments import LogKeys, count_evaluated_scenes, make_environments, share_scales
+from l5kit.reinforcement.environments import LogKeys, make_environments, scenes_to_evaluate, share_scales
 from l5kit.reinforcement.folder import RunFolder
 from l5kit.reinforcement.policy import load_algorithm, make_algorithm
 from l5kit.reinforcement.progress import DriverProgress
@@ -75,7 +75,7 @@ def train_driver(
         folder: Where to write; new or empty, unless ``resume``.
         data_folder: Folder that the keys of the data are relative to; None for the environment's
             ``L5KIT_DATA_FOLDER``.
-        eval_data_folder: The same for evaluations; None for ``data_folder``.
+        eval_data_folder: The same for evaluations; None for ``data_folder``, which it is with ``overfit`` anyway.
         resume: Go on from the last checkpoint, with its optimiser and count of steps; from the first step where a
             training had ended before it wrote one, which is told. Episodes from there on are others.
         tell: Takes a line for people, such as the figures of an evaluation.
@@ -91,21 +91,21 @@ def train_driver(
     """
     check_known_keys(cfg)
     params = ReinforcementParams.from_cfg(cfg)
-    EnvironmentParams.from_cfg(cfg)
+    has_one_scene = EnvironmentParams.from_cfg(cfg).overfit
     target = RunFolder(Path(folder))
     target.prepare(cfg, resume=resume)
     data = LocalDataManager(data_folder)
-    eval_data = data if eval_data_folder is None else LocalDataManager(eval_data_folder)
-    num_scenes = count_evaluated_scenes(cfg, eval_data, wanted=params.eval_scenes)
+    eval_data = data if eval_data_folder is None or has_one_scene else LocalDataManager(eval_data_folder)
+    scenes = scenes_to_evaluate(cfg, eval_data, wanted=params.eval_scenes)
     data.require(LogKeys.from_cfg(cfg).trained)
     target.make(cfg)
     with torch.random.fork_rng(), _torch_threads(params.num_threads), _ended_by_sigterm():
         env = make_environments(cfg, target.config, data, num_envs=params.num_envs, train=True)
-        evaluated = make_environments(cfg, target.config, eval_data, num_envs=num_scenes, train=False)
+        evaluated = make_environments(cfg, target.config, eval_data, num_envs=len(scenes), train=False)
         share_scales(env, evaluated)
         progress = DriverProgress(tell=tell, visible=show_bar)
         try:
-            course = _run(params, target, env, evaluated, progress=progress, resume=resume)
+            course = _run(params, target, env, evaluated, scenes, progress=progress, resume=resume)
         finally:
             progress.stop()
             env.close()
@@ -118,6 +118,7 @@ def _run(
     folder: RunFolder,
     env: StableBaselinesVecEnv,
     evaluated: StableBaselinesVecEnv,
+    scenes: range,
     *,
     progress: DriverProgress,
     resume: bool,
@@ -139,7 +140,15 @@ def _run(
     model.set_logger(configure(str(folder.curves), ["tensorboard"]))
     rows = folder.read_evaluations(until_step=state.evaluated_step)
     course = TrainingCourse(
-        params, folder, state, env=env, rewards=rewards, evaluated=evaluated, progress=progress, rows=rows
+        params,
+        folder,
+        state,
+        env=env,
+        rewards=rewards,
+        evaluated=evaluated,
+        scenes=scenes,
+        progress=progress,
+        rows=rows,
     )
     try:
         progress.start()
