@@ -39,7 +39,6 @@ class ReinforcementParams(Params, section="rl_params"):
     gae_lambda: Annotated[Probability, Key("trade-off of bias and variance in advantages")] = 0.95
     ent_coef: Annotated[NumberFromZero, Key("weight of the entropy in the loss")] = 0.0
     clip_range: Annotated[PositiveNumber, Key("how far an update may change the probability of an action")] = 0.2
-    log_std_init: Annotated[Number, Key("logarithm of the standard deviation of actions at the start")] = -1.0
     net_arch: Annotated[tuple[PositiveCount, ...], Key("widths of the hidden layers of policy and value")] = (128, 128)
     log_std_init: Annotated[
         Number, Key("logarithm of the standard deviation of actions at the beginning, where these are no choices")
