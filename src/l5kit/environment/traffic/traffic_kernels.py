@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
+from l5kit.environment.traffic.uncounted import uncounted
 from l5kit.simulation.engine.entering import mark_blocked
 from l5kit.simulation.lanes.lane_following import ColorRows, Drive, EgoRows, drive_on, mark_lights, put_on_path
 from l5kit.simulation.lanes.lane_paths import PathArrays
@@ -29,6 +30,9 @@ and group."""
 Places = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
 """Of each of B environments: its number, its current frame counted in its scene and in all frames, the path of its
 first seat and the end of these paths."""
+
+_Scratch = tuple[Int64Array, BoolArray, Float64Array, Int64Array, Int64Array, Float64Array]
+"""Who is there, marks and numbers of seats, objects, lights and a pose; the last but one are zero between calls."""
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -108,9 +112,35 @@ def move_agents(
     present, is_met = np.empty(most, np.int64), np.empty(num_seats, np.bool_)
     objects, numbers = np.empty((most + 1, OBJECT_FIELDS)), np.empty(num_seats, np.int64)
     ranks, pose = np.zeros(num_lanes, np.int64), np.empty((1, 3))
+    scratch = (present, is_met, objects, numbers, ranks, pose)
+    _move_all(places, rows, seats, paths, last_frames, (ego, colors), scratch, drive, counts)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _move_all(
+    places: Places,
+    rows: LogRows,
+    seats: SeatArrays,
+    paths: PathArrays,
+    last_frames: Int64Array,
+    seen_rows: tuple[EgoRows, ColorRows],
+    scratch: _Scratch,
+    drive: tuple[Drive, float],
+    counts: Int64Array,
+) -> None:
+    """Do so, with room for what is there in a frame."""
+    places, rows, seats, paths, drive = (
+        uncounted(places),
+        uncounted(rows),
+        uncounted(seats),
+        uncounted(paths),
+        uncounted(drive),
+    )
+    ego, colors = uncounted(seen_rows)
+    present, is_met, objects, numbers, ranks, pose = uncounted(scratch)
     for place in range(len(places[0])):
         slot, frame, first = places[0][place], places[1][place], places[3][place]
-        num_own, states = places[4][place] - first, seats[0][slot]
+        num_own, states, seen = places[4][place] - first, seats[0][slot], objects[:0]
         _begin(place, places, rows, seats, paths, ego[0][place], drive[1])
         count = 0
         for seat in range(num_own):
@@ -125,7 +155,8 @@ def move_agents(
         for seat in range(num_own):
             if states[seat] == DRIVEN:
                 if last_frames[first + seat] > frame:
-                    _move(slot, seat, first + seat, seats, paths, seen, numbers[seat], ranks, drive[0], pose)
+                    own = (seats[1][slot, seat], seats[2][slot, seat], seats[3][slot, seat])
+                    _move(own, first + seat, paths, seen, numbers[seat], ranks, drive[0], pose)
                 else:
                     states[seat] = LOGGED
         if count > 0:
@@ -195,10 +226,8 @@ def _write_objects(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _move(
-    slot: int,
-    seat: int,
+    seat: tuple[Float64Array, Float64Array, Float64Array],
     path: int,
-    seats: SeatArrays,
     paths: PathArrays,
     objects: Float64Array,
     own_row: int,
@@ -207,9 +236,9 @@ def _move(
     pose: Float64Array,
 ) -> None:
     """Move a seat to the next frame, whose numbers are as exact as those of records."""
-    box, velocity_mps = seats[2][slot, seat], seats[3][slot, seat]
+    motion, box, velocity_mps = seat
     size = (0.5 * box[3], 0.5 * box[4])
-    drive_on(paths, path, seats[1][slot, seat], size, objects, own_row, ranks, drive, pose)
+    drive_on(paths, path, motion, size, objects, own_row, ranks, drive, pose)
     way_x, way_y = pose[0, 0] - box[0], pose[0, 1] - box[1]
     speed_mps = math.sqrt(way_x * way_x + way_y * way_y) / drive[2]
     velocity_mps[0] = np.float32(speed_mps * math.cos(pose[0, 2]))

@@ -106,21 +106,32 @@ def rank_of_line(paths: PathArrays, piece: int, ranks: Int64Array) -> int:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _gap_to_line(
-    paths: PathArrays, track: int, front_m: float, speed_mps: float, braking_mps2: float, ranks: Int64Array
+    paths: PathArrays,
+    track: int,
+    front_m: float,
+    reach_m: float,
+    speed_mps: float,
+    braking_mps2: float,
+    ranks: Int64Array,
 ) -> float:
     """Return the gap to the first line at which a driver has to stop, or to the end of the path; at least 0.
+
+    It is infinite for what is beyond a reach.
 
     Yellow counts for those who can stop before the line by braking at b, red until the front is half a metre beyond it.
     """
     for piece in range(paths[3][track], paths[3][track + 1]):
         gap_m = paths[4][piece] - front_m
+        if gap_m >= reach_m:
+            return np.inf
+        if not gap_m >= -LINE_SLACK_M:
+            continue
         rank = rank_of_line(paths, piece, ranks)
-        is_held = rank >= RED or (rank >= YELLOW and speed_mps * speed_mps <= 2 * braking_mps2 * gap_m)
-        if is_held and gap_m >= -LINE_SLACK_M:
+        if rank >= RED or (rank >= YELLOW and speed_mps * speed_mps <= 2 * braking_mps2 * gap_m):
             found_m: float = max(gap_m, 0.0)
             return found_m
     end_m: float = max(paths[2][track] - front_m, 0.0)
-    return end_m
+    return end_m if end_m < reach_m else np.inf
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -193,8 +204,8 @@ def drive_on(
     arc_m, last_m = motion[ARC], (len(points_m) - 1) * PATH_STEP_M
     for step in range(len(poses)):
         wanted = max(part * limit_at(paths, track, arc_m), 0.1)
-        line_m = _gap_to_line(paths, track, arc_m + size[0], speed, numbers[3], ranks)
-        acceleration = acceleration_behind(speed, line_m if line_m < reach_m else np.inf, 0.0, wanted, numbers, step_s)
+        line_m = _gap_to_line(paths, track, arc_m + size[0], reach_m, speed, numbers[3], ranks)
+        acceleration = acceleration_behind(speed, line_m, 0.0, wanted, numbers, step_s)
         if gap_m < np.inf:
             acceleration = min(acceleration, acceleration_behind(speed, gap_m, leader_speed, wanted, numbers, step_s))
         if len(bends_mps) > 0:

@@ -68,19 +68,17 @@ def find_leader(
     for row in range(len(objects)):
         x_m, y_m = objects[row, 0] - frame[0], objects[row, 1] - frame[1]
         most_m = max(best_m - begin_m, 0.0) + objects[row, 8] + wide_m + _LAP_M
-        if x_m * x_m + y_m * y_m > most_m * most_m:
-            continue
         along = abs(objects[row, 2] * frame[2] + objects[row, 3] * frame[3])
         across = abs(objects[row, 3] * frame[2] - objects[row, 2] * frame[3])
-        ahead_m = x_m * frame[2] + y_m * frame[3]
+        ahead_m, beside_m = x_m * frame[2] + y_m * frame[3], y_m * frame[2] - x_m * frame[3]
         near_m = along * objects[row, 4] + across * objects[row, 5] + wide_m + _LAP_M
-        if ahead_m < low_ahead - near_m or ahead_m > high_ahead + near_m:
+        wide_near_m = across * objects[row, 4] + along * objects[row, 5] + wide_m
+        is_far = (x_m * x_m + y_m * y_m > most_m * most_m) | (row == own_row)
+        is_far |= (ahead_m < low_ahead - near_m) | (ahead_m > high_ahead + near_m)
+        is_far |= (beside_m < low_left - wide_near_m) | (beside_m > high_left + wide_near_m)
+        if is_far:  # one branch for all reasons: which of them holds is anybody's guess, also the processor's
             continue
         leave_m = ahead_m + near_m if goes_ahead else np.inf
-        beside_m = y_m * frame[2] - x_m * frame[3]
-        near_m = across * objects[row, 4] + along * objects[row, 5] + wide_m
-        if beside_m < low_left - near_m or beside_m > high_left + near_m or row == own_row:
-            continue
         contact_m, speed = first_contact(
             points_m, place, (size[1], wide_m), (first, best_m, leave_m), frame, objects[row]
         )
