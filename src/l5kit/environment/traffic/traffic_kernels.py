@@ -257,6 +257,7 @@ def withhold_agents(places: Places, rows: LogRows, seats: SeatArrays, ego_boxes:
         ego_boxes: The AVs in these frames, (B, 5).
         near_m: Distance of the AV up to which seats are driven.
     """
+    places, rows, seats = uncounted(places), uncounted(rows), uncounted(seats)
     num_seats = seats[0].shape[1]
     most = most_present(places, rows, num_seats)
     present, is_met = np.empty(most, np.int64), np.empty(num_seats, np.bool_)
@@ -319,6 +320,7 @@ def write_rows(
         starts: Takes the first row of each and the end of the last one, (B + 1,).
         found: Take group, box, velocity and track of each row; there must be room.
     """
+    places, rows, seats, found = uncounted(places), uncounted(rows), uncounted(seats), uncounted(found)
     num_seats = seats[0].shape[1]
     present = np.empty(most_present(places, rows, num_seats), np.int64)
     is_met = np.empty(num_seats, np.bool_)
