@@ -11,7 +11,12 @@ NUM_FRAMES = 12
 
 
 def write_config(
-    out: Path, *, side_px: tuple[int, int] = SIDE_PX, image_dtype: str = "float32", **gym_params: Any
+    out: Path,
+    *,
+    side_px: tuple[int, int] = SIDE_PX,
+    image_dtype: str = "float32",
+    data_generation_params: dict[str, Any] | None = None,
+    **gym_params: Any,
 ) -> str:
     """Write the configuration of an environment over a made city, and return its path."""
     cfg = {
@@ -37,6 +42,9 @@ def write_config(
         "val_data_loader": {"key": "scenes/sample.zarr"},
         "gym_params": gym_params,
     }
+    if data_generation_params is not None:
+        cfg["data_generation_params"] = data_generation_params
+        cfg["model_params"] |= {"history_num_frames_ego": 1, "history_num_frames_agents": 3}
     path = out / "gym.yaml"
     path.write_text(json.dumps(cfg))
     return str(path)

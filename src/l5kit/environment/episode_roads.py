@@ -62,6 +62,11 @@ class EpisodeRoads:
         return None if self.bank.road is None else self.bank.road.driving
 
     @property
+    def drives_agents(self) -> bool:
+        """Whether others leave the log."""
+        return self.traffic.drives is not None
+
+    @property
     def paths(self) -> PathArrays:
         """All paths."""
         return self.bank.paths

@@ -79,6 +79,8 @@ class Episodes:
         self._world_from_agent: Float64Array = np.zeros((num_slots, 3, 3))
         self._world_from_agent[:, 2, 2] = 1.0
         self._yaws_rad: Float64Array = np.zeros(num_slots)
+        if parts.log is not None and parts.roads is not None and parts.roads.drives_agents:
+            parts.log.drive_agents()
 
     def __len__(self) -> int:
         return len(self.frame_indices)
@@ -195,8 +197,11 @@ class Episodes:
 
     def _note(self, slots: Int64Array, *, begins: bool) -> "_Moment":
         """Let others come into the frames that slots have reached, and return how things stand."""
-        if self.parts.roads is not None:
-            self.parts.roads.enter(slots, self._boxes[slots], is_new=np.full(len(slots), begins))
+        roads, log = self.parts.roads, self.parts.log
+        if roads is not None:
+            roads.enter(slots, self._boxes[slots], is_new=np.full(len(slots), begins))
+            if log is not None and roads.drives_agents:
+                log.set_others(slots, self.frame_indices[slots], roads.traffic.driven_rows(slots))
         return self._moments_of(slots)
 
     def _moments_of(self, slots: Int64Array) -> "_Moment":

@@ -7,9 +7,11 @@ import numpy as np
 from l5kit._types import Float64Array, Int64Array, RecordArray
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.record_sequence import rows_of
-from l5kit.data.records import FRAME_INTERVAL, SCENE_DTYPE
+from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL, SCENE_DTYPE
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_places import LogArrays, SamplePlaces
+from l5kit.environment.agent_slots import AgentSlots
+from l5kit.environment.traffic.traffic_slots import DrivenRows
 from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns
 
@@ -39,6 +41,11 @@ class LogSlots:
         self._scenes[FRAME_INTERVAL] = (num_frames * np.arange(num_slots))[:, None]
         logged = LogArrays.of(log, has_tl_faces=not read_disable_traffic_light_faces(dataset.cfg))
         self._log = replace(logged, scenes=self._scenes, frames=self._frames)
+        self._agents: AgentSlots | None = None
+
+    def drive_agents(self) -> None:
+        """Keep agents of episodes from here on, so that :meth:`set_others` can move them."""
+        self._agents = AgentSlots(self._frames, len(self.recorded), self._log.agents[:0])
 
     def start(self, slot: int, scene: int, first_frame: int, num_frames: int) -> None:
         """Begin an episode.
@@ -55,6 +62,10 @@ class LogSlots:
         frames = rows_of(log.frames, slice(begin, begin + num_frames), strict=True)
         base = slot * self._num_frames
         self._frames[base : base + num_frames] = frames
+        if self._agents is not None:
+            intervals = frames[AGENT_INTERVAL]
+            agents = rows_of(log.agents, slice(int(intervals[0, 0]), int(intervals[-1, 1])), strict=True)
+            self._agents.start(slot, slice(base, base + num_frames), intervals, agents)
         self._scenes[FRAME_INTERVAL][slot] = base, base + num_frames
         self._scenes["host"][slot] = record["host"]
         self.recorded[slot, :num_frames, :2] = frames["ego_translation"][:, :2]
@@ -70,7 +81,13 @@ class LogSlots:
     ) -> SampleColumns:
         """Return samples of the AVs of slots (B,) in frames (B,), as a dataset makes them; None for the usual one."""
         maker = self.dataset if dataset is None else dataset
-        return maker.columns_of_log(self._log, SamplePlaces(slots, frames), memory=memory)
+        log = self._log if self._agents is None else replace(self._log, agents=self._agents.agents)
+        return maker.columns_of_log(log, SamplePlaces(slots, frames), memory=memory)
+
+    def agents_of_frame(self, slot: int, frame: int) -> RecordArray:
+        """Return the agents of a frame of an episode now, ``AGENT_DTYPE``, a copy; none if all are those of the log."""
+        row = slot * self._num_frames + frame
+        return self._log.agents[:0] if self._agents is None else self._agents.of_frame(row)
 
     def recorded_frames(self, slot: int, num_frames: int) -> RecordArray:
         """Return the first frames of an episode, ``FRAME_DTYPE``, (F,), a copy."""
@@ -82,3 +99,19 @@ class LogSlots:
         rows = slots * self._num_frames + frames
         self._frames["ego_translation"][rows, :2] = positions_m
         self._frames["ego_rotation"][rows] = yaws_as_rotations33(yaws_rad)
+
+    def set_others(self, slots: Int64Array, frames: Int64Array, driven: DrivenRows) -> None:
+        """Write agents that are driven, or hidden, into frames (B,) of slots (B,), which have those of the log.
+
+        Args:
+            slots: The environments.
+            frames: The frames, counted in the episodes.
+            driven: Who is driven or hidden in them.
+        """
+        if self._agents is None:
+            return
+        bounds = driven.starts.tolist()
+        for place, (slot, frame) in enumerate(zip(slots.tolist(), frames.tolist(), strict=True)):
+            part = slice(bounds[place], bounds[place + 1])
+            if part.start < part.stop:
+                self._agents.replace(slot, slot * self._num_frames + frame, driven, part)

@@ -3,9 +3,10 @@
 import numpy as np
 import torch
 
-from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.environment.log_slots import LogSlots
+from l5kit.environment.traffic.traffic_slots import DrivenRows
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 from l5kit.simulation.unroll import ClosedLoopSimulator, UnrollInputOutput
@@ -49,6 +50,7 @@ class SceneSlot(LogSlots):
         self._simulation: SimulationDataset | None = None
         self._scene = -1
         self._driven: list[tuple[int, Float64Array, NumericArray]] = []
+        self._others: list[tuple[int, dict[tuple[int, int], RecordArray]]] = []
 
     @property
     def scene(self) -> int:
@@ -62,12 +64,15 @@ class SceneSlot(LogSlots):
             self._simulation = SimulationDataset.from_dataset_indices(self._simulated, [self._scene], self._sim_cfg)
             for frame, position_m, yaw_rad in self._driven:
                 self._simulation.set_ego(frame, 0, position_m, yaw_rad)
+            for frame, agents in self._others:
+                self._simulation.set_agents(frame, agents)
         return self._simulation
 
     def start(self, slot: int, scene: int, first_frame: int, num_frames: int) -> None:
         """Begin an episode; see :class:`LogSlots`."""
         super().start(slot, scene, first_frame, num_frames)
-        self._scene, self._driven, self._simulation, self.agents_ins_outs = scene, [], None, []
+        self._scene, self._driven, self._others = scene, [], []
+        self._simulation, self.agents_ins_outs = None, []
         if self._needs_simulation:
             _ = self.simulation
 
@@ -98,3 +103,22 @@ class SceneSlot(LogSlots):
             self._driven.append((frame, positions_m[:, None], yaws_rad[:, None]))
             if self._simulation is not None:
                 self._simulation.set_ego(frame, 0, positions_m[:, None], yaws_rad[:, None])
+
+    def set_others(self, slots: Int64Array, frames: Int64Array, driven: DrivenRows) -> None:
+        """Write agents that are driven, or hidden, into a frame; see :class:`LogSlots`."""
+        frame = int(frames[0])
+        logged = self.agents_of_frame(0, frame)
+        super().set_others(slots, frames, driven)
+        now = self.agents_of_frame(0, frame)
+        hidden = logged[np.isin(logged["track_id"], driven.track_ids[driven.is_hidden])]
+        hidden["label_probabilities"] = 0
+        moved = now[np.isin(now["track_id"], driven.track_ids[~driven.is_hidden])]
+        agents = {(self._scene, int(row["track_id"][0])): row for each in (moved, hidden) for row in _single(each)}
+        self._others.append((frame, agents))
+        if self._simulation is not None:
+            self._simulation.set_agents(frame, agents)
+
+
+def _single(agents: RecordArray) -> list[RecordArray]:
+    """Return agents (K,) as K arrays of one."""
+    return [agents[row : row + 1] for row in range(len(agents))]
