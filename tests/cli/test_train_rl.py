@@ -77,7 +77,7 @@ def test_the_configuration_that_ships_fits():
     cfg = load_driver_config(None)
     check_known_keys(cfg)
     assert ReinforcementParams.from_cfg(cfg).minutes == 30
-    assert EnvironmentParams.from_cfg(cfg).actions == "kinematic"
+    assert EnvironmentParams.from_cfg(cfg).observation == "compact"
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,8 @@ class Scenes:
                 "episode": {"r": 2.0 * count, "l": count, "t": 0.0},
                 "TimeLimit.truncated": place > 0,
                 "terminal_observation": np.zeros(1),
-                "sums": {"collision": np.float64(place)},
+                "reward_sums": {"collision": np.float64(-place), "tot": np.float64(1)},
+                "reward_collision": np.float64(5),
                 "others": None,
             }
             for place, count in enumerate(self.counts)
@@ -62,7 +63,7 @@ def test_figures_are_means_over_the_first_episode_of_each_scene():
         "reward": 4.0,
         "steps": 2.0,
         "share_to_the_end": pytest.approx(2 / 3),
-        "sums.collision": 1.0,
+        "collision": -1.0,
         "share_without_collision": pytest.approx(1 / 3),
     }
     assert scenes.scenes == {0: 4, 1: 5, 2: 6}

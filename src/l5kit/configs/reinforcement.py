@@ -51,7 +51,7 @@ class ReinforcementParams(Params, section="rl_params"):
     eval_scenes: Annotated[PositiveCount, Key("scenes of an evaluation, at most, from the first on")] = 24
     checkpoint_every_steps: Annotated[PositiveCount, Key("steps between two checkpoints")] = 200_000
     keep_checkpoints: Annotated[PositiveCount, Key("how many of the last checkpoints are kept")] = 3
-    num_threads: Annotated[PositiveCount | None, Key("threads of torch", otherwise="those of torch")] = None
+    num_threads: Annotated[PositiveCount, Key("threads of torch; small networks are fastest with one")] = 1
 
     @classmethod
     def from_cfg(cls, cfg: Config) -> Self:

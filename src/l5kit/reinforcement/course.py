@@ -23,6 +23,10 @@ _STATE = "l5kit_state"
 """Attribute of an algorithm that its file keeps."""
 
 
+_TOLD = ("reward", "share_to_the_end", "share_without_collision", "share_without_off_road", "progress")
+"""Figures of an evaluation that are told; all of them are written."""
+
+
 class TrainingTimeOver(Exception):  # noqa: N818
     """The minutes of a training are over; not an error."""
 
@@ -175,7 +179,7 @@ class TrainingCourse(BaseCallback):
         self.rows = [row for row in self.rows if row["step"] != step]
         self.rows.append({"step": step, "minutes": round(self.state.trained_s / 60, 3), **figures})
         self.folder.write_evaluations(self.rows)
-        told = ", ".join(f"{name} {value:.3f}" for name, value in figures.items())
+        told = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if name in _TOLD)
         self._progress.tell(f"step {step:,}: {told}")
 
     def save(self) -> None:

@@ -1,6 +1,6 @@
 """Evaluation of a driver in training: the same scenes each time, driven without noise."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from l5kit.environment.sb3 import StableBaselinesVecEnv
 __all__ = ["drive_scenes"]
 
 _FAULTS = ("collision", "off_road")
+_SUMS = "reward_sums"
+"""What environments call the terms of their reward, summed over an episode."""
 
 
 def drive_scenes(env: StableBaselinesVecEnv, policy: BaseAlgorithm, scenes: Sequence[int]) -> dict[str, float]:
@@ -19,8 +21,8 @@ def drive_scenes(env: StableBaselinesVecEnv, policy: BaseAlgorithm, scenes: Sequ
 
     Returns:
         ``reward`` and ``steps`` of an episode; ``share_to_the_end``, of those that nothing ended before their last
-        frame; the mean of each number that the environments tell of an episode at its end; and, where they tell of
-        ``collision`` or ``off_road``, the share without any, ``share_without_collision``.
+        frame; the terms of the reward by name, each summed over the episode; and, where ``collision`` or ``off_road``
+        are among them, the shares without any, such as ``share_without_collision``.
     """
     observations: Any = env.reset()
     for place, scene in enumerate(scenes):
@@ -37,30 +39,14 @@ def drive_scenes(env: StableBaselinesVecEnv, policy: BaseAlgorithm, scenes: Sequ
 
 def _figures_of(end: JsonObject) -> dict[str, float]:
     """Return the figures of one episode."""
-    figures = {
+    sums = {name: float(value) for name, value in end.get(_SUMS, {}).items() if name != "tot"}
+    return {
         "reward": float(end["episode"]["r"]),
         "steps": float(end["episode"]["l"]),
         "share_to_the_end": float(end["TimeLimit.truncated"]),
+        **{f"share_without_{fault}": float(sums[fault] == 0) for fault in _FAULTS if fault in sums},
+        **sums,
     }
-    for name, value in _numbers_in(end).items():
-        figures[name] = value
-        for fault in _FAULTS:
-            if name == fault or name.endswith((f"_{fault}", f".{fault}")):
-                figures[f"share_without_{fault}"] = float(value == 0)
-    return figures
-
-
-def _numbers_in(told: Mapping[str, object], prefix: str = "") -> dict[str, float]:
-    """Return the numbers of infos, those of inner ones by path."""
-    found: dict[str, float] = {}
-    for name, value in told.items():
-        if name in ("episode", "terminal_observation", "TimeLimit.truncated"):
-            continue
-        if isinstance(value, Mapping):
-            found |= _numbers_in(value, f"{prefix}{name}.")
-        elif isinstance(value, int | float | np.number | np.bool_):
-            found[f"{prefix}{name}"] = float(value)
-    return found
 
 
 def _means(rows: list[dict[str, float]]) -> dict[str, float]:

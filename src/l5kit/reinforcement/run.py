@@ -181,10 +181,10 @@ def _result_of(course: TrainingCourse) -> DriverTraining:
 
 
 @contextmanager
-def _torch_threads(num_threads: int | None) -> Iterator[None]:
+def _torch_threads(num_threads: int) -> Iterator[None]:
     """Let torch take so many threads."""
     before = torch.get_num_threads()
-    torch.set_num_threads(num_threads or before)
+    torch.set_num_threads(num_threads)
     try:
         yield
     finally:
