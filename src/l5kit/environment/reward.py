@@ -12,7 +12,7 @@ from l5kit._types import Float32Array, Float64Array
 from l5kit.cle.metric_set import L5MetricSet
 from l5kit.environment.gym_metric_set import L2DisplacementYawMetricSet
 from l5kit.errors import EvaluationPlanError, InvalidArgumentError
-from l5kit.evaluation.error_functions import closest_angle_error, l2_error
+from l5kit.simulation.unroll import TrajectoryStateIndices
 
 __all__ = ["L2DisplacementYawReward", "Reward"]
 
@@ -137,8 +137,14 @@ class L2DisplacementYawReward(Reward):
         """Return ``total``, ``distance`` and ``yaw`` of the frame after a step, none of them above 0."""
         sliced = self.slice_simulated_output(frame_index + 1, simulated_outputs)
         self.metric_set.evaluate(sliced)  # type: ignore[arg-type]  # these two metrics read nothing but states
-        results = self.metric_set.evaluator.metric_results()[sliced[0].scene_id]
-        worth = self._worth(np.array([results[_DISPLACEMENT].item()]), np.array([results[_YAW].item()]))
+        if self.has_usual_metrics:
+            states = (sliced[0].simulated_ego_states.numpy(), sliced[0].recorded_ego_states.numpy())
+            worth = self.of_states(
+                *(part for each in states for part in (each[:, :2], each[:, TrajectoryStateIndices.THETA]))
+            )
+        else:
+            results = self.metric_set.evaluator.metric_results()[sliced[0].scene_id]
+            worth = self._worth(np.array([results[_DISPLACEMENT].item()]), np.array([results[_YAW].item()]))
         return {name: float(value[0]) for name, value in worth.items()}
 
     @property
@@ -161,9 +167,12 @@ class L2DisplacementYawReward(Reward):
             recorded_m: World x and y as recorded.
             recorded_yaws_rad: Headings as recorded.
         """
-        displacements_m = l2_error(torch.from_numpy(simulated_m), torch.from_numpy(recorded_m))
-        turns_rad = closest_angle_error(torch.from_numpy(simulated_yaws_rad), torch.from_numpy(recorded_yaws_rad))
-        return self._worth(displacements_m.numpy().astype(np.float64), turns_rad.numpy().astype(np.float64))
+        ways_m = simulated_m - recorded_m
+        displacements_m = np.sqrt(ways_m[:, 0] * ways_m[:, 0] + ways_m[:, 1] * ways_m[:, 1])
+        turn = np.float32(2 * np.pi)  # as in closest_angle_error, which takes tensors
+        wrapped_rad = np.fmod(recorded_yaws_rad - simulated_yaws_rad, turn)
+        turns_rad = np.abs(np.fmod(2 * wrapped_rad, turn) - wrapped_rad)
+        return self._worth(displacements_m.astype(np.float64), turns_rad.astype(np.float64))
 
     def _worth(self, displacements_m: Float64Array, turns_rad: Float64Array) -> dict[str, Float64Array]:
         """Return what errors (N,) are worth."""
