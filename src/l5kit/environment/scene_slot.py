@@ -1,5 +1,7 @@
 """Scene slot: the episode of a single environment, which is a simulation dataset for those who ask for it."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -24,8 +26,8 @@ class SceneSlot(LogSlots):
         seen: Makes the samples of what is seen.
         dataset: Dataset that simulated scenes are of.
         num_frames: Frames of the longest episode.
-        sim_cfg: What is simulated, with the start of the episode.
-        simulator: Drives agents.
+        sim_cfg: What is simulated; where episodes start, and how long they are, is said for each.
+        simulator: Drives agents; None where somebody else does.
         moves_ego: Whether the AV leaves the log.
 
     Attributes:
@@ -39,7 +41,7 @@ class SceneSlot(LogSlots):
         num_frames: int,
         *,
         sim_cfg: SimulationConfig,
-        simulator: ClosedLoopSimulator,
+        simulator: ClosedLoopSimulator | None,
         moves_ego: bool,
     ) -> None:
         super().__init__(seen, 1, num_frames)
@@ -48,7 +50,7 @@ class SceneSlot(LogSlots):
         self._moves_ego = moves_ego
         self._needs_simulation = not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents
         self._simulation: SimulationDataset | None = None
-        self._scene = -1
+        self._scene, self._first_frame, self._length = -1, 0, 0
         self._driven: list[tuple[int, Float64Array, NumericArray]] = []
         self._others: list[tuple[int, dict[tuple[int, int], RecordArray]]] = []
 
@@ -61,7 +63,8 @@ class SceneSlot(LogSlots):
     def simulation(self) -> SimulationDataset:
         """The episode as it is now."""
         if self._simulation is None:
-            self._simulation = SimulationDataset.from_dataset_indices(self._simulated, [self._scene], self._sim_cfg)
+            sim_cfg = replace(self._sim_cfg, start_frame_index=self._first_frame, num_simulation_steps=self._length)
+            self._simulation = SimulationDataset.from_dataset_indices(self._simulated, [self._scene], sim_cfg)
             for frame, position_m, yaw_rad in self._driven:
                 self._simulation.set_ego(frame, 0, position_m, yaw_rad)
             for frame, agents in self._others:
@@ -71,7 +74,8 @@ class SceneSlot(LogSlots):
     def start(self, slot: int, scene: int, first_frame: int, num_frames: int) -> None:
         """Begin an episode; see :class:`LogSlots`."""
         super().start(slot, scene, first_frame, num_frames)
-        self._scene, self._driven, self._others = scene, [], []
+        self._scene, self._first_frame, self._length = scene, first_frame, num_frames
+        self._driven, self._others = [], []
         self._simulation, self.agents_ins_outs = None, []
         if self._needs_simulation:
             _ = self.simulation
@@ -94,7 +98,7 @@ class SceneSlot(LogSlots):
     def set_ego(self, slots: Int64Array, frames: Int64Array, positions_m: Float64Array, yaws_rad: Float64Array) -> None:
         """Let the network move the agents, then put the AV into a frame; see :class:`LogSlots`."""
         frame = int(frames[0])
-        if not self._sim_cfg.use_agents_gt:
+        if self._simulator is not None and not self._sim_cfg.use_agents_gt:
             with torch.no_grad():
                 seen = self._simulator.step_agents(self.simulation, frame - 1, frame if self._moves_ego else None)
             self.agents_ins_outs.append(seen.get(self._scene, []))

@@ -253,7 +253,7 @@ class ClosedLoopSimulator:
         batch = sim_dataset.agents_batch(frame)
         if batch is None:
             return {}
-        inputs, outputs = self._ask(self.model_agents, batch)
+        inputs, outputs = self.ask_agents(batch)
         if next_frame is not None:
             self.update_agents(sim_dataset, next_frame, inputs, outputs)
         return self.get_agents_in_out(inputs, outputs, self.keys_to_exclude)
@@ -266,6 +266,10 @@ class ClosedLoopSimulator:
         if next_frame is not None:
             self.update_ego(sim_dataset, next_frame, inputs, outputs)
         return self.get_ego_in_out(inputs, outputs, self.keys_to_exclude)
+
+    def ask_agents(self, batch: dict[str, torch.Tensor]) -> tuple[dict[str, NumericArray], dict[str, NumericArray]]:
+        """Return a batch of samples of agents, and what their model says of it, as arrays."""
+        return self._ask(self.model_agents, batch)
 
     def _ask(self, model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return a batch and what a model says of it, as arrays."""
