@@ -83,6 +83,8 @@ class SceneSimulation:
         hides_new_agents: Whether all agents are hidden that would not be driven in the first frame (``control`` of
             ``agents``, else the rules of 1.5).
         keeps_plans: Whether the plans of the drivers of the AVs are kept.
+        ego_states: The AVs in the first frames of the scenes, S of them, where ``ego`` drives them; None for what the
+            log tells.
         strict: Whether an error in a scene stops all.
 
     Attributes:
@@ -100,6 +102,7 @@ class SceneSimulation:
         agents: AgentSeat | None = None,
         hides_new_agents: bool = False,
         keeps_plans: bool = False,
+        ego_states: VehicleStates | None = None,
         strict: bool = False,
     ) -> None:
         self.batch = batch
@@ -109,6 +112,8 @@ class SceneSimulation:
         self.faults: dict[int, SceneFault] = {}
         self._ego_seat, self._agent_seat, self._strict = ego, agents, strict
         self._ego_states, yaw_rates_radps = start_of_ego(batch)
+        if ego_states is not None:
+            self._ego_states = ego_states.taken(np.arange(len(batch)))
         self._ego_memory: dict[str, Any] = {}
         self._agent_memory: dict[str, Any] = {}
         self._egos_apart: dict[int, OwnMemory] = {}
@@ -195,6 +200,27 @@ class SceneSimulation:
         chosen = self.running if scenes is None else scenes
         return self._state(chosen, self._agents_of(chosen))
 
+    def agent_state(self, scenes: Int64Array | None = None) -> TrafficState:
+        """Return the state of scenes, as the driver of agents will see it; ``scenes`` None for all that are running."""
+        state = self.state(scenes)
+        if self._agent_seat is None:
+            none = np.zeros(0, np.int64)
+            return replace(state, actors=none, actor_states=self._states_of_actors(state.agents, none))
+        return self._asked_of_agents(state, self._agent_seat.control)[1]
+
+    def remove_tracks(self, tracks: Int64Array) -> None:
+        """Take tracks (K,) of the batch out of the current frames of their scenes and of all that follow."""
+        of_tracks = self.batch.tracks.scenes_of_tracks[tracks]
+        for scene in np.unique(of_tracks).tolist():
+            ids = self.batch.tracks.track_ids[tracks[of_tracks == scene]]
+            first = self.buffer.scene_starts[scene] + self.frame_indices[scene]
+            rows = np.arange(first, self.buffer.scene_stops[scene])
+            frames, of_frames = np.repeat(rows, len(ids)), np.tile(ids, len(rows))
+            is_there = self.buffer.find_agents(frames, of_frames) >= 0
+            self.buffer.remove_agents(frames[is_there], of_frames[is_there])
+        self._tracks.may_drive[tracks] = False
+        self._seen = None
+
     def _state(self, scenes: Int64Array, agents: AgentsNow) -> TrafficState:
         egos = self._ego_states.taken(scenes)
         return TrafficState(
@@ -226,16 +252,20 @@ class SceneSimulation:
         seat = self._agent_seat
         if seat is None:
             return None
-        agents, seen = state.agents, self._seen
-        actors = seen[2] if seen and seen[1] is agents else self._choose(agents, state.ego, seat.control)
-        states = self._states_of_actors(agents, actors)
-        asked = replace(state, actors=actors, actor_states=states, memory=self._agent_memory)
-        self._tracks.note(agents.track_rows[actors])
+        actors, asked = self._asked_of_agents(state, seat.control)
+        self._tracks.note(state.agents.track_rows[actors])
         if len(actors) == 0:
-            return actors, states
+            return actors, asked.actor_states
         decision, refusals = decide(seat.driver, seat.model, asked, self._agents_apart)
         self._refuse(refusals, asked)
         return actors[decision.actors], decision.moved
+
+    def _asked_of_agents(self, state: TrafficState, control: AgentControl) -> tuple[Int64Array, TrafficState]:
+        """Return which rows of agents are driven, and what their driver sees."""
+        agents, seen = state.agents, self._seen
+        actors = seen[2] if seen and seen[1] is agents else self._choose(agents, state.ego, control)
+        states = self._states_of_actors(agents, actors)
+        return actors, replace(state, actors=actors, actor_states=states, memory=self._agent_memory)
 
     def _decide_egos(self, state: TrafficState) -> tuple[Int64Array, VehicleStates] | None:
         """Return the scenes whose AVs move, and where to; None if the log has all of them."""

@@ -1,0 +1,313 @@
+"""Parallel environment: the AV and other vehicles of a logged scene as actors of their own, by PettingZoo's rules."""
+
+import warnings
+from collections.abc import Collection, Mapping
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils import seeding
+from numpy.typing import ArrayLike
+from pettingzoo import ParallelEnv
+
+from l5kit._types import Float32Array, Float64Array, Int64Array, UInt8Array
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.scene_records import SceneRecords
+from l5kit.environment.action_kinds import MODEL_ACTIONS, ModelActions, model_actions
+from l5kit.environment.actors.actor_episode import ActorEpisode, ActorRules, ActorSteps
+from l5kit.environment.actors.vehicle_choice import VehicleControl, choose_vehicles, num_of_control
+from l5kit.environment.compact_layout import BOUND, CompactLayout
+from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart, read_options
+from l5kit.environment.lane_points import LanePoints
+from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts
+from l5kit.environment.step_infos import StepInfos, of_one
+from l5kit.environment.step_reward import DisplacementReward, StepReward
+from l5kit.environment.traffic.scene_bank import SceneBank
+from l5kit.errors import EpisodeEndedError, InvalidArgumentError
+from l5kit.simulation.dataset import SimulationConfig
+from l5kit.simulation.drivers.intelligent import IntelligentDriver
+from l5kit.simulation.engine.scene_batch import SceneBatch
+
+__all__ = ["EGO", "L5ParallelEnv", "parallel_env"]
+
+EGO = "ego"
+"""What the AV is called."""
+
+_OPTIONS = ("scene_id", "start_frame_index")
+_ONE_SCENE = np.zeros(1, np.int64)
+
+Steps = tuple[dict[str, Float32Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
+"""What a step returns, by actor: what is seen, rewards, terminated, truncated, and infos."""
+
+
+class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
+    """Environment of logged scenes in which the AV and other vehicles act at the same time.
+
+    The AV is ``ego``. Vehicles that follow lanes in the log are ``vehicle_0``, ``vehicle_1`` and so on, in the order in
+    which the log has them within 100 m of its AV, the nearest first; ``infos[...]["track_id"]`` tells which track that
+    is, -1 for the AV. One acts from when it is within 100 m of the AV, as the log had it until then, and never again
+    once it has ended: truncated at the last frame of its log, or terminated by what ``ends_at`` names. Then it leaves
+    the scene; the AV stands where it is. The end of the frames truncates all.
+
+    An observation is a compact state (:class:`~l5kit.environment.compact_layout.CompactLayout`), float32 (D,), with the
+    lanes of the vehicle in the log as its route. With only the AV acting, and others replayed, episodes are those of
+    ``L5Env(observation="compact")`` with the same actions, reward and seed.
+
+    Args:
+        env_config_path: YAML file, as for ``L5Env``, like the next ones.
+        dmg: Finds data.
+        sim_cfg: Says how many frames episodes have and where they start; None for what the configuration says.
+        train: Whether episodes are of the training data.
+        controls: Who acts beside the AV: ``vehicles``, ``ego`` for nobody, or a number: so many of those that are
+            within 100 m at the start, the nearest first.
+        max_vehicles: How many vehicles act in an episode at most, with ``controls="vehicles"``.
+        actions: What is done: ``bicycle``, ``curvature``, ``pose_change``, ``grid`` or a ``ModelActions``.
+        reward: What steps are worth to each actor: ``displacement`` from its own log, ``driving``, or a reward of one's
+            own, whose slots are actors; None for what the configuration says.
+        others: Who drives vehicles that follow lanes and do not act: ``log`` or ``idm``; None for the configuration.
+        ends_at: What ends an actor early, of ``collision`` and ``off_road``, which needs the reward ``driving``; None
+            for the configuration.
+        layout: What stands where in observations.
+        randomize_start: Whether episodes of training start anywhere; None for the configuration.
+        strict: Whether a damaged scene is an error. Else it is left out with a warning.
+        render_mode: ``rgb_array`` for pictures of what is around the AV; None for none.
+
+    Attributes:
+        possible_agents: All names.
+        agents: Who acts now.
+        scene_index: Scene of the episode.
+        episode: The episode as it is now; None before the first one and after the end.
+
+    Raises:
+        InvalidArgumentError: An argument is not possible, or does not fit the configuration.
+        ConfigError: A key is missing or wrong.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 as PettingZoo has it
+        "render_modes": ["rgb_array"],
+        "name": "l5kit_v0",
+        "is_parallelizable": True,
+        "render_fps": 10,
+    }
+
+    def __init__(
+        self,
+        env_config_path: str | None = None,
+        dmg: LocalDataManager | None = None,
+        sim_cfg: SimulationConfig | None = None,
+        train: bool = True,
+        *,
+        controls: VehicleControl = "vehicles",
+        max_vehicles: int = 32,
+        actions: str | ModelActions = "curvature",
+        reward: str | StepReward | None = None,
+        others: str | None = None,
+        ends_at: Collection[str] | None = None,
+        layout: CompactLayout | None = None,
+        randomize_start: bool | None = None,
+        strict: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise InvalidArgumentError(f"render_mode is {render_mode!r}; it must be 'rgb_array' or None")
+        if isinstance(actions, str) and actions not in MODEL_ACTIONS:
+            raise InvalidArgumentError(f"actions is {actions!r}; it must be one of {', '.join(MODEL_ACTIONS)}")
+        self._num_vehicles = num_of_control(controls, max_vehicles)
+        self._only_at_start = controls != "vehicles"
+        self.render_mode = render_mode
+        options = EnvironmentOptions(
+            observation="compact", actions=actions, reward=reward, others=others, ends_at=ends_at
+        )
+        self._parts = EnvironmentParts.open(
+            env_config_path, dmg, train=train, options=options, draws=render_mode is not None
+        )
+        self.sim_cfg = self._parts.simulation_config if sim_cfg is None else replace(sim_cfg)
+        self._choice = self._parts.episode_choice(
+            self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict
+        )
+        kind = model_actions(actions) if isinstance(actions, str) else actions
+        self._rules = _rules_of(self._parts, kind, CompactLayout() if layout is None else layout)
+        worth = self._rules.reward
+        has_sums = not isinstance(worth, DisplacementReward)
+        self._infos = StepInfos(worth, self._num_vehicles + 1, has_sums=has_sums)
+        self.possible_agents: list[str] = [EGO, *(f"vehicle_{place}" for place in range(self._num_vehicles))]
+        seen = spaces.Box(-BOUND, BOUND, (self._rules.layout.size,), np.float32)
+        self.observation_spaces = {name: deepcopy(seen) for name in self.possible_agents}
+        self.action_spaces = {name: deepcopy(kind.space) for name in self.possible_agents}
+        self.agents: list[str] = []
+        self.scene_index = 0
+        self.episode: ActorEpisode | None = None
+        self.np_random = seeding.np_random(None)[0]
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """Return the space of what an actor sees, float32 (D,), the same object each time."""
+        return self.observation_spaces[self._known(agent)]
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        """Return the space of the actions of an actor, the same object each time."""
+        return self.action_spaces[self._known(agent)]
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Float32Array], dict[str, dict[str, Any]]]:
+        """Start an episode.
+
+        Args:
+            seed: Seeds what is drawn from here on; None goes on.
+            options: ``scene_id`` and ``start_frame_index`` of this episode; what is missing is drawn as usual. Others
+                are left alone, with a warning, as PettingZoo wants it.
+
+        Returns:
+            What is seen, and infos, by actor.
+
+        Raises:
+            InvalidArgumentError: There is no such scene, or it has too few frames.
+            CorruptedDataError: The scene that is wanted is damaged, or all are.
+        """
+        if seed is not None:
+            self.np_random = seeding.np_random(seed)[0]
+        asked = dict(options or {})
+        unknown = sorted(map(str, asked.keys() - set(_OPTIONS)))
+        if unknown:
+            warnings.warn(f"options has {', '.join(unknown)}, which means nothing here", RuntimeWarning, stacklevel=2)
+        wanted = read_options({name: asked[name] for name in _OPTIONS if name in asked})
+        self.agents, self.episode = [], None  # until the next episode stands
+        start = self._choice.draw(self.np_random, wanted)
+        self.episode, self.scene_index = self._begin(start), start.scene
+        self._infos.begin(np.arange(len(self.possible_agents)))
+        actors = self.episode.acting
+        self.agents = self._names_of(actors)
+        return self._seen_by(actors), {name: self._told_of(name) for name in self.agents}
+
+    def step(self, actions: Mapping[str, ArrayLike]) -> Steps:
+        """Drive to the next frame.
+
+        Args:
+            actions: One for each of ``agents``.
+
+        Returns:
+            What is seen, rewards, terminated, truncated and infos, of those who acted and those who are new.
+
+        Raises:
+            EpisodeEndedError: There is no episode, or it has ended; call ``reset``.
+            InvalidArgumentError: An action is missing, of another shape, not finite, or of somebody who does not act.
+        """
+        if self.episode is None:
+            raise EpisodeEndedError("there is no episode yet; call reset() before step()")
+        if not self.agents:
+            raise EpisodeEndedError(f"the episode of scene {self.scene_index} has ended; call reset() before step()")
+        episode = self.episode
+        done = episode.step(self._controls(actions))
+        is_over = done.is_failed | done.is_at_end
+        names, arrived = self._names_of(done.actors), self._names_of(done.arrived)
+        seen = self._seen_by(np.concatenate([done.actors, done.arrived]))
+        rewards = dict(zip(names, done.worth.total.tolist(), strict=True)) | dict.fromkeys(arrived, 0.0)
+        terminated = dict(zip(names, done.is_failed.tolist(), strict=True)) | dict.fromkeys(arrived, False)
+        truncated = dict(zip(names, done.is_at_end.tolist(), strict=True)) | dict.fromkeys(arrived, False)
+        infos = self._told_of_step(done) | {name: self._told_of(name) for name in arrived}
+        episode.take_out(done.actors[done.is_failed])
+        is_left = self._names_of(done.actors[~is_over])
+        self.agents = [name for name in self.possible_agents if name in {*is_left, *arrived}]
+        return seen, rewards, terminated, truncated, infos
+
+    def render(self) -> UInt8Array | None:
+        """Return what is around the AV as a picture, RGB (H, W, 3); None without a render mode.
+
+        Raises:
+            EpisodeEndedError: There is no episode yet.
+        """
+        if self.render_mode is None:
+            return None
+        if self.episode is None:
+            raise EpisodeEndedError("there is nothing to be seen yet; call reset() before render()")
+        samples = self.episode.simulation.state(_ONE_SCENE).samples(self._parts.dataset)
+        image = np.asarray(samples["image"])[0].transpose(1, 2, 0)
+        picture: UInt8Array = self._parts.rasterizer.to_rgb(image)
+        return picture
+
+    def close(self) -> None:
+        """Let go of the episode; may be called again."""
+        self.agents, self.episode = [], None
+
+    def _begin(self, start: EpisodeStart) -> ActorEpisode:
+        """Return an episode."""
+        parts, rules = self._parts, self._rules
+        bank_row = int(rules.bank.prepare(np.array([start.scene]))[0])
+        batch = SceneBatch(
+            scene_indices=np.array([start.scene]),
+            recorded=[SceneRecords.read(parts.log, start.scene)],
+            starts=np.array([start.first_frame + FIRST_FRAME]),
+            stops=np.array([start.first_frame + start.num_frames]),
+            facts=replace(parts.log.facts, step_time_s=parts.step_time_s),
+            road=parts.road,
+            threshold=rules.bank.threshold,
+        )
+        vehicles = choose_vehicles(
+            rules.bank, bank_row, batch, most=self._num_vehicles, only_at_start=self._only_at_start
+        )
+        return ActorEpisode(rules, bank_row, batch, vehicles)
+
+    def _controls(self, actions: Mapping[str, ArrayLike]) -> Float64Array:
+        """Return the controls of all who act, (K, A)."""
+        missing = [name for name in self.agents if name not in actions]
+        if missing:
+            raise InvalidArgumentError(f"actions has none for {missing[0]}, who acts; pass one for each of env.agents")
+        strangers = [name for name in actions if name not in self.agents]
+        if strangers:
+            raise InvalidArgumentError(
+                f"actions has {strangers[0]!r}, who does not act now; pass one for each of env.agents: "
+                f"{', '.join(self.agents)}"
+            )
+        kind, values = self._rules.actions, []
+        for name in self.agents:
+            try:
+                values.append(kind.checked(actions[name], None))
+            except InvalidArgumentError as error:
+                raise InvalidArgumentError(f"{name}: {error}") from None
+        return np.concatenate([kind.controls(each) for each in values])
+
+    def _names_of(self, actors: Int64Array) -> list[str]:
+        return [self.possible_agents[actor] for actor in actors.tolist()]
+
+    def _known(self, agent: str) -> str:
+        if agent not in self.observation_spaces:
+            raise InvalidArgumentError(f"agent is {agent!r}; it must be one of {', '.join(self.possible_agents)}")
+        return agent
+
+    def _seen_by(self, actors: Int64Array) -> dict[str, Float32Array]:
+        assert self.episode is not None
+        return dict(zip(self._names_of(actors), self.episode.observe(actors), strict=True))
+
+    def _told_of(self, name: str) -> dict[str, Any]:
+        """Return the track of an actor."""
+        assert self.episode is not None
+        actor = self.possible_agents.index(name)
+        return {"track_id": int(self.episode.vehicles.track_ids[actor - 1]) if actor else -1}
+
+    def _told_of_step(self, done: ActorSteps) -> dict[str, dict[str, Any]]:
+        """Return the infos of those who acted."""
+        is_over = done.is_failed | done.is_at_end
+        told = self._infos.of_step(done.actors, done.worth, is_over)
+        sums = told.pop("reward_sums", {})
+        infos: dict[str, dict[str, Any]] = {}
+        for place, name in enumerate(self._names_of(done.actors)):
+            infos[name] = self._told_of(name) | of_one({key: value[place : place + 1] for key, value in told.items()})
+            if sums and is_over[place]:
+                infos[name]["reward_sums"] = {key: float(value[place]) for key, value in sums.items()}
+        return infos
+
+
+def parallel_env(**kwargs: Any) -> L5ParallelEnv:
+    """Return an :class:`L5ParallelEnv` with these arguments, as PettingZoo's tools call it."""
+    return L5ParallelEnv(**kwargs)
+
+
+def _rules_of(parts: EnvironmentParts, actions: ModelActions, layout: CompactLayout) -> ActorRules:
+    """Return what all episodes of an environment have in common."""
+    threshold = float(parts.cfg["raster_params"]["filter_agents_threshold"])
+    bank = SceneBank(parts.log, road=parts.road, threshold=threshold, drives_agents=True)
+    lane_points = LanePoints.none() if parts.road is None else LanePoints.of_map(parts.road.driving)
+    others = IntelligentDriver() if parts.options.others == "idm" else None
+    return ActorRules(bank, actions, parts.reward(), layout, lane_points, others)
