@@ -16,7 +16,7 @@ from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
 from l5kit.environment.gym_metric_set import L2DisplacementYawMetricSet  # noqa: E402
 from l5kit.environment.kinematic_model import UnicycleModel  # noqa: E402
 from l5kit.environment.reward import L2DisplacementYawReward, Reward  # noqa: E402
-from support.environments import NUM_FRAMES, data_of, write_config  # noqa: E402
+from support.environments import NUM_FRAMES, assert_same, data_of, write_config  # noqa: E402
 
 NUM_ENVS = 5
 NUM_STEPS = 2 * NUM_FRAMES
@@ -41,26 +41,6 @@ def make_both(city, tmp_path):
 def copy_of_parts(args):
     """Return arguments with rewards and models of their own, which have a state."""
     return {name: copy.deepcopy(value) if name in ("reward", "kin_model") else value for name, value in args.items()}
-
-
-def assert_same(found, expected):
-    """Compare what environments return, to the bit and to the type."""
-    assert type(found) is type(expected) or (np.isscalar(found) and np.isscalar(expected))
-    if isinstance(expected, dict):
-        assert set(found) == set(expected)
-        for key, value in expected.items():
-            assert_same(found[key], value)
-    elif isinstance(expected, tuple):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert_same(one, other)
-    elif expected is not None:
-        if expected.dtype == object:
-            for one, other in zip(found, expected, strict=True):
-                assert_same(one, other)
-        else:
-            assert found.dtype == expected.dtype
-            np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("use_kinematic", [False, True], ids=["poses", "unicycle"])

@@ -1,9 +1,10 @@
 """Layout of compact observations: which column holds what, in which frame, unit and scale."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 from l5kit._types import Float32Array
 from l5kit.errors import InvalidArgumentError
@@ -119,6 +120,10 @@ class CompactLayout:
                 f"num_route_points is {self.num_route_points} and route_step_m {self.route_step_m}; the last point "
                 f"must be at most {BOUND:g} times reach_m ({self.reach_m}) away"
             )
+
+    def __reduce__(self) -> tuple[type["CompactLayout"], tuple[Any, ...]]:
+        """Return class and numbers, as what else is kept cannot be pickled."""
+        return type(self), tuple(getattr(self, each.name) for each in fields(self))
 
     @cached_property
     def size(self) -> int:

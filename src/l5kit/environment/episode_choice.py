@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +13,11 @@ from l5kit.configs.environment import EnvironmentParams
 from l5kit.data.log_index import require_readable_scene
 from l5kit.data.record_sequence import column_of, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
+from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
+from l5kit.evaluation.driving.record_faults import RecordFault, find_pose_fault, find_record_fault
 
 __all__ = [
     "FEWEST_FRAMES",
@@ -21,7 +25,9 @@ __all__ = [
     "EpisodeChoice",
     "EpisodeStart",
     "frames_of_scenes",
+    "read_masked_options",
     "read_options",
+    "require_drivable_scene",
     "require_sound_scene",
 ]
 
@@ -110,10 +116,18 @@ class EpisodeChoice:
 
     @property
     def measured_scenes(self) -> list[int]:
-        """The scenes that the scales of actions are measured in."""
+        """The scenes that the scales of actions are measured in: the first ones that are not damaged.
+
+        Raises:
+            CorruptedDataError: The only scene is damaged, or all are, or one is and that is an error.
+        """
         if self.overfit_id is not None:
-            return [self.overfit_id]
-        return list(range(min(self.max_scene_id, _MOST_SCENES_MEASURED)))
+            return [self.overfit_id] if self._is_sound(self.overfit_id, is_needed=True) else []
+        sound = (scene for scene in range(self.max_scene_id) if self._is_sound(scene, is_needed=False))
+        scenes = list(islice(sound, _MOST_SCENES_MEASURED))
+        if not scenes:
+            raise self._no_scene_left()
+        return scenes
 
     @property
     def longest(self) -> int:
@@ -137,17 +151,20 @@ class EpisodeChoice:
         asked = wanted.get("scene_id")
         while True:
             scene = self.draw_scene(generator, asked=asked, next_id=next_id)
-            start = self.draw_start(generator, scene, asked=wanted.get("start_frame_index"))
             if self._is_sound(scene, is_needed=asked is not None or self.overfit_id is not None):
+                start = self.draw_start(generator, scene, asked=wanted.get("start_frame_index"))
                 return self._start_of(scene, self.first_frame if start is None else start)
             if next_id is not None:
                 next_id = scene + 1
             is_last = next_id is not None and next_id >= self.max_scene_id
             if is_last or self.damaged.issuperset(range(self.max_scene_id)):
-                raise CorruptedDataError(
-                    f"no scene is left: {len(self.damaged)} of {self.max_scene_id} are damaged; run l5kit validate on "
-                    "the dataset and restore it from its source"
-                )
+                raise self._no_scene_left()
+
+    def _no_scene_left(self) -> CorruptedDataError:
+        return CorruptedDataError(
+            f"no scene is left: {len(self.damaged)} of {self.max_scene_id} are damaged; run l5kit validate on the "
+            "dataset and restore it from its source"
+        )
 
     def _is_sound(self, scene: int, *, is_needed: bool) -> bool:
         """Return whether a scene can be trusted; raise if it cannot, but is needed."""
@@ -158,7 +175,7 @@ class EpisodeChoice:
                 self.check_scene(scene)
             except CorruptedDataError as error:
                 if is_needed or self.strict:
-                    raise
+                    raise CorruptedDataError(f"scene {scene} is damaged: {error}") from error
                 self.damaged.add(scene)
                 warnings.warn(f"scene {scene} is left out: {error}", RuntimeWarning, stacklevel=2)
             else:
@@ -168,6 +185,8 @@ class EpisodeChoice:
     def _start_of(self, scene: int, first_frame: int) -> EpisodeStart:
         available = int(self.lengths[scene])
         num_frames = available - first_frame if self.num_frames is None else self.num_frames
+        if first_frame < 0:
+            raise InvalidArgumentError(f"start_frame_index of sim_cfg is {first_frame}; it must be 0 or more")
         if num_frames < FEWEST_FRAMES:
             raise InvalidArgumentError(
                 f"an episode needs {FEWEST_FRAMES} frames or more, got {max(num_frames, 0)} of scene {scene}; change "
@@ -225,31 +244,66 @@ class EpisodeChoice:
 
 
 def frames_of_scenes(log: ChunkedDataset) -> Int64Array:
-    """Return the number of frames of each scene of a log, (S,)."""
-    bounds = column_of(log.scenes, FRAME_INTERVAL)
-    return np.asarray(bounds[:, 1] - bounds[:, 0], np.int64)
+    """Return the number of frames of each scene of a log, (S,); 0 of those whose frames the log does not have."""
+    bounds = np.asarray(column_of(log.scenes, FRAME_INTERVAL), np.int64)
+    starts, stops = bounds[:, 0], bounds[:, 1]
+    is_there = (starts >= 0) & (starts <= stops) & (stops <= len(log.frames))
+    return np.where(is_there, stops - starts, 0)
 
 
 def require_sound_scene(log: ChunkedDataset, scene: int) -> None:
-    """Refuse a scene whose frames, agents or lights cannot be read.
+    """Refuse a scene without frames, or whose frames, agents or lights cannot be read, or whose AV is nowhere.
 
     Raises:
-        CorruptedDataError: An interval is wrong, or a file is damaged or missing.
+        CorruptedDataError: An interval is wrong, a file is damaged or missing, or a pose is not finite or too far away.
     """
     require_readable_scene(log, scene)
     (record,) = rows_of(log.scenes, slice(scene, scene + 1), strict=True)
     frames = rows_of(log.frames, slice(*record[FRAME_INTERVAL].tolist()), strict=True)
+    if len(frames) == 0:
+        raise CorruptedDataError("it has no frames")
     for name, array in ((AGENT_INTERVAL, log.agents), (FACE_INTERVAL, log.tl_faces)):
-        if len(frames) and len(array):
+        if len(array):
             rows_of(array, slice(int(frames[name][:, 0].min()), int(frames[name][:, 1].max())), strict=True)
+    _refuse(find_pose_fault(frames))
+
+
+def require_drivable_scene(bank: SceneBank, scene: int) -> None:
+    """Refuse a scene with road users that cannot be, or that a bank cannot prepare.
+
+    Args:
+        bank: Prepares it.
+        scene: The scene, which can be read.
+
+    Raises:
+        CorruptedDataError: A value of a road user is not finite or absurd, a frame has a track twice, or times stand
+            still.
+    """
+    _refuse(find_record_fault(SceneRecords.read(bank.log, scene)))
+    bank.prepare(np.array([scene]))
+
+
+def _refuse(fault: RecordFault | None) -> None:
+    if fault is not None:
+        track = "" if fault.track_id is None else f", track {fault.track_id}"
+        raise CorruptedDataError(f"frame {fault.frame} of it{track}: {fault.message}")
+
+
+def read_masked_options(options: Mapping[str, Any] | None) -> tuple[Any, dict[str, int]]:
+    """Return ``reset_mask`` of options, None where it is missing, and what :func:`read_options` returns of the rest."""
+    if not isinstance(options, Mapping):
+        return None, read_options(options)
+    return options.get("reset_mask"), read_options({key: options[key] for key in options if key != "reset_mask"})
 
 
 def read_options(options: Mapping[str, Any] | None) -> dict[str, int]:
     """Return what is asked of the next episode.
 
     Raises:
-        InvalidArgumentError: There is no such option, or a value is no whole number.
+        InvalidArgumentError: These are no options, there is no such one, or a value is no whole number.
     """
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidArgumentError(f"options is {options!r}; pass a dictionary, or None")
     asked = dict(options or {})
     unknown = asked.keys() - set(_OPTIONS)
     if unknown:

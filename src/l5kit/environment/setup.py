@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 from gymnasium import spaces
 
@@ -20,8 +20,12 @@ from l5kit.environment.action_kinds import MODEL_ACTIONS, ActionKind, PoseAction
 from l5kit.environment.actions import kinematic_scales
 from l5kit.environment.compact_view import CompactView
 from l5kit.environment.driving_reward import DrivingReward
-from l5kit.environment.episode import EpisodeReward
-from l5kit.environment.episode_choice import EpisodeChoice, frames_of_scenes, require_sound_scene
+from l5kit.environment.episode_choice import (
+    EpisodeChoice,
+    frames_of_scenes,
+    require_drivable_scene,
+    require_sound_scene,
+)
 from l5kit.environment.episode_roads import EpisodeRoads
 from l5kit.environment.episodes import EpisodeParts
 from l5kit.environment.kinematic_model import UnicycleModel
@@ -31,20 +35,21 @@ from l5kit.environment.step_reward import DisplacementReward, StepReward
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.utils import NonKinematicActionRescaleParams, calculate_non_kinematic_rescale_params
 from l5kit.environment.views import LogView, raster_space, vector_space
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization import Rasterizer, build_rasterizer
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
 
-__all__ = ["EnvironmentOptions", "EnvironmentParts", "measure_scales"]
+__all__ = ["EnvironmentOptions", "EnvironmentParts", "measure_scales", "named_actions"]
 
 OBSERVATIONS = ("raster", "vectors", "compact")
 ACTIONS = ("poses", "kinematic", *MODEL_ACTIONS)
 REWARDS = ("displacement", "driving")
 OTHERS = ("log", "idm")
 ENDS = ("collision", "off_road")
+_METHODS = {"actions": ("space", "checked", "begin", "move"), "reward": ("terms", "begin", "of_step")}
 
 
 @dataclass(frozen=True)
@@ -82,17 +87,36 @@ class EnvironmentOptions:
             ("others", OTHERS),
         ):
             value = getattr(self, name)
-            if isinstance(value, str) and value not in known:
-                raise InvalidArgumentError(f"{name} is {value!r}; it must be one of {', '.join(known)}")
-        unknown = [] if self.ends_at is None else [name for name in self.ends_at if name not in ENDS]
-        if unknown or isinstance(self.ends_at, str):
+            methods = _METHODS.get(name)
+            is_own = methods is not None and all(hasattr(value, method) for method in methods)
+            if value not in (None, *known) if isinstance(value, str | None) else not is_own:
+                own = f", or an object with {', '.join(methods)}" if methods else ""
+                raise InvalidArgumentError(f"{name} is {value!r}; it must be one of {', '.join(known)}{own}")
+        ends_at = () if self.ends_at is None else self.ends_at
+        if isinstance(ends_at, str) or not isinstance(ends_at, Collection) or not all(each in ENDS for each in ends_at):
             raise InvalidArgumentError(f"ends_at is {self.ends_at!r}; pass a list of some of {', '.join(ENDS)}")
 
     def of_params(self, params: EnvironmentParams) -> "EnvironmentOptions":
-        """Return these options, completed by what a configuration says."""
+        """Return these options, completed by what a configuration says.
+
+        Raises:
+            InvalidArgumentError: Episodes are to end early, but the reward does not end any.
+            UnsupportedValueError: Others are driven, but what is seen is the log.
+        """
         names = ("observation", "actions", "reward", "others", "ends_at")
         missing = {name: getattr(params, name) for name in names if getattr(self, name) is None}
-        return replace(self, **missing)
+        completed = replace(self, **missing)
+        if completed.ends_at and completed.reward != "driving":
+            raise InvalidArgumentError(
+                f"ends_at is {completed.ends_at!r}, but only the reward 'driving' ends episodes early, and reward is "
+                f"{completed.reward!r}; pass reward='driving' or ends_at=()"
+            )
+        if completed.others != "log" and completed.observation != "compact":
+            raise UnsupportedValueError(
+                f"others is {completed.others!r}, but observation is {completed.observation!r}, which shows agents "
+                "where the log has them; pass observation='compact' or others='log'"
+            )
+        return completed
 
 
 @dataclass(frozen=True)
@@ -135,7 +159,8 @@ class EnvironmentParts:
             draws: Whether pictures are drawn that are not what is seen.
 
         Raises:
-            InvalidArgumentError: There is no configuration.
+            InvalidArgumentError: There is no configuration, or options do not go together.
+            UnsupportedValueError: Options cannot be combined.
             ConfigError: A key is missing or wrong.
         """
         if env_config_path is None:
@@ -166,6 +191,16 @@ class EnvironmentParts:
         if not self.cfg["raster_params"].get("semantic_map_key"):
             return None
         return RoadMap(MapAPI.from_cfg(self.data_manager, self.cfg))
+
+    @cached_property
+    def bank(self) -> SceneBank | None:
+        """Scenes as arrays; None where nobody asks for road users and routes."""
+        options = self.options
+        is_logged = options.reward == "displacement" or isinstance(options.reward, DisplacementReward)
+        if options.observation != "compact" and options.others == "log" and is_logged:
+            return None
+        threshold = float(self.cfg["raster_params"]["filter_agents_threshold"])
+        return SceneBank(self.log, road=self.road, threshold=threshold, drives_agents=options.others == "idm")
 
     @property
     def step_time_s(self) -> float:
@@ -203,8 +238,14 @@ class EnvironmentParts:
             num_frames=sim_cfg.num_simulation_steps,
         )
         choice.first_frame, choice.strict = sim_cfg.start_frame_index, strict
-        choice.check_scene = partial(require_sound_scene, self.log)
+        choice.check_scene = self._require_sound
         return choice
+
+    def _require_sound(self, scene: int) -> None:
+        """Refuse a damaged scene."""
+        require_sound_scene(self.log, scene)
+        if self.bank is not None:
+            require_drivable_scene(self.bank, scene)
 
     def actions(self, num_envs: int, choice: EpisodeChoice, sim_cfg: SimulationConfig) -> ActionKind:
         """Return what actions are, with scales measured in the log where they are poses."""
@@ -242,13 +283,9 @@ class EnvironmentParts:
             log: The frames of the episodes; None where nobody looks at records.
         """
         options = self.options
-        threshold = float(self.cfg["raster_params"]["filter_agents_threshold"])
         roads: EpisodeRoads | None = None
-        is_logged = isinstance(reward, DisplacementReward | EpisodeReward) and options.others == "log"
-        if options.observation == "compact" or not is_logged:
-            drives = IntelligentDriver() if options.others == "idm" else None
-            bank = SceneBank(self.log, road=self.road, threshold=threshold, drives_agents=drives is not None)
-            roads = EpisodeRoads(bank, num_envs, drives=drives)
+        if self.bank is not None:
+            roads = EpisodeRoads(self.bank, num_envs, drives=IntelligentDriver() if options.others == "idm" else None)
         view: LogView | CompactView
         if options.observation == "compact":
             assert roads is not None
@@ -264,6 +301,17 @@ class EnvironmentParts:
         if self.options.observation == "vectors":
             return vector_space(seen)
         return raster_space(self.cfg, self.rasterizer)
+
+
+def named_actions(actions: str | ActionKind | None, *, use_kinematic: bool) -> str | ActionKind | None:
+    """Return what actions are, by the argument and that of L5Kit 1.5.
+
+    Raises:
+        InvalidArgumentError: The two do not say the same.
+    """
+    if use_kinematic and actions not in (None, "kinematic"):
+        raise InvalidArgumentError(f"use_kinematic is True, but actions is {actions!r}; pass one of them")
+    return "kinematic" if use_kinematic else actions
 
 
 def measure_scales(

@@ -13,6 +13,7 @@ from l5kit.configs.parameters import RasterGeometry
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.environment.log_slots import LogSlots
+from l5kit.errors import CorruptedDataError, L5KitError
 from l5kit.sampling.sample_columns import SampleColumns
 
 __all__ = ["LogView", "View", "raster_space", "vector_space"]
@@ -95,8 +96,22 @@ def raster_space(cfg: JsonObject, rasterizer: Any) -> spaces.Dict:
 
 def vector_space(dataset: BaseEgoDataset) -> spaces.Dict:
     """Return a space for each of the keys of vector samples that tell of the present and the past, and no more."""
-    sample: Mapping[str, Any] = dataset[0]
+    sample = _first_sample(dataset)
     return spaces.Dict({key: _space_of(np.asarray(sample[key])) for key in VECTOR_KEYS})
+
+
+def _first_sample(dataset: BaseEgoDataset) -> Mapping[str, Any]:
+    """Return the sample of the first frame of the first scene whose first frame is not damaged."""
+    starts = [0, *(end for end in dataset.cumulative_sizes.tolist() if 0 < end < len(dataset))]
+    for start in starts:
+        try:
+            sample: Mapping[str, Any] = dataset[start]
+        except L5KitError:
+            if start == starts[-1]:
+                raise
+        else:
+            return sample
+    raise CorruptedDataError("the log has no scene")
 
 
 def _space_of(value: NumericArray) -> spaces.Space[Any]:

@@ -22,11 +22,11 @@ from l5kit.environment.episodes import Episodes
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
 from l5kit.environment.reward import Reward
 from l5kit.environment.scene_slot import SceneSlot
-from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, measure_scales
+from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, measure_scales, named_actions
 from l5kit.environment.simulation_config import SimulationConfigGym
 from l5kit.environment.step_infos import StepInfos, of_one
 from l5kit.environment.step_reward import DisplacementReward, StepReward
-from l5kit.errors import EpisodeEndedError, InvalidArgumentError
+from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 from l5kit.simulation.unroll import ClosedLoopSimulator, ClosedLoopSimulatorModes, UnrollInputOutput
@@ -157,8 +157,8 @@ class L5Env(gymnasium.Env[Any, Any]):
             raise InvalidArgumentError(f"render_mode is {render_mode!r}; it must be 'rgb_array' or None")
         options = EnvironmentOptions(
             observation=observation,
-            actions="kinematic" if use_kinematic and actions is None else actions,
-            reward=None if isinstance(reward, Reward) else reward,
+            actions=named_actions(actions, use_kinematic=use_kinematic),
+            reward="displacement" if isinstance(reward, Reward) else reward,
             others=others,
             ends_at=ends_at,
             rescale_action=rescale_action,
@@ -175,6 +175,11 @@ class L5Env(gymnasium.Env[Any, Any]):
         self.device = torch.device("cpu")
         self.sim_cfg = parts.simulation_config if sim_cfg is None else replace(sim_cfg)
         self._choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict)
+        if parts.bank is not None and (not self.sim_cfg.use_agents_gt or self.sim_cfg.disable_new_agents):
+            raise UnsupportedValueError(
+                "sim_cfg wants agents that a network drives, or that are hidden, which only rasters and vectors with "
+                "the reward 'displacement' know of; take these, or others='idm'"
+            )
         self.reset_scene_id = params.overfit_id if self.overfit else reset_scene_id
         self.rasterizer, self.dataset = parts.rasterizer, parts.dataset
         self.simulator = ClosedLoopSimulator(
@@ -303,18 +308,20 @@ class L5Env(gymnasium.Env[Any, Any]):
         """
         if self.frame_index < 0:
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
-        if self._is_over:
+        if self._is_over or self.frame_index + 1 >= self.eps_length:
             raise EpisodeEndedError(f"the episode of scene {self.scene_index} has ended; call reset() before step()")
         values, slot = self._actions.checked(action, None), np.zeros(1, np.int64)
         if self._told is not None:
             self._told.frame_index = self.frame_index
-        worth = self._episodes.drive(slot, values)
+        try:
+            worth = self._episodes.drive(slot, values)
+        finally:
+            self.frame_index = int(self._episodes.frame_indices[0])
         self.ego_output_dict = getattr(self._actions, "said", {})
         if self.ego_input_dict:
             excluded = self.simulator.keys_to_exclude
             seen = {key: value for key, value in self.ego_input_dict.items() if key not in excluded}
             self._driven.append((seen, self.ego_output_dict))
-        self.frame_index += 1
         is_failed, is_end = bool(worth.is_failed[0]), self.frame_index + 1 == self.eps_length
         self._is_over = is_failed or is_end
         info = of_one(self._infos.of_step(slot, worth, np.array([self._is_over])))
@@ -395,7 +402,7 @@ class L5Env(gymnasium.Env[Any, Any]):
         memory = self._episodes.parts.view.memory
         if not isinstance(memory, dict):
             return memory[0].copy()
-        return {key: value[0].copy() for key, value in memory.items()}
+        return {key: np.array(value[0]) for key, value in memory.items()}
 
 
 def _arrays_of(columns: SampleColumns | None) -> dict[str, NumericArray]:

@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.environment.action_kinds import ActionKind, PoseActions
-from l5kit.environment.episode_choice import read_options
+from l5kit.environment.episode_choice import read_masked_options
 from l5kit.environment.episodes import Episodes
 from l5kit.environment.kinematic_model import UnicycleModel
 from l5kit.environment.log_slots import LogSlots
 from l5kit.environment.reward import L2DisplacementYawReward, Reward
-from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts
+from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, named_actions
 from l5kit.environment.step_infos import StepInfos, spread
 from l5kit.environment.step_reward import DisplacementReward, StepReward
 from l5kit.environment.utils import NonKinematicActionRescaleParams
@@ -91,12 +91,12 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         copy: bool = True,
         render_mode: str | None = None,
     ) -> None:
-        if num_envs < 1:
-            raise InvalidArgumentError(f"num_envs is {num_envs}; it must be 1 or more")
+        if not isinstance(num_envs, int | np.integer) or isinstance(num_envs, bool) or num_envs < 1:
+            raise InvalidArgumentError(f"num_envs is {num_envs!r}; it must be 1 or more")
         _require_supported(sim_cfg, reward, kin_model, render_mode)
         options = EnvironmentOptions(
             observation=observation,
-            actions="kinematic" if use_kinematic and actions is None else actions,
+            actions=named_actions(actions, use_kinematic=use_kinematic),
             reward=_as_step_reward(reward),
             others=others,
             ends_at=ends_at,
@@ -171,14 +171,12 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
             InvalidArgumentError: There are other numbers of seeds, or an option is not possible.
             CorruptedDataError: The scene that is wanted is damaged, or all are.
         """
-        asked = dict(options or {})
-        is_starting = self._masked(asked.pop("reset_mask", None))
-        wanted, seeds = read_options(asked), self._seeds(seed)
-        slots = np.flatnonzero(is_starting)
-        for slot in slots.tolist():
-            each = seeds[slot]
-            if each is not None:
-                self._generators[slot] = seeding.np_random(each)[0]
+        mask, wanted = read_masked_options(options)
+        slots = np.flatnonzero(self._masked(mask))
+        seeds = self._seeds(seed)
+        seeded = {slot: seeding.np_random(seeds[slot])[0] for slot in slots.tolist() if seeds[slot] is not None}
+        for slot, generator in seeded.items():
+            self._generators[slot] = generator
         self._start(slots, wanted)
         return self._observation(), {}
 
@@ -222,6 +220,7 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
     def _require_running(self) -> None:
         if (self.frame_indices < 0).any():
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
+        self._is_over |= self.episodes.is_at_end  # where a step to the end has failed after it
         if self._is_over.any() and self.autoreset_mode is AutoresetMode.DISABLED:
             over = np.flatnonzero(self._is_over).tolist()
             raise EpisodeEndedError(
@@ -254,9 +253,11 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
             return [None] * self.num_envs
         if isinstance(seed, int | np.integer):
             return [int(seed) + place for place in range(self.num_envs)]
+        if not isinstance(seed, Sequence | np.ndarray) or isinstance(seed, str):
+            raise InvalidArgumentError(f"seed is {seed!r}; pass a whole number, a list of them, or None")
         if len(seed) != self.num_envs:
             raise InvalidArgumentError(f"seed must be one for each of {self.num_envs} environments, got {len(seed)}")
-        return seed
+        return [int(each) if isinstance(each, np.integer) else each for each in seed]
 
     def _masked(self, mask: Any) -> BoolArray:
         """Return which environments are marked; all of them without a mask."""
@@ -277,7 +278,7 @@ def _copied(seen: Any, slot: int | None = None) -> Any:
     """Return a copy of what was seen in all environments, or in one."""
     if isinstance(seen, dict):
         return {key: _copied(value, slot) for key, value in seen.items()}
-    return seen.copy() if slot is None else seen[slot].copy()
+    return seen.copy() if slot is None else np.array(seen[slot])
 
 
 def _split(infos: Mapping[str, Any], mask: BoolArray) -> dict[str, Any]:
