@@ -67,12 +67,6 @@ def test_options_that_are_none_are_refused(make, args, message):
         make(**args)
 
 
-@pytest.mark.parametrize("observation", ["raster", "vectors"])
-def test_who_sees_the_log_has_nobody_driven(make, observation):
-    with pytest.raises(UnsupportedValueError, match=f"others is 'idm', but observation is '{observation}'"):
-        make(observation=observation, others="idm", actions="bicycle")
-
-
 @pytest.mark.parametrize("args", [{"observation": "compact"}, {"reward": "driving"}])
 def test_hidden_agents_are_for_rasters_and_their_reward(city, tmp_path, args):
     sim_cfg = SimulationConfigGym(disable_new_agents=True, num_simulation_steps=NUM_FRAMES)

@@ -229,14 +229,7 @@ class OwnModel(UnicycleModel):
     ("args", "message"),
     [
         ({"num_envs": 0}, "num_envs is 0; it must be 1 or more"),
-        (
-            {"sim_cfg": SimulationConfigGym(use_agents_gt=False)},
-            "agents that a network drives, or that are hidden; use single",
-        ),
-        (
-            {"sim_cfg": SimulationConfigGym(disable_new_agents=True)},
-            "agents that a network drives, or that are hidden; use single",
-        ),
+        ({"sim_cfg": SimulationConfigGym(use_agents_gt=False)}, "simnet_model_path is None"),
         ({"sim_cfg": SimulationConfigGym(use_ego_gt=True)}, "use_ego_gt is True"),
         ({"reward": OwnReward()}, "looks at one scene after the other; use single"),
         ({"reward": L2DisplacementYawReward(metric_set=OwnMetrics())}, "looks at one scene after the other"),
@@ -250,6 +243,33 @@ def test_what_only_single_environments_do_is_refused(city, tmp_path, args, messa
     config = {"env_config_path": write_config(tmp_path), "dmg": data_of(city)}
     with pytest.raises(ValueError, match=message):
         L5VectorEnv(**(config | args))
+
+
+@pytest.mark.parametrize("hides", [False, True], ids=["all", "new ones hidden"])
+@pytest.mark.parametrize("drives", [False, True], ids=["replayed", "driven by a network"])
+def test_agents_are_those_of_single_environments(city, tmp_path, drives, hides):
+    torch = pytest.importorskip("torch")
+    from support.rule_models import ScriptedSteps
+
+    path = str(tmp_path / "simnet.pt")
+    torch.jit.script(ScriptedSteps(0.5)).save(path)
+    reach = {"distance_th_close": 60.0, "distance_th_far": 80.0}
+    sim_cfg = SimulationConfigGym(
+        use_agents_gt=not drives, disable_new_agents=hides, num_simulation_steps=NUM_FRAMES, **reach
+    )
+    args = {"env_config_path": write_config(tmp_path), "dmg": data_of(city), "simnet_model_path": path}
+    many = L5VectorEnv(3, sim_cfg=sim_cfg, **args)
+    ones = SyncVectorEnv([lambda: L5Env(sim_cfg=sim_cfg, **args)] * 3)
+    replayed = L5VectorEnv(3, **args, sim_cfg=SimulationConfigGym(num_simulation_steps=NUM_FRAMES))
+    seen, logged = many.reset(seed=3), replayed.reset(seed=3)
+    assert_same(seen, ones.reset(seed=3))
+    differs = False
+    for _ in range(NUM_FRAMES + 3):
+        differs = differs or not np.array_equal(seen[0]["image"], logged[0]["image"])
+        action = np.zeros((3, 3), np.float32)
+        seen, logged = many.step(action), replayed.step(action)
+        assert_same(seen, ones.step(action))
+    assert differs is (drives or hides)
 
 
 def test_an_episode_that_a_scene_has_no_frames_for_is_named(make_both):

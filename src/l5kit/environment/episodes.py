@@ -10,6 +10,7 @@ from l5kit.environment.compact_view import CompactView
 from l5kit.environment.episode_choice import FIRST_FRAME
 from l5kit.environment.episode_roads import EpisodeRoads, RouteStates
 from l5kit.environment.log_slots import LogSlots
+from l5kit.environment.scene_slots import SceneSlots
 from l5kit.environment.step_reward import DrivenStep, StepReward, StepWorth
 from l5kit.environment.traffic.traffic_slots import TrafficRows
 from l5kit.environment.views import LogView
@@ -41,7 +42,7 @@ class EpisodeParts:
     view: LogView | CompactView
     actions: ActionKind
     reward: StepReward
-    log: LogSlots | None
+    log: LogSlots | SceneSlots | None
     roads: EpisodeRoads | None
     ego_size_m: tuple[float, float]
     step_time_s: float
@@ -79,7 +80,7 @@ class Episodes:
         self._world_from_agent: Float64Array = np.zeros((num_slots, 3, 3))
         self._world_from_agent[:, 2, 2] = 1.0
         self._yaws_rad: Float64Array = np.zeros(num_slots)
-        if parts.log is not None and parts.roads is not None and parts.roads.drives_agents:
+        if isinstance(parts.log, LogSlots) and parts.roads is not None and parts.roads.drives_agents:
             parts.log.drive_agents()
 
     def __len__(self) -> int:
@@ -200,7 +201,7 @@ class Episodes:
         roads, log = self.parts.roads, self.parts.log
         if roads is not None:
             roads.enter(slots, self._boxes[slots], is_new=np.full(len(slots), begins))
-            if log is not None and roads.drives_agents:
+            if isinstance(log, LogSlots) and roads.drives_agents:
                 log.set_others(slots, self.frame_indices[slots], roads.traffic.driven_rows(slots))
         return self._moments_of(slots)
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
+import torch
 from gymnasium import spaces
 
 from l5kit._types import JsonObject
@@ -30,6 +31,8 @@ from l5kit.environment.episode_roads import EpisodeRoads
 from l5kit.environment.episodes import EpisodeParts
 from l5kit.environment.kinematic_model import UnicycleModel
 from l5kit.environment.log_slots import LogSlots
+from l5kit.environment.scene_slot import SceneSlot
+from l5kit.environment.scene_slots import SceneSlots
 from l5kit.environment.simulation_config import SimulationConfigGym
 from l5kit.environment.step_reward import DisplacementReward, StepReward
 from l5kit.environment.traffic.scene_bank import SceneBank
@@ -40,6 +43,7 @@ from l5kit.rasterization import Rasterizer, build_rasterizer
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.scene_batch import RoadMap
+from l5kit.simulation.unroll import ClosedLoopSimulator, ClosedLoopSimulatorModes
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
 
 __all__ = ["EnvironmentOptions", "EnvironmentParts", "measure_scales", "named_actions"]
@@ -101,7 +105,6 @@ class EnvironmentOptions:
 
         Raises:
             InvalidArgumentError: Episodes are to end early, but the reward does not end any.
-            UnsupportedValueError: Others are driven, but what is seen is the log.
         """
         names = ("observation", "actions", "reward", "others", "ends_at")
         missing = {name: getattr(params, name) for name in names if getattr(self, name) is None}
@@ -110,11 +113,6 @@ class EnvironmentOptions:
             raise InvalidArgumentError(
                 f"ends_at is {completed.ends_at!r}, but only the reward 'driving' ends episodes early, and reward is "
                 f"{completed.reward!r}; pass reward='driving' or ends_at=()"
-            )
-        if completed.others != "log" and completed.observation != "compact":
-            raise UnsupportedValueError(
-                f"others is {completed.others!r}, but observation is {completed.observation!r}, which shows agents "
-                "where the log has them; pass observation='compact' or others='log'"
             )
         return completed
 
@@ -247,6 +245,68 @@ class EnvironmentParts:
         if self.bank is not None:
             require_drivable_scene(self.bank, scene)
 
+    def simulator(self, sim_cfg: SimulationConfig, simnet_model_path: str | None) -> ClosedLoopSimulator:
+        """Return what drives agents that do not do what the log says.
+
+        Args:
+            sim_cfg: Says whether there are such.
+            simnet_model_path: TorchScript file of the network that does it; needed then.
+
+        Raises:
+            InvalidArgumentError: It is missing, or the AV is to be replayed.
+            UnsupportedValueError: What is seen, or paid for, knows nothing of such agents.
+        """
+        if self.bank is not None and (not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents):
+            raise UnsupportedValueError(
+                "sim_cfg wants agents that a network drives, or that are hidden, which only rasters and vectors with "
+                "the reward 'displacement' know of; take these, or others='idm'"
+            )
+        device, model = torch.device("cpu"), None
+        if not sim_cfg.use_agents_gt:
+            if simnet_model_path is None:
+                raise InvalidArgumentError(
+                    "simnet_model_path is None, but agents are simulated; pass a TorchScript file"
+                )
+            model = torch.jit.load(simnet_model_path, map_location=device).eval()  # type: ignore[no-untyped-call]
+        return ClosedLoopSimulator(sim_cfg, self.dataset, device, model_agents=model, mode=ClosedLoopSimulatorModes.GYM)
+
+    def scene_slot(
+        self,
+        choice: EpisodeChoice,
+        sim_cfg: SimulationConfig,
+        simulator: ClosedLoopSimulator | None,
+        *,
+        moves_ego: bool,
+    ) -> SceneSlot:
+        """Return the frames of one episode, which can be simulated.
+
+        Args:
+            choice: What episodes are drawn.
+            sim_cfg: What is simulated.
+            simulator: Drives agents; None where somebody else does.
+            moves_ego: Whether the AV leaves the log.
+        """
+        return SceneSlot(
+            self.seen,
+            self.seen if self.options.observation == "vectors" else self.dataset,
+            int(choice.lengths.max()),
+            sim_cfg=sim_cfg,
+            simulator=simulator,
+            moves_ego=moves_ego,
+        )
+
+    def slots(
+        self, num_envs: int, choice: EpisodeChoice, sim_cfg: SimulationConfig, simnet_model_path: str | None
+    ) -> LogSlots | SceneSlots | None:
+        """Return the frames of N episodes; None where nobody looks at records. Arguments as in :meth:`simulator`."""
+        simulator = self.simulator(sim_cfg, simnet_model_path)
+        if self.options.observation == "compact":
+            return None
+        if sim_cfg.use_agents_gt and not sim_cfg.disable_new_agents:
+            return LogSlots(self.seen, num_envs, choice.longest)
+        make_slot = partial(self.scene_slot, choice, sim_cfg, None, moves_ego=True)
+        return SceneSlots(num_envs, make_slot, None if sim_cfg.use_agents_gt else simulator)
+
     def actions(self, num_envs: int, choice: EpisodeChoice, sim_cfg: SimulationConfig) -> ActionKind:
         """Return what actions are, with scales measured in the log where they are poses."""
         kind, options = self.options.actions, self.options
@@ -272,7 +332,7 @@ class EnvironmentParts:
         return reward
 
     def episode_parts(
-        self, num_envs: int, actions: ActionKind, reward: StepReward, log: LogSlots | None
+        self, num_envs: int, actions: ActionKind, reward: StepReward, log: LogSlots | SceneSlots | None
     ) -> EpisodeParts:
         """Return what the episodes of N environments are made of.
 

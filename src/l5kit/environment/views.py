@@ -13,6 +13,7 @@ from l5kit.configs.parameters import RasterGeometry
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.environment.log_slots import LogSlots
+from l5kit.environment.scene_slots import SceneSlots
 from l5kit.errors import CorruptedDataError, L5KitError
 from l5kit.sampling.sample_columns import SampleColumns
 
@@ -64,7 +65,7 @@ class LogView:
         space: Space of one environment; its keys are those of samples.
     """
 
-    def __init__(self, log: LogSlots, space: spaces.Dict) -> None:
+    def __init__(self, log: LogSlots | SceneSlots, space: spaces.Dict) -> None:
         self.log, self.space = log, space
         self._num_slots = len(log.recorded)
         made: Any = create_empty_array(space, self._num_slots)

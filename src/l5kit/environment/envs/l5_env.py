@@ -21,15 +21,14 @@ from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart, read_opt
 from l5kit.environment.episodes import Episodes
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
 from l5kit.environment.reward import Reward
-from l5kit.environment.scene_slot import SceneSlot
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, measure_scales, named_actions
 from l5kit.environment.simulation_config import SimulationConfigGym
 from l5kit.environment.step_infos import StepInfos, of_one
 from l5kit.environment.step_reward import DisplacementReward, StepReward
-from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
+from l5kit.errors import EpisodeEndedError, InvalidArgumentError
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
-from l5kit.simulation.unroll import ClosedLoopSimulator, ClosedLoopSimulatorModes, UnrollInputOutput
+from l5kit.simulation.unroll import UnrollInputOutput
 
 __all__ = [
     "MAX_ACC",
@@ -175,28 +174,10 @@ class L5Env(gymnasium.Env[Any, Any]):
         self.device = torch.device("cpu")
         self.sim_cfg = parts.simulation_config if sim_cfg is None else replace(sim_cfg)
         self._choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict)
-        if parts.bank is not None and (not self.sim_cfg.use_agents_gt or self.sim_cfg.disable_new_agents):
-            raise UnsupportedValueError(
-                "sim_cfg wants agents that a network drives, or that are hidden, which only rasters and vectors with "
-                "the reward 'displacement' know of; take these, or others='idm'"
-            )
         self.reset_scene_id = params.overfit_id if self.overfit else reset_scene_id
         self.rasterizer, self.dataset = parts.rasterizer, parts.dataset
-        self.simulator = ClosedLoopSimulator(
-            self.sim_cfg,
-            self.dataset,
-            self.device,
-            model_agents=self._load_agents(simnet_model_path),
-            mode=ClosedLoopSimulatorModes.GYM,
-        )
-        self._scene_slot = SceneSlot(
-            parts.seen,
-            parts.seen if self.options.observation == "vectors" else self.dataset,
-            int(self._choice.lengths.max()),
-            sim_cfg=self.sim_cfg,
-            simulator=self.simulator,
-            moves_ego=cle,
-        )
+        self.simulator = parts.simulator(self.sim_cfg, simnet_model_path)
+        self._scene_slot = parts.scene_slot(self._choice, self.sim_cfg, self.simulator, moves_ego=cle)
         self._actions = self._make_actions(parts, kin_model)
         self._told: EpisodeReward | None = None
         worth: StepReward = parts.reward()
@@ -358,15 +339,6 @@ class L5Env(gymnasium.Env[Any, Any]):
             seen = _arrays_of(self._scene_slot.look(np.zeros(1, np.int64), frame, dataset=self.dataset))
         picture: UInt8Array = self.rasterizer.to_rgb(seen["image"][0].transpose(1, 2, 0))
         return picture
-
-    def _load_agents(self, path: str | None) -> torch.nn.Module | None:
-        """Return the network that moves agents, where they do not do what the log says."""
-        if self.sim_cfg.use_agents_gt:
-            return None
-        if path is None:
-            raise InvalidArgumentError("simnet_model_path is None, but agents are simulated; pass a TorchScript file")
-        model: torch.nn.Module = torch.jit.load(path, map_location=self.device).eval()  # type: ignore[no-untyped-call]
-        return model
 
     def _draw(self, asked: Mapping[str, int]) -> EpisodeStart:
         """Return where the next episode begins, and note what comes behind it."""

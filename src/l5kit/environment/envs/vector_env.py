@@ -17,7 +17,6 @@ from l5kit.environment.action_kinds import ActionKind, PoseActions
 from l5kit.environment.episode_choice import read_masked_options
 from l5kit.environment.episodes import Episodes
 from l5kit.environment.kinematic_model import UnicycleModel
-from l5kit.environment.log_slots import LogSlots
 from l5kit.environment.reward import L2DisplacementYawReward, Reward
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, named_actions
 from l5kit.environment.step_infos import StepInfos, spread
@@ -38,7 +37,7 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         num_envs: Number of environments, N.
         env_config_path: As for ``L5Env``, like the next ones.
         dmg: Finds data.
-        sim_cfg: What is simulated, without hidden agents; None for the number of frames that the configuration says.
+        sim_cfg: What is simulated; None for the number of frames that the configuration says.
         train: Whether episodes are of the training data.
         reward: What steps are worth: ``displacement`` (that of 1.5), ``driving``, or a reward of one's own; None for
             what the configuration says.
@@ -46,6 +45,9 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         use_kinematic: Whether actions are steering and acceleration, as in 1.5; the same as ``actions="kinematic"``.
         kin_model: Limits of the unicycle that they move.
         randomize_start: Whether episodes of training start anywhere.
+        simnet_model_path: TorchScript file that moves agents of all environments as one batch; needed where
+            ``sim_cfg.use_agents_gt`` is False. Its numbers are those of single environments but for what rounding makes
+            of another size of batch.
         acceleration_per_step: Whether acceleration is scaled by the square of the step time.
         observation: What is seen: ``raster``, ``vectors`` or ``compact``; None for what the configuration says.
         actions: What is done: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid`` or a kind
@@ -80,6 +82,7 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         use_kinematic: bool = False,
         kin_model: UnicycleModel | None = None,
         randomize_start: bool | None = None,
+        simnet_model_path: str | None = None,
         *,
         acceleration_per_step: bool = False,
         observation: str | None = None,
@@ -111,8 +114,7 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode}
         self._choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict)
         kind = parts.actions(num_envs, self._choice, self.sim_cfg)
-        is_compact = parts.options.observation == "compact"
-        log = None if is_compact else LogSlots(parts.seen, num_envs, self._choice.longest)
+        log = parts.slots(num_envs, self._choice, self.sim_cfg, simnet_model_path)
         episode_parts = parts.episode_parts(num_envs, kind, parts.reward(), log)
         self.episodes = Episodes(episode_parts, num_envs)
         self.single_observation_space: spaces.Space[Any] = episode_parts.view.space
@@ -309,8 +311,6 @@ def _require_supported(
         UnsupportedValueError: Something is asked for that needs single environments.
     """
     alone = "use single environments, gymnasium.make_vec(..., vectorization_mode='sync')"
-    if sim_cfg is not None and (not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents):
-        raise UnsupportedValueError(f"sim_cfg wants agents that a network drives, or that are hidden; {alone}")
     if sim_cfg is not None and sim_cfg.use_ego_gt:
         raise InvalidArgumentError("use_ego_gt is True, but in an environment the AV is driven by actions")
     if isinstance(reward, Reward) and (type(reward) is not L2DisplacementYawReward or not reward.has_usual_metrics):
