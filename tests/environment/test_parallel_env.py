@@ -122,6 +122,25 @@ def test_the_nearest_vehicles_act_under_names_that_stay(make, log):
     assert make(max_vehicles=1).reset(options=START)[0].keys() == {"ego", "vehicle_0"}
 
 
+def test_names_follow_the_frames_in_which_the_log_has_vehicles_near(make, log):
+    env, begin = make(num_frames=90, max_vehicles=200), 1
+    firsts = []
+    for scene in range(len(log.scenes)):
+        env.reset(options={"scene_id": scene, "start_frame_index": begin - 1})
+        near = []
+        for frame in range(begin, begin + 89):
+            agents, ego_m = logged(log, frame, scene)
+            is_near = np.hypot(*(agents["centroid"] - ego_m).T) < 100
+            near.append(set(agents["track_id"][is_near].tolist()))
+        of_tracks = [
+            next((frame for frame, tracks in enumerate(near) if track in tracks), len(near))
+            for track in env.episode.vehicles.track_ids.tolist()
+        ]
+        assert of_tracks == sorted(of_tracks)
+        firsts += of_tracks
+    assert len(set(firsts)) > 2
+
+
 def test_actors_see_each_other_but_not_themselves(make):
     layout = CompactLayout(num_agents=2, num_lane_points=3)
     env = make(layout=layout)
@@ -263,6 +282,19 @@ def test_collisions_are_those_of_each_actor_with_all_others(make):
         known = {name: known.get(name, set()) | others for name, others in now_overlapping.items()}
     assert any(name != "ego" for name, _ in events)
     assert any(name == "ego" or other == -1 for name, other in events)
+
+
+def test_progress_is_along_the_route_of_each_actor(make):
+    env, layout = make(reward="driving"), CompactLayout()
+    seen, _ = env.reset(options=START)
+    parts = {name: layout.split(row)["ego"] for name, row in seen.items()}
+    *_, infos = drive(env, np.zeros(2, np.float32))
+    fast = [name for name, ego in parts.items() if ego[0] * 20 > 3 and abs(ego[8]) < 0.05]
+    assert len(fast) > 1
+    for name in fast:
+        speed_mps, limit_mps = parts[name][0] * 20, parts[name][9] * 20
+        expected = 0.1 * min(speed_mps / limit_mps, 1)  # for a tenth of a second
+        assert infos[name]["reward_progress"] == pytest.approx(expected, rel=0.03)
 
 
 def test_vehicles_come_when_they_are_near(make, log):
