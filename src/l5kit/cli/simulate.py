@@ -23,7 +23,8 @@ def simulate(
         typer.Option(
             metavar="NAME|CHECKPOINT|FILE.py:NAME",
             help="Who drives the AV: idm, rules, replay, standing, constant-velocity, full-throttle, a network "
-            "(file of weights, or folder of l5kit train), or a driver of your own in a file, whose code runs.",
+            "(file of weights, or folder of l5kit train), a policy (the same of l5kit train-rl), or a driver "
+            "of your own in a file, whose code runs.",
         ),
     ] = "idm",
     agents: Annotated[

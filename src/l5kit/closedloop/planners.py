@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from l5kit.closedloop.checkpoints import NetworkPlace, open_checkpoint
 from l5kit.closedloop.options import MOVES
+from l5kit.closedloop.policies import is_policy, open_policy
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.simple import ConstantVelocity, FullThrottle, Replay, Standing
 from l5kit.simulation.engine.actions import ActionModel, PlannedPoses, TrackedPlans
@@ -112,14 +113,15 @@ def open_planner(
     """Return a planner.
 
     Args:
-        asked: One of :data:`PLANNERS`; a checkpoint, or the folder of a training; ``FILE.py:NAME`` for a driver of a
-            file of the user, whose code runs, or a class or function that makes one; a driver; or a driver with how its
-            plans are carried out.
+        asked: One of :data:`PLANNERS`; a checkpoint, or the folder of a training; a policy of ``l5kit train-rl``, or
+            its folder; ``FILE.py:NAME`` for a driver of a file of the user, whose code runs, or a class or
+            function that makes one; a driver; or a driver with how its plans are carried out.
         moves: One of :data:`MOVES`; None for what is usual for the planner.
         place: Where networks drive; None where there are none.
 
     Raises:
-        InvalidArgumentError: There is no such planner, or ``moves`` is given for a seat, which has its own.
+        InvalidArgumentError: There is no such planner, ``moves`` is given for a seat or a policy, which have their own,
+            or a configuration for a policy.
         FileNotFoundError: There is no such file.
         L5KitError: A checkpoint cannot be used; see :func:`l5kit.closedloop.checkpoints.open_checkpoint`.
     """
@@ -131,9 +133,26 @@ def open_planner(
         return Planner(_name_of(asked.driver), asked, _digest_of(_described(asked)))
     if asked == "replay" and moves is None:
         return Planner("replay", None, _digest_of("replay"))
+    if isinstance(asked, str) and asked not in PLANNERS and is_policy(asked):
+        return _open_policy(asked, moves=moves, place=place)
     driver, name, source = _open_driver(asked, PLANNERS, whom="ego", place=place)
     seat = EgoSeat(driver, _MODELS[moves or _USUAL_MOVES.get(name, MOVES[0])]())
     return Planner(name, seat, _digest_of(source, _described(seat, has_code=isinstance(asked, str))))
+
+
+def _open_policy(asked: str, *, moves: str | None, place: NetworkPlace | None) -> Planner:
+    """Return a policy of reinforcement learning."""
+    if moves is not None:
+        raise InvalidArgumentError(
+            f"moves is {moves!r}, but planner {asked!r} is a policy, which gives controls of the vehicle model of its "
+            "training; drop it"
+        )
+    if place is not None and place.cfg is not None:
+        raise InvalidArgumentError(
+            f"a configuration is given, but planner {asked!r} is a policy, which has one; drop it"
+        )
+    seat, digest = open_policy(asked)
+    return Planner(asked, seat, digest)
 
 
 def open_traffic(asked: str | Driver | AgentSeat, *, place: NetworkPlace | None = None) -> Traffic:
@@ -173,6 +192,10 @@ def _open_driver(
     own = _OWN.fullmatch(asked)
     if asked.endswith(".py"):
         raise InvalidArgumentError(f"{argument} is {asked!r}; say which driver of the file it is: {asked}:NAME")
+    if own is None and is_policy(asked):
+        raise InvalidArgumentError(
+            f"{argument} is {asked!r}, a policy of l5kit train-rl, which drives the AV; pass it as the planner"
+        )
     if own is None and place is not None and Path(asked).exists():
         driver, digest = open_checkpoint(asked, whom=whom, place=place)
         return driver, asked, digest

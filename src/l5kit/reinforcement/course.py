@@ -22,7 +22,6 @@ __all__ = ["CourseState", "TrainingCourse", "TrainingTimeOver"]
 _STATE = "l5kit_state"
 """Attribute of an algorithm that its file keeps."""
 
-
 _TOLD = ("reward", "share_to_the_end", "share_without_collision", "share_without_off_road", "progress")
 """Figures of an evaluation that are told; all of them are written."""
 
@@ -172,10 +171,12 @@ class TrainingCourse(BaseCallback):
             self.logger.record("time/environment_share", self.pace().environment_share)
         self.logger.dump(step)
         self.state.evaluated_step = step
-        if best is None or figures["reward"] > best:
-            self.state.best_reward = figures["reward"]
-            self.state.keep_in(self.model, self._rewards)
-            save_model(self.model, self.folder.best)
+        is_best = best is None or figures["reward"] > best
+        self.state.best_reward = figures["reward"] if is_best else best
+        self.state.keep_in(self.model, self._rewards)
+        for path, is_wanted in ((self.folder.first, step == 0), (self.folder.best, is_best)):
+            if is_wanted:
+                save_model(self.model, path)
         self.rows = [row for row in self.rows if row["step"] != step]
         self.rows.append({"step": step, "minutes": round(self.state.trained_s / 60, 3), **figures})
         self.folder.write_evaluations(self.rows)

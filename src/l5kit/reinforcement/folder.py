@@ -55,6 +55,11 @@ class RunFolder:
         return self.path / "driver.zip"
 
     @property
+    def first(self) -> Path:
+        """The policy before the first step."""
+        return self.path / "first.zip"
+
+    @property
     def best(self) -> Path:
         """The policy that was worth the most in an evaluation."""
         return self.path / "best.zip"

@@ -18,6 +18,7 @@ from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.sb3 import StableBaselinesVecEnv
 from l5kit.reinforcement.course import CourseState, TrainingCourse, TrainingTimeOver
 from l5kit.reinforcement.environments import LogKeys, make_environments, scenes_to_evaluate, share_scales
@@ -67,8 +68,8 @@ def train_driver(
 ) -> DriverTraining:
     """Train a driver with PPO in many environments.
 
-    The folder gets ``config.yaml``, ``checkpoints/``, ``evaluations.csv``, ``curves/`` (TensorBoard), ``best.zip``,
-    and at the end ``driver.zip`` and ``result.json``.
+    The folder gets ``config.yaml``, ``checkpoints/``, ``evaluations.csv``, ``curves/`` (TensorBoard), ``first.zip``
+    (the policy before the first step), ``best.zip``, and at the end ``driver.zip`` and ``result.json``.
 
     Args:
         cfg: The configuration of an environment with ``rl_params``; an unknown key is an error.
@@ -105,7 +106,8 @@ def train_driver(
         share_scales(env, evaluated)
         progress = DriverProgress(tell=tell, visible=show_bar)
         try:
-            course = _run(params, target, env, evaluated, scenes, progress=progress, resume=resume)
+            options = PolicyOptions.of_cfg(cfg)
+            course = _run(params, target, env, evaluated, scenes, options=options, progress=progress, resume=resume)
         finally:
             progress.stop()
             env.close()
@@ -120,6 +122,7 @@ def _run(
     evaluated: StableBaselinesVecEnv,
     scenes: range,
     *,
+    options: PolicyOptions,
     progress: DriverProgress,
     resume: bool,
 ) -> TrainingCourse:
@@ -134,6 +137,7 @@ def _run(
         if resume:
             progress.tell(f"there is no checkpoint in {folder.path} yet: the training starts at step 0")
         model = make_algorithm(params, stepped)
+    options.keep_in(model)
     state = CourseState.of(model)
     state.restore(rewards)
     state.best_reward = CourseState.in_file(folder.best).best_reward  # it may be of after the checkpoint

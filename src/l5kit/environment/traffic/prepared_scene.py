@@ -12,11 +12,11 @@ from l5kit.errors import CorruptedDataError
 from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.starting import fill_velocities, logged_states
+from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.lane_paths import LanePaths, TrackPoses, index_along, make_lane_paths
 from l5kit.simulation.lanes.path_places import find_place
 from l5kit.simulation.lanes.red_lights import read_lane_colors
-from l5kit.simulation.lanes.straight_paths import filled_paths, straight_paths
-from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_avs, poses_of_tracks
+from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_tracks
 
 __all__ = ["PreparedScene", "prepare_scene"]
 
@@ -122,12 +122,10 @@ def _paths_of(
     batch: SceneBatch, drives_agents: bool, unknown_limit_mps: float
 ) -> tuple[LanePaths, LanePaths, Int64Array]:
     """Return the path of the AV, those of vehicles, and the tracks of these."""
-    of_av, table = poses_of_avs(batch), batch.tracks
-    straight = straight_paths(of_av, limit_mps=unknown_limit_mps)
+    av_paths, table = paths_of_avs(batch, unknown_limit_mps=unknown_limit_mps), batch.tracks
     driving_map = batch.driving_map
     if driving_map is None or driving_map.num_lanes == 0:
-        return straight, _taken(straight, np.zeros(1, np.bool_)), np.zeros(0, np.int64)
-    av_paths = filled_paths(make_lane_paths(of_av, driving_map, unknown_limit_mps=unknown_limit_mps), straight)
+        return av_paths, _taken(av_paths, np.zeros(1, np.bool_)), np.zeros(0, np.int64)
     is_follower = find_lane_followers(batch) if drives_agents else np.zeros(len(table), np.bool_)
     poses: TrackPoses = poses_of_tracks(batch, is_follower)
     paths = make_lane_paths(poses, driving_map, unknown_limit_mps=unknown_limit_mps)

@@ -10,6 +10,7 @@ from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER, IntelligentDriverParams
+from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.highest_speeds import write_highest_speeds
 from l5kit.simulation.lanes.lane_following import (
     NUM_COLUMNS,
@@ -20,8 +21,7 @@ from l5kit.simulation.lanes.lane_following import (
 )
 from l5kit.simulation.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, make_lane_paths
 from l5kit.simulation.lanes.red_lights import LaneColors, read_lane_colors
-from l5kit.simulation.lanes.straight_paths import filled_paths, straight_paths
-from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_avs, poses_of_tracks
+from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_tracks
 
 __all__ = ["IntelligentDriver"]
 
@@ -121,15 +121,17 @@ class _Seat:
         batch = state.batch
         driving_map = batch.driving_map
         is_av = state.actors is None
-        poses = poses_of_avs(batch) if is_av else poses_of_tracks(batch, find_lane_followers(batch))
-        straight = straight_paths(poses_of_avs(batch), limit_mps=unknown_limit_mps)
         if batch.road is None or driving_map is None or driving_map.num_lanes == 0:
             if not is_av:
                 raise InvalidArgumentError("IntelligentDriver: the batch has no map with lanes, on which agents drive")
+            straight = paths_of_avs(batch, unknown_limit_mps=unknown_limit_mps)
             return cls(straight, read_lane_colors(batch.recorded, None), 1)
-        paths = make_lane_paths(poses, driving_map, unknown_limit_mps=unknown_limit_mps)
-        colors = read_lane_colors(batch.recorded, batch.road.api.arrays.lights)
-        return cls(filled_paths(paths, straight) if is_av else paths, colors, driving_map.num_lanes)
+        if is_av:
+            paths = paths_of_avs(batch, unknown_limit_mps=unknown_limit_mps)
+        else:
+            poses = poses_of_tracks(batch, find_lane_followers(batch))
+            paths = make_lane_paths(poses, driving_map, unknown_limit_mps=unknown_limit_mps)
+        return cls(paths, read_lane_colors(batch.recorded, batch.road.api.arrays.lights), driving_map.num_lanes)
 
     def place(self, state: TrafficState) -> Int64Array:
         """Bring the motions of the vehicles to where they are now, and return their paths.

@@ -1,0 +1,88 @@
+"""Compact sight: what the AVs of a simulation see of their routes, of road users and of lanes, as in environments."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array
+from l5kit.environment.compact_layout import CompactLayout
+from l5kit.environment.compact_state import write_compact_states
+from l5kit.environment.lane_points import LanePoints
+from l5kit.environment.traffic.route_places import follow_routes
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.traffic_state import TrafficState
+from l5kit.simulation.lanes.av_paths import paths_of_avs
+from l5kit.simulation.lanes.red_lights import read_lane_colors
+
+__all__ = ["CompactSight"]
+
+
+class CompactSight:
+    """Routes and lights of a batch of S scenes, and where on its route each AV was seen last.
+
+    A route is that of environments: the lanes that the log has the AV on in all frames of the scene, whichever of them
+    are simulated. Each scene is seen as if it were alone.
+
+    Args:
+        batch: The scenes.
+        layout: What is seen, and where it stands.
+        threshold: What the probability of a label must be above for an agent to be of its class.
+    """
+
+    def __init__(self, batch: SceneBatch, layout: CompactLayout, *, threshold: float) -> None:
+        self._layout, self._threshold = layout, threshold
+        driving_map, road = batch.driving_map, batch.road
+        self._lane_points = LanePoints.none() if driving_map is None else LanePoints.of_map(driving_map)
+        self._paths = paths_of_avs(_with_all_frames(batch)).arrays
+        self._colors = read_lane_colors(batch.recorded, None if road is None else road.api.arrays.lights)
+        size = len(batch)
+        self._frames: Int64Array = np.full(size, -2, np.int64)
+        self._places: Float64Array = np.zeros((size, 3))
+        self._places_before: Float64Array = np.zeros((size, 3))
+        self._was_new: BoolArray = np.zeros(size, np.bool_)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "CompactSight":
+        """Return itself: asked again in a frame, it starts from what it knew before."""
+        return self
+
+    def look(self, state: TrafficState) -> Float32Array:
+        """Return what the AVs of R scenes of the batch see, float32 (R, ``layout.size``)."""
+        scenes, agents, boxes = state.scenes, state.agents, state.ego_boxes
+        if state.batch.threshold != self._threshold:
+            agents = replace(agents, threshold=self._threshold)
+        egos, size = state.ego, len(scenes)
+        motions = np.stack([egos.speeds_mps, egos.accelerations_mps2, egos.steering_rad], axis=-1)
+        headings = np.stack([np.cos(boxes[:, 2]), np.sin(boxes[:, 2])], axis=-1)
+        colors = self._colors
+        frames = colors.scene_starts[scenes] + state.frame_indices
+        seen = np.empty((size, self._layout.size), np.float32)
+        write_compact_states(
+            self._layout,
+            self._lane_points,
+            (boxes, motions, np.arange(size), np.full(size, -1)),
+            seen=(
+                (agents.starts, agents.groups, agents.boxes, agents.velocities_mps),
+                (boxes, motions[:, :1] * headings),
+                (frames, colors.starts, colors.lanes, colors.ranks),
+            ),
+            routes=(self._paths, scenes, self._follow(scenes, state.frame_indices, boxes)),
+            out=seen,
+        )
+        return seen
+
+    def _follow(self, scenes: Int64Array, frames: Int64Array, boxes: Float64Array) -> Float64Array:
+        """Return where AVs are on their routes, (R, 3); asked again in a frame, from where they were before it."""
+        is_again = self._frames[scenes] == frames
+        is_new: BoolArray = np.where(is_again, self._was_new[scenes], self._frames[scenes] != frames - 1)
+        before = np.where(is_again[:, None], self._places_before[scenes], self._places[scenes])
+        places = before.copy()
+        follow_routes(self._paths, scenes, boxes, is_new=is_new, places=places)
+        self._frames[scenes], self._was_new[scenes] = frames, is_new
+        self._places_before[scenes], self._places[scenes] = before, places
+        return places
+
+
+def _with_all_frames(batch: SceneBatch) -> SceneBatch:
+    """Return the same scenes, of which all frames are simulated."""
+    lengths = np.array([len(scene.frames) for scene in batch.recorded], np.int64)
+    return replace(batch, starts=np.zeros(len(batch), np.int64), stops=lengths)

@@ -1,0 +1,122 @@
+"""Policy driver: a policy of reinforcement learning drives the AVs of a simulation as it does in environments."""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from gymnasium import spaces
+
+from l5kit.environment.action_kinds import MODEL_ACTIONS, ModelActions, model_actions
+from l5kit.environment.compact_sight import CompactSight
+from l5kit.environment.policy_file import PolicyNetwork, find_policy_file, read_policy
+from l5kit.environment.policy_options import PolicyOptions
+from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.simulation.engine.actions import Actions, Controls
+from l5kit.simulation.engine.scene_simulation import EgoSeat
+from l5kit.simulation.engine.traffic_state import TrafficState
+from l5kit.simulation.vehicle_models import PoseChange
+
+__all__ = ["PolicyDriver"]
+
+_MEMORY: Final = "policy driver"
+_STEP_SLACK_S: Final = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyDriver:
+    """A policy that drives AVs without noise: it sees compact observations and gives controls of a vehicle model.
+
+    In the same states it sees and does what it would in an environment, up to rounding in float32. Its actions are
+    controls, so that it has a seat of its own: ``simulate(..., planner=PolicyDriver.load("driver").seat)``.
+
+    Attributes:
+        network: Takes observations and gives actions.
+        options: What it was trained with.
+        digest: SHA-256 of its file and options.
+        actions: What its actions stand for.
+
+    Raises:
+        UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
+        InvalidArgumentError: The network takes or gives other numbers of values than the options say.
+    """
+
+    network: PolicyNetwork = field(repr=False)
+    options: PolicyOptions
+    digest: str
+    actions: ModelActions = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        options = self.options
+        if options.observation != "compact" or options.actions not in MODEL_ACTIONS:
+            raise UnsupportedValueError(
+                f"the policy was trained with observation {options.observation!r} and actions {options.actions!r}; one "
+                "drives in a simulation that was trained with gym_params.observation compact and gym_params.actions "
+                f"{', '.join(MODEL_ACTIONS)}"
+            )
+        object.__setattr__(self, "actions", model_actions(options.actions))
+        found = (self.network.num_inputs, self.network.num_outputs)
+        expected = (options.layout.size, self._num_outputs)
+        if found != expected:
+            raise InvalidArgumentError(
+                f"the policy takes {found[0]} values and gives {found[1]}; its options tell of {expected[0]} and "
+                f"{expected[1]}"
+            )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "PolicyDriver":
+        """Return the driver of a file that ``l5kit train-rl`` has written.
+
+        Weights and options are all that is read; nothing that the file may have pickled is loaded.
+
+        Args:
+            path: A ``.zip``, or the folder of a training, for its ``driver.zip``.
+
+        Raises:
+            FileNotFoundError: There is no such file, or the training has not ended.
+            InvalidArgumentError: The file is broken, no such policy, or does not say what it was trained with.
+            UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
+        """
+        file = find_policy_file(Path(path))
+        network, options = read_policy(file)
+        digest = hashlib.sha256(file.read_bytes())
+        digest.update(json.dumps(options.as_json(), sort_keys=True).encode())
+        return cls(network, options, digest.hexdigest())
+
+    @property
+    def seat(self) -> EgoSeat:
+        """The driver with the vehicle model that it was trained with."""
+        model = self.actions.model
+        return EgoSeat(self, Controls(model, has_motion=not isinstance(model, PoseChange)))
+
+    def drive(self, state: TrafficState) -> Actions:
+        """Return controls of the vehicle model, (R, A).
+
+        Raises:
+            InvalidArgumentError: It is to drive agents, or steps have another length than in its training.
+        """
+        if state.actors is not None:
+            raise InvalidArgumentError("PolicyDriver drives AVs only; let others drive the agents")
+        if abs(state.step_time_s - self.options.step_time_s) > _STEP_SLACK_S:
+            raise InvalidArgumentError(
+                f"a step of the log takes {state.step_time_s:g} s; the policy was trained with steps of "
+                f"{self.options.step_time_s:g} s"
+            )
+        sight = state.memory.get(_MEMORY)
+        if sight is None:
+            sight = CompactSight(state.batch, self.options.layout, threshold=self.options.threshold)
+            state.memory[_MEMORY] = sight
+        told = self.network.act(sight.look(state))
+        return Actions(self.actions.controls(np.argmax(told, axis=1) if self._chooses else told))
+
+    @property
+    def _chooses(self) -> bool:
+        return isinstance(self.actions.space, spaces.Discrete)
+
+    @property
+    def _num_outputs(self) -> int:
+        space = self.actions.space
+        return int(space.n) if isinstance(space, spaces.Discrete) else len(self.actions.lows)

@@ -1,0 +1,71 @@
+"""Options of a policy: what it was trained to see and to do, which the file of the policy holds."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from l5kit._types import Config, JsonObject
+from l5kit.configs.environment import EnvironmentParams
+from l5kit.environment.compact_layout import CompactLayout
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["POLICY_OPTIONS", "PolicyOptions"]
+
+POLICY_OPTIONS: Final = "l5kit_options"
+"""Attribute of an algorithm of stable-baselines3 that its file keeps."""
+
+
+@dataclass(frozen=True)
+class PolicyOptions:
+    """What a policy was trained to see and to do.
+
+    Attributes:
+        observation: Kind of observations, as in ``gym_params``.
+        actions: Kind of actions, as in ``gym_params``.
+        step_time_s: Seconds of a step.
+        threshold: What the probability of a label must be above for an agent to be of its class.
+        layout: Sizes of compact observations.
+    """
+
+    observation: str
+    actions: str
+    step_time_s: float
+    threshold: float
+    layout: CompactLayout = field(default_factory=CompactLayout)
+
+    @classmethod
+    def of_cfg(cls, cfg: Config) -> "PolicyOptions":
+        """Return the options of the environments of a configuration.
+
+        Raises:
+            ConfigError: A key is missing or wrong.
+        """
+        params = EnvironmentParams.from_cfg(cfg)
+        return cls(
+            observation=params.observation,
+            actions=params.actions,
+            step_time_s=float(cfg["model_params"]["step_time"]),
+            threshold=float(cfg["raster_params"]["filter_agents_threshold"]),
+        )
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any]) -> "PolicyOptions":
+        """Return options that :meth:`as_json` has written.
+
+        Raises:
+            InvalidArgumentError: They are of another version of l5kit, or a value is wrong.
+        """
+        try:
+            return cls(**{**content, "layout": CompactLayout(**content["layout"])})
+        except (KeyError, TypeError) as error:
+            raise InvalidArgumentError(
+                f"{POLICY_OPTIONS} of the policy are {dict(content)!r}, which this version of l5kit does not know"
+            ) from error
+
+    def as_json(self) -> JsonObject:
+        """Return the options as JSON holds them."""
+        return asdict(self)
+
+    def keep_in(self, model: object) -> None:
+        """Let the file of an algorithm hold them."""
+        setattr(model, POLICY_OPTIONS, self.as_json())
