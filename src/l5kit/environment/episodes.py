@@ -6,6 +6,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.environment.action_kinds import ActionKind, EgosNow
+from l5kit.environment.actors.logged_start import states_at_start
 from l5kit.environment.compact_view import CompactView
 from l5kit.environment.episode_choice import FIRST_FRAME
 from l5kit.environment.episode_roads import EpisodeRoads, RouteStates
@@ -17,12 +18,12 @@ from l5kit.environment.views import LogView
 from l5kit.geometry.angle import angular_distance
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.lanes.lane_paths import PathArrays
-from l5kit.simulation.vehicle_models import VehicleGeometry, VehicleStates
+from l5kit.simulation.vehicle_models import VehicleStates
 
 __all__ = ["EpisodeParts", "Episodes"]
 
-_SLOWEST_TURNING_MPS = 0.6
 _SEEN_MOTIONS = [0, 1, 3]
+_STATES = [each.name for each in fields(VehicleStates)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,24 +174,18 @@ class Episodes:
 
     def _place(self, slots: Int64Array) -> None:
         """Set the AVs of slots to where the log has them, with speeds and turns of the step before."""
-        step_s, before, after = self.parts.step_time_s, self._log_poses(slots, -1), self._log_poses(slots, 0)
-        ways_m = after[:, :2] - before[:, :2]
-        ahead_m = ways_m[:, 0] * np.cos(after[:, 2]) + ways_m[:, 1] * np.sin(after[:, 2])
-        speeds_mps = np.copysign(np.sqrt(ways_m[:, 0] ** 2 + ways_m[:, 1] ** 2), ahead_m) / step_s
-        turns = np.abs(speeds_mps) >= _SLOWEST_TURNING_MPS
-        yaw_rates = angular_distance(after[:, 2], before[:, 2]) / step_s
-        wheel_base_m = VehicleGeometry().wheel_base_share * self.parts.ego_size_m[0]
-        steering_rad = np.arctan(wheel_base_m * np.where(turns, yaw_rates, 0.0) / np.where(turns, speeds_mps, 1.0))
-        lengths_m = self.states.lengths_m[slots]
-        placed = VehicleStates(
-            after[:, :2].copy(), after[:, 2].copy(), speeds_mps, np.zeros(len(slots)), steering_rad, lengths_m
+        placed, yaw_rates = states_at_start(
+            self._log_poses(slots, -1),
+            self._log_poses(slots, 0),
+            length_m=self.parts.ego_size_m[0],
+            step_time_s=self.parts.step_time_s,
         )
         self._set_states(slots, placed, placed)
         self._motions[slots, 2] = yaw_rates
 
     def _set_states(self, slots: Int64Array, states: VehicleStates, before: VehicleStates) -> None:
-        for each in fields(VehicleStates):
-            getattr(self.states, each.name)[slots] = getattr(states, each.name)
+        for name in _STATES:
+            getattr(self.states, name)[slots] = getattr(states, name)
         self._boxes[slots, :2], self._boxes[slots, 2] = states.positions_m, states.yaws_rad
         yaw_rates = angular_distance(states.yaws_rad, before.yaws_rad) / self.parts.step_time_s
         columns = (states.speeds_mps, states.accelerations_mps2, yaw_rates, states.steering_rad)
