@@ -16,8 +16,8 @@ from l5kit.environment.action_kinds import ModelActions  # noqa: E402
 from l5kit.environment.envs.l5_env import L5Env, SimulationConfigGym  # noqa: E402
 from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
 from l5kit.environment.reward import Reward  # noqa: E402
+from l5kit.environment.rewards.step_reward import StepWorth  # noqa: E402
 from l5kit.environment.setup import ACTIONS, OBSERVATIONS  # noqa: E402
-from l5kit.environment.step_reward import StepWorth  # noqa: E402
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError  # noqa: E402
 from l5kit.simulation.vehicle_models import PoseChange  # noqa: E402
 from support.environments import NUM_FRAMES, assert_same, data_of, write_config  # noqa: E402

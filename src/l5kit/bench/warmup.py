@@ -34,8 +34,8 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
-from l5kit.environment.driving_reward import DrivingReward
-from l5kit.environment.step_reward import DrivenStep
+from l5kit.environment.rewards.driving_reward import DrivingReward
+from l5kit.environment.rewards.step_reward import DrivenStep
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import classify_rows
 from l5kit.evaluation.driving.scene_score import score_scenes

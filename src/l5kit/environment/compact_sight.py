@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array
-from l5kit.environment.compact_layout import CompactLayout
-from l5kit.environment.compact_state import write_compact_states
-from l5kit.environment.lane_points import LanePoints
+from l5kit.environment.observations.compact_layout import CompactLayout
+from l5kit.environment.observations.compact_state import write_compact_states
+from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.environment.traffic.route_places import follow_routes
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState

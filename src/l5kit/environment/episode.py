@@ -9,7 +9,7 @@ import numpy as np
 from l5kit._types import Float64Array, Int64Array, RecordArray
 from l5kit.environment.episode_choice import FIRST_FRAME
 from l5kit.environment.reward import Reward
-from l5kit.environment.step_reward import DrivenStep, StepWorth
+from l5kit.environment.rewards.step_reward import DrivenStep, StepWorth
 from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
 from l5kit.simulation.dataset import SimulationDataset
 from l5kit.simulation.unroll import SimulationOutputCLE, TrajectoryStateIndices, UnrollInputOutput

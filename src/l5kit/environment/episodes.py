@@ -7,14 +7,14 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.environment.action_kinds import ActionKind, EgosNow
 from l5kit.environment.actors.logged_start import states_at_start
-from l5kit.environment.compact_view import CompactView
 from l5kit.environment.episode_choice import FIRST_FRAME
 from l5kit.environment.episode_roads import EpisodeRoads, RouteStates
-from l5kit.environment.log_slots import LogSlots
-from l5kit.environment.scene_slots import SceneSlots
-from l5kit.environment.step_reward import DrivenStep, StepReward, StepWorth
+from l5kit.environment.observations.compact_view import CompactView
+from l5kit.environment.observations.views import LogView
+from l5kit.environment.rewards.step_reward import DrivenStep, StepReward, StepWorth
+from l5kit.environment.slots.log_slots import LogSlots
+from l5kit.environment.slots.scene_slots import SceneSlots
 from l5kit.environment.traffic.traffic_slots import TrafficRows
-from l5kit.environment.views import LogView
 from l5kit.geometry.angle import angular_distance
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.lanes.lane_paths import PathArrays

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from l5kit._types import Config, JsonObject
 from l5kit.configs.environment import EnvironmentParams
-from l5kit.environment.compact_layout import CompactLayout
+from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.errors import InvalidArgumentError
 
 __all__ = ["POLICY_OPTIONS", "PolicyOptions"]

@@ -19,8 +19,6 @@ from l5kit.dataset.ego_vectorized import EgoDatasetVectorized
 from l5kit.dataset.sample_places import ego_extent_of
 from l5kit.environment.action_kinds import MODEL_ACTIONS, ActionKind, PoseActions, UnicycleActions, model_actions
 from l5kit.environment.actions import kinematic_scales
-from l5kit.environment.compact_view import CompactView
-from l5kit.environment.driving_reward import DrivingReward
 from l5kit.environment.episode_choice import (
     EpisodeChoice,
     frames_of_scenes,
@@ -30,14 +28,16 @@ from l5kit.environment.episode_choice import (
 from l5kit.environment.episode_roads import EpisodeRoads
 from l5kit.environment.episodes import EpisodeParts
 from l5kit.environment.kinematic_model import UnicycleModel
-from l5kit.environment.log_slots import LogSlots
-from l5kit.environment.scene_slot import SceneSlot
-from l5kit.environment.scene_slots import SceneSlots
+from l5kit.environment.observations.compact_view import CompactView
+from l5kit.environment.observations.views import LogView, raster_space, vector_space
+from l5kit.environment.rewards.driving_reward import DrivingReward
+from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
 from l5kit.environment.simulation_config import SimulationConfigGym
-from l5kit.environment.step_reward import DisplacementReward, StepReward
+from l5kit.environment.slots.log_slots import LogSlots
+from l5kit.environment.slots.scene_slot import SceneSlot
+from l5kit.environment.slots.scene_slots import SceneSlots
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.utils import NonKinematicActionRescaleParams, calculate_non_kinematic_rescale_params
-from l5kit.environment.views import LogView, raster_space, vector_space
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization import Rasterizer, build_rasterizer
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
-from l5kit.environment.step_reward import StepReward, StepWorth
+from l5kit.environment.rewards.step_reward import StepReward, StepWorth
 
 __all__ = ["StepInfos", "of_one", "spread"]
 

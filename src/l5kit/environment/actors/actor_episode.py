@@ -9,8 +9,8 @@ from l5kit.environment.action_kinds import ModelActions
 from l5kit.environment.actors.action_seat import ActionDriver, ControlsOrPoses
 from l5kit.environment.actors.logged_start import states_at_start
 from l5kit.environment.actors.vehicle_choice import ActingVehicles
-from l5kit.environment.compact_state import CompactLayout, LanePoints, write_compact_states
-from l5kit.environment.step_reward import DrivenStep, StepReward, StepWorth
+from l5kit.environment.observations.compact_state import CompactLayout, LanePoints, write_compact_states
+from l5kit.environment.rewards.step_reward import DrivenStep, StepReward, StepWorth
 from l5kit.environment.traffic.route_places import follow_routes
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.evaluation.driving.road_users import RoadUserGroup

@@ -21,10 +21,10 @@ from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart, read_opt
 from l5kit.environment.episodes import Episodes
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
 from l5kit.environment.reward import Reward
+from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, measure_scales, named_actions
 from l5kit.environment.simulation_config import SimulationConfigGym
 from l5kit.environment.step_infos import StepInfos, of_one
-from l5kit.environment.step_reward import DisplacementReward, StepReward
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset

@@ -18,12 +18,12 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.environment.action_kinds import MODEL_ACTIONS, ModelActions, model_actions
 from l5kit.environment.actors.actor_episode import ActorEpisode, ActorRules, ActorSteps
 from l5kit.environment.actors.vehicle_choice import VehicleControl, choose_vehicles, num_of_control
-from l5kit.environment.compact_layout import BOUND, CompactLayout
 from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart, read_options
-from l5kit.environment.lane_points import LanePoints
+from l5kit.environment.observations.compact_layout import BOUND, CompactLayout
+from l5kit.environment.observations.lane_points import LanePoints
+from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts
 from l5kit.environment.step_infos import StepInfos, of_one
-from l5kit.environment.step_reward import DisplacementReward, StepReward
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError
 from l5kit.simulation.dataset import SimulationConfig
@@ -51,8 +51,9 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
     once it has ended: truncated at the last frame of its log, or terminated by what ``ends_at`` names. Then it leaves
     the scene; the AV stands where it is. The end of the frames truncates all.
 
-    An observation is a compact state (:class:`~l5kit.environment.compact_layout.CompactLayout`), float32 (D,), with the
-    lanes of the vehicle in the log as its route. With only the AV acting, and others replayed, episodes are those of
+    An observation is a compact state, float32 (D,), as
+    :class:`~l5kit.environment.observations.compact_layout.CompactLayout` says, with the lanes of the vehicle in the log
+    as its route. With only the AV acting, and others replayed, episodes are those of
     ``L5Env(observation="compact")`` with the same actions, reward and seed.
 
     Args:

@@ -18,9 +18,9 @@ from l5kit.environment.episode_choice import read_masked_options
 from l5kit.environment.episodes import Episodes
 from l5kit.environment.kinematic_model import UnicycleModel
 from l5kit.environment.reward import L2DisplacementYawReward, Reward
+from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, named_actions
 from l5kit.environment.step_infos import StepInfos, spread
-from l5kit.environment.step_reward import DisplacementReward, StepReward
 from l5kit.environment.utils import NonKinematicActionRescaleParams
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.simulation.dataset import SimulationConfig

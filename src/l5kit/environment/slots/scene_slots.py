@@ -8,7 +8,7 @@ import torch
 
 from l5kit._types import Float64Array, Int64Array, RecordArray
 from l5kit.dataset.base import BaseEgoDataset
-from l5kit.environment.scene_slot import SceneSlot
+from l5kit.environment.slots.scene_slot import SceneSlot
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns
 from l5kit.simulation.dataset import SimulationDataset
 from l5kit.simulation.unroll import ClosedLoopSimulator

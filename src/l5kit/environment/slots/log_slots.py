@@ -10,7 +10,7 @@ from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL, SCENE_DTYPE
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_places import LogArrays, SamplePlaces
-from l5kit.environment.agent_slots import AgentSlots
+from l5kit.environment.slots.agent_slots import AgentSlots
 from l5kit.environment.traffic.traffic_slots import DrivenRows
 from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns

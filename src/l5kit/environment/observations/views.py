@@ -12,8 +12,8 @@ from l5kit._types import Int64Array, JsonObject, NumericArray
 from l5kit.configs.parameters import RasterGeometry
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.dataset.base import BaseEgoDataset
-from l5kit.environment.log_slots import LogSlots
-from l5kit.environment.scene_slots import SceneSlots
+from l5kit.environment.slots.log_slots import LogSlots
+from l5kit.environment.slots.scene_slots import SceneSlots
 from l5kit.errors import CorruptedDataError, L5KitError
 from l5kit.sampling.sample_columns import SampleColumns
 

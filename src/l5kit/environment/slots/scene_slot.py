@@ -7,7 +7,7 @@ import torch
 
 from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.dataset.base import BaseEgoDataset
-from l5kit.environment.log_slots import LogSlots
+from l5kit.environment.slots.log_slots import LogSlots
 from l5kit.environment.traffic.traffic_slots import DrivenRows
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset

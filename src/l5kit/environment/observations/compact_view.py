@@ -4,10 +4,10 @@ import numpy as np
 from gymnasium import spaces
 
 from l5kit._types import Float32Array, Float64Array, Int64Array
-from l5kit.environment.compact_layout import BOUND, CompactLayout
-from l5kit.environment.compact_state import write_compact_states
 from l5kit.environment.episode_roads import EpisodeRoads
-from l5kit.environment.lane_points import LanePoints
+from l5kit.environment.observations.compact_layout import BOUND, CompactLayout
+from l5kit.environment.observations.compact_state import write_compact_states
+from l5kit.environment.observations.lane_points import LanePoints
 
 __all__ = ["CompactView"]
 

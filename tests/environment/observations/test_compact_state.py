@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from l5kit.environment.compact_layout import AGENT_COLUMNS, BOUND, EGO_COLUMNS, LANE_COLUMNS, CompactLayout
-from l5kit.environment.compact_state import LanePoints, write_compact_states
+from l5kit.environment.observations.compact_layout import AGENT_COLUMNS, BOUND, EGO_COLUMNS, LANE_COLUMNS, CompactLayout
+from l5kit.environment.observations.compact_state import LanePoints, write_compact_states
 from l5kit.environment.traffic.route_places import follow_routes
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.lanes.lane_paths import LanePaths, TrackPoses, make_lane_paths

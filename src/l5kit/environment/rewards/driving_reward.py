@@ -8,9 +8,9 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import as_read_only
-from l5kit.environment.step_faults import FaultMemory, surface_arrays, write_faults
-from l5kit.environment.step_reward import DrivenStep, StepWorth
-from l5kit.environment.step_terms import write_amounts
+from l5kit.environment.rewards.step_faults import FaultMemory, surface_arrays, write_faults
+from l5kit.environment.rewards.step_reward import DrivenStep, StepWorth
+from l5kit.environment.rewards.step_terms import write_amounts
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
 from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M

@@ -7,7 +7,7 @@ from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import as_read_only
-from l5kit.environment.compact_layout import (
+from l5kit.environment.observations.compact_layout import (
     ACCELERATION_SCALE_MPS2,
     AGENT_COLUMNS,
     BOUND,
@@ -19,7 +19,7 @@ from l5kit.environment.compact_layout import (
     SPEED_SCALE_MPS,
     CompactLayout,
 )
-from l5kit.environment.lane_points import LanePointArrays, LanePoints, find_nearest_points, insert_nearest
+from l5kit.environment.observations.lane_points import LanePointArrays, LanePoints, find_nearest_points, insert_nearest
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.lanes.lane_following import LINE_SLACK_M, ColorRows, EgoRows, SceneRows, rank_of_line
 from l5kit.simulation.lanes.lane_paths import PathArrays

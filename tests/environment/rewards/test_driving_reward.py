@@ -13,9 +13,9 @@ from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.map.opened import open_map
 from l5kit.data.scene_arrays import read_scene_arrays
-from l5kit.environment.driving_reward import DrivingReward, DrivingWeights
 from l5kit.environment.reward import L2DisplacementYawReward
-from l5kit.environment.step_reward import DisplacementReward, DrivenStep
+from l5kit.environment.rewards.driving_reward import DrivingReward, DrivingWeights
+from l5kit.environment.rewards.step_reward import DisplacementReward, DrivenStep
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving import build_driving_map, ego_states_of_poses, read_ego_states, read_road_users
 from l5kit.evaluation.driving.collisions import count_at_fault, find_collisions
