@@ -139,7 +139,7 @@ def drive(contestant: Contestant, agents: str, city: Path, options: argparse.Nam
     """Drive all scenes of a city, or those that are missing, and return the scores."""
     result = simulate(
         city,
-        options.work / f"{contestant.name}-{agents}",
+        folder_of(contestant, agents, options),
         planner=contestant.planner,
         agents=agents,
         options=ClosedLoopOptions(
@@ -148,6 +148,12 @@ def drive(contestant: Contestant, agents: str, city: Path, options: argparse.Nam
     )
     print(f"{contestant.name}, others {agents}: {result.score}", flush=True)
     return dict(result.scores)
+
+
+def folder_of(contestant: Contestant, agents: str, options: argparse.Namespace) -> Path:
+    """Return where the drives of a contestant are written."""
+    folder: Path = options.work / f"{contestant.name}-{agents}"
+    return folder
 
 
 def make_table(results: dict[str, list[JsonObject]]) -> list[str]:

@@ -23,3 +23,9 @@ def driver_config(tmp_path: Path, **rl_params: Any) -> JsonObject:
         "eval_scenes": 2,
     }
     return {**cfg, "rl_params": small | rl_params}
+
+
+def compact_config(tmp_path: Path, **gym_params: Any) -> JsonObject:
+    """Return the configuration of a training with compact observations and curvatures as actions, as changed."""
+    compact = {"observation": "compact", "actions": "curvature", "reward": "driving", "num_simulation_steps": 7}
+    return {**driver_config(tmp_path), "gym_params": compact | gym_params}

@@ -10,11 +10,11 @@ from typing import Final
 import numpy as np
 from gymnasium import spaces
 
-from l5kit.environment.action_kinds import MODEL_ACTIONS, ModelActions, model_actions
+from l5kit.environment.action_kinds import ModelActions, model_actions
 from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.policy_file import PolicyNetwork, find_policy_file, read_policy
 from l5kit.environment.policy_options import PolicyOptions
-from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.scene_simulation import EgoSeat
 from l5kit.simulation.engine.traffic_state import TrafficState
@@ -51,12 +51,7 @@ class PolicyDriver:
 
     def __post_init__(self) -> None:
         options = self.options
-        if options.observation != "compact" or options.actions not in MODEL_ACTIONS:
-            raise UnsupportedValueError(
-                f"the policy was trained with observation {options.observation!r} and actions {options.actions!r}; one "
-                "drives in a simulation that was trained with gym_params.observation compact and gym_params.actions "
-                f"{', '.join(MODEL_ACTIONS)}"
-            )
+        options.require_simulated()
         object.__setattr__(self, "actions", model_actions(options.actions))
         found = (self.network.num_inputs, self.network.num_outputs)
         expected = (options.layout.size, self._num_outputs)

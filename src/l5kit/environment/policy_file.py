@@ -76,18 +76,19 @@ def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
     Raises:
         InvalidArgumentError: The file is broken, no policy of ``l5kit train-rl``, or does not say what it was trained
             with.
+        UnsupportedValueError: It was trained with observations or actions that it cannot drive with in a simulation.
         ConfigError: The configuration beside it is wrong.
     """
     content, weights = _entries_of(file)
     options = _options_of(file, content)
+    options.require_simulated()
     shape = content.get("policy_kwargs")
     numbers = sorted(int(match[1]) for name in weights if (match := _LAYER.fullmatch(name)))
     names = [*(f"mlp_extractor.policy_net.{number}" for number in numbers), "action_net"]
     is_known = isinstance(shape, dict) and shape.keys() <= _KNOWN_SHAPE
     if not is_known or any(f"{name}.{part}" not in weights for name in names for part in ("weight", "bias")):
         raise InvalidArgumentError(
-            f"{file} has another network than l5kit train-rl makes for compact observations, with which a policy can "
-            "drive in a simulation"
+            f"{file} has another network than l5kit train-rl makes for compact observations, which is a few layers"
         )
     arrays = [(_array_of(weights[f"{name}.weight"]), _array_of(weights[f"{name}.bias"])) for name in names]
     return PolicyNetwork(tuple(arrays)), options

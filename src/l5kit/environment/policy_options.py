@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from l5kit._types import Config, JsonObject
 from l5kit.configs.environment import EnvironmentParams
+from l5kit.environment.action_kinds import MODEL_ACTIONS
 from l5kit.environment.observations.compact_layout import CompactLayout
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 
 __all__ = ["POLICY_OPTIONS", "PolicyOptions"]
 
@@ -61,6 +62,19 @@ class PolicyOptions:
             raise InvalidArgumentError(
                 f"{POLICY_OPTIONS} of the policy are {dict(content)!r}, which this version of l5kit does not know"
             ) from error
+
+    def require_simulated(self) -> None:
+        """Refuse options with which a policy cannot drive in a simulation.
+
+        Raises:
+            UnsupportedValueError: As above; the message says which can.
+        """
+        if self.observation != "compact" or self.actions not in MODEL_ACTIONS:
+            raise UnsupportedValueError(
+                f"the policy was trained with observation {self.observation!r} and actions {self.actions!r}; in a "
+                "simulation those drive that were trained with gym_params.observation compact and gym_params.actions "
+                f"{', '.join(MODEL_ACTIONS)}"
+            )
 
     def as_json(self) -> JsonObject:
         """Return the options as JSON holds them."""

@@ -1,0 +1,102 @@
+"""Drive the policies of trainings of ``l5kit train-rl`` over a city, beside rules, and print their scores as Markdown.
+
+Run ``python benchmarks/rl_table.py RUN [RUN ...] --city CITY --work WORK``, the runs being those of several seeds: each
+is driven as it was before its first step (``first.zip``), at the end, and at its best evaluation. Scenes are driven as
+in ``closed_loop_table.py``. The interval is that of the mean over the scenes, by bootstrap: scenes are drawn again and
+again, each with the mean of its scores over the seeds. A run that was stopped goes on.
+"""
+
+import argparse
+import csv
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from closed_loop_table import AGENTS, METRICS, RULES, Contestant, drive, folder_of, metric_cell
+
+from l5kit._types import Float64Array, JsonObject
+
+POLICIES = MappingProxyType({"before training": "first.zip", "after training": "driver.zip", "best": "best.zip"})
+"""Rows of a training, and the file of each."""
+
+BESIDE = ("constant-velocity", "idm", "standing", "log")
+NUM_DRAWS = 10_000
+SHARE = 0.95
+
+
+def main() -> None:
+    """Drive what was not driven yet, and print the table."""
+    parser = argparse.ArgumentParser(description="The table of docs/reinforcement_learning.md.")
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of trainings, one for each seed")
+    parser.add_argument("--city", type=Path, required=True, help="folder of a city that nothing was trained on")
+    parser.add_argument("--work", type=Path, default=Path("rl-table"), help="folder of the simulations")
+    parser.add_argument("--agents", action="append", choices=AGENTS, help="may be given twice; both")
+    parser.add_argument("--workers", type=int, default=1, help="threads that simulate")
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    contestants = find_contestants(options.runs)
+    lines = []
+    for agents in options.agents or AGENTS:
+        results = {
+            row: [drive(each, agents, options.city, options) for each in of_row] for row, of_row in contestants.items()
+        }
+        scores = {
+            row: scene_scores([folder_of(each, agents, options) for each in of_row])
+            for row, of_row in contestants.items()
+        }
+        lines += ["", f"Others: `{agents}`.", "", *make_table(results, scores)]
+    print("\n".join(lines))
+
+
+def find_contestants(runs: list[Path]) -> dict[str, list[Contestant]]:
+    """Return who drives, by row; a file that a run does not have is left out, which is told."""
+    found: dict[str, list[Contestant]] = {}
+    for row, name in POLICIES.items():
+        for place, run in enumerate(runs):
+            file = run / name
+            if file.is_file():
+                found.setdefault(row, []).append(Contestant(row, f"{run.name}-{place}-{file.stem}", str(file)))
+            else:
+                print(f"{file} is missing and left out")
+    for row in BESIDE:
+        planner, moves = RULES[row]
+        found[row] = [Contestant(row, row, planner, moves)]
+    return found
+
+
+def scene_scores(folders: list[Path]) -> Float64Array:
+    """Return the score of each scene that all of the simulations have, the mean of these, (S,)."""
+    by_folder = []
+    for folder in folders:
+        with (folder / "scenes.csv").open(newline="", encoding="utf-8") as file:
+            by_folder.append({row["scene"]: float(row["score"]) for row in csv.DictReader(file) if row["score"]})
+    common = [scene for scene in by_folder[0] if all(scene in scores for scores in by_folder)]
+    return np.array([np.mean([scores[scene] for scores in by_folder]) for scene in common])
+
+
+def bootstrap_interval(scores: Float64Array, *, seed: int = 0) -> tuple[float, float]:
+    """Return the interval that holds 95 % of the means of scenes (S,) that are drawn with replacement."""
+    rows = np.random.default_rng(seed).integers(0, len(scores), (NUM_DRAWS, len(scores)))
+    low, high = np.quantile(scores[rows].mean(axis=1), [(1 - SHARE) / 2, (1 + SHARE) / 2])
+    return float(low), float(high)
+
+
+def make_table(results: dict[str, list[JsonObject]], scores: dict[str, Float64Array]) -> list[str]:
+    """Return the lines of a table: the score with its interval, and the means of the metrics over the seeds."""
+    lines = [
+        "| driver | seeds | score (95 %) | " + " | ".join(METRICS.values()) + " |",
+        "|---" * (3 + len(METRICS)) + "|",
+    ]
+    for row, of_seeds in results.items():
+        low, high = bootstrap_interval(scores[row])
+        cells = [
+            row,
+            str(len(of_seeds)) if row in POLICIES else "",
+            f"{scores[row].mean():.2f} ({low:.2f} to {high:.2f})",
+        ]
+        lines.append(f"| {' | '.join(cells + [metric_cell(name, of_seeds) for name in METRICS])} |")
+    return lines
+
+
+if __name__ == "__main__":
+    main()

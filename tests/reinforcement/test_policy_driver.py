@@ -1,0 +1,304 @@
+"""A policy drives in simulations as in environments, and what its file must be for that."""
+
+import base64
+import json
+import pickle
+import zipfile
+from pathlib import Path
+
+import cloudpickle
+import numpy as np
+import pytest
+from stable_baselines3 import PPO
+
+from l5kit.configs.config import save_config_data
+from l5kit.configs.reinforcement import ReinforcementParams
+from l5kit.data import ChunkedDataset
+from l5kit.data.map.api import MapAPI
+from l5kit.data.scene_records import SceneRecords
+from l5kit.environment.observations.compact_layout import CompactLayout
+from l5kit.environment.compact_sight import CompactSight
+from l5kit.environment.policy_driver import PolicyDriver
+from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
+from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.reinforcement import train_driver
+from l5kit.reinforcement.environments import make_environments
+from l5kit.reinforcement.folder import save_model
+from l5kit.reinforcement.policy import make_algorithm
+from l5kit.simulation.engine.agent_control import AgentControl
+from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
+from l5kit.simulation.engine.scene_simulation import AgentSeat, SceneSimulation, SimulationError
+from l5kit.simulation.vehicle_models import VehicleStates
+from support.driver_trainings import compact_config
+from support.environments import data_of
+
+KINDS = ("curvature", "bicycle", "pose_change", "grid")
+NUM_SCENES, NUM_FRAMES = 3, 100
+
+
+def write_policy(folder, city, *, actions="curvature", gain=30.0):
+    """Write a policy that does much, by what it sees, and return its file and environments of whole scenes."""
+    cfg = compact_config(folder, actions=actions, num_simulation_steps=None)
+    config = folder / "config.yaml"
+    save_config_data(cfg, str(config))
+    envs = make_environments(cfg, config, data_of(city), num_envs=NUM_SCENES, train=False)
+    model = make_algorithm(ReinforcementParams.from_cfg(cfg), envs)
+    model.policy.action_net.weight.data *= gain
+    PolicyOptions.of_cfg(cfg).keep_in(model)
+    save_model(model, folder / "driver.zip")
+    return folder / "driver.zip", envs
+
+
+@pytest.fixture(scope="module")
+def policy(city, tmp_path_factory):
+    """File of a policy with nothing beside it, never written to."""
+    folder = tmp_path_factory.mktemp("policy")
+    file, envs = write_policy(folder, city)
+    envs.close()
+    (folder / "config.yaml").unlink()
+    return file
+
+
+@pytest.fixture(scope="module")
+def recorded(city):
+    log = ChunkedDataset(str(city / "scenes" / "sample.zarr")).open()
+    return [SceneRecords.read(log, scene) for scene in range(NUM_SCENES)], log.facts
+
+
+@pytest.fixture(scope="module")
+def road(city, tmp_path_factory):
+    cfg = compact_config(tmp_path_factory.mktemp("cfg"))
+    return RoadMap(MapAPI.from_cfg(data_of(city), cfg))
+
+
+@pytest.fixture
+def make_batch(recorded, road):
+    def make(*scenes, start=1, with_map=True):
+        chosen = [recorded[0][scene] for scene in scenes or range(NUM_SCENES)]
+        return SceneBatch.of_scenes(chosen, start=start, facts=recorded[1], road=road if with_map else None)
+
+    return make
+
+
+def drive(batch, driver, **args):
+    """Poses of the AVs of all scenes, (S, F, 3), from the first frame that is simulated on."""
+    driven = SceneSimulation(batch, ego=driver.seat, strict=True, **args).run()
+    states = driven.ego_states(driven.finished)
+    return np.concatenate([states.positions_m, states.yaws_rad[..., None]], axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("actions", "asked", "tolerance_m"),
+    [
+        *(pytest.param(actions, "driver", 1e-9, id=actions) for actions in KINDS),
+        pytest.param("curvature", "stable-baselines3", 1e-5, id="float32 of torch"),
+    ],
+)
+def test_whole_scenes_are_driven_as_in_environments(
+    city, tmp_path, make_batch, monkeypatch, actions, asked, tolerance_m
+):
+    file, envs = write_policy(tmp_path, city, actions=actions)
+    model, driver, env = PPO.load(file), PolicyDriver.load(file), envs.env.unwrapped
+    seen = envs.reset()
+    for place in range(NUM_SCENES):
+        mask = np.arange(NUM_SCENES) == place
+        seen, _ = env.reset(options={"scene_id": place, "start_frame_index": 0, "reset_mask": mask})
+    start = VehicleStates(*(np.array(column) for column in vars(env.episodes.states).values()))
+    monkeypatch.setattr(
+        "l5kit.simulation.engine.scene_simulation.start_of_ego", lambda _: (start, np.zeros(NUM_SCENES))
+    )
+    poses, told = [], []
+    for _ in range(1, NUM_FRAMES - 1):
+        states = env.episodes.states
+        poses.append(np.column_stack([states.positions_m, states.yaws_rad]))
+        if asked == "driver":
+            values = driver.network.act(seen)
+            told.append(values.argmax(axis=1) if actions == "grid" else values)
+        else:
+            told.append(model.predict(seen, deterministic=True)[0])
+        seen, *_ = envs.step(told[-1])
+    ways = drive(make_batch(), driver)[:, : len(poses)] - np.stack(poses, axis=1)
+    ways[..., 2] = np.sin(ways[..., 2] / 2)  # headings may differ by whole turns
+    np.testing.assert_allclose(ways, 0.0, atol=tolerance_m)
+    assert np.ptp(np.array(told, float), axis=0).min() > 0.05  # what it does hangs on what it sees
+
+
+def test_the_network_gives_what_that_of_stable_baselines3_does(policy):
+    driver, seen = PolicyDriver.load(policy), np.random.default_rng(3).normal(size=(5, 390)).astype(np.float32)
+    told = driver.network.act(seen)
+    expected, _ = PPO.load(policy).predict(seen, deterministic=True)
+    np.testing.assert_allclose(np.clip(told, -1, 1), expected, atol=1e-6)
+    for row in range(5):
+        np.testing.assert_array_equal(driver.network.act(seen[row : row + 1])[0], told[row])
+
+
+@pytest.mark.parametrize("with_map", [True, False], ids=["map", "no map"])
+def test_a_scene_is_driven_alike_alone_and_with_others(policy, make_batch, with_map):
+    driver = PolicyDriver.load(policy)
+    together = drive(make_batch(with_map=with_map), driver)
+    for scene in range(NUM_SCENES):
+        np.testing.assert_array_equal(drive(make_batch(scene, with_map=with_map), driver)[0], together[scene])
+
+
+def test_asked_again_it_says_the_same(policy, make_batch):
+    driver = PolicyDriver.load(policy)
+    simulation = SceneSimulation(make_batch(), ego=driver.seat)
+    for _ in range(3):
+        simulation.step()
+    state = simulation.state()
+    first, again, alone = driver.drive(state), driver.drive(state), driver.drive(state.only(1))
+    np.testing.assert_array_equal(first.values, again.values)
+    np.testing.assert_array_equal(first.values[1:2], alone.values)
+
+
+def test_the_route_is_that_of_the_whole_scene(policy, make_batch):
+    driver = PolicyDriver.load(policy)
+    for start in (1, 60):
+        simulation = SceneSimulation(make_batch(start=start), ego=driver.seat)
+        batch = simulation.batch
+        sight = CompactSight(batch, CompactLayout(), threshold=0.5)
+        whole = CompactSight(make_batch(start=0), CompactLayout(), threshold=0.5)
+        state = simulation.state()
+        np.testing.assert_array_equal(sight.look(state), whole.look(state))
+
+
+def test_labels_count_as_in_the_training(make_batch):
+    state = SceneSimulation(make_batch()).state()
+    layout = CompactLayout()
+    known, none = (
+        layout.split(CompactSight(state.batch, layout, threshold=threshold).look(state)) for threshold in (0.5, 1.5)
+    )
+    assert known["agents"][..., -1].sum() > 0
+    assert none["agents"][..., 8:10].sum() == 0  # neither vehicles nor people
+    np.testing.assert_array_equal(known["lanes"], none["lanes"])
+
+
+def test_trainings_write_what_simulations_ask_for(city, tmp_path, make_batch):
+    cfg = compact_config(tmp_path)
+    told = []
+    done = train_driver(cfg, tmp_path / "out", data_folder=city, tell=told.append)
+    names = [word.split()[0] for word in told[0].partition(": ")[2].split(", ")]
+    assert names == ["reward", "steps", "share_to_the_end", "share_without_collision", "share_without_off_road"]
+    drivers = {path.stem: PolicyDriver.load(path) for path in done.folder.glob("*.zip")}
+    assert drivers.keys() == {"first", "best", "driver"}
+    assert PolicyDriver.load(done.folder).digest == drivers["driver"].digest != drivers["first"].digest
+    options = PolicyOptions("compact", "curvature", 0.1, 0.5)
+    assert {each.options for each in drivers.values()} == {options}
+    assert PPO.load(done.folder / "first.zip").num_timesteps == 0
+    assert np.isfinite(drive(make_batch(), drivers["first"])).all()
+    longer = train_driver(cfg | {"rl_params": cfg["rl_params"] | {"total_steps": 96}}, done.folder, data_folder=city,
+                          resume=True, tell=told.append)  # fmt: skip
+    assert PolicyDriver.load(longer.driver).options == options
+    assert PolicyDriver.load(done.folder / "first.zip").digest == drivers["first"].digest
+
+
+def changed(policy, out, change):
+    """Write a policy whose entry ``data`` is changed, and return its path."""
+    with zipfile.ZipFile(policy) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "data":
+                said = json.loads(content)
+                change(said)
+                content = json.dumps(said).encode()
+            new.writestr(name, content)
+    return out
+
+
+def test_without_options_in_it_the_configuration_beside_it_counts(policy, tmp_path):
+    file = changed(policy, tmp_path / "driver.zip", lambda said: said.pop(POLICY_OPTIONS))
+    with pytest.raises(InvalidArgumentError, match="name the file in the folder of its training"):
+        PolicyDriver.load(file)
+    save_config_data(compact_config(tmp_path, actions="bicycle"), str(tmp_path / "config.yaml"))
+    assert PolicyDriver.load(tmp_path).options.actions == "bicycle"
+
+
+def set_layout(said, **sizes):
+    said[POLICY_OPTIONS]["layout"].update(sizes)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        pytest.param(
+            lambda said: said.update(
+                policy_kwargs={":serialized:": ""}, **{POLICY_OPTIONS: said[POLICY_OPTIONS] | {"observation": "raster"}}
+            ),
+            UnsupportedValueError,
+            r"observation 'raster' and actions 'curvature'; .* gym_params.observation compact",
+            id="pictures",
+        ),
+        pytest.param(
+            lambda said: said[POLICY_OPTIONS].update(actions="poses"),
+            UnsupportedValueError,
+            "gym_params.actions bicycle, curvature, pose_change, grid",
+            id="poses",
+        ),
+        pytest.param(
+            lambda said: said[POLICY_OPTIONS].update(actions="grid"),
+            InvalidArgumentError,
+            "takes 390 values and gives 2; its options tell of 390 and 63",
+            id="other actions",
+        ),
+        pytest.param(
+            lambda said: set_layout(said, num_agents=3), InvalidArgumentError, "tell of 282 and 2", id="other layout"
+        ),
+        pytest.param(
+            lambda said: set_layout(said, num_ducks=3), InvalidArgumentError, "does not know", id="unknown layout"
+        ),
+        pytest.param(
+            lambda said: said[POLICY_OPTIONS].update(colour=3), InvalidArgumentError, "does not know", id="unknown key"
+        ),
+        pytest.param(
+            lambda said: said.update(policy_kwargs={":serialized:": ""}),
+            InvalidArgumentError,
+            "has another network",
+            id="other network",
+        ),
+    ],
+)
+def test_policies_of_other_kinds_are_refused(policy, tmp_path, change, error, message):
+    with pytest.raises(error, match=message):
+        PolicyDriver.load(changed(policy, tmp_path / "p.zip", change))
+
+
+def test_files_that_are_no_policies_are_refused(policy, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"name the best\.zip in it"):
+        PolicyDriver.load(tmp_path)
+    with pytest.raises(FileNotFoundError, match="check it for spelling"):
+        PolicyDriver.load(tmp_path / "none.zip")
+    broken = tmp_path / "broken.zip"
+    broken.write_bytes(policy.read_bytes()[:5000])
+    with pytest.raises(InvalidArgumentError, match="is broken"):
+        PolicyDriver.load(broken)
+    other = tmp_path / "other.zip"
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("data", "{}")
+    with pytest.raises(InvalidArgumentError, match="is no policy of l5kit train-rl"):
+        PolicyDriver.load(other)
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("data", "{}")
+        archive.writestr("policy.pth", pickle.dumps(Path, protocol=2))
+    with pytest.raises(InvalidArgumentError, match="is broken"):
+        PolicyDriver.load(other)
+
+
+def test_nothing_that_a_file_has_pickled_is_loaded(policy, tmp_path):
+    class Writes:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / "touched",)
+
+    pickled = {":type:": "x", ":serialized:": base64.b64encode(cloudpickle.dumps(Writes())).decode()}
+    file = changed(policy, tmp_path / "p.zip", lambda said: said.update(lr_schedule=pickled, policy_class=pickled))
+    assert PolicyDriver.load(file).network.num_outputs == 2
+    assert not (tmp_path / "touched").exists()
+
+
+def test_agents_and_other_steps_are_refused(policy, make_batch):
+    driver = PolicyDriver.load(policy)
+    agents = AgentSeat(driver, driver.seat.model, control=AgentControl.of_traffic())
+    with pytest.raises(SimulationError, match="drives AVs only"):
+        SceneSimulation(make_batch(), agents=agents, strict=True).run()
+    slow = PolicyDriver(driver.network, PolicyOptions("compact", "curvature", 0.2, 0.5), "")
+    with pytest.raises(SimulationError, match=r"takes 0\.1 s; the policy was trained with steps of 0\.2 s"):
+        drive(make_batch(), slow)
