@@ -13,7 +13,8 @@ from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_driver_config
 from l5kit.configs.reinforcement import ReinforcementParams
-from support.driver_trainings import driver_config
+from l5kit.visualization.simulated.simulation_folder import SimulationFolder
+from support.driver_trainings import compact_config, driver_config
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -101,5 +102,59 @@ def test_a_missing_library_is_told_with_its_extra(l5kit, config, city, monkeypat
         monkeypatch.delitem(sys.modules, module)  # so that it is imported anew
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
     done = l5kit("train-rl", config, "--data", city)
+    assert done.exit_code == 1
+    assert "pip install 'l5kit2[rl]'" in done.stderr
+
+
+@pytest.fixture
+def trained(l5kit, city, tmp_path):
+    """Folder of a training with compact observations."""
+    save_config_data(compact_config(tmp_path), str(tmp_path / "compact.yaml"))
+    done = l5kit("train-rl", tmp_path / "compact.yaml", "--data", city, "--out", tmp_path / "out", "--steps", 32)
+    assert done.exit_code == 0, done.stderr
+    return tmp_path / "out"
+
+
+@pytest.mark.parametrize("name", ["", "best.zip"], ids=["folder", "file"])
+def test_the_driver_drives_and_is_scored(l5kit, trained, city, tmp_path, name):
+    asked, driven = trained / name, tmp_path / "driven"
+    call = ("simulate", city, "--planner", asked, "--out", driven, "--frames", 8)
+    done = l5kit(*call, "--json")
+    assert done.exit_code == 0, done.stderr
+    scores = json.loads(done.stdout)
+    assert (scores["planner"], scores["scenes"], scores["failed"]) == (str(asked), 3, [])
+    shown = SimulationFolder(driven)
+    assert [each.scene for each in shown.scenes] == [0, 1, 2]
+    assert shown.plans(0) is None  # controls are no plan
+    assert l5kit(*call).exit_code == 0  # it is known to be the same
+    other = l5kit(*call[:3], trained / "first.zip", *call[4:])
+    assert other.exit_code == 1
+    assert "planner (--planner) was" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(("--planner", "{out}", "--moves", "tracked"), "gives controls of the vehicle model", id="moves"),
+        pytest.param(("--planner", "{out}", "--config", "{cfg}"), "drop the one that is given", id="configuration"),
+        pytest.param(("--agents", "{out}"), "drives the AV; pass it as the planner", id="agents"),
+        pytest.param(("--planner", "{out}/broken.zip"), "is broken", id="broken"),
+        pytest.param(("--planner", "{out}/none.zip"), "no checkpoint", id="missing"),
+    ],
+)
+def test_what_a_policy_cannot_do_is_told(l5kit, trained, city, tmp_path, arguments, message):
+    (trained / "broken.zip").write_bytes(b"PK")
+    words = [word.format(out=trained, cfg=tmp_path / "compact.yaml") for word in arguments]
+    done = l5kit("simulate", city, "--out", tmp_path / "driven", *words)
+    assert done.exit_code == 1
+    assert message in done.stderr
+    assert not (tmp_path / "driven").exists()
+
+
+def test_a_policy_needs_the_extra(l5kit, trained, city, tmp_path, monkeypatch):
+    for module in [name for name in sys.modules if name.startswith(("l5kit.environment", "gymnasium"))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    done = l5kit("simulate", city, "--planner", trained, "--out", tmp_path / "driven")
     assert done.exit_code == 1
     assert "pip install 'l5kit2[rl]'" in done.stderr

@@ -149,7 +149,7 @@ def _open_policy(asked: str, *, moves: str | None, place: NetworkPlace | None) -
         )
     if place is not None and place.cfg is not None:
         raise InvalidArgumentError(
-            f"a configuration is given, but planner {asked!r} is a policy, which has one; drop it"
+            f"planner {asked!r} is a policy, which has its configuration with it; drop the one that is given"
         )
     seat, digest = open_policy(asked)
     return Planner(asked, seat, digest)
