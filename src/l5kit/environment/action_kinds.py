@@ -181,8 +181,13 @@ class KinematicModelActions:
     def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002
         """Return the AV that the model has moved."""
         controls = actions if self.scales is None else scaled_controls(actions, self.scales)
+        before = dict(vars(self.model))
         self.said = self.model.update(controls[0, :2])
-        return egos.ahead(self.said, step_time_s)
+        try:
+            return egos.ahead(self.said, step_time_s)
+        except InvalidArgumentError:
+            vars(self.model).update(before)
+            raise
 
 
 @dataclass(frozen=True, eq=False)

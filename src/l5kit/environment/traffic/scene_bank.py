@@ -1,5 +1,7 @@
 """Scene bank: scenes of a log as arrays for the kernels of environments, prepared when they are first asked for."""
 
+from typing import Any
+
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array, NumericArray
@@ -90,6 +92,14 @@ class SceneBank:
 
     def __len__(self) -> int:
         return len(self._bank_rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy is made of: no views, which would be copied one by one, and could be written to."""
+        return {name: value for name, value in vars(self).items() if name not in type(self).__annotations__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._refresh()
 
     def prepare(self, scenes: Int64Array) -> Int64Array:
         """Return where scenes (B,) of the log are in this bank, (B,), and prepare those that are not there yet.
