@@ -31,8 +31,7 @@ def make_many(folder, config, **args):
     return L5VectorEnv(3, config, data_of(folder), SimulationConfigGym(num_simulation_steps=NUM_FRAMES), **args)
 
 
-NUM_ROWS = 50
-CHUNKS = {"scenes": 3, "frames": NUM_ROWS, "agents": NUM_ROWS, "traffic_light_faces": NUM_ROWS}
+CHUNKS = {"scenes": 3, "frames": 50, "agents": 500, "traffic_light_faces": 500}
 
 
 class Damage:
@@ -67,9 +66,9 @@ ON_ROADS = {
     "time stands still": lambda d: d.set("frames", "timestamp", d.frame, d.arrays["frames"]["timestamp"][d.frame - 1]),
 }
 IN_FILES = {
-    "chunk of agents": lambda d, path: (path / "agents" / str(d.row // NUM_ROWS)).write_bytes(b"no chunk"),
-    "chunk of frames": lambda d, path: (path / "frames" / str(d.frame // NUM_ROWS)).write_bytes(b"no chunk"),
-    "chunk is missing": lambda d, path: (path / "agents" / str(d.row // NUM_ROWS)).unlink(),
+    "chunk of agents": lambda d, path: (path / "agents" / str(d.row // CHUNKS["agents"])).write_bytes(b"no chunk"),
+    "chunk of frames": lambda d, path: (path / "frames" / str(d.frame // CHUNKS["frames"])).write_bytes(b"no chunk"),
+    "chunk is missing": lambda d, path: (path / "agents" / str(d.row // CHUNKS["agents"])).unlink(),
 }
 SEEN = {
     "raster": {"actions": "poses"},

@@ -1,0 +1,69 @@
+"""Views of environments: spaces, and memory that all samples are written to."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("gymnasium")
+
+from l5kit.environment.compact_layout import CompactLayout
+from l5kit.environment.envs.l5_env import SimulationConfigGym
+from l5kit.environment.envs.vector_env import L5VectorEnv
+from l5kit.environment.views import VECTOR_KEYS
+from support.environments import SIDE_PX, data_of, write_config
+
+
+@pytest.fixture
+def make(city, tmp_path):
+    """Function that makes two environments."""
+    sim_cfg = SimulationConfigGym(num_simulation_steps=6)
+
+    def make(observation, **params):
+        config = write_config(tmp_path, **params)
+        return L5VectorEnv(2, config, data_of(city), sim_cfg, actions="bicycle", observation=observation, copy=False)
+
+    return make
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_rasters_have_the_type_of_the_configuration(make, dtype):
+    env = make("raster", image_dtype=np.dtype(dtype).name)
+    space = env.single_observation_space["image"]
+    assert (space.dtype, space.shape[1:], space.high.max()) == (dtype, SIDE_PX[::-1], 1 if dtype == np.float32 else 255)
+
+
+def test_vectors_have_the_keys_of_the_past(make):
+    env = make("vectors")
+    assert set(env.single_observation_space) == set(VECTOR_KEYS)
+    assert not [key for key in VECTOR_KEYS if "target" in key or "future" in key]
+    observation, _ = env.reset(seed=1)
+    for key, space in env.observation_space.items():
+        assert observation[key].dtype == space.dtype
+        assert observation[key] in space
+
+
+@pytest.mark.parametrize("observation", ["raster", "vectors", "compact"])
+def test_some_environments_are_seen_like_all(make, observation):
+    env = make(observation)
+    env.reset(seed=1)
+    view = env.episodes.parts.view
+    arrays = view.memory if isinstance(view.memory, dict) else {"all": view.memory}
+    expected = {key: array.copy() for key, array in arrays.items()}
+    for array in arrays.values():
+        array[...] = 0
+    for slot in (1, 0):
+        env.episodes.look(np.array([slot]))
+    for key, array in arrays.items():
+        np.testing.assert_array_equal(array, expected[key])
+    again = env.episodes.parts.view.memory
+    assert again is view.memory, "memory stays where it is"
+
+
+def test_a_layout_can_be_copied():
+    import copy
+    import pickle
+
+    layout = CompactLayout(num_agents=3, reach_m=40.0)
+    _ = layout.parts
+    for copied in (copy.deepcopy(layout), pickle.loads(pickle.dumps(layout))):
+        assert copied == layout
+        assert copied.size == layout.size
