@@ -14,8 +14,8 @@ from gymnasium.vector import AsyncVectorEnv  # noqa: E402
 from l5kit.environment.envs.l5_env import L5Env, SimulationConfigGym  # noqa: E402
 from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
 from l5kit.environment.kinematic_model import UnicycleModel  # noqa: E402
+from l5kit.environment.rewards.step_reward import StepWorth  # noqa: E402
 from l5kit.environment.setup import ACTIONS, OBSERVATIONS  # noqa: E402
-from l5kit.environment.step_reward import StepWorth  # noqa: E402
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError  # noqa: E402
 from support.environments import NUM_FRAMES, assert_same, data_of, write_config  # noqa: E402
 

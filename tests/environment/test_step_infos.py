@@ -8,11 +8,11 @@ gymnasium = pytest.importorskip("gymnasium")
 from gymnasium import wrappers  # noqa: E402
 from gymnasium.wrappers import vector as vector_wrappers  # noqa: E402
 
-from l5kit.environment.driving_reward import FAILURES, DrivingReward  # noqa: E402
 from l5kit.environment.envs.l5_env import L5Env, SimulationConfigGym  # noqa: E402
 from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
+from l5kit.environment.rewards.driving_reward import FAILURES, DrivingReward  # noqa: E402
+from l5kit.environment.rewards.step_reward import StepWorth  # noqa: E402
 from l5kit.environment.step_infos import StepInfos, of_one, spread  # noqa: E402
-from l5kit.environment.step_reward import StepWorth  # noqa: E402
 from support.environments import data_of, write_config  # noqa: E402
 
 SHORT = 6

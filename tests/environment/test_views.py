@@ -5,10 +5,10 @@ import pytest
 
 pytest.importorskip("gymnasium")
 
-from l5kit.environment.compact_layout import CompactLayout
 from l5kit.environment.envs.l5_env import SimulationConfigGym
 from l5kit.environment.envs.vector_env import L5VectorEnv
-from l5kit.environment.views import VECTOR_KEYS
+from l5kit.environment.observations.compact_layout import CompactLayout
+from l5kit.environment.observations.views import VECTOR_KEYS
 from support.environments import SIDE_PX, data_of, write_config
 
 
