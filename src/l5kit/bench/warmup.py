@@ -34,8 +34,14 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
+from l5kit.environment.observations.compact_layout import CompactLayout
+from l5kit.environment.observations.compact_state import write_compact_states
+from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.step_reward import DrivenStep
+from l5kit.environment.traffic.route_places import follow_routes
+from l5kit.environment.traffic.scene_bank import SceneBank
+from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import classify_rows
 from l5kit.evaluation.driving.scene_score import score_scenes
@@ -43,6 +49,7 @@ from l5kit.evaluation.driving.scene_states import read_road_users
 from l5kit.rasterization.antialiased import draw_shapes
 from l5kit.rasterization.turned_crop import turn_and_scale
 from l5kit.sampling.agent_sampling import get_agent_context
+from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.drivers.simple import ConstantVelocity
 from l5kit.simulation.engine.entering import find_blocked
@@ -114,6 +121,7 @@ def _steps(files: DatasetFiles) -> list[Callable[[], object]]:
         partial(get_agent_context, 5, log.frames, log.agents, log.tl_faces, 2, 2),
         partial(_drive, files, log),
         _enter,
+        partial(_observe, files, log),
         partial(_reward, files),
     ]
 
@@ -164,6 +172,29 @@ def _enter() -> None:
     """Let an agent appear in a closed loop, which none of the small log does."""
     boxes, is_there = np.zeros((1, 5)), np.ones(1, np.bool_)
     find_blocked(np.array([0, 1]), boxes, boxes, is_there, is_there)
+
+
+def _observe(files: DatasetFiles, log: ChunkedDataset) -> None:
+    """Move the road users of an environment, and tell the state of its AV."""
+    road, one = read_road(files), np.zeros(1, np.int64)
+    bank = SceneBank(log, road=road, drives_agents=True)
+    traffic = TrafficSlots(bank, 1, drives=IntelligentDriver(max_lateral_mps2=1.0))
+    frames = one + 1
+    traffic.start(one, bank.prepare(one), frames)
+    boxes, motions, velocities_mps = np.full((1, 5), 2.0), np.zeros((1, 3)), np.zeros((1, 2))
+    boxes[:, :3] = bank.ego_poses[frames]
+    traffic.step(one, boxes, velocities_mps)
+    traffic.enter(one, boxes)
+    places, layout = np.zeros((1, 3)), CompactLayout()
+    follow_routes(bank.paths, one, boxes, is_new=np.ones(1, np.bool_), places=places)
+    write_compact_states(
+        layout,
+        LanePoints.of_map(road.driving),
+        (boxes, motions, one, one - 1),
+        seen=(traffic.rows(one).scene_rows, (boxes, velocities_mps), (frames, *bank.colors)),
+        routes=(bank.paths, one, places),
+        out=np.zeros((1, layout.size), np.float32),
+    )
 
 
 def _reward(files: DatasetFiles) -> None:
