@@ -21,6 +21,7 @@ def report(make_row):
         MeasuredRow(make_row("twin", floor=1.7, base="fast", base_title="one"), (1600.0,), (Fact("memory", 310, 300),)),
         MeasuredRow(make_row("new", floor=2, reference="never recorded"), (12.345,)),
         MeasuredRow(make_row("huge", unit="rows"), (15_170_000.0,), (Fact("size", 1234.4),)),
+        MeasuredRow(make_row("many", rate_floor=30_000), (36_000.0,), (Fact("share", 28.54, 30, "percent"),)),
     ]
     return BenchReport(
         data="somewhere",
@@ -42,11 +43,17 @@ def test_lines_hold_medians_score_and_ratios(report):
         ("New", "12.3 things/s", "6.17", "-", "2 to L5Kit 1.5"),
         ("Huge", "15.2 M rows/s", "7.58 M", "-", "-"),
         ("  size", "1,234 MB", "-", "-", "-"),
+        ("Many", "36,000 things/s", "18,000", "0.9", "1 of 30,000 things/s at score 1,500"),
+        ("  share", "28.5 percent", "-", "-", "< 30 percent"),
     ]
 
 
 def test_the_verdict_names_what_is_missed(report):
-    assert report.misses() == ["Twin: 1.6, asked 1.7", "Twin: memory, 310 MB, asked below 300 MB"]
+    assert report.misses() == [
+        "Twin: 1.6, asked 1.7",
+        "Twin: memory, 310 MB, asked below 300 MB",
+        "Many: 0.9, asked 1 of 30,000 things/s at score 1,500",
+    ]
     assert report.verdict().splitlines() == ["Not what is asked:", *(f"  {missed}" for missed in report.misses())]
 
 
@@ -56,7 +63,7 @@ def test_the_verdict_without_misses(report):
 
 
 def test_the_verdict_without_a_reference(report):
-    report.measured[:] = report.measured[2:]
+    report.measured[:] = report.measured[2:4]
     assert report.verdict().startswith("There is nothing to compare with")
 
 
@@ -84,10 +91,12 @@ def test_markdown_has_the_same_cells(report):
 def test_json_holds_every_pass(report):
     content = json.loads(json.dumps(report.as_json()))
     assert content["score"] == {"before": 1900, "after": 2100, "mean": 2000}
-    first, second, third, _ = content["rows"]
+    first, second, third, _, many = content["rows"]
     assert (first["rates"], first["ratio"], first["compared_with"]) == ([1000, 900, 1200], 10, "Recorded")
     assert (second["compared_with"], second["facts"]) == ("fast", [{"title": "memory", "mb": 310, "below_mb": 300}])
     assert (third["ratio"], third["compared_with"]) == (None, None)
+    assert (many["ratio"], many["asked"], many["asked_rate"]) == (0.9, 1, 30_000)
+    assert many["facts"] == [{"title": "share", "percent": 28.54, "below_percent": 30}]
     assert content["left_out"] == {"Gone": "there is no map"}
 
 

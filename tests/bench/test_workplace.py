@@ -110,6 +110,7 @@ def test_rows_without_their_maps_are_left_out_with_the_reason(city, tmp_path):
 
 def test_each_row_does_what_it_counts(place, city, clock):
     """All but those of the loader and of other processes, which have tests of their own."""
+    pytest.importorskip("gymnasium")
     made = []
     keys = [row.key for row in all_rows() if row.key not in ("copies", "loader-1", "loader-2")]  # without state-idm
     rows = choose_rows(all_rows(lambda folder, num_scenes: made.append((folder, num_scenes))), [*keys, "city"])
@@ -140,6 +141,12 @@ def test_each_row_does_what_it_counts(place, city, clock):
         "cle-metrics": 1,
         "state-replay": num_agents + 40,
         "drive-score": 1,
+        "environment": 2 * 31,
+        "environment-street": 2 * 31,
+        "environment-64": 3 * 4,
+        "environment-64-street": 3 * 4,
+        "environment-reset": 2,
+        "environment-64-vectors": 3 * 4,
     }
     assert 1 <= counts["agent-satellite"] <= 8
     assert made == [(place.scratch / "made", 1)]

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from l5kit.bench.machine import Machine
-from l5kit.bench.row import MeasuredRow
+from l5kit.bench.row import SCORE_OF_FLOORS, Fact, MeasuredRow, Row
 
 COLUMNS = ("Workload", "Rate", "Per 1,000", "Ratio", "Asked")
 """Titles of the columns of :meth:`BenchReport.lines`."""
@@ -49,6 +49,8 @@ class BenchReport:
     def ratio(self, measured: MeasuredRow) -> float | None:
         """Return the rate of a row in units of what it is compared with; None where that is not known."""
         row = measured.row
+        if row.rate_floor is not None:
+            return measured.rate / self.score * SCORE_OF_FLOORS / row.rate_floor
         if row.base is not None:
             base = next((other for other in self.measured if other.row.key == row.base), None)
             return None if base is None else measured.rate / base.rate
@@ -61,21 +63,22 @@ class BenchReport:
         for measured in self.measured:
             lines.append(self._line(measured))
             for fact in measured.facts:
-                limit = _NONE if fact.limit_mb is None else f"< {fact.limit_mb:g} MB"
-                lines.append((f"  {fact.title}", f"{fact.value_mb:,.0f} MB", _NONE, _NONE, limit))
+                limit = _NONE if fact.limit is None else f"< {fact.limit:g} {fact.unit}"
+                lines.append((f"  {fact.title}", f"{_short(fact.value)} {fact.unit}", _NONE, _NONE, limit))
         return lines
 
     def misses(self) -> list[str]:
         """Return a text for each figure that is below what is asked for, or above its limit."""
         missed = []
         for measured in self.measured:
-            ratio, floor = self.ratio(measured), measured.row.floor
+            ratio, floor = self.ratio(measured), measured.row.least_ratio
             if ratio is not None and floor is not None and ratio < floor:
-                missed.append(f"{measured.row.title}: {_short(ratio)}, asked {floor:g}")
+                missed.append(f"{measured.row.title}: {_short(ratio)}, asked {_asked(measured.row)}")
             missed += [
-                f"{measured.row.title}: {fact.title}, {fact.value_mb:,.0f} MB, asked below {fact.limit_mb:g} MB"
+                f"{measured.row.title}: {fact.title}, {_short(fact.value)} {fact.unit}, "
+                f"asked below {fact.limit:g} {fact.unit}"
                 for fact in measured.facts
-                if fact.limit_mb is not None and fact.value_mb >= fact.limit_mb
+                if fact.limit is not None and fact.value >= fact.limit
             ]
         return missed
 
@@ -116,7 +119,9 @@ class BenchReport:
 
     def _line(self, measured: MeasuredRow) -> tuple[str, ...]:
         row, ratio = measured.row, self.ratio(measured)
-        asked = _NONE if row.floor is None else f"{row.floor:g} to {row.base_title or _REFERENCE_TITLE}"
+        asked = _asked(row)
+        if row.rate_floor is None and row.floor is not None:
+            asked = f"{asked} to {row.base_title or _REFERENCE_TITLE}"
         rate = f"{_short(measured.rate)} {row.unit}/s"
         return row.title, rate, _short(self.per_1000_score(measured)), _NONE if ratio is None else _short(ratio), asked
 
@@ -131,9 +136,23 @@ class BenchReport:
             "per_1000_score": self.per_1000_score(measured),
             "ratio": self.ratio(measured),
             "compared_with": row.base or (row.reference if row.reference in self.reference else None),
-            "asked": row.floor,
-            "facts": [{"title": fact.title, "mb": fact.value_mb, "below_mb": fact.limit_mb} for fact in measured.facts],
+            "asked": row.least_ratio,
+            "asked_rate": row.rate_floor,
+            "facts": [_fact_as_json(fact) for fact in measured.facts],
         }
+
+
+def _asked(row: Row) -> str:
+    """Return what is asked of a row: a ratio, or a rate and the score that it is asked at."""
+    if row.rate_floor is not None:
+        return f"1 of {row.rate_floor:,.0f} {row.unit}/s at score {SCORE_OF_FLOORS:,}"
+    return _NONE if row.floor is None else f"{row.floor:g}"
+
+
+def _fact_as_json(fact: Fact) -> dict[str, Any]:
+    """Return a figure, whose names have its unit."""
+    unit = fact.unit.lower()
+    return {"title": fact.title, unit: fact.value, f"below_{unit}": fact.limit}
 
 
 def _short(number: float) -> str:

@@ -13,6 +13,9 @@ from l5kit.errors import InvalidArgumentError, L5KitError
 if TYPE_CHECKING:
     from l5kit.bench.workplace import Workplace
 
+SCORE_OF_FLOORS = 1500
+"""The score of the machine that rates are asked of; see :attr:`Row.rate_floor`."""
+
 Work = Callable[[], int]
 """Does one pass of a row, and returns how many of its units it did."""
 
@@ -27,13 +30,15 @@ class Fact:
 
     Attributes:
         title: What it is.
-        value_mb: The figure, in MB.
-        limit_mb: Below what it is to be; None where nothing is asked.
+        value: The figure.
+        limit: Below what it is to be; None where nothing is asked.
+        unit: What it is counted in.
     """
 
     title: str
-    value_mb: float
-    limit_mb: float | None = None
+    value: float
+    limit: float | None = None
+    unit: str = "MB"
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,7 @@ class Row:
         reference: Its name among the rates of the reference; None where it has none.
         base: Key of the row that it is compared with, in place of the reference.
         base_title: That row in a word or two.
+        rate_floor: The least rate that is asked for where the score is ``SCORE_OF_FLOORS``, in place of ``floor``.
     """
 
     key: str
@@ -72,6 +78,12 @@ class Row:
     reference: str | None = None
     base: str | None = None
     base_title: str | None = None
+    rate_floor: float | None = None
+
+    @property
+    def least_ratio(self) -> float | None:
+        """The least ratio that is asked for; None where nothing is asked."""
+        return self.floor if self.rate_floor is None else 1.0
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from l5kit.bench.closed_loop_rows import closed_loop_rows, state_row
+from l5kit.bench.environment_rows import DriverTrainer, crowd_rows, driver_row, environment_rows
 from l5kit.bench.fast_store import copies_row
 from l5kit.bench.log_rows import CityMaker, city_row, log_rows
 from l5kit.bench.machine import describe_machine, one_opencv_thread
@@ -44,10 +45,27 @@ class BenchPlan:
             raise InvalidArgumentError(f"num_passes must be at least 1, got {self.num_passes}")
 
 
-def all_rows(make_city: CityMaker | None = None) -> tuple[Row, ...]:
-    """Return all rows of the benchmark; those of making a city and of driving in it only where it is told how."""
-    rows = (*sample_rows(), *log_rows(), copies_row(), *loader_rows(), *closed_loop_rows())
-    return rows if make_city is None else (*rows, city_row(make_city), state_row(make_city))
+def all_rows(
+    make_city: CityMaker | None = None,
+    *,
+    make_crowded_city: CityMaker | None = None,
+    train: DriverTrainer | None = None,
+) -> tuple[Row, ...]:
+    """Return all rows of the benchmark; some only where it is told how to do what they measure.
+
+    Args:
+        make_city: Makes a city, which is a row, and in which states are driven.
+        make_crowded_city: Makes a city with more vehicles, in which a thousand environments step.
+        train: Trains a driver in that city.
+    """
+    rows = [*sample_rows(), *log_rows(), copies_row(), *loader_rows(), *closed_loop_rows(), *environment_rows()]
+    if make_city is not None:
+        rows += [city_row(make_city), state_row(make_city)]
+    if make_crowded_city is not None:
+        rows += crowd_rows(make_crowded_city)
+        if train is not None:
+            rows.append(driver_row(make_crowded_city, train))
+    return tuple(rows)
 
 
 def run_benchmark(plan: BenchPlan, files: DatasetFiles, *, data: str | Path | None = None) -> BenchReport:

@@ -159,6 +159,7 @@ def _data_generation_params(*, other_agents_num: int, distance_m: int) -> dict[s
 AGENT_SEMANTIC = Workload("AgentDataset", "py_semantic")
 EGO_SEMANTIC = Workload("EgoDataset", "py_semantic", future_num_frames=12)
 EGO_SMALL = Workload("EgoDataset", "py_semantic", future_num_frames=12, history_num_frames=4, raster_size_px=112)
+EGO_GYM = Workload("EgoDataset", "py_semantic", future_num_frames=1, history_num_frames=1, raster_size_px=112)
 AGENT_SATELLITE = Workload("AgentDataset", "py_satellite")
 AGENT_BOX = Workload("AgentDataset", "box_debug")
 AGENT_STUB = Workload("AgentDataset", "stub_debug")

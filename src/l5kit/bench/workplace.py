@@ -41,6 +41,11 @@ class Amounts:
         num_made_scenes: Scenes of the city that is made.
         num_simulated_scenes: Scenes whose states are driven at once.
         num_metric_repeats: Times that a scene is evaluated.
+        num_episodes: Episodes of an environment that is alone.
+        num_environments: Environments that step at once, at most.
+        num_steps_at_once: Steps of all of these.
+        num_resets: Starts of an episode.
+        num_trained_steps: Steps of the training of a driver.
         is_for_figures: Whether this is enough work for rates that mean something.
     """
 
@@ -54,6 +59,11 @@ class Amounts:
     num_made_scenes: int = 12
     num_simulated_scenes: int = 256
     num_metric_repeats: int = 20
+    num_episodes: int = 20
+    num_environments: int = 1024
+    num_steps_at_once: int = 128
+    num_resets: int = 200
+    num_trained_steps: int = 131_072
     is_for_figures: bool = True
 
 
@@ -67,6 +77,11 @@ QUICK = Amounts(
     num_made_scenes=1,
     num_simulated_scenes=1,
     num_metric_repeats=1,
+    num_episodes=2,
+    num_environments=4,
+    num_steps_at_once=3,
+    num_resets=2,
+    num_trained_steps=64,
     is_for_figures=False,
 )
 """Little work, to see that everything runs."""

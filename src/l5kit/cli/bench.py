@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from l5kit.bench.run import BenchPlan
     from l5kit.bench.workplace import Workplace
 
+_CROWD_DENSITY = 1.2
+"""Traffic of the city of many environments, in which about ten agents of each are driven."""
+
 _MADE_CITY = "a made city of one scene"
 
 
@@ -105,7 +108,9 @@ def _make_plan(
     amounts = QUICK if quick else Amounts()
     window_s = QUICK_WINDOW_S if quick else WINDOW_S
     return BenchPlan(
-        rows=choose_rows(all_rows(_make_small_city), only or []),
+        rows=choose_rows(
+            all_rows(_make_small_city, make_crowded_city=_make_crowded_city, train=_train_driver), only or []
+        ),
         amounts=amounts if batch_size is None else replace(amounts, batch_size=batch_size),
         num_passes=passes,
         reference={} if reference is None else read_reference(reference),
@@ -131,6 +136,19 @@ def _make_city(folder: Path, quick: bool) -> Path:
 def _make_small_city(folder: Path, num_scenes: int) -> None:
     """Make a city as the row of cities does."""
     make_city(folder, num_scenes=num_scenes, overwrite=True)
+
+
+def _make_crowded_city(folder: Path, num_scenes: int) -> None:
+    """Make a city as the rows of many environments do."""
+    make_city(folder, num_scenes=num_scenes, traffic_density=_CROWD_DENSITY)
+
+
+def _train_driver(cfg: JsonObject, folder: Path, data: Path) -> tuple[int, float]:
+    """Train a driver, and return its steps and the share of the environments in the time."""
+    from l5kit.reinforcement.run import train_driver  # here, since the other rows need no stable-baselines3
+
+    result = train_driver(cfg, folder, data_folder=data, tell=lambda _: None, show_bar=False)
+    return result.num_steps, result.environment_share
 
 
 def _show_rates(plan: "BenchPlan", files: DatasetFiles, title: str) -> "BenchReport":
