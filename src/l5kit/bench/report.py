@@ -73,7 +73,8 @@ class BenchReport:
         for measured in self.measured:
             ratio, floor = self.ratio(measured), measured.row.least_ratio
             if ratio is not None and floor is not None and ratio < floor:
-                missed.append(f"{measured.row.title}: {_short(ratio)}, asked {_asked(measured.row)}")
+                link = "asked" if measured.row.rate_floor is None else "of the asked"
+                missed.append(f"{measured.row.title}: {_short(ratio)}, {link} {_asked(measured.row)}")
             missed += [
                 f"{measured.row.title}: {fact.title}, {_short(fact.value)} {fact.unit}, "
                 f"asked below {fact.limit:g} {fact.unit}"
@@ -145,7 +146,7 @@ class BenchReport:
 def _asked(row: Row) -> str:
     """Return what is asked of a row: a ratio, or a rate and the score that it is asked at."""
     if row.rate_floor is not None:
-        return f"1 of {row.rate_floor:,.0f} {row.unit}/s at score {SCORE_OF_FLOORS:,}"
+        return f"{row.rate_floor:,.0f}/s at score {SCORE_OF_FLOORS:,}"
     return _NONE if row.floor is None else f"{row.floor:g}"
 
 
