@@ -71,7 +71,7 @@ def crowd_rows(make_city: CityMaker) -> tuple[Row, ...]:
     """Return the rows of 1,024 environments that see compact states, in a made city with vehicles driven by IDM.
 
     They are those of ``l5kit train-rl``, with random actions. In the city that ``l5kit bench`` makes, a frame has about
-    100 road users, of which some ten within 100 m of the AV follow lanes and are driven: these are the agent-steps. All
+    90 agents, of which some ten within 100 m of the AV follow lanes and are driven: these are the agent-steps. All
     scenes are prepared and all kernels compiled before; episodes start and end all the time.
     """
     crowds: WeakKeyDictionary[Workplace, _StepsAtOnce] = WeakKeyDictionary()

@@ -55,7 +55,7 @@ def all_rows(
 
     Args:
         make_city: Makes a city, which is a row, and in which states are driven.
-        make_crowded_city: Makes a city with more vehicles, in which a thousand environments step.
+        make_crowded_city: Makes a city whose vehicles are closer together, in which a thousand environments step.
         train: Trains a driver in that city.
     """
     rows = [*sample_rows(), *log_rows(), copies_row(), *loader_rows(), *closed_loop_rows(), *environment_rows()]

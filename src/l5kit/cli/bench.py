@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from l5kit.bench.run import BenchPlan
     from l5kit.bench.workplace import Workplace
 
-_CROWD_DENSITY = 1.2
-"""Traffic of the city of many environments, in which about ten agents of each are driven."""
+_CROWD_TOWN_M = 450.0
+"""Side of the town of many environments, in which about ten agents of each are driven."""
 
 _MADE_CITY = "a made city of one scene"
 
@@ -140,7 +140,7 @@ def _make_small_city(folder: Path, num_scenes: int) -> None:
 
 def _make_crowded_city(folder: Path, num_scenes: int) -> None:
     """Make a city as the rows of many environments do."""
-    make_city(folder, num_scenes=num_scenes, traffic_density=_CROWD_DENSITY)
+    make_city(folder, num_scenes=num_scenes, town_size=_CROWD_TOWN_M)
 
 
 def _train_driver(cfg: JsonObject, folder: Path, data: Path) -> tuple[int, float]:
