@@ -7,6 +7,7 @@ gymnasium = pytest.importorskip("gymnasium")
 
 from l5kit.environment.envs.l5_env import L5Env, SimulationConfigGym  # noqa: E402
 from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
+from l5kit.evaluation.driving.road_users import classify_rows  # noqa: E402
 from support.environments import data_of, write_config  # noqa: E402
 
 NUM_ENVS = 3
@@ -53,8 +54,10 @@ def test_records_have_agents_where_traffic_has_them(arguments):
         rows = parts.roads.rows(slots)
         for slot in range(NUM_ENVS):
             part = slice(rows.starts[slot], rows.starts[slot + 1])
-            agents = parts.log.agents_of_frame(slot, int(env.frame_indices[slot]))
             ids = parts.roads.bank.track_ids[rows.track_rows[part]]
+            agents = parts.log.agents_of_frame(slot, int(env.frame_indices[slot]))
+            is_user = classify_rows(agents["label_probabilities"], agents["extent"]) >= 0
+            agents = agents[np.isin(agents["track_id"], ids) | is_user]
             order, expected = np.argsort(agents["track_id"]), np.argsort(ids)
             np.testing.assert_array_equal(agents["track_id"][order], ids[expected])
             np.testing.assert_allclose(agents["centroid"][order], rows.boxes[part][expected, :2], atol=1e-9)

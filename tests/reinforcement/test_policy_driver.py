@@ -178,7 +178,7 @@ def test_trainings_write_what_simulations_ask_for(city, tmp_path, make_batch):
     told = []
     done = train_driver(cfg, tmp_path / "out", data_folder=city, tell=told.append)
     names = [word.split()[0] for word in told[0].partition(": ")[2].split(", ")]
-    assert names == ["reward", "steps", "share_to_the_end", "share_without_collision", "share_without_off_road"]
+    assert names == ["reward", "share_to_the_end", "share_without_collision", "share_without_off_road", "progress"]
     drivers = {path.stem: PolicyDriver.load(path) for path in done.folder.glob("*.zip")}
     assert drivers.keys() == {"first", "best", "driver"}
     assert PolicyDriver.load(done.folder).digest == drivers["driver"].digest != drivers["first"].digest

@@ -9,6 +9,7 @@ from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, Numeri
 from l5kit.data.array_shapes import ReadOnlyArrays
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.errors import CorruptedDataError
+from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.starting import fill_velocities, logged_states
@@ -25,7 +26,9 @@ _BACK_M, _ON_M = 10.0, 40.0
 
 @dataclass(frozen=True, eq=False)
 class PreparedScene(ReadOnlyArrays):
-    """A scene of F frames, M agent rows, T tracks, and P paths: the first is that of the AV, then those of vehicles.
+    """A scene of F frames, T tracks, and P paths: the first is that of the AV, then those of vehicles.
+
+    Of its agent rows the M that are of road users are here, and those of vehicles with a path.
 
     Attributes:
         row_counts: Number of the agent rows of each frame, (F,).
@@ -88,23 +91,26 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
     av_paths, vehicle_paths, vehicles = _paths_of(batch, drives_agents, unknown_limit_mps)
     seats_of_tracks = np.full(len(table), -1, np.int32)
     seats_of_tracks[vehicles] = np.arange(len(vehicles))
-    counts = np.diff(rows.starts)
-    is_entering = _first_rows(rows, np.repeat(np.arange(num_frames), counts), seats_of_tracks[rows.track_rows] >= 0)
-    directions = np.empty((len(rows), 2))
-    _write_directions(rows.boxes, directions)
+    seats = seats_of_tracks[rows.track_rows]
+    of_frames = np.repeat(np.arange(num_frames), np.diff(rows.starts))
+    is_entering = _first_rows(rows, of_frames, seats >= 0)
+    kept = np.flatnonzero((rows.groups != RoadUserGroup.NONE) | (seats >= 0))  # often a fifth of all
+    boxes = rows.boxes[kept]
+    directions = np.empty((len(kept), 2))
+    _write_directions(boxes, directions)
     ego_poses, ego_motion = _ego_of(batch)
     arcs_m = np.empty(num_frames)
     _write_arcs(av_paths.points_m, ego_poses, arcs_m)
     colors = read_lane_colors(batch.recorded, None if batch.road is None else batch.road.api.arrays.lights)
     return PreparedScene(
-        row_counts=counts,
-        groups=rows.groups,
-        boxes=rows.boxes,
-        velocities_mps=rows.velocities_mps,
+        row_counts=np.bincount(of_frames[kept], minlength=num_frames),
+        groups=rows.groups[kept],
+        boxes=boxes,
+        velocities_mps=rows.velocities_mps[kept],
         directions=directions,
-        tracks=rows.track_rows,
-        seats=seats_of_tracks[rows.track_rows],
-        is_entering=is_entering,
+        tracks=rows.track_rows[kept],
+        seats=seats[kept],
+        is_entering=is_entering[kept],
         track_ids=table.track_ids,
         path_tracks=np.concatenate([[-1], vehicles]).astype(np.int64),
         path_last_frames=np.concatenate([[num_frames - 1], table.last_frames[vehicles]]).astype(np.int64),
