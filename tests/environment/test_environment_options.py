@@ -16,6 +16,7 @@ from l5kit.environment.action_kinds import ModelActions  # noqa: E402
 from l5kit.environment.envs.l5_env import L5Env, SimulationConfigGym  # noqa: E402
 from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
 from l5kit.environment.reward import Reward  # noqa: E402
+from l5kit.environment.rewards.driving_reward import DrivingReward  # noqa: E402
 from l5kit.environment.rewards.step_reward import StepWorth  # noqa: E402
 from l5kit.environment.setup import ACTIONS, OBSERVATIONS  # noqa: E402
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError  # noqa: E402
@@ -405,3 +406,13 @@ def test_a_compact_state_needs_no_map(city, tmp_path, others):
     _, rewards, _, _, infos = many.step(many.action_space.sample())
     assert np.isfinite(rewards).all()
     assert not infos["is_off_road"].any()
+
+
+def test_environments_that_were_given_the_same_driving_reward_remember_their_own_collisions(city, tmp_path):
+    reward, args = DrivingReward(), {"observation": "compact", "actions": "bicycle", "num_frames": 90}
+    envs = [make_one(city, write_config(tmp_path), reward=reward, **args) for _ in range(2)]
+    for env in envs:
+        env.reset(options={"scene_id": 0, "start_frame_index": 0})
+    ends = [[env.step(np.array([1, 0], np.float32)) for env in envs] for _ in range(88)]
+    assert any(one.info["is_collision"] for one, _ in ends)
+    assert [one.info for one, _ in ends] == [other.info for _, other in ends]

@@ -1,6 +1,7 @@
 """Set-up of environments: what a configuration names, opened, and what arguments ask for in its place."""
 
 from collections.abc import Collection
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -329,7 +330,7 @@ class EnvironmentParts:
             return DrivingReward(ends_at=frozenset(self.options.ends_at or ()))
         if isinstance(reward, str) or reward is None:
             return DisplacementReward()
-        return reward
+        return deepcopy(reward) if isinstance(reward, DrivingReward) else reward  # it remembers things of its slots
 
     def episode_parts(
         self, num_envs: int, actions: ActionKind, reward: StepReward, log: LogSlots | SceneSlots | None
