@@ -2,6 +2,7 @@
 
 import json
 import platform
+import shlex
 import sys
 
 import pytest
@@ -49,6 +50,28 @@ def test_a_driver_is_trained_and_goes_on(l5kit, config, city, tmp_path):
     assert "goes on at step 32" in longer.stderr
     for told in ("before", "after", "Trained a driver", "tensorboard --logdir", "--resume --minutes N"):
         assert told in longer.stdout
+
+
+def test_the_line_at_the_end_goes_on_with_the_training(l5kit, config, city, tmp_path):
+    out = tmp_path / "a folder"
+    done = l5kit("train-rl", config, "--data", city, "--out", out, "--steps", 32, "--set", "rl_params.n_epochs=2")
+    assert done.exit_code == 0, done.stderr
+    told = next(line for line in done.stdout.splitlines() if line.startswith("more: l5kit "))
+    *call, minutes, number = shlex.split(told.removeprefix("more: l5kit "))
+    assert (minutes, number) == ("--minutes", "N")
+    again = l5kit(*call, "--minutes", "1e-9")
+    assert again.exit_code == 0, again.stderr
+    assert "goes on at step 32" in again.stderr
+    assert "count from its beginning: ask for more" in again.stderr
+
+
+def test_a_call_that_cannot_start_leaves_no_folder(l5kit, config, city, tmp_path):
+    call = ("train-rl", config, "--data", city, "--out", tmp_path / "out", "--steps", 32)
+    for _ in range(2):
+        refused = l5kit(*call, "--set", "gym_params.ends_at=[collision]", "--set", "gym_params.reward=displacement")
+        assert refused.exit_code == 1
+        assert "only the reward 'driving' ends episodes early" in refused.stderr
+        assert not (tmp_path / "out").exists()
 
 
 def test_an_end_that_is_given_takes_the_place_of_the_other(l5kit, config, city, tmp_path):

@@ -1,5 +1,6 @@
 """``l5kit train-rl``: train a driver by reinforcement learning."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,7 +69,7 @@ def train_rl(
     print_table("Driving in the scenes of evaluations", ("mean", "before", "after"), rows)
     print_facts("Trained a driver", _facts_of(result))
     print_line(f"curves: tensorboard --logdir {result.folder / 'curves'}")
-    print_line(f"more: l5kit train-rl {config or ''} --out {out} --resume --minutes N".replace("  ", " "))
+    print_line(f"more: {_call_that_goes_on(out, data, eval_data)}")
 
 
 def _ends(steps: int | None, minutes: float | None, seed: int | None) -> list[str]:
@@ -78,6 +79,14 @@ def _ends(steps: int | None, minutes: float | None, seed: int | None) -> list[st
         for name, value in (("total_steps", steps), ("minutes", minutes)):
             changes.append(f"rl_params.{name}={'null' if value is None else value}")
     return changes
+
+
+def _call_that_goes_on(out: Path, data: Path | None, eval_data: Path | None) -> str:
+    """Return a command that goes on with a training; its configuration has what ``--set`` said."""
+    call = ["l5kit", "train-rl", str(out / "config.yaml")]
+    for option, folder in (("--data", data), ("--eval-data", eval_data)):
+        call += [] if folder is None else [option, str(folder)]
+    return shlex.join([*call, "--out", str(out), "--resume", "--minutes", "N"])
 
 
 def _facts_of(result: "DriverTraining") -> dict[str, object]:

@@ -9,7 +9,8 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -101,6 +102,18 @@ class RunFolder:
         """Make the folder and write the configuration."""
         self._checkpoints.mkdir(parents=True, exist_ok=True)
         save_config_data(cfg, str(self.config))
+
+    @contextmanager
+    def unmade_by_errors(self) -> Iterator[None]:
+        """Take back what :meth:`make` has written where an error comes, so that the folder is free again."""
+        try:
+            yield
+        except BaseException:
+            self.config.unlink(missing_ok=True)
+            for folder in (self._checkpoints, self.path):
+                with suppress(OSError):  # one that holds something stays
+                    folder.rmdir()
+            raise
 
     def checkpoints(self) -> dict[int, Path]:
         """Return the checkpoints by their steps, the last one last."""

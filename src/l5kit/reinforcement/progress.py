@@ -66,7 +66,7 @@ class DriverProgress:
         """Show how it goes."""
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=pace.share_done, pace=str(pace))
-        elif self._visible and time.perf_counter() - self._told_s >= _LINE_EVERY_S:
+        elif self._visible and pace.steps_per_s > 0 and time.perf_counter() - self._told_s >= _LINE_EVERY_S:
             self._tell(str(pace))
             self._told_s = time.perf_counter()
 

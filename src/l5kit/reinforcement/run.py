@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -101,9 +101,10 @@ def train_driver(
     data.require(LogKeys.from_cfg(cfg).trained)
     target.make(cfg)
     with torch.random.fork_rng(), _torch_threads(params.num_threads), _ended_by_sigterm():
-        env = make_environments(cfg, target.config, data, num_envs=params.num_envs, train=True)
-        evaluated = make_environments(cfg, target.config, eval_data, num_envs=len(scenes), train=False)
-        share_scales(env, evaluated)
+        with nullcontext() if resume else target.unmade_by_errors():
+            env = make_environments(cfg, target.config, data, num_envs=params.num_envs, train=True)
+            evaluated = make_environments(cfg, target.config, eval_data, num_envs=len(scenes), train=False)
+            share_scales(env, evaluated)
         progress = DriverProgress(tell=tell, visible=show_bar)
         try:
             options = PolicyOptions.of_cfg(cfg)
@@ -140,6 +141,8 @@ def _run(
     options.keep_in(model)
     state = CourseState.of(model)
     state.restore(rewards)
+    if _is_over(params, model.num_timesteps, state.trained_s):
+        progress.tell("the training has had its steps or minutes already, which count from its beginning: ask for more")
     state.best_reward = CourseState.in_file(folder.best).best_reward  # it may be of after the checkpoint
     model.set_logger(configure(str(folder.curves), ["tensorboard"]))
     rows = folder.read_evaluations(until_step=state.evaluated_step)
@@ -163,6 +166,12 @@ def _run(
     finally:
         model.logger.close()
     return course
+
+
+def _is_over(params: ReinforcementParams, num_steps: int, trained_s: float) -> bool:
+    """Return whether nothing is left to train."""
+    has_its_steps = params.total_steps is not None and num_steps >= params.total_steps
+    return has_its_steps or (params.minutes is not None and trained_s >= 60 * params.minutes)
 
 
 def _result_of(course: TrainingCourse) -> DriverTraining:
