@@ -1,5 +1,8 @@
 """Options of environments: each observation with each kind of actions, rewards and objects of one's own, and errors."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -66,6 +69,20 @@ def make(request, city, tmp_path):
 def test_options_that_are_none_are_refused(make, args, message):
     with pytest.raises(InvalidArgumentError, match=message):
         make(**args)
+
+
+@pytest.mark.parametrize("maker", [make_one, make_many], ids=["single", "vector"])
+@pytest.mark.parametrize("actions", ["poses", "curvature"])
+@pytest.mark.parametrize("observation", ["vectors", "compact"])
+def test_without_pictures_the_configuration_need_not_say_how_they_are(maker, actions, observation, city, tmp_path):
+    path = Path(write_config(tmp_path))
+    cfg = json.loads(path.read_text())
+    for key in ("raster_size", "pixel_size", "ego_center", "map_type", "set_origin_to_bottom"):
+        del cfg["raster_params"][key]
+    path.write_text(json.dumps(cfg))
+    env = maker(city, str(path), observation=observation, actions=actions)
+    env.reset(seed=1)
+    env.step(env.action_space.sample())
 
 
 @pytest.mark.parametrize("args", [{"observation": "compact"}, {"reward": "driving"}])

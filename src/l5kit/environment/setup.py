@@ -54,6 +54,12 @@ ACTIONS = ("poses", "kinematic", *MODEL_ACTIONS)
 REWARDS = ("displacement", "driving")
 OTHERS = ("log", "idm")
 ENDS = ("collision", "off_road")
+_NO_PICTURE = {
+    "raster_size": [1, 1],
+    "pixel_size": [1.0, 1.0],
+    "ego_center": [0.5, 0.5],
+    "set_origin_to_bottom": True,
+}
 _METHODS = {"actions": ("space", "checked", "begin", "move"), "reward": ("terms", "begin", "of_step")}
 
 
@@ -174,15 +180,19 @@ class EnvironmentParts:
     @cached_property
     def rasterizer(self) -> Rasterizer:
         """Draws what is seen; nothing where that is no picture."""
-        cfg = self.cfg
-        if self.options.observation != "raster" and not self.draws:
-            cfg = {**cfg, "raster_params": {**cfg["raster_params"], "map_type": "stub_debug"}}
-        return build_rasterizer(cfg, self.data_manager)
+        return build_rasterizer(self._picture_cfg, self.data_manager)
 
     @cached_property
     def dataset(self) -> EgoDataset:
         """Samples of the log with pictures."""
-        return EgoDataset(self.cfg, self.log, self.rasterizer)
+        return EgoDataset(self._picture_cfg, self.log, self.rasterizer)
+
+    @property
+    def _picture_cfg(self) -> JsonObject:
+        """The configuration, with smallest pictures of nothing where nobody looks at any and it need not say how."""
+        if self.options.observation == "raster" or self.draws:
+            return self.cfg
+        return {**self.cfg, "raster_params": {**_NO_PICTURE, **self.cfg["raster_params"], "map_type": "stub_debug"}}
 
     @cached_property
     def road(self) -> RoadMap | None:
@@ -300,11 +310,9 @@ class EnvironmentParts:
         self, num_envs: int, choice: EpisodeChoice, sim_cfg: SimulationConfig, simnet_model_path: str | None
     ) -> LogSlots | SceneSlots | None:
         """Return the frames of N episodes; None where nobody looks at records. Arguments as in :meth:`simulator`."""
-        simulator = self.simulator(sim_cfg, simnet_model_path)
-        if self.options.observation == "compact":
-            return None
         if sim_cfg.use_agents_gt and not sim_cfg.disable_new_agents:
-            return LogSlots(self.seen, num_envs, choice.longest)
+            return None if self.options.observation == "compact" else LogSlots(self.seen, num_envs, choice.longest)
+        simulator = self.simulator(sim_cfg, simnet_model_path)
         make_slot = partial(self.scene_slot, choice, sim_cfg, None, moves_ego=True)
         return SceneSlots(num_envs, make_slot, None if sim_cfg.use_agents_gt else simulator)
 
