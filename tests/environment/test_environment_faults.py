@@ -361,3 +361,8 @@ def test_a_reward_that_fails_leaves_episodes_that_go_on_or_have_ended(make, num_
     for _ in range(SHORT - 2):
         step = env.step(action)
     assert np.all(step[3])
+
+
+def test_an_episode_of_two_frames_is_refused(make):
+    with pytest.raises(InvalidArgumentError, match=r"2 frames.*num_simulation_steps"):
+        make(num_frames=2)

@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 from l5kit._types import NumericArray
+from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.dataset import SimulationDataset
 
 __all__ = [
@@ -59,8 +60,16 @@ def calculate_non_kinematic_rescale_params(sim_dataset: SimulationDataset) -> No
 
     Args:
         sim_dataset: The scenes; their first and last frames are left out. Means and deviations are float32.
+
+    Raises:
+        InvalidArgumentError: No frame is left.
     """
     frames = range(1, len(sim_dataset) - 1)
+    if not frames:
+        raise InvalidArgumentError(
+            f"the scenes to measure steps in have {len(sim_dataset)} frames; 3 are the fewest, take a larger "
+            "num_simulation_steps"
+        )
     steps = np.concatenate([_first_steps(sim_dataset.ego_targets(frame)) for frame in frames])
     columns = [np.ascontiguousarray(column) for column in steps.T]
     scales = [(float(column.mean()), float(10 * column.std())) for column in columns]
