@@ -1,6 +1,7 @@
 """Options of environments: each observation with each kind of actions, rewards and objects of one's own, and errors."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,12 @@ def test_hidden_agents_are_for_rasters_and_their_reward(city, tmp_path, args):
     sim_cfg = SimulationConfigGym(disable_new_agents=True, num_simulation_steps=NUM_FRAMES)
     with pytest.raises(UnsupportedValueError, match="sim_cfg wants agents that a network drives, or that are hidden"):
         make_one(city, write_config(tmp_path), sim_cfg=sim_cfg, actions="bicycle", **args)
+
+
+@pytest.mark.parametrize("kind", [L5Env, partial(L5VectorEnv, 2)], ids=["single", "vector"])
+def test_a_folder_is_no_data_manager(kind, city, tmp_path):
+    with pytest.raises(InvalidArgumentError, match=r"pass LocalDataManager\('.*'\)"):
+        kind(write_config(tmp_path), str(city))
 
 
 @pytest.mark.parametrize("num_envs", [2.0, "2", True, -1, None])

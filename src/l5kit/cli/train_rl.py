@@ -26,7 +26,7 @@ def train_rl(
         Path | None,
         typer.Argument(
             metavar="[CONFIG]",
-            help="YAML file of an environment, with rl_params. By default a small one.",
+            help="YAML file of an environment, with rl_params. By default a small one, or with --resume that of OUT.",
             show_default=False,
         ),
     ] = None,
@@ -39,9 +39,9 @@ def train_rl(
     ] = Path("driver"),
     changes: ChangesOption = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps of all environments together; rl_params.total_steps.")
+        int | None, typer.Option(min=1, help="Steps of all environments together, in all; rl_params.total_steps.")
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Minutes of training; rl_params.minutes.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Minutes of training in all; rl_params.minutes.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Of weights, actions and episodes; rl_params.seed.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the training in the folder, where its last checkpoint is.")
@@ -55,7 +55,9 @@ def train_rl(
     """
     from l5kit.reinforcement.run import train_driver
 
-    cfg = with_overrides(load_driver_config(config), [*_ends(steps, minutes, seed), *(changes or [])])
+    own = out / "config.yaml"
+    named = own if resume and config is None and own.is_file() else config
+    cfg = with_overrides(load_driver_config(named), [*_ends(steps, minutes, seed), *(changes or [])])
     if config is None and data is None:
         data, eval_data = _made_city(_TRAINED_SEED), eval_data or _made_city(_EVALUATED_SEED)
     result = train_driver(cfg, out, data_folder=data, eval_data_folder=eval_data, resume=resume, tell=remark)
@@ -82,8 +84,8 @@ def _ends(steps: int | None, minutes: float | None, seed: int | None) -> list[st
 
 
 def _call_that_goes_on(out: Path, data: Path | None, eval_data: Path | None) -> str:
-    """Return a command that goes on with a training; its configuration has what ``--set`` said."""
-    call = ["l5kit", "train-rl", str(out / "config.yaml")]
+    """Return a command that goes on with a training; the configuration in its folder has what ``--set`` said."""
+    call = ["l5kit", "train-rl"]
     for option, folder in (("--data", data), ("--eval-data", eval_data)):
         call += [] if folder is None else [option, str(folder)]
     return shlex.join([*call, "--out", str(out), "--resume", "--minutes", "N"])

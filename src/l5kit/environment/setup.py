@@ -173,6 +173,8 @@ class EnvironmentParts:
         cfg: JsonObject = load_config_data(env_config_path)
         params = EnvironmentParams.from_cfg(cfg)
         data_manager = LocalDataManager(None) if dmg is None else dmg
+        if not hasattr(data_manager, "require"):
+            raise InvalidArgumentError(f"dmg is {dmg!r}; pass LocalDataManager({str(dmg)!r})")
         loader = "train_data_loader" if train or params.overfit else "val_data_loader"
         log = ChunkedDataset(data_manager.require(cfg[loader]["key"])).open()
         return cls(cfg, params, (options or EnvironmentOptions()).of_params(params), data_manager, log, draws)
