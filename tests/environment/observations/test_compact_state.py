@@ -371,6 +371,7 @@ def lanes_of_twin(world, vehicle, layout, points):
         pytest.param(CompactLayout(num_agents=1, num_lane_points=1, num_route_points=0), id="one of each"),
         pytest.param(CompactLayout(num_agents=0, num_lane_points=0), id="none"),
         pytest.param(CompactLayout(num_lane_points=300, reach_m=400.0), id="a reach beyond the map"),
+        pytest.param(CompactLayout(num_lane_points=300, reach_m=1e15), id="a reach beyond all maps"),
     ],
 )
 def test_road_users_and_lanes_are_those_of_a_plain_twin(world, lane_points, layout):

@@ -213,6 +213,7 @@ def find_nearest_points(
     edge_m = min(min(part_x, cell_m - part_x), min(part_y, cell_m - part_y)) - _SLACK_M
     squared = (x, y, reach_m * reach_m)
     count, ring = 0, 0
+    last_ring = max(max(cell_x, num_x - 1 - cell_x), max(cell_y, num_y - 1 - cell_y))
     while True:
         for column in range(max(cell_x - ring, 0), min(cell_x + ring + 1, num_x)):
             is_side = abs(column - cell_x) == ring
@@ -223,6 +224,7 @@ def find_nearest_points(
                     span = (cell_starts[column * num_y + low], cell_starts[column * num_y + high])
                     count = _insert_points(positions_m, span, squared, near, far_m2, most, count)
         seen_m = edge_m + ring * cell_m
-        if seen_m > reach_m or (count == most and seen_m > 0 and far_m2[most - 1] < seen_m * seen_m):
+        has_seen_all = ring >= last_ring or seen_m > reach_m
+        if has_seen_all or (count == most and seen_m > 0 and far_m2[most - 1] < seen_m * seen_m):
             return count
         ring += 1
