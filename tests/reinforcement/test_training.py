@@ -151,10 +151,13 @@ def test_folders_that_do_not_fit_are_refused(train, tmp_path):
         train()
     with pytest.raises(ConfigError, match=r"rl_params: .* differs from"):
         train(resume=True, gamma=0.5)
-    (tmp_path / "out" / "checkpoints" / "step_000000000064.zip").write_bytes(b"PK")
-    with pytest.raises(InvalidArgumentError, match=r"is broken .* go on from the checkpoint before"):
-        train(resume=True, total_steps=128)
-    (tmp_path / "out" / "checkpoints" / "step_000000000064.zip").unlink()
+    last = tmp_path / "out" / "checkpoints" / "step_000000000064.zip"
+    whole = last.read_bytes()
+    for size in (2, len(whole) // 2, len(whole) - 1):  # a half has the weights in it, which are a zip file themselves
+        last.write_bytes(whole[:size])
+        with pytest.raises(InvalidArgumentError, match=r"is broken .* go on from the checkpoint before"):
+            train(resume=True, total_steps=128)
+    last.unlink()
     done, told = train(resume=True, total_steps=96)
     assert (done.num_steps, told[0]) == (96, "the training goes on at step 32")
 

@@ -32,6 +32,9 @@ _FREE_KEYS: Final = (
 _LARGE: Final = ("_last_obs", "_last_original_obs")
 """What was seen last, which is seen anew where a training goes on."""
 
+_ENTRIES: Final = ("data", "policy.pth", "policy.optimizer.pth")
+"""What the file of an algorithm has in any case."""
+
 _CHECKPOINT: Final = re.compile(r"step_(\d+)\.zip")
 
 
@@ -157,14 +160,17 @@ def save_model(model: BaseAlgorithm, path: Path) -> None:
 
 
 def require_whole(path: Path) -> Path:
-    """Return the path of a zip file that can be read to its end.
+    """Return the path of the zip file of an algorithm that can be read to its end.
+
+    Half of such a file may be read as a whole one: that of its weights, which is a zip file inside of it.
 
     Raises:
         InvalidArgumentError: It is broken.
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            broken = archive.testzip()
+            missing = [name for name in _ENTRIES if name not in archive.namelist()]
+            broken = f"it has no {missing[0]}" if missing else archive.testzip()
     except (zipfile.BadZipFile, OSError) as error:
         broken = str(error)
     if broken:
