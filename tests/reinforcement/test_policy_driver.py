@@ -1,6 +1,7 @@
 """A policy drives in simulations as in environments, and what its file must be for that."""
 
 import base64
+import io
 import json
 import pickle
 import zipfile
@@ -9,6 +10,7 @@ from pathlib import Path
 import cloudpickle
 import numpy as np
 import pytest
+import torch
 from stable_baselines3 import PPO
 
 from l5kit.configs.config import save_config_data
@@ -250,6 +252,15 @@ def set_layout(said, **sizes):
             lambda said: said[POLICY_OPTIONS].update(colour=3), InvalidArgumentError, "does not know", id="unknown key"
         ),
         pytest.param(
+            lambda said: said[POLICY_OPTIONS].update(step_time_s="soon"),
+            InvalidArgumentError,
+            "does not know",
+            id="a step time that is none",
+        ),
+        pytest.param(
+            lambda said: said.update({POLICY_OPTIONS: None}), InvalidArgumentError, "does not know", id="no options"
+        ),
+        pytest.param(
             lambda said: said.update(policy_kwargs={":serialized:": ""}),
             InvalidArgumentError,
             "has another network",
@@ -260,6 +271,30 @@ def set_layout(said, **sizes):
 def test_policies_of_other_kinds_are_refused(policy, tmp_path, change, error, message):
     with pytest.raises(error, match=message):
         PolicyDriver.load(changed(policy, tmp_path / "p.zip", change))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        pytest.param(torch.full((2, 8), torch.nan), "no finite float32", id="not finite"),
+        pytest.param(torch.zeros(2, 8, dtype=torch.bfloat16), "is broken", id="other numbers"),
+        pytest.param("much", "is broken", id="no numbers"),
+        pytest.param(torch.zeros(2, 9), "layer 1 has weights", id="more inputs than the layer before gives"),
+        pytest.param(torch.zeros(3, 8), "layer 1 has weights", id="other outputs than offsets"),
+        pytest.param(torch.zeros(2), "layer 1 has weights", id="one axis"),
+    ],
+)
+def test_weights_that_cannot_be_are_refused(policy, tmp_path, weights, message):
+    with zipfile.ZipFile(policy) as old, zipfile.ZipFile(tmp_path / "p.zip", "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "policy.pth":
+                read, written = torch.load(io.BytesIO(content)), io.BytesIO()
+                torch.save({**read, "action_net.weight": weights}, written)
+                content = written.getvalue()
+            new.writestr(name, content)
+    with pytest.raises(InvalidArgumentError, match=message):
+        PolicyDriver.load(tmp_path / "p.zip")
 
 
 def test_files_that_are_no_policies_are_refused(policy, tmp_path):

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from l5kit._types import Float32Array, NumericArray
+from l5kit._types import Float32Array
 from l5kit.configs.config import load_config_data
 from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
 from l5kit.errors import InvalidArgumentError
@@ -90,8 +90,9 @@ def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
         raise InvalidArgumentError(
             f"{file} has another network than l5kit train-rl makes for compact observations, which is a few layers"
         )
-    arrays = [(_array_of(weights[f"{name}.weight"]), _array_of(weights[f"{name}.bias"])) for name in names]
-    return PolicyNetwork(tuple(arrays)), options
+    layers = tuple((_array_of(weights[f"{name}.weight"]), _array_of(weights[f"{name}.bias"])) for name in names)
+    _require_layers(file, layers)
+    return PolicyNetwork(layers), options
 
 
 def _entries_of(file: Path) -> tuple[dict[str, Any], Mapping[str, torch.Tensor]]:
@@ -124,6 +125,27 @@ def _options_of(file: Path, content: Mapping[str, Any]) -> PolicyOptions:
     return PolicyOptions.of_cfg(load_config_data(str(config)))
 
 
-def _array_of(tensor: torch.Tensor) -> NumericArray:
-    array: NumericArray = tensor.numpy()
+def _array_of(values: object) -> Float32Array:
+    """Return weights as an array; NaN for what is none."""
+    if not isinstance(values, torch.Tensor) or values.layout != torch.strided or values.dtype != torch.float32:
+        return np.full((1, 1), np.nan, np.float32)
+    array: Float32Array = values.detach().numpy()
     return array
+
+
+def _require_layers(file: Path, layers: tuple[tuple[Float32Array, Float32Array], ...]) -> None:
+    """Refuse weights that do not fit together, or that are no numbers."""
+    num_inputs: int | None = None
+    for number, (weights, offsets) in enumerate(layers):
+        is_fitting = weights.ndim == 2 and offsets.shape == weights.shape[:1]
+        if not is_fitting or num_inputs not in (None, weights.shape[1]):
+            raise InvalidArgumentError(
+                f"{file} is broken (layer {number} has weights {weights.shape} and offsets {offsets.shape}); take "
+                "another file of the training"
+            )
+        if not (np.isfinite(weights).all() and np.isfinite(offsets).all()):
+            raise InvalidArgumentError(
+                f"{file} is broken (layer {number} has weights that are no finite float32 numbers); take another file "
+                "of the training"
+            )
+        num_inputs = weights.shape[0]

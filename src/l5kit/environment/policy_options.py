@@ -1,7 +1,7 @@
 """Options of a policy: what it was trained to see and to do, which the file of the policy holds."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from l5kit._types import Config, JsonObject
@@ -57,10 +57,11 @@ class PolicyOptions:
             InvalidArgumentError: They are of another version of l5kit, or a value is wrong.
         """
         try:
-            return cls(**{**content, "layout": CompactLayout(**content["layout"])})
-        except (KeyError, TypeError) as error:
+            read = cls(**{**content, "layout": CompactLayout(**content["layout"])})
+            return replace(read, step_time_s=float(read.step_time_s), threshold=float(read.threshold))
+        except (KeyError, TypeError, ValueError) as error:
             raise InvalidArgumentError(
-                f"{POLICY_OPTIONS} of the policy are {dict(content)!r}, which this version of l5kit does not know"
+                f"{POLICY_OPTIONS} of the policy are {content!r}, which this version of l5kit does not know ({error})"
             ) from error
 
     def require_simulated(self) -> None:
