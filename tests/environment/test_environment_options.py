@@ -99,6 +99,30 @@ def test_a_folder_is_no_data_manager(kind, city, tmp_path):
         kind(write_config(tmp_path), str(city))
 
 
+@pytest.mark.parametrize("actions", ["poses", "pose_change"])
+def test_who_goes_backwards_has_a_speed_below_0(actions, city, tmp_path):
+    env = make_many(city, write_config(tmp_path), 1, observation="compact", actions=actions, rescale_action=False)
+    env.reset(seed=2)
+    env.step(np.array([[-1.0, 0.0, 0.0]], np.float32))
+    states = env.episodes.states
+    before_mps, backwards_m = states.speeds_mps[0], 1.0 if actions == "poses" else 2.5
+    assert before_mps == pytest.approx(-10 * backwards_m)
+    env.step(np.array([[-1.0, 0.0, 0.0]], np.float32))
+    assert states.accelerations_mps2[0] == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("maker", [make_one, make_many], ids=["single", "vector"])
+def test_another_step_time_than_that_of_the_log_is_refused_where_others_are_driven(maker, city, tmp_path):
+    path = Path(write_config(tmp_path))
+    cfg = json.loads(path.read_text())
+    cfg["model_params"]["step_time"] = 0.2
+    path.write_text(json.dumps(cfg))
+    with pytest.raises(
+        InvalidArgumentError, match=r"step_time is 0\.2, but .* says that 0\.1 s lie between its frames"
+    ):
+        maker(city, str(path), observation="compact", actions="curvature")
+
+
 @pytest.mark.parametrize("num_envs", [2.0, "2", True, -1, None])
 def test_numbers_of_environments_are_whole_and_above_0(city, tmp_path, num_envs):
     with pytest.raises(InvalidArgumentError, match=r"num_envs is .*; it must be 1 or more"):

@@ -63,6 +63,22 @@ def test_damaged_scenes_are_left_out_once():
     assert choice.draw(np.random.default_rng(0), {}, next_id=1).scene == 3
 
 
+@pytest.mark.filterwarnings("ignore:scene . is left out")
+def test_scenes_that_are_too_short_are_left_out_while_others_have_enough():
+    choice = make_choice(num_frames=50)
+    with pytest.warns(RuntimeWarning, match="scene 2 is left out: it has 40 frames, and episodes need 50") as caught:
+        starts = draws(choice)
+    assert {start.scene for start in starts} == {0, 1, 3}
+    assert len(caught) == 1
+    assert choice.too_short == {2}
+    with pytest.raises(InvalidArgumentError, match="scene 2 has 40"):
+        draws(choice, scene_id=2)
+    with pytest.raises(InvalidArgumentError, match="num_simulation_steps is 200"):
+        draws(make_choice(num_frames=200))
+    told = make_choice(is_anywhere=False, first_frame=35, num_frames=None, lengths=np.array([100, 36]))
+    assert {start.scene for start in draws(told)} == {0}
+
+
 @pytest.mark.filterwarnings("error")
 def test_strict_choices_leave_nothing_out():
     choice = make_choice(bad=(2,), strict=True)

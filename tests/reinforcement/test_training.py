@@ -143,6 +143,17 @@ def test_missing_logs_are_told_before_anything_is_written(city, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_takes_one_training_at_a_time(train, tmp_path):
+    done, _ = train(total_steps=32)
+    with (
+        RunFolder(tmp_path / "out").claimed(),
+        pytest.raises(InvalidArgumentError, match="into which another process is training"),
+    ):
+        train(resume=True, total_steps=64)
+    longer, _ = train(resume=True, total_steps=64)
+    assert longer.num_steps > done.num_steps
+
+
 def test_folders_that_do_not_fit_are_refused(train, tmp_path):
     with pytest.raises(FileNotFoundError, match="no training to go on with"):
         train(resume=True)

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Annotated, Self
 
+from msgspec import Meta
+
 from l5kit._types import Config
 from l5kit.configs.kinds import (
-    Count,
     Flag,
     Key,
     Number,
@@ -18,6 +19,8 @@ from l5kit.configs.reading import Params, read_params
 from l5kit.errors import ConfigError
 
 __all__ = ["ReinforcementParams"]
+
+_Seed = Annotated[int, Meta(ge=0, lt=2**32)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +49,7 @@ class ReinforcementParams(Params, section="rl_params"):
     normalize_rewards: Annotated[
         Flag, Key("whether rewards are divided by the standard deviation of returns so far, for the updates only")
     ] = True
-    seed: Annotated[Count, Key("of weights, actions and episodes")] = 0
+    seed: Annotated[_Seed, Key("of weights, actions and episodes")] = 0
     eval_every_steps: Annotated[PositiveCount, Key("steps between two evaluations")] = 200_000
     eval_scenes: Annotated[PositiveCount, Key("scenes of an evaluation, at most, from the first on")] = 24
     checkpoint_every_steps: Annotated[PositiveCount, Key("steps between two checkpoints")] = 200_000

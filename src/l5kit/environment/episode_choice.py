@@ -68,6 +68,7 @@ class EpisodeChoice:
         check_scene: Raises ``CorruptedDataError`` for a scene that is damaged; called once for each.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.
         damaged: Scenes that were found to be damaged, and were left out since then.
+        too_short: Scenes that have too few frames, and were left out as others have enough.
     """
 
     lengths: Int64Array = field(repr=False)
@@ -79,6 +80,7 @@ class EpisodeChoice:
     check_scene: Callable[[int], None] = field(default=lambda _: None, repr=False)
     strict: bool = False
     damaged: set[int] = field(default_factory=set)
+    too_short: set[int] = field(default_factory=set)
     _checked: set[int] = field(default_factory=set, repr=False)
 
     @classmethod
@@ -149,21 +151,39 @@ class EpisodeChoice:
             CorruptedDataError: The scene that is wanted is damaged, or all are, or one is and that is an error.
         """
         asked = wanted.get("scene_id")
+        is_free = not wanted and self.overfit_id is None
         while True:
             scene = self.draw_scene(generator, asked=asked, next_id=next_id)
-            if self._is_sound(scene, is_needed=asked is not None or self.overfit_id is not None):
+            is_sound = self._is_sound(scene, is_needed=asked is not None or self.overfit_id is not None)
+            if is_sound and not (is_free and self._is_too_short(scene)):
                 start = self.draw_start(generator, scene, asked=wanted.get("start_frame_index"))
                 return self._start_of(scene, self.first_frame if start is None else start)
             if next_id is not None:
                 next_id = scene + 1
             is_last = next_id is not None and next_id >= self.max_scene_id
-            if is_last or self.damaged.issuperset(range(self.max_scene_id)):
+            if is_last or (self.damaged | self.too_short).issuperset(range(self.max_scene_id)):
                 raise self._no_scene_left()
+
+    def _is_too_short(self, scene: int) -> bool:
+        """Return whether a scene has too few frames, while others have enough, and leave it out with a warning."""
+        needed = FEWEST_FRAMES if self.num_frames is None else self.num_frames
+        needed += 0 if self.is_anywhere else max(self.first_frame, 0)
+        if self.lengths[scene] >= needed or self.lengths[: self.max_scene_id].max() < needed:
+            return False
+        if scene not in self.too_short:
+            self.too_short.add(scene)
+            warnings.warn(
+                f"scene {scene} is left out: it has {int(self.lengths[scene])} frames, and episodes need {needed}; "
+                "take fewer num_simulation_steps for all scenes",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return True
 
     def _no_scene_left(self) -> CorruptedDataError:
         return CorruptedDataError(
-            f"no scene is left: {len(self.damaged)} of {self.max_scene_id} are damaged; run l5kit validate on the "
-            "dataset and restore it from its source"
+            f"no scene is left: {len(self.damaged)} of {self.max_scene_id} are damaged, and {len(self.too_short)} too "
+            "short; run l5kit validate on the dataset and restore it from its source"
         )
 
     def _is_sound(self, scene: int, *, is_needed: bool) -> bool:

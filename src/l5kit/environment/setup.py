@@ -1,5 +1,6 @@
 """Set-up of environments: what a configuration names, opened, and what arguments ask for in its place."""
 
+import math
 from collections.abc import Collection
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -211,6 +212,12 @@ class EnvironmentParts:
         if options.observation != "compact" and options.others == "log" and is_logged:
             return None
         threshold = float(self.cfg["raster_params"]["filter_agents_threshold"])
+        logged_s = self.log.facts.step_time_s
+        if not math.isclose(logged_s, self.step_time_s):
+            raise InvalidArgumentError(
+                f"model_params.step_time is {self.step_time_s}, but {self.log.path!r} says that {logged_s} s lie "
+                "between its frames; set step_time to that"
+            )
         return SceneBank(self.log, road=self.road, threshold=threshold, drives_agents=options.others == "idm")
 
     @property

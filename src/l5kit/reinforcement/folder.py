@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from filelock import FileLock, Timeout
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from l5kit._files import clear_leftovers_in, replaced_when_complete
@@ -24,6 +25,7 @@ from l5kit.errors import ConfigError, InvalidArgumentError
 
 __all__ = ["RunFolder", "require_whole", "save_model"]
 
+_LOCK: Final = ".lock"
 _FREE_KEYS: Final = (
     *("total_steps", "minutes", "eval_every_steps", "checkpoint_every_steps", "keep_checkpoints", "num_threads"),
 )
@@ -96,7 +98,7 @@ class RunFolder:
             if not self.config.is_file():
                 raise FileNotFoundError(f"there is no {self.config}, thus no training to go on with; leave out resume")
             _require_same_training(cfg, load_config_data(str(self.config)))
-        elif self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        elif self.path.exists() and (not self.path.is_dir() or any(file.name != _LOCK for file in self.path.iterdir())):
             raise InvalidArgumentError(
                 f"folder is {str(self.path)!r}, which holds files; name another, or resume to go on with what is in it"
             )
@@ -107,16 +109,43 @@ class RunFolder:
         save_config_data(cfg, str(self.config))
 
     @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep other processes from training into the folder, which is made.
+
+        Raises:
+            InvalidArgumentError: One does so.
+        """
+        self._checkpoints.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / _LOCK)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise InvalidArgumentError(
+                f"folder is {str(self.path)!r}, into which another process is training; wait for it, or name another"
+            ) from None
+        except NotImplementedError:
+            pass  # some file systems know no locks
+        try:
+            yield
+        finally:
+            Path(lock.lock_file).unlink(missing_ok=True)  # while it is held, so that it is nobody else's
+            lock.release(force=True)
+            self._remove_if_empty()
+
+    @contextmanager
     def unmade_by_errors(self) -> Iterator[None]:
         """Take back what :meth:`make` has written where an error comes, so that the folder is free again."""
         try:
             yield
         except BaseException:
             self.config.unlink(missing_ok=True)
-            for folder in (self._checkpoints, self.path):
-                with suppress(OSError):  # one that holds something stays
-                    folder.rmdir()
+            self._remove_if_empty()
             raise
+
+    def _remove_if_empty(self) -> None:
+        for folder in (self._checkpoints, self.path):
+            with suppress(OSError):  # one that holds something stays
+                folder.rmdir()
 
     def checkpoints(self) -> dict[int, Path]:
         """Return the checkpoints by their steps, the last one last."""

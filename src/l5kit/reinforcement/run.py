@@ -86,7 +86,8 @@ def train_driver(
         ConfigError: A key is unknown, missing, of the wrong type or out of range, or differs from that of the training
             that is to go on.
         FileNotFoundError: Data is missing, or there is nothing to go on with.
-        InvalidArgumentError: The folder holds files, or the checkpoint to go on from is broken.
+        InvalidArgumentError: The folder holds files, another process is training into it, or the checkpoint to go on
+            from is broken.
         KeyboardInterrupt: Ctrl-C; the last checkpoint stays.
         SystemExit: SIGTERM, with status 143; the last checkpoint stays.
     """
@@ -99,8 +100,8 @@ def train_driver(
     eval_data = data if eval_data_folder is None or has_one_scene else LocalDataManager(eval_data_folder)
     scenes = scenes_to_evaluate(cfg, eval_data, wanted=params.eval_scenes)
     data.require(LogKeys.from_cfg(cfg).trained)
-    target.make(cfg)
-    with torch.random.fork_rng(), _torch_threads(params.num_threads), _ended_by_sigterm():
+    with target.claimed(), torch.random.fork_rng(), _torch_threads(params.num_threads), _ended_by_sigterm():
+        target.make(cfg)
         with nullcontext() if resume else target.unmade_by_errors():
             env = make_environments(cfg, target.config, data, num_envs=params.num_envs, train=True)
             evaluated = make_environments(cfg, target.config, eval_data, num_envs=len(scenes), train=False)
