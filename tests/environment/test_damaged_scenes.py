@@ -182,5 +182,5 @@ def test_where_all_scenes_are_damaged_nothing_is_left(city, tmp_path, seen):
     names = ["AV not finite", "chunk of agents", "agents beyond the end"]
     folder = damaged_city(city, tmp_path / "city", names, (0, 1, 2))
     for made in (make_one, make_many):
-        with pytest.raises(CorruptedDataError, match="no scene is left: 3 of 3 are damaged; run l5kit validate"):
+        with pytest.raises(CorruptedDataError, match="no scene is left: 3 of 3 are damaged, and 0 too short; run"):
             made(folder, write_config(tmp_path), **SEEN[seen]).reset()

@@ -20,7 +20,7 @@ from l5kit.errors import ConfigError
 
 __all__ = ["ReinforcementParams"]
 
-_Seed = Annotated[int, Meta(ge=0, lt=2**32)]
+_Seed = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Kinds of actions of environments: their space, and how they move the AVs of many episodes in one step."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,7 +52,24 @@ class EgosNow:
         """Return AVs at ``positions`` (B, 1, 2) and ``yaws`` (B, 1, 1), as seen from where they are."""
         seen = {"world_from_agent": self.world_from_agent, "yaw": self.yaws_rad}
         poses = np.column_stack(ClosedLoopSimulator.first_poses(seen, said))
-        return PoseModel().step(self.states, poses, step_time_s)
+        moved = PoseModel().step(self.states, poses, step_time_s)
+        return _with_direction(moved, self.states, step_time_s)
+
+
+def _with_direction(moved: VehicleStates, before: VehicleStates, step_time_s: float) -> VehicleStates:
+    """Return AVs whose speeds are below 0 where they have gone backwards, which poses do not tell."""
+    ways_m = moved.positions_m - before.positions_m
+    ahead_m = ways_m[:, 0] * np.cos(before.yaws_rad) + ways_m[:, 1] * np.sin(before.yaws_rad)
+    is_backwards = (ahead_m < 0) & (moved.speeds_mps > 0)
+    if not is_backwards.any():
+        return moved
+    speeds_mps = np.where(is_backwards, -moved.speeds_mps, moved.speeds_mps)
+    changes_mps2 = (speeds_mps - before.speeds_mps) / step_time_s
+    return replace(
+        moved,
+        speeds_mps=speeds_mps,
+        accelerations_mps2=np.where(is_backwards, changes_mps2, moved.accelerations_mps2),
+    )
 
 
 class ActionKind(Protocol):

@@ -1,6 +1,6 @@
 """Episodes that go on at the same time: their AVs, what moves them, what is seen, and what a step is worth."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -132,7 +132,7 @@ class Episodes:
         before = self._moments_of(slots)
         states = self.states.taken(slots)
         egos = EgosNow(states, self._world_from_agent[slots], self._yaws_rad[slots])
-        moved = _with_direction(parts.actions.move(slots, egos, actions, parts.step_time_s), states, parts.step_time_s)
+        moved = parts.actions.move(slots, egos, actions, parts.step_time_s)
         if roads is not None:
             headings = np.stack([np.cos(states.yaws_rad), np.sin(states.yaws_rad)], axis=-1)
             roads.leave(slots, before.boxes, states.speeds_mps[:, None] * headings)
@@ -227,22 +227,6 @@ class Episodes:
             step_time_s=self.parts.step_time_s,
             driving_map=None if roads is None else roads.driving_map,
         )
-
-
-def _with_direction(moved: VehicleStates, before: VehicleStates, step_time_s: float) -> VehicleStates:
-    """Return AVs whose speeds are below 0 where they have gone backwards, which kinds with poses do not tell."""
-    ways_m = moved.positions_m - before.positions_m
-    ahead_m = ways_m[:, 0] * np.cos(before.yaws_rad) + ways_m[:, 1] * np.sin(before.yaws_rad)
-    is_backwards = (ahead_m < 0) & (moved.speeds_mps > 0)
-    if not is_backwards.any():
-        return moved
-    speeds_mps = np.where(is_backwards, -moved.speeds_mps, moved.speeds_mps)
-    changes_mps2 = (speeds_mps - before.speeds_mps) / step_time_s
-    return replace(
-        moved,
-        speeds_mps=speeds_mps,
-        accelerations_mps2=np.where(is_backwards, changes_mps2, moved.accelerations_mps2),
-    )
 
 
 def _no_routes(size: int) -> RouteStates:
