@@ -38,7 +38,7 @@ $(LOOKING): pyproject.toml constraints.txt .ci/dependencies.py
 # pip older than 25.1 knows no dependency groups.
 $(STAMP): $(LOOKING)
 	"$(BIN)/python" -m pip install --quiet --upgrade 'pip>=25.1'
-	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[arrow,collision,compat,gym,mcap,remote,rerun,rl,train,viz]' --group dev
+	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[arrow,collision,compat,gym,hub,mcap,mlflow,pandas,polars,remote,rerun,rl,train,viz,wandb,xarray]' --group dev
 	@touch "$@"
 
 demo: $(LOOKING)  ## Make a small city, sample from it and write pictures to demo-out (options: ARGS="--data FOLDER")

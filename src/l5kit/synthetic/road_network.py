@@ -110,19 +110,20 @@ class RoadNetwork(NamedTuple):
 
     def lane_points_m(self, lane: int) -> Float64Array:
         """Return the centre line of a lane, (n, 2)."""
-        return np.asarray(self._points_of(lane).xy_m)
+        return self._of_points("xy_m", lane)
 
     def lane_yaws_rad(self, lane: int) -> Float64Array:
         """Return the direction at each point of a lane's centre line, (n,)."""
-        return np.asarray(self._points_of(lane).yaw_rad)
+        return self._of_points("yaw_rad", lane)
 
     def next_of(self, lane: int) -> list[int]:
         """List the lanes that follow a lane without a lane change."""
         return [int(i) for i in self.next_lane[self.lanes.next_first[lane] : self.lanes.next_end[lane]]]
 
-    def _points_of(self, lane: int) -> Records:
-        part: Records = self.points[self.lanes.first_point[lane] : self.lanes.end_point[lane]]
-        return part
+    def _of_points(self, field: str, lane: int) -> Float64Array:
+        # The field first: slicing a record array makes its dtype anew, which is slow and loses a Ctrl-C inside NumPy.
+        values: Float64Array = self.points[field]
+        return values[self.lanes.first_point[lane] : self.lanes.end_point[lane]]
 
 
 @dataclass
