@@ -41,8 +41,9 @@ def test_the_installed_script_knows_its_version():
 
 
 @pytest.mark.process
-def test_the_package_runs_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "l5kit.cli", "--version"], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("module", ["l5kit", "l5kit.cli"])
+def test_the_package_runs_as_a_module(module):
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"l5kit {package.__version__}\n")
 
 

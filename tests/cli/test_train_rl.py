@@ -38,6 +38,9 @@ def test_a_driver_is_trained_and_goes_on(l5kit, config, city, tmp_path):
     assert (facts["steps"], facts["driver"]) == (32, str(tmp_path / "out" / "driver.zip"))
     assert facts["after"].keys() == facts["before"].keys() > {"reward", "steps"}
     assert "step 32: reward" in done.stderr
+    assert (
+        "note: l5kit simulate will refuse this driver: the policy was trained with observation 'raster'" in done.stderr
+    )
 
     refused = l5kit(*call, "--seed", 4)
     assert refused.exit_code == 1
@@ -94,6 +97,7 @@ def test_without_arguments_it_learns_in_a_made_city_and_drives_in_another(l5kit,
     for folder in ("a", "b"):
         done = l5kit("train-rl", "--out", tmp_path / folder, "--steps", 16, *changes)
         assert done.exit_code == 0, done.stderr
+        assert "l5kit simulate will refuse" not in done.stderr
     assert made == [1, 2]
 
 

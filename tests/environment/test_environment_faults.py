@@ -117,6 +117,11 @@ def test_steps_are_of_episodes(make, args):
     assert not np.any(env.step(action)[3])
 
 
+def test_other_modes_of_autoreset_are_refused(city, tmp_path):
+    with pytest.raises(InvalidArgumentError, match="is 'samestep'; it must be one of NextStep, SameStep, Disabled"):
+        make_many(city, write_config(tmp_path), autoreset_mode="samestep", **COMPACT)
+
+
 def test_without_autoreset_a_reset_is_called(city, tmp_path):
     env = make_many(city, write_config(tmp_path), num_frames=SHORT, autoreset_mode="Disabled", **COMPACT)
     env.reset(seed=1)

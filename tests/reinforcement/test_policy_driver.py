@@ -13,6 +13,7 @@ import pytest
 import torch
 from stable_baselines3 import PPO
 
+from l5kit.closedloop.policies import is_policy
 from l5kit.configs.config import save_config_data
 from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.data import ChunkedDataset
@@ -213,6 +214,13 @@ def test_without_options_in_it_the_configuration_beside_it_counts(policy, tmp_pa
         PolicyDriver.load(file)
     save_config_data(compact_config(tmp_path, actions="bicycle"), str(tmp_path / "config.yaml"))
     assert PolicyDriver.load(tmp_path).options.actions == "bicycle"
+
+
+def test_a_folder_of_checkpoints_is_that_of_a_policy(policy, tmp_path):
+    (tmp_path / "step_000000000128.zip").write_bytes(policy.read_bytes())
+    assert is_policy(str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"driver.zip'; .* name the step_000000000128.zip in it"):
+        PolicyDriver.load(tmp_path)
 
 
 def set_layout(said, **sizes):

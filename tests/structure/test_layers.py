@@ -23,7 +23,7 @@ LINES = (
     ("synthetic", "training", "reinforcement", "openloop", "closedloop", "readers", "artifacts", "engines", "bench"),
     ("cli",),
 )
-LINE_OF = {package: number for number, line in enumerate(LINES) for package in line}
+LINE_OF = {package: number for number, line in enumerate(LINES) for package in line} | {"__main__": len(LINES)}
 
 
 def imported_names(module, tree, *, is_init):

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from l5kit import __version__
+from l5kit._types import JsonObject
 from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption
 from l5kit.cli.output import print_facts, print_json, print_line, print_table, remark
+from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_driver_config, with_overrides
 from l5kit.data.progress import show_progress
 from l5kit.data.user_cache import cache_folder, hold_lock
+from l5kit.errors import UnsupportedValueError
 
 if TYPE_CHECKING:
     from l5kit.reinforcement.run import DriverTraining
@@ -60,6 +63,7 @@ def train_rl(
     cfg = with_overrides(load_driver_config(named), [*_ends(steps, minutes, seed), *(changes or [])])
     if config is None and data is None:
         data, eval_data = _made_city(_TRAINED_SEED), eval_data or _made_city(_EVALUATED_SEED)
+    _tell_of_limits(cfg)
     result = train_driver(cfg, out, data_folder=data, eval_data_folder=eval_data, resume=resume, tell=remark)
     if as_json:
         print_json(_facts_of(result) | {"before": dict(result.before), "after": dict(result.after)})
@@ -72,6 +76,17 @@ def train_rl(
     print_facts("Trained a driver", _facts_of(result))
     print_line(f"curves: tensorboard --logdir {result.folder / 'curves'}")
     print_line(f"more: {_call_that_goes_on(out, data, eval_data)}")
+
+
+def _tell_of_limits(cfg: JsonObject) -> None:
+    """Tell what cannot be done with the driver, before hours are spent on it."""
+    from l5kit.environment.policy_options import PolicyOptions
+
+    check_known_keys(cfg)
+    try:
+        PolicyOptions.of_cfg(cfg).require_simulated()
+    except UnsupportedValueError as error:
+        remark(f"note: l5kit simulate will refuse this driver: {error}")
 
 
 def _ends(steps: int | None, minutes: float | None, seed: int | None) -> list[str]:

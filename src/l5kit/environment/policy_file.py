@@ -65,7 +65,12 @@ def find_policy_file(path: Path) -> Path:
     """
     file = path / _DRIVER if path.is_dir() else path
     if not file.is_file():
-        hint = "its training has not ended: name the best.zip in it" if path.is_dir() else "check it for spelling"
+        names = sorted(other.name for other in path.glob("*.zip"))
+        hint = (
+            f"its training has not ended: name the {(names or ['best.zip'])[-1]} in it"
+            if path.is_dir()
+            else ("check it for spelling")
+        )
         raise FileNotFoundError(f"there is no {str(file)!r}; {hint}")
     return file
 

@@ -110,6 +110,9 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         parts = EnvironmentParts.open(env_config_path, dmg, train=train, options=options)
         self.sim_cfg = parts.simulation_config if sim_cfg is None else replace(sim_cfg)
         self.num_envs, self.copy, self.render_mode = num_envs, copy, None
+        known = [mode.value for mode in AutoresetMode]
+        if autoreset_mode not in (*known, *AutoresetMode):
+            raise InvalidArgumentError(f"autoreset_mode is {autoreset_mode!r}; it must be one of {', '.join(known)}")
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode}
         self._choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict)
