@@ -13,6 +13,7 @@ from l5kit.closedloop.failed_scene import as_unicode
 from l5kit.closedloop.options import with_option
 from l5kit.closedloop.parts import PARTS_FOLDER
 from l5kit.configs.texts import parse_json, read_text
+from l5kit.data.folder_lock import held_alone
 from l5kit.errors import ConfigError, InvalidArgumentError
 
 __all__ = [
@@ -125,29 +126,20 @@ def claimed(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> Iter
         InvalidArgumentError: Another process simulates into the folder, or another simulation is in it; the message
             says what differs.
     """
-    from filelock import FileLock, Timeout
-
     require_folder(folder, overwrite=overwrite)
     parts = folder / PARTS_FOLDER
     was_there = parts.is_dir()
     parts.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(parts / _LOCK)
+    busy = f"folder is {str(folder)!r}, into which another process is simulating; wait for it, or name another"
+    is_kept = True
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise InvalidArgumentError(
-            f"folder is {str(folder)!r}, into which another process is simulating; wait for it, or name another"
-        ) from None
-    except NotImplementedError:
-        pass  # some file systems know no locks
-    is_kept = was_there
-    try:
-        _take_over(folder, run, overwrite=overwrite)
-        is_kept = True
-        yield parts
-        is_kept = False
+        with held_alone(parts / _LOCK, busy):
+            is_kept = was_there
+            _take_over(folder, run, overwrite=overwrite)
+            is_kept = True
+            yield parts
+            is_kept = False
     finally:
-        lock.release(force=True)
         if not is_kept:
             remove_whole(parts)
 

@@ -47,12 +47,12 @@ class CompactSight:
 
     def look(self, state: TrafficState) -> Float32Array:
         """Return what the AVs of R scenes of the batch see, float32 (R, ``layout.size``)."""
-        scenes, agents, boxes = state.scenes, state.agents, state.ego_boxes
+        scenes, agents = state.scenes, state.agents
         if state.batch.threshold != self._threshold:
             agents = replace(agents, threshold=self._threshold)
         egos, size = state.ego, len(scenes)
         motions = np.stack([egos.speeds_mps, egos.accelerations_mps2, egos.steering_rad], axis=-1)
-        headings = np.stack([np.cos(boxes[:, 2]), np.sin(boxes[:, 2])], axis=-1)
+        boxes, velocities_mps = state.ego_rows
         colors = self._colors
         frames = colors.scene_starts[scenes] + state.frame_indices
         seen = np.empty((size, self._layout.size), np.float32)
@@ -61,8 +61,8 @@ class CompactSight:
             self._lane_points,
             (boxes, motions, np.arange(size), np.full(size, -1)),
             seen=(
-                (agents.starts, agents.groups, agents.boxes, agents.velocities_mps),
-                (boxes, motions[:, :1] * headings),
+                agents.scene_rows,
+                (boxes, velocities_mps),
                 (frames, colors.starts, colors.lanes, colors.ranks),
             ),
             routes=(self._paths, scenes, self._follow(scenes, state.frame_indices, boxes)),

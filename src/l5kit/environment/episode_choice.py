@@ -92,6 +92,9 @@ class EpisodeChoice:
         train: bool,
         randomize_start: bool | None,
         num_frames: int | None,
+        first_frame: int = 0,
+        check_scene: Callable[[int], None] = lambda _: None,
+        strict: bool = False,
     ) -> "EpisodeChoice":
         """Return what a configuration says, and arguments that win over it.
 
@@ -101,6 +104,9 @@ class EpisodeChoice:
             train: Whether episodes are of the training data; those of validation start where they are told.
             randomize_start: Whether they start anywhere; None for the configuration.
             num_frames: Frames of an episode; None for all of the scene.
+            first_frame: As in the class, like the next ones.
+            check_scene: Raises an error for a damaged scene.
+            strict: Whether one is an error.
 
         Raises:
             InvalidArgumentError: The log does not have the scenes.
@@ -114,7 +120,16 @@ class EpisodeChoice:
                 f"gym_params.overfit_id is {params.overfit_id}; there are scenes 0 to {len(lengths) - 1}"
             )
         wanted = params.randomize_start_frame if randomize_start is None else bool(randomize_start)
-        return cls(lengths, num_scenes, params.overfit_id if params.overfit else None, wanted and train, num_frames)
+        return cls(
+            lengths,
+            num_scenes,
+            params.overfit_id if params.overfit else None,
+            wanted and train,
+            num_frames,
+            first_frame,
+            check_scene,
+            strict,
+        )
 
     @property
     def measured_scenes(self) -> list[int]:

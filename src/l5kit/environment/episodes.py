@@ -134,8 +134,7 @@ class Episodes:
         egos = EgosNow(states, self._world_from_agent[slots], self._yaws_rad[slots])
         moved = parts.actions.move(slots, egos, actions, parts.step_time_s)
         if roads is not None:
-            headings = np.stack([np.cos(states.yaws_rad), np.sin(states.yaws_rad)], axis=-1)
-            roads.leave(slots, before.boxes, states.speeds_mps[:, None] * headings)
+            roads.leave(slots, before.boxes, states.velocities_mps)
         self._set_states(slots, moved, states)
         self.frame_indices[slots] += 1
         if parts.log is not None:

@@ -136,6 +136,7 @@ class EnvironmentParts:
         data_manager: Finds data.
         log: The log that episodes are of.
         draws: Whether pictures are drawn that are not what is seen.
+        has_actors: Whether vehicles of the log may be told what to do.
     """
 
     cfg: JsonObject
@@ -144,6 +145,7 @@ class EnvironmentParts:
     data_manager: LocalDataManager
     log: ChunkedDataset
     draws: bool = False
+    has_actors: bool = False
 
     @classmethod
     def open(
@@ -154,6 +156,7 @@ class EnvironmentParts:
         train: bool,
         options: EnvironmentOptions | None = None,
         draws: bool = False,
+        has_actors: bool = False,
     ) -> "EnvironmentParts":
         """Open what a configuration names.
 
@@ -163,6 +166,7 @@ class EnvironmentParts:
             train: Whether episodes are of the training data, which they are as well where there is one scene only.
             options: What is asked for beside it.
             draws: Whether pictures are drawn that are not what is seen.
+            has_actors: Whether vehicles of the log may be told what to do.
 
         Raises:
             InvalidArgumentError: There is no configuration, or options do not go together.
@@ -178,7 +182,8 @@ class EnvironmentParts:
             raise InvalidArgumentError(f"dmg is {dmg!r}; pass LocalDataManager({str(dmg)!r})")
         loader = "train_data_loader" if train or params.overfit else "val_data_loader"
         log = ChunkedDataset(data_manager.require(cfg[loader]["key"])).open()
-        return cls(cfg, params, (options or EnvironmentOptions()).of_params(params), data_manager, log, draws)
+        completed = (options or EnvironmentOptions()).of_params(params)
+        return cls(cfg, params, completed, data_manager, log, draws, has_actors)
 
     @cached_property
     def rasterizer(self) -> Rasterizer:
@@ -218,7 +223,8 @@ class EnvironmentParts:
                 f"model_params.step_time is {self.step_time_s}, but {self.log.path!r} says that {logged_s} s lie "
                 "between its frames; set step_time to that"
             )
-        return SceneBank(self.log, road=self.road, threshold=threshold, drives_agents=options.others == "idm")
+        drives_agents = self.has_actors or options.others == "idm"
+        return SceneBank(self.log, road=self.road, threshold=threshold, drives_agents=drives_agents)
 
     @property
     def step_time_s(self) -> float:
@@ -248,16 +254,16 @@ class EnvironmentParts:
             randomize_start: Whether they start anywhere; None for the configuration.
             strict: Whether a damaged scene is an error.
         """
-        choice = EpisodeChoice.from_params(
+        return EpisodeChoice.from_params(
             self.params,
             frames_of_scenes(self.log),
             train=train,
             randomize_start=randomize_start,
             num_frames=sim_cfg.num_simulation_steps,
+            first_frame=sim_cfg.start_frame_index,
+            check_scene=self._require_sound,
+            strict=strict,
         )
-        choice.first_frame, choice.strict = sim_cfg.start_frame_index, strict
-        choice.check_scene = self._require_sound
-        return choice
 
     def _require_sound(self, scene: int) -> None:
         """Refuse a damaged scene."""

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from filelock import FileLock, Timeout
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from l5kit._files import clear_leftovers_in, replaced_when_complete
 from l5kit._types import Config, JsonObject
 from l5kit.configs.config import load_config_data, save_config_data
+from l5kit.data.folder_lock import held_alone
 from l5kit.errors import ConfigError, InvalidArgumentError
 
 __all__ = ["RunFolder", "require_whole", "save_model"]
@@ -103,9 +103,8 @@ class RunFolder:
                 f"folder is {str(self.path)!r}, which holds files; name another, or resume to go on with what is in it"
             )
 
-    def make(self, cfg: JsonObject) -> None:
-        """Make the folder and write the configuration."""
-        self._checkpoints.mkdir(parents=True, exist_ok=True)
+    def write_config(self, cfg: JsonObject) -> None:
+        """Write the configuration into the folder, which is claimed."""
         save_config_data(cfg, str(self.config))
 
     @contextmanager
@@ -116,25 +115,16 @@ class RunFolder:
             InvalidArgumentError: One does so.
         """
         self._checkpoints.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / _LOCK)
+        busy = f"folder is {str(self.path)!r}, into which another process is training; wait for it, or name another"
         try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise InvalidArgumentError(
-                f"folder is {str(self.path)!r}, into which another process is training; wait for it, or name another"
-            ) from None
-        except NotImplementedError:
-            pass  # some file systems know no locks
-        try:
-            yield
+            with held_alone(self.path / _LOCK, busy):
+                yield
         finally:
-            Path(lock.lock_file).unlink(missing_ok=True)  # while it is held, so that it is nobody else's
-            lock.release(force=True)
             self._remove_if_empty()
 
     @contextmanager
     def unmade_by_errors(self) -> Iterator[None]:
-        """Take back what :meth:`make` has written where an error comes, so that the folder is free again."""
+        """Take back what :meth:`write_config` has written where an error comes, so that the folder is free again."""
         try:
             yield
         except BaseException:

@@ -10,8 +10,9 @@ from pathlib import Path
 from types import FrameType
 
 import torch
+from stable_baselines3 import PPO
 from stable_baselines3.common.logger import configure
-from stable_baselines3.common.vec_env import VecNormalize
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from l5kit._types import JsonObject
 from l5kit.configs.environment import EnvironmentParams
@@ -101,7 +102,7 @@ def train_driver(
     scenes = scenes_to_evaluate(cfg, eval_data, wanted=params.eval_scenes)
     data.require(LogKeys.from_cfg(cfg).trained)
     with target.claimed(), torch.random.fork_rng(), _torch_threads(params.num_threads), _ended_by_sigterm():
-        target.make(cfg)
+        target.write_config(cfg)
         with nullcontext() if resume else target.unmade_by_errors():
             env = make_environments(cfg, target.config, data, num_envs=params.num_envs, train=True)
             evaluated = make_environments(cfg, target.config, eval_data, num_envs=len(scenes), train=False)
@@ -129,16 +130,8 @@ def _run(
     resume: bool,
 ) -> TrainingCourse:
     """Train to the end, from the last checkpoint on if there is one."""
-    checkpoints = folder.checkpoints()
     rewards = VecNormalize(env, norm_obs=False, gamma=params.gamma) if params.normalize_rewards else None
-    stepped = env if rewards is None else rewards
-    if checkpoints:
-        model = load_algorithm(list(checkpoints.values())[-1], stepped, seed=params.seed)
-        progress.tell(f"the training goes on at step {model.num_timesteps:,}")
-    else:
-        if resume:
-            progress.tell(f"there is no checkpoint in {folder.path} yet: the training starts at step 0")
-        model = make_algorithm(params, stepped)
+    model = _begun(params, folder, env if rewards is None else rewards, tell=progress.tell, resume=resume)
     options.keep_in(model)
     state = CourseState.of(model)
     state.restore(rewards)
@@ -167,6 +160,20 @@ def _run(
     finally:
         model.logger.close()
     return course
+
+
+def _begun(
+    params: ReinforcementParams, folder: RunFolder, env: VecEnv, *, tell: Callable[[str], None], resume: bool
+) -> PPO:
+    """Return the algorithm as it was at the last checkpoint, or a new one."""
+    checkpoints = folder.checkpoints()
+    if checkpoints:
+        model = load_algorithm(list(checkpoints.values())[-1], env, seed=params.seed)
+        tell(f"the training goes on at step {model.num_timesteps:,}")
+        return model
+    if resume:
+        tell(f"there is no checkpoint in {folder.path} yet: the training starts at step 0")
+    return make_algorithm(params, env)
 
 
 def _is_over(params: ReinforcementParams, num_steps: int, trained_s: float) -> bool:

@@ -68,6 +68,12 @@ class VehicleGeometry:
     def __post_init__(self) -> None:
         _require_limits(self, rear_axle_share=(0.0, 1.0), wheel_base_share=(1e-3, 1.0))
 
+    def steering_of(self, yaw_rates: Float64Array, speeds_mps: Float64Array, *, length_m: float) -> Float64Array:
+        """Return the steering angles in rad, (N,), of yaw rates in rad/s at speeds (N,): 0 below 0.6 m/s."""
+        turns = np.abs(speeds_mps) >= _SLOWEST_TURNING_MPS
+        wheel_base_m = self.wheel_base_share * length_m
+        return np.arctan(wheel_base_m * np.where(turns, yaw_rates, 0.0) / np.where(turns, speeds_mps, 1.0))
+
 
 NUPLAN_LENGTH_M = 5.176
 """Length of the vehicle of nuPlan, metres; it is 2.297 m wide."""
@@ -118,6 +124,13 @@ class VehicleStates:
 
     def __len__(self) -> int:
         return len(self.lengths_m)
+
+    @property
+    def velocities_mps(self) -> Float64Array:
+        """World velocities, along the headings, (N, 2)."""
+        headings = np.stack([np.cos(self.yaws_rad), np.sin(self.yaws_rad)], axis=-1)
+        velocities_mps: Float64Array = self.speeds_mps[:, None] * headings
+        return velocities_mps
 
     def taken(self, vehicles: slice | BoolArray | Int64Array) -> "VehicleStates":
         """Return some of the vehicles: views for a slice, copies for a mask (N,) or an array of rows."""

@@ -19,8 +19,7 @@ from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
-from l5kit.simulation.engine.traffic_state import TrafficState
-from l5kit.simulation.lanes.lane_following import EgoRows, SceneRows
+from l5kit.simulation.lanes.lane_following import SceneRows
 from l5kit.simulation.vehicle_models import VehicleStates
 
 __all__ = ["ActorEpisode", "ActorRules", "ActorSteps"]
@@ -158,7 +157,7 @@ class ActorEpisode:
                 np.zeros(size, np.int64),
                 self._own_rows[actors],
             ),
-            seen=(_rows_of(state), _ego_of(state), colors),
+            seen=(state.agents.scene_rows, state.ego_rows, colors),
             routes=(rules.bank.paths, self._routes[actors], self._places[actors]),
             out=out,
         )
@@ -262,8 +261,8 @@ class ActorEpisode:
     def _rows_around(self, actors: Int64Array) -> tuple[SceneRows, Int64Array]:
         """Return who is around each of K actors, and numbers of them: all agents and the AV, the actor being nobody."""
         state, size = self._state, len(actors)
-        _, groups, boxes, velocities_mps = _rows_of(state)
-        ego_box, ego_velocity_mps = _ego_of(state)
+        _, groups, boxes, velocities_mps = state.agents.scene_rows
+        ego_box, ego_velocity_mps = state.ego_rows
         num_rows = len(groups) + 1
         of_each = np.tile(np.append(groups, int(RoadUserGroup.VEHICLE)), (size, 1))
         own_rows = self._own_rows[actors]
@@ -276,19 +275,6 @@ class ActorEpisode:
         )
         tracks = np.append(state.agents.track_rows, len(state.batch.tracks))
         return rows, np.tile(tracks, size)
-
-
-def _rows_of(state: TrafficState) -> SceneRows:
-    """Return the agents of a scene."""
-    agents = state.agents
-    return agents.starts, agents.groups, agents.boxes, agents.velocities_mps
-
-
-def _ego_of(state: TrafficState) -> EgoRows:
-    """Return the AV of a scene."""
-    boxes = state.ego_boxes
-    headings = np.stack([np.cos(boxes[:, 2]), np.sin(boxes[:, 2])], axis=-1)
-    return boxes, state.ego.speeds_mps[:, None] * headings
 
 
 @dataclass(frozen=True, eq=False)

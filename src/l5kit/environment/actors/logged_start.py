@@ -8,8 +8,6 @@ from l5kit.simulation.vehicle_models import VehicleGeometry, VehicleStates
 
 __all__ = ["states_at_start"]
 
-_SLOWEST_TURNING_MPS = 0.6
-
 
 def states_at_start(
     before: Float64Array, after: Float64Array, *, length_m: float, step_time_s: float
@@ -28,10 +26,8 @@ def states_at_start(
     ways_m = after[:, :2] - before[:, :2]
     ahead_m = ways_m[:, 0] * np.cos(after[:, 2]) + ways_m[:, 1] * np.sin(after[:, 2])
     speeds_mps = np.copysign(np.sqrt(ways_m[:, 0] ** 2 + ways_m[:, 1] ** 2), ahead_m) / step_time_s
-    turns = np.abs(speeds_mps) >= _SLOWEST_TURNING_MPS
     yaw_rates = angular_distance(after[:, 2], before[:, 2]) / step_time_s
-    wheel_base_m = VehicleGeometry().wheel_base_share * length_m
-    steering_rad = np.arctan(wheel_base_m * np.where(turns, yaw_rates, 0.0) / np.where(turns, speeds_mps, 1.0))
+    steering_rad = VehicleGeometry().steering_of(yaw_rates, speeds_mps, length_m=length_m)
     size = len(after)
     lengths_m = np.full(size, length_m)
     states = VehicleStates(after[:, :2].copy(), after[:, 2].copy(), speeds_mps, np.zeros(size), steering_rad, lengths_m)

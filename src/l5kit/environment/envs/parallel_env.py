@@ -24,7 +24,6 @@ from l5kit.environment.observations.lane_points import LanePoints
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts
 from l5kit.environment.step_infos import StepInfos, of_one
-from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError
 from l5kit.simulation.dataset import SimulationConfig
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
@@ -122,7 +121,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
             observation="compact", actions=actions, reward=reward, others=others, ends_at=ends_at
         )
         self._parts = EnvironmentParts.open(
-            env_config_path, dmg, train=train, options=options, draws=render_mode is not None
+            env_config_path, dmg, train=train, options=options, draws=render_mode is not None, has_actors=True
         )
         self.sim_cfg = self._parts.simulation_config if sim_cfg is None else replace(sim_cfg)
         self._choice = self._parts.episode_choice(
@@ -241,7 +240,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
             recorded=[SceneRecords.read(parts.log, start.scene)],
             starts=np.array([start.first_frame + FIRST_FRAME]),
             stops=np.array([start.first_frame + start.num_frames]),
-            facts=replace(parts.log.facts, step_time_s=parts.step_time_s),
+            facts=parts.log.facts,
             road=parts.road,
             threshold=rules.bank.threshold,
         )
@@ -307,8 +306,7 @@ def parallel_env(**kwargs: Any) -> L5ParallelEnv:
 
 def _rules_of(parts: EnvironmentParts, actions: ModelActions, layout: CompactLayout) -> ActorRules:
     """Return what all episodes of an environment have in common."""
-    threshold = float(parts.cfg["raster_params"]["filter_agents_threshold"])
-    bank = SceneBank(parts.log, road=parts.road, threshold=threshold, drives_agents=True)
+    assert parts.bank is not None
     lane_points = LanePoints.none() if parts.road is None else LanePoints.of_map(parts.road.driving)
     others = IntelligentDriver() if parts.options.others == "idm" else None
-    return ActorRules(bank, actions, parts.reward(), layout, lane_points, others)
+    return ActorRules(parts.bank, actions, parts.reward(), layout, lane_points, others)

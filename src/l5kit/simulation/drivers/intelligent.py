@@ -84,16 +84,12 @@ class IntelligentDriver:
         vehicles = seat.place(state)
         num_steps = self.num_steps if state.actors is None else 1
         poses = np.empty((len(state), num_steps, 3))
-        agents = state.agents
-        rows = (agents.starts, agents.groups, agents.boxes, agents.velocities_mps)
-        boxes = state.ego_boxes
-        headings = np.stack([np.cos(boxes[:, 2]), np.sin(boxes[:, 2])], axis=-1)
-        ego = (boxes, state.ego.speeds_mps[:, None] * headings)
+        rows, ego = state.agents.scene_rows, state.ego_rows
         colors, num_lanes = seat.colors_of(state), seat.num_lanes
         if state.actors is None:
             drive_avs(seat.arrays, seat.motions, vehicles, rows, ego, colors, num_lanes, drive, poses)
         else:
-            of_rows = agents.track_rows
+            of_rows = state.agents.track_rows
             actors = np.ascontiguousarray(state.actors)
             drive_agents(seat.arrays, seat.motions, actors, of_rows, rows, ego, colors, num_lanes, drive, poses)
         return Actions(poses)

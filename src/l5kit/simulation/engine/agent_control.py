@@ -145,8 +145,7 @@ class AgentControl:
         """
         if self.keeps_rows:
             after = as_bytes(records).copy().view(records.dtype)
-            headings = np.stack([np.cos(moved.yaws_rad), np.sin(moved.yaws_rad)], axis=-1)
-            after["velocity"] = moved.speeds_mps[:, None] * headings
+            after["velocity"] = moved.velocities_mps
         else:
             after = np.zeros_like(records)
             after["extent"], after["track_id"] = records["extent"], records["track_id"]

@@ -12,6 +12,7 @@ from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.evaluation.driving.road_users import group_of_row, groups_of_labels
 from l5kit.simulation.engine.track_table import TrackTable
+from l5kit.simulation.lanes.lane_following import SceneRows
 
 __all__ = ["AgentsNow", "read_agents"]
 
@@ -72,6 +73,11 @@ class AgentsNow:
     def velocities_mps(self) -> Float64Array:
         """World x and y, float64 (N, 2)."""
         return self._motions[1]
+
+    @property
+    def scene_rows(self) -> SceneRows:
+        """The agents as kernels take them: ``starts``, ``groups``, ``boxes`` and ``velocities_mps``."""
+        return self.starts, self.groups, self.boxes, self.velocities_mps
 
     @property
     def positions_m(self) -> Float64Array:

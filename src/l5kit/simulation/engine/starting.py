@@ -17,7 +17,6 @@ from l5kit.simulation.vehicle_models import VehicleGeometry, VehicleStates
 
 __all__ = ["fill_velocities", "hide_tracks", "logged_states", "start_of_ego"]
 
-_SLOWEST_TURNING_MPS = 0.6
 _LEAST_WAY_M = 1.0
 
 
@@ -64,17 +63,14 @@ def logged_states(
     yaw_rates = _over(angular_distance(log.yaws_rad[rows, after], log.yaws_rad[rows, before]), seconds)
     has_both = (before < now) & (now < after)
     changes = np.where(has_both, speeds_between(now, after) - speeds_between(before, now), 0.0)
-    geometry = geometry or VehicleGeometry()
-    wheel_base_m = geometry.wheel_base_share * batch.facts.ego_extent_m[0]
-    turns = np.abs(speeds_mps) >= _SLOWEST_TURNING_MPS
-    steering_rad = np.arctan(wheel_base_m * np.where(turns, yaw_rates, 0.0) / np.where(turns, speeds_mps, 1.0))
+    geometry, length_m = geometry or VehicleGeometry(), float(batch.facts.ego_extent_m[0])
     states = VehicleStates(
         positions_m=log.positions_m[rows, now],
         yaws_rad=yaws_rad,
         speeds_mps=speeds_mps,
         accelerations_mps2=_over(changes, seconds / 2),
-        steering_rad=steering_rad,
-        lengths_m=np.full(len(rows), float(batch.facts.ego_extent_m[0])),
+        steering_rad=geometry.steering_of(yaw_rates, speeds_mps, length_m=length_m),
+        lengths_m=np.full(len(rows), length_m),
     )
     return states, yaw_rates
 

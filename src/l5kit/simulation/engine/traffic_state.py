@@ -15,6 +15,7 @@ from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.agent_rows import AgentsNow
 from l5kit.simulation.engine.buffer_samples import samples_of_buffer
 from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.lanes.lane_following import EgoRows
 from l5kit.simulation.vehicle_models import VehicleStates
 
 __all__ = ["Driver", "TrafficState"]
@@ -73,6 +74,11 @@ class TrafficState:
         boxes[:, :2], boxes[:, 2] = self.ego.positions_m, self.ego.yaws_rad
         boxes[:, 3:] = self.batch.facts.ego_extent_m[:2]
         return boxes
+
+    @property
+    def ego_rows(self) -> EgoRows:
+        """The boxes of the AVs, (R, 5), and their world velocities, (R, 2), as kernels take them."""
+        return self.ego_boxes, self.ego.velocities_mps
 
     def samples(
         self,
