@@ -9,6 +9,7 @@ from concurrent.futures import BrokenExecutor
 __all__ = [
     "ConfigError",
     "CorruptedDataError",
+    "DataChangedError",
     "DatasetFormatError",
     "DatasetNotFoundError",
     "EvaluationPlanError",
@@ -90,6 +91,10 @@ class DatasetFormatError(L5KitError, ValueError):
 
 class CorruptedDataError(L5KitError, OSError, ValueError):
     """A file of a dataset cannot be decoded, is short or is missing; the message names it."""
+
+
+class DataChangedError(L5KitError, RuntimeError):
+    """A file was written to, replaced or removed while it was read; the message names it."""
 
 
 class ReadOnlyDatasetError(L5KitError, PermissionError):

@@ -1,0 +1,96 @@
+"""Digest of a dataset: one SHA-256 that tells what data it is, wherever it lies.
+
+It is the SHA-256 (hexadecimal) of one line for each file, ``PATH<tab>SIZE<tab>SHA256<newline>`` in UTF-8: the path
+relative to the place that is digested, with ``/`` between its parts, the size in bytes as a decimal number, and the
+SHA-256 of the content in 64 lower-case hexadecimal digits. Lines are sorted by the bytes of their paths. A folder and a
+zip file with the same files in it have the same digest.
+
+Masks of agents that were stored with a dataset (``agents_mask`` in a zarr group) do not count: they are computed from
+the rest, so that the data is the same before and after one was stored.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
+
+from l5kit.data.file_hashing import hash_files
+from l5kit.data.file_trees import ListedFile, open_tree
+from l5kit.data.progress import Progress
+
+__all__ = ["FileDigest", "dataset_digest", "digest_of", "without_masks"]
+
+_GROUP_MARKS: Final = (".zgroup", "zarr.json")
+_MASKS: Final = "agents_mask"
+
+
+@dataclass(frozen=True)
+class FileDigest:
+    """A file of a dataset and its content.
+
+    Attributes:
+        path: Relative path, its parts separated by ``/``.
+        size: Bytes.
+        sha256: SHA-256 of the content, 64 lower-case hexadecimal digits.
+    """
+
+    path: str
+    size: int
+    sha256: str
+
+
+class _WithPath(Protocol):
+    @property
+    def path(self) -> str: ...
+
+
+AFile = TypeVar("AFile", bound=_WithPath)
+
+
+def dataset_digest(path: str | os.PathLike[str], *, workers: int = 0, progress: Progress | None = None) -> str:
+    """Return the digest of a dataset, a map, or a folder with both; the module says how it is made.
+
+    Args:
+        path: A folder, such as a zarr or a whole data folder; a zip file, for what is in it; another file; or a URL.
+        workers: Threads that read; 0 for one on each core. The digest is the same for any number.
+        progress: Called with the bytes that are done and their total, by one thread at a time.
+
+    Raises:
+        DatasetNotFoundError: There is nothing.
+        InvalidArgumentError: A file has an odd name, or a link leads out of the folder.
+        DataChangedError: A file was written to while it was read.
+        OSError: A file cannot be read.
+    """
+    tree = open_tree(path)
+    files = without_masks(tree.list_files())
+    hashed = hash_files(tree, files, workers=workers, progress=progress)
+    return digest_of(with_digest(file, sha256) for file, sha256 in hashed)
+
+
+def with_digest(file: ListedFile, sha256: str | Exception) -> FileDigest:
+    """Return a file and its content; an error in place of its SHA-256 is raised."""
+    if isinstance(sha256, Exception):
+        raise sha256
+    return FileDigest(file.path, file.size, sha256)
+
+
+def digest_of(files: Iterable[FileDigest]) -> str:
+    """Return the digest of a dataset with these files, in any order; the module says how it is made."""
+    digest = hashlib.sha256()
+    for file in sorted(without_masks(files), key=lambda file: file.path.encode()):
+        digest.update(f"{file.path}\t{file.size}\t{file.sha256}\n".encode())
+    return digest.hexdigest()
+
+
+def without_masks(files: Iterable[AFile]) -> list[AFile]:
+    """Return the files of a dataset that are of no stored agents mask, in their order."""
+    all_files = list(files)
+    groups = {folder for folder, _, name in (file.path.rpartition("/") for file in all_files) if name in _GROUP_MARKS}
+    return [file for file in all_files if not _is_of_mask(file.path, groups)]
+
+
+def _is_of_mask(path: str, groups: set[str]) -> bool:
+    """Return whether a file lies in the folder of masks of one of some zarr groups."""
+    parts = path.split("/")
+    return any(part == _MASKS and "/".join(parts[:number]) in groups for number, part in enumerate(parts[:-1]))

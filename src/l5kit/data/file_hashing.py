@@ -1,0 +1,104 @@
+"""SHA-256 of the files of a tree, read by threads in blocks, with a look at whether they change meanwhile."""
+
+import hashlib
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Final
+
+from l5kit.data.file_trees import FileTree, ListedFile
+from l5kit.data.progress import Progress
+from l5kit.data.scene_jobs import count_workers
+from l5kit.errors import DataChangedError
+
+__all__ = ["hash_files"]
+
+_BLOCK_BYTES: Final = 2**20
+_AHEAD: Final = 16
+"""Files that wait for each thread, so that none is idle while results are taken."""
+
+
+def hash_files(
+    tree: FileTree, files: Sequence[ListedFile], *, workers: int = 0, progress: Progress | None = None
+) -> Iterator[tuple[ListedFile, str | Exception]]:
+    """Yield files with their SHA-256 (64 hexadecimal digits), as they are done, in any order.
+
+    In place of its SHA-256 comes the error that a file raises, a :class:`~l5kit.errors.DataChangedError` where its size
+    or version differs before and after it was read. Threads that are at work end soon after the iterator is closed.
+
+    Args:
+        tree: Where the files lie.
+        files: Some of those that it lists.
+        workers: Threads; 0 for one on each core.
+        progress: Called with the bytes that are done and their total, by one thread at a time.
+    """
+    hashing = _Hashing(tree, sum(file.size for file in files), progress)
+    num_workers = min(count_workers(workers), len(files))
+    if num_workers <= 1:
+        yield from ((file, hashing.result_of(file)) for file in files)
+        return
+    with ThreadPoolExecutor(num_workers, thread_name_prefix="l5kit files") as threads:
+        try:
+            yield from _by_threads(hashing, files, threads, _AHEAD * num_workers)
+        finally:
+            hashing.stopped.set()
+            threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _by_threads(
+    hashing: "_Hashing", files: Sequence[ListedFile], threads: ThreadPoolExecutor, num_ahead: int
+) -> Iterator[tuple[ListedFile, str | Exception]]:
+    waiting = iter(files)
+    running: dict[Future[str | Exception], ListedFile] = {}
+    while True:
+        for file in waiting:
+            running[threads.submit(hashing.result_of, file)] = file
+            if len(running) >= num_ahead:
+                break
+        if not running:
+            return
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            yield running.pop(future), future.result()
+
+
+class _Hashing:
+    """A run through files: what it reads, how far it is, and whether it is to end."""
+
+    def __init__(self, tree: FileTree, num_bytes: int, progress: Progress | None) -> None:
+        self.stopped = threading.Event()
+        self._tree = tree
+        self._num_bytes = num_bytes
+        self._num_done = 0
+        self._progress = progress
+        self._lock = threading.Lock()
+
+    def result_of(self, file: ListedFile) -> str | Exception:
+        """Return the SHA-256 of a file, or the error that it raises."""
+        try:
+            return self._hash(file)
+        except FileNotFoundError:
+            return DataChangedError(f"{self._where(file)} has vanished while the files were read")
+        except Exception as error:  # whatever a file system or a damaged zip file raises
+            return error
+
+    def _hash(self, file: ListedFile) -> str:
+        digest, size = hashlib.sha256(), 0
+        with self._tree.open_file(file.path) as stream:
+            while (block := stream.read(_BLOCK_BYTES)) and not self.stopped.is_set():
+                digest.update(block)
+                size += len(block)
+                self._tell(len(block))
+        if size != file.size or self._tree.look_again(file) != file:
+            raise DataChangedError(
+                f"{self._where(file)} was written to while the files were read; start again when nothing writes to it"
+            )
+        return digest.hexdigest()
+
+    def _where(self, file: ListedFile) -> str:
+        return f"{self._tree.location}: {file.path}"
+
+    def _tell(self, num_bytes: int) -> None:
+        if self._progress is not None:
+            with self._lock:
+                self._num_done += num_bytes
+                self._progress(self._num_done, self._num_bytes)

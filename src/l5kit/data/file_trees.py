@@ -1,0 +1,247 @@
+"""Trees of files: what lies in a folder, in a zip file or at a URL, by relative path, listed and read in one way."""
+
+import os
+import re
+import stat
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, cast
+
+from l5kit.data.stores.store import is_url, is_zip, path_of
+from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, MissingDependencyError
+
+__all__ = ["FileTree", "ListedFile", "name_problem", "open_tree"]
+
+_DRIVE = re.compile(r"[A-Za-z]:")
+_VERSION_FIELDS = ("ETag", "etag", "mtime", "LastModified", "md5Hash")
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    """A file of a tree.
+
+    Attributes:
+        path: Relative path, its parts separated by ``/``.
+        size: Bytes.
+        version: What is different once the file was written to: modification time in ns and inode of a local file,
+            what a service tells of its objects; empty where nothing tells.
+    """
+
+    path: str
+    size: int
+    version: tuple[int | str, ...]
+
+
+class FileTree(Protocol):
+    """Files below a place."""
+
+    @property
+    def location(self) -> str:
+        """Where they lie, for messages."""
+
+    def list_files(self) -> list[ListedFile]:
+        """Return all files, sorted by the bytes of their paths."""
+
+    def open_file(self, path: str) -> BinaryIO:
+        """Return an opened file."""
+
+    def look_again(self, file: ListedFile) -> ListedFile:
+        """Return what is known of a file now."""
+
+
+def open_tree(place: str | os.PathLike[str]) -> FileTree:
+    """Return the files below a place; nothing is listed yet.
+
+    Args:
+        place: A folder; a zip file (``*.zip``), for what is in it; any other file, for itself; or a URL of fsspec.
+
+    Raises:
+        DatasetNotFoundError: There is nothing, or no readable zip file.
+        InvalidArgumentError: It is no path, or fsspec does not know the kind of URL.
+        MissingDependencyError: fsspec needs a library for this kind of URL.
+    """
+    path = path_of(place)
+    if is_url(path):
+        return _RemoteTree.at(path)
+    if not os.path.exists(path):
+        raise DatasetNotFoundError(f"no files at {path!r}: this path does not exist; check it for spelling")
+    if os.path.isdir(path):
+        return _FolderTree(os.path.realpath(path))
+    return _ZipTree.at(path) if is_zip(path) else _OneFile(os.path.abspath(path))
+
+
+def name_problem(path: str) -> str | None:
+    """Return why a relative path may not stand in a list of files; None if it may.
+
+    A path that may is the same on all systems and stays below the place that it is relative to.
+    """
+    parts = path.split("/")
+    if not path or "" in parts or "." in parts or ".." in parts or _DRIVE.match(path):
+        return "it must be a relative path with / between its parts, none of which is empty, '.' or '..'"
+    if "\\" in path or any(ord(letter) < 32 or ord(letter) == 127 for letter in path):
+        return "it must have neither backslashes nor control characters"
+    if any("\ud800" <= letter <= "\udfff" for letter in path):
+        return "it must be text that UTF-8 can hold"
+    return None
+
+
+def _require_names(files: list[ListedFile], location: str) -> list[ListedFile]:
+    """Return files sorted by the bytes of their paths, after a look at each of them."""
+    seen: set[str] = set()
+    for file in files:
+        problem = name_problem(file.path)
+        if problem is None and file.path in seen:
+            problem = "it is there twice"
+        if problem is not None:
+            raise InvalidArgumentError(f"{location} holds a file named {file.path!r}: {problem}; rename or remove it")
+        seen.add(file.path)
+    if not files:
+        raise DatasetNotFoundError(f"no files at {location!r}; check the path for spelling")
+    return sorted(files, key=lambda file: file.path.encode())
+
+
+@dataclass(frozen=True)
+class _FolderTree:
+    """Files in a local folder. Links are followed to what lies in it, and refused if they lead out of it."""
+
+    location: str
+
+    def list_files(self) -> list[ListedFile]:
+        return _require_names(list(self._below("", ())), self.location)
+
+    def open_file(self, path: str) -> BinaryIO:
+        return open(os.path.join(self.location, path), "rb")
+
+    def look_again(self, file: ListedFile) -> ListedFile:
+        return _listed(file.path, os.stat(os.path.join(self.location, file.path)))
+
+    def _below(self, folder: str, around: tuple[str, ...]) -> Iterator[ListedFile]:
+        """Yield the files below a folder; ``around`` are the real paths of those that it was reached through."""
+        place = os.path.join(self.location, folder)
+        with os.scandir(place) as entries:
+            for entry in entries:
+                path = f"{folder}{entry.name}"
+                if entry.is_symlink():
+                    self._require_inside(path, (*around, os.path.realpath(place)))
+                if entry.is_dir():
+                    yield from self._below(f"{path}/", (*around, os.path.realpath(place)))
+                else:
+                    yield self._as_listed(path, entry.stat())
+
+    def _require_inside(self, path: str, around: tuple[str, ...]) -> None:
+        """Refuse a link that leads out of the folder, to nothing, or back to where it stands in."""
+        target = os.path.realpath(os.path.join(self.location, path))
+        if not Path(target).is_relative_to(self.location):
+            problem = f"leads out of it, to {target!r}; put the file in its place"
+        elif not os.path.exists(target):
+            problem = f"leads to {target!r}, where nothing is; remove it"
+        elif target in around:
+            problem = f"leads back to {target!r}, in which it stands; remove it"
+        else:
+            return
+        raise InvalidArgumentError(f"{self.location} holds the link {path!r}, which {problem}")
+
+    def _as_listed(self, path: str, status: os.stat_result) -> ListedFile:
+        if not stat.S_ISREG(status.st_mode):
+            raise InvalidArgumentError(
+                f"{self.location} holds {path!r}, which is neither file nor folder, but a pipe, socket or device; "
+                "remove it"
+            )
+        return _listed(path, status)
+
+
+@dataclass(frozen=True)
+class _OneFile:
+    """One file, by its name."""
+
+    location: str
+
+    def list_files(self) -> list[ListedFile]:
+        file = _listed(os.path.basename(self.location), os.stat(self.location))
+        return _require_names([file], os.path.dirname(self.location))
+
+    def open_file(self, path: str) -> BinaryIO:  # noqa: ARG002 - there is one
+        return open(self.location, "rb")
+
+    def look_again(self, file: ListedFile) -> ListedFile:
+        return _listed(file.path, os.stat(self.location))
+
+
+@dataclass(frozen=True)
+class _ZipTree:
+    """Files in a zip file, as they are unpacked; what tells that one has changed tells it of the zip file."""
+
+    location: str
+    archive: zipfile.ZipFile
+
+    @classmethod
+    def at(cls, path: str) -> "_ZipTree":
+        try:
+            return cls(os.path.abspath(path), zipfile.ZipFile(path))
+        except Exception as error:  # whatever a damaged file makes zipfile raise
+            raise DatasetNotFoundError(f"no files at {path!r}: this is not a readable zip file ({error})") from error
+
+    def list_files(self) -> list[ListedFile]:
+        version = self._version()
+        infos = [info for info in self.archive.infolist() if not info.is_dir()]
+        return _require_names([ListedFile(info.filename, info.file_size, version) for info in infos], self.location)
+
+    def open_file(self, path: str) -> BinaryIO:
+        return cast("BinaryIO", self.archive.open(path))
+
+    def look_again(self, file: ListedFile) -> ListedFile:
+        return ListedFile(file.path, file.size, self._version())
+
+    def _version(self) -> tuple[int, ...]:
+        status = os.stat(self.location)
+        return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+@dataclass(frozen=True)
+class _RemoteTree:
+    """Files at a URL."""
+
+    location: str
+    root: str
+    file_system: Any  # fsspec has no types
+
+    @classmethod
+    def at(cls, url: str) -> "_RemoteTree":
+        import fsspec  # here, so that opening a dataset does not load it
+
+        try:
+            file_system, root = fsspec.core.url_to_fs(url)
+        except ImportError as error:
+            raise MissingDependencyError(
+                f"{url!r} needs a library that is not installed ({error}); "
+                "the extra 'remote' has those for S3, GCS and HTTP"
+            ) from error
+        except ValueError as error:
+            raise InvalidArgumentError(f"cannot open {url!r}: {error}") from error
+        return cls(url, str(root).rstrip("/"), file_system)
+
+    def list_files(self) -> list[ListedFile]:
+        found = self.file_system.find(self.root, detail=True)
+        return _require_names([self._as_listed(name, facts) for name, facts in found.items()], self.location)
+
+    def open_file(self, path: str) -> BinaryIO:
+        return cast("BinaryIO", self.file_system.open(self._name_of(path), "rb"))
+
+    def look_again(self, file: ListedFile) -> ListedFile:
+        name = self._name_of(file.path)
+        self.file_system.invalidate_cache()
+        return self._as_listed(name, self.file_system.info(name))
+
+    def _as_listed(self, name: str, facts: dict[str, Any]) -> ListedFile:
+        path = name.removeprefix(self.root).lstrip("/") or name.rpartition("/")[2]
+        return ListedFile(path, int(facts["size"]), tuple(str(facts.get(field)) for field in _VERSION_FIELDS))
+
+    def _name_of(self, path: str) -> str:
+        name = f"{self.root}/{path}"
+        return name if self.file_system.exists(name) else self.root
+
+
+def _listed(path: str, status: os.stat_result) -> ListedFile:
+    return ListedFile(path, status.st_size, (status.st_mtime_ns, status.st_ino))

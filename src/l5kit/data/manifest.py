@@ -1,0 +1,214 @@
+"""Manifest of a dataset: every file with size and SHA-256, and the digest of the whole, as JSON."""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Self
+
+from l5kit._files import replaced_when_complete
+from l5kit.configs.texts import parse_json, read_text
+from l5kit.data.digest import FileDigest, digest_of, with_digest, without_masks
+from l5kit.data.file_hashing import hash_files
+from l5kit.data.file_trees import name_problem, open_tree
+from l5kit.data.progress import Progress
+from l5kit.errors import ConfigError, InvalidArgumentError
+
+__all__ = ["Manifest", "ManifestDifferences"]
+
+_FORMAT: Final = "l5kit-manifest"
+_VERSION: Final = 1
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_KEYS: Final = ("format", "version", "digest", "num_files", "num_bytes", "files")
+_KEYS_OF_FILE: Final = ("path", "size", "sha256")
+
+
+@dataclass(frozen=True)
+class ManifestDifferences:
+    """Paths of files in which a dataset differs from a manifest, each sorted.
+
+    Attributes:
+        missing: Files of the manifest that are not there.
+        changed: Files whose size or content is another.
+        extra: Files that the manifest does not have. Agents masks that were stored since are none of them.
+    """
+
+    missing: tuple[str, ...]
+    changed: tuple[str, ...]
+    extra: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        """Return whether there is a difference."""
+        return bool(self.missing or self.changed or self.extra)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Files of a dataset with size and content.
+
+    Args:
+        files: The files; they are sorted by the bytes of their paths.
+
+    Raises:
+        InvalidArgumentError: A path leaves the folder, has letters that not all systems allow, or is there twice; a
+            size is negative; a SHA-256 is none.
+    """
+
+    files: tuple[FileDigest, ...]
+
+    def __post_init__(self) -> None:
+        """Check and sort the files."""
+        seen: set[str] = set()
+        for file in self.files:
+            problem = _problem_of(file) or ("it is there twice" if file.path in seen else None)
+            if problem is not None:
+                raise InvalidArgumentError(f"files has {file.path!r}: {problem}")
+            seen.add(file.path)
+        object.__setattr__(self, "files", tuple(sorted(self.files, key=lambda file: file.path.encode())))
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str], *, progress: Progress | None = None, workers: int = 0) -> Self:
+        """Return the manifest of what lies at a place.
+
+        Args:
+            path: A folder, such as a zarr or a whole data folder; a zip file, for what is in it; another file; or a
+                URL of fsspec.
+            progress: Called with the bytes that are done and their total, by one thread at a time.
+            workers: Threads that read; 0 for one on each core. The manifest is the same for any number.
+
+        Raises:
+            DatasetNotFoundError: There is nothing.
+            InvalidArgumentError: A file has an odd name, or a link leads out of the folder.
+            DataChangedError: A file was written to while it was read.
+            OSError: A file cannot be read.
+        """
+        tree = open_tree(path)
+        hashed = hash_files(tree, tree.list_files(), workers=workers, progress=progress)
+        return cls(tuple(with_digest(file, sha256) for file, sha256 in hashed))
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the whole, that of :func:`~l5kit.data.digest.dataset_digest`."""
+        return digest_of(self.files)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    def compare(self, other: "Manifest") -> ManifestDifferences:
+        """Return in what another manifest differs from this one, which says how it should be."""
+        wanted = {file.path: file for file in self.files}
+        found = {file.path: file for file in other.files}
+        counted = {file.path for file in without_masks(other.files)}
+        return ManifestDifferences(
+            missing=tuple(path for path in wanted if path not in found),
+            changed=tuple(path for path, file in wanted.items() if path in found and found[path] != file),
+            extra=tuple(path for path in found if path not in wanted and path in counted),
+        )
+
+    def to_json(self) -> str:
+        """Return the manifest as JSON, a line for each file."""
+        facts = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "digest": self.digest,
+            "num_files": len(self.files),
+            "num_bytes": self.num_bytes,
+        }
+        head = "".join(f"  {json.dumps(name)}: {json.dumps(value)},\n" for name, value in facts.items())
+        files = ",\n".join(f"    {json.dumps(vars(file))}" for file in self.files)
+        return f'{{\n{head}  "files": [\n{files}\n  ]\n}}\n'
+
+    @classmethod
+    def from_json(cls, text: str, *, called: str = "manifest") -> Self:
+        """Return the manifest that JSON holds.
+
+        Args:
+            text: The JSON, from :meth:`to_json`.
+            called: Where it is from, for the errors.
+
+        Raises:
+            ConfigError: It is no JSON, no manifest or one of a later version, or it was damaged or changed by hand: a
+                path leaves the folder or is there twice, or the digest of the whole is not that of the files.
+        """
+        content = parse_json(text, called=called)
+        if not isinstance(content, dict) or content.get("format") != _FORMAT:
+            raise ConfigError(f"{called} is no manifest of l5kit; write one with `l5kit manifest PATH --out FILE`")
+        if content.get("version") != _VERSION:
+            raise ConfigError(
+                f"{called} is a manifest of version {content.get('version')!r}, and this l5kit reads {_VERSION}; "
+                "write it anew, or use a later l5kit"
+            )
+        _require_keys(content, _KEYS, called)
+        rows = content["files"]
+        if not isinstance(rows, list):
+            raise ConfigError(f"{called}: files must be a list, got {type(rows).__name__}")
+        files = [_read_file(row, number, called) for number, row in enumerate(rows)]
+        try:
+            manifest = cls(tuple(files))
+        except InvalidArgumentError as error:
+            raise ConfigError(f"{called}: {error}") from error
+        manifest._require_same_totals(content, called)
+        return manifest
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the manifest to a file, whole or not at all."""
+        with replaced_when_complete(path, argument="path") as temporary:
+            temporary.write_text(self.to_json(), "utf-8")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """Return the manifest in a file.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ConfigError: It is none, or was damaged or changed; see :meth:`from_json`.
+        """
+        return cls.from_json(read_text(path, called="manifest"), called=f"manifest {Path(path)}")
+
+    def _require_same_totals(self, content: dict[str, object], called: str) -> None:
+        """Refuse what is said of the whole where it is not true of the files."""
+        truth = {"num_files": len(self.files), "num_bytes": self.num_bytes, "digest": self.digest}
+        for name, value in truth.items():
+            if content[name] != value:
+                raise ConfigError(
+                    f"{called} was damaged or changed by hand: {name} is {content[name]!r}, and its files make "
+                    f"{value!r}; get it again from where it was written"
+                )
+
+
+def _problem_of(file: FileDigest) -> str | None:
+    if file.size < 0:
+        return f"its size is {file.size}, and must be at least 0"
+    if not _SHA256.fullmatch(file.sha256):
+        return f"its sha256 is {file.sha256!r}, and must be 64 lower-case hexadecimal digits"
+    return name_problem(file.path)
+
+
+def _read_file(row: object, number: int, called: str) -> FileDigest:
+    """Return a file of the list, by its number in it."""
+    where = f"{called}: files[{number}]"
+    if not isinstance(row, dict):
+        raise ConfigError(f"{where} must be an object, got {row!r}")
+    _require_keys(row, _KEYS_OF_FILE, where)
+    path, size, sha256 = (row[key] for key in _KEYS_OF_FILE)
+    if not isinstance(path, str) or not isinstance(sha256, str) or type(size) is not int:
+        raise ConfigError(f"{where} must have text as path and sha256 and a whole number as size, got {row!r}")
+    return FileDigest(path, size, sha256)
+
+
+def _require_keys(content: dict[str, object], keys: Sequence[str], where: str) -> None:
+    """Refuse an object that lacks keys or has others."""
+    problems = (*_named("lacks", (key for key in keys if key not in content)),)
+    problems += (*_named("has the unknown", (key for key in content if key not in keys)),)
+    if problems:
+        raise ConfigError(f"{where} {' and '.join(problems)}; write it anew with `l5kit manifest PATH --out FILE`")
+
+
+def _named(verb: str, keys: Iterable[str]) -> list[str]:
+    names = ", ".join(keys)
+    return [f"{verb} {names}"] if names else []
