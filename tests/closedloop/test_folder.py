@@ -1,5 +1,6 @@
 """Folder of a simulation: what is refused before anything is removed, and what is made again."""
 
+import json
 import os
 import shutil
 
@@ -67,6 +68,16 @@ def test_scores_that_are_none_are_made_again(city, done, folder, text):
     (folder / "scores.json").write_text(text)
     run(city, folder)
     assert digests_of(folder) == digests_of(done)
+
+
+def test_a_folder_of_before_data_was_recorded_opens_and_is_taken_for_the_same(city, folder):
+    for name in ("scores.json", "run.json"):
+        content = json.loads((folder / name).read_text())
+        del content["data"]
+        (folder / name).write_text(json.dumps(content))
+    assert read_result(folder).num_scenes == 1
+    assert run(city, folder).scenes_per_s is None
+    assert json.loads((folder / "run.json").read_text())["data"]["num_scenes"] > 1
 
 
 def test_a_result_without_scores_is_refused(folder):

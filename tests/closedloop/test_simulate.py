@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 from l5kit.closedloop import ClosedLoopOptions, read_result, simulate
 from l5kit.closedloop.columns import FRAME_COLUMNS, METRICS, SCENE_COLUMNS
 from l5kit.data import ChunkedDataset
-from l5kit.data.checks.checksums import digest_dataset
+from l5kit.data.digest import dataset_digest
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.simple import ConstantVelocity
@@ -48,8 +48,9 @@ def test_a_folder_has_scores_tables_scenes_and_plans(straight_on, mixed_city):
     assert list(scores["metrics"]) == list(METRICS)
     assert (scores["scenes"], scores["failed"]) == (5, [])
     assert (scores["planner"], scores["agents"]) == ("constant-velocity", "constant-velocity")
-    log = ChunkedDataset(str(mixed_city / "scenes" / "mixed.zarr")).open()
-    assert scores["digests"]["data"] == digest_dataset(log)
+    log = mixed_city / "scenes" / "mixed.zarr"
+    assert scores["data"] == {"path": str(log), "digest": dataset_digest(log), "num_scenes": 5}
+    assert scores["digests"]["data"] == dataset_digest(log)
     assert set(scores["digests"]) == {"data", "map", "planner", "agents", "configuration"}
     run = json.loads((straight_on / "run.json").read_text())
     assert {name: scores[name] for name in run} == run

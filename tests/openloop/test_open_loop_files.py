@@ -7,7 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from l5kit import __version__
 from l5kit.configs.config import save_config_data
+from l5kit.data import ChunkedDataset
+from l5kit.data.digest import dataset_digest
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.evaluation import create_chopped_dataset
 from l5kit.openloop.run import OpenLoopOptions, evaluate
@@ -36,6 +39,12 @@ def test_an_evaluation_is_replaced_only_if_asked_for_and_other_files_stay(planne
     first = evaluate(planner, tmp_path, data_folder=city, options=FEW)
     (picture,) = (tmp_path / "worst").iterdir()
     assert files_of(tmp_path) == ["samples.csv", "scores.csv", "scores.json", f"worst/{picture.name}"]
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    log = city / "scenes" / "sample.zarr"
+    num_scenes = len(ChunkedDataset(str(log)).open().scenes)
+    assert scores["data"] == {"path": str(log), "digest": dataset_digest(log), "num_scenes": num_scenes}
+    assert scores["l5kit"] == __version__
+    assert scores["configuration"]["workflow"] == "vector_planner"
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InvalidArgumentError, match="--overwrite"):
         evaluate(planner, tmp_path, data_folder=city, options=FEW)

@@ -15,6 +15,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.save_util import load_from_zip_file
 
+from l5kit.data.data_record import DataRecord
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.reinforcement import train_driver
 from l5kit.reinforcement.course import CourseState
@@ -46,7 +47,7 @@ def rows_of(folder):
         return list(csv.DictReader(file))
 
 
-def test_a_driver_is_trained(train):
+def test_a_driver_is_trained(train, city):
     done, told = train()
     assert done.num_steps == 64
     assert steps_of(done.folder) == [32, 64]
@@ -55,11 +56,16 @@ def test_a_driver_is_trained(train):
     assert (done.before["steps"], done.before["share_to_the_end"]) == (5.0, 1.0)
     assert done.before["reward"] == float(rows_of(done.folder)[0]["reward"]) != done.after["reward"]
     assert 0 < done.environment_share < 1
-    assert json.loads((done.folder / "result.json").read_text())["num_steps"] == 64
+    written = json.loads((done.folder / "result.json").read_text())
+    assert written["num_steps"] == 64
     assert list((done.folder / "curves").glob("events.out.tfevents.*"))
     assert not [path.name for path in done.folder.rglob(".*")]
     driver = PPO.load(done.driver)
     assert driver.num_timesteps == 64
+    told = driver.l5kit_training
+    key = told["configuration"]["train_data_loader"]["key"]
+    assert told["data"] == written["data"] == DataRecord.of_log(city / key, key=key).as_dict()
+    assert (told["l5kit"], told["eval_data"]) == (written["l5kit"], written["eval_data"])
     action, _ = driver.predict({"image": np.zeros((7, 16, 16), np.float32)}, deterministic=True)
     assert action.shape == (3,)
 

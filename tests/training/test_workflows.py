@@ -8,9 +8,11 @@ import pytest
 import torch
 from torch.utils.data import Subset
 
+from l5kit import __version__
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.training import WORKFLOWS
-from l5kit.data import LocalDataManager
+from l5kit.data import ChunkedDataset, LocalDataManager
+from l5kit.data.digest import dataset_digest
 from l5kit.planning.checkpoint import load_checkpoint, read_checkpoint
 from l5kit.training import train
 from l5kit.workflows import TrainingConfig, make_model, open_samples
@@ -43,10 +45,22 @@ def test_the_loss_falls_and_the_weights_come_back(workflow, city, tmp_path):
     names = {f"{who}/{name}/{horizon}" for who in ("val", "baseline") for name in ("ade_m", "fde_m", "miss_rate")}
     assert set(result.scores) == names
     assert len(told) == 1
-    assert json.loads((tmp_path / "out" / "result.json").read_text())["scores"] == dict(result.scores)
+    written = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert written["scores"] == dict(result.scores)
 
     checkpoint = read_checkpoint(result.weights)
     assert checkpoint.config == cfg
+    key = cfg["train_data_loader"]["key"]
+    num_scenes = len(ChunkedDataset(str(city / key)).open().scenes)
+    assert written["data"] == {"path": key, "digest": dataset_digest(city / key), "num_scenes": num_scenes}
+    assert written["eval_data"]["digest"] == dataset_digest(city / cfg["val_data_loader"]["key"])
+    for weights in (result.weights, result.best_weights):
+        told = read_checkpoint(weights).facts
+        assert {name: told[name] for name in ("l5kit", "data", "eval_data")} == {
+            "l5kit": __version__,
+            "data": written["data"],
+            "eval_data": written["eval_data"],
+        }
     config = TrainingConfig.from_cfg(cfg)
     samples = open_samples(config, config.params.train_loader, LocalDataManager(city), perturbed=False)
     model = make_model(config, samples)

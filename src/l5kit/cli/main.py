@@ -14,6 +14,7 @@ from l5kit.cli.config import config
 from l5kit.cli.demo import demo
 from l5kit.cli.evaluate import evaluate
 from l5kit.cli.info import info
+from l5kit.cli.manifest import manifest, verify
 from l5kit.cli.mask import mask
 from l5kit.cli.record import record
 from l5kit.cli.render import render
@@ -77,6 +78,11 @@ def make_app() -> typer.Typer:
         synth: ("l5kit synth city", "l5kit synth city --seed 7 --scenes 20 --train-scenes 100 --overwrite --workers 4"),
         info: ("l5kit info city", "l5kit info city --json", "l5kit info city --checksums digests.json"),
         validate: ("l5kit validate city", "l5kit validate city/scenes/sample.zarr --checksums digests.json"),
+        manifest: (
+            "l5kit manifest city --out city.json",
+            "l5kit manifest city/scenes/sample.zarr --out sample.json --json",
+        ),
+        verify: ("l5kit verify copy --manifest city.json", "l5kit verify city --manifest city.json --fresh --json"),
         mask: ("l5kit mask city", "l5kit mask city --json", "l5kit mask city/scenes/sample.zarr --store"),
         cache: (
             "l5kit cache city",

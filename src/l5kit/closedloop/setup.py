@@ -15,7 +15,7 @@ from l5kit.closedloop.failed_scene import as_unicode
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.planners import LANE_DRIVERS, Planner, Traffic, open_planner, open_traffic
 from l5kit.closedloop.scene_checks import require_start
-from l5kit.data.checks.checksums import digest_dataset
+from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map.opened import open_map
 from l5kit.data.progress import Progress
@@ -44,6 +44,7 @@ class ClosedLoopSetup:
         planner: Who drives the AVs.
         agents: Who drives the others.
         options: How it is simulated.
+        data: Record of the log.
         digests: SHA-256 by what it is of: ``data``, ``map``, ``planner``, ``agents`` and ``configuration``.
     """
 
@@ -54,6 +55,7 @@ class ClosedLoopSetup:
     planner: Planner
     agents: Traffic
     options: ClosedLoopOptions
+    data: DataRecord
     digests: Mapping[str, str | None]
 
     @property
@@ -67,6 +69,7 @@ class ClosedLoopSetup:
         files = {"log": self.files.dataset, "map": self.files.semantic_map, "meta": self.files.meta}
         return {
             "l5kit": __version__,
+            "data": self.data.as_dict(),
             "files": {name: None if file is None else os.path.abspath(file) for name, file in files.items()},
             "planner": self.planner.name,
             "agents": self.agents.name,
@@ -98,7 +101,7 @@ def set_up(
         map_path: The semantic map; None to look for it.
         meta_path: ``meta.json``; None to look for it.
         options: How it is simulated.
-        progress: Called with the number of files of the log whose digest is known and of all.
+        progress: Called with the bytes of the log that are read for its digest, and their total.
     """
     files, _ = find_scene_files(path, map_path=_as_path(map_path), meta_path=_as_path(meta_path))
     log = ChunkedDataset(files.dataset).open(cache_size_bytes=_CACHE_BYTES)
@@ -115,14 +118,15 @@ def set_up(
     if road is not None:
         _ = road.driving  # read once, before threads ask for it
     chosen = {"planner": ego.digest, "agents": others.digest, "options": options.as_facts(scenes)}
+    data = DataRecord.of(files.dataset, num_scenes=len(log.scenes), progress=progress)
     digests = {
-        "data": digest_dataset(log, workers=options.workers, progress=progress),
+        "data": data.digest,
         "map": None if road is None else _digest_of_files([files.semantic_map, files.meta]),
         "planner": ego.digest,
         "agents": others.digest,
         "configuration": hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest(),
     }
-    return ClosedLoopSetup(files, log, road, scenes, ego, others, options, digests)
+    return ClosedLoopSetup(files, log, road, scenes, ego, others, options, data, digests)
 
 
 def _as_path(path: str | os.PathLike[str] | None) -> Path | None:

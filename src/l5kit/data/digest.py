@@ -11,10 +11,13 @@ the rest, so that the data is the same before and after one was stored.
 
 import hashlib
 import os
+import time
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
+from l5kit.data.digest_cache import keep_digest, kept_digest
 from l5kit.data.file_hashing import hash_files
 from l5kit.data.file_trees import ListedFile, open_tree
 from l5kit.data.progress import Progress
@@ -48,11 +51,15 @@ class _WithPath(Protocol):
 AFile = TypeVar("AFile", bound=_WithPath)
 
 
-def dataset_digest(path: str | os.PathLike[str], *, workers: int = 0, progress: Progress | None = None) -> str:
+def dataset_digest(
+    path: str | os.PathLike[str], *, cache: bool = False, workers: int = 0, progress: Progress | None = None
+) -> str:
     """Return the digest of a dataset, a map, or a folder with both; the module says how it is made.
 
     Args:
         path: A folder, such as a zarr or a whole data folder; a zip file, for what is in it; another file; or a URL.
+        cache: Take the digest that was found before, if no file has changed since: path, size, times and inode of
+            each are compared, and of files on a server what that tells of them. It is kept in the user's cache folder.
         workers: Threads that read; 0 for one on each core. The digest is the same for any number.
         progress: Called with the bytes that are done and their total, by one thread at a time.
 
@@ -62,10 +69,17 @@ def dataset_digest(path: str | os.PathLike[str], *, workers: int = 0, progress: 
         DataChangedError: A file was written to while it was read.
         OSError: A file cannot be read.
     """
-    tree = open_tree(path)
+    tree, start_ns = open_tree(path), time.time_ns()
     files = without_masks(tree.list_files())
+    kept = kept_digest(tree.location, files) if cache else None
+    if kept is not None:
+        return kept
     hashed = hash_files(tree, files, workers=workers, progress=progress)
-    return digest_of(with_digest(file, sha256) for file, sha256 in hashed)
+    with closing(hashed):
+        digest = digest_of(with_digest(file, sha256) for file, sha256 in hashed)
+    if cache:
+        keep_digest(tree.location, files, digest, start_ns=start_ns)
+    return digest
 
 
 def with_digest(file: ListedFile, sha256: str | Exception) -> FileDigest:

@@ -2,7 +2,7 @@
 
 import hashlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Final
 
@@ -20,7 +20,7 @@ _AHEAD: Final = 16
 
 def hash_files(
     tree: FileTree, files: Sequence[ListedFile], *, workers: int = 0, progress: Progress | None = None
-) -> Iterator[tuple[ListedFile, str | Exception]]:
+) -> Generator[tuple[ListedFile, str | Exception]]:
     """Yield files with their SHA-256 (64 hexadecimal digits), as they are done, in any order.
 
     In place of its SHA-256 comes the error that a file raises, a :class:`~l5kit.errors.DataChangedError` where its size
@@ -47,7 +47,7 @@ def hash_files(
 
 def _by_threads(
     hashing: "_Hashing", files: Sequence[ListedFile], threads: ThreadPoolExecutor, num_ahead: int
-) -> Iterator[tuple[ListedFile, str | Exception]]:
+) -> Generator[tuple[ListedFile, str | Exception]]:
     waiting = iter(files)
     running: dict[Future[str | Exception], ListedFile] = {}
     while True:

@@ -15,6 +15,9 @@ from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, MissingDepe
 __all__ = ["FileTree", "ListedFile", "name_problem", "open_tree"]
 
 _DRIVE = re.compile(r"[A-Za-z]:")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_TICK_NS = 2 * 10**9
 _VERSION_FIELDS = ("ETag", "etag", "mtime", "LastModified", "md5Hash")
 
 
@@ -25,13 +28,20 @@ class ListedFile:
     Attributes:
         path: Relative path, its parts separated by ``/``.
         size: Bytes.
-        version: What is different once the file was written to: modification time in ns and inode of a local file,
-            what a service tells of its objects; empty where nothing tells.
+        version: What is different once the file was written to: of a local file, modification time and time of the
+            last change of its status in ns, and inode; of others, what the service tells of them, which may be nothing.
     """
 
     path: str
     size: int
     version: tuple[int | str, ...]
+
+    def is_settled(self, at_ns: int) -> bool:
+        """Return whether the version would be another if the file was written to after a time, in ns since 1970.
+
+        Clocks of file systems tick in steps, so that a file that was written to just before is not settled.
+        """
+        return bool(self.version) and (isinstance(self.version[0], str) or self.version[0] <= at_ns - _TICK_NS)
 
 
 class FileTree(Protocol):
@@ -80,9 +90,9 @@ def name_problem(path: str) -> str | None:
     parts = path.split("/")
     if not path or "" in parts or "." in parts or ".." in parts or _DRIVE.match(path):
         return "it must be a relative path with / between its parts, none of which is empty, '.' or '..'"
-    if "\\" in path or any(ord(letter) < 32 or ord(letter) == 127 for letter in path):
+    if _CONTROL.search(path):
         return "it must have neither backslashes nor control characters"
-    if any("\ud800" <= letter <= "\udfff" for letter in path):
+    if _SURROGATE.search(path):
         return "it must be text that UTF-8 can hold"
     return None
 
@@ -196,7 +206,7 @@ class _ZipTree:
 
     def _version(self) -> tuple[int, ...]:
         status = os.stat(self.location)
-        return status.st_size, status.st_mtime_ns, status.st_ino
+        return *_version_of(status), status.st_size
 
 
 @dataclass(frozen=True)
@@ -236,7 +246,9 @@ class _RemoteTree:
 
     def _as_listed(self, name: str, facts: dict[str, Any]) -> ListedFile:
         path = name.removeprefix(self.root).lstrip("/") or name.rpartition("/")[2]
-        return ListedFile(path, int(facts["size"]), tuple(str(facts.get(field)) for field in _VERSION_FIELDS))
+        return ListedFile(
+            path, int(facts["size"]), tuple(f"{field} {facts[field]}" for field in _VERSION_FIELDS if facts.get(field))
+        )
 
     def _name_of(self, path: str) -> str:
         name = f"{self.root}/{path}"
@@ -244,4 +256,8 @@ class _RemoteTree:
 
 
 def _listed(path: str, status: os.stat_result) -> ListedFile:
-    return ListedFile(path, status.st_size, (status.st_mtime_ns, status.st_ino))
+    return ListedFile(path, status.st_size, _version_of(status))
+
+
+def _version_of(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_ino

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -87,7 +88,8 @@ class Manifest:
         """
         tree = open_tree(path)
         hashed = hash_files(tree, tree.list_files(), workers=workers, progress=progress)
-        return cls(tuple(with_digest(file, sha256) for file, sha256 in hashed))
+        with closing(hashed):
+            return cls(tuple(with_digest(file, sha256) for file, sha256 in hashed))
 
     @cached_property
     def digest(self) -> str:
@@ -103,11 +105,10 @@ class Manifest:
         """Return in what another manifest differs from this one, which says how it should be."""
         wanted = {file.path: file for file in self.files}
         found = {file.path: file for file in other.files}
-        counted = {file.path for file in without_masks(other.files)}
         return ManifestDifferences(
             missing=tuple(path for path in wanted if path not in found),
             changed=tuple(path for path, file in wanted.items() if path in found and found[path] != file),
-            extra=tuple(path for path in found if path not in wanted and path in counted),
+            extra=tuple(file.path for file in without_masks(other.files) if file.path not in wanted),
         )
 
     def to_json(self) -> str:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from l5kit import __version__
 from l5kit._files import replaced_when_complete
 from l5kit._types import JsonObject, UInt8Array
 from l5kit.configs.texts import finite_values
@@ -91,6 +92,8 @@ def scores_of(result: OpenLoopResult) -> JsonObject:
         "checkpoint": str(result.checkpoint),
         "workflow": result.workflow,
         "log": str(result.log),
+        "data": result.data.as_dict(),
+        "l5kit": __version__,
         "is_test_set": result.is_test_set,
         "num_samples": result.num_samples,
         "num_samples_of_log": result.num_samples_of_log,
@@ -106,6 +109,7 @@ def scores_of(result: OpenLoopResult) -> JsonObject:
         },
         "scores": scores,
         "competition": result.competition,
+        "configuration": result.configuration,
     }
     known: JsonObject = finite_values(facts)
     return known

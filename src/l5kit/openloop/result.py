@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from l5kit._types import JsonObject
+from l5kit.data.data_record import DataRecord
 from l5kit.evaluation.horizon_scores import HorizonScore
 from l5kit.evaluation.selection_parity import SelectionParity
 from l5kit.openloop.csv_predictions import CsvPredictions
@@ -21,6 +23,8 @@ class OpenLoopResult:
         checkpoint: File of the weights.
         workflow: What was trained.
         log: Where the samples are from.
+        data: Record of the log, or of the folder of the test set.
+        configuration: The configuration of the network, with the log as ``val_data_loader``.
         is_test_set: Whether they are the test agents of a chopped dataset.
         num_samples: Samples that were predicted.
         num_samples_of_log: Samples that there are.
@@ -39,6 +43,8 @@ class OpenLoopResult:
     checkpoint: Path
     workflow: str
     log: Path
+    data: DataRecord
+    configuration: JsonObject = field(repr=False)
     is_test_set: bool
     num_samples: int
     num_samples_of_log: int

@@ -49,6 +49,8 @@ def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:
         checkpoint=setup.checkpoint,
         workflow=setup.config.params.workflow,
         log=setup.log,
+        data=setup.data,
+        configuration=dict(setup.config.mapping),
         is_test_set=setup.chopped_set is not None,
         num_samples=len(indices),
         num_samples_of_log=len(setup.samples),

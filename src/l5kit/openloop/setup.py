@@ -12,7 +12,10 @@ from l5kit._types import Config, JsonObject
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.parameters import SamplingParams
 from l5kit.configs.training import LoaderParams
+from l5kit.data.data_record import DataRecord
 from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.progress import show_progress
+from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.openloop.chopped_set import ChoppedSet, is_chopped_set
@@ -40,6 +43,7 @@ class OpenLoopSetup:
         loader: How samples are loaded.
         data_manager: Finds the map.
         log: Where the samples are from.
+        data: Record of the log, or of the folder of the test set.
         samples: As the network takes them, never perturbed.
         chopped_set: The test set that the log is of, or None.
         model: The network in eval mode, on its device.
@@ -51,6 +55,7 @@ class OpenLoopSetup:
     loader: LoaderParams = field(repr=False)
     data_manager: LocalDataManager
     log: Path
+    data: DataRecord
     samples: BaseEgoDataset
     chopped_set: ChoppedSet | None
     model: nn.Module = field(repr=False)
@@ -95,12 +100,16 @@ def set_up(
         raise InvalidArgumentError(
             f"{log} has no samples for {config.params.workflow}: no frames, or no agents that qualify"
         )
+    with show_progress("Reading", visible=options.show_bar) as progress:
+        num_scenes = len(ChunkedDataset(chopped_set.log if chopped_set else log).open().scenes)
+        data = DataRecord.of(log, num_scenes=num_scenes, progress=progress)
     return OpenLoopSetup(
         checkpoint=file,
         config=config,
         loader=loader,
         data_manager=data_manager,
         log=chopped_set.log if chopped_set else log,
+        data=data,
         samples=samples,
         chopped_set=chopped_set,
         model=load_network(file, config, samples, allow_pickle=options.allow_pickle).to(device),

@@ -14,11 +14,14 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
+from l5kit import __version__
 from l5kit._types import JsonObject
 from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.reinforcement import ReinforcementParams
+from l5kit.data.data_record import DataRecord
 from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.progress import show_progress
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.sb3 import StableBaselinesVecEnv
 from l5kit.reinforcement.course import CourseState, TrainingCourse, TrainingTimeOver
@@ -30,6 +33,8 @@ from l5kit.reinforcement.progress import DriverProgress
 __all__ = ["DriverTraining", "train_driver"]
 
 _ENDLESS = 2**62
+_TRAINING = "l5kit_training"
+"""Attribute of an algorithm that its file keeps: the version of l5kit, the data, and the configuration."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ def train_driver(
     data = LocalDataManager(data_folder)
     eval_data = data if eval_data_folder is None or has_one_scene else LocalDataManager(eval_data_folder)
     scenes = scenes_to_evaluate(cfg, eval_data, wanted=params.eval_scenes)
-    data.require(LogKeys.from_cfg(cfg).trained)
+    facts = _facts_of(LogKeys.from_cfg(cfg), data, eval_data, has_one_scene=has_one_scene, show_bar=show_bar)
     with target.claimed(), torch.random.fork_rng(), _torch_threads(params.num_threads), _ended_by_sigterm():
         target.write_config(cfg)
         with nullcontext() if resume else target.unmade_by_errors():
@@ -110,12 +115,15 @@ def train_driver(
         progress = DriverProgress(tell=tell, visible=show_bar)
         try:
             options = PolicyOptions.of_cfg(cfg)
-            course = _run(params, target, env, evaluated, scenes, options=options, progress=progress, resume=resume)
+            told = {**facts, "configuration": cfg}
+            course = _run(
+                params, target, env, evaluated, scenes, options=options, told=told, progress=progress, resume=resume
+            )
         finally:
             progress.stop()
             env.close()
             evaluated.close()
-    return _result_of(course)
+    return _result_of(course, facts)
 
 
 def _run(
@@ -126,6 +134,7 @@ def _run(
     scenes: range,
     *,
     options: PolicyOptions,
+    told: JsonObject,
     progress: DriverProgress,
     resume: bool,
 ) -> TrainingCourse:
@@ -133,6 +142,7 @@ def _run(
     rewards = VecNormalize(env, norm_obs=False, gamma=params.gamma) if params.normalize_rewards else None
     model = _begun(params, folder, env if rewards is None else rewards, tell=progress.tell, resume=resume)
     options.keep_in(model)
+    setattr(model, _TRAINING, told)
     state = CourseState.of(model)
     state.restore(rewards)
     if _is_over(params, model.num_timesteps, state.trained_s):
@@ -182,7 +192,18 @@ def _is_over(params: ReinforcementParams, num_steps: int, trained_s: float) -> b
     return has_its_steps or (params.minutes is not None and trained_s >= 60 * params.minutes)
 
 
-def _result_of(course: TrainingCourse) -> DriverTraining:
+def _facts_of(
+    keys: LogKeys, data: LocalDataManager, eval_data: LocalDataManager, *, has_one_scene: bool, show_bar: bool
+) -> JsonObject:
+    """Return what is told of a training: the version of l5kit, and its data."""
+    trained, evaluated = data.require(keys.trained), eval_data.require(keys.evaluated)
+    with show_progress("Reading", visible=show_bar) as progress:
+        record = DataRecord.of_log(trained, key=keys.trained, progress=progress)
+        other = record if has_one_scene else DataRecord.of_log(evaluated, key=keys.evaluated, progress=progress)
+    return {"l5kit": __version__, "data": record.as_dict(), "eval_data": other.as_dict()}
+
+
+def _result_of(course: TrainingCourse, told: JsonObject) -> DriverTraining:
     """Return the outcome, and write it."""
     pace = course.pace()
     first, last = course.rows[0], course.rows[-1]
@@ -197,7 +218,7 @@ def _result_of(course: TrainingCourse) -> DriverTraining:
         after={name: value for name, value in last.items() if name not in ("step", "minutes")},
     )
     facts = {name: value for name, value in vars(result).items() if name not in ("folder", "driver")}
-    course.folder.write_result(facts)
+    course.folder.write_result({**facts, **told})
     return result
 
 

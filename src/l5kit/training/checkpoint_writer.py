@@ -63,6 +63,7 @@ class CheckpointWriter(pl.Callback):
     Args:
         setup: The training.
         folder: Where to.
+        facts: What all weights tell of their training, such as its data.
         resumed: Whether a training goes on.
         tell: Takes a line for people.
 
@@ -72,7 +73,13 @@ class CheckpointWriter(pl.Callback):
     """
 
     def __init__(
-        self, setup: TrainingSetup, folder: Path, *, resumed: bool = False, tell: Callable[[str], None] = print
+        self,
+        setup: TrainingSetup,
+        folder: Path,
+        *,
+        facts: Mapping[str, object],
+        resumed: bool = False,
+        tell: Callable[[str], None] = print,
     ) -> None:
         self.best = BestScore()
         self.evaluated_step: int | None = None
@@ -81,6 +88,7 @@ class CheckpointWriter(pl.Callback):
         self._every = setup.schedule.checkpoint_every
         self._eval_every = setup.schedule.eval_every
         self._config = setup.config.mapping
+        self._facts = facts
         self._rule = _BestRule.of(setup)
         self._resumed = resumed
         self._tell = tell
@@ -271,7 +279,7 @@ class CheckpointWriter(pl.Callback):
     ) -> None:
         if trainer.is_global_zero and isinstance(pl_module, TrainingModule):
             path = self._folder / f"{name}.safetensors"
-            save_checkpoint(path, pl_module.model, config=self._config, facts=facts)
+            save_checkpoint(path, pl_module.model, config=self._config, facts={**facts, **self._facts})
 
 
 def _evaluate_now(trainer: pl.Trainer) -> None:

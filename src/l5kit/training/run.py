@@ -10,11 +10,14 @@ from pathlib import Path
 
 import torch
 
+from l5kit import __version__
 from l5kit._files import replaced_when_complete
 from l5kit._types import Config, JsonObject
 from l5kit.configs.config import save_config_data
 from l5kit.configs.known_keys import LEGACY_KEYS
+from l5kit.data.data_record import DataRecord
 from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.progress import show_progress
 from l5kit.training.best import BestScore
 from l5kit.training.checkpoint_writer import CheckpointWriter
 from l5kit.training.curves import close_logger
@@ -98,10 +101,12 @@ def train(
     if resumed is not None and resumed.step == 0 and is_main_process():
         tell(f"there is no {target / LAST_CHECKPOINT} yet: the training starts at step 0")
     with torch.random.fork_rng(), quiet_lightning(), told_endings():
-        setup = set_up(config, LocalDataManager(data_folder))
+        data_manager = LocalDataManager(data_folder)
+        setup = set_up(config, data_manager)
+        facts = _facts_of(config, data_manager, show_bar=show_bar) if is_main_process() else {}
         if is_main_process():  # now that all is there that can be missing: before, the folder is free for another try
             save_config_data(config.mapping, str(target / CONFIG_FILE))
-        writer = CheckpointWriter(setup, target, resumed=resumed is not None, tell=tell)
+        writer = CheckpointWriter(setup, target, facts=facts, resumed=resumed is not None, tell=tell)
         progress = TrainingProgress(setup, tell=tell, visible=show_bar)
         watching = [*callbacks, progress, LearningRateMonitor("step"), writer]
         trainer = make_trainer(setup, target, callbacks=watching, resumed=resumed)
@@ -126,7 +131,7 @@ def train(
         best_score=writer.best.score if has_best else None,
     )
     if trainer.is_global_zero:
-        _write_result(result)
+        _write_result(result, facts)
     return result
 
 
@@ -139,7 +144,20 @@ def _warn_of_ineffective(cfg: Config) -> None:
         warnings.warn(f"these keys have no effect on the training: {', '.join(given)}", UserWarning, stacklevel=3)
 
 
-def _write_result(result: TrainingResult) -> None:
+def _facts_of(config: TrainingConfig, data_manager: LocalDataManager, *, show_bar: bool) -> JsonObject:
+    """Return what weights and ``result.json`` tell of a training: the version of l5kit, and its data."""
+    params = config.params
+    keys = {"data": params.train_loader.key, "eval_data": params.val_loader.key if params.val_loader else None}
+    with show_progress("Reading", visible=show_bar) as progress:
+        records = {
+            key: DataRecord.of_log(data_manager.require(key), key=key, progress=progress).as_dict()
+            for key in dict.fromkeys(keys.values())
+            if key is not None
+        }
+    return {"l5kit": __version__, **{name: key and records[key] for name, key in keys.items()}}
+
+
+def _write_result(result: TrainingResult, told: Mapping[str, object]) -> None:
     """Write ``result.json``."""
     facts = {
         "num_steps": result.num_steps,
@@ -147,6 +165,7 @@ def _write_result(result: TrainingResult) -> None:
         "scores": dict(result.scores),
         "best_step": result.best_step,
         "best_score": result.best_score,
+        **told,
     }
     with replaced_when_complete(result.folder / RESULT_FILE, argument="folder") as temporary:
         temporary.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")

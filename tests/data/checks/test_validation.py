@@ -1,4 +1,3 @@
-import hashlib
 import json
 import shutil
 
@@ -9,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from l5kit.data import ChunkedDataset, Finding, compute_checksums, validate_dataset, validate_path
-from l5kit.data.checks.checksums import digest_dataset
 from l5kit.data.checks.finding import FindingList
 from l5kit.data.interval_index import IntervalIndex
 from l5kit.errors import InvalidArgumentError
@@ -441,23 +439,9 @@ def test_checksums(folder):
     assert {finding.severity for finding in findings} == {"error"}
 
 
-def test_one_digest_of_all_files(folder):
-    opened = ChunkedDataset(str(folder)).open()
-    digests = compute_checksums(opened)
-    lines = [f"{key}\t{(folder / key).stat().st_size}\t{digests[key]}\n" for key in sorted(digests)]
-    assert digest_dataset(opened, workers=2) == hashlib.sha256("".join(lines).encode()).hexdigest()
-    (folder / "agents_mask").mkdir()
-    (folder / "agents_mask" / "0.0").write_bytes(b"x")
-    before = digest_dataset(opened)
-    assert before == digest_dataset(opened, workers=3)
-    (folder / "agents" / "0").write_bytes(b"other")
-    assert digest_dataset(ChunkedDataset(str(folder)).open()) != before
-
-
 def test_checksums_need_files():
-    for compute in (compute_checksums, digest_dataset):
-        with pytest.raises(InvalidArgumentError, match="files"):
-            compute(make())
+    with pytest.raises(InvalidArgumentError, match="files"):
+        compute_checksums(make())
     assert summarize(make().validate(checksums={})) == [("error", "checksum", None, None, None)]
 
 

@@ -38,29 +38,6 @@ def compute_checksums(dataset: Log, *, workers: Workers = 1, progress: Progress 
     return _digests(store, _list_files(store), workers, progress)
 
 
-def digest_dataset(dataset: Log, *, workers: Workers = 1, progress: Progress | None = None) -> str:
-    """Return one SHA-256 digest (hexadecimal) of a dataset: equal digests, equal files.
-
-    It is that of one line for each file that :func:`compute_checksums` lists, in the order of the names: name, size in
-    bytes and digest, with a tabulator between them.
-
-    Args:
-        dataset: Opened :class:`~l5kit.data.zarr_dataset.ChunkedDataset`.
-        workers: Number of threads, or an executor.
-        progress: Called with the number of files done and of all files.
-
-    Raises:
-        InvalidArgumentError: The dataset lies in NumPy arrays or is a view, so it has no files.
-    """
-    store = _store_of(dataset)
-    keys = _list_files(store)
-    sizes = map_scenes(_SizesOfFiles(store, tuple(keys)), range(len(keys)), workers, unit="file")
-    rows = zip(keys, (size for part in sizes for size in part), strict=True)
-    digests = _digests(store, keys, workers, progress)
-    text = "".join(f"{key}\t{size}\t{digests[key]}\n" for key, size in rows)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def compare_checksums(
     dataset: Log, checksums: Mapping[str, str], findings: FindingList, *, workers: Workers = 1
 ) -> None:
@@ -121,14 +98,3 @@ class _DigestsOfFiles:
     def _digest(self, key: str) -> str:
         content = sync(self.store.get(key, default_buffer_prototype()))
         return hashlib.sha256(content.to_bytes() if content is not None else b"").hexdigest()
-
-
-@dataclass(frozen=True)
-class _SizesOfFiles:
-    """The sizes in bytes of some files of a store, by their numbers."""
-
-    store: Store
-    keys: tuple[str, ...]
-
-    def __call__(self, numbers: Int64Array) -> list[int]:
-        return [sync(self.store.getsize(self.keys[number])) for number in numbers.tolist()]

@@ -1,0 +1,105 @@
+"""``l5kit manifest`` and ``l5kit verify``: the files of a dataset, and whether a copy has them all as they were."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from l5kit.cli.options import JsonOption
+from l5kit.cli.output import print_json, print_line, remark, require_writable
+from l5kit.data.manifest import Manifest
+from l5kit.data.progress import show_progress
+from l5kit.data.stores.store import is_url
+from l5kit.data.verification import Verification
+from l5kit.data.verification import verify as verify_files
+from l5kit.errors import InvalidArgumentError
+
+FilesArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH", help="Dataset folder, one .zarr (folder or zip file) in it, another file, or a URL."
+    ),
+]
+ReadersOption = Annotated[
+    int, typer.Option(min=0, help="Threads that read; 0 for one on each core. The result is the same for any number.")
+]
+
+
+def manifest(
+    path: FilesArgument,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write, outside of PATH.")],
+    workers: ReadersOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the manifest of a dataset: every file with size and SHA-256, and the digest of the whole, as JSON.
+
+    The digest tells what data it is, wherever it lies: a copy, or a zip file with the same files, has the same.
+    """
+    require_writable(out, option="--out")
+    if not is_url(path) and out.resolve().is_relative_to(Path(path).resolve()):
+        raise InvalidArgumentError(f"--out {str(out)!r} lies in {path!r}, and would be one of its files; name another")
+    with show_progress("Reading", visible=True, in_bytes=True) as progress:
+        found = Manifest.of(path, workers=workers, progress=progress)
+    found.write(out)
+    if as_json:
+        print_json({"path": _as_place(path), "manifest": out, **_facts_of(found)})
+    else:
+        print_line(f"{out}: {_size_of(found)}, digest {found.digest}")
+
+
+def verify(
+    path: FilesArgument,
+    manifest: Annotated[Path, typer.Option(metavar="FILE", help="What `l5kit manifest PATH --out FILE` has written.")],
+    workers: ReadersOption = 0,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Read all files, also those that a run that was stopped has read.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare a dataset with its manifest, and name the files that are missing, changed, extra or cannot be read.
+
+    Exit status 1 if there is any. A run that was stopped goes on where it was.
+    """
+    wanted = Manifest.read(manifest)
+    with show_progress("Verifying", visible=True, in_bytes=True) as progress:
+        found = verify_files(path, wanted, fresh=fresh, workers=workers, progress=progress, tell=_tell_of_known)
+    if as_json:
+        problems = {**vars(found.differences), "unreadable": found.unreadable, "is_equal": found.is_equal}
+        print_json({"path": _as_place(path), "manifest": manifest, **_facts_of(wanted), **problems})
+    else:
+        _print_differences(found)
+        outcome = "as in" if found.is_equal else f"{_counts_of(found)}; compared with"
+        print_line(f"{path}: {outcome} {manifest} ({_size_of(wanted)}, digest {wanted.digest})")
+    if not found.is_equal:
+        raise typer.Exit(1)
+
+
+def _tell_of_known(num_known: int, num_files: int) -> None:
+    remark(f"going on: {num_known:,} of {num_files:,} files were checked (--fresh checks them again)")
+
+
+def _print_differences(found: Verification) -> None:
+    for name, paths in vars(found.differences).items():
+        for path in paths:
+            print_line(f"{name:<11}{path}")
+    for path, problem in found.unreadable.items():
+        print_line(f"unreadable {path}: {problem}")
+
+
+def _counts_of(found: Verification) -> str:
+    counts = {name: len(paths) for name, paths in vars(found.differences).items()}
+    counts["unreadable"] = len(found.unreadable)
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+
+
+def _facts_of(found: Manifest) -> dict[str, object]:
+    return {"digest": found.digest, "num_files": len(found.files), "num_bytes": found.num_bytes}
+
+
+def _size_of(found: Manifest) -> str:
+    return f"{len(found.files):,} files, {found.num_bytes:,} bytes"
+
+
+def _as_place(path: str) -> str:
+    return path if is_url(path) else os.path.abspath(path)

@@ -1,0 +1,80 @@
+"""Record of the data that results are of: where it lay, its digest, and how many scenes it has."""
+
+import os
+import warnings
+from dataclasses import asdict, dataclass
+from typing import Self
+
+from l5kit._types import JsonObject
+from l5kit.data.digest import dataset_digest
+from l5kit.data.progress import Progress
+from l5kit.data.stores.store import is_url, path_of
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import L5KitError
+
+__all__ = ["DataRecord"]
+
+
+@dataclass(frozen=True)
+class DataRecord:
+    """The data that something was made of.
+
+    Attributes:
+        path: Where it lay: an absolute path or a URL, or the key of a configuration.
+        digest: Its digest, from :func:`~l5kit.data.digest.dataset_digest`; None where that is not known.
+        num_scenes: Scenes that it has.
+    """
+
+    path: str
+    digest: str | None
+    num_scenes: int
+
+    @classmethod
+    def of(
+        cls,
+        place: str | os.PathLike[str],
+        *,
+        num_scenes: int,
+        key: str | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Return the record of a dataset; its digest is read from the cache where no file has changed.
+
+        Nobody reads all of a dataset from a server just for its digest, which is None there. It is also None, after a
+        ``RuntimeWarning``, where a file cannot be read, has an odd name, or is being written to.
+
+        Args:
+            place: The dataset, or a folder with several.
+            num_scenes: Scenes that it has.
+            key: What it is called in a configuration; None to record where it lies.
+            progress: Called with the bytes that are read and their total.
+        """
+        path = path_of(place)
+        where = path if is_url(path) else os.path.abspath(path)
+        return cls(key or where, None if is_url(path) else _digest_of(path, progress), num_scenes)
+
+    @classmethod
+    def of_log(cls, path: str | os.PathLike[str], *, key: str | None = None, progress: Progress | None = None) -> Self:
+        """Return the record of one log, which is opened for the number of its scenes; see :meth:`of`.
+
+        Args:
+            path: The log: a ``.zarr`` folder, a zip file or a URL.
+            key: What it is called in a configuration; None to record where it lies.
+            progress: Called with the bytes that are read and their total.
+
+        Raises:
+            DatasetNotFoundError: There is none.
+        """
+        return cls.of(path, num_scenes=len(ChunkedDataset(path).open().scenes), key=key, progress=progress)
+
+    def as_dict(self) -> JsonObject:
+        """Return the record as JSON holds it."""
+        return asdict(self)
+
+
+def _digest_of(path: str, progress: Progress | None) -> str | None:
+    try:
+        return dataset_digest(path, cache=True, progress=progress)
+    except (L5KitError, OSError) as error:
+        warnings.warn(f"no digest of the data is recorded: {error}", RuntimeWarning, stacklevel=4)
+        return None
