@@ -1,0 +1,6 @@
+"""Stores of dataset artifacts at Weights & Biases, MLflow and the Hugging Face hub, and trainings linked with them."""
+
+from l5kit.artifacts.lineage import link_training
+from l5kit.artifacts.opening import open_store
+
+__all__ = ["link_training", "open_store"]

@@ -1,0 +1,242 @@
+"""Base of the stores: what they have in common, from what a service offers of files and versions.
+
+A version holds ``manifest.json`` and, unless it was logged by reference, the dataset's files under ``data/``.
+"""
+
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from l5kit._files import clear_leftovers, placed_when_complete, scratch_beside
+from l5kit._types import JsonObject
+from l5kit.artifacts.references import fetch_files
+from l5kit.artifacts.trainings import Training
+from l5kit.data.artifact import (
+    LATEST,
+    DatasetArtifact,
+    DatasetContent,
+    require_word,
+)
+from l5kit.data.manifest import Manifest
+from l5kit.data.progress import Progress
+from l5kit.data.user_cache import cache_folder, hold_lock
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
+
+__all__ = ["DATASET_TYPE", "DATA_FOLDER", "MANIFEST_FILE", "MODEL_TYPE", "FileStore", "NewVersion"]
+
+DATASET_TYPE: Final = "dataset"
+MODEL_TYPE: Final = "model"
+MANIFEST_FILE: Final = "manifest.json"
+DATA_FOLDER: Final = "data"
+
+_VERSION: Final = re.compile(r"v\d+")
+_CACHE_FOLDER: Final = "artifacts"
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """A version that is to be logged, all of it checked.
+
+    Attributes:
+        name: Name of the artifact.
+        content: The dataset.
+        aliases: Its aliases, ``latest`` among them.
+        description: Text for people.
+        reference: URL where the files lie; empty if the store is to take them.
+    """
+
+    name: str
+    content: DatasetContent
+    aliases: tuple[str, ...]
+    description: str
+    reference: str
+
+    @property
+    def metadata(self) -> JsonObject:
+        """What a store keeps of it, as :meth:`DatasetArtifact.from_metadata` reads it."""
+        return self.content.metadata | ({"reference": self.reference} if self.reference else {})
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The dataset's files that the store is to take, by their names in it."""
+        if self.reference:
+            return {}
+        return {f"{DATA_FOLDER}/{file.path}": self.content.path / file.path for file in self.content.manifest.files}
+
+
+class FileStore(ABC):
+    """Store of a project at a service, an :class:`~l5kit.data.artifact.ArtifactStore` that also knows trainings."""
+
+    def log(
+        self,
+        content: DatasetContent,
+        name: str,
+        *,
+        aliases: Sequence[str] = (),
+        description: str = "",
+        reference: str = "",
+    ) -> DatasetArtifact:
+        """Put a dataset into the store; see :meth:`l5kit.data.artifact.ArtifactStore.log`.
+
+        Raises:
+            InvalidArgumentError: A name or an alias is none, an alias looks like a version, or ``reference`` is no URL.
+            ArtifactStoreError: The service cannot be reached, or refuses.
+        """
+        require_word(name, argument="name")
+        for alias in aliases:
+            if _VERSION.fullmatch(require_word(alias, argument="aliases")):
+                raise InvalidArgumentError(f"aliases has {alias!r}, which is what stores call versions; take another")
+        if reference and "://" not in reference:
+            raise InvalidArgumentError(
+                f"reference is {reference!r}, and must be a URL such as file:///data/city or s3://bucket/city"
+            )
+        return self._log(
+            NewVersion(
+                name=name,
+                content=content,
+                aliases=tuple(dict.fromkeys((LATEST, *aliases))),
+                description=description or content.description,
+                reference=reference.rstrip("/"),
+            )
+        )
+
+    def get(self, name: str, folder: str | os.PathLike[str], *, progress: Progress | None = None) -> DatasetArtifact:
+        """Fetch a version into a folder that is new or empty; it is there whole and verified, or not at all.
+
+        Args:
+            name: ``NAME:ALIAS`` or ``NAME:VERSION``.
+            folder: Where to; what is around it is made.
+            progress: Called with the files of a reference that are done and their number.
+
+        Raises:
+            ArtifactNotFoundError: There is no such version.
+            InvalidArgumentError: The folder holds files.
+            CorruptedDataError: What came is not what was logged; the message names a file.
+            ArtifactStoreError: The service cannot be reached, or refuses.
+        """
+        target = Path(os.path.abspath(folder))
+        if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
+            raise InvalidArgumentError(f"folder is {str(folder)!r}, which holds files; name another, or remove it")
+        artifact = self.find(name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        clear_leftovers(target)
+        with placed_when_complete(target) as complete, scratch_beside(target) as scratch:
+            os.replace(self._fetch_verified(artifact, scratch, progress), complete)
+        return artifact
+
+    def use(self, name: str, folder: str | os.PathLike[str] | None = None) -> Path:
+        """Return a folder that has a version of a dataset.
+
+        Args:
+            name: ``NAME:ALIAS`` or ``NAME:VERSION``.
+            folder: A folder that should have it: all its files are digested. None for one in the user's cache, into
+                which it is fetched unless it is there; of files that are there, only the sizes are looked at.
+
+        Raises:
+            CorruptedDataError: The folder has other data; the message names a file.
+            ArtifactNotFoundError: There is no such version.
+            ArtifactStoreError: The service cannot be reached, or refuses.
+        """
+        artifact = self.find(name)
+        if folder is not None:
+            self._require_same(artifact, Path(folder))
+            return Path(folder)
+        cached = cache_folder() / _CACHE_FOLDER / artifact.digest
+        with hold_lock(cached.with_name(f"{cached.name}.lock")):
+            if not _has_size(cached, artifact):
+                clear_leftovers(cached)
+                with placed_when_complete(cached) as complete, scratch_beside(cached) as scratch:
+                    os.replace(self._fetch_verified(artifact, scratch, None), complete)
+        return cached
+
+    @abstractmethod
+    def list(self, name: str | None = None) -> tuple[DatasetArtifact, ...]:
+        """Return the versions of a dataset, or of all in the project, the newest of each name first."""
+
+    @abstractmethod
+    def find(self, name: str) -> DatasetArtifact:
+        """Return the version that ``NAME:ALIAS`` means now.
+
+        Raises:
+            ArtifactNotFoundError: There is none.
+            ArtifactStoreError: The service cannot be reached, or refuses.
+        """
+
+    @abstractmethod
+    def log_training(self, training: Training, dataset: str, *, data: DatasetContent | None = None) -> str:
+        """Record that a training used a version of a dataset, and the weights that came out of it.
+
+        Args:
+            training: The training.
+            dataset: ``NAME:ALIAS`` of the dataset.
+            data: The data that it used, which has the digest of the dataset.
+
+        Returns:
+            Where the service shows it.
+        """
+
+    @abstractmethod
+    def _log(self, version: NewVersion) -> DatasetArtifact:
+        """Put a version into the store."""
+
+    @abstractmethod
+    def _fetch_manifest(self, artifact: DatasetArtifact, folder: Path) -> None:
+        """Put ``manifest.json`` of a version into a folder."""
+
+    @abstractmethod
+    def _fetch_data(self, artifact: DatasetArtifact, folder: Path) -> None:
+        """Put the folder ``data`` of a version into a folder; whoever asks looks at what has come."""
+
+    def _manifest_of(self, artifact: DatasetArtifact, scratch: Path) -> Manifest:
+        """Return the manifest of a version, which says what the version says."""
+        self._fetch_manifest(artifact, scratch)
+        manifest = Manifest.read(scratch / MANIFEST_FILE)
+        if manifest.digest != artifact.digest:
+            raise CorruptedDataError(
+                f"{MANIFEST_FILE} of {artifact} has the digest {manifest.digest}, and the version says "
+                f"{artifact.digest}: one of them was changed; log the dataset again"
+            )
+        return manifest
+
+    def _fetch_verified(self, artifact: DatasetArtifact, scratch: Path, progress: Progress | None) -> Path:
+        """Return a folder below ``scratch`` with the files of a version and nothing else."""
+        manifest, data = self._manifest_of(artifact, scratch), scratch / DATA_FOLDER
+        if artifact.is_reference:
+            fetch_files(artifact.location, [file.path for file in manifest.files], data, progress=progress)
+        else:
+            self._fetch_data(artifact, scratch)
+            data.mkdir(exist_ok=True)
+        _require_no_difference(manifest, data, what=f"{artifact} from {artifact.location}")
+        return data
+
+    def _require_same(self, artifact: DatasetArtifact, folder: Path) -> None:
+        """Refuse a folder that differs from a version."""
+        found = Manifest.of(folder)
+        if found.digest == artifact.digest:
+            return
+        with scratch_beside(Path(os.path.abspath(folder))) as scratch:
+            manifest = self._manifest_of(artifact, scratch)
+        _require_no_difference(manifest, folder, what=str(folder), found=found)
+        raise CorruptedDataError(f"{folder} has the digest {found.digest}, and {artifact} has {artifact.digest}")
+
+
+def _require_no_difference(manifest: Manifest, folder: Path, *, what: str, found: Manifest | None = None) -> None:
+    """Refuse a folder that differs from a manifest."""
+    differences = manifest.compare(found or Manifest.of(folder))
+    if not differences:
+        return
+    kinds = (("missing", differences.missing), ("changed", differences.changed), ("extra", differences.extra))
+    texts = [f"{len(paths)} {kind} ({paths[0]}{', ...' if len(paths) > 1 else ''})" for kind, paths in kinds if paths]
+    raise CorruptedDataError(f"{what} is not what was logged; of its files, {', '.join(texts)}")
+
+
+def _has_size(folder: Path, artifact: DatasetArtifact) -> bool:
+    """Return whether a folder of the cache has as many files and bytes as when it was put there."""
+    if not folder.is_dir():
+        return False
+    sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+    return (len(sizes), sum(sizes)) == (artifact.num_files, artifact.num_bytes)

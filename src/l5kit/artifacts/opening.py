@@ -1,0 +1,40 @@
+"""Opening of artifact stores by the name of a service."""
+
+from typing import Final
+
+from l5kit.artifacts.file_store import FileStore
+from l5kit.errors import UnsupportedValueError
+
+__all__ = ["STORES", "open_store"]
+
+STORES: Final = ("wandb", "mlflow", "hub")
+"""Names of the services: Weights & Biases, MLflow, the Hugging Face hub."""
+
+
+def open_store(service: str, project: str) -> FileStore:
+    """Return the store of a project at a service; nothing is asked of the service yet.
+
+    Args:
+        service: One of :data:`STORES`. Where it is, and who asks, is in its own variables of the environment
+            (``WANDB_BASE_URL``, ``MLFLOW_TRACKING_URI``, ``HF_ENDPOINT``, ...) or where its login has put it.
+        project: Project, with or without its owner (``ENTITY/PROJECT``), at W&B; experiment at MLflow; user or
+            organization at the hub.
+
+    Raises:
+        UnsupportedValueError: There is no such service.
+        InvalidArgumentError: A project is not called so.
+        MissingDependencyError: The library of the service is not installed.
+    """
+    if service == "wandb":
+        from l5kit.artifacts.wandb_store import WandbStore
+
+        return WandbStore(project)
+    if service == "mlflow":
+        from l5kit.artifacts.mlflow_store import MLflowStore
+
+        return MLflowStore(project)
+    if service == "hub":
+        from l5kit.artifacts.hub_store import HubStore
+
+        return HubStore(project)
+    raise UnsupportedValueError(f"service is {service!r}; it must be one of {', '.join(STORES)}")

@@ -1,0 +1,53 @@
+"""Fetching of files from a URL by their relative paths."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from l5kit.data.artifact import ArtifactStoreError
+from l5kit.data.progress import Progress
+from l5kit.errors import InvalidArgumentError, MissingDependencyError
+
+__all__ = ["fetch_files"]
+
+_BLOCK_BYTES: Final = 2**20
+
+
+def fetch_files(url: str, paths: Sequence[str], folder: Path, *, progress: Progress | None = None) -> None:
+    """Copy files from below a URL into a folder.
+
+    Args:
+        url: Where they lie, for fsspec: ``file://``, ``https://``, ``s3://``, ``memory://``, ...
+        paths: Relative paths, which stay below the folder.
+        folder: Where they are put, under the same paths.
+        progress: Called with the files that are done and their number.
+
+    Raises:
+        ArtifactStoreError: A file cannot be read; the message names it.
+        InvalidArgumentError: fsspec does not know the kind of URL.
+        MissingDependencyError: fsspec needs a library for this kind of URL.
+    """
+    import fsspec
+
+    try:
+        file_system, root = fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{url!r} needs a library that is not installed ({error}): pip install 'l5kit2[remote]'"
+        ) from error
+    except ValueError as error:
+        raise InvalidArgumentError(f"cannot open {url!r}: {error}") from error
+    has_escapes = url.startswith(("http://", "https://"))
+    for number, path in enumerate(paths):
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source = f"{str(root).rstrip('/')}/{quote(path) if has_escapes else path}"
+        try:
+            with file_system.open(source, "rb") as opened, open(target, "wb") as copy:
+                shutil.copyfileobj(opened, copy, _BLOCK_BYTES)
+        except Exception as error:  # each file system has errors of its own
+            raise ArtifactStoreError(f"{path} could not be read from {url}: {error or type(error).__name__}") from error
+        if progress is not None:
+            progress(number + 1, len(paths))

@@ -1,0 +1,61 @@
+"""Trainings as stores record them: a folder of ``l5kit train`` or ``l5kit train-rl``, its configuration and weights."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from l5kit._types import Config
+from l5kit.configs.config import load_config_data
+from l5kit.configs.texts import parse_json, read_text
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["Training", "read_training"]
+
+_CONFIG_FILE: Final = "config.yaml"
+_RESULT_FILE: Final = "result.json"
+_WEIGHTS: Final = ("*.safetensors", "driver.zip", "best.zip")
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training that has come to its end, or to a checkpoint.
+
+    Attributes:
+        folder: Where its files are.
+        name: Name of the folder, for what came out of it.
+        config: Its configuration.
+        result: Numbers of ``result.json``, such as steps and scores, by name; empty before the end.
+        files: Weights, configuration and result, by their names.
+    """
+
+    folder: Path
+    name: str
+    config: Config
+    result: Mapping[str, object]
+    files: Mapping[str, Path]
+
+
+def read_training(folder: str | os.PathLike[str]) -> Training:
+    """Return the training in a folder.
+
+    Raises:
+        FileNotFoundError: There is no ``config.yaml``.
+        InvalidArgumentError: There are no weights yet.
+        ConfigError: A file of it is broken.
+    """
+    path = Path(os.path.abspath(folder))
+    config = load_config_data(str(path / _CONFIG_FILE))
+    weights = [file for pattern in _WEIGHTS for file in sorted(path.glob(pattern))]
+    if not weights:
+        raise InvalidArgumentError(
+            f"run_folder is {str(folder)!r}, in which there are no weights ({', '.join(_WEIGHTS)}); train first"
+        )
+    result_file = path / _RESULT_FILE
+    result: object = {}
+    if result_file.is_file():
+        result = parse_json(read_text(result_file, called=_RESULT_FILE), called=str(result_file))
+    kept = [*weights, *(path / name for name in (_CONFIG_FILE, _RESULT_FILE) if (path / name).is_file())]
+    files = {file.name: file for file in kept}
+    return Training(path, path.name, config, result if isinstance(result, dict) else {}, files)

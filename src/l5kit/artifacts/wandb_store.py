@@ -1,0 +1,218 @@
+"""Store at Weights & Biases: a version is an artifact of type ``dataset`` that a run has logged.
+
+With ``WANDB_MODE=offline`` runs are written to the folder ``wandb`` (or ``WANDB_DIR``), and sent by ``wandb sync``.
+What needs an answer of the server is refused then.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from l5kit._types import JsonObject
+from l5kit.artifacts.file_store import DATA_FOLDER, DATASET_TYPE, MANIFEST_FILE, MODEL_TYPE, FileStore, NewVersion
+from l5kit.artifacts.trainings import Training
+from l5kit.data.artifact import (
+    ArtifactName,
+    ArtifactNotFoundError,
+    ArtifactStoreError,
+    DatasetArtifact,
+    DatasetContent,
+    require_word,
+)
+from l5kit.errors import InvalidArgumentError, MissingDependencyError
+
+try:
+    import wandb
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "wandb":
+        raise
+    raise MissingDependencyError("this store needs the wandb library: pip install 'l5kit2[wandb]'") from error
+
+__all__ = ["WandbStore"]
+
+_MODE: Final = "WANDB_MODE"
+_OFFLINE: Final = ("offline", "dryrun")
+_OFF: Final = "disabled"
+
+
+class WandbStore(FileStore):
+    """Versions of datasets in a project at Weights & Biases.
+
+    Args:
+        project: Name of the project, or ``ENTITY/PROJECT``; without entity, that of who is logged in.
+
+    Raises:
+        InvalidArgumentError: A project is not called so.
+    """
+
+    def __init__(self, project: str) -> None:
+        entity, slash, name = project.rpartition("/")
+        if slash:
+            require_word(entity, argument="project")
+        self.entity: Final = entity or None
+        self.project: Final = require_word(name, argument="project")
+
+    def list(self, name: str | None = None) -> tuple[DatasetArtifact, ...]:
+        """Return the versions of a dataset, or of all in the project, the newest of each name first.
+
+        Raises:
+            ArtifactStoreError: The run is offline, or the server cannot be reached or refuses.
+        """
+        with _told_errors():
+            api = _server("list artifacts")
+            names = [name] if name else [found.name for found in self._collections(api)]
+            found = [
+                artifact
+                for one in names
+                for artifact in self._versions(api, require_word(one, argument="name"))
+                if "digest" in artifact.metadata
+            ]
+            return tuple(self._record(artifact) for artifact in found)
+
+    def find(self, name: str) -> DatasetArtifact:
+        """Return the version that ``NAME:ALIAS`` means now; see :meth:`FileStore.find`."""
+        return self._record(self._artifact(name))
+
+    def log_training(self, training: Training, dataset: str, *, data: DatasetContent | None = None) -> str:
+        """Record a run of type ``training`` that uses the dataset and logs an artifact of type ``model``.
+
+        A run that is offline cannot ask which version ``dataset`` is. With ``data`` it says what the version holds,
+        so that the server finds it by its content when the run is synced.
+        """
+        name = ArtifactName.parse(dataset)
+        config = {**training.config, "dataset": str(name)}
+        with _told_errors(), self._run("training", training.name, config) as run:
+            digest = self._note_use(run, name, data)
+            run.config["dataset_digest"] = digest
+            run.summary.update(dict(training.result))
+            metadata = {"dataset": str(name), "dataset_digest": digest}
+            model = wandb.Artifact(training.name, type=MODEL_TYPE, metadata=metadata)
+            for file_name, path in training.files.items():
+                model.add_file(str(path), file_name, skip_cache=True)
+            logged = run.log_artifact(model)
+            if not run.offline:
+                logged.wait()
+            return _place_of(run)
+
+    def _note_use(self, run: wandb.Run, name: ArtifactName, data: DatasetContent | None) -> str:
+        """Note that a run uses a dataset, and return its digest; empty where a run that is offline cannot know it."""
+        if not run.offline:
+            used = run.use_artifact(self._path_of(name), type=DATASET_TYPE)
+            return str(used.metadata.get("digest", ""))
+        if data is None:
+            return ""
+        same = _draft(NewVersion(name.name, data, (name.alias,), data.description, ""))
+        # use_artifact refuses runs that are offline, though what it does for others is kept and synced as well
+        run._log_artifact(same, aliases=[name.alias], is_user_created=True, use_after_commit=True)
+        return data.manifest.digest
+
+    def _log(self, version: NewVersion) -> DatasetArtifact:
+        config = {"dataset_digest": version.content.manifest.digest}
+        with _told_errors(), self._run(DATASET_TYPE, f"log {version.name}", config) as run:
+            draft = _draft(version)
+            logged = run.log_artifact(draft, aliases=[*version.aliases])
+            if not run.offline:
+                return self._record(logged.wait(), aliases=version.aliases)
+            return DatasetArtifact.from_metadata(
+                version.name,
+                version.metadata,
+                version="",
+                aliases=version.aliases,
+                description=version.description,
+                location=_place_of(run),
+            )
+
+    def _fetch_manifest(self, artifact: DatasetArtifact, folder: Path) -> None:
+        with _told_errors():
+            self._artifact(str(artifact)).get_entry(MANIFEST_FILE).download(str(folder), skip_cache=True)
+
+    def _fetch_data(self, artifact: DatasetArtifact, folder: Path) -> None:
+        with _told_errors():
+            self._artifact(str(artifact)).download(str(folder), skip_cache=True, path_prefix=f"{DATA_FOLDER}/")
+
+    def _artifact(self, name: str) -> wandb.Artifact:
+        parsed = ArtifactName.parse(name)
+        with _told_errors(missing=f"{parsed} in project {self.project!r}"):
+            found: wandb.Artifact = _server("look up an artifact").artifact(self._path_of(parsed), type=DATASET_TYPE)
+            return found
+
+    def _path_of(self, name: ArtifactName) -> str:
+        return f"{self._prefix}{name}"
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self.entity}/{self.project}/" if self.entity else f"{self.project}/"
+
+    def _collections(self, api: wandb.Api) -> Iterator[wandb.apis.public.ArtifactCollection]:
+        return iter(api.artifact_type(DATASET_TYPE, self._prefix.rstrip("/")).collections())
+
+    def _versions(self, api: wandb.Api, name: str) -> Iterator[wandb.Artifact]:
+        return iter(api.artifacts(DATASET_TYPE, f"{self._prefix}{name}"))
+
+    def _record(self, artifact: wandb.Artifact, *, aliases: Sequence[str] = ()) -> DatasetArtifact:
+        """Return the record of an artifact of the server."""
+        name = artifact.name.partition(":")[0]
+        return DatasetArtifact.from_metadata(
+            name,
+            artifact.metadata,
+            version=artifact.version,
+            aliases=[*artifact.aliases, *aliases],
+            description=artifact.description or "",
+            created=artifact.created_at or "",
+            location=f"{artifact.entity}/{artifact.project}/{name}:{artifact.version}",
+        )
+
+    @contextmanager
+    def _run(self, job_type: str, name: str, config: JsonObject) -> Iterator[wandb.Run]:
+        """Open a run, and end it: as failed where an error comes."""
+        if os.environ.get(_MODE) == _OFF:
+            raise ArtifactStoreError(f"{_MODE} is {_OFF!r}, with which nothing is logged; unset it, or set 'offline'")
+        settings = wandb.Settings(console="off", silent=True, run_job_type=job_type, run_name=name)
+        with wandb.init(
+            project=self.project, entity=self.entity, config=config, reinit="create_new", settings=settings
+        ) as run:
+            yield run
+
+
+def _draft(version: NewVersion) -> wandb.Artifact:
+    """Return an artifact that is not logged yet. Files are not copied: they have to stay until they are sent."""
+    draft = wandb.Artifact(version.name, type=DATASET_TYPE, description=version.description, metadata=version.metadata)
+    with draft.new_file(MANIFEST_FILE, mode="wb") as opened:
+        opened.write(version.content.manifest.to_json().encode())
+    if version.reference:
+        draft.add_reference(version.reference, name=DATA_FOLDER, checksum=False)
+    for name, path in version.files.items():
+        draft.add_file(str(path), name, skip_cache=True, policy="immutable")
+    return draft
+
+
+def _place_of(run: wandb.Run) -> str:
+    return str(Path(run.dir).parent) if run.offline else str(run.url)
+
+
+def _server(what: str) -> wandb.Api:
+    """Return the server's interface.
+
+    Raises:
+        ArtifactStoreError: The environment says that runs are offline, or there is no key.
+    """
+    mode = os.environ.get(_MODE, "online")
+    if mode in (*_OFFLINE, _OFF):
+        raise ArtifactStoreError(f"to {what} needs an answer of the server, and {_MODE} is {mode!r}; unset it")
+    return wandb.Api()
+
+
+@contextmanager
+def _told_errors(missing: str = "") -> Iterator[None]:
+    """Turn errors of the library into those of stores; ``missing`` is what was looked up."""
+    try:
+        yield
+    except (wandb.Error, ValueError, TypeError) as error:
+        if isinstance(error, (ArtifactStoreError, ArtifactNotFoundError, InvalidArgumentError)):
+            raise
+        text = " ".join(str(error).split())
+        if missing and ("not found" in text or "does not exist" in text):
+            raise ArtifactNotFoundError(f"there is no {missing}; `l5kit artifact list` shows what there is") from error
+        raise ArtifactStoreError(f"Weights & Biases: {text or type(error).__name__}") from error
