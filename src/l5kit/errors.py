@@ -12,6 +12,7 @@ __all__ = [
     "DataChangedError",
     "DatasetFormatError",
     "DatasetNotFoundError",
+    "DownloadError",
     "EvaluationPlanError",
     "IndexOutOfRangeError",
     "InvalidArgumentError",
@@ -79,6 +80,10 @@ class NegativeIndexError(L5KitError, IndexError, ValueError):
 
 class DatasetNotFoundError(L5KitError, ValueError, FileNotFoundError):
     """There is no dataset at the given place (a ``ValueError`` in L5Kit 1.x)."""
+
+
+class DownloadError(L5KitError, OSError):
+    """A file cannot be had, or what came is not what was asked for; what came whole is kept for the next call."""
 
 
 class MissingArrayError(L5KitError, KeyError):

@@ -1,0 +1,109 @@
+"""Addresses of files to download: web servers, folders and buckets, with digests where they are known."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+from l5kit.data.download.fetching import Expected
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["Address", "parse_address", "parse_addresses"]
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_DIGEST = re.compile(r"[0-9a-fA-F]{64}")
+_WEB = ("http", "https")
+_SIGNATURES = re.compile(
+    r"x-amz-.*|x-goog-.*|x-oss-.*|x-cos-.*|awsaccesskeyid|googleaccessid|key-pair-id|signature|policy|expires|token|"
+    r"access_token|sig|se|sp|sv|sr|st|spr|skoid|sktid|skt|ske|sks|skv",
+    re.IGNORECASE,
+)
+"""Names of what a signed address has behind the question mark: it says who may have the file, not which file it is."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a file, or a folder of files, is to be had.
+
+    Attributes:
+        text: The address without what is known of the file; it may hold secrets, so no message shows it.
+        name: The address without secrets, for messages.
+        identity: Digest of the address without what changes each time it is signed.
+        expected: What is known of the file.
+    """
+
+    text: str
+    name: str
+    identity: str
+    expected: Expected
+
+    @property
+    def is_web(self) -> bool:
+        """Whether a web server has it, which hands out single files."""
+        return urlsplit(self.text).scheme.lower() in _WEB if _URL.match(self.text) else False
+
+    @property
+    def file_name(self) -> str:
+        """The last part of the address."""
+        path = unquote(urlsplit(self.text).path) if _URL.match(self.text) else self.text
+        last = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+        return re.sub(r"[^\w.+=@ -]", "_", last).strip(" .")[:120] or "file"
+
+
+def parse_address(text: str) -> Address:
+    """Return an address; behind a ``#`` may stand ``sha256=HEX`` and ``size=BYTES``, joined by ``&``.
+
+    Args:
+        text: Address of a file on a web server, path of a folder or file, or any URL that fsspec takes.
+
+    Raises:
+        InvalidArgumentError: It is empty, no address, or what stands behind the ``#`` is not understood.
+    """
+    address, has_facts, facts = text.strip().rpartition("#")
+    if not has_facts or not re.match(r"(sha256|size)=", facts):
+        address, facts = text.strip(), ""
+    if not address or any(ord(letter) < ord(" ") for letter in address):
+        raise InvalidArgumentError(f"{text[:80]!r} is no address; give https://..., s3://bucket/prefix, or a path")
+    if not _URL.match(address):
+        return Address(address, address, _digest(address), _expected(facts, address))
+    parts = urlsplit(address)
+    host = parts.netloc.rpartition("@")[2]
+    name = f"{parts.scheme}://{host}{parts.path}"
+    if parts.scheme.lower() in _WEB:
+        if not host:
+            raise InvalidArgumentError(f"{name!r} names no server; give https://SERVER/FILE")
+        if parts.path in ("", "/") or parts.path.endswith("/"):
+            raise InvalidArgumentError(
+                f"{name!r} is a folder of a web server, which does not list its files; give the address of each file"
+            )
+    return Address(address, name, _digest(f"{name}?{_lasting_query(parts.query)}"), _expected(facts, name))
+
+
+def parse_addresses(text: str) -> list[Address]:
+    """Return the addresses of a text, one a line; empty lines and those that start with ``#`` are left out.
+
+    Raises:
+        InvalidArgumentError: A line is no address.
+    """
+    lines = (line.strip() for line in text.splitlines())
+    return [parse_address(line) for line in lines if line and not line.startswith("#")]
+
+
+def _lasting_query(query: str) -> str:
+    """Return the part of a query that says which file is asked for."""
+    pairs = parse_qsl(query, keep_blank_values=True)
+    return urlencode([(name, value) for name, value in pairs if not _SIGNATURES.fullmatch(name)])
+
+
+def _expected(facts: str, name: str) -> Expected:
+    found: dict[str, str] = dict(fact.partition("=")[::2] for fact in facts.split("&")) if facts else {}
+    size, sha256 = found.pop("size", None), found.pop("sha256", None)
+    if found or (size is not None and not size.isdecimal()) or (sha256 is not None and not _DIGEST.fullmatch(sha256)):
+        raise InvalidArgumentError(
+            f"{name}#{facts[:80]}: behind the # may stand sha256=HEX with 64 digits and size=BYTES, joined by &"
+        )
+    return Expected(None if size is None else int(size), None if sha256 is None else sha256.lower())
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

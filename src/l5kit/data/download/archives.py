@@ -1,0 +1,291 @@
+"""Archives (tar, zip), unpacked so that nothing leaves the folder, nothing is a link, and no bomb goes off."""
+
+import bz2
+import gzip
+import io
+import lzma
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from l5kit.data.download.entry_names import EntryNames
+from l5kit.data.download.fetching import require_space
+from l5kit.data.progress import Progress
+from l5kit.errors import CorruptedDataError, DownloadError
+
+__all__ = ["UnpackLimits", "archive_kind", "unpack"]
+
+_BLOCK_BYTES = 1 << 20
+_MAX_READ_BYTES = 1 << 26
+"""Most bytes that reading a header of an archive may ask for at once: names in it can be said to be endless."""
+
+_ENCRYPTED = 1
+_COMPRESSED: dict[bytes, Callable[[IO[bytes]], "_Bytes"]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+}
+_FOREIGN = {b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!": "rar"}
+_BROKEN = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    gzip.BadGzipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,
+    UnicodeError,
+)
+
+
+class _Bytes(Protocol):
+    """Bytes that are read from the front to the back."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class UnpackLimits:
+    """How much an archive may hold.
+
+    Attributes:
+        max_ratio: Unpacked bytes for each byte of the archive.
+        free_bytes: Unpacked bytes that any archive may have, however small it is.
+        max_entries: Files and folders.
+    """
+
+    max_ratio: float = 50.0
+    free_bytes: int = 1 << 26
+    max_entries: int = 5_000_000
+
+    def most_bytes(self, archive: Path) -> int:
+        """Return how many bytes an archive may have unpacked."""
+        return max(self.free_bytes, int(self.max_ratio * archive.stat().st_size))
+
+
+def archive_kind(path: Path, *, called: str) -> str | None:
+    """Return ``zip``, ``tar`` or ``packed tar`` by the first bytes of a file; None if it is no archive.
+
+    Raises:
+        DownloadError: It is packed in a way that Python's standard library does not know.
+    """
+    with path.open("rb") as file:
+        head = file.read(tarfile.BLOCKSIZE)
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return "zip"
+    if any(head.startswith(magic) for magic in _COMPRESSED):
+        return "packed tar"
+    for magic, kind in _FOREIGN.items():
+        if head.startswith(magic):
+            raise DownloadError(
+                f"{called} is packed with {kind}; unpack it with a tool for that and give the folder as address"
+            )
+    with suppress(tarfile.TarError, UnicodeError):
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+        return "tar"
+    return None
+
+
+def unpack(
+    archive: Path,
+    folder: Path,
+    *,
+    called: str,
+    limits: UnpackLimits = UnpackLimits(),
+    progress: Progress | None = None,
+) -> None:
+    """Unpack a tar (plain, gz, bz2, xz) or zip file.
+
+    Files get the permissions of new files, whatever the archive says. Owners and times are left out.
+
+    Args:
+        archive: The file.
+        folder: An empty folder. After an error there may be anything in it.
+        called: The archive, for messages.
+        limits: How much it may hold.
+        progress: Called with the bytes of the archive that are done, and all.
+
+    Raises:
+        DownloadError: An entry has a name that is refused, or is a link or a device; or there is too much of it, for
+            the limits or for the disk; or it is no archive.
+        CorruptedDataError: The archive is damaged.
+    """
+    kind = archive_kind(archive, called=called)
+    unpacking = _Unpacking(folder, called, limits.most_bytes(archive), limits.max_entries, EntryNames(called))
+    report = progress or _tell_nobody
+    try:
+        if kind == "zip":
+            _unpack_zip(archive, unpacking, report)
+        elif kind is not None:
+            _unpack_tar(archive, unpacking, report, is_packed=kind != "tar")
+        else:
+            raise DownloadError(f"{called} is no archive")
+    except _BROKEN as error:
+        raise _damaged(called, error) from error
+    except OSError as error:
+        if error.errno is None and not isinstance(error, DownloadError):  # bz2 has no errors of its own
+            raise _damaged(called, error) from error
+        raise
+
+
+def _damaged(called: str, error: Exception) -> CorruptedDataError:
+    return CorruptedDataError(
+        f"{called} is damaged, was cut off, or is packed in an unknown way ({type(error).__name__}: {error}); "
+        "download it again"
+    )
+
+
+def _tell_nobody(done: int, total: int) -> None:
+    """Take progress and show nothing."""
+
+
+@dataclass
+class _Unpacking:
+    """A folder that is filled from an archive, and how much may still come."""
+
+    folder: Path
+    called: str
+    bytes_left: int
+    entries_left: int
+    names: EntryNames
+
+    def place(self, name: str, *, is_folder: bool, size: int) -> Path | None:
+        """Return where an entry goes, with the folders around it; None for what is left out."""
+        self.entries_left -= 1
+        if self.entries_left < 0:
+            raise DownloadError(f"{self.called} has more entries than any dataset; nothing of the archive is used")
+        self.require_room(size)
+        relative = self.names.add(name, is_folder=is_folder)
+        if relative is None:
+            return None
+        self.bytes_left -= size
+        place = self.folder / relative
+        (place if is_folder else place.parent).mkdir(parents=True, exist_ok=True)
+        return place
+
+    def require_room(self, size: int) -> None:
+        """Refuse more bytes than an archive may hold, or than the disk has room for."""
+        if not 0 <= size <= self.bytes_left:
+            raise DownloadError(
+                f"{self.called} would be many times its size when it is unpacked, as no dataset is; nothing of the "
+                "archive is used"
+            )
+        require_space(self.folder, size, called=f"{self.called}, unpacked,")
+
+    def refused(self, name: str, kind: str) -> DownloadError:
+        """Return the error for an entry that is no plain file."""
+        return DownloadError(f"{self.called}: the entry {name!r:.120} is {kind}; nothing of the archive is used")
+
+
+def _write(place: Path, content: "_Bytes", size: int) -> None:
+    """Write a file of which the archive tells the size."""
+    left = size
+    with place.open("xb") as file:
+        while left and (block := content.read(min(_BLOCK_BYTES, left))):
+            file.write(block)
+            left -= len(block)
+        if left or content.read(1):
+            raise EOFError(f"{place.name} does not have the {size} bytes that the archive tells")
+
+
+def _unpack_zip(archive: Path, unpacking: _Unpacking, progress: Progress) -> None:
+    done, total = 0, archive.stat().st_size
+    with zipfile.ZipFile(archive) as opened:
+        infos = opened.infolist()
+        unpacking.require_room(sum(info.file_size for info in infos))  # before a byte is written
+        for info in infos:
+            if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise unpacking.refused(info.filename, "a link or a device")
+            if info.flag_bits & _ENCRYPTED:
+                raise unpacking.refused(info.filename, "encrypted")
+            place = unpacking.place(info.orig_filename, is_folder=info.is_dir(), size=info.file_size)
+            if place is not None and not info.is_dir():
+                with opened.open(info) as content:
+                    _write(place, content, info.file_size)
+            done += info.compress_size
+            progress(min(done, total), total)
+
+
+def _unpack_tar(archive: Path, unpacking: _Unpacking, progress: Progress, *, is_packed: bool) -> None:
+    total = archive.stat().st_size
+    with archive.open("rb") as file:
+        stream = _ForwardStream(_unpacked(file) if is_packed else file, unpacking)
+        with tarfile.open(fileobj=stream, mode="r:") as opened:
+            while (member := opened.next()) is not None:
+                vars(opened)["members"] = []  # it would keep all of them
+                place = _place_of_member(member, unpacking)
+                content = opened.extractfile(member)
+                if place is not None and content is not None:
+                    _write(place, content, member.size)
+                progress(min(file.tell(), total), total)
+        stream.require_end()
+
+
+def _unpacked(file: IO[bytes]) -> "_Bytes":
+    """Return the content of a packed file."""
+    head = file.read(8)
+    file.seek(0)
+    (unpack_file,) = (opener for magic, opener in _COMPRESSED.items() if head.startswith(magic))
+    return unpack_file(file)
+
+
+def _place_of_member(member: tarfile.TarInfo, unpacking: _Unpacking) -> Path | None:
+    """Return where a member of a tar file goes; what is no plain file or folder is refused."""
+    if member.issym() or member.islnk():
+        raise unpacking.refused(member.name, "a link")
+    if not (member.isreg() or member.isdir()) or member.issparse():
+        raise unpacking.refused(member.name, "a device, or a file with holes")
+    place = unpacking.place(member.name, is_folder=member.isdir(), size=member.size)
+    if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later: a second opinion
+        tarfile.data_filter(member, str(unpacking.folder))
+    return place
+
+
+class _ForwardStream(io.RawIOBase):
+    """The bytes of a tar file, read from the front to the back and no more of them than an archive may hold."""
+
+    def __init__(self, content: "_Bytes", unpacking: _Unpacking) -> None:
+        self._content = content
+        self._unpacking = unpacking
+        self._most_bytes = unpacking.bytes_left
+        self._place = 0
+        self._last = b""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return the next bytes."""
+        if not 0 <= size <= _MAX_READ_BYTES:
+            raise tarfile.ReadError(f"a header of {size} bytes")
+        self._last = self._content.read(size)
+        self._place += len(self._last)
+        if self._place > self._most_bytes:
+            self._unpacking.require_room(self._most_bytes + 1)
+        return self._last
+
+    def tell(self) -> int:
+        """Return how many bytes have been read."""
+        return self._place
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Skip bytes, but never go back."""
+        if whence or offset < self._place:
+            raise tarfile.ReadError("the archive names a place that lies before the current one")
+        while self._place < offset and self.read(min(offset - self._place, _BLOCK_BYTES)):
+            pass
+        return self._place
+
+    def require_end(self) -> None:
+        """Refuse an archive that did not end with the empty block that ends a tar file; read what pads it."""
+        if self._last != bytes(tarfile.BLOCKSIZE):
+            raise EOFError("there is no end of the archive")
+        while self.read(_BLOCK_BYTES):
+            pass

@@ -1,0 +1,242 @@
+"""Download of one file, which goes on where it was stopped and asks again when a connection breaks."""
+
+import contextlib
+import hashlib
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from l5kit.data.download.part_file import PartFile
+from l5kit.data.download.replies import FileSource, InterruptedReplyError, Reply, WrongReplyError
+from l5kit.errors import DownloadError, InvalidArgumentError
+
+__all__ = ["Expected", "Retries", "fetch_file", "file_digest", "require_space"]
+
+_OVERLAP_BYTES = 1 << 16
+"""Bytes that are asked for again when a download goes on: they show whether the file is still the same."""
+
+_SPARE_BYTES = 1 << 24
+"""Bytes of a disk that are left free."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known of a file before it comes; None for what is not.
+
+    Attributes:
+        size: Bytes.
+        sha256: Digest, hexadecimal in small letters.
+    """
+
+    size: int | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Retries:
+    """How often and when a broken download is tried again: after 1, 2, 4, ... seconds, the same for everybody.
+
+    Attributes:
+        max_tries: Tries in a row that bring nothing new, after which a download is given up.
+        first_wait_s: Seconds before the second try; before each further one it is twice as long.
+        longest_wait_s: Most seconds between two tries; a server that asks for more is left alone.
+        sleep: What waits.
+    """
+
+    max_tries: int = 6
+    first_wait_s: float = 1.0
+    longest_wait_s: float = 60.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense.
+
+        Raises:
+            InvalidArgumentError: There is no try, or a time is negative.
+        """
+        if self.max_tries < 1 or not 0 <= self.first_wait_s <= self.longest_wait_s:
+            raise InvalidArgumentError(
+                "max_tries must be at least 1, and 0 <= first_wait_s <= longest_wait_s, got "
+                f"{self.max_tries}, {self.first_wait_s}, {self.longest_wait_s}"
+            )
+
+    def wait(self, num_failed: int, error: DownloadError) -> None:
+        """Wait after so many failed tries in a row, and longer if the other side asked for it.
+
+        Raises:
+            DownloadError: It was the last try, or the other side asks for more than the longest wait.
+        """
+        asked_s = getattr(error, "wait_s", None) or 0.0
+        if num_failed >= self.max_tries:
+            raise DownloadError(f"{error}; given up after {num_failed} tries that brought nothing new") from error
+        if asked_s > self.longest_wait_s:
+            raise DownloadError(f"{error}, and asks to wait {asked_s:.0f} s; go on then") from error
+        self.sleep(max(asked_s, min(self.first_wait_s * 2 ** (num_failed - 1), self.longest_wait_s)))
+
+
+def fetch_file(
+    source: FileSource,
+    target: Path,
+    *,
+    identity: str,
+    expected: Expected = Expected(),
+    retries: Retries = Retries(),
+    advance: Callable[[int, int | None], None] | None = None,
+) -> None:
+    """Download a file to a place where there is none yet; what has come before an error stays beside it.
+
+    Bytes of several replies are put together only if the file was the same each time: as the validator says or, where
+    there is none, as the digest says at the end. The last bytes that are there are asked for again and compared.
+
+    Args:
+        source: Who has the file.
+        target: Place of the whole file, in a folder that exists.
+        identity: What is downloaded: a part of something else that an earlier call has left is not used.
+        expected: What is known of it.
+        retries: How often is tried again.
+        advance: Called with the bytes that are here, and of the whole where known; what it raises ends the download.
+
+    Raises:
+        DownloadError: It cannot be had, is not what is expected, or finds no room on the disk.
+    """
+    part = PartFile(target, identity)
+    try:
+        _FileFetch(source, part, expected, advance or _tell_nobody, target.parent).run(retries)
+        part.finish()
+    finally:
+        part.close()
+
+
+def _tell_nobody(done: int, total: int | None) -> None:
+    """Take progress and show nothing."""
+
+
+@dataclass
+class _FileFetch:
+    """One download: the part that is here, and who has the rest."""
+
+    source: FileSource
+    part: PartFile
+    expected: Expected
+    advance: Callable[[int, int | None], None]
+    folder: Path
+
+    def run(self, retries: Retries) -> None:
+        """Ask until the file is whole and right."""
+        most_bytes, num_failed = self.part.num_bytes, 0
+        while True:
+            try:
+                if not self._is_whole():
+                    self._take_reply()
+                self._check_digest()
+                return
+            except (InterruptedReplyError, WrongReplyError) as error:
+                num_failed = 1 if self.part.num_bytes > most_bytes else num_failed + 1
+                most_bytes = max(most_bytes, self.part.num_bytes)
+                if isinstance(error, WrongReplyError):
+                    self.part.start(None, None)
+                retries.wait(num_failed, error)
+
+    def _is_whole(self) -> bool:
+        return self.part.size is not None and self.part.num_bytes == self.part.size and self._may_go_on()
+
+    def _may_go_on(self) -> bool:
+        """Return whether bytes of another reply may follow those that are here."""
+        return self.part.num_bytes > 0 and (self.part.validator is not None or self.expected.sha256 is not None)
+
+    def _take_reply(self) -> None:
+        """Ask once, and take what comes."""
+        overlap = min(self.part.num_bytes, _OVERLAP_BYTES) if self._may_go_on() else 0
+        start = self.part.num_bytes - overlap if overlap else 0
+        with self.source.open_from(start, self.part.validator) as reply:
+            self._begin(reply, start)
+            seen = self.part.tail(overlap) if reply.start else b""  # from 0 on, everything was thrown away
+            for block in reply.blocks:
+                seen = self._append(block, seen)
+        self._require_whole()
+
+    def _begin(self, reply: Reply, asked: int) -> None:
+        """Compare what a reply says of the file with what is known, and make room for it."""
+        size = self.expected.size
+        if size is not None and reply.size is not None and reply.size != size:
+            raise DownloadError(
+                f"{self.source.name} has {reply.size:,} bytes, and must have {size:,}: it is another file, or the size "
+                "that was given is wrong"
+            )
+        if reply.start not in (0, asked):
+            raise WrongReplyError(f"{self.source.name}: asked for bytes from {asked}, got those from {reply.start}")
+        if reply.start == 0:
+            self.part.start(size if reply.size is None else reply.size, reply.validator)
+        elif self.part.size is None:
+            self.part.size = reply.size
+        elif reply.size not in (None, self.part.size):
+            raise WrongReplyError(
+                f"{self.source.name}: the size was told as {self.part.size} bytes, and now as {reply.size}"
+            )
+        elif self.part.validator is not None and reply.validator not in (None, self.part.validator):
+            raise WrongReplyError(f"{self.source.name} has changed while it was downloaded")
+        self.part.num_replies += 1
+        if self.part.size is not None:
+            require_space(self.folder, self.part.size - self.part.num_bytes, called=self.source.name)
+
+    def _append(self, block: bytes, seen: bytes) -> bytes:
+        """Add bytes; return those that are still to come a second time."""
+        again, block = block[: len(seen)], block[len(seen) :]
+        if not seen.startswith(again):
+            raise WrongReplyError(f"{self.source.name}: the bytes of a part are not those that came before")
+        if self.part.size is not None and self.part.num_bytes + len(block) > self.part.size:
+            raise WrongReplyError(f"{self.source.name}: more comes than the {self.part.size} bytes that were told")
+        try:
+            self.part.append(block)
+        except OSError as error:
+            raise DownloadError(f"{self.source.name} cannot be written to {self.folder}: {error}") from error
+        self.advance(self.part.num_bytes, self.part.size)
+        return seen[len(again) :]
+
+    def _require_whole(self) -> None:
+        if self.part.size is None:
+            return
+        if self.part.num_bytes < self.part.size:
+            raise InterruptedReplyError(
+                f"{self.source.name}: {self.part.num_bytes} of {self.part.size} bytes came, then no more"
+            )
+
+    def _check_digest(self) -> None:
+        """Compare the whole with its digest; one that was put together from several replies gets another chance."""
+        if self.expected.sha256 is None:
+            return
+        self.part.flush()
+        found = file_digest(self.part.path)
+        if found == self.expected.sha256:
+            return
+        was_put_together = self.part.num_replies > 1
+        self.part.start(None, None)
+        error = WrongReplyError if was_put_together else DownloadError
+        raise error(
+            f"{self.source.name} has the SHA-256 digest {found}, and must have {self.expected.sha256}: it is another "
+            "file, or damaged at its source"
+        )
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 digest of a file, hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def require_space(folder: Path, num_bytes: int, *, called: str) -> None:
+    """Find out before anything is written whether a disk has room for it.
+
+    Raises:
+        DownloadError: It has not.
+    """
+    free = None
+    with contextlib.suppress(OSError):  # some file systems do not tell
+        free = shutil.disk_usage(folder).free
+    if free is not None and num_bytes + _SPARE_BYTES > free:
+        raise DownloadError(
+            f"{called} needs {num_bytes / 1e9:,.3f} GB, and the disk of {str(folder)!r} has {free / 1e9:,.3f} GB free; "
+            "make room, or choose another folder"
+        )

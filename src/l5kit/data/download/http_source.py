@@ -1,0 +1,210 @@
+"""Files of web servers, asked for in parts (RFC 9110, sections 13.1.5, 14 and 15.3.7), with the standard library."""
+
+import base64
+import email.utils
+import http.client
+import re
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from email.message import Message
+from typing import IO, Protocol
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from l5kit.data.download.replies import InterruptedReplyError, Reply, WrongReplyError
+from l5kit.errors import DownloadError
+
+__all__ = ["HttpSource"]
+
+_BLOCK_BYTES = 1 << 18
+_CONTENT_RANGE = re.compile(r"bytes\s+(\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.IGNORECASE)
+_TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+_CHANGED = frozenset({412, 416})
+_ADVICE = {
+    401: "the server wants to know who asks: get an address that is yours",
+    403: "addresses that are made for one person end after a time: get a new one, and the download goes on",
+    404: "check the address for spelling",
+    410: "it is gone for good: get a new address",
+}
+
+
+class _Body(Protocol):
+    def read1(self, amount: int, /) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class HttpSource:
+    """A file of a web server.
+
+    Attributes:
+        url: Its address; a user and password in it are sent as basic authentication.
+        name: The address without secrets.
+        timeout_s: Seconds without a byte after which a connection counts as broken.
+    """
+
+    url: str
+    name: str
+    timeout_s: float = 60.0
+
+    @contextmanager
+    def open_from(self, start: int, validator: str | None) -> Iterator[Reply]:
+        """Ask for the bytes from ``start`` on; see :class:`~l5kit.data.download.replies.FileSource`."""
+        opener = urllib.request.build_opener(_Redirects)
+        try:
+            response = opener.open(self._request(start, validator), timeout=self.timeout_s)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refused(error) from error
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from error
+        with response:
+            yield self._reply(response, start)
+
+    def _request(self, start: int, validator: str | None) -> urllib.request.Request:
+        parts = urlsplit(self.url)
+        host = parts.netloc.rpartition("@")[2]
+        request = urllib.request.Request(urlunsplit((parts.scheme, host, parts.path, parts.query, "")))
+        request.add_header("User-Agent", "l5kit")
+        request.add_header("Accept-Encoding", "identity")
+        if parts.username is not None:
+            secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(secret.encode()).decode()}")
+        if start:
+            request.add_header("Range", f"bytes={start}-")
+            if validator is not None:
+                request.add_header("If-Range", validator)
+        return request
+
+    def _reply(self, response: http.client.HTTPResponse, start: int) -> Reply:
+        headers = response.headers
+        encoding = (headers.get("Content-Encoding") or "identity").strip().lower()
+        if encoding != "identity":
+            raise WrongReplyError(f"{self.name}: the server sends the file encoded as {encoding!r}, not as it is")
+        length = _number(headers.get("Content-Length"))
+        if response.status == http.client.PARTIAL_CONTENT and start:
+            first, size, length = self._part(headers, start, length)
+        elif response.status == http.client.OK:
+            first, size = 0, length
+        else:
+            raise WrongReplyError(f"{self.name}: the server answers with status {response.status}")
+        return Reply(first, size, _validator(headers), self._blocks(response, length))
+
+    def _part(self, headers: Message, start: int, length: int | None) -> tuple[int, int | None, int]:
+        """Return the first byte of a part, the size of the file, and the length of the part."""
+        told = headers.get("Content-Range") or ""
+        found = _CONTENT_RANGE.fullmatch(told.strip())
+        if found is None:
+            raise WrongReplyError(f"{self.name}: the server sends a part, but not which ({told!r:.80})")
+        first, last = int(found[1]), int(found[2])
+        size = None if found[3] == "*" else int(found[3])
+        if first != start or last < first or (size is not None and last >= size):
+            raise WrongReplyError(f"{self.name}: asked for bytes from {start} on, the server sends {told!r}")
+        if length is not None and length != last - first + 1:
+            raise WrongReplyError(f"{self.name}: the server says that {told!r} are {length} bytes")
+        return first, size, last - first + 1
+
+    def _blocks(self, response: http.client.HTTPResponse, length: int | None) -> Iterator[bytes]:
+        """Give the bytes of a reply; what is not as long as the server said is an error."""
+        # Python's own reading stops at the length that was told, and so hides what comes behind it.
+        body: _Body = response if getattr(response, "chunked", False) else response.fp
+        num_bytes = 0
+        while length is None or num_bytes < length:
+            wanted = _BLOCK_BYTES if length is None else min(_BLOCK_BYTES, length - num_bytes)
+            block = self._read(body, wanted)
+            num_bytes += len(block)
+            if block:
+                yield block
+            elif length is not None:
+                raise InterruptedReplyError(f"{self.name}: the connection ended after {num_bytes} of {length} bytes")
+            else:
+                return
+        behind = b""
+        with suppress(OSError, http.client.HTTPException):  # all bytes are here: how the connection ends is no matter
+            behind = body.read1(1)
+        if behind:
+            raise WrongReplyError(f"{self.name}: the server sends more than the {length} bytes that it told")
+
+    def _read(self, body: _Body, wanted: int) -> bytes:
+        try:
+            return body.read1(wanted)
+        except (OSError, http.client.HTTPException) as error:
+            raise InterruptedReplyError(f"{self.name}: the connection broke ({_told(error)})") from error
+
+    def _refused(self, error: urllib.error.HTTPError) -> DownloadError:
+        """Return what becomes of a status that is no success."""
+        problem = f"{self.name}: the server answers {error.code} {error.reason or ''}".rstrip()
+        if error.code in _TRY_AGAIN:
+            interrupted = InterruptedReplyError(problem)
+            interrupted.wait_s = _seconds(error.headers.get("Retry-After"))
+            return interrupted
+        if error.code in _CHANGED:
+            return WrongReplyError(f"{problem}, as if the file had become shorter")
+        return DownloadError(f"{problem}; {_ADVICE.get(error.code, 'check the address')}")
+
+    def _unreachable(self, error: OSError | http.client.HTTPException) -> DownloadError:
+        """Return what becomes of a connection that did not come about."""
+        reason = getattr(error, "reason", None) or error
+        if isinstance(reason, DownloadError):
+            return reason
+        problem = f"{self.name}: no connection ({_told(reason)})"
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            return DownloadError(f"{problem}; the server cannot prove who it is")
+        return InterruptedReplyError(problem)
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Goes where a server sends one, but never from an encrypted connection to an open one."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        """Return the next request."""
+        old, new = urlsplit(req.full_url).scheme, urlsplit(newurl).scheme
+        if new not in ("http", "https") or (old == "https" and new == "http"):
+            raise DownloadError(f"the server of {req.host} sends one from {old} to {new}; get another address")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _validator(headers: Message) -> str | None:
+    """Return what a request for another part may lean on (RFC 9110, 13.1.5): no weak tag, no date that is too new."""
+    tag = (headers.get("ETag") or "").strip()
+    if tag.startswith('"'):
+        return tag
+    changed, now = headers.get("Last-Modified"), headers.get("Date")
+    with suppress(TypeError, ValueError):
+        if changed and now and _timestamp(now) - _timestamp(changed) >= 1.0:
+            return changed.strip()
+    return None
+
+
+def _seconds(text: str | None) -> float | None:
+    """Return how long ``Retry-After`` asks to wait, given as seconds or as a date."""
+    if text is None:
+        return None
+    if text.strip().isdecimal():
+        return float(text)
+    with suppress(TypeError, ValueError):
+        return max(0.0, _timestamp(text) - time.time())
+    return None
+
+
+def _timestamp(text: str) -> float:
+    return email.utils.parsedate_to_datetime(text).timestamp()
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.strip().isdecimal() else None
+
+
+def _told(error: object) -> str:
+    return str(error) or type(error).__name__
