@@ -12,6 +12,7 @@ from l5kit.cli.cache import cache
 from l5kit.cli.chop import chop
 from l5kit.cli.config import config
 from l5kit.cli.demo import demo
+from l5kit.cli.download import download
 from l5kit.cli.evaluate import evaluate
 from l5kit.cli.info import info
 from l5kit.cli.manifest import manifest, verify
@@ -83,6 +84,12 @@ def make_app() -> typer.Typer:
             "l5kit manifest city/scenes/sample.zarr --out sample.json --json",
         ),
         verify: ("l5kit verify copy --manifest city.json", "l5kit verify city --manifest city.json --fresh --json"),
+        download: (
+            "l5kit download",
+            "l5kit download https://server/sample.tar https://server/semantic_map.tar --out prediction-dataset",
+            "l5kit download --from addresses.txt --out prediction-dataset --manifest manifest.json",
+            "l5kit download s3://bucket/prediction-dataset --out prediction-dataset",
+        ),
         mask: ("l5kit mask city", "l5kit mask city --json", "l5kit mask city/scenes/sample.zarr --store"),
         cache: (
             "l5kit cache city",

@@ -31,17 +31,33 @@ def validate(
     """Check every file and record of a dataset, and its maps; exit status 1 if anything is wrong."""
     files = find_dataset_files(path)
     digests = None if checksums is None else _read_digests(checksums)
-    with show_progress("Checking", visible=True) as progress:
-        findings = validate_path(files.dataset, checksums=digests, progress=progress, workers=workers)
-    findings += _check_maps(files)
+    findings = check_files(files, checksums=digests, workers=workers)
     if as_json:
-        print_json({"dataset": files.dataset, "findings": [asdict(finding) for finding in findings]})
-    elif findings:
+        print_json(findings_as_json(files, findings))
+    else:
+        print_findings(files, findings)
+    if findings:
+        raise typer.Exit(1)
+
+
+def check_files(files: DatasetFiles, *, checksums: dict[str, str] | None = None, workers: int = 1) -> list[Finding]:
+    """Return what is wrong with a log and the files that lie with it."""
+    with show_progress("Checking", visible=True) as progress:
+        findings = validate_path(files.dataset, checksums=checksums, progress=progress, workers=workers)
+    return findings + _check_maps(files)
+
+
+def findings_as_json(files: DatasetFiles, findings: list[Finding]) -> dict[str, object]:
+    """Return what is wrong for machines."""
+    return {"dataset": files.dataset, "findings": [asdict(finding) for finding in findings]}
+
+
+def print_findings(files: DatasetFiles, findings: list[Finding]) -> None:
+    """Print what is wrong for people."""
+    if findings:
         print_texts(str(files.dataset), ("", "Check", "Where", "What"), [_cells(finding) for finding in findings])
     else:
         print_line(f"{files.dataset}: nothing wrong found")
-    if findings:
-        raise typer.Exit(1)
 
 
 def _check_maps(files: DatasetFiles) -> list[Finding]:

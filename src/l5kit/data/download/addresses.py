@@ -1,9 +1,12 @@
 """Addresses of files to download: web servers, folders and buckets, with digests where they are known."""
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.request import url2pathname
 
 from l5kit.data.download.fetching import Expected
 from l5kit.errors import InvalidArgumentError
@@ -40,7 +43,12 @@ class Address:
     @property
     def is_web(self) -> bool:
         """Whether a web server has it, which hands out single files."""
-        return urlsplit(self.text).scheme.lower() in _WEB if _URL.match(self.text) else False
+        return _URL.match(self.text) is not None and urlsplit(self.text).scheme.lower() in _WEB
+
+    @property
+    def local_path(self) -> Path | None:
+        """The path, if it is on this machine."""
+        return None if _URL.match(self.text) else Path(os.path.abspath(os.path.expanduser(self.text)))
 
     @property
     def file_name(self) -> str:
@@ -64,6 +72,8 @@ def parse_address(text: str) -> Address:
         address, facts = text.strip(), ""
     if not address or any(ord(letter) < ord(" ") for letter in address):
         raise InvalidArgumentError(f"{text[:80]!r} is no address; give https://..., s3://bucket/prefix, or a path")
+    if address.startswith("file://"):
+        address = url2pathname(address.removeprefix("file://"))
     if not _URL.match(address):
         return Address(address, address, _digest(address), _expected(facts, address))
     parts = urlsplit(address)

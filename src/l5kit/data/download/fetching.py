@@ -12,13 +12,26 @@ from l5kit.data.download.part_file import PartFile
 from l5kit.data.download.replies import FileSource, InterruptedReplyError, Reply, WrongReplyError
 from l5kit.errors import DownloadError, InvalidArgumentError
 
-__all__ = ["Expected", "Retries", "fetch_file", "file_digest", "require_space"]
+__all__ = [
+    "Expected",
+    "NoRoomError",
+    "Retries",
+    "fetch_file",
+    "file_digest",
+    "has_digest",
+    "require_digest",
+    "require_space",
+]
 
 _OVERLAP_BYTES = 1 << 16
 """Bytes that are asked for again when a download goes on: they show whether the file is still the same."""
 
 _SPARE_BYTES = 1 << 24
 """Bytes of a disk that are left free."""
+
+
+class NoRoomError(DownloadError):
+    """A disk has no room; what has come is kept."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +61,7 @@ class Retries:
     max_tries: int = 6
     first_wait_s: float = 1.0
     longest_wait_s: float = 60.0
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], object] = time.sleep
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense.
@@ -205,19 +218,36 @@ class _FileFetch:
 
     def _check_digest(self) -> None:
         """Compare the whole with its digest; one that was put together from several replies gets another chance."""
-        if self.expected.sha256 is None:
-            return
         self.part.flush()
-        found = file_digest(self.part.path)
-        if found == self.expected.sha256:
-            return
-        was_put_together = self.part.num_replies > 1
-        self.part.start(None, None)
-        error = WrongReplyError if was_put_together else DownloadError
-        raise error(
-            f"{self.source.name} has the SHA-256 digest {found}, and must have {self.expected.sha256}: it is another "
-            "file, or damaged at its source"
+        try:
+            require_digest(self.part.path, self.expected, called=self.source.name)
+        except DownloadError as error:
+            was_put_together = self.part.num_replies > 1
+            self.part.start(None, None)
+            if was_put_together:
+                raise WrongReplyError(str(error)) from error
+            raise
+
+
+def require_digest(file: Path, expected: Expected, *, called: str) -> None:
+    """Compare a file with what is known of it.
+
+    Raises:
+        DownloadError: It is another one.
+    """
+    if not has_digest(file, expected):
+        wanted = f"{expected.size} bytes" if expected.sha256 is None else f"the SHA-256 digest {expected.sha256}"
+        raise DownloadError(
+            f"{called} must have {wanted}, and has not (it has {file.stat().st_size} bytes with the digest "
+            f"{file_digest(file)}): it is another file, or damaged at its source"
         )
+
+
+def has_digest(file: Path, expected: Expected) -> bool:
+    """Return whether a file is as expected; any is where nothing is known."""
+    if expected.size not in (None, file.stat().st_size):
+        return False
+    return expected.sha256 is None or file_digest(file) == expected.sha256
 
 
 def file_digest(path: Path) -> str:
@@ -230,13 +260,13 @@ def require_space(folder: Path, num_bytes: int, *, called: str) -> None:
     """Find out before anything is written whether a disk has room for it.
 
     Raises:
-        DownloadError: It has not.
+        NoRoomError: It has not.
     """
     free = None
     with contextlib.suppress(OSError):  # some file systems do not tell
         free = shutil.disk_usage(folder).free
     if free is not None and num_bytes + _SPARE_BYTES > free:
-        raise DownloadError(
+        raise NoRoomError(
             f"{called} needs {num_bytes / 1e9:,.3f} GB, and the disk of {str(folder)!r} has {free / 1e9:,.3f} GB free; "
             "make room, or choose another folder"
         )

@@ -1,7 +1,6 @@
 """Files of folders and buckets, through fsspec: what there is, and the bytes of each."""
 
 import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -109,8 +108,8 @@ def list_tree(address: Address) -> ListedTree:
 
 def _file_system_of(address: Address) -> tuple[Any, str]:
     """Return the file system of an address, and the path in it."""
-    if "://" not in address.text:
-        return fsspec.filesystem("file"), os.path.abspath(os.path.expanduser(address.text))
+    if address.local_path is not None:
+        return fsspec.filesystem("file"), str(address.local_path)
     try:
         file_system, root = fsspec.core.url_to_fs(address.text)
     except ImportError as error:

@@ -1,0 +1,122 @@
+"""``l5kit download``: where the dataset is had, and a data folder of the addresses that one has."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from l5kit.cli.options import JsonOption
+from l5kit.cli.output import print_facts, print_json, print_line, remark
+from l5kit.cli.validate import check_files, findings_as_json, print_findings
+from l5kit.configs.texts import read_text
+from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.download.published_dataset import PUBLISHED_DATASET
+from l5kit.data.progress import show_progress
+
+if TYPE_CHECKING:
+    from l5kit.data.download.addresses import Address
+    from l5kit.data.download.downloading import DownloadedDataset
+
+_STANDARD_INPUT = "-"
+
+
+def download(
+    addresses: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ADDRESS]...",
+            help="https:// addresses of files, folders, archives, or URLs such as s3://bucket/prefix; - reads them "
+            "from standard input. ADDRESS#sha256=HEX checks the file.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Data folder to make or to add to.")] = None,
+    listed: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="File with more addresses, one a line; - as above.")
+    ] = None,
+    manifest: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What `l5kit manifest` has written: no other files get in.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace what is there under the same names and differs.")
+    ] = False,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Files of a folder or bucket that are copied at the same time; 0: one a core.")
+    ] = 8,
+    as_json: JsonOption = False,
+) -> None:
+    """Download a dataset from addresses that you have; without any, tell where the real data is had.
+
+    Archives are unpacked, files get the places that the published dataset has, and each zarr is checked as by
+    `l5kit validate`. What was stopped, by Ctrl-C too, goes on with the next call.
+    """
+    if not addresses and listed is None:
+        _print_published(as_json)
+        return
+    if out is None:
+        raise typer.BadParameter("--out is missing: the folder that the dataset goes to")
+    done = _download(_read_addresses(addresses or [], listed), out, manifest, overwrite, workers)
+    for place in done.placed if not as_json else ():
+        print_line(f"placed {done.folder / place}")
+    for place in done.present if not as_json else ():
+        print_line(f"was there {done.folder / place}")
+    if done.extra:
+        remark(f"note: {len(done.extra)} files are not in the manifest, such as {done.extra[0]}")
+    if not _validate(done, as_json):
+        raise typer.Exit(1)
+
+
+def _print_published(as_json: bool) -> None:
+    facts = asdict(PUBLISHED_DATASET)
+    if as_json:
+        print_json(facts)
+        return
+    shown = facts | {"layout": "\n".join(PUBLISHED_DATASET.layout)}
+    print_facts("The real data", {name.replace("_", " ").capitalize(): value for name, value in shown.items()})
+    print_line("With addresses: l5kit download ADDRESS... --out FOLDER. Without data: l5kit synth city")
+
+
+def _read_addresses(addresses: list[str], listed: Path | None) -> "list[Address]":
+    from l5kit.data.download.addresses import parse_address, parse_addresses
+
+    found: list[Address] = []
+    for address in addresses:
+        found += parse_addresses(sys.stdin.read()) if address == _STANDARD_INPUT else [parse_address(address)]
+    if listed is not None:
+        is_input = str(listed) == _STANDARD_INPUT
+        found += parse_addresses(sys.stdin.read() if is_input else read_text(listed, called="--from"))
+    return found
+
+
+def _download(
+    addresses: "list[Address]", out: Path, manifest: Path | None, overwrite: bool, workers: int
+) -> "DownloadedDataset":
+    from l5kit.data.download.downloading import download_dataset
+    from l5kit.data.manifest import Manifest
+
+    return download_dataset(
+        addresses,
+        out,
+        manifest=None if manifest is None else Manifest.read(manifest),
+        overwrite=overwrite,
+        workers=workers,
+        stage=lambda title: show_progress(title, visible=True),
+    )
+
+
+def _validate(done: "DownloadedDataset", as_json: bool) -> bool:
+    """Check each log as ``l5kit validate`` does; return whether nothing is wrong."""
+    checked = []
+    for dataset in done.datasets:
+        files = find_dataset_files(dataset)
+        checked.append((files, check_files(files)))
+    if as_json:
+        places = {"placed": done.placed, "present": done.present, "not_in_manifest": done.extra}
+        texts = {name: [str(place) for place in some] for name, some in places.items()}
+        print_json({"folder": done.folder, **texts, "datasets": [findings_as_json(*pair) for pair in checked]})
+    else:
+        for files, findings in checked:
+            print_findings(files, findings)
+    return not any(findings for _, findings in checked)

@@ -1,0 +1,339 @@
+"""Download of a dataset: files come, are checked and unpacked, and get their places in the data folder."""
+
+import filecmp
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from l5kit._files import clear_leftovers, put_in_place, scratch_beside
+from l5kit.data.download.addresses import Address, parse_address
+from l5kit.data.download.archives import UnpackLimits, archive_kind, unpack
+from l5kit.data.download.fetching import NoRoomError, Retries, fetch_file, has_digest, require_digest
+from l5kit.data.download.finished import recall_places, remember_places
+from l5kit.data.download.http_source import HttpSource
+from l5kit.data.download.manifest_check import ManifestCheck
+from l5kit.data.download.published_layout import FoundParts, PlacedPart, is_known_file, plan_layout
+from l5kit.data.download.tree_copy import copy_tree, list_patiently
+from l5kit.data.download.tree_source import ListedTree
+from l5kit.data.manifest import Manifest
+from l5kit.data.progress import Progress, show_progress
+from l5kit.errors import CorruptedDataError, DownloadError, InvalidArgumentError
+
+__all__ = ["WORK_FOLDER", "DownloadedDataset", "download_dataset"]
+
+WORK_FOLDER = ".l5kit-download"
+"""Folder in the data folder with what is not complete yet. It goes when everything is."""
+
+Stage = Callable[[str], AbstractContextManager[Progress]]
+"""Opens a progress bar with a title."""
+
+_ARCHIVE_SUFFIXES = (".tar", ".gz", ".tgz", ".bz2", ".tbz2", ".xz", ".txz", ".zip", ".lz4", ".zst", ".7z", ".rar")
+_ZIPPED = ".zarr.zip"
+
+
+@dataclass(frozen=True)
+class DownloadedDataset:
+    """What a download has brought.
+
+    Attributes:
+        folder: The data folder.
+        placed: Files and zarrs that came, relative to the folder.
+        present: Those that were there already, and are the same.
+        extra: Files that came and are not in the manifest.
+    """
+
+    folder: Path
+    placed: tuple[PurePosixPath, ...]
+    present: tuple[PurePosixPath, ...]
+    extra: tuple[str, ...]
+
+    @property
+    def datasets(self) -> tuple[Path, ...]:
+        """The logs among them, new or not."""
+        parts = (PlacedPart(self.folder / place, place) for place in sorted({*self.placed, *self.present}))
+        return tuple(part.source for part in parts if part.is_dataset)
+
+
+def download_dataset(
+    addresses: Sequence[str | Address],
+    folder: str | os.PathLike[str],
+    *,
+    manifest: Manifest | None = None,
+    overwrite: bool = False,
+    workers: int = 8,
+    retries: Retries | None = None,
+    limits: UnpackLimits | None = None,
+    timeout_s: float = 60.0,
+    stage: Stage | None = None,
+) -> DownloadedDataset:
+    """Download files, folders or buckets into a data folder, laid out as the dataset is published.
+
+    Nothing that is not complete and checked gets its place. What is stopped, by an error or by Ctrl-C, goes on with
+    the next call. What an earlier call has finished is not downloaded again.
+
+    Args:
+        addresses: Files of web servers, folders, files or fsspec URLs such as ``s3://bucket/prefix``; archives are
+            unpacked. See :func:`~l5kit.data.download.addresses.parse_address` for digests behind them.
+        folder: The data folder; it is made.
+        manifest: Of the data folder, or of the one zarr that comes; what differs is not placed.
+        overwrite: Replace what is in the folder under the same names and differs.
+        workers: Threads that copy the files of a folder or bucket; 0 for one on each core.
+        retries: When and how often is tried again; None for six times within a minute.
+        limits: How much an archive may hold; None for what any dataset keeps to.
+        timeout_s: Seconds without a byte after which a connection counts as broken.
+        stage: Opens a progress bar.
+
+    Raises:
+        DownloadError: Something cannot be had, is not what was expected, or has no room on the disk.
+        CorruptedDataError: An archive is damaged.
+        InvalidArgumentError: There is no address, or one is none.
+        FileExistsError: Something else is in the folder under the same name.
+    """
+    parsed = [parse_address(address) if isinstance(address, str) else address for address in addresses]
+    out = Path(folder)
+    _require_sensible(parsed, out)
+    check = None if manifest is None else ManifestCheck(manifest, out)
+    out.mkdir(parents=True, exist_ok=True)
+    with _work_folder(out) as work:
+        download = _Download(
+            out,
+            work,
+            check,
+            overwrite,
+            workers,
+            retries or Retries(),
+            limits or UnpackLimits(),
+            timeout_s,
+            stage or _no_bar,
+        )
+        for address in dict.fromkeys(parsed):
+            download.take(address)
+    if check is not None:
+        with (stage or _no_bar)("Checking the manifest"):
+            check.finish()
+    extra = () if check is None else tuple(check.extra)
+    return DownloadedDataset(out, tuple(download.placed), tuple(download.present), extra)
+
+
+def _no_bar(title: str) -> AbstractContextManager[Progress]:
+    return show_progress(title, visible=False)
+
+
+def _require_sensible(addresses: Sequence[Address], out: Path) -> None:
+    if not addresses:
+        raise InvalidArgumentError("there is no address; `l5kit download` without one tells where the data is had")
+    if out.exists() and not out.is_dir():
+        raise InvalidArgumentError(f"{str(out)!r} is a file; give the folder that the dataset goes to")
+    for address in addresses:
+        path = address.local_path
+        if path is None:
+            continue
+        if not path.exists():
+            raise DownloadError(f"there is nothing at {address.name!r}; check it for spelling")
+        inner, outer = os.path.realpath(path), os.path.realpath(out)
+        if path.is_dir() and os.path.commonpath([inner, outer]) in (inner, outer):
+            raise InvalidArgumentError(f"{address.name!r} and {str(out)!r} lie in each other; choose another folder")
+
+
+@contextmanager
+def _work_folder(out: Path) -> Iterator[Path]:
+    """Give the folder for what is not complete, which only one process uses; an empty one goes at the end."""
+    from filelock import FileLock, Timeout  # here, as elsewhere in l5kit
+
+    work = out / WORK_FOLDER
+    work.mkdir(exist_ok=True)
+    lock = FileLock(work / "lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise DownloadError(f"another process downloads to {str(out)!r} now; wait for it") from None
+    except (OSError, NotImplementedError):  # some file systems know no locks
+        pass
+    try:
+        yield work
+    finally:
+        if {entry.name for entry in work.iterdir()} <= {"lock"}:
+            with suppress(OSError):
+                (work / "lock").unlink(missing_ok=True)
+                work.rmdir()
+        lock.release()
+
+
+@dataclass
+class _Download:
+    """A call of :func:`download_dataset`, and what it has done so far."""
+
+    out: Path
+    work: Path
+    check: ManifestCheck | None
+    overwrite: bool
+    workers: int
+    retries: Retries
+    limits: UnpackLimits
+    timeout_s: float
+    stage: Stage
+    placed: list[PurePosixPath] = field(default_factory=list)
+    present: list[PurePosixPath] = field(default_factory=list)
+
+    def take(self, address: Address) -> None:
+        """Download what is at an address, and give it its place."""
+        tree = None if address.is_web else list_patiently(address, self.retries)
+        version = (address.expected.sha256 or "") if tree is None else tree.identity
+        known = None if self.overwrite else recall_places(address, self.out, version)
+        if known is not None:
+            self._check([PlacedPart(self.out / place, place) for place in known])
+            self.present += known
+            return
+        own = self._own_folder(address, tree)
+        if tree is None or tree.is_file:
+            folders = [self._take_file(address, tree, own)]
+        else:
+            folders = self._take_tree(address, tree, own)
+        parts = plan_layout(folders, called=address.name)
+        self._place(parts)
+        remember_places(address, self.out, version, parts)
+        shutil.rmtree(own)
+
+    def _own_folder(self, address: Address, tree: ListedTree | None) -> Path:
+        """Return the folder for what is on its way from an address; what has changed there starts anew."""
+        own = self.work / f"{address.identity[:12]}-{'file' if tree is None else tree.identity[:12]}"
+        for older in self.work.glob(f"{address.identity[:12]}-*"):
+            if older != own:
+                shutil.rmtree(older)
+        own.mkdir(exist_ok=True)
+        return own
+
+    def _take_file(self, address: Address, tree: ListedTree | None, own: Path) -> FoundParts:
+        """Fetch one file; return the folder with what it holds."""
+        file = address.local_path
+        if file is None:
+            file = own / address.file_name
+            with self.stage(f"Downloading {file.name}") as progress:
+                self._fetch(address, tree, file, progress)
+        else:
+            require_digest(file, address.expected, called=address.name)
+        with _gone_if_refused(file if own in file.parents else None):
+            if not file.name.endswith(_ZIPPED) and archive_kind(file, called=address.name) is not None:
+                return self._unpack(file, own / "unpacked", address.name)
+            _require_known(file, address.name)
+        folder = own / "single"
+        folder.mkdir(exist_ok=True)
+        shutil.copyfile(file, folder / file.name)
+        return FoundParts(folder, _title_of(file))
+
+    def _fetch(self, address: Address, tree: ListedTree | None, file: Path, progress: Progress) -> None:
+        if file.exists() and has_digest(file, address.expected):
+            return
+        file.unlink(missing_ok=True)
+        source = HttpSource(address.text, address.name, self.timeout_s) if tree is None else tree.files[0]
+
+        def advance(done: int, total: int | None) -> None:
+            progress(done, total or done)
+
+        identity = address.identity if tree is None else tree.identity
+        fetch_file(source, file, identity=identity, expected=address.expected, retries=self.retries, advance=advance)
+
+    def _unpack(self, archive: Path, folder: Path, called: str) -> FoundParts:
+        shutil.rmtree(folder, ignore_errors=True)  # of a call that was stopped
+        folder.mkdir()
+        with self.stage(f"Unpacking {archive.name}") as progress:
+            unpack(archive, folder, called=called, limits=self.limits, progress=progress)
+        return FoundParts(folder, _title_of(archive))
+
+    def _take_tree(self, address: Address, tree: ListedTree, own: Path) -> list[FoundParts]:
+        """Copy a folder or bucket; return the folder with it, and those with what archives at its top hold."""
+        files = own / "files"
+        files.mkdir(exist_ok=True)
+        with self.stage(f"Copying {address.file_name}") as progress:
+            copy_tree(tree, files, address=address, retries=self.retries, workers=self.workers, progress=progress)
+        archives = [file for file in sorted(files.iterdir()) if _is_named_archive(file)]
+        unpacked = []
+        for number, archive in enumerate(archives):
+            with _gone_if_refused(archive):
+                unpacked.append(self._unpack(archive, own / f"unpacked-{number}", archive.name))
+        return [FoundParts(files, address.file_name, without=frozenset(archives)), *unpacked]
+
+    def _place(self, parts: list[PlacedPart]) -> None:
+        """Check parts, and move them to their places; none of them if one is not right or may not go there."""
+        for part in parts:
+            clear_leftovers(self.out / part.place)
+        same = [part for part in parts if os.path.lexists(self.out / part.place) and self._is_there(part)]
+        self._check(parts)
+        others = [part for part in parts if part not in same]
+        for part in others:
+            target = self.out / part.place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with scratch_beside(target) as scratch:
+                put_in_place(part.source, target, scratch=scratch, may_replace=self.overwrite)
+        self.placed += [part.place for part in others]
+        self.present += [part.place for part in same]
+
+    def _check(self, parts: list[PlacedPart]) -> None:
+        if self.check is not None:
+            for part in parts:
+                self.check.check(part)
+
+    def _is_there(self, part: PlacedPart) -> bool:
+        """Return whether a part is in its place already; something else there is an error, if it may not go."""
+        if _are_same(part.source, self.out / part.place):
+            return True
+        if not self.overwrite:
+            raise FileExistsError(
+                f"{self.out / part.place} is there and differs from what came; --overwrite replaces it, and another "
+                "folder takes both; what came is kept for that"
+            )
+        return False
+
+
+@contextmanager
+def _gone_if_refused(file: Path | None) -> Iterator[None]:
+    """Remove a file that turns out to be no use, so that the next call does not find it; not for lack of room."""
+    try:
+        yield
+    except NoRoomError:
+        raise
+    except (DownloadError, CorruptedDataError):
+        if file is not None:
+            file.unlink(missing_ok=True)
+        raise
+
+
+def _is_named_archive(file: Path) -> bool:
+    return file.is_file() and file.suffix in _ARCHIVE_SUFFIXES and not file.name.endswith(_ZIPPED)
+
+
+def _title_of(file: Path) -> str:
+    """Return the name of a file without the endings of archives."""
+    name = file.name
+    while (shorter := name.removesuffix(Path(name).suffix)) and Path(name).suffix in _ARCHIVE_SUFFIXES:
+        name = shorter
+    return name
+
+
+def _require_known(file: Path, called: str) -> None:
+    """Refuse a single file that is no part of a dataset, such as the page on which one should log in."""
+    if is_known_file(file.name):
+        return
+    with file.open("rb") as opened:
+        head = opened.read(512).lstrip().lower()
+    found = "a web page, on which one may have to log in" if head.startswith((b"<!doctype", b"<html")) else "neither"
+    raise DownloadError(f"{called} must be an archive (tar, zip) or a file of a dataset, and is {found}")
+
+
+def _are_same(first: Path, second: Path) -> bool:
+    """Return whether two files or two folders have the same content."""
+    if first.is_file() and second.is_file():
+        return filecmp.cmp(first, second, shallow=False)
+    if not (first.is_dir() and second.is_dir()):
+        return False
+    names = {path.relative_to(first) for path in first.rglob("*")}
+    if names != {path.relative_to(second) for path in second.rglob("*")}:
+        return False
+    return all(
+        filecmp.cmp(first / name, second / name, shallow=False)
+        for name in names
+        if (first / name).is_file() or (second / name).is_file()
+    )

@@ -1,0 +1,96 @@
+"""Check of what was downloaded against a manifest, before it gets its place."""
+
+from pathlib import Path, PurePosixPath
+
+from l5kit.data.digest import FileDigest, without_masks
+from l5kit.data.download.fetching import file_digest
+from l5kit.data.download.published_layout import PlacedPart
+from l5kit.data.manifest import Manifest
+from l5kit.errors import DownloadError
+
+__all__ = ["ManifestCheck"]
+
+_ROOT_FILES = (".zgroup", "zarr.json")
+_MAX_NAMED = 5
+
+
+class ManifestCheck:
+    """The files of a manifest, and which of them have been found right.
+
+    Args:
+        manifest: Of a whole data folder, or of one zarr, wherever that is placed.
+        folder: The data folder.
+
+    Attributes:
+        extra: Files that came and are not in the manifest, relative to the data folder.
+    """
+
+    def __init__(self, manifest: Manifest, folder: Path) -> None:
+        self._wanted = {PurePosixPath(file.path): file for file in manifest.files}
+        self._is_of_zarr = any(PurePosixPath(name) in self._wanted for name in _ROOT_FILES)
+        self._folder = folder
+        self._base = None if self._is_of_zarr else PurePosixPath()
+        self._checked: set[PurePosixPath] = set()
+        self.extra: list[str] = []
+
+    def check(self, part: PlacedPart) -> None:
+        """Compare a part with the manifest.
+
+        Raises:
+            DownloadError: Files of it differ, or the manifest is of one zarr and this is another one.
+        """
+        if self._is_of_zarr and not part.is_dataset:
+            return
+        base = self._base if self._base is not None else part.place
+        if self._is_of_zarr and base != part.place:
+            raise DownloadError(
+                f"the manifest is of one zarr, and {base} and {part.place} came; download them one after the other, or "
+                "give a manifest of the whole data folder"
+            )
+        self._base = base
+        found = _digests_of(part, base)
+        different = sorted(str(path) for path, file in found.items() if self._is_other(path, file))
+        if different:
+            raise DownloadError(f"{part.place} is not what the manifest says: {_named(different)} differ")
+        self._checked.update(found)
+        files = without_masks(found.values())
+        self.extra += [str(base / file.path) for file in files if PurePosixPath(file.path) not in self._wanted]
+
+    def _is_other(self, path: PurePosixPath, file: FileDigest) -> bool:
+        wanted = self._wanted.get(path)
+        return wanted is not None and (wanted.size, wanted.sha256) != (file.size, file.sha256)
+
+    def finish(self) -> None:
+        """Compare what this call has not downloaded: files that were in the data folder before.
+
+        Raises:
+            DownloadError: Files are missing, or differ.
+        """
+        left = {
+            path: self._folder / (self._base or PurePosixPath()) / path for path in set(self._wanted) - self._checked
+        }
+        missing = sorted(str(path) for path, place in left.items() if not place.is_file())
+        if missing:
+            raise DownloadError(f"{self._folder} lacks files of the manifest: {_named(missing)}; download them too")
+        different = sorted(str(path) for path, place in left.items() if self._is_other(path, _digest_at(place, path)))
+        if different:
+            raise DownloadError(f"{self._folder} is not what the manifest says: {_named(different)} differ")
+
+
+def _digests_of(part: PlacedPart, base: PurePosixPath) -> dict[PurePosixPath, FileDigest]:
+    """Return the files of a part by their paths in the manifest."""
+    start = PurePosixPath() if base == part.place else part.place
+    if part.source.is_file() and not (part.is_dataset and base == part.place):
+        return {part.place: _digest_at(part.source, part.place)}
+    files = Manifest.of(part.source).files
+    paths = [start / file.path for file in files]
+    return {path: FileDigest(str(path), file.size, file.sha256) for path, file in zip(paths, files, strict=True)}
+
+
+def _digest_at(place: Path, path: PurePosixPath) -> FileDigest:
+    return FileDigest(str(path), place.stat().st_size, file_digest(place))
+
+
+def _named(paths: list[str]) -> str:
+    more = len(paths) - _MAX_NAMED
+    return ", ".join(paths[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

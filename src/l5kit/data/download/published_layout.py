@@ -1,0 +1,144 @@
+"""Layout of a data folder as it is published, and where in it the parts of a download belong.
+
+scenes/          *.zarr (folders) or *.zarr.zip, with mask.npz and gt.csv of test sets
+aerial_map/      aerial_map.png
+semantic_map/    semantic_map.pb
+meta.json
+other/NAME/      what else the archive NAME has, such as texts
+"""
+
+import filecmp
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from l5kit.errors import DownloadError
+
+__all__ = ["FoundParts", "PlacedPart", "is_known_file", "plan_layout"]
+
+_SCENES = "scenes"
+_OTHER = "other"
+_FOLDERS = (_SCENES, "aerial_map", "semantic_map")
+_FIXED = {
+    "semantic_map.pb": PurePosixPath("semantic_map/semantic_map.pb"),
+    "aerial_map.png": PurePosixPath("aerial_map/aerial_map.png"),
+    "meta.json": PurePosixPath("meta.json"),
+}
+_TEST_SET_FILES = ("mask.npz", "gt.csv")
+_GROUP_MARKS = (".zgroup", "zarr.json")
+_ZARR = ".zarr"
+_ZIPPED = ".zarr.zip"
+
+
+@dataclass(frozen=True)
+class PlacedPart:
+    """A part of a download: one file, or one zarr.
+
+    Attributes:
+        source: Where it is now.
+        place: Where it belongs, relative to the data folder.
+    """
+
+    source: Path
+    place: PurePosixPath
+
+    @property
+    def is_dataset(self) -> bool:
+        """Whether it is a log."""
+        return self.place.name.endswith((_ZARR, _ZIPPED)) and self.place.parts[0] == _SCENES
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the layout has a place for it."""
+        return self.place.parts[0] != _OTHER
+
+
+def is_known_file(name: str) -> bool:
+    """Return whether a single file is a part of a dataset, by its name."""
+    return name in _FIXED or name in _TEST_SET_FILES or name.endswith(_ZIPPED)
+
+
+@dataclass(frozen=True)
+class FoundParts:
+    """A folder with parts of a dataset in any arrangement, such as an unpacked archive.
+
+    Attributes:
+        folder: The folder.
+        title: Name for a zarr that has none, and for the folder of files that are no part of a dataset.
+        without: Files that are not looked at.
+    """
+
+    folder: Path
+    title: str
+    without: frozenset[Path] = frozenset()
+
+
+def plan_layout(found: Sequence[FoundParts], *, called: str) -> list[PlacedPart]:
+    """Return the parts in some folders and where each belongs; nothing is moved.
+
+    Args:
+        found: The folders.
+        called: Where they are from, for messages.
+
+    Raises:
+        DownloadError: There is no part of a dataset, or there are two different ones of one name.
+    """
+    planned: dict[PurePosixPath, PlacedPart] = {}
+    for parts in found:
+        for source in _parts_of(parts.folder):
+            if source in parts.without:
+                continue
+            part = PlacedPart(source, _place_of(source, parts.folder, parts.title))
+            same = planned.setdefault(part.place, part)
+            if same is not part and not _are_equal_files(same.source, source):
+                raise DownloadError(
+                    f"{called} has two of {part.place}, under {same.source.parent.name!r} and "
+                    f"{source.parent.name!r}; unpack it yourself, and give the folder with the one that you want"
+                )
+    if not any(part.is_known for part in planned.values()):
+        raise DownloadError(f"{called} has no part of a dataset: no zarr, {', '.join(_FIXED)}")
+    return list(planned.values())
+
+
+def _are_equal_files(first: Path, second: Path) -> bool:
+    return first.is_file() and second.is_file() and filecmp.cmp(first, second, shallow=False)
+
+
+def _parts_of(folder: Path) -> Iterator[Path]:
+    """Give the files and zarr groups in a folder, in the order of their paths."""
+    if any((folder / mark).is_file() for mark in _GROUP_MARKS):
+        yield folder
+        return
+    for entry in sorted(folder.iterdir()):
+        if entry.is_dir():
+            yield from _parts_of(entry)
+        else:
+            yield entry
+
+
+def _place_of(source: Path, folder: Path, title: str) -> PurePosixPath:
+    relative = source.relative_to(folder)
+    if source.is_dir() or source.name.endswith(_ZIPPED):
+        name = source.name if source != folder else title
+        return _place_in_scenes(source, folder, name if name.endswith((_ZARR, _ZIPPED)) else f"{name}{_ZARR}")
+    if source.name in _FIXED:
+        return _FIXED[source.name]
+    if source.name in _TEST_SET_FILES:
+        return _place_in_scenes(source, folder, source.name)
+    for number, part in enumerate(relative.parts[:-1]):
+        if part in _FOLDERS:
+            return PurePosixPath(*relative.parts[number:])
+    return PurePosixPath(_OTHER, title, *relative.parts)
+
+
+def _place_in_scenes(source: Path, folder: Path, name: str) -> PurePosixPath:
+    """Return the place of a log, or of a file of a test set, which stays in the folder of its own that it has."""
+    parents = source.relative_to(folder).parts[:-1]
+    if _SCENES in parents:
+        kept = parents[parents.index(_SCENES) + 1 :]
+    else:
+        is_test_set = any((source.parent / file).is_file() for file in _TEST_SET_FILES)
+        kept = parents[-1:] if is_test_set else ()
+    if kept and kept[-1] in (name, name.removesuffix(_ZIPPED).removesuffix(_ZARR)) and source.name == name:
+        kept = kept[:-1]  # train.zarr/train.zarr
+    return PurePosixPath(_SCENES, *kept, name)
