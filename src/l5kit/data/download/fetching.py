@@ -83,7 +83,7 @@ class Retries:
         """
         asked_s = getattr(error, "wait_s", None) or 0.0
         if num_failed >= self.max_tries:
-            raise DownloadError(f"{error}; given up after {num_failed} tries that brought nothing new") from error
+            raise DownloadError(f"{error}; given up after {num_failed} tries") from error
         if asked_s > self.longest_wait_s:
             raise DownloadError(f"{error}, and asks to wait {asked_s:.0f} s; go on then") from error
         self.sleep(max(asked_s, min(self.first_wait_s * 2 ** (num_failed - 1), self.longest_wait_s)))
