@@ -63,6 +63,16 @@ class RecordView(RecordSequence):
         return self._length
 
     @property
+    def sources(self) -> list[Records]:
+        """The arrays whose rows are strung together."""
+        return list(self._sources)
+
+    @property
+    def segments(self) -> Segments:
+        """The row ranges."""
+        return self._segments
+
+    @property
     def whole(self) -> NumericArray | None:
         """All rows, if they are one range of a source that lies in memory and no interval is shifted; else None."""
         ranges = self._segments

@@ -74,6 +74,10 @@ class ChunkedArray(RecordSequence):
         """Rows per chunk, as a tuple."""
         return (self._chunk_length,)
 
+    def uncached(self) -> "ChunkedArray":
+        """Return the same array with a cache of its own that keeps nothing but the chunk in use."""
+        return type(self)(self.zarr_array, ChunkCache(0), dtype=self.dtype)
+
     @property
     def zarr_array(self) -> ZarrArray:
         """The underlying zarr array."""
