@@ -8,6 +8,7 @@ from pathlib import Path
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 
 _SCENES_FOLDER = "scenes"
+_GROUP_FILES = (".zgroup", "zarr.json")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -84,7 +85,7 @@ def _find_dataset(path: Path) -> Path:
                 "Python with ChunkedDataset(url).open()"
             )
         raise DatasetNotFoundError(f"no dataset at {str(path)!r}: this path does not exist; check it for spelling")
-    if path.is_file() or _is_dataset(path) or (path / ".zgroup").is_file():
+    if path.is_file() or _is_dataset(path) or any((path / name).is_file() for name in _GROUP_FILES):
         return path
     folders = [folder for folder in (path, path / _SCENES_FOLDER) if folder.is_dir()]
     candidates = [entry for folder in folders for entry in folder.iterdir() if _is_dataset(entry)]

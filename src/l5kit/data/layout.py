@@ -99,9 +99,18 @@ def check_records(array: Records, key: str, file: str) -> None:
         raise DatasetFormatError(f"{file} must describe an array of one axis, got {array!r}; {advice}")
     if array.chunks[0] < 1:
         raise DatasetFormatError(f"{file} must have chunks of at least one row, got {array.chunks}; {advice}")
-    problem = _find_wrong_field(array.dtype, key)
+    check_fields(array.dtype, key, file)
+
+
+def check_fields(dtype: DType, key: str, file: str) -> None:
+    """Refuse a record type without the fields of the format, as :func:`check_records` does.
+
+    Raises:
+        DatasetFormatError: A field is missing or of another type.
+    """
+    problem = _find_wrong_field(dtype, key)
     if problem is not None:
-        raise DatasetFormatError(f"{file} {problem}; {advice}")
+        raise DatasetFormatError(f"{file} {problem}; this is not a dataset of this format, or its metadata is damaged")
 
 
 def check_size(array: ZarrArray, file: str) -> None:

@@ -55,8 +55,10 @@ from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores import store as stores
 from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.chunked_array import ChunkedArray
+from l5kit.data.stores.columns_array import ColumnsArray
 from l5kit.data.stores.decoded_store import DecodedSource, map_or_build
 from l5kit.data.stores.mapped_array import MappedArray
+from l5kit.data.stores.stored_columns import StoredColumns, require_columns
 from l5kit.errors import (
     CorruptedDataError,
     DatasetFormatError,
@@ -64,6 +66,7 @@ from l5kit.errors import (
     InvalidArgumentError,
     L5KitError,
     MissingArrayError,
+    ReadOnlyDatasetError,
 )
 
 __all__ = [
@@ -277,13 +280,15 @@ class ChunkedDataset:
 
     def _open_group(self, mode: str) -> zarr.Group:
         store = stores.open_store(self._location, writable=mode != "r")
+        place = self.path or type(store).__name__
         try:
-            return zarr.open_group(store=store, mode="r" if mode == "r" else "r+", zarr_format=2)
+            return _open_group_of_either_version(store, mode, place)
         except FileNotFoundError as error:
-            place = self.path or type(store).__name__
             raise DatasetNotFoundError(
                 f"no dataset at {place!r}: there is no zarr group (.zgroup); check the path, or initialize() a new one"
             ) from error
+        except L5KitError:
+            raise
         except Exception as error:  # whatever damaged files make zarr, its parsers and the store raise
             raise DatasetFormatError(
                 f"{stores.describe_file(store, '.zgroup')} or .zattrs is damaged ({type(error).__name__}: {error}); "
@@ -298,7 +303,8 @@ class ChunkedDataset:
             _warn(f"dataset {self.path!r} lists other perception labels than l5kit: {labels}")
 
     def _read_facts(self) -> LogFacts | None:
-        file = stores.describe_file(self.root.store, ".zattrs")
+        name = "zarr.json" if self.root.metadata.zarr_format == 3 else ".zattrs"
+        file = stores.describe_file(self.root.store, name)
         return LogFacts.from_attributes(self.root.attrs.asdict(), file=file)
 
     def _check_face_intervals(self, opened: Mapping[str, Any]) -> None:
@@ -310,7 +316,8 @@ class ChunkedDataset:
             )
 
     def _open_array(self, key: str, cache: ChunkCache) -> Records:
-        file = stores.describe_file(self.root.store, f"{key}/.zarray")
+        is_columns = self.root.metadata.zarr_format == 3
+        file = stores.describe_file(self.root.store, f"{key}/{'zarr.json' if is_columns else '.zarray'}")
         try:
             array: Any = self.root[key]
         except KeyError as error:
@@ -324,6 +331,9 @@ class ChunkedDataset:
             raise DatasetFormatError(
                 f"{file} cannot be read ({type(error).__name__}: {error}); restore it from the source of the dataset"
             ) from error
+        if is_columns:
+            columns = StoredColumns.open(array, key, file)
+            return ColumnsArray(columns, cache, dtype=layout.presented_dtype(columns.dtype, key))
         layout.check_records(array, key, file)
         layout.check_size(array, file)
         return ChunkedArray(array, cache, dtype=layout.presented_dtype(array.dtype, key))
@@ -507,6 +517,21 @@ class ChunkedDataset:
         require_local("path", target)
         arrays = {key: getattr(self, name) for key, (name, _, _) in layout.ARRAYS.items()}
         save_arrays(arrays, Path(target), overwrite=overwrite, facts=self._facts, progress=progress, workers=workers)
+
+
+def _open_group_of_either_version(store: Store, mode: str, place: str) -> zarr.Group:
+    """Open the group of zarr 2 of a dataset, or for reading that of zarr 3 in which an export in columns is."""
+    try:
+        return zarr.open_group(store=store, mode="r" if mode == "r" else "r+", zarr_format=2)
+    except FileNotFoundError:
+        group = zarr.open_group(store=store, mode="r", zarr_format=3)
+    require_columns(group, place)
+    if mode != "r":
+        raise ReadOnlyDatasetError(
+            f"{place} is an export in columns, which is only read; open it with mode='r', or save() it to a folder and "
+            f"open that with mode={mode!r}"
+        )
+    return group
 
 
 def _faces_slice(frames: RecordArray) -> slice:

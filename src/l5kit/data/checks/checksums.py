@@ -17,7 +17,7 @@ from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.stores.store import describe_file
 from l5kit.errors import InvalidArgumentError
 
-_METADATA_FILES = (".zgroup", ".zattrs")
+_METADATA_FILES = (".zgroup", ".zattrs", "zarr.json")
 
 
 def compute_checksums(dataset: Log, *, workers: Workers = 1, progress: Progress | None = None) -> dict[str, str]:

@@ -310,14 +310,15 @@ def _check_attributes(dataset: Log, findings: FindingList) -> None:
         messages.append(f"format_version is {version!r}; this l5kit knows version {FORMAT_VERSION}")
     if labels is not None and labels != PERCEPTION_LABELS:
         messages.append(f"labels are not those that l5kit knows: {labels}")
-    if not sync(root.store.exists(f"{TL_FACE_ARRAY_KEY}/.zarray")):
+    metadata_file, array_file = ("zarr.json",) * 2 if root.metadata.zarr_format == 3 else (".zattrs", ".zarray")
+    if not sync(root.store.exists(f"{TL_FACE_ARRAY_KEY}/{array_file}")):
         messages.append(
             f"there is no array {TL_FACE_ARRAY_KEY!r}: an older dataset, read as one without traffic lights"
         )
     for message in messages:
         findings.add(Finding(severity="warning", check="format", message=message))
     try:
-        LogFacts.from_attributes(root.attrs.asdict(), file=describe_file(root.store, ".zattrs"))
+        LogFacts.from_attributes(root.attrs.asdict(), file=describe_file(root.store, metadata_file))
     except DatasetFormatError as error:
         findings.add(Finding(severity="error", check="format", message=str(error)))
 

@@ -7,9 +7,7 @@ import numpy as np
 from l5kit._types import DType, RecordArray, Records
 from l5kit.data.checks.finding import Finding, FindingList, Severity
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
-from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.chunked_array import ChunkedArray
-from l5kit.data.stores.store import chunk_numbers
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class BlockSource:
         self._array = array
         self._chunked: ChunkedArray | None = None
         if isinstance(array, ChunkedArray):
-            self._chunked = ChunkedArray(array.zarr_array, ChunkCache(0), dtype=array.dtype)
+            self._chunked = array.uncached()
             self._step = self._chunked.chunks[0]
             self._present = self._list_chunks(self._chunked, findings)
         else:
@@ -82,11 +80,10 @@ class BlockSource:
     def _list_chunks(self, array: ChunkedArray, findings: FindingList) -> list[int]:
         """Return the chunks of which there are files, sorted."""
         try:
-            numbers = chunk_numbers(array.zarr_array.store, array.zarr_array.store_path.path)
+            return array.present_chunks()
         except Exception as error:  # as in read
             self._add(findings, "error", "decode", f"the files of array {self.key!r} cannot be listed: {error}")
             return []
-        return [number for number in numbers if number < array.num_chunks]
 
     def report_missing(self, used_end: int, findings: FindingList) -> None:
         """Report missing chunk files without walking through all chunks, as a damaged length may be huge.

@@ -40,9 +40,11 @@ def with_checked_lengths(array: Any, **config: bool) -> Any:
     """Return a zarr array of which :class:`CheckedBlosc` decodes the chunks if Blosc compressed them.
 
     Args:
-        array: A zarr array.
+        array: A zarr array; what only reads like one is returned as it is.
         **config: How it is read and written, as zarr names it.
     """
+    if not isinstance(array, zarr.Array):
+        return array
     metadata: Any = array.metadata
     compressor = getattr(metadata, "compressor", None)
     if isinstance(compressor, numcodecs.Blosc):

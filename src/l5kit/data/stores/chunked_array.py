@@ -23,6 +23,7 @@ from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.local_chunk import decode_local_chunk
 from l5kit.data.stores.store import (
     ZarrArray,
+    chunk_numbers,
     describe_file,
     is_folder,
     is_process_memory,
@@ -196,6 +197,16 @@ class ChunkedArray(RecordSequence):
         for name in stored.dtype.names or ():
             rows[name] = stored[name]
         return rows
+
+    def present_chunks(self) -> list[int]:
+        """Return the numbers of the chunks of which there are files, ascending.
+
+        Raises:
+            Exception: Whatever the store raises where files cannot be listed.
+        """
+        array = self.zarr_array
+        numbers = chunk_numbers(array.store, array.store_path.path)
+        return [number for number in numbers if number < self.num_chunks]
 
     def chunk_file(self, index: int) -> str:
         """Return the path of a chunk's file, for messages."""

@@ -25,7 +25,6 @@ from zarr.core.sync import sync
 from l5kit._files import placed_when_complete, remove_whole, sync_folder
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import Progress, show_progress
-from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.mapped_array import MappedArray
 from l5kit.data.stores.npy_files import npy_header
@@ -38,6 +37,7 @@ MANIFEST_NAME = "store.json"
 _FOLDER_NAME = "decoded"
 _FORMAT_VERSION = 1
 _METADATA_FILES = (".zgroup", ".zattrs", *(f"{key}/.zarray" for key in ARRAYS))
+_COLUMNS_METADATA_FILES = ("zarr.json", *(f"{key}/zarr.json" for key in ARRAYS))
 _SPARE_BYTES = 16 * 2**20
 """Free space that building leaves on the disk."""
 
@@ -292,7 +292,7 @@ def _require_space(source: DecodedSource, folder: Path) -> None:
 def _write_arrays(source: DecodedSource, folder: Path, progress: Progress | None) -> None:
     num_done, num_rows = 0, sum(map(len, source.arrays.values()))
     for key, array in source.arrays.items():
-        uncached = ChunkedArray(array.zarr_array, ChunkCache(0), dtype=array.dtype)
+        uncached = array.uncached()
         with (folder / f"{key}.npy").open("wb") as file:
             file.write(npy_header(array.dtype, array.shape))
             step = array.chunks[0]
@@ -324,7 +324,8 @@ def _write_manifest(source: DecodedSource, folder: Path, *, build_seconds: float
 
 def _digest_of(root: zarr.Group, arrays: Mapping[str, ChunkedArray], signatures: Mapping[str, object]) -> str:
     """Return a digest of the state of a dataset on disk, and of the form in which it is kept."""
-    metadata = [(key, _content_of(root, key)) for key in _METADATA_FILES]
+    files = _COLUMNS_METADATA_FILES if root.metadata.zarr_format == 3 else _METADATA_FILES
+    metadata = [(key, _content_of(root, key)) for key in files]
     headers = [npy_header(array.dtype, array.shape) for array in arrays.values()]
     return hashlib.sha256(repr((_FORMAT_VERSION, metadata, headers, sorted(signatures.items()))).encode()).hexdigest()
 

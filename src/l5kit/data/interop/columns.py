@@ -1,0 +1,196 @@
+"""Export in columns: each field of a dataset as one plain array of zarr 3, sharded, as TensorStore and others read."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.codecs import BloscCodec, Crc32cCodec
+from zarr.storage import LocalStore
+
+from l5kit._files import clear_leftovers, placed_when_complete
+from l5kit._types import DType, JsonObject, NumericArray, Records
+from l5kit.data.interop.fields import AXES, FIELDS, ROW_AXES, axis_names
+from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
+from l5kit.data.layout import ARRAYS
+from l5kit.data.progress import Progress
+from l5kit.data.record_sequence import rows_of
+from l5kit.data.records import FORMAT_VERSION, TL_FACE_ARRAY_KEY
+from l5kit.data.save import require_local
+from l5kit.data.stores.checked_blosc import with_checked_lengths
+from l5kit.data.stores.chunked_array import ChunkedArray
+from l5kit.data.stores.store import ZarrArray
+from l5kit.data.stores.stored_columns import (
+    FIELDS_KEY,
+    LAYOUT_KEY,
+    as_plain,
+    fields_attribute,
+    layout_attribute,
+    plain_type,
+)
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["export_columns"]
+
+CHUNKS_PER_SHARD = 50
+"""Chunks of rows in one file of a field, at most: a million agents, half a million frames."""
+
+_MARK_FILE = "zarr.json"
+
+
+def export_columns(
+    dataset: ChunkedDataset,
+    out: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> None:
+    """Write a dataset with one plain array for each field, as zarr 3, complete or not at all.
+
+    ``OUT/agents/centroid`` is an array of shape (N, 2), and so on. Rows are compressed in the chunks of the format
+    (20,000 agents, 10,000 of the others), by Blosc with zstd and bit shuffling, each with a checksum (CRC-32C). Up to 50
+    chunks of a field lie in one file (a shard). Texts are code points, (N, 16) of type uint32, filled up with zeros.
+    Arrays tell units, frames and names along their axes, the group the facts and all attributes of the dataset. What
+    else lies in its group, such as an agents mask, comes along.
+
+    The export opens as a dataset, ``ChunkedDataset(out).open()``, with the same bits; it is only read. Writing takes
+    the memory of one shard of records, 116 MB for agents, two to three times over.
+
+    Args:
+        dataset: Opened dataset, a view, or one in memory.
+        out: Folder, by custom with ``.zarr`` in its name.
+        overwrite: Replace a dataset or an export that is there.
+        progress: Called with the number of values written and their total, counted by rows and fields.
+
+    Raises:
+        CorruptedDataError: Rows cannot be read, or (faces excepted) their file is missing.
+        FileExistsError: There is something, and ``overwrite`` is False.
+        InvalidArgumentError: ``dataset`` is none, ``out`` is a URL or holds something else, or the dataset has fields
+            that no plain array can have.
+    """
+    if not isinstance(dataset, ChunkedDataset):
+        raise InvalidArgumentError(f"dataset must be an opened dataset, got {dataset!r}; open one with ChunkedDataset")
+    require_local("out", out)
+    target = Path(out).absolute()
+    clear_leftovers(target)
+    _require_replaceable(target, overwrite=overwrite)
+    with placed_when_complete(target, may_replace=overwrite) as complete:
+        root = zarr.open_group(LocalStore(complete), mode="w-", zarr_format=3, attributes=_attributes_of(dataset))
+        _write_arrays(root, dataset, progress)
+        _copy_others(getattr(dataset, "root", None), root)
+        _require_replaceable(target, overwrite=overwrite)
+
+
+def _require_replaceable(target: Path, *, overwrite: bool) -> None:
+    """Refuse a place where something is; with ``overwrite``, where something else than a group of zarr is."""
+    if not os.path.lexists(target):
+        return
+    if not overwrite:
+        raise FileExistsError(f"{target} exists; choose another path or pass overwrite=True")
+    is_group = any((target / name).is_file() for name in (_MARK_FILE, ".zgroup"))
+    if not target.is_dir() or not (is_group or not any(target.iterdir())):
+        raise InvalidArgumentError(f"{target} is no dataset and no export, so it is not replaced; choose another path")
+
+
+def _attributes_of(dataset: ChunkedDataset) -> JsonObject:
+    """Return the attributes of a dataset, with what every dataset has, and the mark of the layout."""
+    attributes: JsonObject = {"format_version": FORMAT_VERSION, "labels": PERCEPTION_LABELS}
+    attributes |= {} if dataset.own_facts is None else dataset.own_facts.as_attributes()
+    root = getattr(dataset, "root", None)
+    attributes |= {} if root is None else root.attrs.asdict()
+    return attributes | {"traffic_light_labels": TL_FACE_LABELS, LAYOUT_KEY: layout_attribute()}
+
+
+def _write_arrays(root: zarr.Group, dataset: ChunkedDataset, progress: Progress | None) -> None:
+    arrays: dict[str, Records] = {key: getattr(dataset, attribute) for key, (attribute, _, _) in ARRAYS.items()}
+    num_done, num_values = 0, sum(len(records) * len(records.dtype.names or ()) for records in arrays.values())
+    source = getattr(dataset, "root", None)
+    for key, records in arrays.items():
+        kept = source[key].attrs.asdict() if source is not None and key in source else {}
+        group = root.create_group(key, attributes=kept | {FIELDS_KEY: fields_attribute(records.dtype)})
+        columns = {name: _create_field(group, key, name, records) for name in records.dtype.names or ()}
+        for start, rows in _shards_of(records, ARRAYS[key][2][0], strict=key != TL_FACE_ARRAY_KEY):
+            for name, column in columns.items():
+                column[start : start + len(rows)] = as_plain(rows, name)
+                num_done += len(rows)
+                if progress is not None:
+                    progress(num_done, num_values)
+
+
+def _shards_of(records: Records, chunk_length: int, *, strict: bool) -> Iterator[tuple[int, NumericArray]]:
+    """Yield first row and rows of each shard, one of them in memory at a time."""
+    source = records.uncached() if isinstance(records, ChunkedArray) else records
+    step = chunk_length * CHUNKS_PER_SHARD
+    for start in range(0, len(source), step):
+        yield start, rows_of(source, slice(start, min(start + step, len(source))), strict=strict)
+
+
+def _create_field(group: zarr.Group, key: str, name: str, records: Records) -> ZarrArray:
+    """Return the array of a field, yet to be written."""
+    field: DType = records.dtype[name]
+    stored, shape = plain_type(field)
+    axes = axis_names(name, field.shape)
+    attributes: JsonObject = FIELDS[name].as_attributes() if name in FIELDS else {}
+    named = {axis: list(AXES[axis]) for axis in axes if axis in AXES}
+    attributes |= {"axes": named} if named else {}
+    if len(shape) > len(field.shape):
+        attributes["text"] = (
+            "code points of the characters, filled up with zeros" if field.base.kind == "U" else "bytes"
+        )
+        axes = (*axes, "character")
+    chunk_length = ARRAYS[key][2][0]
+    num_chunks = min(max(-(-len(records) // chunk_length), 1), CHUNKS_PER_SHARD)
+    array: ZarrArray = group.create_array(
+        name,
+        shape=(len(records), *shape),
+        dtype=stored,
+        chunks=(chunk_length, *shape),
+        shards=(chunk_length * num_chunks, *shape),
+        compressors=[*_compressors(stored), Crc32cCodec()],
+        fill_value=0,
+        attributes=attributes,
+        dimension_names=(ROW_AXES[key], *axes),
+        config={"write_empty_chunks": True},  # so that a missing file means a lost one
+    )
+    return array
+
+
+def _compressors(stored: DType) -> list[BloscCodec]:
+    return [BloscCodec(typesize=stored.itemsize, cname="zstd", clevel=3, shuffle="bitshuffle")]
+
+
+def _copy_others(source: Any, target: zarr.Group) -> None:
+    """Copy whatever lies in a group beside the arrays of the dataset, chunk by chunk."""
+    for name, member in [] if source is None else source.members():
+        if name in ARRAYS and not target.path:
+            continue
+        if isinstance(member, zarr.Group):
+            _copy_others(member, target.create_group(name, attributes=member.attrs.asdict()))
+        else:
+            _copy_array(member, target, name)
+
+
+def _copy_array(source: ZarrArray, target: zarr.Group, name: str) -> None:
+    if source.dtype.kind not in "biuf":
+        raise InvalidArgumentError(
+            f"the dataset also holds the array {source.path!r} of {source.dtype}, which no plain array of zarr 3 can "
+            "be; move it elsewhere before the export"
+        )
+    checked = with_checked_lengths(source)
+    copied = target.create_array(
+        name,
+        shape=source.shape,
+        dtype=source.dtype.newbyteorder("<"),
+        chunks=source.chunks,
+        compressors=[*_compressors(source.dtype), Crc32cCodec()],
+        fill_value=source.fill_value,
+        attributes=source.attrs.asdict(),
+        config={"write_empty_chunks": True},
+    )
+    for start in range(0, source.shape[0] if source.ndim else 0, max(source.chunks[0] if source.ndim else 1, 1)):
+        copied[start : start + source.chunks[0]] = np.asarray(checked[start : start + source.chunks[0]])
+    if source.ndim == 0:
+        copied[...] = np.asarray(checked[...])
