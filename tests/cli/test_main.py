@@ -16,7 +16,7 @@ import l5kit as package
 from l5kit._compiling import ADVICE, COMPILING, CompilationWatch
 
 COMMANDS = (
-    *("demo", "synth", "info", "validate", "mask", "chop", "render", "record", "view"),
+    *("demo", "synth", "info", "validate", "mask", "chop", "export", "render", "record", "view"),
     *("config", "warmup", "bench", "train-rl"),
 )
 SCRIPT = Path(sys.executable).with_name("l5kit")

@@ -14,6 +14,7 @@ from l5kit.cli.config import config
 from l5kit.cli.demo import demo
 from l5kit.cli.download import download
 from l5kit.cli.evaluate import evaluate
+from l5kit.cli.export import export
 from l5kit.cli.info import info
 from l5kit.cli.manifest import manifest, verify
 from l5kit.cli.mask import mask
@@ -101,6 +102,10 @@ def make_app() -> typer.Typer:
             "l5kit chop city --frames 50 --future 40",
             "l5kit chop scenes/validate.zarr scenes/sample.zarr --json",
             "l5kit chop scenes/validate.zarr --future 30 --out test-set --overwrite",
+        ),
+        export: (
+            "l5kit export city columns.zarr",
+            "l5kit export city/scenes/sample.zarr tables --layout parquet --overwrite --json",
         ),
         render: (
             "l5kit render city --scene 1 --frame 50 --out frame.png",

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,14 @@ import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import LocalStore
 
-from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import DType, JsonObject, NumericArray, Records
+from l5kit.data.interop.export_places import placed_export
 from l5kit.data.interop.fields import AXES, FIELDS, ROW_AXES, axis_names
 from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import FORMAT_VERSION, TL_FACE_ARRAY_KEY
-from l5kit.data.save import require_local
 from l5kit.data.stores.checked_blosc import with_checked_lengths
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.store import ZarrArray
@@ -38,8 +36,6 @@ __all__ = ["export_columns"]
 CHUNKS_PER_SHARD = 50
 """Chunks of rows in one file of a field, at most: a million agents, half a million frames."""
 
-_MARK_FILE = "zarr.json"
-
 
 def export_columns(
     dataset: ChunkedDataset,
@@ -51,8 +47,8 @@ def export_columns(
     """Write a dataset with one plain array for each field, as zarr 3, complete or not at all.
 
     ``OUT/agents/centroid`` is an array of shape (N, 2), and so on. Rows are compressed in the chunks of the format
-    (20,000 agents, 10,000 of the others), by Blosc with zstd and bit shuffling, each with a checksum (CRC-32C). Up to 50
-    chunks of a field lie in one file (a shard). Texts are code points, (N, 16) of type uint32, filled up with zeros.
+    (20,000 agents, 10,000 of the others), by Blosc with zstd and bit shuffling, each with a checksum (CRC-32C). Up to
+    50 chunks of a field lie in one file (a shard). Texts are code points, (N, 16) uint32, filled up with zeros.
     Arrays tell units, frames and names along their axes, the group the facts and all attributes of the dataset. What
     else lies in its group, such as an agents mask, comes along.
 
@@ -73,26 +69,10 @@ def export_columns(
     """
     if not isinstance(dataset, ChunkedDataset):
         raise InvalidArgumentError(f"dataset must be an opened dataset, got {dataset!r}; open one with ChunkedDataset")
-    require_local("out", out)
-    target = Path(out).absolute()
-    clear_leftovers(target)
-    _require_replaceable(target, overwrite=overwrite)
-    with placed_when_complete(target, may_replace=overwrite) as complete:
+    with placed_export(out, overwrite=overwrite) as complete:
         root = zarr.open_group(LocalStore(complete), mode="w-", zarr_format=3, attributes=_attributes_of(dataset))
         _write_arrays(root, dataset, progress)
         _copy_others(getattr(dataset, "root", None), root)
-        _require_replaceable(target, overwrite=overwrite)
-
-
-def _require_replaceable(target: Path, *, overwrite: bool) -> None:
-    """Refuse a place where something is; with ``overwrite``, where something else than a group of zarr is."""
-    if not os.path.lexists(target):
-        return
-    if not overwrite:
-        raise FileExistsError(f"{target} exists; choose another path or pass overwrite=True")
-    is_group = any((target / name).is_file() for name in (_MARK_FILE, ".zgroup"))
-    if not target.is_dir() or not (is_group or not any(target.iterdir())):
-        raise InvalidArgumentError(f"{target} is no dataset and no export, so it is not replaced; choose another path")
 
 
 def _attributes_of(dataset: ChunkedDataset) -> JsonObject:

@@ -210,7 +210,7 @@ class StoredColumns:
 
     def signature(self) -> list[tuple[object, ...]] | None:
         """Return name, size and modification time of the files of all fields; None where nothing tells."""
-        keys = (self.path,)
+        keys: tuple[str, ...] = (self.path,)
         if isinstance(self.store, LocalStore):
             root = Path(self.store.root)
             folders = (folder for folder, _, _ in os.walk(root / self.path))

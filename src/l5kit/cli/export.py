@@ -1,0 +1,69 @@
+"""``l5kit export``: datasets in the forms that other tools read."""
+
+import os
+from collections.abc import Callable
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from l5kit.cli.options import DatasetArgument, JsonOption
+from l5kit.cli.output import print_facts, print_json
+from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.interop.columns import export_columns
+from l5kit.data.interop.export_places import placed_export
+from l5kit.data.layout import ARRAYS
+from l5kit.data.progress import Progress, show_progress
+from l5kit.data.zarr_dataset import ChunkedDataset
+
+
+class Layout(StrEnum):
+    """What is written."""
+
+    COLUMNS = "columns"
+    PARQUET = "parquet"
+
+
+def export(
+    path: DatasetArgument,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
+    layout: Annotated[
+        Layout, typer.Option(help="columns: a plain array of zarr 3 for each field; parquet: tables.")
+    ] = Layout.COLUMNS,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an export that is there.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a dataset in a form that other tools read; OUT appears when it is complete.
+
+    In columns, TensorStore, zarrita.js and whatever else knows zarr 3 reads it, and l5kit itself, with the same bits.
+    As parquet, DuckDB, Arrow, pandas and polars do.
+    """
+    dataset = ChunkedDataset(find_dataset_files(path).dataset).open(cached=False)
+    with show_progress(f"Exporting {layout.value}", visible=True) as progress:
+        _EXPORTS[layout](dataset, out, overwrite, progress)
+    sizes = [os.path.getsize(file) for file in out.rglob("*") if file.is_file()]
+    counts = {key: len(getattr(dataset, attribute)) for key, (attribute, _, _) in ARRAYS.items()}
+    facts = {"out": out.absolute(), "layout": layout.value, "files": len(sizes)}
+    if as_json:
+        print_json({"dataset": Path(dataset.path), **facts, "bytes": sum(sizes), "rows": counts})
+        return
+    rows = ", ".join(f"{count:,} {key}" for key, count in counts.items())
+    print_facts(f"Export of {dataset.path}", facts | {"size": f"{sum(sizes) / 1e6:,.1f} MB", "rows": rows})
+
+
+def _export_columns(dataset: ChunkedDataset, out: Path, overwrite: bool, progress: Progress) -> None:
+    export_columns(dataset, out, overwrite=overwrite, progress=progress)
+
+
+def _export_parquet(dataset: ChunkedDataset, out: Path, overwrite: bool, progress: Progress) -> None:
+    module: Any = import_module("l5kit.data.interop.parquet_files")
+    with placed_export(out, overwrite=overwrite) as complete:
+        module.export_parquet(dataset, complete, progress=progress)
+
+
+_EXPORTS: dict[Layout, Callable[[ChunkedDataset, Path, bool, Progress], None]] = {
+    Layout.COLUMNS: _export_columns,
+    Layout.PARQUET: _export_parquet,
+}

@@ -1,0 +1,51 @@
+"""Places of exports: folders that appear when they are complete, and replace nothing but datasets and exports."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from l5kit._files import clear_leftovers, placed_when_complete
+from l5kit.data.save import require_local
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["placed_export"]
+
+_GROUP_FILES = ("zarr.json", ".zgroup")
+_TABLES = "*.parquet"
+
+
+@contextmanager
+def placed_export(out: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]:
+    """Hand out the path of a folder yet to be made, which moves to its place when the block ends without an error.
+
+    Args:
+        out: The place.
+        overwrite: Let it take the place of a dataset, an export or an empty folder.
+
+    Raises:
+        FileExistsError: There is something, at the start or at the end, and ``overwrite`` is False.
+        InvalidArgumentError: ``out`` is a URL, or something else is there.
+    """
+    require_local("out", out)
+    target = Path(out).absolute()
+    clear_leftovers(target)
+    _require_replaceable(target, overwrite=overwrite)
+    with placed_when_complete(target, may_replace=overwrite) as complete:
+        yield complete
+        _require_replaceable(target, overwrite=overwrite)
+
+
+def _require_replaceable(target: Path, *, overwrite: bool) -> None:
+    if not os.path.lexists(target):
+        return
+    if not overwrite:
+        raise FileExistsError(
+            f"{target} exists; choose another path, or replace it (overwrite=True, --overwrite on the command line)"
+        )
+    if not target.is_dir() or (any(target.iterdir()) and not _is_export(target)):
+        raise InvalidArgumentError(f"{target} is no dataset and no export, so it is not replaced; choose another path")
+
+
+def _is_export(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in _GROUP_FILES) or any(folder.rglob(_TABLES))
