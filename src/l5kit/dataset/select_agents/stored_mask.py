@@ -74,13 +74,18 @@ def require_place_for_mask(dataset: ChunkedDataset, probability: float) -> None:
 
     Raises:
         FileExistsError: There is one.
-        InvalidArgumentError: The dataset is no folder.
+        InvalidArgumentError: The dataset is no folder, or an export in columns.
         ReadOnlyDatasetError: The folder cannot be written to.
     """
     if not dataset.path or not Path(dataset.path).is_dir():
         raise InvalidArgumentError(
             f"an agents mask is stored inside a dataset folder, and {dataset.path!r} is none; "
             "AgentDataset computes and caches the mask by itself"
+        )
+    if (Path(dataset.path) / "zarr.json").is_file():
+        raise InvalidArgumentError(
+            f"{dataset.path} is an export in columns, which is only read, so no agents mask can be stored in it; store "
+            "it in the dataset before the export, or let AgentDataset compute and cache it"
         )
     folder = mask_folder(dataset, probability)
     if folder.exists():
