@@ -1,7 +1,6 @@
 """``l5kit export``: datasets in the forms that other tools read."""
 
 import os
-from collections.abc import Callable
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -32,6 +31,10 @@ def export(
     layout: Annotated[
         Layout, typer.Option(help="columns: a plain array of zarr 3 for each field; parquet: tables.")
     ] = Layout.COLUMNS,
+    shards: Annotated[
+        bool,
+        typer.Option(help="Columns: many chunks in a file. Readers such as GDAL 3.12 know none of that."),
+    ] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an export that is there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -42,7 +45,10 @@ def export(
     """
     dataset = ChunkedDataset(find_dataset_files(path).dataset).open(cached=False)
     with show_progress(f"Exporting {layout.value}", visible=True) as progress:
-        _EXPORTS[layout](dataset, out, overwrite, progress)
+        if layout is Layout.COLUMNS:
+            export_columns(dataset, out, sharded=shards, overwrite=overwrite, progress=progress)
+        else:
+            _export_parquet(dataset, out, overwrite, progress)
     sizes = [os.path.getsize(file) for file in out.rglob("*") if file.is_file()]
     counts = {key: len(getattr(dataset, attribute)) for key, (attribute, _, _) in ARRAYS.items()}
     facts = {"out": out.absolute(), "layout": layout.value, "files": len(sizes)}
@@ -53,17 +59,7 @@ def export(
     print_facts(f"Export of {dataset.path}", facts | {"size": f"{sum(sizes) / 1e6:,.1f} MB", "rows": rows})
 
 
-def _export_columns(dataset: ChunkedDataset, out: Path, overwrite: bool, progress: Progress) -> None:
-    export_columns(dataset, out, overwrite=overwrite, progress=progress)
-
-
 def _export_parquet(dataset: ChunkedDataset, out: Path, overwrite: bool, progress: Progress) -> None:
     module: Any = import_module("l5kit.data.interop.parquet_files")
     with placed_export(out, overwrite=overwrite) as complete:
         module.export_parquet(dataset, complete, progress=progress)
-
-
-_EXPORTS: dict[Layout, Callable[[ChunkedDataset, Path, bool, Progress], None]] = {
-    Layout.COLUMNS: _export_columns,
-    Layout.PARQUET: _export_parquet,
-}

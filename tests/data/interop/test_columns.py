@@ -86,6 +86,20 @@ def test_tensorstore_reads_a_part_from_its_shard(odd, out):
     assert part.tolist() == odd.agents["centroid"][31:33].tolist()
 
 
+def test_without_shards_each_chunk_is_a_file_that_older_readers_know(odd, small_chunks, tmp_path):
+    out = tmp_path / "out.zarr"
+    export_columns(odd, out, sharded=False)
+    assert sorted(os.listdir(out / "agents" / "yaw" / "c")) == ["0", "1", "2", "3"]
+    metadata = json.loads((out / "agents/yaw/zarr.json").read_text())
+    assert [codec["name"] for codec in metadata["codecs"]] == ["bytes", "gzip"]
+    assert read_by_tensorstore(out / "agents/centroid").read().result().tobytes() == odd.agents["centroid"].tobytes()
+    assert_same_records(ChunkedDataset(str(out)).open(), odd)
+    file = out / "agents/yaw/c/1"
+    file.write_bytes(file.read_bytes()[:-5])
+    with pytest.raises(CorruptedDataError, match=r"agents/yaw/c/1 cannot be read or decoded"):
+        ChunkedDataset(str(out)).open().agents[:]
+
+
 def test_texts_are_code_points(out):
     hosts = read_by_tensorstore(out / "scenes" / "host").read().result()
     assert hosts[2].tolist() == [ord("h"), 0xF4, ord("s"), ord("t"), *[0] * 12]

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import zarr
-from zarr.codecs import BloscCodec, Crc32cCodec
+from zarr.abc.codec import BytesBytesCodec
+from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec
 from zarr.storage import LocalStore
 
 from l5kit._types import DType, JsonObject, NumericArray, Records
@@ -41,6 +42,7 @@ def export_columns(
     dataset: ChunkedDataset,
     out: str | os.PathLike[str],
     *,
+    sharded: bool = True,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> None:
@@ -58,6 +60,8 @@ def export_columns(
     Args:
         dataset: Opened dataset, a view, or one in memory.
         out: Folder, by custom with ``.zarr`` in its name.
+        sharded: False for a file for each chunk, compressed by gzip, which has a checksum of its own: GDAL up to 3.12
+            and other readers know neither shards nor the codec of checksums.
         overwrite: Replace a dataset or an export that is there.
         progress: Called with the number of values written and their total, counted by rows and fields.
 
@@ -71,7 +75,7 @@ def export_columns(
         raise InvalidArgumentError(f"dataset must be an opened dataset, got {dataset!r}; open one with ChunkedDataset")
     with placed_export(out, overwrite=overwrite) as complete:
         root = zarr.open_group(LocalStore(complete), mode="w-", zarr_format=3, attributes=_attributes_of(dataset))
-        _write_arrays(root, dataset, progress)
+        _write_arrays(root, dataset, sharded, progress)
         _copy_others(getattr(dataset, "root", None), root)
 
 
@@ -84,14 +88,14 @@ def _attributes_of(dataset: ChunkedDataset) -> JsonObject:
     return attributes | {"traffic_light_labels": TL_FACE_LABELS, LAYOUT_KEY: layout_attribute()}
 
 
-def _write_arrays(root: zarr.Group, dataset: ChunkedDataset, progress: Progress | None) -> None:
+def _write_arrays(root: zarr.Group, dataset: ChunkedDataset, sharded: bool, progress: Progress | None) -> None:
     arrays: dict[str, Records] = {key: getattr(dataset, attribute) for key, (attribute, _, _) in ARRAYS.items()}
     num_done, num_values = 0, sum(len(records) * len(records.dtype.names or ()) for records in arrays.values())
     source = getattr(dataset, "root", None)
     for key, records in arrays.items():
         kept = source[key].attrs.asdict() if source is not None and key in source else {}
         group = root.create_group(key, attributes=kept | {FIELDS_KEY: fields_attribute(records.dtype)})
-        columns = {name: _create_field(group, key, name, records) for name in records.dtype.names or ()}
+        columns = {name: _create_field(group, name, records, sharded) for name in records.dtype.names or ()}
         for start, rows in _shards_of(records, ARRAYS[key][2][0], strict=key != TL_FACE_ARRAY_KEY):
             for name, column in columns.items():
                 column[start : start + len(rows)] = as_plain(rows, name)
@@ -108,8 +112,9 @@ def _shards_of(records: Records, chunk_length: int, *, strict: bool) -> Iterator
         yield start, rows_of(source, slice(start, min(start + step, len(source))), strict=strict)
 
 
-def _create_field(group: zarr.Group, key: str, name: str, records: Records) -> ZarrArray:
+def _create_field(group: zarr.Group, name: str, records: Records, sharded: bool) -> ZarrArray:
     """Return the array of a field, yet to be written."""
+    key = group.path
     field: DType = records.dtype[name]
     stored, shape = plain_type(field)
     axes = axis_names(name, field.shape)
@@ -128,8 +133,8 @@ def _create_field(group: zarr.Group, key: str, name: str, records: Records) -> Z
         shape=(len(records), *shape),
         dtype=stored,
         chunks=(chunk_length, *shape),
-        shards=(chunk_length * num_chunks, *shape),
-        compressors=[*_compressors(stored), Crc32cCodec()],
+        shards=(chunk_length * num_chunks, *shape) if sharded else None,
+        compressors=_compressors(stored) if sharded else [GzipCodec(level=5)],
         fill_value=0,
         attributes=attributes,
         dimension_names=(ROW_AXES[key], *axes),
@@ -138,8 +143,8 @@ def _create_field(group: zarr.Group, key: str, name: str, records: Records) -> Z
     return array
 
 
-def _compressors(stored: DType) -> list[BloscCodec]:
-    return [BloscCodec(typesize=stored.itemsize, cname="zstd", clevel=3, shuffle="bitshuffle")]
+def _compressors(stored: DType) -> list[BytesBytesCodec]:
+    return [BloscCodec(typesize=stored.itemsize, cname="zstd", clevel=3, shuffle="bitshuffle"), Crc32cCodec()]
 
 
 def _copy_others(source: Any, target: zarr.Group) -> None:
@@ -165,7 +170,7 @@ def _copy_array(source: ZarrArray, target: zarr.Group, name: str) -> None:
         shape=source.shape,
         dtype=source.dtype.newbyteorder("<"),
         chunks=source.chunks,
-        compressors=[*_compressors(source.dtype), Crc32cCodec()],
+        compressors=[GzipCodec(level=5)],
         fill_value=source.fill_value,
         attributes=source.attrs.asdict(),
         config={"write_empty_chunks": True},
