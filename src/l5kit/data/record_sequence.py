@@ -1,6 +1,7 @@
 """Record sequences: what reads like a NumPy array along one axis and need not lie in memory."""
 
 import itertools
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from l5kit._types import DType, Int64Array, NumericArray, RecordPart, Records
-from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
+from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError
 
 ROWS_PER_BLOCK = 65_536
 """Rows that are looked at together where all rows of an array are walked through."""
@@ -178,6 +179,20 @@ class RecordSequence(ABC):
             yield from rows
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NumericArray:
+        """Return all rows as a NumPy array.
+
+        Raises:
+            InvalidArgumentError: pandas asks, which would silently make one column of records of them.
+        """
+        if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "pandas":
+            raise InvalidArgumentError(
+                "pandas would make one column of the records of this array; call l5kit.data.interop.to_pandas(array), "
+                "which gives a column for each field, and several for a field of several values"
+            )
+        return self._as_numpy(dtype, copy)
+
+    def _as_numpy(self, dtype: DTypeLike | None, copy: bool | None) -> NumericArray:
+        """Return all rows as a NumPy array, as ``__array__`` is asked for it."""
         if copy is False:
             raise ValueError("these rows cannot become a NumPy array without a copy; pass copy=None or True")
         return np.asarray(self[:], dtype=dtype)

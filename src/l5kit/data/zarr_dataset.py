@@ -5,8 +5,9 @@ import hashlib
 import operator
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from zarr.abc.store import Store
 from zarr.errors import ContainsArrayError, ContainsGroupError
 
 from l5kit._compiling import log_compilation
-from l5kit._types import DType, RecordArray, Records
+from l5kit._types import DType, NumericArray, RecordArray, Records
 from l5kit.data import layout
 from l5kit.data.array_shapes import as_read_only
 from l5kit.data.checks.finding import Finding
@@ -52,6 +53,7 @@ from l5kit.data.records import (
 )
 from l5kit.data.save import require_local, save_arrays
 from l5kit.data.scene_jobs import Workers
+from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.stores import store as stores
 from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.chunked_array import ChunkedArray
@@ -95,6 +97,11 @@ class ChunkedDataset:
 
     The four attributes hold arrays of records (see :mod:`l5kit.data.records`). They are empty until :meth:`open` or
     :meth:`initialize`, and may be replaced by NumPy arrays.
+
+    It is a sequence of scenes, too: ``len(dataset)`` is their number, ``dataset[3]`` one of them as a dataset with its
+    frames, agents and faces, ``dataset[-5:]`` a view of several, and ``for scene in dataset`` goes through all. A
+    dataset is true whether it has scenes or not. ``with ChunkedDataset(path) as dataset`` opens it for reading, and
+    closes it at the end of the block.
 
     Args:
         path: Folder (``*.zarr``), zip file, URL that fsspec knows, or zarr store object. A path that looks wrong gives
@@ -249,6 +256,68 @@ class ChunkedDataset:
         for key, array in opened.items():
             setattr(self, layout.ARRAYS[key][0], array)
         return self
+
+    def close(self) -> None:
+        """Let go of arrays and files, so that the dataset is as before :meth:`open`; one in memory stays as it is.
+
+        Arrays that were taken from it before still read. A zarr store that the dataset was made of stays open.
+        """
+        if not hasattr(self, "root"):
+            return
+        if not isinstance(self._location, Store):
+            self.root.store.close()
+        del self.root
+        self._facts = None
+        for attribute, dtype, _ in layout.ARRAYS.values():
+            setattr(self, attribute, np.empty(0, dtype=dtype))
+
+    def __enter__(self) -> Self:
+        """Open it for reading, unless it is open or in memory."""
+        is_somewhere = bool(self.path) or isinstance(self._location, Store)
+        return self.open() if is_somewhere and not hasattr(self, "root") else self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """Return the number of scenes."""
+        return len(self.scenes)
+
+    def __bool__(self) -> bool:
+        """Return True: a dataset without scenes is one, too."""
+        return True
+
+    def __getitem__(self, scenes: SceneSelection) -> "ChunkedDataset":
+        """Return one scene as :meth:`view_scene` does, or a view of those of a slice, a list of numbers or a mask.
+
+        Raises:
+            IndexOutOfRangeError: There is no such scene.
+            InvalidArgumentError: The index names no scenes.
+            CorruptedDataError: As :meth:`view_scene`.
+        """
+        if scenes is None or isinstance(scenes, (str, tuple)):
+            raise InvalidArgumentError(
+                f"a dataset is indexed by scenes, with whole numbers, slices, lists or masks, got {scenes!r}; its "
+                "arrays are the attributes scenes, frames, agents and tl_faces"
+            )
+        numbers = selected_scenes(scenes, len(self), argument="index")
+        if not isinstance(scenes, slice) and np.ndim(scenes) == 0:
+            return self.view_scene(int(numbers[0]))
+        from l5kit.data.scene_view import view_of_scenes  # here, as it makes datasets
+
+        return view_of_scenes(self, numbers)
+
+    def __iter__(self) -> Iterator["ChunkedDataset"]:
+        """Yield every scene as :meth:`view_scene` does."""
+        return map(self.view_scene, range(len(self)))
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NumericArray:
+        """Return itself as the only element of an array of objects, so that NumPy does not go through its scenes."""
+        array = np.empty((), dtype=object)
+        array[()] = self
+        return array
 
     def _map_arrays(
         self, opened: Mapping[str, Records], cache_folder: str | os.PathLike[str] | None, progress: bool
@@ -548,7 +617,7 @@ def view_of(sources: Sequence[Records], segments: Segments, attribute: str) -> R
 
 
 def _as_datasets(datasets: Iterable[ChunkedDataset]) -> list[ChunkedDataset]:
-    if not isinstance(datasets, Iterable) or isinstance(datasets, (str, bytes)):
+    if not isinstance(datasets, Iterable) or isinstance(datasets, (str, bytes, ChunkedDataset)):
         raise InvalidArgumentError(f"datasets must be a list of opened datasets, got the single {datasets!r}")
     listed = list(datasets)
     if not listed:

@@ -68,7 +68,7 @@ class MappedArray(RecordSequence):
     def _gather(self, positions: NumericArray) -> NumericArray:
         return self._rows[positions]
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NumericArray:
+    def _as_numpy(self, dtype: DTypeLike | None, copy: bool | None) -> NumericArray:
         return np.array(self._rows, dtype=dtype, copy=copy)
 
     def __setitem__(self, index: object, values: object) -> NoReturn:

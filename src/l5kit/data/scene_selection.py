@@ -1,0 +1,55 @@
+"""Selection of scenes: what stands in ``dataset[...]`` and ``scenes=`` as numbers of scenes."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from l5kit._types import BoolArray, Int64Array, NumericArray
+from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
+
+__all__ = ["SceneSelection", "selected_scenes"]
+
+SceneSelection: TypeAlias = "int | slice | range | Sequence[int] | Int64Array | BoolArray | None"
+"""Scenes of a dataset: one, a slice, their numbers, or a mask of all; negative ones count from the end; None: all."""
+
+
+def selected_scenes(scenes: SceneSelection, num_scenes: int, *, argument: str = "scenes") -> Int64Array:
+    """Return the numbers of selected scenes in the order asked for, int64, shape (N,), from 0.
+
+    Args:
+        scenes: A number, a slice, numbers, a mask of shape (``num_scenes``,), or None for all scenes.
+        num_scenes: Scenes that there are.
+        argument: What the caller's caller knows ``scenes`` as, for the errors.
+
+    Raises:
+        IndexOutOfRangeError: There is no such scene.
+        InvalidArgumentError: It names no scenes.
+    """
+    if scenes is None:
+        return np.arange(num_scenes, dtype=np.int64)
+    if isinstance(scenes, slice):
+        return np.arange(num_scenes, dtype=np.int64)[scenes]
+    numbers = _as_numbers(scenes, num_scenes, argument)
+    beyond = numbers[(numbers < -num_scenes) | (numbers >= num_scenes)]
+    if len(beyond):
+        allowed = f"use {-num_scenes} to {num_scenes - 1}" if num_scenes else "open() it first if it lies on disk"
+        raise IndexOutOfRangeError(
+            f"{argument} names scene {int(beyond[0])}, but the dataset has {num_scenes} scenes; {allowed}"
+        )
+    return np.where(numbers < 0, numbers + num_scenes, numbers)
+
+
+def _as_numbers(scenes: object, num_scenes: int, argument: str) -> Int64Array:
+    """Return numbers of scenes, (N,), as they are given."""
+    numbers: NumericArray = np.asarray(scenes)
+    if numbers.dtype == bool and numbers.shape == (num_scenes,):
+        return np.flatnonzero(numbers)
+    if numbers.shape == (0,):
+        return np.empty(0, dtype=np.int64)
+    if numbers.ndim > 1 or numbers.dtype.kind not in "iu":
+        raise InvalidArgumentError(
+            f"{argument} must be a whole number, a slice, a list of such numbers or a mask of {num_scenes} scenes, "
+            f"got {scenes!r}"
+        )
+    return numbers.astype(np.int64).reshape(-1)
