@@ -191,6 +191,12 @@ class RecordSequence(ABC):
             )
         return self._as_numpy(dtype, copy)
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the rows as a stream of Arrow, read batch by batch, for libraries that take one; it needs pyarrow."""
+        from l5kit.data.interop.arrow_tables import to_arrow_batches  # here, as it stands on datasets
+
+        return to_arrow_batches(self).__arrow_c_stream__(requested_schema)
+
     def _as_numpy(self, dtype: DTypeLike | None, copy: bool | None) -> NumericArray:
         """Return all rows as a NumPy array, as ``__array__`` is asked for it."""
         if copy is False:

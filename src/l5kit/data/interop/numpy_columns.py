@@ -1,0 +1,72 @@
+"""Columns of a table as NumPy arrays, of which pandas and polars make theirs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from l5kit._types import DType, NumericArray
+from l5kit.data.interop.table_columns import AnyColumn, NameColumn, choose_columns
+from l5kit.data.interop.table_parts import BuilderMaker, TablePart
+
+__all__ = ["Coded", "NumpyColumns", "make_numpy_columns"]
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Names by their numbers.
+
+    Attributes:
+        codes: int8, (N,); -1 for none.
+        names: The names.
+    """
+
+    codes: NumericArray
+    names: tuple[str, ...]
+
+
+NumpyColumns: TypeAlias = dict[str, NumericArray | Coded]
+"""By name, the values of each column, (N, ...), in memory of their own."""
+
+
+def make_numpy_columns(columns: Sequence[str] | None, *, nested: bool, label_names: bool) -> BuilderMaker[NumpyColumns]:
+    """Return what makes a builder of columns; for the arguments see ``choose_columns``."""
+
+    def make_builder(dtype: DType, numbers: tuple[str, ...]) -> _ColumnBuilder:
+        chosen = choose_columns(dtype, columns, nested=nested, label_names=label_names)
+        return _ColumnBuilder(dtype, chosen, numbers)
+
+    return make_builder
+
+
+class _ColumnBuilder:
+    """Collects columns part by part."""
+
+    def __init__(self, dtype: DType, columns: list[AnyColumn], numbers: tuple[str, ...]) -> None:
+        self._dtype, self._columns, self._numbers = dtype, columns, numbers
+        self._parts: dict[str, list[NumericArray]] = {name: [] for name in (*numbers, *(c.name for c in columns))}
+        self._num_parts = 0
+
+    def append(self, part: TablePart) -> None:
+        if len(part.rows):
+            self._add(part)
+
+    def _add(self, part: TablePart) -> None:
+        self._num_parts += 1
+        for name in self._numbers:
+            self._parts[name].append(part.numbers[name])
+        for column in self._columns:
+            values = column.codes(part.rows) if isinstance(column, NameColumn) else column.values(part.rows)
+            self._parts[column.name].append(values)
+
+    def end(self) -> NumpyColumns:
+        if self._num_parts == 0:
+            self._add(TablePart(np.empty(0, self._dtype), dict.fromkeys(self._numbers, np.empty(0, np.int64))))
+        names = {column.name: column.names for column in self._columns if isinstance(column, NameColumn)}
+        joined: NumpyColumns = {}
+        for name in list(self._parts):
+            parts = self._parts.pop(name)
+            values = parts[0] if len(parts) == 1 and parts[0].flags.owndata else np.concatenate(parts)
+            joined[name] = Coded(values, names[name]) if name in names else values
+        return joined

@@ -1,0 +1,90 @@
+"""polars data frames of arrays of records and of scenes."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+
+from l5kit._types import NumericArray, Records
+from l5kit.data.interop.numpy_columns import Coded, NumpyColumns, make_numpy_columns
+from l5kit.data.interop.table_parts import require_agreement, table_of_array, tables_of_scenes
+from l5kit.data.scene_selection import SceneSelection
+from l5kit.data.texts import shown_texts
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["to_polars"]
+
+
+@overload
+def to_polars(
+    data: ChunkedDataset, scenes: SceneSelection = None, *, nested: bool = True, label_names: bool = False
+) -> "dict[str, pl.DataFrame]": ...
+@overload
+def to_polars(
+    data: Records, *, columns: Sequence[str] | None = None, nested: bool = True, label_names: bool = False
+) -> "pl.DataFrame": ...
+def to_polars(
+    data: Records | ChunkedDataset,
+    scenes: SceneSelection = None,
+    *,
+    columns: Sequence[str] | None = None,
+    nested: bool = True,
+    label_names: bool = False,
+) -> "pl.DataFrame | dict[str, pl.DataFrame]":
+    """Return an array of records as a ``polars.DataFrame``, or scenes as one for each of their arrays.
+
+    A field of several values is a column of type ``Array``: ``centroid`` is ``Array(Float64, 2)``, of which
+    ``pl.col("centroid").arr.get(0)`` is x; ``ego_rotation`` is ``Array(Float64, (3, 3))``. It needs no pyarrow.
+
+    Args:
+        data: An array such as ``dataset.agents``, a slice or view of one, or a NumPy array of records; or a dataset,
+            also one scene of one (``dataset[3]``).
+        scenes: Scenes of a dataset: a number, a slice, numbers or a mask; None for all. Frames begin with the column
+            ``scene_index``, counted in ``data``, and ``frame_index``, counted in the scene; ``columns`` is for arrays.
+        columns: Names of fields, or of single columns without ``nested``, in the order wanted; None for all.
+        nested: Make an ``Array`` of fields of several values; else a column of each value, such as ``centroid_x``.
+        label_names: Add a column of type ``Enum``: for agents ``label``, the class of the highest probability, for
+            faces ``status``, the state of the highest value; null where all are 0.
+
+    Returns:
+        A frame; for a dataset a dictionary of those of ``scenes``, ``frames``, ``agents`` and ``traffic_light_faces``,
+        with the rows of the scenes in their order. Values are those of the dataset to the bit; intervals count its
+        rows.
+
+    Raises:
+        CorruptedDataError: Rows cannot be read, or intervals of scenes are wrong.
+        IndexOutOfRangeError: There is no such scene.
+        InvalidArgumentError: ``data`` is neither, there is no such column, or arguments do not go together.
+        MissingDependencyError: polars is not installed.
+    """
+    try:
+        import polars  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError("to_polars needs polars: pip install 'l5kit2[polars]'") from error
+    require_agreement(data, scenes, columns)
+    make_builder = make_numpy_columns(columns, nested=nested, label_names=label_names)
+    if isinstance(data, ChunkedDataset):
+        tables = tables_of_scenes(data, scenes, make_builder)
+        return {key: _frame_of(table) for key, table in tables.items()}
+    return _frame_of(table_of_array(data, make_builder))
+
+
+def _frame_of(columns: NumpyColumns) -> "pl.DataFrame":
+    import polars as pl
+
+    return pl.DataFrame([_series_of(name, values) for name, values in columns.items()])
+
+
+def _series_of(name: str, values: NumericArray | Coded) -> "pl.Series":
+    import polars as pl
+
+    if isinstance(values, Coded):
+        names = np.array([*values.names, None], dtype=object)
+        return pl.Series(name, names[values.codes].tolist(), dtype=pl.Enum(values.names))
+    flat = values.reshape(-1)
+    series = pl.Series(name, shown_texts(flat) if flat.dtype.kind == "U" else flat)
+    return series.reshape(values.shape) if values.ndim > 1 else series

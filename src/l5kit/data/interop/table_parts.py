@@ -1,0 +1,216 @@
+"""Parts of tables: rows of arrays and of scenes, read a bounded number at a time for those that build tables."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from l5kit._types import DType, Int64Array, RecordArray, Records
+from l5kit.data import layout
+from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, rows_of
+from l5kit.data.records import (
+    AGENT_ARRAY_KEY,
+    AGENT_INTERVAL,
+    FACE_INTERVAL,
+    FRAME_ARRAY_KEY,
+    FRAME_INTERVAL,
+    SCENE_ARRAY_KEY,
+    TL_FACE_ARRAY_KEY,
+)
+from l5kit.data.scene_records import as_standard
+from l5kit.data.scene_selection import SceneSelection, selected_scenes
+from l5kit.data.stores.chunked_array import passing_rows
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import InvalidArgumentError
+
+__all__ = [
+    "NUMBER_COLUMNS",
+    "BuilderMaker",
+    "TableBuilder",
+    "TablePart",
+    "parts_of_array",
+    "parts_of_scene",
+    "require_agreement",
+    "require_records",
+    "table_of_array",
+    "tables_of_scenes",
+]
+
+Table = TypeVar("Table", covariant=True)
+
+NUMBER_COLUMNS = {
+    SCENE_ARRAY_KEY: ("scene_index",),
+    FRAME_ARRAY_KEY: ("scene_index", "frame_index"),
+    AGENT_ARRAY_KEY: ("scene_index", "frame_index"),
+    TL_FACE_ARRAY_KEY: ("scene_index", "frame_index"),
+}
+"""Columns of the tables of a dataset that stand before those of the fields."""
+
+
+@dataclass(frozen=True)
+class TablePart:
+    """Successive rows of a table.
+
+    Attributes:
+        rows: Records, (N,).
+        numbers: ``scene_index``, counted in the dataset, and ``frame_index``, counted in the scene, of each row, (N,);
+            none for the rows of an array.
+    """
+
+    rows: RecordArray
+    numbers: dict[str, Int64Array] = field(default_factory=dict)
+
+
+class TableBuilder(Protocol[Table]):
+    """Puts a table together."""
+
+    def append(self, part: TablePart) -> None:
+        """Add rows."""
+
+    def end(self) -> Table:
+        """Return the table of all rows."""
+
+
+BuilderMaker = Callable[[DType, tuple[str, ...]], TableBuilder[Table]]
+"""Makes a builder of a table, given the type of its records and the names of the columns of numbers."""
+
+
+def tables_of_scenes(
+    dataset: ChunkedDataset, scenes: SceneSelection, make_builder: BuilderMaker[Table]
+) -> dict[str, Table]:
+    """Return the tables of the four arrays of some scenes of a dataset, by their names on disk.
+
+    Raises:
+        CorruptedDataError: Rows cannot be read, or intervals of scenes are wrong.
+        IndexOutOfRangeError: There is no such scene.
+        InvalidArgumentError: ``scenes`` names none.
+    """
+    builders = {key: make_builder(np.dtype(dtype), NUMBER_COLUMNS[key]) for key, (_, dtype, _) in layout.ARRAYS.items()}
+    for scene in selected_scenes(scenes, len(dataset)).tolist():
+        for key, part in parts_of_scene(dataset, scene).items():
+            builders[key].append(part)
+    return {key: builder.end() for key, builder in builders.items()}
+
+
+def table_of_array(records: Records, make_builder: BuilderMaker[Table]) -> Table:
+    """Return the table of an array.
+
+    Raises:
+        CorruptedDataError: Rows cannot be read.
+        InvalidArgumentError: These are no records.
+    """
+    require_records(records)
+    builder = make_builder(records.dtype, ())
+    for part in parts_of_array(records):
+        builder.append(part)
+    return builder.end()
+
+
+def require_agreement(data: Records | ChunkedDataset, scenes: SceneSelection, columns: Sequence[str] | None) -> None:
+    """Refuse scenes of an array, which knows of none, and columns of a dataset, whose arrays have other ones each.
+
+    Raises:
+        InvalidArgumentError: They are named.
+    """
+    is_dataset = isinstance(data, ChunkedDataset)
+    if columns is not None and is_dataset:
+        raise InvalidArgumentError(
+            f"columns is {columns!r}, but data is a dataset, whose arrays have other columns each; pass one array, or "
+            "select from the tables"
+        )
+    if scenes is not None and not is_dataset:
+        raise InvalidArgumentError(
+            f"scenes is {scenes!r}, but data is an array, whose rows know of no scenes; pass the dataset"
+        )
+
+
+def parts_of_array(records: Records, rows_per_part: int = ROWS_PER_BLOCK) -> Iterator[TablePart]:
+    """Yield all rows of an array, each chunk of a file decoded once and not kept.
+
+    Args:
+        records: NumPy array, or array of a dataset.
+        rows_per_part: Rows of a part; as many more or less as full chunks need.
+
+    Raises:
+        CorruptedDataError: Rows cannot be read, or (those of faces excepted) the file of some is missing.
+        InvalidArgumentError: These are no records.
+    """
+    require_records(records)
+    (chunk_length,) = getattr(records, "chunks", (1,))
+    step = max(1, rows_per_part // chunk_length) * chunk_length
+    for start in range(0, len(records), step):
+        stop = min(start + step, len(records))
+        if "face_id" in (records.dtype.names or ()):
+            yield TablePart(rows_of(records, slice(start, stop)))
+        else:
+            yield TablePart(passing_rows(records, start, stop))
+
+
+def require_records(records: object) -> None:
+    """Refuse what is no array of records along one axis.
+
+    Raises:
+        InvalidArgumentError: It is something else.
+    """
+    is_array = isinstance(records, RecordSequence) or (isinstance(records, np.ndarray) and records.ndim == 1)
+    if not is_array or not getattr(records, "dtype", np.dtype(float)).names:
+        found = f"{records.dtype} of shape {records.shape}" if isinstance(records, np.ndarray) else repr(records)
+        raise InvalidArgumentError(
+            f"data must be records along one axis such as dataset.agents, or a dataset, got {found}"
+        )
+
+
+def parts_of_scene(dataset: ChunkedDataset, scene_index: int) -> dict[str, TablePart]:
+    """Return the rows of a scene by the names of the arrays on disk, all fields as they stand in the dataset.
+
+    Records are in the types of the format. Intervals count rows of the dataset.
+
+    Args:
+        dataset: An opened dataset, or one in memory.
+        scene_index: The scene, from 0.
+
+    Raises:
+        CorruptedDataError: A file of the scene is damaged or missing, or its intervals are wrong.
+    """
+    view = dataset.view_scene(scene_index)
+    records = {
+        key: as_standard(np.asarray(getattr(view, attribute)), dtype)
+        for key, (attribute, dtype, _) in layout.ARRAYS.items()
+    }
+    frames = records[FRAME_ARRAY_KEY]
+    parts = {key: _children(records[key], frames[interval], scene_index) for key, interval in _CHILDREN.items()}
+    _restore_intervals(dataset, scene_index, records)
+    parts[FRAME_ARRAY_KEY] = _numbered(frames, scene_index, np.arange(len(frames)))
+    scene = records[SCENE_ARRAY_KEY]
+    return {SCENE_ARRAY_KEY: TablePart(scene, {"scene_index": np.full(1, scene_index)}), **parts}
+
+
+_CHILDREN = {AGENT_ARRAY_KEY: AGENT_INTERVAL, TL_FACE_ARRAY_KEY: FACE_INTERVAL}
+
+
+def _children(rows: RecordArray, intervals: Int64Array, scene_index: int) -> TablePart:
+    """Return the rows that the frames of a scene name, intervals (F, 2), with their frames."""
+    if len(rows) == 0:
+        return _numbered(rows, scene_index, np.empty(0, dtype=np.int64))
+    counts = intervals[:, 1] - intervals[:, 0]
+    frame_indices = np.repeat(np.arange(len(intervals)), counts)
+    places = np.repeat(intervals[:, 0] - (np.cumsum(counts) - counts), counts) + np.arange(len(frame_indices))
+    is_all = len(places) == len(rows) and bool((places == np.arange(len(rows))).all())
+    return _numbered(rows if is_all else rows[places], scene_index, frame_indices)
+
+
+def _numbered(rows: RecordArray, scene_index: int, frame_indices: Int64Array) -> TablePart:
+    return TablePart(rows, {"scene_index": np.full(len(rows), scene_index), "frame_index": frame_indices})
+
+
+def _restore_intervals(dataset: ChunkedDataset, scene_index: int, records: dict[str, RecordArray]) -> None:
+    """Give copied scene and frames the intervals that they have in the dataset."""
+    stored = rows_of(dataset.scenes, slice(scene_index, scene_index + 1), strict=True)
+    records[SCENE_ARRAY_KEY][FRAME_INTERVAL] = stored[FRAME_INTERVAL]
+    start, stop = stored[FRAME_INTERVAL][0].tolist()
+    if start == stop:
+        return
+    first = rows_of(dataset.frames, slice(start, start + 1), strict=True)
+    for interval in set(_CHILDREN.values()) & set(first.dtype.names or ()):
+        records[FRAME_ARRAY_KEY][interval] += first[interval][0, 0]
