@@ -1,5 +1,6 @@
 """Parts of tables: rows of arrays and of scenes, read a bounded number at a time for those that build tables."""
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -35,6 +36,7 @@ __all__ = [
     "require_records",
     "table_of_array",
     "tables_of_scenes",
+    "with_scenes_in_memory",
 ]
 
 Table = TypeVar("Table", covariant=True)
@@ -87,7 +89,9 @@ def tables_of_scenes(
         InvalidArgumentError: ``scenes`` names none.
     """
     builders = {key: make_builder(np.dtype(dtype), NUMBER_COLUMNS[key]) for key, (_, dtype, _) in layout.ARRAYS.items()}
-    for scene in selected_scenes(scenes, len(dataset)).tolist():
+    numbers = selected_scenes(scenes, len(dataset)).tolist()
+    dataset = with_scenes_in_memory(dataset) if len(numbers) > 1 else dataset
+    for scene in numbers:
         for key, part in parts_of_scene(dataset, scene).items():
             builders[key].append(part)
     return {key: builder.end() for key, builder in builders.items()}
@@ -184,6 +188,13 @@ def parts_of_scene(dataset: ChunkedDataset, scene_index: int) -> dict[str, Table
     parts[FRAME_ARRAY_KEY] = _numbered(frames, scene_index, np.arange(len(frames)))
     scene = records[SCENE_ARRAY_KEY]
     return {SCENE_ARRAY_KEY: TablePart(scene, {"scene_index": np.full(1, scene_index)}), **parts}
+
+
+def with_scenes_in_memory(dataset: ChunkedDataset) -> ChunkedDataset:
+    """Return a dataset whose scenes, all of which are checked for each scene that is read, are a NumPy array."""
+    prepared = copy.copy(dataset)
+    prepared.scenes = np.asarray(dataset.scenes)
+    return prepared
 
 
 _CHILDREN = {AGENT_ARRAY_KEY: AGENT_INTERVAL, TL_FACE_ARRAY_KEY: FACE_INTERVAL}

@@ -1,0 +1,178 @@
+"""Parquet files of a dataset: a folder of tables, a row group for each scene, of which readers skip what they can."""
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import l5kit
+from l5kit._types import Int64Array, JsonObject
+from l5kit.data import layout
+from l5kit.data.interop.arrow_tables import ArrowColumns, require_pyarrow
+from l5kit.data.interop.export_places import placed_export
+from l5kit.data.interop.parquet_card import card_of_tables
+from l5kit.data.interop.table_columns import choose_columns
+from l5kit.data.interop.table_parts import NUMBER_COLUMNS, TablePart, parts_of_scene, with_scenes_in_memory
+from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
+from l5kit.data.progress import Progress
+from l5kit.data.records import SCENE_ARRAY_KEY
+from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.scene_selection import SceneSelection, selected_scenes
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+__all__ = ["export_parquet"]
+
+SCENES_PER_FILE = 50
+"""Scenes of a file of frames, agents or faces; those of the published dataset have a million agents together."""
+
+
+def export_parquet(
+    dataset: ChunkedDataset,
+    out: str | os.PathLike[str],
+    *,
+    scenes: SceneSelection = None,
+    overwrite: bool = False,
+    nested: bool = True,
+    label_names: bool = True,
+    scenes_per_file: int = SCENES_PER_FILE,
+    digest: str | None = None,
+    progress: Progress | None = None,
+    workers: Workers = 1,
+) -> None:
+    """Write a dataset as Parquet files to a new folder, complete or not at all.
+
+    The folder has ``scenes.parquet``, the folders ``frames``, ``agents`` and ``traffic_light_faces`` with files
+    ``part-00000.parquet`` of some scenes each, and a ``README.md`` by which ``datasets.load_dataset`` knows the tables.
+    They are those of :func:`~l5kit.data.interop.arrow_tables.to_arrow`. Each scene is a row group of its own, whose
+    statistics let readers that ask for some scenes, frames or tracks skip the others.
+
+    The metadata of columns tell meaning, unit and frame of reference; ``l5kit`` among those of a file tells in JSON the
+    source, the facts of the log and the names of labels. Frames that belong to no scene are left out.
+
+    Args:
+        dataset: An opened dataset, a view, or one in memory.
+        out: The folder.
+        scenes: Scenes to write, none twice; None for all.
+        overwrite: Replace an export or a dataset that is there.
+        nested: Make lists of fields of several values; else a column of each value, such as ``centroid_x``.
+        label_names: Add the columns ``label`` of agents and ``status`` of faces.
+        scenes_per_file: Scenes of each file.
+        digest: Digest of the dataset, to be told in the metadata.
+        progress: Called with the number of scenes written and of all.
+        workers: Number of threads that write files at the same time, or an executor; the files are the same. One scene
+            for each is in memory.
+
+    Raises:
+        CorruptedDataError: Rows cannot be read, or intervals of scenes are wrong.
+        FileExistsError: There is something at ``out``, and ``overwrite`` is False.
+        IndexOutOfRangeError: There is no such scene.
+        InvalidArgumentError: There are no scenes, one is named twice, or what is at ``out`` is no export.
+        MissingDependencyError: pyarrow is not installed.
+    """
+    require_pyarrow("an export to Parquet")
+    numbers = _scenes_to_write(dataset, scenes)
+    if scenes_per_file < 1:
+        raise InvalidArgumentError(f"scenes_per_file must be 1 or more, got {scenes_per_file!r}")
+    tables = {
+        key: ArrowColumns(
+            np.dtype(dtype),
+            choose_columns(np.dtype(dtype), nested=nested, label_names=label_names),
+            numbers=NUMBER_COLUMNS[key],
+            metadata=_metadata_of(dataset, key, digest),
+        )
+        for key, (_, dtype, _) in layout.ARRAYS.items()
+    }
+    with placed_export(out, overwrite=overwrite) as folder:
+        for key in tables:
+            (folder if key == SCENE_ARRAY_KEY else folder / key).mkdir(parents=True, exist_ok=True)
+        job = _WriteScenes(with_scenes_in_memory(dataset), numbers, folder, tables, scenes_per_file)
+        with map_scenes(job, numbers, workers, block_size=scenes_per_file, progress=progress) as written:
+            _write_scenes(tables[SCENE_ARRAY_KEY], [part for parts in written for part in parts], folder)
+        (folder / "README.md").write_text(card_of_tables({key: table.schema for key, table in tables.items()}), "utf-8")
+
+
+def _scenes_to_write(dataset: ChunkedDataset, scenes: SceneSelection) -> Int64Array:
+    numbers = selected_scenes(scenes, len(dataset))
+    if len(numbers) == 0:
+        raise InvalidArgumentError(
+            f"there are no scenes to write (scenes is {scenes!r}, {dataset.path or 'the log in memory'!r} has "
+            f"{len(dataset)}); open() a dataset first"
+        )
+    found, counts = np.unique(numbers, return_counts=True)
+    if len(found) < len(numbers):
+        raise InvalidArgumentError(f"scenes names scene {found[counts > 1][0]} more than once")
+    return numbers
+
+
+@dataclass(frozen=True)
+class _WriteScenes:
+    """Writes the files of successive scenes, and returns their records of scenes."""
+
+    dataset: ChunkedDataset
+    scenes: Int64Array
+    folder: Path
+    tables: Mapping[str, ArrowColumns]
+    scenes_per_file: int
+
+    def __call__(self, scenes: Int64Array) -> list[TablePart]:
+        number = int(np.flatnonzero(self.scenes == scenes[0])[0]) // self.scenes_per_file
+        of_scenes = []
+        with ExitStack() as stack:
+            writers = {
+                key: stack.enter_context(_open_writer(self.folder / key / f"part-{number:05}.parquet", table.schema))
+                for key, table in self.tables.items()
+                if key != SCENE_ARRAY_KEY
+            }
+            for scene in scenes.tolist():
+                parts = parts_of_scene(self.dataset, scene)
+                of_scenes.append(parts[SCENE_ARRAY_KEY])
+                for key, writer in writers.items():
+                    if len(parts[key].rows):
+                        writer.write_batch(self.tables[key].batch_of(parts[key]), row_group_size=len(parts[key].rows))
+        return of_scenes
+
+
+def _write_scenes(columns: ArrowColumns, parts: list[TablePart], folder: Path) -> None:
+    import pyarrow as pa
+
+    table = pa.Table.from_batches([columns.batch_of(part) for part in parts], columns.schema)
+    with _open_writer(folder / "scenes.parquet", columns.schema) as writer:
+        writer.write_table(table)
+
+
+def _open_writer(path: Path, schema: "pa.Schema") -> "pq.ParquetWriter":
+    """Return a writer; values that repeat are written once, numbers with fractions as they are."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    repeating = [field.name for field in schema if not (_is_nested(field.type) or pa.types.is_floating(field.type))]
+    return pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=repeating, write_statistics=True)
+
+
+def _is_nested(arrow: "pa.DataType") -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_fixed_size_list(arrow))
+
+
+def _metadata_of(dataset: ChunkedDataset, key: str, digest: str | None) -> JsonObject:
+    """Return what is told of a table in its files."""
+    return {
+        "array": key,
+        "source": dataset.path or "memory",
+        "digest": digest,
+        "num_scenes": len(dataset),
+        "l5kit_version": l5kit.__version__,
+        "perception_labels": PERCEPTION_LABELS,
+        "traffic_light_face_labels": TL_FACE_LABELS,
+        **dataset.facts.as_attributes(),
+    }
