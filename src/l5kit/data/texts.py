@@ -14,6 +14,9 @@ _ENCODING = "utf-32-le" if sys.byteorder == "little" else "utf-32-be"
 def shown_texts(column: NumericArray) -> list[str]:
     """Return texts of fixed width (N,) to be shown; what is none has the replacement character in its place."""
     native = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("="))
+    if native.dtype.itemsize and is_text(native).all():
+        texts: list[str] = native.tolist()
+        return texts
     contents = native.view(f"V{native.dtype.itemsize}").tolist()
     return [content.decode(_ENCODING, "replace").rstrip("\0") for content in contents]
 

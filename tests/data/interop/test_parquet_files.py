@@ -100,7 +100,10 @@ def test_duckdb_reads_only_the_scenes_that_are_asked_for(log, folder):
     query = f"select sum(timestamp) from '{folder}/frames/*.parquet' where scene_index = 1"
     assert duckdb.sql(query).fetchall() == [(log[1].frames["timestamp"].sum(),)]
     plan = duckdb.sql(f"explain analyze {query}").fetchall()[0][1]
-    assert re.search(r"Row Groups Scanned:\s*1 / ", plan), plan
+    scanned = re.search(r"Row Groups Scanned:\s*(\d+) / (\d+)", plan)
+    if scanned is None:
+        pytest.skip(f"DuckDB {duckdb.__version__} does not tell which row groups it reads")
+    assert scanned.groups() == ("1", "4")
 
 
 def test_tracks_and_names_of_labels_are_asked_for_in_sql(log, folder):

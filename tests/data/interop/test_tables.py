@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from l5kit.data import AGENT_DTYPE, PERCEPTION_LABELS, ChunkedDataset
-from l5kit.data.interop import to_arrow, to_arrow_batches, to_pandas, to_polars
+from l5kit.data.interop import export_columns, to_arrow, to_arrow_batches, to_pandas, to_polars
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, MissingDependencyError
 from support.logs import write_with_chunks
 from support.random_logs import random_dataset, write_three_arrays
@@ -56,11 +57,15 @@ def forms_of(log, opened, array):
     """The same rows in all forms in which arrays come."""
     records = getattr(log, array)
     both = ChunkedDataset.concatenate([opened, opened])
+    columns = Path(opened.path).with_name("columns.zarr")
+    if not columns.exists():
+        export_columns(opened, columns)
     return {
         "records": records,
         "chunked": getattr(opened, array),
         "mapped": getattr(ChunkedDataset(opened.path).open(cached="mmap", progress=False), array),
         "not_cached": getattr(ChunkedDataset(opened.path).open(cached=False), array),
+        "columns": getattr(ChunkedDataset(columns).open(), array),
         "view": getattr(both[: len(log)], array),
         "strided": np.repeat(records, 2)[::2],
         "recarray": records.view(np.recarray),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-import l5kit
+from l5kit import __version__
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data import layout
 from l5kit.data.interop.arrow_tables import ArrowColumns, require_pyarrow
@@ -171,7 +171,7 @@ def _metadata_of(dataset: ChunkedDataset, key: str, digest: str | None) -> JsonO
         "source": dataset.path or "memory",
         "digest": digest,
         "num_scenes": len(dataset),
-        "l5kit_version": l5kit.__version__,
+        "l5kit_version": __version__,
         "perception_labels": PERCEPTION_LABELS,
         "traffic_light_face_labels": TL_FACE_LABELS,
         **dataset.facts.as_attributes(),
