@@ -251,6 +251,13 @@ def test_what_cannot_be_is_an_error_that_says_what_can(log, kind, data, options,
 
 
 @pytest.mark.parametrize("kind", TO_TABLE)
+def test_a_dataset_that_was_not_opened_is_no_empty_one(opened, kind):
+    with pytest.raises(InvalidArgumentError, match=r"which is not open; call open\(\) on it"):
+        TO_TABLE[kind](ChunkedDataset(opened.path))
+    assert len(TO_TABLE[kind](ChunkedDataset(""))["agents"]) == 0
+
+
+@pytest.mark.parametrize("kind", TO_TABLE)
 def test_a_scene_that_is_not_there(log, kind):
     with pytest.raises(IndexOutOfRangeError, match="scenes names scene 4"):
         TO_TABLE[kind](log, 4)

@@ -86,8 +86,10 @@ def tables_of_scenes(
     Raises:
         CorruptedDataError: Rows cannot be read, or intervals of scenes are wrong.
         IndexOutOfRangeError: There is no such scene.
-        InvalidArgumentError: ``scenes`` names none.
+        InvalidArgumentError: ``scenes`` names none, or the dataset was not opened.
     """
+    if dataset.path and len(dataset) == 0 and not hasattr(dataset, "root"):
+        raise InvalidArgumentError(f"data is {dataset!r}, which is not open; call open() on it first")
     builders = {key: make_builder(np.dtype(dtype), NUMBER_COLUMNS[key]) for key, (_, dtype, _) in layout.ARRAYS.items()}
     numbers = selected_scenes(scenes, len(dataset)).tolist()
     dataset = with_scenes_in_memory(dataset) if len(numbers) > 1 else dataset
