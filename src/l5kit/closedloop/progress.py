@@ -5,21 +5,22 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from l5kit.data.progress import Progress
+from l5kit.data.progress import Progress, in_notebook, show_progress
 
 __all__ = ["show_scenes"]
 
 
 @contextmanager
 def show_scenes(title: str, *, visible: bool) -> Iterator[Progress]:
-    """Give a callable that moves a bar on standard error; the bar vanishes at the end.
+    """Give a callable that moves a bar on standard error, or in a notebook; the bar vanishes at the end.
 
     Args:
         title: Text before the bar.
-        visible: Show it, if standard error is a terminal.
+        visible: Show it, if standard error is a terminal or this is a notebook.
     """
-    if not (visible and sys.stderr.isatty()):
-        yield lambda _done, _total: None
+    if in_notebook() or not (visible and sys.stderr.isatty()):
+        with show_progress(title, visible=visible) as progress:
+            yield progress
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn

@@ -1,11 +1,18 @@
-"""A progress bar for long work."""
+"""A progress bar for long work, on terminals and in notebooks."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
+
+__all__ = ["NotebookBar", "Progress", "in_notebook", "show_progress"]
 
 Progress = Callable[[int, int], None]
 """Called with the number of steps that are done and their total."""
+
+_MIN_PAUSE_S = 0.2
+"""Between two changes of a bar in a notebook, each of which is a message to the browser."""
 
 
 def _show_nothing(done: int, total: int) -> None:
@@ -14,13 +21,20 @@ def _show_nothing(done: int, total: int) -> None:
 
 @contextmanager
 def show_progress(title: str, *, visible: bool, in_bytes: bool = False) -> Iterator[Progress]:
-    """Give a callable that moves a bar on standard error; the bar vanishes at the end.
+    """Give a callable that moves a bar on standard error, or in a notebook; the bar vanishes at the end.
 
     Args:
         title: Text before the bar.
-        visible: Show it, if standard error is a terminal.
+        visible: Show it, if standard error is a terminal or this is a notebook.
         in_bytes: Show how many bytes are done, and how many in a second; steps are bytes then.
     """
+    if visible and in_notebook():
+        notebook_bar = NotebookBar(title)
+        try:
+            yield notebook_bar.show
+        finally:
+            notebook_bar.close()
+        return
     if not (visible and sys.stderr.isatty()):
         yield _show_nothing
         return
@@ -32,3 +46,59 @@ def show_progress(title: str, *, visible: bool, in_bytes: bool = False) -> Itera
     with ProgressBar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook, of Jupyter, VS Code or Colab."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+class NotebookBar:
+    """A bar in the output of a cell; nothing but the browser is needed to see it.
+
+    Args:
+        title: Text before the bar.
+    """
+
+    def __init__(self, title: str) -> None:
+        from IPython.display import display  # here: only notebooks have it
+
+        self._title = title
+        self._shown_s = 0.0
+        self._handle = display(_Bar(title, 0, 0, ""), display_id=True)  # type: ignore[no-untyped-call]
+
+    def show(self, done: int | float, total: int | float, text: str = "") -> None:
+        """Move the bar, at most five times a second.
+
+        Args:
+            done: Steps that are done.
+            total: All of them.
+            text: Behind the bar.
+        """
+        now_s = time.monotonic()
+        if now_s - self._shown_s >= _MIN_PAUSE_S:
+            self._shown_s = now_s
+            self._handle.update(_Bar(self._title, done, total, text))
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._handle.update(_Bar("", 0, 0, ""))
+
+
+class _Bar:
+    """A bar as it is at a moment; one without a title is nothing."""
+
+    def __init__(self, title: str, done: float, total: float, text: str) -> None:
+        self._title, self._done, self._total, self._text = title, done, total, text
+
+    def __repr__(self) -> str:
+        return f"{self._title} {self._done:,} of {self._total:,} {self._text}".rstrip() if self._title else ""
+
+    def _repr_html_(self) -> str:
+        if not self._title:
+            return ""
+        place = f' value="{self._done}" max="{self._total}"' if self._total else ""
+        count = f" {self._done:,} of {self._total:,}" if isinstance(self._total, int) and self._total else ""
+        return f"<div>{escape(self._title)} <progress{place}></progress>{count} {escape(self._text)}</div>"

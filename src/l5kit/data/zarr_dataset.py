@@ -22,6 +22,7 @@ from l5kit.data.array_shapes import as_read_only
 from l5kit.data.checks.finding import Finding
 from l5kit.data.checks.validation import validate_dataset
 from l5kit.data.dataset_summary import DatasetSummary, summarize_frames, text_table
+from l5kit.data.display import html_card
 from l5kit.data.filter import (
     get_agents_slice_from_frames,
     get_frames_slice_from_scenes,
@@ -415,6 +416,25 @@ class ChunkedDataset:
         """Return path and counts."""
         counts = ", ".join(f"{len(getattr(self, name))} {name}" for name, _, _ in layout.ARRAYS.values())
         return f"<{type(self).__name__} {self.path or 'in memory'!r}: {counts}>"
+
+    def _repr_html_(self) -> str:
+        """Return a card for notebooks; little of the dataset is read for it."""
+        return html_card(type(self).__name__, self._card_facts, subject=self)
+
+    def _card_facts(self) -> dict[str, object]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # that there are too few frames to measure the rate
+            summary = self.summary()
+        return {
+            "path": self.path or "in memory",
+            "scenes": summary.num_scenes,
+            "frames": summary.num_frames,
+            "agents": summary.num_agents,
+            "traffic light faces": summary.num_tl_faces,
+            "hours": summary.total_time_h,
+            "frames a second": summary.frequency_hz,
+            "agents in a frame": summary.agents_per_frame,
+        }
 
     @property
     def facts(self) -> LogFacts:

@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 from l5kit._overriding import overrides, overrides_package
 from l5kit._types import Column, Int64Array, JsonObject, NumericArray, RecordArray, Sample
 from l5kit.configs.parameters import read_disable_traffic_light_faces
+from l5kit.data.display import html_card
 from l5kit.data.interval_run import IntervalRun
 from l5kit.data.log_index import LogIndex, check_scenes
 from l5kit.data.record_sequence import RecordSequence, rows_of
@@ -60,6 +61,13 @@ _SAMPLE_METHODS = (
     "_scene",
 )
 """Methods that decide what a sample is; a batch is made at once only where they are those of this package."""
+
+_TOLD_PARAMETERS = {
+    "raster_params": ("map_type", "raster_size", "pixel_size", "ego_center"),
+    "model_params": ("history_num_frames", "future_num_frames", "step_time"),
+    "data_generation_params": ("other_agents_num", "max_agents_distance"),
+}
+"""Parameters that stand in the card of a dataset."""
 
 
 class BaseEgoDataset(Dataset[Sample]):
@@ -315,6 +323,21 @@ class BaseEgoDataset(Dataset[Sample]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self)} samples on {self.dataset.path or 'a log in memory'!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return a card for notebooks; no sample is made for it."""
+        return html_card(type(self).__name__, self._card_facts, subject=self)
+
+    def _card_facts(self) -> dict[str, object]:
+        return {
+            "samples": len(self),
+            "log": self.dataset.path or "in memory",
+            "scenes": len(self.dataset.scenes),
+            "frames": len(self.dataset.frames),
+            "agents": len(self.dataset.agents),
+            "perturbation": "none" if self.perturbation is None else type(self.perturbation).__name__,
+            **{f"{section}.{key}": value for section, key, value in _told_parameters(self.cfg)},
+        }
 
     def _batch_sampler(self) -> BatchSampler | None:
         """Return what makes batches of the samples that ``self[index]`` makes, if something does."""
@@ -603,6 +626,16 @@ def _end_frames(scenes: IntervalRun) -> Int64Array:
 
 def _warn(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=5)
+
+
+def _told_parameters(cfg: JsonObject) -> list[tuple[str, str, object]]:
+    """Return section, key and value of the parameters that people ask for first."""
+    return [
+        (section, key, cfg[section][key])
+        for section, keys in _TOLD_PARAMETERS.items()
+        for key in keys
+        if key in cfg.get(section, {})
+    ]
 
 
 def _require_opened(dataset: ChunkedDataset) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from l5kit._types import Column, Sample
+from l5kit.data.display import html_columns
 from l5kit.dataset.allocators import Allocator, Memory
 from l5kit.dataset.torch_parts import get_worker_info, require_torch
 from l5kit.errors import InvalidArgumentError
@@ -48,6 +49,10 @@ class SampleBatch(list[Sample]):
             len(sample) == len(values) and all(map(operator.is_, sample.values(), values))
             for sample, values in zip(self, self._handed_out, strict=True)
         )
+
+    def _repr_html_(self) -> str:
+        """Return a table of the columns for notebooks."""
+        return html_columns(f"{len(self)} samples", self.columns)
 
     def __reduce__(self) -> tuple[type[list[Sample]], tuple[list[Sample]]]:
         return list, (list(self),)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from l5kit.data.progress import NotebookBar, in_notebook
+
 __all__ = ["DriverProgress", "Pace"]
 
 _LINE_EVERY_S = 30.0
@@ -40,7 +42,7 @@ class Pace:
 
 
 class DriverProgress:
-    """Shows a bar if standard error is a terminal, and otherwise tells a line now and then.
+    """Shows a bar if standard error is a terminal or this is a notebook, and otherwise tells a line now and then.
 
     Args:
         tell: Takes a line for people.
@@ -51,10 +53,13 @@ class DriverProgress:
         self._tell, self._visible = tell, visible
         self._told_s = time.perf_counter()
         self._bar: Progress | None = None
+        self._notebook_bar: NotebookBar | None = None
 
     def start(self) -> None:
         """Show the bar."""
-        if self._visible and sys.stderr.isatty():
+        if self._visible and in_notebook():
+            self._notebook_bar = NotebookBar("Training")
+        elif self._visible and sys.stderr.isatty():
             self._bar = Progress(
                 TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), TextColumn("{task.fields[pace]}"),
                 console=Console(stderr=True), transient=True,
@@ -66,6 +71,8 @@ class DriverProgress:
         """Show how it goes."""
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=pace.share_done, pace=str(pace))
+        elif self._notebook_bar is not None:
+            self._notebook_bar.show(pace.share_done, 1.0, str(pace))
         elif self._visible and pace.steps_per_s > 0 and time.perf_counter() - self._told_s >= _LINE_EVERY_S:
             self._tell(str(pace))
             self._told_s = time.perf_counter()
@@ -79,3 +86,6 @@ class DriverProgress:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+        if self._notebook_bar is not None:
+            self._notebook_bar.close()
+            self._notebook_bar = None

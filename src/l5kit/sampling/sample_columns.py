@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from l5kit._types import BoolArray, Column, DeviceArray, NumericArray, Sample
+from l5kit.data.display import html_columns
 from l5kit.errors import InvalidArgumentError
 from l5kit.sampling.sample_keys import ALIASES
 
@@ -48,6 +49,10 @@ class SampleColumns(Mapping[str, Column]):
     def num_samples(self) -> int:
         """B."""
         return len(self.is_made)
+
+    def _repr_html_(self) -> str:
+        """Return a table of the columns for notebooks."""
+        return html_columns(f"{self.num_samples} samples", self.arrays)
 
     def __getitem__(self, key: str) -> Column:
         return self.arrays[key]

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from l5kit.data.progress import NotebookBar, in_notebook
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.lightning_parts import pl
 from l5kit.training.setup import TrainingSetup
@@ -16,7 +17,7 @@ __all__ = ["TrainingProgress"]
 
 
 class TrainingProgress(pl.Callback):
-    """Logs how fast a training is, shows a bar on a terminal, and tells the scores of each evaluation.
+    """Logs how fast a training is, shows a bar on a terminal or in a notebook, and tells the scores of each evaluation.
 
     Speed and the share of the time that steps wait for batches are those since the last point of the curves, without
     evaluations and checkpoints. The loss that is shown is the mean over the same steps.
@@ -24,7 +25,7 @@ class TrainingProgress(pl.Callback):
     Args:
         setup: The training.
         tell: Takes a line for people.
-        visible: Whether the bar is shown, if standard error is a terminal.
+        visible: Whether the bar is shown, if standard error is a terminal or this is a notebook.
     """
 
     def __init__(self, setup: TrainingSetup, *, tell: Callable[[str], None], visible: bool = True) -> None:
@@ -33,6 +34,7 @@ class TrainingProgress(pl.Callback):
         self._tell = tell
         self._visible = visible
         self._bar: Progress | None = None
+        self._notebook_bar: NotebookBar | None = None
         self._losses: list[float] = []
         self._num_steps = 0
         self._taken_s = 0.0
@@ -43,7 +45,9 @@ class TrainingProgress(pl.Callback):
         """Start the clock and the bar."""
         self._restart_clock()
         self._waited_s = self._batches.waited_s
-        if self._visible and trainer.is_global_zero and sys.stderr.isatty():
+        if self._visible and trainer.is_global_zero and in_notebook():
+            self._notebook_bar = NotebookBar("Training")
+        elif self._visible and trainer.is_global_zero and sys.stderr.isatty():
             columns = ("{task.description}", "loss {task.fields[loss]}", "{task.fields[speed]}")
             texts = [TextColumn(column) for column in columns]
             self._bar = Progress(
@@ -64,6 +68,8 @@ class TrainingProgress(pl.Callback):
         self._losses.append(outputs["loss"].detach())
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=trainer.global_step)
+        if self._notebook_bar is not None:
+            self._notebook_bar.show(trainer.global_step, trainer.max_steps)
         if trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
             self._report(pl_module)
 
@@ -106,3 +112,6 @@ class TrainingProgress(pl.Callback):
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+        if self._notebook_bar is not None:
+            self._notebook_bar.close()
+            self._notebook_bar = None

@@ -1,17 +1,16 @@
 """Samples as pictures: the raster in colour, with the trajectories of the AV or agent in it."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from l5kit._types import Float64Array, NumericArray, UInt8Array
 from l5kit.geometry.transform import transform_points
-from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.visualization.text import draw_text
 from l5kit.visualization.utils import TARGET_POINTS_COLOR, draw_trajectory
 
-__all__ = ["HISTORY_POINTS_COLOR", "captioned", "sample_picture"]
+__all__ = ["HISTORY_POINTS_COLOR", "Colouring", "captioned", "sample_picture"]
 
 HISTORY_POINTS_COLOR: Final = (255, 140, 0)
 """RGB orange."""
@@ -21,8 +20,16 @@ _CAPTION_OUTLINE = (20, 24, 30)
 _CAPTION_PLACE_PX = (8.0, 6.0)
 
 
+class Colouring(Protocol):
+    """Turns rasters into colours, as every rasterizer does."""
+
+    def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:
+        """Return a raster (H, W, C) as RGB ``[H, W, 3]``."""
+        ...
+
+
 def sample_picture(
-    sample: Mapping[str, object], rasterizer: Rasterizer, *, with_trajectories: bool = True, radius_px: int = 2
+    sample: Mapping[str, object], rasterizer: Colouring, *, with_trajectories: bool = True, radius_px: int = 2
 ) -> UInt8Array:
     """Return a sample of ``EgoDataset`` or ``AgentDataset`` as a picture.
 
@@ -30,7 +37,7 @@ def sample_picture(
 
     Args:
         sample: With ``image`` (C, H, W); for trajectories also ``raster_from_agent``, positions and availabilities.
-        rasterizer: The one that drew the image.
+        rasterizer: The one that drew the image, or what colours its channels as that does.
         with_trajectories: Whether the dots are drawn.
         radius_px: Of the dots.
 

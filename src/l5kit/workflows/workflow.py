@@ -12,6 +12,7 @@ from torch import nn
 
 from l5kit._types import Config, JsonObject
 from l5kit.configs.training import LoaderParams, TrainingParams
+from l5kit.data.display import html_table
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.scene_view import view_of_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -109,6 +110,14 @@ class TrainingConfig:
         params = TrainingParams.from_cfg(cfg)
         workflow = _WORKFLOWS[params.workflow]
         return cls(copy.deepcopy(dict(cfg)), params, workflow, workflow.recipe.from_cfg(cfg, params))
+
+    def _repr_html_(self) -> str:
+        """Return a table of the keys that were given, for notebooks."""
+        keys = [(section, value) for section, value in self.mapping.items() if not isinstance(value, Mapping)]
+        for section, values in self.mapping.items():
+            if isinstance(values, Mapping):
+                keys += [(f"{section}.{key}", value) for key, value in values.items()]
+        return html_table(f"{type(self).__name__} of {self.params.workflow}", ("key", "value"), keys)
 
     def from_scratch(self) -> Self:
         """Return the same configuration with a network that starts from no weights of others."""

@@ -16,6 +16,7 @@ import numpy as np
 from l5kit._types import Config, Float64Array, Int64Array, NumericArray, PickledState, RecordArray
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.parameters import MapKeys
+from l5kit.data.display import html_card
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
 from l5kit.data.local_data_manager import require_data_manager
 from l5kit.data.map.content import MapContent, share_map
@@ -168,6 +169,19 @@ class MapAPI:
         content = vars(self).get("_content")
         counts = f"{len(content.ids)} elements, {len(content.lanes)} lanes" if content else "read when it is needed"
         return f"<{type(self).__name__} {self.protobuf_map_path!r}: {counts}>"
+
+    def _repr_html_(self) -> str:
+        """Return a card for notebooks."""
+        return html_card(type(self).__name__, self._card_facts, subject=self)
+
+    def _card_facts(self) -> dict[str, object]:
+        arrays = self.arrays
+        return {
+            "path": self.protobuf_map_path,
+            "elements": len(self._content.ids),
+            "lanes": len(self._content.lanes),
+            "crosswalks": len(arrays.crosswalk_bounds_m),
+        }
 
     def __getstate__(self) -> dict[str, object]:
         """Return path and matrix; a worker process reads the file again."""

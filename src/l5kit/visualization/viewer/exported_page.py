@@ -11,7 +11,7 @@ from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
 from l5kit.visualization.viewer.page_files import compose_page
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 
-__all__ = ["MAP_RADIUS_M", "write_exported_page"]
+__all__ = ["MAP_RADIUS_M", "exported_page", "write_exported_page"]
 
 MAP_RADIUS_M: Final = 200.0
 """Of the map there is what has bounds within this distance of the AV, along x and y, at any time."""
@@ -34,10 +34,11 @@ def write_exported_page(output_filepath: str | os.PathLike[str], log: ViewedLog,
         FileNotFoundError: The folder of ``output_filepath`` does not exist.
     """
     with replaced_when_complete(output_filepath) as path:
-        path.write_bytes(_compose(log, scene_index).encode("utf-8"))  # line ends are the same on all systems
+        path.write_bytes(exported_page(log, scene_index).encode("utf-8"))  # line ends are the same on all systems
 
 
-def _compose(log: ViewedLog, scene_index: int) -> str:
+def exported_page(log: ViewedLog, scene_index: int) -> str:
+    """Return the page of one scene as HTML; see :func:`write_exported_page`."""
     scene = log.scene(scene_index)
     shapes, lane_numbers = log.map_shapes, None
     if shapes is not None:

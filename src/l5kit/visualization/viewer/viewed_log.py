@@ -42,6 +42,7 @@ class ViewedLog:
 
     Args:
         files: Where the dataset, its map and meta.json lie.
+        dataset: The opened dataset; None to open that of ``files``.
 
     Attributes:
         notes: A sentence for each thing that is missing or cannot be read.
@@ -52,8 +53,10 @@ class ViewedLog:
         DatasetFormatError: The dataset cannot be opened; or another error of :meth:`ChunkedDataset.open`.
     """
 
-    def __init__(self, files: DatasetFiles) -> None:
-        self._dataset = ChunkedDataset(files.dataset).open(cache_size_bytes=_CACHE_BYTES)
+    def __init__(self, files: DatasetFiles, dataset: ChunkedDataset | None = None) -> None:
+        self._dataset = (
+            ChunkedDataset(files.dataset).open(cache_size_bytes=_CACHE_BYTES) if dataset is None else dataset
+        )
         self.notes = list(files.notes)
         self._table_lock, self._map_lock = threading.Lock(), threading.Lock()
         self._is_closed = threading.Event()

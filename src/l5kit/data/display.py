@@ -1,0 +1,88 @@
+"""Cards that notebooks show of objects: a table of facts, with a picture where pictures can be drawn.
+
+The table needs nothing. The picture is asked of ``l5kit.visualization.notebooks`` if somebody has imported it;
+otherwise the card has none.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+
+__all__ = ["html_card", "html_columns", "html_table", "preview_of"]
+
+_MAX_CELL = 300
+_PREVIEWS = "l5kit.visualization.notebooks.preview"
+_CELL = "padding:1px 10px 1px 0;text-align:left;vertical-align:top;border:0;background:none"
+_RULE = "border:1px solid rgba(128,128,128,0.4);border-radius:4px"
+
+
+def html_card(title: str, read_facts: Callable[[], Mapping[str, object]], *, subject: object = None) -> str:
+    """Return a card: a title, a table of facts and, where it can be drawn, a small picture. It never raises.
+
+    What goes wrong while facts are read stands in the table in their place. Colours are those of the notebook, so that
+    light and dark themes both fit.
+
+    Args:
+        title: What it is.
+        read_facts: Gives names and values of the facts.
+        subject: What a picture is asked of; None for no picture.
+    """
+    try:
+        facts = {name: _text(value) for name, value in read_facts().items()}
+    except Exception as error:  # a notebook shows what a damaged dataset has to say, whatever it raises
+        facts = {"error": f"{type(error).__name__}: {error}"}
+    picture = "" if subject is None or "error" in facts else preview_of(subject)
+    rows = "".join(
+        f'<tr><th style="{_CELL};font-weight:normal;opacity:0.7">{_cell(name)}</th>'
+        f'<td style="{_CELL}">{_cell(value)}</td></tr>'
+        for name, value in facts.items()
+    )
+    return (
+        f'<div style="display:inline-block;max-width:100%;padding:8px 12px;{_RULE}"><div style="font-weight:bold">'
+        f'{_cell(title)}</div><div style="display:flex;flex-wrap:wrap;gap:12px;align-items:flex-start">'
+        f'<table style="border-collapse:collapse;margin:4px 0;border:0">{rows}</table>{picture}</div></div>'
+    )
+
+
+def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a titled table; cells are escaped, and long ones shortened."""
+    head = "".join(f'<th style="{_CELL}">{_cell(column)}</th>' for column in columns)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="{_CELL}">{_cell(_text(cell))}</td>' for cell in row) + "</tr>" for row in rows
+    )
+    return (
+        f'<div style="display:inline-block;max-width:100%;overflow-x:auto;padding:8px 12px;{_RULE}">'
+        f'<div style="font-weight:bold">{_cell(title)}</div>'
+        '<table style="border-collapse:collapse;margin:4px 0;border:0">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def html_columns(title: str, columns: Mapping[str, object]) -> str:
+    """Return a table of shape and type of each array."""
+    shapes = [(key, tuple(getattr(value, "shape", ())), getattr(value, "dtype", "")) for key, value in columns.items()]
+    return html_table(title, ("key", "shape", "type"), shapes)
+
+
+def preview_of(subject: object) -> str:
+    """Return a small picture of an object as HTML; nothing where none can be drawn. It never raises."""
+    previews = sys.modules.get(_PREVIEWS)
+    if previews is None:
+        return ""
+    try:
+        return str(previews.preview_html(subject))
+    except Exception:  # the table stands there without it
+        return ""
+
+
+def _text(value: object) -> str:
+    """Return a value as people read it."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+def _cell(text: str) -> str:
+    """Return text for a cell; names of files may hold surrogates, which UTF-8 has no bytes for."""
+    shown = text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]}..."
+    return escape(shown.encode("utf-8", "replace").decode("utf-8"))

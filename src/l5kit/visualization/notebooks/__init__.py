@@ -1,0 +1,8 @@
+"""Pictures, tables and pages of scenes, samples and maps inside notebooks."""
+
+from l5kit.visualization.notebooks.playing import ScenePage, play
+from l5kit.visualization.notebooks.preview import preview_html
+from l5kit.visualization.notebooks.showing import describe, show
+from l5kit.visualization.notebooks.shown import Picture, Table
+
+__all__ = ["Picture", "ScenePage", "Table", "describe", "play", "preview_html", "show"]

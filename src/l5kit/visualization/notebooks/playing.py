@@ -1,0 +1,129 @@
+"""Scenes that play inside notebooks: the page of the viewer in one value, without a server and without a network."""
+
+import base64
+import gzip
+import os
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from l5kit._files import replaced_when_complete
+from l5kit.errors import InvalidArgumentError
+from l5kit.visualization.notebooks.subjects import files_of, log_of
+
+if TYPE_CHECKING:
+    from l5kit.visualization.viewer.viewed_log import ViewedLog
+
+__all__ = ["MAX_BYTES", "ScenePage", "play"]
+
+MAX_BYTES: Final = 8_000_000
+"""Most bytes that a page adds to a notebook; the viewer itself takes some 0.35 MB of them."""
+
+_HEIGHTS_PX: Final = (200, 4000)
+_LOADER: Final = """<!doctype html><meta charset="utf-8"><title>l5kit view</title><p id="wait">Loading ...</p><script>
+(async () => {
+  try {
+    const bytes = Uint8Array.from(atob("CONTENT"), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const page = await new Response(stream).text();
+    document.open();
+    document.write(page);
+    document.close();
+  } catch (error) {
+    document.getElementById("wait").textContent = `This browser cannot show the page: ${error}`;
+  }
+})();
+</script>
+"""
+
+
+@dataclass(frozen=True)
+class ScenePage:
+    """The page of a scene, which a notebook displays where it is the value of a cell.
+
+    It runs in a frame of its own that may run scripts and nothing else.
+
+    Attributes:
+        html: The page, which needs nothing but a browser.
+        height_px: Height of the frame.
+        title: What is shown.
+    """
+
+    html: str = field(repr=False)
+    height_px: int
+    title: str
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page as an HTML file that plays by itself; an older one is replaced.
+
+        Raises:
+            FileNotFoundError: The folder of ``path`` does not exist.
+        """
+        with replaced_when_complete(path, argument="path") as temporary:
+            temporary.write_bytes(self.html.encode("utf-8"))
+
+    def _repr_html_(self) -> str:
+        packed = base64.b64encode(gzip.compress(self.html.encode("utf-8"), mtime=0)).decode("ascii")
+        return (
+            f'<iframe title="{escape(self.title)}" sandbox="allow-scripts" width="100%" height="{self.height_px}" '
+            'style="border:1px solid rgba(128,128,128,0.4);border-radius:4px" allowfullscreen '
+            f'srcdoc="{escape(_LOADER.replace("CONTENT", packed))}"></iframe>'
+        )
+
+
+def play(
+    dataset: object,
+    scene: int = 0,
+    *,
+    height_px: int = 620,
+    data_folder: str | os.PathLike[str] | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> ScenePage:
+    """Return a scene as the page of the viewer, which plays where a notebook displays it.
+
+    It works in Jupyter, VS Code and Colab, and in notebooks that are looked at later, as the page is a part of the
+    notebook: a scene of 25 seconds adds some 0.5 to 2 MB to it. A variable that is not displayed adds nothing.
+
+    Args:
+        dataset: A log, a dataset of samples, the path of a log, or the folder of a simulation or its result.
+        scene: The scene.
+        height_px: Height of the page, 200 to 4000.
+        data_folder: Folder with the map and meta.json; None to look in and near the log.
+        max_bytes: The most that is to be added to a notebook.
+
+    Raises:
+        InvalidArgumentError: It is no dataset or was not opened, a height is out of range, or the page is too large.
+        IndexOutOfRangeError: There is no such scene.
+        CorruptedDataError: The scene cannot be read.
+        DatasetNotFoundError: There is nothing at the path.
+    """
+    if not _HEIGHTS_PX[0] <= height_px <= _HEIGHTS_PX[1]:
+        raise InvalidArgumentError(f"height_px is {height_px}; it must be {_HEIGHTS_PX[0]} to {_HEIGHTS_PX[1]}")
+    from l5kit.visualization.viewer.exported_page import exported_page  # here: its samples bring torch
+
+    log = _viewed(dataset, data_folder)
+    page = ScenePage(exported_page(log, scene), height_px, f"scene {scene}")
+    size = len(page._repr_html_())
+    if size > max_bytes:
+        raise InvalidArgumentError(
+            f"the page of scene {scene} adds {size:,} bytes to the notebook, and max_bytes is {max_bytes:,}; take a "
+            "shorter scene, allow more, or write it as a file with l5kit view PATH --export FILE --scene "
+            f"{scene}"
+        )
+    return page
+
+
+def _viewed(subject: object, data_folder: str | os.PathLike[str] | None) -> "ViewedLog":
+    """Return the log or simulation as the viewer reads it."""
+    from l5kit.visualization.simulated.simulation_folder import find_scene_files
+    from l5kit.visualization.viewer.viewed_log import ViewedLog
+    from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
+
+    folder = getattr(subject, "folder", subject)
+    if isinstance(folder, (str, Path)):
+        files, simulation = find_scene_files(folder)
+        if simulation is not None:
+            return ViewedSimulation(simulation, files)
+    log = log_of(folder)
+    return ViewedLog(files_of(log, data_folder), log)

@@ -1,0 +1,69 @@
+"""Previews: the small pictures in the cards of datasets and maps."""
+
+from typing import Final
+
+import numpy as np
+
+from l5kit._types import UInt8Array
+from l5kit.data.map.api import MapAPI
+from l5kit.data.map.opened import open_map
+from l5kit.data.record_sequence import rows_of
+from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.geometry.transform import rotation33_as_yaw
+from l5kit.visualization.map_shapes import MapShapes, read_map_shapes
+from l5kit.visualization.notebooks.shown import image_element
+from l5kit.visualization.notebooks.sketch import View, sketch_map, sketch_scene
+from l5kit.visualization.notebooks.subjects import files_of, log_of
+
+__all__ = ["preview_html"]
+
+_PX_PER_M: Final = 4.0
+_MAX_FRAMES: Final = 300
+_MAX_AGENTS: Final = 2000
+_AGENT_THRESHOLD: Final = 0.5
+
+
+def preview_html(subject: object) -> str:
+    """Return a small picture of a map, or of a moment of the first scene of a dataset; of one on a server, nothing.
+
+    Little of a dataset is read: the first scene's row, at most 300 of its frames, and the agents of one frame.
+
+    Args:
+        subject: A map, a log, or a dataset of samples.
+
+    Raises:
+        L5KitError: The data is damaged.
+        IndexError: The dataset is empty.
+    """
+    if isinstance(subject, MapAPI):
+        return image_element(sketch_map(read_map_shapes(subject.arrays)), text="the map")
+    log = log_of(subject)
+    if "://" in log.path:
+        return ""
+    return image_element(_sketch_of(log), text="a moment of scene 0: the AV red, agents blue")
+
+
+def _sketch_of(log: ChunkedDataset) -> UInt8Array:
+    """Return the middle of the first scene as a picture."""
+    start, end = rows_of(log.scenes, slice(0, 1), strict=True)[0][FRAME_INTERVAL].tolist()
+    middle = (start + end) // 2
+    first = max(start, middle - _MAX_FRAMES // 2)
+    frames = rows_of(log.frames, slice(first, min(end, first + _MAX_FRAMES)), strict=True)
+    frame = frames[middle - first]
+    low, high = frame[AGENT_INTERVAL].tolist()
+    agents = np.array(rows_of(log.agents, slice(low, min(high, low + _MAX_AGENTS)), strict=True))
+    center_m = np.asarray(frame["ego_translation"][:2], np.float64)
+    return sketch_scene(
+        View(center_m, _PX_PER_M),
+        _shapes_of(log),
+        agents[agents["label_probabilities"][:, 3:].sum(axis=1) > _AGENT_THRESHOLD],
+        ego_way_m=frames["ego_translation"],
+        ego_pose=np.append(center_m, rotation33_as_yaw(frame["ego_rotation"])),
+        ego_size_m=np.asarray(log.facts.ego_extent_m[:2]),
+    )
+
+
+def _shapes_of(log: ChunkedDataset) -> MapShapes | None:
+    map_api = open_map(files_of(log, None))
+    return None if map_api is None else read_map_shapes(map_api.arrays)

@@ -1,0 +1,61 @@
+"""Subjects of pictures: the log behind what somebody hands over, and the files of its map."""
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["files_of", "log_of"]
+
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_MAP: Final = (("semantic_map/semantic_map.pb", "semantic_map.pb"), ("meta.json",), ("aerial_map/aerial_map.png",))
+
+
+def log_of(subject: object) -> ChunkedDataset:
+    """Return the opened log of a dataset of any kind, or of a path.
+
+    Raises:
+        InvalidArgumentError: It is none of these, or was not opened.
+        DatasetNotFoundError: There is no dataset at the path.
+    """
+    if isinstance(subject, (str, os.PathLike)):
+        return ChunkedDataset(find_dataset_files(subject).dataset).open()
+    log = subject if isinstance(subject, ChunkedDataset) else getattr(subject, "dataset", None)
+    if not isinstance(log, ChunkedDataset):
+        raise InvalidArgumentError(
+            f"dataset is a {type(subject).__name__}; pass a ChunkedDataset, a dataset of samples, or the path of one"
+        )
+    if len(log.scenes) == 0 and log.path and not hasattr(log, "root"):
+        raise InvalidArgumentError(f"dataset {log.path!r} was not opened; call open() first")
+    return log
+
+
+def files_of(log: ChunkedDataset, data_folder: str | os.PathLike[str] | None) -> DatasetFiles:
+    """Return where the map, the aerial picture and meta.json of a log lie.
+
+    Args:
+        log: The log; of one in memory or on a server nothing is found.
+        data_folder: The folder that holds them in the published layout; None to look in and near the log.
+
+    Raises:
+        FileNotFoundError: ``data_folder`` does not exist.
+        InvalidArgumentError: There are several candidates for one of the files.
+    """
+    if data_folder is not None:
+        return _files_in(Path(data_folder), log)
+    if log.path and not _URL.match(log.path) and Path(log.path).exists():
+        return find_dataset_files(log.path)
+    note = "the log lies in memory or on a server, and so has no map beside it; name one with data_folder"
+    return DatasetFiles(Path(log.path or "log in memory"), None, None, None, (note,))
+
+
+def _files_in(folder: Path, log: ChunkedDataset) -> DatasetFiles:
+    if not folder.is_dir():
+        raise FileNotFoundError(f"data_folder {str(folder)!r} does not exist; name the folder of the map and meta.json")
+    places = (next((folder / name for name in names if (folder / name).is_file()), None) for names in _MAP)
+    semantic_map, meta, aerial = places
+    return DatasetFiles(Path(log.path or "log in memory"), semantic_map, meta, aerial, ())
