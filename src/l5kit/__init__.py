@@ -1,3 +1,17 @@
 """Training samples, models, simulations and scores from logs of self-driving cars."""
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from l5kit.workflows.trained_model import load_model as load_model
+
 __version__ = "2.0.0"
+
+
+def __getattr__(name: str) -> object:
+    """Return ``load_model``, which brings torch, when it is first asked for."""
+    if name == "load_model":
+        from l5kit.workflows.trained_model import load_model
+
+        return load_model
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

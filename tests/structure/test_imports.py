@@ -72,6 +72,14 @@ def test_import_loads_no_torch_and_no_plotting_and_changes_nothing(module):
     assert [name for name in LATE if name in seen["loaded"]] == []
 
 
+def test_load_model_is_there_without_loading_anything_before():
+    source = (
+        "import sys, l5kit\nassert 'torch' not in sys.modules\nload = l5kit.load_model\nassert 'torch' in sys.modules\n"
+        "from l5kit import load_model\nassert load is load_model and not hasattr(l5kit, 'load_models')"
+    )
+    subprocess.run([sys.executable, "-c", source], check=True)
+
+
 def test_import_of_the_datasets_loads_torch_and_changes_nothing():
     """Row A6 of the defects: 1.5 set an environment variable and on macOS the start method."""
     pytest.importorskip("torch")

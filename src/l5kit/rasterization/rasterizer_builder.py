@@ -90,6 +90,18 @@ def build_rasterizer(cfg: Config, data_manager: DataManager) -> Rasterizer:
     return read_variant(cfg, "raster_params.map_type", MAP_TYPES).read_and_build(cfg, data_manager)
 
 
+def count_channels(cfg: Config) -> int:
+    """Return how many channels the rasters of a configuration have, without the files that they are drawn from.
+
+    Raises:
+        ConfigError: A needed key is missing or of the wrong type.
+        UnsupportedConfigError: There is no such map type.
+    """
+    params = read_variant(cfg, "raster_params.map_type", MAP_TYPES).params.from_cfg(cfg)
+    num_box_channels = 2 * (params.history_num_frames + 1) if isinstance(params, BoxParams) else 0
+    return num_box_channels + (0 if isinstance(params, BoxesAlone) else 3)
+
+
 def _build_semantic_with_boxes(
     params: SemanticWithBoxes, context: RenderContext, data_manager: DataManager
 ) -> PlanarRasterizer:

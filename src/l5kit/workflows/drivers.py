@@ -19,7 +19,7 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.network import NetworkDriver
 from l5kit.workflows.samples import SampleSource, ego_rasters
-from l5kit.workflows.trained_network import configuration_of, load_network, weights_of
+from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network, weights_of
 from l5kit.workflows.workflow import TrainingConfig
 
 __all__ = ["DriverCheckpoint", "Whom", "load_driver"]
@@ -29,12 +29,6 @@ Whom = Literal["ego", "agents"]
 
 _OPTION_OF: Final[dict[Whom, str]] = {"ego": "--planner", "agents": "--agents"}
 _NAME_OF: Final[dict[Whom, str]] = {"ego": "the AV", "agents": "agents"}
-
-_WITHOUT_TRAINING: Final = {
-    "train_data_loader": {"key": "none", "batch_size": 1},
-    "train_params": {"max_num_steps": 1},
-}
-"""Stands for the sections of a training in configurations of L5Kit 1.x that are for simulations only."""
 
 
 def load_driver(
@@ -121,7 +115,7 @@ class DriverCheckpoint:
     def config(self) -> TrainingConfig:
         """The configuration, checked; of one without a training, as for simulations of 1.x, the rest."""
         given = configuration_of(self.file, allow_pickle=self.allow_pickle) if self.cfg is None else self.cfg
-        return TrainingConfig.from_cfg({**_WITHOUT_TRAINING, **given})
+        return TrainingConfig.from_cfg({**WITHOUT_TRAINING, **given})
 
     def load(self, facts: LogFacts | None = None) -> NetworkDriver:
         """Return the driver.

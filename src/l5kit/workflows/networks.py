@@ -31,6 +31,7 @@ __all__ = [
     "MotionRecipe",
     "NetworkRecipe",
     "RasterPlannerRecipe",
+    "RasterRecipe",
     "SafePathNetRecipe",
     "UrbanDriverRecipe",
     "VectorPlannerRecipe",
@@ -57,8 +58,11 @@ class NetworkRecipe(ABC):
         """
 
     @abstractmethod
-    def build(self, samples: BaseEgoDataset) -> nn.Module:
+    def build(self, samples: BaseEgoDataset | None) -> nn.Module:
         """Return the network for some samples, with weights drawn from torch's global generator.
+
+        Args:
+            samples: What it is trained on or predicts; None where there are none, which networks on vectors allow.
 
         Raises:
             FileNotFoundError: ImageNet weights are asked for that are not there.
@@ -94,11 +98,14 @@ class RasterRecipe(NetworkRecipe):
         """Return a recipe without ImageNet weights."""
         return dataclasses.replace(self, backbone=dataclasses.replace(self.backbone, pretrained=False))
 
-    def build(self, samples: BaseEgoDataset) -> nn.Module:
+    def build(self, samples: BaseEgoDataset | None) -> nn.Module:
         """Return the network, with ImageNet weights where they are wanted, or not refused and there."""
         if not isinstance(samples, EgoDataset) or samples.rasterizer is None:
             raise TypeError(f"{samples!r} makes no rasters")
-        num_channels = _num_channels(samples.rasterizer)
+        return self.build_for(_num_channels(samples.rasterizer))
+
+    def build_for(self, num_channels: int) -> nn.Module:
+        """Return the network for rasters of so many channels; see :meth:`build`."""
         if self.backbone.pretrained is not None or self.backbone.model_architecture == "simple_cnn":
             return self._build(num_channels, pretrained=bool(self.backbone.pretrained))
         try:
@@ -200,7 +207,7 @@ class VectorPlannerRecipe(VectorRecipe):
         """Read ``model_params`` and ``data_generation_params``."""
         return cls(params, VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg))
 
-    def build(self, samples: BaseEgoDataset) -> nn.Module:  # noqa: ARG002
+    def build(self, samples: BaseEgoDataset | None) -> nn.Module:  # noqa: ARG002
         """Return the network."""
         return VectorizedModel(
             **self._arguments(),
@@ -229,7 +236,7 @@ class UrbanDriverRecipe(VectorRecipe):
         """Read ``model_params`` and ``data_generation_params``."""
         return cls(params, VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg), UnrollParams.from_cfg(cfg))
 
-    def build(self, samples: BaseEgoDataset) -> nn.Module:  # noqa: ARG002
+    def build(self, samples: BaseEgoDataset | None) -> nn.Module:  # noqa: ARG002
         """Return the network."""
         return VectorizedUnrollModel(
             **self._arguments(),
@@ -263,7 +270,7 @@ class SafePathNetRecipe(VectorRecipe):
         sizes, model = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg)
         return cls(params, sizes, model, SafePathNetParams.from_cfg(cfg))
 
-    def build(self, samples: BaseEgoDataset) -> nn.Module:  # noqa: ARG002
+    def build(self, samples: BaseEgoDataset | None) -> nn.Module:  # noqa: ARG002
         """Return the network."""
         options: dict[str, Any] = dict(self.network.options)
         return SafePathNetModel(

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Final
 
 import torch
 from torch import nn
@@ -14,7 +15,13 @@ from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import load_checkpoint, read_checkpoint
 from l5kit.workflows.workflow import TrainingConfig, make_model
 
-__all__ = ["configuration_of", "load_network", "weights_of"]
+__all__ = ["WITHOUT_TRAINING", "configuration_of", "load_network", "weights_of"]
+
+WITHOUT_TRAINING: Final = {
+    "train_data_loader": {"key": "none", "batch_size": 1},
+    "train_params": {"max_num_steps": 1},
+}
+"""Stands for the sections of a training in configurations of L5Kit 1.x that have none."""
 
 _CONFIG_FILE = "config.yaml"
 _FILES_OF_SIMULATION = ("run.json", "scores.json")
@@ -78,13 +85,15 @@ def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool =
     return dict(config)
 
 
-def load_network(file: Path, config: TrainingConfig, samples: BaseEgoDataset, *, allow_pickle: bool) -> nn.Module:
+def load_network(
+    file: Path, config: TrainingConfig, samples: BaseEgoDataset | None = None, *, allow_pickle: bool
+) -> nn.Module:
     """Return a network with its weights, on the CPU and in eval mode; torch's global generator stays as it is.
 
     Args:
         file: The weights.
         config: The configuration of the training.
-        samples: What the network is to predict.
+        samples: What the network is to predict; None for what the configuration describes.
         allow_pickle: As for :func:`configuration_of`.
 
     Raises:

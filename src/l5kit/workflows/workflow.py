@@ -20,10 +20,12 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.kinematic.ackerman_perturbation import AckermanPerturbation
 from l5kit.planning.velocity_residual import VelocityResidual
 from l5kit.random.random_generator import GaussianRandomGenerator
+from l5kit.rasterization.rasterizer_builder import count_channels
 from l5kit.workflows.networks import (
     MotionRecipe,
     NetworkRecipe,
     RasterPlannerRecipe,
+    RasterRecipe,
     SafePathNetRecipe,
     UrbanDriverRecipe,
     VectorPlannerRecipe,
@@ -152,17 +154,21 @@ def open_samples(
     return config.workflow.make_samples(SampleSource(config.mapping, log, loader, data_manager, perturbation))
 
 
-def make_model(config: TrainingConfig, samples: BaseEgoDataset) -> nn.Module:
+def make_model(config: TrainingConfig, samples: BaseEgoDataset | None = None) -> nn.Module:
     """Return the network of a workflow, with weights drawn from torch's global generator.
 
     Args:
         config: The configuration.
-        samples: What it is trained on or predicts.
+        samples: What it is trained on or predicts; None for what the configuration describes.
 
     Raises:
         FileNotFoundError: ``model_params.pretrained`` is true, and there are no ImageNet weights.
     """
-    network, params, workflow = config.network.build(samples), config.params, config.workflow
+    params, workflow = config.params, config.workflow
+    if samples is None and isinstance(config.network, RasterRecipe):
+        network = config.network.build_for(count_channels(config.mapping))
+    else:
+        network = config.network.build(samples)
     if not params.velocity_residual or workflow.is_unrolled:
         return network
     return VelocityResidual(

@@ -1,0 +1,123 @@
+"""Data modules: the batches of a configuration, for trainings on Lightning of one's own."""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+import torch
+from torch import nn
+
+from l5kit._types import Config
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.loading import BatchLoader
+from l5kit.dataset.loading import loader as make_loader
+from l5kit.errors import InvalidArgumentError
+from l5kit.planning.network_inputs import tensors_on
+from l5kit.training.batches import EvaluationBatches
+from l5kit.training.lightning_parts import pl
+from l5kit.workflows.trajectories import Batch
+from l5kit.workflows.workflow import TrainingConfig, make_model, open_samples
+
+__all__ = ["SampleDataModule"]
+
+
+class SampleDataModule(pl.LightningDataModule):
+    """The samples of a configuration as batches for a Lightning module of one's own.
+
+    ``train_data_loader`` and ``val_data_loader`` say which logs, how many samples at once, in which order and with
+    which perturbation, as for ``l5kit train``. Each epoch has another order, that depends on ``train_params.seed`` and
+    the epoch only; each process of a distributed training gets samples of its own, so that Lightning's samplers are not
+    needed: pass ``use_distributed_sampler=False`` to its trainer.
+
+    Args:
+        config: The configuration.
+        data_folder: Folder that the keys of the data are relative to; None for the environment's
+            ``L5KIT_DATA_FOLDER``.
+
+    Attributes:
+        config: As above.
+        train_samples: The samples that are trained on; after :meth:`setup`.
+        val_samples: Those of evaluations; None without a ``val_data_loader``.
+    """
+
+    def __init__(self, config: TrainingConfig, data_folder: str | os.PathLike[str] | None = None) -> None:
+        super().__init__()
+        self.config = config
+        self._data_manager = LocalDataManager(data_folder)
+        self._train_samples: BaseEgoDataset | None = None
+        self.val_samples: BaseEgoDataset | None = None
+
+    @classmethod
+    def from_cfg(cls, cfg: Config, data_folder: str | os.PathLike[str] | None = None) -> Self:
+        """Return the data module of a configuration, such as one that ``l5kit train`` takes.
+
+        Raises:
+            ConfigError: A key is missing, unknown, of the wrong type or out of range.
+        """
+        return cls(TrainingConfig.from_cfg(cfg), data_folder)
+
+    @property
+    def train_samples(self) -> BaseEgoDataset:
+        """The samples that are trained on.
+
+        Raises:
+            InvalidArgumentError: :meth:`setup` was not called.
+        """
+        if self._train_samples is None:
+            raise InvalidArgumentError("the data is not open yet; call setup(), or let a trainer of Lightning do it")
+        return self._train_samples
+
+    def setup(self, stage: str | None = None) -> None:  # noqa: ARG002
+        """Open the logs; once, whatever the stage.
+
+        Raises:
+            FileNotFoundError: A log or the map is missing.
+            ConfigError: A key that datasets or rasterizers need is missing or of the wrong type.
+        """
+        params = self.config.params
+        if self._train_samples is not None:
+            return
+        if params.val_loader is not None:
+            self.val_samples = open_samples(self.config, params.val_loader, self._data_manager, perturbed=False)
+        self._train_samples = open_samples(self.config, params.train_loader, self._data_manager, perturbed=True)
+
+    def make_network(self) -> nn.Module:
+        """Return the network of the configuration, untrained: losses in train mode, trajectories in eval mode.
+
+        Weights are drawn from torch's global generator.
+        """
+        return make_model(self.config, self._train_samples)
+
+    def train_dataloader(self) -> BatchLoader:
+        """Return the batches of an epoch, as many in all processes."""
+        loader = self.config.params.train_loader
+        return make_loader(
+            self.train_samples,
+            loader.batch_size,
+            shuffle=loader.shuffle,
+            seed=self.config.params.run.seed,
+            drop_last=True,
+            num_workers=loader.num_workers,
+            threads=1 if loader.num_workers else loader.threads,
+        )
+
+    def val_dataloader(self) -> Iterable[Batch]:
+        """Return the batches of an evaluation: ``max_num_batches`` of them, evenly spread; none without a loader."""
+        loader = self.config.params.val_loader
+        if loader is None or self.val_samples is None:
+            return []
+        return EvaluationBatches(self.val_samples, loader, pin_memory=False)
+
+    def predict_dataloader(self) -> Iterable[Batch]:
+        """Return the batches of an evaluation."""
+        return self.val_dataloader()
+
+    def transfer_batch_to_device(
+        self,
+        batch: Mapping[str, object],
+        device: torch.device,
+        dataloader_idx: int,  # noqa: ARG002
+    ) -> dict[str, torch.Tensor]:
+        """Return the tensors of a batch on a device, in float32 where that knows no float64."""
+        return tensors_on(device, batch)
