@@ -8,7 +8,7 @@ import numpy as np
 from l5kit._types import Float64Array, NumericArray, UInt8Array
 from l5kit.geometry.transform import transform_points
 from l5kit.visualization.text import draw_text
-from l5kit.visualization.utils import TARGET_POINTS_COLOR, draw_trajectory
+from l5kit.visualization.utils import PREDICTED_POINTS_COLOR, TARGET_POINTS_COLOR, draw_trajectory
 
 __all__ = ["HISTORY_POINTS_COLOR", "Colouring", "captioned", "sample_picture"]
 
@@ -29,7 +29,13 @@ class Colouring(Protocol):
 
 
 def sample_picture(
-    sample: Mapping[str, object], rasterizer: Colouring, *, with_trajectories: bool = True, radius_px: int = 2
+    sample: Mapping[str, object],
+    rasterizer: Colouring,
+    *,
+    with_trajectories: bool = True,
+    radius_px: int = 2,
+    zoom: int = 1,
+    predicted_m: NumericArray | None = None,
 ) -> UInt8Array:
     """Return a sample of ``EgoDataset`` or ``AgentDataset`` as a picture.
 
@@ -40,16 +46,23 @@ def sample_picture(
         rasterizer: The one that drew the image, or what colours its channels as that does.
         with_trajectories: Whether the dots are drawn.
         radius_px: Of the dots.
+        zoom: How many pixels wide and high each pixel of the raster is in the picture.
+        predicted_m: Positions (..., 2) in the frame of the target, metres, drawn as cyan dots over all others.
 
     Returns:
         RGB ``[H, W, 3]``, the caller's to change.
     """
     picture = np.array(rasterizer.to_rgb(np.asarray(sample["image"]).transpose(1, 2, 0)))
+    picture = picture.repeat(zoom, axis=0).repeat(zoom, axis=1)
     if with_trajectories:
         past_px = _known_points_px(sample, "history")
         future_px = _known_points_px(sample, "target")
-        draw_trajectory(picture, past_px, HISTORY_POINTS_COLOR, radius=radius_px)
-        draw_trajectory(picture, future_px, TARGET_POINTS_COLOR, radius=radius_px)
+        draw_trajectory(picture, past_px * zoom, HISTORY_POINTS_COLOR, radius=radius_px)
+        draw_trajectory(picture, future_px * zoom, TARGET_POINTS_COLOR, radius=radius_px)
+    if predicted_m is not None:
+        points_m = np.asarray(predicted_m, dtype=np.float64).reshape(-1, 2)
+        points_px = transform_points(points_m, np.asarray(sample["raster_from_agent"], dtype=np.float64))
+        draw_trajectory(picture, points_px * zoom, PREDICTED_POINTS_COLOR, radius=radius_px)
     return picture
 
 

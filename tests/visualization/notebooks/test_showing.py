@@ -11,9 +11,10 @@ from l5kit.data import ChunkedDataset, LocalDataManager, MapAPI
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.dataset import EgoDataset, EgoDatasetVectorized, collate
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, UnsupportedValueError
+from l5kit.geometry import transform_points
 from l5kit.rasterization import build_rasterizer
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
-from l5kit.visualization import describe, show
+from l5kit.visualization import PREDICTED_POINTS_COLOR, describe, show
 from l5kit.visualization.sample_pictures import sample_picture
 from l5kit.visualization.scene_pictures import ScenePainter
 
@@ -127,3 +128,28 @@ def test_samples_and_configurations_are_described(vectors):
     assert "model_params.step_time " in str(describe(load_training_config("vector_planner")))
     with pytest.raises(InvalidArgumentError, match="pass a sample"):
         describe(vectors)
+
+
+def test_predictions_are_drawn_over_a_sample(rasters, vectors):
+    sample = rasters[40]
+    shown = show(sample, predicted=sample["target_positions"][None] + (0.0, 4.0), zoom=2, trajectories=False).image
+    assert shown.shape == (224, 224, 3)
+    plain = show(sample, trajectories=False).image.repeat(2, axis=0).repeat(2, axis=1)
+    changed = (shown != plain).any(axis=-1)
+    assert (shown[changed] == PREDICTED_POINTS_COLOR).all()
+    columns = np.nonzero(changed)[1]
+    points_px = 2 * transform_points(sample["target_positions"] + (0.0, 4.0), sample["raster_from_agent"])
+    assert abs(columns.min() - points_px[:, 0].min()) <= 3
+    assert abs(columns.max() - points_px[:, 0].max()) <= 3
+    drawing = show(vectors[40], predicted=np.array([[3.0, 1.5]]))._repr_svg_()
+    assert 'cx="3.00" cy="-1.50"' in drawing
+    with pytest.raises(InvalidArgumentError, match="zoom is 0"):
+        show(sample, zoom=0)
+
+
+def test_scores_are_described():
+    assert str(describe({"ade": 0.123456, "by": {"scene": 3}}, title="scores")).splitlines() == [
+        "key       value",
+        "ade       0.1235",
+        "by.scene  3",
+    ]

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import numpy as np
 
@@ -24,6 +24,15 @@ __all__ = ["describe", "show"]
 
 _MAP_SIZE_PX: Final = (800, 600)
 _VECTOR_KEYS: Final = frozenset({"lanes_mid", "other_agents_polyline", "all_other_agents_history_extents"})
+_MAX_ZOOM: Final = 16
+
+
+class _SampleStyle(TypedDict):
+    """How a sample is drawn."""
+
+    with_trajectories: bool
+    zoom: int
+    predicted_m: NumericArray | None
 
 
 def show(
@@ -33,6 +42,8 @@ def show(
     *,
     track: int | None = None,
     trajectories: bool = True,
+    predicted: NumericArray | None = None,
+    zoom: int = 1,
     map_kind: str | None = None,
     size_px: tuple[int, int] = (640, 480),
     pixel_size_m: float = 0.15,
@@ -50,6 +61,9 @@ def show(
         frame: Its frame, counted in the scene.
         track: The agent in the middle; None for the AV.
         trajectories: Whether past and future are drawn into rasters.
+        predicted: Of a sample: positions (..., 2) in the frame of its target, such as ``positions`` that a model
+            predicts; drawn as cyan dots.
+        zoom: Of a raster sample: how many pixels wide and high each of its pixels is shown, 1 to 16.
         map_kind: Of a log: ``semantic``, ``satellite`` or ``box``; None for the first one whose files are found.
         size_px: Of a log: width and height.
         pixel_size_m: Of a log: metres per pixel.
@@ -57,21 +71,25 @@ def show(
         data_folder: Of a log: the folder with the map and meta.json; None to look in and near the log.
 
     Raises:
-        InvalidArgumentError: The subject is none of these, is a batch, or is a dataset that was not opened.
+        InvalidArgumentError: The subject is none of these, is a batch, or is a dataset that was not opened; or ``zoom``
+            is out of range.
         IndexOutOfRangeError: There is no such scene or frame.
         TrackNotFoundError: The agent is not in the frame, or does not pass the label filter.
         FileNotFoundError: A file that this kind of map needs is missing.
     """
+    if not 1 <= zoom <= _MAX_ZOOM:
+        raise InvalidArgumentError(f"zoom is {zoom}; it must be 1 to {_MAX_ZOOM}")
+    style: _SampleStyle = {"with_trajectories": trajectories, "zoom": zoom, "predicted_m": predicted}
     if isinstance(subject, np.ndarray):
         return Picture.of_image(subject)
     if isinstance(subject, MapAPI):
         return Picture.of_image(sketch_map(read_map_shapes(subject.arrays), size_px=_MAP_SIZE_PX))
     if isinstance(subject, Mapping):
-        return _show_sample(subject, rasterizer, trajectories=trajectories)
+        return _show_sample(subject, rasterizer, style)
     if hasattr(subject, "get_frame"):
         log_of(subject)
         sample = subject.get_frame(scene, frame, track)
-        return _show_sample(sample, rasterizer or getattr(subject, "rasterizer", None), trajectories=trajectories)
+        return _show_sample(sample, rasterizer or getattr(subject, "rasterizer", None), style)
     from l5kit.visualization.sample_config import available_map_kinds  # here: samples bring torch
     from l5kit.visualization.scene_pictures import PICTURE_FORM, ScenePainter
 
@@ -82,10 +100,15 @@ def show(
     return Picture.of_image(painter.picture(scene, frame, track, with_trajectories=trajectories))
 
 
-def describe(subject: Mapping[str, Any]) -> Table:
-    """Return a sample, a batch or a configuration as a table, which a notebook displays.
+def describe(subject: Mapping[str, Any], *, title: str = "") -> Table:
+    """Return a sample, a batch, a configuration or a result as a table, which a notebook displays.
 
-    Of samples and batches it tells shape, type, unit and meaning of each key; of configurations the value of each.
+    Of samples and batches it tells shape, type, unit and meaning of each key, of others, such as scores by name, the
+    value of each.
+
+    Args:
+        subject: The mapping.
+        title: Above the table.
 
     Raises:
         InvalidArgumentError: It is no mapping.
@@ -95,23 +118,22 @@ def describe(subject: Mapping[str, Any]) -> Table:
             f"subject is a {type(subject).__name__}; pass a sample, a batch or a configuration, which are mappings"
         )
     if any(hasattr(value, "shape") for value in subject.values()):
-        return _table("sample", ("key", "shape", "type", "frame", "unit", "is"), _rows_of_sample(subject))
-    return _table("configuration", ("key", "value"), _rows_of_config(subject, ""))
+        return _table(title or "sample", ("key", "shape", "type", "frame", "unit", "is"), _rows_of_sample(subject))
+    return _table(title, ("key", "value"), _rows_of_values(subject, ""))
 
 
-def _show_sample(sample: Mapping[str, Any], rasterizer: Rasterizer | None, *, trajectories: bool) -> Picture:
+def _show_sample(sample: Mapping[str, Any], rasterizer: Rasterizer | None, style: _SampleStyle) -> Picture:
     sample = {key: value.numpy(force=True) if hasattr(value, "numpy") else value for key, value in sample.items()}
     if "image" in sample:
         _require_single(sample["image"], 3)
         from l5kit.visualization.sample_pictures import sample_picture
 
-        painter = rasterizer or _BoxesOverMap()
-        return Picture.of_image(sample_picture(sample, painter, with_trajectories=trajectories))
+        return Picture.of_image(sample_picture(sample, rasterizer or _BoxesOverMap(), **style))
     if sample.keys() >= _VECTOR_KEYS:
         _require_single(sample["lanes_mid"], 3)
         from l5kit.visualization.viewer.vector_drawing import draw_vector_sample
 
-        return Picture(draw_vector_sample(sample), is_drawing=True)
+        return Picture(draw_vector_sample(sample, predicted_m=style["predicted_m"]), is_drawing=True)
     raise InvalidArgumentError(
         f"the sample has neither an image nor polylines, but {sorted(map(str, sample))[:8]}; make it with a rasterizer "
         "or take one of a vector dataset (describe(...) shows any mapping as a table)"
@@ -153,13 +175,13 @@ def _rows_of_sample(sample: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return rows
 
 
-def _rows_of_config(cfg: Mapping[str, Any], prefix: str) -> list[tuple[str, ...]]:
+def _rows_of_values(cfg: Mapping[str, Any], prefix: str) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for name, value in cfg.items():
         if isinstance(value, Mapping):
-            rows += _rows_of_config(value, f"{prefix}{name}.")
+            rows += _rows_of_values(value, f"{prefix}{name}.")
         else:
-            rows.append((f"{prefix}{name}", str(value)))
+            rows.append((f"{prefix}{name}", f"{value:.4g}" if isinstance(value, float) else str(value)))
     return rows
 
 

@@ -23,9 +23,10 @@ _AGENT: Final = "#1f77b4"
 _TARGET: Final = "#b53331"
 _PAST: Final = "#ff8c00"
 _FUTURE: Final = "#d100d1"
+_PREDICTED: Final = "#00a9b5"
 
 
-def draw_vector_sample(sample: Mapping[str, NumericArray]) -> bytes:
+def draw_vector_sample(sample: Mapping[str, NumericArray], *, predicted_m: NumericArray | None = None) -> bytes:
     """Return a vector sample as an SVG of 80 m x 80 m around the target, which looks to the right.
 
     Midlines of lanes have the colour of their light, boundaries are light gray, crosswalks yellow areas. Others are
@@ -33,6 +34,7 @@ def draw_vector_sample(sample: Mapping[str, NumericArray]) -> bytes:
 
     Args:
         sample: A sample of one of the vector datasets; only what is available is drawn.
+        predicted_m: Positions (..., 2) in the frame of the target, metres, drawn as cyan dots over all others.
 
     Returns:
         UTF-8 text of the drawing.
@@ -47,6 +49,8 @@ def draw_vector_sample(sample: Mapping[str, NumericArray]) -> bytes:
     _draw_agents(svg, sample)
     _draw_dots(svg, _known(sample, "history_positions", "history_availabilities"), _PAST)
     _draw_dots(svg, _known(sample, "target_positions", "target_availabilities"), _FUTURE)
+    if predicted_m is not None:
+        _draw_dots(svg, np.asarray(predicted_m, np.float64).reshape(-1, 2), _PREDICTED)
     return ElementTree.tostring(svg, encoding="unicode").encode("utf-8")
 
 
