@@ -8,6 +8,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 LOOKING := $(VENV)/.l5kit-can-look
 STAMP := $(VENV)/.l5kit-set-up
+DOCUMENTING := $(VENV)/.l5kit-can-document
 ARGS ?=
 # Tests in as many processes as there are cores; WORKERS=0 keeps them in one.
 WORKERS ?= logical
@@ -38,7 +39,13 @@ $(LOOKING): pyproject.toml constraints.txt .ci/dependencies.py
 # pip older than 25.1 knows no dependency groups.
 $(STAMP): $(LOOKING)
 	"$(BIN)/python" -m pip install --quiet --upgrade 'pip>=25.1'
-	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[arrow,collision,compat,gym,hub,mcap,mlflow,pandas,polars,remote,rerun,rl,train,viz,wandb,xarray]' --group dev
+	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[arrow,collision,compat,gym,hub,mcap,mlflow,pandas,polars,remote,rerun,rl,train,viz,wandb,xarray]' --group dev --group docs
+	@touch "$@"
+
+# The site is made from the sources, and needs no more of the package than the demo.
+$(DOCUMENTING): $(LOOKING)
+	"$(BIN)/python" -m pip install --quiet --upgrade 'pip>=25.1'
+	"$(BIN)/python" -m pip install --quiet -c constraints.txt --group docs
 	@touch "$@"
 
 demo: $(LOOKING)  ## Make a small city, sample from it and write pictures to demo-out (options: ARGS="--data FOLDER")
@@ -68,9 +75,12 @@ format: setup  ## Mend the style
 	"$(BIN)/ruff" format
 	@.ci/page format
 
-docs: setup  ## Print the tables of keys in docs/configuration.md anew
+docs: $(DOCUMENTING)  ## Print the tables in docs/ anew, and build the site into site/
 	"$(BIN)/python" -m l5kit.configs.documentation docs/configuration.md
+	"$(BIN)/python" docs/write_tables.py
+	NO_MKDOCS_2_WARNING=1 "$(BIN)/python" -m mkdocs build --strict --quiet
+	"$(BIN)/python" docs/check_site.py site
 
 clean:  ## Remove .venv and everything that was built, cached or drawn
-	rm -rf .venv .venv-* node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* node_modules build dist site demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,121 @@
+"""Public modules of l5kit and their names, read from the source without importing it."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+
+
+@dataclass(frozen=True)
+class Module:
+    """A public module: what it defines, and what it hands on from others.
+
+    Attributes:
+        name: With dots, such as ``l5kit.data.filter``.
+        is_package: Whether it is a folder.
+        summary: The first paragraph of its docstring.
+        defined: The first paragraph of the docstring of each of its public names, in the order of the file.
+        handed_on: Where each public name that another module of l5kit defines is imported from.
+        together: The public names of each assignment to several at once, with its code.
+        unknown: Names in ``__all__`` that are nowhere, neither here nor imported.
+    """
+
+    name: str
+    is_package: bool
+    summary: str
+    defined: dict[str, str]
+    handed_on: dict[str, str]
+    together: list[tuple[list[str], str]]
+    unknown: list[str]
+
+
+@cache
+def public_modules() -> dict[str, Module]:
+    """Return the public modules by name, sorted: those without an underscore, and without the command's own."""
+    paths = {_module_name(path): path for path in (SOURCE / "l5kit").rglob("*.py")}
+    return {name: _read(name, path) for name, path in sorted(paths.items()) if _is_public(name)}
+
+
+def origin(full_name: str) -> str:
+    """Return where a name is defined, through all modules that hand it on."""
+    module, _, name = full_name.rpartition(".")
+    found = public_modules().get(module)
+    return origin(found.handed_on[name]) if found and name in found.handed_on else full_name
+
+
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _is_public(name: str) -> bool:
+    parts = name.split(".")
+    return not any(part.startswith("_") for part in parts) and parts[1:2] != ["cli"]
+
+
+def _read(name: str, path: Path) -> Module:
+    tree = ast.parse(path.read_text("utf-8"))
+    imported, defined = dict(_imported(tree)), dict(_defined(tree))
+    ours = {key for key, source in imported.items() if source.startswith("l5kit.")}
+    listed = _listed(tree)
+    public = {key for key in defined if not key.startswith("_")} if listed is None else set(listed)
+    return Module(
+        name=name,
+        is_package=path.name == "__init__.py",
+        summary=_first_paragraph(ast.get_docstring(tree)),
+        defined={key: text for key, text in defined.items() if key in public},
+        handed_on={key: imported[key] for key in sorted(public & (ours - defined.keys()))},
+        together=list(_together(tree, public)),
+        unknown=sorted(public - imported.keys() - defined.keys()),
+    )
+
+
+def _first_paragraph(docstring: str | None) -> str:
+    return " ".join((docstring or "").split("\n\n")[0].split())
+
+
+def _listed(tree: ast.Module) -> list[str] | None:
+    """The value of ``__all__``, if there is one."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and [name for name in _targets(node) if name == "__all__"]:
+            return list(ast.literal_eval(node.value))
+    return None
+
+
+def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.asname or alias.name, alias.name) for alias in node.names)
+
+
+def _defined(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Names that are defined at the top, each with the first paragraph of its docstring."""
+    for node, following in zip(tree.body, [*tree.body[1:], None], strict=True):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, _first_paragraph(ast.get_docstring(node))
+        else:
+            yield from ((name, _text_of(following)) for name in _targets(node) if name != "__all__")
+
+
+def _together(tree: ast.Module, public: set[str]) -> Iterator[tuple[list[str], str]]:
+    """Assignments to a tuple, of which tools that read docstrings take no notice."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+            yield [name for name in _targets(node) if name in public], ast.unparse(node)
+
+
+def _targets(node: ast.stmt) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    return [part.id for part in parts if isinstance(part, ast.Name)]
+
+
+def _text_of(node: ast.stmt | None) -> str:
+    """The docstring that a constant has below it."""
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return _first_paragraph(node.value.value) if is_text else ""

@@ -1,0 +1,92 @@
+"""Hooks of the site: pages that are made from the code and from other files, and links that lead out of the docs.
+
+mkdocs calls the functions ``on_*`` (``hooks`` in ``mkdocs.yml``). Nothing is written into this folder.
+"""
+
+import os
+import posixpath
+import re
+import sys
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import event_priority
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+
+from command_page import command_page  # noqa: E402 - this folder is no package
+from included_pages import SOURCE_URL, included_pages  # noqa: E402
+from reference_pages import reference_nav, reference_pages  # noqa: E402
+
+NOTEBOOKS = ROOT / "examples" / "notebooks"
+
+_NOT_RUN = re.compile(r"^<!-- not run:(?P<reason>[^\n]*)-->$", flags=re.MULTILINE)
+_LINK_OUT = re.compile(r"\]\((?P<path>(?:\.\./)+[^)#\s]+)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Fill the navigation, and offer other versions where the site is one of several."""
+    config.nav = filled_nav(config.nav, generated_nav())
+    if os.environ.get("L5KIT_DOCS_VERSIONED"):
+        config.extra["version"] = {"provider": "mike"}
+    return config
+
+
+@event_priority(100)  # before mkdocs-jupyter looks for notebooks
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are no files of this folder."""
+    for path, text in generated_pages().items():
+        files.append(File.generated(config, path, content=text))
+    for path in notebooks():
+        files.append(
+            File(f"notebooks/{path.name}", str(path.parents[1] / ""), config.site_dir, config.use_directory_urls)
+        )
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
+    """Show why a block is not run, and lead links out of the docs to the repository."""
+    markdown = _NOT_RUN.sub(r'<p class="not-run">Not run in the tests:\g<reason></p>\n', markdown)
+    folder = posixpath.dirname(posixpath.join("docs", page.file.src_uri))
+    return _LINK_OUT.sub(lambda found: f"]({link_out(folder, found['path'])}", markdown)
+
+
+def generated_pages() -> dict[str, str]:
+    """Return the text of every page that is no file of this folder, by its path."""
+    return reference_pages() | {"reference/command.md": command_page()} | included_pages()
+
+
+def notebooks() -> list[Path]:
+    """Return the notebooks that are shown with their stored outputs."""
+    return sorted(NOTEBOOKS.glob("*.ipynb"))
+
+
+def generated_nav() -> dict[str, list[object]]:
+    """Return the generated parts of the navigation, by the word that stands for each in ``mkdocs.yml``."""
+    return {
+        "NOTEBOOKS": [f"notebooks/{path.name}" for path in notebooks()],
+        "REFERENCE": reference_nav(),
+        "RELEASES": sorted((path for path in included_pages() if path.startswith("releases/")), reverse=True),
+    }
+
+
+def filled_nav(entry: object, parts: dict[str, list[object]]) -> object:
+    """Return the navigation with its words replaced, less titles without a page."""
+    if isinstance(entry, list):
+        return [filled for filled in (filled_nav(value, parts) for value in entry) if filled]
+    if isinstance(entry, dict):
+        return {title: value for title, old in entry.items() if (value := filled_nav(old, parts))}
+    return parts.get(str(entry), entry)
+
+
+def link_out(folder: str, target: str) -> str:
+    """Return the address in the repository of a file that a page in ``folder`` links to; it has to exist."""
+    path = posixpath.normpath(posixpath.join(folder, target))
+    if path.startswith("docs/"):
+        return target
+    if not (ROOT / path).exists():
+        raise FileNotFoundError(f"a page in {folder} links to {target}, which is not in the repository")
+    return SOURCE_URL + path

@@ -1,0 +1,199 @@
+"""The site of the documents: its reference has every public name, and nothing is fetched from elsewhere."""
+
+import importlib
+import json
+import re
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+SURFACE = json.loads((Path(__file__).parent / "surface.json").read_text("utf-8"))["surface"]
+
+
+sys.path.insert(0, str(DOCS))  # the scripts of the site are no package
+
+
+# --- the reference
+
+
+def test_every_listed_name_is_found():
+    from reference_pages import missing_names
+
+    assert missing_names() == []
+
+
+def test_every_name_of_1_5_has_an_entry():
+    from public_names import origin, public_modules
+    from reference_pages import reference_pages
+
+    modules, pages = public_modules(), reference_pages()
+    lost = []
+    for module, names in SURFACE.items():
+        for name in names:
+            full_name = f"{module}.{name}"
+            home, _, last = origin(full_name).rpartition(".")
+            is_there = full_name in modules or f"'{last}'" in pages[f"reference/{home}.md"]
+            lost += [] if is_there else [full_name]
+    assert lost == []
+
+
+@pytest.mark.parametrize(
+    "module", ["l5kit.data", "l5kit.dataset", "l5kit.geometry", "l5kit.rasterization", "l5kit.evaluation.driving"]
+)
+def test_names_read_from_the_source_are_those_of_the_imported_package(module):
+    from public_names import public_modules
+
+    found = public_modules()[module]
+    assert {*found.defined, *found.handed_on} == set(importlib.import_module(module).__all__)
+
+
+def test_public_names_of_a_source(tmp_path, monkeypatch):
+    import public_names
+
+    (tmp_path / "l5kit" / "cli").mkdir(parents=True)
+    (tmp_path / "l5kit" / "__init__.py").write_text('"""Top."""\n')
+    (tmp_path / "l5kit" / "_hidden.py").write_text("x = 1\n")
+    (tmp_path / "l5kit" / "cli" / "main.py").write_text("x = 1\n")
+    (tmp_path / "l5kit" / "listed.py").write_text(
+        '"""Doc\nof two lines.\n\nMore."""\n'
+        "import numpy\nfrom l5kit.open import A as B\nfrom torch import nn\n"
+        '__all__ = ["B", "C", "first", "nn", "lost"]\n'
+        'C = 1\n"""A constant."""\nfirst, _second = 1, 2\nunlisted = 3\n'
+    )
+    (tmp_path / "l5kit" / "open.py").write_text(
+        'from l5kit.listed import C\n\ndef f():\n    """Do it."""\n\nclass A: ...\n\ndef _g(): ...\n'
+    )
+    monkeypatch.setattr(public_names, "SOURCE", tmp_path)
+    monkeypatch.setattr(public_names, "public_modules", cache(public_names.public_modules.__wrapped__))
+    modules = public_names.public_modules()
+    assert list(modules) == ["l5kit", "l5kit.listed", "l5kit.open"]
+    listed = modules["l5kit.listed"]
+    assert listed.summary == "Doc of two lines."
+    assert listed.defined == {"C": "A constant.", "first": ""}
+    assert listed.handed_on == {"B": "l5kit.open.A"}
+    assert listed.together == [(["first"], "first, _second = (1, 2)")]
+    assert listed.unknown == ["lost"]
+    assert modules["l5kit.open"].defined == {"f": "Do it.", "A": ""}
+    assert modules["l5kit.open"].handed_on == {}
+    assert public_names.origin("l5kit.listed.B") == "l5kit.open.A"
+
+
+def test_roles_of_docstrings_become_code():
+    from docstring_roles import plain_roles
+
+    assert plain_roles("a :class:`MapAPI` and :func:`~l5kit.f`, ``x``") == "a `MapAPI` and `l5kit.f`, ``x``"
+
+
+def test_the_page_of_the_command_has_all_commands_and_their_options():
+    from command_page import command_page
+    from typer.main import get_command
+
+    from l5kit.cli.main import make_app
+
+    page = command_page()
+    assert "## l5kit info\n" in page
+    assert "| `--workers` | `1` |" in page
+    assert "\nl5kit config schema --out l5kit.schema.json\n```\n" in page
+    assert set(re.findall(r"^## l5kit ([\w-]+)$", page, flags=re.MULTILINE)) == set(get_command(make_app()).commands)
+
+
+# --- other pages
+
+
+def test_each_version_has_a_page_of_notes():
+    from included_pages import release_pages
+
+    pages = release_pages(
+        "# Changelog\n\n## [2.1.0] - unreleased\n\nNew.\n\n### Added\n\n- [a](docs/logs.md#x), [b](LICENSE), [c](https://x)\n"
+        "\n## [2.0.0] - 2026-11-23\n\nFirst.\n"
+    )
+    assert list(pages) == ["releases/index.md", "releases/2.1.0.md", "releases/2.0.0.md"]
+    assert (
+        "- [l5kit 2.1.0](2.1.0.md), unreleased\n- [l5kit 2.0.0](2.0.0.md), 2026-11-23\n" in pages["releases/index.md"]
+    )
+    assert pages["releases/2.0.0.md"] == "# l5kit 2.0.0\n\n*2026-11-23*\n\n\nFirst.\n"
+    newer = pages["releases/2.1.0.md"]
+    assert "\n## Added\n" in newer
+    assert "[a](../logs.md#x), [b](https://github.com/l5kit/l5kit/blob/main/LICENSE), [c](https://x)" in newer
+    assert "First" not in newer
+
+
+def test_links_out_of_the_docs_lead_into_the_repository():
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed: make docs brings it")
+    from site_hooks import link_out
+
+    assert link_out("docs", "../LICENSE") == "https://github.com/l5kit/l5kit/blob/main/LICENSE"
+    assert link_out("docs/guides", "../logs.md") == "../logs.md"
+    with pytest.raises(FileNotFoundError, match=r"\.\./NOTHING"):
+        link_out("docs", "../NOTHING")
+
+
+def test_words_of_the_navigation_are_replaced_and_empty_titles_left_out():
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed: make docs brings it")
+    from site_hooks import filled_nav
+
+    nav = ["a.md", {"N": "NOTEBOOKS"}, {"R": ["b.md", {"C": "REFERENCE"}]}]
+    parts = {"NOTEBOOKS": [], "REFERENCE": ["c.md"]}
+    assert filled_nav(nav, parts) == ["a.md", {"R": ["b.md", {"C": ["c.md"]}]}]
+
+
+def test_why_a_block_is_not_run_is_shown():
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed: make docs brings it")
+    from types import SimpleNamespace
+
+    from site_hooks import on_page_markdown
+
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="x.md"))
+    shown = on_page_markdown("<!-- not run: needs the real data -->\n```bash\n", page=page)
+    assert shown == '<p class="not-run">Not run in the tests: needs the real data </p>\n\n```bash\n'
+
+
+class _AnyTag(yaml.SafeLoader):
+    """Loader that takes mkdocs' own tags for their text."""
+
+
+_AnyTag.add_multi_constructor("", lambda loader, suffix, node: suffix)
+
+
+def test_the_navigation_has_each_page_once():
+    nav = yaml.load((ROOT / "mkdocs.yml").read_text("utf-8"), _AnyTag)["nav"]
+
+    def pages(entry):
+        if isinstance(entry, str):
+            return [entry] if entry.endswith(".md") else []
+        return [page for value in (entry.values() if isinstance(entry, dict) else entry) for page in pages(value)]
+
+    generated = {"contributing.md"}
+    assert sorted(set(pages(nav)) - generated) == sorted(path.name for path in DOCS.glob("*.md"))
+    assert len(pages(nav)) == len(set(pages(nav)))
+
+
+# --- the built site
+
+
+@pytest.mark.parametrize(
+    ("text", "fetched"),
+    [
+        ('<script src="https://cdn/x.js"></script>', ["https://cdn/x.js"]),
+        ('<link rel="stylesheet" href="//fonts/x.css">', ["//fonts/x.css"]),
+        ('<img src="http://x/y.png" alt="">', ["http://x/y.png"]),
+        ('<a href="https://x">x</a><link rel="canonical" href="https://x"><script src="a/x.js"></script>', []),
+        ('<img src="images/y.png"><img src="data:image/png;base64,AA//">', []),
+    ],
+)
+def test_what_a_page_fetches_from_elsewhere(text, fetched):
+    from check_site import fetched_elsewhere
+
+    assert fetched_elsewhere(text) == fetched
+
+
+def test_what_a_style_sheet_fetches_from_elsewhere():
+    from check_site import fetched_elsewhere
+
+    style = '@import "https://a/b.css"; .x { background: url(//c/d.png) } .y { mask: url(data:image/svg+xml;x) }'
+    assert fetched_elsewhere(style, is_style=True) == ["https://a/b.css", "//c/d.png"]
