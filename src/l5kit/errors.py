@@ -25,6 +25,7 @@ __all__ = [
     "TrackNotFoundError",
     "TrajectoryLengthError",
     "UnpicklableStoreError",
+    "UnreachableDataError",
     "UnsupportedConfigError",
     "UnsupportedValueError",
     "WorkerDiedError",
@@ -120,6 +121,10 @@ class EpisodeEndedError(L5KitError, RuntimeError, ValueError):
 
 class UnpicklableStoreError(L5KitError, TypeError):
     """A dataset held in this process's memory cannot be handed to another process."""
+
+
+class UnreachableDataError(L5KitError, ConnectionError):
+    """A file of a remote dataset cannot be read: its service does not answer, or refuses; the message names the URL."""
 
 
 class WorkerDiedError(L5KitError, BrokenExecutor):

@@ -138,7 +138,8 @@ def check_size(array: ZarrArray, file: str) -> None:
     path = array.store_path.path
     if not array.read_only or num_chunks <= _MAX_LOST_CHUNKS or sync(array.store.exists(f"{path}/{num_chunks - 1}")):
         return
-    present = [number for number in chunk_numbers(array.store, path) if number < num_chunks]
+    last_ones = range(max(0, num_chunks - _MAX_LOST_CHUNKS - 1), num_chunks)
+    present = [number for number in chunk_numbers(array.store, path, last_ones) if number < num_chunks]
     num_behind = num_chunks - 1 - max(present, default=-1)
     if num_behind > max(_MAX_LOST_CHUNKS, len(present)):
         raise DatasetFormatError(

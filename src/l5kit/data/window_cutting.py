@@ -16,6 +16,7 @@ from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.record_bytes import join_records
 from l5kit.data.record_sequence import rows_of, whole_array, whole_array_with
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
+from l5kit.data.stores.read_ahead import read_ahead
 from l5kit.data.window_rows import WindowRows
 from l5kit.data.windows import Windows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, L5KitError
@@ -174,6 +175,8 @@ def cut_windows(
             f"does not lie within the {lengths[which]} rows of its array; run l5kit validate on the dataset and "
             "restore it from its source"
         )
+    needed = intervals if steps.skips_frames else ranges
+    read_ahead([(agents, *needed[0]), (tl_faces, *needed[1])])
     agent_rows = _place_rows(agents, intervals[0], ranges[0], is_apart=steps.skips_frames, strict=True)
     face_rows = _place_rows(tl_faces, intervals[1], ranges[1], is_apart=steps.skips_frames, strict=False)
     return Windows(frames_cut, counts, agent_rows, face_rows, steps.history_num_frames + 1, ego_extent_m)

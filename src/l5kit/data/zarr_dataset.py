@@ -61,6 +61,7 @@ from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.columns_array import ColumnsArray
 from l5kit.data.stores.decoded_store import DecodedSource, map_or_build
 from l5kit.data.stores.mapped_array import MappedArray
+from l5kit.data.stores.remote_reading import RemoteReading
 from l5kit.data.stores.stored_columns import StoredColumns, require_columns
 from l5kit.errors import (
     CorruptedDataError,
@@ -70,6 +71,7 @@ from l5kit.errors import (
     L5KitError,
     MissingArrayError,
     ReadOnlyDatasetError,
+    UnreachableDataError,
 )
 
 __all__ = [
@@ -108,6 +110,13 @@ class ChunkedDataset:
         path: Folder (``*.zarr``), zip file, URL that fsspec knows, or zarr store object. A path that looks wrong gives
             a ``RuntimeWarning``.
         key: Ignored; an argument of L5Kit 1.x.
+        storage_options: Options of the file system of fsspec for a URL, such as ``{"anon": True}`` for a public bucket
+            of S3.
+        remote_reading: Patience with the service of a URL: attempts, time limits and how many files are asked for at
+            the same time; None for what the environment says (``L5KIT_REMOTE_TIMEOUT_S`` and so on).
+
+    Raises:
+        InvalidArgumentError: Storage options for a path, which needs none.
 
     Attributes:
         path: The path or URL; empty for a dataset in memory.
@@ -118,9 +127,19 @@ class ChunkedDataset:
         root: The zarr group, after :meth:`open` or :meth:`initialize`.
     """
 
-    def __init__(self, path: stores.StoreLocation, key: str = "") -> None:
+    def __init__(
+        self,
+        path: stores.StoreLocation,
+        key: str = "",
+        *,
+        storage_options: Mapping[str, object] | None = None,
+        remote_reading: RemoteReading | None = None,
+    ) -> None:
         self.key = key
         self.path = stores.path_of(path)
+        if storage_options and not stores.is_url(self.path):
+            raise InvalidArgumentError(f"storage_options are for URLs, and the path is {self.path!r}; leave them out")
+        self._remote = stores.RemoteAccess(storage_options, remote_reading)
         self.scenes: Any = np.empty(0, dtype=SCENE_DTYPE)
         self.frames: Any = np.empty(0, dtype=FRAME_DTYPE)
         self.agents: Any = np.empty(0, dtype=AGENT_DTYPE)
@@ -192,7 +211,7 @@ class ChunkedDataset:
             AGENT_ARRAY_KEY: _as_length("num_agents", num_agents),
             TL_FACE_ARRAY_KEY: _as_length("num_tl_faces", num_tl_faces),
         }
-        store = stores.create_store(self._location)
+        store = stores.create_store(self._location, remote=self._remote)
         try:
             self.root = layout.create_group(store, mode, facts)
         except (ContainsGroupError, ContainsArrayError, FileExistsError) as error:
@@ -240,6 +259,7 @@ class ChunkedDataset:
         Raises:
             DatasetNotFoundError: There is no dataset at the path.
             InvalidArgumentError: A mode that is none, or arguments that do not go together.
+            UnreachableDataError: The service of a URL refuses, or does not answer.
             MissingArrayError: ``scenes``, ``frames`` or ``agents`` is missing.
             DatasetFormatError: An array is not one of records with the right fields, or a fact of the log is none.
         """
@@ -344,15 +364,19 @@ class ChunkedDataset:
         for key, (attribute, _, _) in layout.ARRAYS.items():
             try:
                 setattr(self, attribute, self._open_array(key, cache))
+            except UnreachableDataError:
+                raise
             except L5KitError as error:
                 errors[key] = error
         return errors
 
     def _open_group(self, mode: str) -> zarr.Group:
-        store = stores.open_store(self._location, writable=mode != "r")
+        store = stores.open_store(self._location, writable=mode != "r", remote=self._remote)
         place = self.path or type(store).__name__
         try:
             return _open_group_of_either_version(store, mode, place)
+        except UnreachableDataError:
+            raise
         except FileNotFoundError as error:
             raise DatasetNotFoundError(
                 f"no dataset at {place!r}: there is no zarr group (.zgroup); check the path, or initialize() a new one"
@@ -397,6 +421,8 @@ class ChunkedDataset:
                 ) from error
             _warn(f"dataset {self.path!r} has no array {key!r}: it is read as one without traffic lights")
             return np.empty(0, dtype=TL_FACE_DTYPE)
+        except UnreachableDataError:
+            raise
         except Exception as error:
             raise DatasetFormatError(
                 f"{file} cannot be read ({type(error).__name__}: {error}); restore it from the source of the dataset"

@@ -14,8 +14,7 @@ import pytest
 from zarr.storage import MemoryStore
 
 from l5kit.data import ChunkedDataset
-from l5kit.data.stores import decoded_store
-from l5kit.data.stores import store as stores
+from l5kit.data.stores import decoded_store, remote_files
 from l5kit.data.stores.decoded_store import DecodedSource, store_folder, stores_folder
 from l5kit.data.stores.decoded_store_list import build_decoded_store, list_stores, prune_stores, remove_store
 from l5kit.data.stores.mapped_array import MappedArray
@@ -198,7 +197,7 @@ def test_a_service_that_tells_no_versions_has_no_signature(made, tmp_path, monke
     made.save(tmp_path / "log.zarr")
     location = (tmp_path / "log.zarr").as_uri().replace("file://", "local://")
     assert ChunkedDataset(location).open().fingerprint() is not None
-    monkeypatch.setattr(stores, "_VERSION_FIELDS", ("ETag",))
+    monkeypatch.setattr(remote_files, "_VERSION_FIELDS", ("ETag",))
     assert ChunkedDataset(location).open().fingerprint() is None
     assert "neither times nor checksums" in open_with_one_warning(location)[1]
 

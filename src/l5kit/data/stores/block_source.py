@@ -8,6 +8,7 @@ from l5kit._types import DType, RecordArray, Records
 from l5kit.data.checks.finding import Finding, FindingList, Severity
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
 from l5kit.data.stores.chunked_array import ChunkedArray
+from l5kit.errors import UnreachableDataError
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class BlockSource:
         start = block * self._step
         try:
             rows = rows_of(source, slice(start, min(start + self._step, self.length)), strict=True)
+        except UnreachableDataError:
+            raise
         except Exception as error:  # whatever a damaged file makes a codec raise is a finding
             return ReadBlock(start, np.empty(0, dtype=self.dtype), str(error))
         return ReadBlock(start, rows, "")
@@ -81,6 +84,8 @@ class BlockSource:
         """Return the chunks of which there are files, sorted."""
         try:
             return array.present_chunks()
+        except UnreachableDataError:
+            raise
         except Exception as error:  # as in read
             self._add(findings, "error", "decode", f"the files of array {self.key!r} cannot be listed: {error}")
             return []

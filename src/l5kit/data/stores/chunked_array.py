@@ -9,7 +9,7 @@ import copy
 import hashlib
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -20,7 +20,9 @@ from l5kit._types import DType, Int64Array, NumericArray, PickledState, Records
 from l5kit.data.record_sequence import RecordSequence, require_within, rows_of
 from l5kit.data.stores.checked_blosc import with_checked_lengths
 from l5kit.data.stores.chunk_cache import ChunkCache
+from l5kit.data.stores.joined_chunks import JoinedChunks
 from l5kit.data.stores.local_chunk import decode_local_chunk
+from l5kit.data.stores.remote_chunks import decode_file, fetch_files, is_decoded_here, is_remote, reading_ahead
 from l5kit.data.stores.store import (
     ZarrArray,
     chunk_numbers,
@@ -28,14 +30,15 @@ from l5kit.data.stores.store import (
     is_folder,
     is_process_memory,
     location_of,
-    store_signature,
 )
+from l5kit.data.stores.store_signature import store_signature
 from l5kit.errors import (
     CorruptedDataError,
     IndexOutOfRangeError,
     InvalidArgumentError,
     ReadOnlyDatasetError,
     UnpicklableStoreError,
+    UnreachableDataError,
 )
 
 
@@ -64,7 +67,7 @@ class ChunkedArray(RecordSequence):
         self._chunk_length = int(array.chunks[0])
         self._process = os.getpid()
         self._joined = (
-            _JoinedChunks(self._length, self.dtype, self._chunk_length) if _fits(array, self.dtype, cache) else None
+            JoinedChunks(self._length, self.dtype, self._chunk_length) if _fits(array, self.dtype, cache) else None
         )
 
     def __len__(self) -> int:
@@ -96,24 +99,27 @@ class ChunkedArray(RecordSequence):
         if stop <= start:
             return np.empty(0, dtype=self.dtype)
         first, last = start // self._chunk_length, (stop - 1) // self._chunk_length
+        read = self._reader_of(range(first, last + 1))
         if joined is not None:
             for index in range(first, last + 1):
-                self._chunk(index, strict)
+                self._chunk(index, strict, read)
             return joined.rows[start:stop]
         offset = first * self._chunk_length
         if first == last:
-            view: NumericArray = self._chunk(first, strict)[start - offset : stop - offset]
+            view: NumericArray = self._chunk(first, strict, read)[start - offset : stop - offset]
             return view
         rows = np.empty(stop - start, dtype=self.dtype)
         for index in range(first, last + 1):
             offset = index * self._chunk_length
             low, high = max(start, offset), min(stop, offset + self._chunk_length)
-            rows[low - start : high - start] = self._chunk(index, strict)[low - offset : high - offset]
+            rows[low - start : high - start] = self._chunk(index, strict, read)[low - offset : high - offset]
         rows.setflags(write=False)
         return rows
 
     def passing_rows(self, start: int, stop: int) -> NumericArray:
         """Return rows [start, stop) for a pass over all of them: chunks are decoded side by side and not kept.
+
+        Those of a remote array are fetched side by side, and kept as others are.
 
         Args:
             start: First row.
@@ -122,7 +128,7 @@ class ChunkedArray(RecordSequence):
         Raises:
             CorruptedDataError: A chunk cannot be decoded or has no file.
         """
-        if self._joined is not None and self._joined.is_complete:
+        if (self._joined is not None and self._joined.is_complete) or is_remote(self._array.store):
             return self.rows(start, stop, strict=True)
         try:
             rows = np.asarray(self.zarr_array[start:stop])
@@ -140,19 +146,81 @@ class ChunkedArray(RecordSequence):
         if joined is None:
             return None
         if not joined.is_complete or (strict and self._missing):
-            for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-                for index in range(start // self._chunk_length, -(-stop // self._chunk_length) if stop > start else 0):
-                    self._chunk(index, strict)
+            indices = self.chunks_of(starts, stops)
+            read = self._reader_of(indices)
+            for index in indices:
+                self._chunk(index, strict, read)
         return joined.rows
+
+    def chunks_of(self, starts: Int64Array, stops: Int64Array) -> list[int]:
+        """Return the numbers of the chunks that hold ranges of rows (B,), ascending."""
+        chunks: set[int] = set()
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            chunks.update(range(start // self._chunk_length, -(-stop // self._chunk_length) if stop > start else 0))
+        return sorted(chunks)
+
+    def unread_of(self, indices: Sequence[int]) -> list[int]:
+        """Return those chunks that would have to be read now, as they are not kept."""
+        joined, cache = self._joined, self._cache
+        if joined is not None:
+            return [index for index in indices if not joined.has(index)]
+        return [index for index in indices if index != self._last[0] and cache.get((self.name, index)) is None]
+
+    def keep(self, index: int, content: bytes | None) -> None:
+        """Decode the content of the file of a chunk, None if it is missing, and keep it as if it had been read."""
+        self._chunk(index, False, lambda _: self._decode_fetched(index, content))
+
+    @property
+    def is_kept_whole(self) -> bool:
+        """Whether all rows have room in the cache, so that none is ever given up."""
+        return self._joined is not None
+
+    @property
+    def bytes_to_keep(self) -> int:
+        """Decoded bytes of all arrays that share the cache that can be kept at the same time; none if it is off."""
+        return self._cache.max_bytes
+
+    def _reader_of(self, indices: Sequence[int]) -> Callable[[int], NumericArray]:
+        """Return what reads chunks that are asked for in this order: those of a remote array, several at once."""
+        if len(indices) < 2 or not is_decoded_here(self._array):
+            return self._read_chunk
+        return reading_ahead(self.unread_of(indices), self._fetch_chunks)
+
+    def _fetch_chunks(self, indices: Sequence[int]) -> list[NumericArray]:
+        """Return decoded chunks of a remote array, read at the same time."""
+        array = self.zarr_array
+        contents = fetch_files([(array, index) for index in indices])
+        return [self._decode_fetched(index, content) for index, content in zip(indices, contents, strict=True)]
+
+    def _decode_fetched(self, index: int, content: bytes | None) -> NumericArray:
+        """Return the rows of a chunk of a remote array, zeros if its file is missing, read-only."""
+        num_rows = min(self._chunk_length, self._length - index * self._chunk_length)
+        if content is None:
+            self._missing.add(index)
+            chunk = np.zeros(num_rows, dtype=self.dtype)
+        else:
+            try:
+                stored = decode_file(self._array, content)[:num_rows]
+            except Exception as error:  # whatever a codec makes of damaged bytes
+                raise self._damaged(index, error) from error
+            chunk = stored if stored.dtype == self.dtype else self._with_all_fields(stored)
+        chunk.setflags(write=False)
+        return chunk
+
+    def _damaged(self, index: int, error: Exception) -> CorruptedDataError:
+        return CorruptedDataError(
+            f"chunk file {self.chunk_file(index)} cannot be read or decoded ({type(error).__name__}: {error}); "
+            "restore it from the source of the dataset"
+        )
 
     def _block_of(self, row: int) -> tuple[int, NumericArray]:
         index = row // self._chunk_length
-        return index * self._chunk_length, self._chunk(index, False)
+        return index * self._chunk_length, self._chunk(index, False, self._read_chunk)
 
-    def _chunk(self, index: int, strict: bool) -> NumericArray:
+    def _chunk(self, index: int, strict: bool, read: Callable[[int], NumericArray]) -> NumericArray:
         """Return the decoded rows of a chunk, read-only."""
         joined = self._joined
-        chunk = self._cached_chunk(index) if joined is None else joined.chunk(index, self._read_chunk)
+        chunk = self._cached_chunk(index, read) if joined is None else joined.chunk(index, read)
         if strict and index in self._missing:
             raise CorruptedDataError(
                 f"chunk file {self.chunk_file(index)} is missing, but rows of it are used; "
@@ -160,28 +228,29 @@ class ChunkedArray(RecordSequence):
             )
         return chunk
 
-    def _cached_chunk(self, index: int) -> NumericArray:
+    def _cached_chunk(self, index: int, read: Callable[[int], NumericArray]) -> NumericArray:
         last_index, chunk = self._last
         if chunk is None or index != last_index:
             chunk = self._cache.get((self.name, index))
             if chunk is None:
-                chunk = self._read_chunk(index)
+                chunk = read(index)
                 self._cache.put((self.name, index), chunk)
             self._last = (index, chunk)
         return chunk
 
     def _read_chunk(self, index: int) -> NumericArray:
+        if is_decoded_here(self._array):
+            return self._fetch_chunks([index])[0]
         start = index * self._chunk_length
         stop = min(start + self._chunk_length, self._length)
         array = self.zarr_array
         try:
             decoded = decode_local_chunk(array, index)
             stored = np.asarray(array[start:stop]) if decoded is None else decoded[: stop - start]
+        except UnreachableDataError:
+            raise
         except Exception as error:
-            raise CorruptedDataError(
-                f"chunk file {self.chunk_file(index)} cannot be read or decoded ({type(error).__name__}: {error}); "
-                "restore it from the source of the dataset"
-            ) from error
+            raise self._damaged(index, error) from error
         if not stored.view(np.uint8).any() and not self.has_chunk_file(index):
             if is_folder(self.zarr_array.store, self._chunk_key(index)):
                 raise CorruptedDataError(
@@ -205,7 +274,7 @@ class ChunkedArray(RecordSequence):
             Exception: Whatever the store raises where files cannot be listed.
         """
         array = self.zarr_array
-        numbers = chunk_numbers(array.store, array.store_path.path)
+        numbers = chunk_numbers(array.store, array.store_path.path, range(self.num_chunks))
         return [number for number in numbers if number < self.num_chunks]
 
     def chunk_file(self, index: int) -> str:
@@ -340,7 +409,8 @@ class ChunkedArray(RecordSequence):
 
     def _reopen(self) -> None:
         """Give this forked process file handles and connections of its own."""
-        if not isinstance(self._array.store, LocalStore) and not is_process_memory(self._array.store):
+        store = self._array.store
+        if not isinstance(store, LocalStore) and not is_remote(store) and not is_process_memory(store):
             self._array = pickle.loads(pickle.dumps(self._array))
         self._process = os.getpid()
 
@@ -361,40 +431,6 @@ class ChunkedArray(RecordSequence):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self._length} rows of {self.dtype.itemsize} bytes>"
-
-
-class _JoinedChunks:
-    """The decoded chunks of an array, side by side; the memory of a chunk is taken when it is decoded.
-
-    Args:
-        length: Rows of the array.
-        dtype: Type of its records.
-        chunk_length: Rows of a chunk.
-
-    Attributes:
-        rows: All rows, read-only; those of chunks that were never asked for mean nothing.
-    """
-
-    def __init__(self, length: int, dtype: DType, chunk_length: int) -> None:
-        self._chunk_length = chunk_length
-        self._writable_rows = np.empty(length, dtype=dtype)
-        self._is_decoded = np.zeros(-(-length // chunk_length), np.bool_)
-        self.is_complete = False
-        self.rows = self._writable_rows.view()
-        self.rows.setflags(write=False)
-
-    def chunk(self, index: int, read: Callable[[int], NumericArray]) -> NumericArray:
-        """Return the rows of a chunk, read if they are not there yet; two threads may both read it, to the same end."""
-        start = index * self._chunk_length
-        if not self._is_decoded[index]:
-            decoded = read(index)
-            place = self._writable_rows[start : start + len(decoded)]
-            # as bytes, since NumPy copies records field by field, several times as slowly
-            place.view(np.uint8)[:] = np.ascontiguousarray(decoded).view(np.uint8)
-            self._is_decoded[index] = True
-            if self._is_decoded.all():  # of two threads that decode the last chunks, one sees all of them
-                self.is_complete = True
-        return self.rows[start : start + self._chunk_length]
 
 
 def passing_rows(array: Records, start: int, stop: int) -> NumericArray:

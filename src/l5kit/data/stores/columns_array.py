@@ -11,7 +11,7 @@ from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.store import describe_file, location_of
 from l5kit.data.stores.stored_columns import StoredColumns
-from l5kit.errors import CorruptedDataError, ReadOnlyDatasetError
+from l5kit.errors import CorruptedDataError, ReadOnlyDatasetError, UnreachableDataError
 
 __all__ = ["ColumnsArray"]
 
@@ -76,6 +76,8 @@ class ColumnsArray(ChunkedArray):
         for name in columns.names:
             try:
                 is_zero |= not columns.read_field(name, start, start + len(stored), stored)
+            except UnreachableDataError:
+                raise
             except Exception as error:  # whatever damaged files make zarr, its codecs and the store raise
                 file = describe_file(columns.store, columns.shard_key(name, start))
                 raise CorruptedDataError(

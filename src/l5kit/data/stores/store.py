@@ -3,7 +3,10 @@
 A location is a path, a URL such as ``s3://bucket/train.zarr``, or a zarr store object.
 """
 
+import asyncio
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.request import url2pathname
@@ -13,7 +16,11 @@ from zarr.abc.store import Store
 from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore, MemoryStore, ZipStore
 
-from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, MissingDependencyError
+from l5kit.data.stores.remote_files import RemoteFiles
+from l5kit.data.stores.remote_reading import RemoteReading
+from l5kit.data.stores.remote_store import RemoteStore
+from l5kit.data.stores.remote_zip import RemoteZipStore
+from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 
 StoreLocation = str | os.PathLike[str] | Store
 
@@ -21,7 +28,19 @@ ZarrArray: TypeAlias = "zarr.Array[Any]"
 """An array of zarr, whatever the version of its metadata."""
 
 _FILE_URL = "file://"
-_VERSION_FIELDS = ("ETag", "etag", "mtime", "LastModified", "md5Hash", "created")
+
+
+@dataclass(frozen=True)
+class RemoteAccess:
+    """How the service of a URL is reached.
+
+    Attributes:
+        storage_options: Options of the file system of fsspec.
+        reading: Patience with it; None for what the environment says.
+    """
+
+    storage_options: Mapping[str, object] | None = None
+    reading: RemoteReading | None = None
 
 
 def is_url(location: object) -> bool:
@@ -32,6 +51,13 @@ def is_url(location: object) -> bool:
 def is_zip(location: object) -> bool:
     """Return whether a location is a zip file, by its name."""
     return isinstance(location, (str, os.PathLike)) and not is_url(location) and str(location).endswith(".zip")
+
+
+def is_remote_zip(location: object) -> bool:
+    """Return whether a location is the URL of a zip file, by its name or because it starts with ``zip::``."""
+    return (
+        isinstance(location, str) and is_url(location) and (location.endswith(".zip") or location.startswith("zip::"))
+    )
 
 
 def path_of(location: StoreLocation) -> str:
@@ -65,19 +91,25 @@ def location_exists(location: StoreLocation) -> bool:
     return path == "" or os.path.exists(path)
 
 
-def open_store(location: StoreLocation, *, writable: bool) -> Store:
+def open_store(location: StoreLocation, *, writable: bool, remote: RemoteAccess | None = None) -> Store:
     """Return a zarr store on something that exists.
+
+    Args:
+        location: Path, URL or store.
+        writable: Whether it is to be changed.
+        remote: How the service of a URL is reached.
 
     Raises:
         DatasetNotFoundError: There is no such path.
         InvalidArgumentError: A zip file is to be written to, or fsspec does not know the kind of URL.
         MissingDependencyError: fsspec needs a library for this kind of URL.
+        UnreachableDataError: The service of a zip file refuses, or does not answer.
     """
     if isinstance(location, Store):
-        return location
+        return _with_patience(location, remote or RemoteAccess())
     path = os.fspath(location)
     if is_url(path):
-        return _open_url(path, read_only=not writable)
+        return _open_url(path, remote or RemoteAccess(), writable=writable)
     if not os.path.exists(path):
         raise DatasetNotFoundError(f"no dataset at {path!r}: this path does not exist; check it for spelling")
     if os.path.isfile(path):
@@ -85,8 +117,12 @@ def open_store(location: StoreLocation, *, writable: bool) -> Store:
     return LocalStore(path, read_only=not writable)
 
 
-def create_store(location: StoreLocation) -> Store:
+def create_store(location: StoreLocation, *, remote: RemoteAccess | None = None) -> Store:
     """Return a writable zarr store for a new dataset.
+
+    Args:
+        location: Path, URL or store.
+        remote: How the service of a URL is reached.
 
     Raises:
         InvalidArgumentError: The location is a zip file, or a folder that holds something else than a zarr group,
@@ -95,13 +131,13 @@ def create_store(location: StoreLocation) -> Store:
     if isinstance(location, Store):
         return location
     path = os.fspath(location)
-    if is_zip(path):
+    if is_zip(path) or is_remote_zip(path):
         raise InvalidArgumentError(
             f"cannot initialize {path!r}: a zip file is written whole. "
             "Initialize a folder or MemoryStore(), fill it and call save() with the path of the zip file."
         )
     if is_url(path):
-        return _open_url(path, read_only=False)
+        return _open_url(path, remote or RemoteAccess(), writable=True)
     if path == "":
         raise InvalidArgumentError("cannot initialize a dataset without a path; pass the path of a folder")
     _require_replaceable(Path(path))
@@ -110,9 +146,9 @@ def create_store(location: StoreLocation) -> Store:
 
 def is_process_memory(store: Store) -> bool:
     """Return whether a store lives in the memory of this process, out of reach of others."""
-    if isinstance(store, FsspecStore):
-        file_system = getattr(store.fs, "sync_fs", store.fs)
-        protocol = file_system.protocol
+    if isinstance(store, (FsspecStore, RemoteZipStore)):
+        fs = store.fs if isinstance(store, FsspecStore) else store.files.fs
+        protocol = getattr(fs, "sync_fs", fs).protocol
         return "memory" in ((protocol,) if isinstance(protocol, str) else protocol)
     return isinstance(store, MemoryStore)
 
@@ -126,39 +162,54 @@ def location_of(store: Store) -> str | None:
         return os.path.realpath(store.root)
     if isinstance(store, ZipStore):
         return os.path.realpath(store.path)
-    if isinstance(store, FsspecStore) and not is_process_memory(store):
+    if is_process_memory(store):
+        return None
+    if isinstance(store, FsspecStore):
         file_system = getattr(store.fs, "sync_fs", store.fs)
         return str(file_system.unstrip_protocol(store.path))
-    return None
+    return store.url if isinstance(store, RemoteZipStore) else None
 
 
 def describe_file(store: Store, key: str) -> str:
     """Return the path of a file inside a store, for messages."""
     if isinstance(store, LocalStore):
         return str(store.root / key)
+    if isinstance(store, RemoteStore):
+        return store.files.url_of(store.place_of(key))
+    if isinstance(store, RemoteZipStore):
+        return f"{store.url}/{key}"
     if isinstance(store, (ZipStore, FsspecStore)):
         return f"{store.path}/{key}"
     return f"{type(store).__name__}/{key}"
 
 
-def _open_url(url: str, *, read_only: bool) -> Store:
-    try:
-        return FsspecStore.from_url(url, read_only=read_only)
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{url!r} needs a library that is not installed ({error}); "
-            "the extra 'remote' has those for S3, GCS and HTTP"
-        ) from error
-    except ValueError as error:
-        raise InvalidArgumentError(f"cannot open {url!r}: {error}") from error
+def _open_url(url: str, remote: RemoteAccess, *, writable: bool) -> Store:
+    reading = remote.reading or RemoteReading.from_environment()
+    if not is_remote_zip(url):
+        return RemoteStore.at(url, reading, remote.storage_options, read_only=not writable)
+    if writable:
+        raise _for_reading(url)
+    return RemoteZipStore.at(url, reading, remote.storage_options)
+
+
+def _with_patience(store: Store, remote: RemoteAccess) -> Store:
+    """Return a store of zarr on a service as one of ours, any other as it is."""
+    if type(store) is not FsspecStore:
+        return store
+    files = RemoteFiles(store.fs, remote.reading or RemoteReading.from_environment())
+    return RemoteStore(files, store.path, read_only=store.read_only)
+
+
+def _for_reading(path: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"cannot open {path!r} for writing: a zip file is read and written whole. "
+        "Copy it with save() to a folder, or open it with mode='r'."
+    )
 
 
 def _open_zip(path: str, *, writable: bool) -> Store:
     if writable:
-        raise InvalidArgumentError(
-            f"cannot open {path!r} for writing: a zip file is read and written whole. "
-            "Copy it with save() to a folder, or open it with mode='r'."
-        )
+        raise _for_reading(path)
     try:
         store = ZipStore(path, mode="r")
         store._sync_open()
@@ -179,19 +230,29 @@ def _require_replaceable(folder: Path) -> None:
     )
 
 
-def chunk_numbers(store: Store, key: str) -> list[int]:
+def chunk_numbers(store: Store, key: str, candidates: Sequence[int]) -> list[int]:
     """Return the numbers of the chunks of an array of one axis of which there are files, ascending.
 
     Args:
         store: The store.
         key: Name of the array.
+        candidates: Chunks that are asked for one by one on a web server, which may list nothing.
     """
+    if isinstance(store, RemoteStore) and store.files.is_http:
+        return [number for number, there in zip(candidates, _are_there(store, key, candidates), strict=True) if there]
 
     async def list_names() -> list[str]:
         return [name async for name in store.list_dir(key)]
 
     names = sync(list_names())
     return sorted(int(name) for name in names if name.isascii() and name.isdigit() and name == str(int(name)))
+
+
+def _are_there(store: RemoteStore, key: str, numbers: Sequence[int]) -> list[bool]:
+    async def ask() -> list[bool]:
+        return await asyncio.gather(*(store.exists(f"{key}/{number}") for number in numbers))
+
+    return sync(ask())
 
 
 def is_folder(store: Store, key: str) -> bool:
@@ -208,50 +269,3 @@ def is_folder(store: Store, key: str) -> bool:
         return any([True async for _ in store.list_prefix(f"{key}/")])
 
     return sync(has_content())
-
-
-def store_signature(store: Store, keys: tuple[str, ...]) -> list[tuple[object, ...]] | None:
-    """Return name, size and modification time of every file of some arrays, sorted; None where nothing tells.
-
-    Nothing tells of process memory, and of services that give neither times nor checksums.
-
-    Args:
-        store: The store.
-        keys: Names of the arrays.
-    """
-    if is_process_memory(store):
-        return None
-    if isinstance(store, LocalStore):
-        return _folder_signature(Path(store.root), keys)
-    if isinstance(store, ZipStore):
-        status = os.stat(store.path)
-        return [(store.path.name, status.st_size, status.st_mtime_ns)]
-    if isinstance(store, FsspecStore):
-        return _remote_signature(store, keys)
-    return None
-
-
-def _folder_signature(root: Path, keys: tuple[str, ...]) -> list[tuple[object, ...]]:
-    entries: list[tuple[object, ...]] = []
-    for key in keys:
-        if (root / key).is_dir():
-            with os.scandir(root / key) as files:
-                for file in files:
-                    status = file.stat()
-                    entries.append((f"{key}/{file.name}", status.st_size, status.st_mtime_ns))
-    return sorted(entries)
-
-
-def _remote_signature(store: FsspecStore, keys: tuple[str, ...]) -> list[tuple[object, ...]] | None:
-    """Sizes and whatever the service tells about each file's version (time, ETag or checksum); None if nothing."""
-    file_system = getattr(store.fs, "sync_fs", store.fs)
-    if getattr(file_system, "async_impl", False):
-        file_system = type(file_system)(**{**file_system.storage_options, "asynchronous": False})
-    entries: list[tuple[object, ...]] = []
-    for key in keys:
-        for name, info in file_system.find(f"{store.path}/{key}", detail=True).items():
-            version = [str(info[field]) for field in _VERSION_FIELDS if info.get(field)]
-            if not version:
-                return None
-            entries.append((name, info.get("size"), *version))
-    return sorted(entries)

@@ -17,7 +17,8 @@ from zarr.storage import LocalStore, StorePath
 
 from l5kit._types import DType, JsonObject, NumericArray, RecordArray
 from l5kit.data.layout import check_fields
-from l5kit.data.stores.store import ZarrArray, location_of, store_signature
+from l5kit.data.stores.store import ZarrArray, location_of
+from l5kit.data.stores.store_signature import store_signature
 from l5kit.errors import DatasetFormatError, InvalidArgumentError
 
 __all__ = [

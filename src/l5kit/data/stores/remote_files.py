@@ -1,0 +1,223 @@
+"""Files of a remote service, through fsspec: asked for with a time limit, again where that helps, some at a time."""
+
+import asyncio
+import itertools
+import os
+import pickle
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from fsspec.asyn import AsyncFileSystem
+from fsspec.core import url_to_fs
+from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
+
+from l5kit._types import PickledState
+from l5kit.data.stores.remote_failures import is_passing, is_refusal, unreachable
+from l5kit.data.stores.remote_reading import RemoteReading
+from l5kit.errors import CorruptedDataError, InvalidArgumentError, MissingDependencyError, UnreachableDataError
+
+_T = TypeVar("_T")
+_HTTP = frozenset({"http", "https"})
+_S3 = ("s3://", "s3a://")
+_VERSION_FIELDS = ("ETag", "etag", "mtime", "LastModified", "Last-Modified", "md5Hash", "Content-MD5", "created")
+_ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+
+
+class RemoteFiles:
+    """The files of a file system of fsspec, for coroutines of zarr's event loop.
+
+    A process that is forked, or that unpickles it, gets a file system of its own.
+
+    Args:
+        fs: The file system, asynchronous.
+        reading: How it is asked.
+    """
+
+    def __init__(self, fs: AsyncFileSystem, reading: RemoteReading) -> None:
+        self.reading = reading
+        self._fs = fs
+        self._start()
+
+    @classmethod
+    def at(
+        cls, url: str, reading: RemoteReading, storage_options: Mapping[str, object] | None = None
+    ) -> tuple["RemoteFiles", str]:
+        """Return the files of the service that a URL names, and the path that the URL has there.
+
+        Raises:
+            InvalidArgumentError: fsspec does not know the kind of URL, or an option.
+            MissingDependencyError: fsspec needs a library for it.
+        """
+        options: dict[str, Any] = {"asynchronous": True, **(storage_options or {})}
+        if url.startswith(_S3):
+            options["config_kwargs"] = _s3_config(reading) | dict(options.get("config_kwargs", {}))
+        try:
+            fs, path = url_to_fs(url, **options)
+        except ImportError as error:
+            raise MissingDependencyError(
+                f"{url!r} needs a library that is not installed ({error}); "
+                "the extra 'remote' has those for S3, GCS and HTTP"
+            ) from error
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"cannot open {url!r}: {error}") from error
+        return cls(fs if fs.async_impl else AsyncFileSystemWrapper(fs, asynchronous=True), reading), path
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._gate = asyncio.Semaphore(self.reading.concurrency)
+        if hasattr(self._fs, "retries"):  # attempts are counted here
+            self._fs.retries = 1
+
+    @property
+    def fs(self) -> AsyncFileSystem:
+        """The file system of this process."""
+        if os.getpid() != self._process:
+            self._fs = pickle.loads(pickle.dumps(self._fs))
+            self._start()
+        return self._fs
+
+    @property
+    def is_http(self) -> bool:
+        """Whether it is a web server, which may list nothing."""
+        protocol = self.fs.protocol
+        return not _HTTP.isdisjoint((protocol,) if isinstance(protocol, str) else protocol)
+
+    def url_of(self, path: str) -> str:
+        """Return the URL of a file, for messages."""
+        return str(getattr(self.fs, "sync_fs", self.fs).unstrip_protocol(path))
+
+    async def ask(self, path: str, question: Callable[[AsyncFileSystem], Awaitable[_T]]) -> _T:
+        """Return the answer to a question about a file.
+
+        Args:
+            path: The file.
+            question: Asks the file system; may be called several times.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            UnreachableDataError: The service refuses, or did not answer at any attempt.
+        """
+        started, delays_s = time.monotonic(), self.reading.delays_s()
+        fs = self.fs
+        for attempt in itertools.count(1):
+            try:
+                async with self._gate:
+                    return await asyncio.wait_for(question(fs), self.reading.timeout_s)
+            except (*_ABSENT, CorruptedDataError, UnreachableDataError):
+                raise
+            except Exception as error:
+                delay_s = next(delays_s, None)
+                if delay_s is None or not is_passing(error):
+                    seconds = time.monotonic() - started
+                    raise unreachable(self.url_of(path), error, attempts=attempt, seconds=seconds) from error
+                await asyncio.sleep(delay_s)
+        raise RuntimeError("never reached")
+
+    async def read(self, path: str, start: int | None = None, stop: int | None = None) -> bytes | None:
+        """Return the bytes [start, stop) of a file, which may be fewer; None if there is no such file.
+
+        Args:
+            path: The file.
+            start: First byte; negative counts from the end, without ``stop``; None for the whole file.
+            stop: End byte.
+
+        Raises:
+            UnreachableDataError: As :meth:`ask`.
+        """
+
+        async def question(fs: AsyncFileSystem) -> bytes:
+            try:
+                return bytes(await fs._cat_file(path, start=start, end=stop))
+            except OSError as error:
+                if "not satisfiable" in str(error) or "InvalidRange" in str(error):
+                    return b""
+                raise
+
+        try:
+            return await self.ask(path, question)
+        except _ABSENT:
+            return None
+
+    async def read_metadata(self, path: str) -> bytes | None:
+        """Return a small file; None if there is none, or if it may not be read.
+
+        A service that lists nothing for strangers refuses what is missing.
+        """
+        try:
+            return await self.read(path)
+        except UnreachableDataError as error:
+            if error.__cause__ is not None and is_refusal(error.__cause__):
+                return None
+            raise
+
+    async def exists(self, path: str) -> bool:
+        """Return whether there is a file, by its first byte: a question after it would hide that nobody answers."""
+        return await self.read(path, 0, 1) is not None
+
+    async def info(self, path: str) -> dict[str, Any] | None:
+        """Return what the service tells of a file, past the caches of fsspec; None if there is none."""
+
+        async def question(fs: AsyncFileSystem) -> dict[str, Any]:
+            getattr(fs, "sync_fs", fs).invalidate_cache()
+            return dict(await fs._info(path))
+
+        try:
+            return await self.ask(path, question)
+        except _ABSENT:
+            if await self.exists(path):  # of a web server, fsspec takes every failure for a file that is missing
+                return {}
+            return None
+
+    async def find(self, path: str) -> dict[str, dict[str, Any]]:
+        """Return what the service tells of all files below a path, past the caches of fsspec."""
+
+        async def question(fs: AsyncFileSystem) -> dict[str, dict[str, Any]]:
+            getattr(fs, "sync_fs", fs).invalidate_cache()
+            return dict(await fs._find(path, detail=True, withdirs=False))
+
+        try:
+            return await self.ask(path, question)
+        except _ABSENT:
+            return {}
+
+    async def names(self, path: str) -> list[str]:
+        """Return the names of files and folders in a folder, past the caches of fsspec; none if it cannot be listed."""
+
+        async def question(fs: AsyncFileSystem) -> list[str]:
+            getattr(fs, "sync_fs", fs).invalidate_cache()
+            return [str(name) for name in await fs._ls(path, detail=False)]
+
+        try:
+            listed = await self.ask(path, question)
+        except _ABSENT:
+            return []
+        below = path.rstrip("/") + "/"
+        entries = {entry.rstrip("/") for entry in listed if entry.startswith(below) and len(entry) > len(below)}
+        return sorted({entry[len(below) :] for entry in entries})
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"fs": self._fs, "reading": self.reading}
+
+    def __setstate__(self, state: PickledState) -> None:
+        self.__init__(state["fs"], state["reading"])  # type: ignore[misc]
+
+
+def version_of(info: Mapping[str, object]) -> tuple[str, ...]:
+    """Return what a service tells of the version of a file (size and time, ETag or checksum); empty if nothing.
+
+    Args:
+        info: What the service tells of the file.
+    """
+    found = [str(info[field]) for field in _VERSION_FIELDS if info.get(field)]
+    return (str(info.get("size")), *found) if found else ()
+
+
+def _s3_config(reading: RemoteReading) -> dict[str, object]:
+    """Return the configuration of botocore that leaves the repetitions to us."""
+    return {
+        "retries": {"total_max_attempts": 1},
+        "connect_timeout": reading.timeout_s,
+        "read_timeout": reading.timeout_s,
+        "max_pool_connections": max(10, reading.concurrency),
+    }

@@ -1,0 +1,187 @@
+"""The zarr store on a zip file of a remote service: its directory is read once, each file with one range of bytes."""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Self
+
+from zarr.abc.store import ByteRequest, Store
+from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.core.sync import sync
+
+from l5kit._types import PickledState
+from l5kit.data.stores.remote_files import RemoteFiles, version_of
+from l5kit.data.stores.remote_reading import RemoteReading
+from l5kit.data.stores.remote_store import bounds_of
+from l5kit.data.stores.zip_directory import TAIL_NUM_BYTES, ZipEnd, ZipMember, read_members
+from l5kit.errors import CorruptedDataError, DatasetNotFoundError, InvalidArgumentError, ReadOnlyDatasetError
+
+StoreState = list[tuple[object, ...]]
+"""What tells one state of a store from another."""
+
+_CHAINED = "zip::"
+
+
+class RemoteZipStore(Store):
+    """A zip file that fsspec reaches, for reading.
+
+    Pickled, it holds the place of the file; its directory is read again where it is first needed.
+
+    Args:
+        files: Where the file lies.
+        path: Its path there.
+        digest: Digest of the directory as it was; another one is an error. None for any.
+    """
+
+    supports_writes = False
+    supports_deletes = False
+    supports_listing = True
+
+    def __init__(self, files: RemoteFiles, path: str, *, digest: str | None = None) -> None:
+        super().__init__(read_only=True)
+        self.files = files
+        self.path = path
+        self._digest = digest
+        self._members: dict[str, ZipMember] | None = None
+        self._reading = asyncio.Lock()
+        self._process = os.getpid()
+        self._is_open = True
+
+    @classmethod
+    def at(cls, url: str, reading: RemoteReading, storage_options: Mapping[str, object] | None = None) -> Self:
+        """Return the store on the zip file at a URL, which may start with ``zip::``, its directory read.
+
+        Raises:
+            CorruptedDataError: There is something else.
+            DatasetNotFoundError: There is nothing.
+            InvalidArgumentError: fsspec does not know the kind of URL, or an option; or the service reads no ranges.
+            MissingDependencyError: fsspec needs a library for it.
+            UnreachableDataError: The service refuses, or does not answer.
+        """
+        files, path = RemoteFiles.at(url.removeprefix(_CHAINED), reading, storage_options)
+        store = cls(files, path)
+        sync(store.members())
+        return store
+
+    @property
+    def url(self) -> str:
+        """URL of the zip file."""
+        return self.files.url_of(self.path)
+
+    async def members(self) -> dict[str, ZipMember]:
+        """Return the files by their names; the first call reads the directory."""
+        if self._members is None:
+            if os.getpid() != self._process:  # forked, perhaps while the lock was held
+                self._reading, self._process = asyncio.Lock(), os.getpid()
+            async with self._reading:
+                if self._members is None:
+                    self._members = await self._read_directory()
+        return self._members
+
+    async def _read_directory(self) -> dict[str, ZipMember]:
+        tail = await self.files.read(self.path, -TAIL_NUM_BYTES)
+        if tail is None:
+            raise DatasetNotFoundError(f"no dataset at {self.url!r}: there is no such file; check the URL for spelling")
+        if len(tail) > TAIL_NUM_BYTES:
+            raise self._without_ranges()
+        end = ZipEnd.of(tail, url=self.url)
+        start = end.size - len(tail)
+        if end.start < start:
+            missing = await self.files.read(self.path, end.start, start)
+            if missing is None or len(missing) != start - end.start:
+                raise self._without_ranges()
+            tail = missing + tail
+        digest = hashlib.sha256(tail[-(end.size - end.start) :]).hexdigest()
+        if self._digest not in (None, digest):
+            raise CorruptedDataError(
+                f"the zip file {self.url} was replaced after it was opened; open the dataset again"
+            )
+        self._digest = digest
+        return read_members(end, tail, url=self.url)
+
+    def _without_ranges(self) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"cannot read {self.url!r} piece by piece: the service answers no requests for ranges of bytes; "
+            "copy the zip file to this machine, or put the dataset there as a folder"
+        )
+
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
+        """Return the content of a file, or part of it; None if there is none."""
+        member = (await self.members()).get(key)
+        if member is None:
+            return None
+        stored = await self.files.read(self.path, member.start, member.stop)
+        if stored is None:
+            raise CorruptedDataError(f"the zip file {self.url} is no longer there; its file {key!r} was to be read")
+        start, stop = bounds_of(byte_range)
+        return prototype.buffer.from_bytes(member.content_of(stored, url=self.url)[start:stop])
+
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
+        """Return several files, or parts of them."""
+        return list(await asyncio.gather(*(self.get(key, prototype, part) for key, part in key_ranges)))
+
+    async def exists(self, key: str) -> bool:
+        """Return whether there is a file."""
+        return key in await self.members()
+
+    async def list(self) -> AsyncIterator[str]:
+        """Yield the names of all files."""
+        for name in await self.members():
+            yield name
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """Yield the names of all files that begin with a text."""
+        for name in await self.members():
+            if name.startswith(prefix):
+                yield name
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """Yield the names of what lies in a folder."""
+        below = f"{prefix.rstrip('/')}/" if prefix else ""
+        names = (name.removeprefix(below) for name in await self.members() if name.startswith(below))
+        for name in dict.fromkeys(name.split("/", 1)[0] for name in names):
+            yield name
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Refuse to write.
+
+        Raises:
+            ReadOnlyDatasetError: Always.
+        """
+        raise self._is_for_reading(key, value)
+
+    async def delete(self, key: str) -> None:
+        """Refuse to remove a file; see :meth:`set`."""
+        raise self._is_for_reading(key)
+
+    def _is_for_reading(self, key: str, value: Buffer | None = None) -> ReadOnlyDatasetError:
+        size = "" if value is None else f" ({len(value)} bytes)"
+        return ReadOnlyDatasetError(f"{key!r}{size} cannot be changed in {self.url}: a zip file is written whole")
+
+    async def state(self) -> StoreState:
+        """Return what tells one state of the file from another, asked anew: its version, or else its directory."""
+        await self.members()
+        info = await self.files.info(self.path)
+        version = version_of(info or {})
+        if not version:
+            self._members = None
+            await self.members()
+        return [(self.path, self._digest, *version)]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RemoteZipStore) and self.url == other.url
+
+    def __hash__(self) -> int:
+        return hash(self.url)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.url}>"
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"files": self.files, "path": self.path, "digest": self._digest}
+
+    def __setstate__(self, state: PickledState) -> None:
+        self.__init__(**state)  # type: ignore[misc]
