@@ -26,6 +26,8 @@ from l5kit.errors import (
 )
 from support.logs import write_with_chunks
 from support.random_logs import assert_same_records, random_dataset
+from support.samples import make_cfg
+from support.touched_chunks import touched_chunks
 from support.web_server import serve
 
 HASTY = RemoteReading(attempts=3, timeout_s=0.3, first_delay_s=0.01)
@@ -99,68 +101,28 @@ def test_consolidated_metadata_saves_requests(folder, log, tmp_path):
         assert_same_records(dataset, log)
 
 
-def sample_config(history=3, future=4):
-    return {
-        "model_params": {
-            "history_num_frames": history,
-            "future_num_frames": future,
-            "step_time": 0.1,
-            "render_ego_history": True,
-        },
-        "raster_params": {
-            "raster_size": [10, 10],
-            "pixel_size": [0.5, 0.5],
-            "ego_center": [0.25, 0.5],
-            "set_origin_to_bottom": True,
-            "map_type": "stub_debug",
-            "filter_agents_threshold": 0.5,
-            "disable_traffic_light_faces": False,
-        },
-    }
-
-
-def touched_chunks(log, samples, index):
-    """Return the chunks (array, number) that a sample needs: those of its scene's frames, and of the rows around it."""
-    scene = int(np.searchsorted(samples.cumulative_sizes, index, side="right"))
-    start, stop = log.scenes["frame_index_interval"][scene].tolist()
-    frame = index
-    window = log.frames[max(start, frame - 3) : min(stop, frame + 5)]
-    touched = {("scenes", scene // CHUNK_LENGTHS["scenes"])}
-    ranges = {"frames": (start, stop)}
-    for key, field in (("agents", "agent"), ("traffic_light_faces", "traffic_light_faces")):
-        rows = window[f"{field}_index_interval"]
-        rows = rows[rows[:, 1] > rows[:, 0]]
-        ranges[key] = (int(rows[:, 0].min()), int(rows[:, 1].max())) if len(rows) else (0, 0)
-    for key, (low, high) in ranges.items():
-        touched |= {(key, row // CHUNK_LENGTHS[key]) for row in range(low, high)}
-    return touched
-
-
 @pytest.mark.filterwarnings("ignore:.*is damaged")
 @pytest.mark.parametrize("name", ["log.zarr", "log.zarr.zip"])
 def test_a_random_sample_costs_a_request_for_each_chunk_that_it_touches(web, log, name):
-    local = EgoDataset(sample_config(), log, None)
-    samples = EgoDataset(sample_config(), opened(f"{web.url}/{name}", cached=False), None)
-    rng, most_at_once, num_requests = np.random.default_rng(0), 0, 0
+    local = EgoDataset(make_cfg(), log, None)
+    samples = EgoDataset(make_cfg(), opened(f"{web.url}/{name}", cached=False), None)
+    rng, num_requests = np.random.default_rng(0), 0
     for index in rng.integers(len(samples), size=12).tolist():
         with web.counting() as seen:
-            web.most_at_once = 0
             sample = samples[index]
-        touched = touched_chunks(log, local, index)
+        touched = touched_chunks(log, index, CHUNK_LENGTHS, past=3, future=5)
         assert len(set(seen)) == len(seen) <= len(touched)
         if name == "log.zarr":
             assert {path for _, path, _ in seen} <= {f"/{name}/{key}/{number}" for key, number in touched}
         num_requests += len(seen)
-        most_at_once = max(most_at_once, web.most_at_once)
         for key, value in local[index].items():
             np.testing.assert_array_equal(sample[key], value)
-    assert most_at_once > 1
     assert num_requests > 24
 
 
 @pytest.mark.parametrize("name", ["log.zarr", "log.zarr.zip"])
 def test_no_chunk_is_asked_for_twice_while_it_is_kept(web, log, name):
-    samples = EgoDataset(sample_config(), opened(f"{web.url}/{name}"), None)
+    samples = EgoDataset(make_cfg(), opened(f"{web.url}/{name}"), None)
     web.requests.clear()
     batch = samples.__getitems__(list(range(len(samples))))
     assert len(batch) == len(log.frames)
@@ -172,18 +134,27 @@ def test_no_chunk_is_asked_for_twice_while_it_is_kept(web, log, name):
 
 
 def test_chunks_are_asked_for_at_the_same_time_within_bounds(web):
-    web.delay_s = 0.05
     dataset = opened(f"{web.url}/log.zarr", reading=RemoteReading(concurrency=3))
-    web.most_at_once = 0
+    web.delay_s, web.most_at_once = 0.2, 0
     np.asarray(dataset.agents)
     assert web.most_at_once == 3
+
+
+def test_agents_and_lights_of_a_sample_are_asked_for_at_the_same_time(web, log):
+    samples = EgoDataset(make_cfg(), opened(f"{web.url}/log.zarr"), None)
+    touched = [touched_chunks(log, index, CHUNK_LENGTHS, past=3, future=5) for index in range(len(samples))]
+    keys = [[key for key, _ in chunks if key not in ("scenes", "frames")] for chunks in touched]
+    index = [sorted(names) for names in keys].index(["agents", "traffic_light_faces"])
+    web.delay_s, web.most_at_once = 0.3, 0
+    samples[index]
+    assert web.most_at_once == 2
 
 
 def test_little_memory_is_kept_to(web, log):
     row_bytes = log.agents.dtype.itemsize
     dataset = opened(f"{web.url}/log.zarr", cache_size_bytes=3 * CHUNK_LENGTHS["agents"] * row_bytes)
-    samples = EgoDataset(sample_config(), dataset, None)
-    local = EgoDataset(sample_config(), log, None)
+    samples = EgoDataset(make_cfg(), dataset, None)
+    local = EgoDataset(make_cfg(), log, None)
     for index, sample in enumerate(samples.__getitems__(list(range(40)))):
         np.testing.assert_array_equal(sample["target_positions"], local[index]["target_positions"])
     assert dataset.agents._cache.num_bytes <= dataset.agents._cache.max_bytes
@@ -222,7 +193,7 @@ def test_failures_that_stay_are_errors_that_name_the_chunk(web, failure, attempt
 
 def test_a_network_that_goes_away_is_told_by_samples_and_by_validate(web):
     dataset = opened(f"{web.url}/log.zarr", reading=HASTY)
-    samples = EgoDataset(sample_config(), dataset, None)
+    samples = EgoDataset(make_cfg(), dataset, None)
     web.failures["agents/0"], web.forever = ["reset"], True
     with pytest.raises(SampleError, match=r"agents/0 \(chunk 0 of array 'agents'\) cannot be read.*cached='mmap'"):
         samples[0]
@@ -341,7 +312,7 @@ def test_decoded_files_are_made_anew_when_the_remote_set_changes(log, tmp_path, 
             assert isinstance(dataset.agents, MappedArray)
             assert_same_records(dataset, log)
         with web.counting() as seen:
-            np.asarray(dataset.agents), EgoDataset(sample_config(), dataset, None)[7]
+            np.asarray(dataset.agents), EgoDataset(make_cfg(), dataset, None)[7]
         assert seen == []
         assert dataset.validate() == []
         changed = ChunkedDataset(tmp_path / "log.zarr").open("r+")

@@ -30,7 +30,8 @@ class Counting:
             return self._send(start_response, "200 OK", json.dumps(self.requests).encode())
         if path == "/__fail":
             asked = parse_qs(query)
-            self.failures[asked["end"][0]] = asked["statuses"][0].split(",")
+            statuses = asked.get("statuses", [""])[0]
+            self.failures[asked["end"][0]] = statuses.split(",") if statuses else []
             return self._send(start_response, "200 OK", b"")
         with self.lock:
             self.requests.append([environ["REQUEST_METHOD"], path + (f"?{query}" if query else "")])

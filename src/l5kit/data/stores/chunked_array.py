@@ -184,7 +184,8 @@ class ChunkedArray(RecordSequence):
         """Return what reads chunks that are asked for in this order: those of a remote array, several at once."""
         if len(indices) < 2 or not is_decoded_here(self._array):
             return self._read_chunk
-        return reading_ahead(self.unread_of(indices), self._fetch_chunks)
+        index, chunk = self._last
+        return reading_ahead(self.unread_of(indices), self._fetch_chunks, {} if chunk is None else {index: chunk})
 
     def _fetch_chunks(self, indices: Sequence[int]) -> list[NumericArray]:
         """Return decoded chunks of a remote array, read at the same time."""

@@ -1,7 +1,7 @@
 """Chunks of remote arrays: several are asked for at the same time, and decoded by the thread that needs them."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,16 +71,19 @@ def decode_file(array: ZarrArray, content: bytes) -> NumericArray:
 
 
 def reading_ahead(
-    wanted: Sequence[int], read: Callable[[Sequence[int]], Sequence[NumericArray]]
+    wanted: Sequence[int],
+    read: Callable[[Sequence[int]], Sequence[NumericArray]],
+    held: Mapping[int, NumericArray],
 ) -> Callable[[int], NumericArray]:
     """Return a function that gives the chunks that are wanted, in their order, which reads some of them at once.
 
     Args:
         wanted: Numbers of the chunks, in the order in which they will be asked for; some may not be.
         read: Returns chunks by their numbers.
+        held: Chunks that are there.
     """
     left: Iterator[int] = iter(wanted)
-    held: dict[int, NumericArray] = {}
+    held = dict(held)
 
     def give(index: int) -> NumericArray:
         if index not in held:
@@ -90,7 +93,6 @@ def reading_ahead(
                     together.append(number)
                 if len(together) == NUM_READ_AHEAD:
                     break
-            held.clear()
             held.update(zip(together, read(together), strict=True))
         return held.pop(index)
 

@@ -54,8 +54,12 @@ def is_passing(error: BaseException) -> bool:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether a service says that one may not read a file."""
-    return isinstance(error, PermissionError) or status_of(error) in _REFUSED_STATUS
+    """Return whether a service says that one may not read a file, or would have to be told who asks."""
+    return (
+        isinstance(error, PermissionError)
+        or type(error).__name__ == "NoCredentialsError"
+        or status_of(error) in _REFUSED_STATUS
+    )
 
 
 def status_of(error: BaseException) -> int | None:

@@ -8,8 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
+import fsspec.core
 from fsspec.asyn import AsyncFileSystem
-from fsspec.core import url_to_fs
 from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
 from l5kit._types import PickledState
@@ -51,9 +51,10 @@ class RemoteFiles:
         """
         options: dict[str, Any] = {"asynchronous": True, **(storage_options or {})}
         if url.startswith(_S3):
+            options.setdefault("max_concurrency", 1)  # with more, s3fs asks for the size of a file before it reads it
             options["config_kwargs"] = _s3_config(reading) | dict(options.get("config_kwargs", {}))
         try:
-            fs, path = url_to_fs(url, **options)
+            fs, path = fsspec.core.url_to_fs(url, **options)
         except ImportError as error:
             raise MissingDependencyError(
                 f"{url!r} needs a library that is not installed ({error}); "
