@@ -23,6 +23,15 @@ MAX_BYTES: Final = 8_000_000
 """Most bytes that a page adds to a notebook; the viewer itself takes some 0.35 MB of them."""
 
 _SCRIPT: Final = re.compile(r"data:text/javascript;base64,([A-Za-z0-9+/=]+)")
+_NO_DRIVE: Final = '"drive": null'
+_CURVES: Final = re.compile(r'("uplot": "data:text/javascript;base64,)[A-Za-z0-9+/=]+')
+_NO_CURVES: Final = rf"\g<1>{base64.b64encode(b'export default class {}').decode()}"
+"""In place of the library that draws the curves of simulations, in the pages of logs, which have none."""
+
+_COMMENT: Final = re.compile(rb"^[ \t]*/\*\*(?:(?!\*/).)*\*/[ \t]*\n", re.DOTALL | re.MULTILINE)
+_OWN: Final = b"// @ts-check"
+"""How the scripts of the viewer itself begin."""
+
 _SAFE: Final = " !$&'()*+,-./:;=?@[]^_`{|}~"
 """What may stand in the address of a script as it is."""
 
@@ -70,7 +79,7 @@ class ScenePage:
             temporary.write_bytes(self.html.encode("utf-8"))
 
     def _repr_html_(self) -> str:
-        page = _SCRIPT.sub(_as_text, self.html)
+        page = _SCRIPT.sub(_as_text, self.html if _NO_DRIVE not in self.html else _CURVES.sub(_NO_CURVES, self.html))
         packed = base64.b64encode(gzip.compress(page.encode("utf-8"), mtime=0)).decode("ascii")
         return (
             f'<iframe title="{escape(self.title)}" sandbox="allow-scripts" width="100%" height="{self.height_px}" '
@@ -122,8 +131,11 @@ def play(
 
 
 def _as_text(address: re.Match[str]) -> str:
-    """Return the address of a script as text, which gzip makes smaller than base64."""
-    return f"data:text/javascript;charset=utf-8,{quote(base64.b64decode(address[1]), safe=_SAFE)}"
+    """Return the address of a script as text, which gzip makes smaller than base64, without its documentation."""
+    script = base64.b64decode(address[1])
+    if script.startswith(_OWN):
+        script = _COMMENT.sub(b"", script)
+    return f"data:text/javascript;charset=utf-8,{quote(script, safe=_SAFE)}"
 
 
 def _viewed(subject: object, data_folder: str | os.PathLike[str] | None) -> "ViewedLog":

@@ -1,6 +1,7 @@
 """Pictures and tables as values that notebooks display."""
 
 import base64
+import io
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,6 +9,7 @@ from functools import cached_property
 import cv2
 import numpy as np
 from numpy.typing import DTypeLike
+from PIL import Image
 
 from l5kit._files import replaced_when_complete
 from l5kit._types import NumericArray, UInt8Array
@@ -18,6 +20,7 @@ __all__ = ["Picture", "Table", "image_element"]
 
 _ELEMENT_BYTES = 40_000
 _JPEG_QUALITY = 80
+_NUM_COLORS = 64
 
 
 @dataclass(frozen=True)
@@ -99,14 +102,14 @@ class Table:
 
 
 def image_element(image: UInt8Array, *, text: str) -> str:
-    """Return an HTML image of at most some 55 kB: as PNG, or as JPEG where that would be larger.
+    """Return an HTML image of at most some 55 kB: as PNG of 64 colours, or as JPEG where that would be larger.
 
     Args:
         image: RGB ``[H, W, 3]``.
         text: What is seen, for those who do not see it.
     """
     height, width = image.shape[:2]
-    kind, content = "png", bytes(cv2.imencode(".png", image[:, :, ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 9])[1])
+    kind, content = "png", _png_of_palette(image)
     quality = _JPEG_QUALITY
     while len(content) > _ELEMENT_BYTES and quality > 0:
         kind, content = "jpeg", bytes(cv2.imencode(".jpg", image[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])[1])
@@ -116,3 +119,10 @@ def image_element(image: UInt8Array, *, text: str) -> str:
         f'<img alt="{text}" width="{width}" height="{height}" style="max-width:100%;height:auto;border-radius:4px;'
         f'margin:4px 0" src="data:image/{kind};base64,{data}">'
     )
+
+
+def _png_of_palette(image: UInt8Array) -> bytes:
+    """Return an image as a PNG of at most 64 colours."""
+    written = io.BytesIO()
+    Image.fromarray(image).quantize(_NUM_COLORS, dither=Image.Dither.NONE).save(written, "PNG", optimize=True)
+    return written.getvalue()
