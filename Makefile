@@ -10,6 +10,7 @@ LOOKING := $(VENV)/.l5kit-can-look
 STAMP := $(VENV)/.l5kit-set-up
 DOCUMENTING := $(VENV)/.l5kit-can-document
 ARGS ?=
+VERSIONS ?=
 # Tests in as many processes as there are cores; WORKERS=0 keeps them in one.
 WORKERS ?= logical
 PYTEST = "$(BIN)/python" -m pytest -n $(WORKERS) --maxprocesses 8
@@ -75,11 +76,12 @@ format: setup  ## Mend the style
 	"$(BIN)/ruff" format
 	@.ci/page format
 
-docs: $(DOCUMENTING)  ## Print the tables in docs/ anew, and build the site into site/
+docs: $(DOCUMENTING)  ## Print the tables in docs/ anew, and build the site into site/ (options: VERSIONS=FOLDER)
 	"$(BIN)/python" -m l5kit.configs.documentation docs/configuration.md
 	"$(BIN)/python" docs/write_tables.py
-	NO_MKDOCS_2_WARNING=1 "$(BIN)/python" -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 L5KIT_DOCS_VERSIONED="$(VERSIONS)" "$(BIN)/python" -m mkdocs build --strict --quiet
 	"$(BIN)/python" docs/check_site.py site
+	@if [ -n "$(VERSIONS)" ]; then "$(BIN)/python" docs/publish_version.py site "$(VERSIONS)"; fi
 
 clean:  ## Remove .venv and everything that was built, cached or drawn
 	rm -rf .venv .venv-* node_modules build dist site demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

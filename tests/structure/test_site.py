@@ -4,17 +4,28 @@ import importlib
 import json
 import re
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
+
+from l5kit.data import AGENT_DTYPE, FRAME_DTYPE, PERCEPTION_LABELS, SCENE_DTYPE, TL_FACE_DTYPE
+from l5kit.data.records import AGENT_CHUNK_SIZE, FRAME_CHUNK_SIZE, SCENE_CHUNK_SIZE, TL_FACE_CHUNK_SIZE
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 SURFACE = json.loads((Path(__file__).parent / "surface.json").read_text("utf-8"))["surface"]
 
 
+CHUNKS = {
+    "scenes": SCENE_CHUNK_SIZE[0],
+    "frames": FRAME_CHUNK_SIZE[0],
+    "agents": AGENT_CHUNK_SIZE[0],
+    "traffic_light_faces": TL_FACE_CHUNK_SIZE[0],
+}
 sys.path.insert(0, str(DOCS))  # the scripts of the site are no package
 
 
@@ -171,6 +182,71 @@ def test_the_navigation_has_each_page_once():
     generated = {"contributing.md"}
     assert sorted(set(pages(nav)) - generated) == sorted(path.name for path in DOCS.glob("*.md"))
     assert len(pages(nav)) == len(set(pages(nav)))
+
+
+def test_versions_are_published_side_by_side_the_newest_first(tmp_path):
+    from publish_version import publish
+
+    site, folder = tmp_path / "site", tmp_path / "all"
+    site.mkdir()
+    for version, text in [("2.9.0", "nine"), ("2.10.0", "old ten"), ("2.10.0", "ten"), ("2.1.0", "one")]:
+        (site / "index.html").write_text(text)
+        publish(site, folder, version)
+    assert {path.parent.name: path.read_text() for path in folder.glob("*/index.html")} == {
+        "2.1.0": "one",
+        "2.9.0": "nine",
+        "2.10.0": "ten",
+    }
+    listed = json.loads((folder / "versions.json").read_text())
+    assert [(entry["version"], entry["aliases"]) for entry in listed] == [
+        ("2.10.0", ["latest"]),
+        ("2.9.0", []),
+        ("2.1.0", []),
+    ]
+    assert "url=2.10.0/" in (folder / "index.html").read_text()
+
+
+# --- what tables promise
+
+
+def rows_of_table(text, heading):
+    """The cells of the first table below a heading, without its head."""
+    below = text[text.index(f"\n{heading}\n") :]
+    lines = re.search(r"^\|.*?(?=\n\n|\Z)", below, flags=re.MULTILINE | re.DOTALL)[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split(" |")] for line in lines[2:]]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("scenes", SCENE_DTYPE), ("frames", FRAME_DTYPE), ("agents", AGENT_DTYPE), ("traffic_light_faces", TL_FACE_DTYPE)],
+)
+def test_the_page_on_the_format_has_each_field_with_shape_and_type(name, dtype):
+    text = (DOCS / "format.md").read_text("utf-8")
+    record = np.dtype(dtype)
+    rows = [(field.strip("`"), shape, kind) for field, shape, kind, *_ in rows_of_table(text, f"### `{name}`")]
+    fields = [(key, record[key].subdtype or (record[key], ())) for key in record.names]
+    assert rows == [(key, str(shape), "str16" if base.kind == "U" else str(base)) for key, (base, shape) in fields]
+    assert f"\n### `{name}`\n\n{record.itemsize} bytes a row, {CHUNKS[name]:,} rows a chunk." in text
+
+
+def test_the_page_on_the_format_has_each_label_at_its_index():
+    cells = [
+        cell for row in rows_of_table((DOCS / "format.md").read_text("utf-8"), "### Labels") for cell in row if cell
+    ]
+    assert {int(index): label.strip("`") for index, label in zip(cells[::2], cells[1::2], strict=True)} == dict(
+        enumerate(PERCEPTION_LABELS)
+    )
+
+
+def test_each_example_is_in_the_index():
+    named = set(re.findall(r"\]\(\.\./examples/([\w.]+)\)", (DOCS / "examples.md").read_text("utf-8")))
+    assert named == {path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".yaml")}
+
+
+def test_each_extra_is_explained():
+    rows = rows_of_table((DOCS / "getting_started.md").read_text("utf-8"), "## Installing it")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row[0])} == set(extras)
 
 
 # --- the built site
