@@ -1,10 +1,13 @@
 """The digest of a dataset: what it is made of, what it refuses, and when it is taken from the cache."""
 
 import hashlib
+import http.server
 import os
 import shutil
+import threading
 import time
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import fsspec
@@ -16,7 +19,7 @@ from l5kit.data import file_hashing
 from l5kit.data.digest import FileDigest, dataset_digest, digest_of
 from l5kit.data.file_trees import name_problem, open_tree
 from l5kit.data.user_cache import cache_folder
-from l5kit.errors import DataChangedError, DatasetNotFoundError, InvalidArgumentError
+from l5kit.errors import CorruptedDataError, DataChangedError, DatasetNotFoundError, InvalidArgumentError
 
 FILES = {".zgroup": b"{}", "frames/0": b"abc", "frames/.zarray": b"", "B": b"\x00" * 3_000_000, "ä/b c": b"1"}
 
@@ -80,8 +83,10 @@ def test_a_zip_file_a_link_and_a_url_of_the_same_files_have_the_same(folder, tmp
     remote = fsspec.filesystem("memory")
     for path, content in FILES.items():
         remote.pipe(f"/test-digest/{path}", content)
-    places = [tmp_path / "city.zip", tmp_path / "link", f"file://{folder}", "memory://test-digest/"]
-    assert [dataset_digest(place) for place in places] == [by_hand(FILES)] * 4
+    remote.pipe("/test-digest.zip", (tmp_path / "city.zip").read_bytes())
+    urls = [f"file://{folder}", "memory://test-digest/", "memory://test-digest.zip"]
+    places = [tmp_path / "city.zip", tmp_path / "link", *urls]
+    assert [dataset_digest(place) for place in places] == [by_hand(FILES)] * 5
     remote.rm("/test-digest", recursive=True)
 
 
@@ -184,6 +189,38 @@ def test_zip_files_with_odd_or_repeated_names_are_refused(tmp_path, name):
             archive.writestr("a", b"2")
     with pytest.raises(InvalidArgumentError, match="it is there twice"):
         dataset_digest(tmp_path / "twice.zip")
+
+
+def test_a_damaged_zip_file_is_named(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("frames/0", b"content")
+    content = (tmp_path / "a.zip").read_bytes()
+    (tmp_path / "a.zip").write_bytes(content.replace(b"content", b"CONTENT"))
+    with pytest.raises(CorruptedDataError, match=r"a\.zip: frames/0 cannot be read: Bad CRC-32"):
+        dataset_digest(tmp_path / "a.zip")
+
+
+@pytest.fixture
+def web_server(tmp_path):
+    """URL of a folder on a server that lists names."""
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=tmp_path)) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_on_a_web_server(web_server, tmp_path):
+    files = {"frames/0": b"abc", "meta.json": b"{}"}
+    write(tmp_path / "city", files)
+    assert dataset_digest(f"{web_server}/city") == by_hand(files)
+    assert dataset_digest(f"{web_server}/city/meta.json") == by_hand({"meta.json": b"{}"})
 
 
 def test_what_is_not_there(tmp_path):

@@ -6,6 +6,7 @@ from l5kit.data.checks.path_validation import validate_path
 from l5kit.data.checks.validation import validate_dataset
 from l5kit.data.combine import get_combined_scenes
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
+from l5kit.data.digest import dataset_digest
 from l5kit.data.filter import (
     filter_agents_by_distance,
     filter_agents_by_frames,
@@ -26,6 +27,7 @@ from l5kit.data.labels import (
 from l5kit.data.local_data_manager import DataManager, LocalDataManager
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
+from l5kit.data.manifest import Manifest
 from l5kit.data.map.api import MapAPI
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.scene_arrays import SceneArrays, read_scene_arrays
@@ -50,12 +52,14 @@ __all__ = [
     "Finding",
     "LocalDataManager",
     "LogFacts",
+    "Manifest",
     "MapAPI",
     "RecordBuffer",
     "SceneArrays",
     "Tracks",
     "build_decoded_store",
     "compute_checksums",
+    "dataset_digest",
     "filter_agents_by_distance",
     "filter_agents_by_frames",
     "filter_agents_by_labels",

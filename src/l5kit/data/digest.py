@@ -67,6 +67,7 @@ def dataset_digest(
         DatasetNotFoundError: There is nothing.
         InvalidArgumentError: A file has an odd name, or a link leads out of the folder.
         DataChangedError: A file was written to while it was read.
+        CorruptedDataError: A zip file is damaged.
         OSError: A file cannot be read.
     """
     tree, start_ns = open_tree(path), time.time_ns()

@@ -9,7 +9,7 @@ from typing import Final
 from l5kit.data.file_trees import FileTree, ListedFile
 from l5kit.data.progress import Progress
 from l5kit.data.scene_jobs import count_workers
-from l5kit.errors import DataChangedError
+from l5kit.errors import CorruptedDataError, DataChangedError, L5KitError
 
 __all__ = ["hash_files"]
 
@@ -78,8 +78,10 @@ class _Hashing:
             return self._hash(file)
         except FileNotFoundError:
             return DataChangedError(f"{self._where(file)} has vanished while the files were read")
-        except Exception as error:  # whatever a file system or a damaged zip file raises
+        except (L5KitError, OSError) as error:
             return error
+        except Exception as error:  # whatever a file system or a damaged zip file raises
+            return CorruptedDataError(f"{self._where(file)} cannot be read: {error}; take another copy of it")
 
     def _hash(self, file: ListedFile) -> str:
         digest, size = hashlib.sha256(), 0

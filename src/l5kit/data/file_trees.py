@@ -4,7 +4,7 @@ import os
 import re
 import stat
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
@@ -74,7 +74,7 @@ def open_tree(place: str | os.PathLike[str]) -> FileTree:
     """
     path = path_of(place)
     if is_url(path):
-        return _RemoteTree.at(path)
+        return _open_url(path)
     if not os.path.exists(path):
         raise DatasetNotFoundError(f"no files at {path!r}: this path does not exist; check it for spelling")
     if os.path.isdir(path):
@@ -88,8 +88,10 @@ def name_problem(path: str) -> str | None:
     A path that may is the same on all systems and stays below the place that it is relative to.
     """
     parts = path.split("/")
-    if not path or "" in parts or "." in parts or ".." in parts or _DRIVE.match(path):
+    if not path or "" in parts or "." in parts or ".." in parts:
         return "it must be a relative path with / between its parts, none of which is empty, '.' or '..'"
+    if _DRIVE.match(path):
+        return "it must not begin like the name of a drive"
     if _CONTROL.search(path):
         return "it must have neither backslashes nor control characters"
     if _SURROGATE.search(path):
@@ -185,16 +187,14 @@ class _ZipTree:
 
     location: str
     archive: zipfile.ZipFile
+    version: Callable[[], tuple[int | str, ...]]
 
     @classmethod
     def at(cls, path: str) -> "_ZipTree":
-        try:
-            return cls(os.path.abspath(path), zipfile.ZipFile(path))
-        except Exception as error:  # whatever a damaged file makes zipfile raise
-            raise DatasetNotFoundError(f"no files at {path!r}: this is not a readable zip file ({error})") from error
+        return cls(os.path.abspath(path), _opened_zip(path, path), lambda: _version_of(os.stat(path)))
 
     def list_files(self) -> list[ListedFile]:
-        version = self._version()
+        version = self.version()
         infos = [info for info in self.archive.infolist() if not info.is_dir()]
         return _require_names([ListedFile(info.filename, info.file_size, version) for info in infos], self.location)
 
@@ -202,11 +202,34 @@ class _ZipTree:
         return cast("BinaryIO", self.archive.open(path))
 
     def look_again(self, file: ListedFile) -> ListedFile:
-        return ListedFile(file.path, file.size, self._version())
+        return ListedFile(file.path, file.size, self.version())
 
-    def _version(self) -> tuple[int, ...]:
-        status = os.stat(self.location)
-        return *_version_of(status), status.st_size
+
+def _opened_zip(file: str | BinaryIO, location: str) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(file)
+    except Exception as error:  # whatever a damaged file makes zipfile raise
+        raise DatasetNotFoundError(f"no files at {location!r}: this is not a readable zip file ({error})") from error
+
+
+def _open_url(url: str) -> FileTree:
+    """Return the files at a URL, or in a zip file there."""
+    import fsspec  # here, so that opening a dataset does not load it
+
+    try:
+        file_system, root = fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{url!r} needs a library that is not installed ({error}); "
+            "the extra 'remote' has those for S3, GCS and HTTP"
+        ) from error
+    except ValueError as error:
+        raise InvalidArgumentError(f"cannot open {url!r}: {error}") from error
+    files = _RemoteTree(url, str(root).rstrip("/"), file_system)
+    if not url.endswith(".zip"):
+        return files
+    archive = _opened_zip(cast("BinaryIO", file_system.open(files.root, "rb")), url)
+    return _ZipTree(url, archive, lambda: files.known_of(files.root, "").version)
 
 
 @dataclass(frozen=True)
@@ -217,42 +240,36 @@ class _RemoteTree:
     root: str
     file_system: Any  # fsspec has no types
 
-    @classmethod
-    def at(cls, url: str) -> "_RemoteTree":
-        import fsspec  # here, so that opening a dataset does not load it
-
-        try:
-            file_system, root = fsspec.core.url_to_fs(url)
-        except ImportError as error:
-            raise MissingDependencyError(
-                f"{url!r} needs a library that is not installed ({error}); "
-                "the extra 'remote' has those for S3, GCS and HTTP"
-            ) from error
-        except ValueError as error:
-            raise InvalidArgumentError(f"cannot open {url!r}: {error}") from error
-        return cls(url, str(root).rstrip("/"), file_system)
-
     def list_files(self) -> list[ListedFile]:
         found = self.file_system.find(self.root, detail=True)
-        return _require_names([self._as_listed(name, facts) for name, facts in found.items()], self.location)
+        files = [self._as_listed(name, facts) for name, facts in found.items()]
+        return _require_names(files, self.location)
 
     def open_file(self, path: str) -> BinaryIO:
         return cast("BinaryIO", self.file_system.open(self._name_of(path), "rb"))
 
     def look_again(self, file: ListedFile) -> ListedFile:
-        name = self._name_of(file.path)
-        self.file_system.invalidate_cache()
-        return self._as_listed(name, self.file_system.info(name))
+        return self.known_of(self._name_of(file.path), file.path)
+
+    def known_of(self, name: str, path: str) -> ListedFile:
+        """Return what the service tells of a file now."""
+        self.file_system.invalidate_cache(name)
+        facts = self.file_system.info(name)
+        return ListedFile(path, int(facts["size"]), _version_told(facts))
 
     def _as_listed(self, name: str, facts: dict[str, Any]) -> ListedFile:
         path = name.removeprefix(self.root).lstrip("/") or name.rpartition("/")[2]
-        return ListedFile(
-            path, int(facts["size"]), tuple(f"{field} {facts[field]}" for field in _VERSION_FIELDS if facts.get(field))
-        )
+        if facts.get("size") is None:  # lists of web servers tell names only
+            return self.known_of(name, path)
+        return ListedFile(path, int(facts["size"]), _version_told(facts))
 
     def _name_of(self, path: str) -> str:
-        name = f"{self.root}/{path}"
-        return name if self.file_system.exists(name) else self.root
+        is_this_file = self.root.endswith(f"/{path}") and self.file_system.isfile(self.root)
+        return self.root if is_this_file else f"{self.root}/{path}"
+
+
+def _version_told(facts: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{field} {facts[field]}" for field in _VERSION_FIELDS if facts.get(field))
 
 
 def _listed(path: str, status: os.stat_result) -> ListedFile:

@@ -100,6 +100,7 @@ def set_up(
         raise InvalidArgumentError(
             f"{log} has no samples for {config.params.workflow}: no frames, or no agents that qualify"
         )
+    model = load_network(file, config, samples, allow_pickle=options.allow_pickle).to(device)
     with show_progress("Reading", visible=options.show_bar) as progress:
         num_scenes = len(ChunkedDataset(chopped_set.log if chopped_set else log).open().scenes)
         data = DataRecord.of(log, num_scenes=num_scenes, progress=progress)
@@ -112,7 +113,7 @@ def set_up(
         data=data,
         samples=samples,
         chopped_set=chopped_set,
-        model=load_network(file, config, samples, allow_pickle=options.allow_pickle).to(device),
+        model=model,
         device=device,
     )
 

@@ -105,7 +105,8 @@ def train_driver(
     data = LocalDataManager(data_folder)
     eval_data = data if eval_data_folder is None or has_one_scene else LocalDataManager(eval_data_folder)
     scenes = scenes_to_evaluate(cfg, eval_data, wanted=params.eval_scenes)
-    facts = _facts_of(LogKeys.from_cfg(cfg), data, eval_data, has_one_scene=has_one_scene, show_bar=show_bar)
+    keys = LogKeys.from_cfg(cfg)
+    data.require(keys.trained)
     with target.claimed(), torch.random.fork_rng(), _torch_threads(params.num_threads), _ended_by_sigterm():
         target.write_config(cfg)
         with nullcontext() if resume else target.unmade_by_errors():
@@ -115,6 +116,7 @@ def train_driver(
         progress = DriverProgress(tell=tell, visible=show_bar)
         try:
             options = PolicyOptions.of_cfg(cfg)
+            facts = _facts_of(keys, data, eval_data, has_one_scene=has_one_scene, show_bar=show_bar)
             told = {**facts, "configuration": cfg}
             course = _run(
                 params, target, env, evaluated, scenes, options=options, told=told, progress=progress, resume=resume
