@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from l5kit._files import clear_leftovers, placed_when_complete, scratch_beside
@@ -153,6 +154,11 @@ class FileStore(ABC):
                     os.replace(self._fetch_verified(artifact, scratch, None), complete)
         return cached
 
+    @property
+    def can_answer(self) -> bool:
+        """Whether the store can be asked now; it can only take where it is offline."""
+        return True
+
     @abstractmethod
     def list(self, name: str | None = None) -> tuple[DatasetArtifact, ...]:
         """Return the versions of a dataset, or of all in the project, the newest of each name first."""
@@ -165,6 +171,17 @@ class FileStore(ABC):
             ArtifactNotFoundError: There is none.
             ArtifactStoreError: The service cannot be reached, or refuses.
         """
+
+    def read_manifest(self, name: str) -> Manifest:
+        """Return the manifest of a version.
+
+        Raises:
+            ArtifactNotFoundError: There is no such version.
+            ArtifactStoreError: The service cannot be reached, or refuses.
+            CorruptedDataError: It is not that of the version.
+        """
+        with TemporaryDirectory() as folder:
+            return self._manifest_of(self.find(name), Path(folder))
 
     @abstractmethod
     def log_training(self, training: Training, dataset: str, *, data: DatasetContent | None = None) -> str:
@@ -218,8 +235,8 @@ class FileStore(ABC):
         found = Manifest.of(folder)
         if found.digest == artifact.digest:
             return
-        with scratch_beside(Path(os.path.abspath(folder))) as scratch:
-            manifest = self._manifest_of(artifact, scratch)
+        with TemporaryDirectory() as scratch:
+            manifest = self._manifest_of(artifact, Path(scratch))
         _require_no_difference(manifest, folder, what=str(folder), found=found)
         raise CorruptedDataError(f"{folder} has the digest {found.digest}, and {artifact} has {artifact.digest}")
 

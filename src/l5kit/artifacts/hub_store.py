@@ -46,6 +46,9 @@ _RECORD_FILE: Final = "artifact.json"
 _CARD_FILE: Final = "README.md"
 _BRANCH: Final = "main"
 _TAG: Final = "l5kit"
+_TITLE: Final = "l5kit: "
+"""Start of the first line of commits that are versions."""
+
 _DATASET: Final = "dataset"
 _MODEL: Final = "model"
 _NOT_FOUND: Final = (EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError)
@@ -124,10 +127,9 @@ class HubStore(FileStore):
                 *(CommitOperationAdd(name, text.encode()) for name, text in contents.items()),
                 *(CommitOperationDelete(name, is_folder=False) for name in gone),
             ]
-            self._api.create_commit(
-                repository, operations, repo_type=_DATASET, commit_message=f"l5kit: {version.content.manifest.digest}"
-            )
-            commit = self._resolve(ArtifactName(version.name))
+            message = f"{_TITLE}{version.content.manifest.digest}"
+            made = self._api.create_commit(repository, operations, repo_type=_DATASET, commit_message=message)
+            commit = str(made.oid)
             for alias in version.aliases:
                 if alias != LATEST:
                     self._move_tag(repository, alias, commit)
@@ -170,7 +172,7 @@ class HubStore(FileStore):
     def _versions(self, name: str) -> Iterator[DatasetArtifact]:
         """Yield the versions of a repository, the newest first; commits of others are none."""
         for commit in self._api.list_repo_commits(self._repository_of(name), repo_type=_DATASET):
-            if commit.title.startswith("l5kit: "):
+            if commit.title.startswith(_TITLE):
                 yield self._record(name, commit.commit_id, created=commit.created_at.isoformat())
 
     def _resolve(self, name: ArtifactName) -> str:

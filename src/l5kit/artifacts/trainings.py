@@ -1,6 +1,7 @@
 """Trainings as stores record them: a folder of ``l5kit train`` or ``l5kit train-rl``, its configuration and weights."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,13 @@ class Training:
     result: Mapping[str, object]
     files: Mapping[str, Path]
 
+    @property
+    def data_digest(self) -> str | None:
+        """Digest of the log that was trained on, where ``result.json`` tells."""
+        data = self.result.get("data")
+        digest = data.get("digest") if isinstance(data, dict) else None
+        return digest if isinstance(digest, str) else None
+
 
 def read_training(folder: str | os.PathLike[str]) -> Training:
     """Return the training in a folder.
@@ -58,4 +66,5 @@ def read_training(folder: str | os.PathLike[str]) -> Training:
         result = parse_json(read_text(result_file, called=_RESULT_FILE), called=str(result_file))
     kept = [*weights, *(path / name for name in (_CONFIG_FILE, _RESULT_FILE) if (path / name).is_file())]
     files = {file.name: file for file in kept}
-    return Training(path, path.name, config, result if isinstance(result, dict) else {}, files)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.name).strip("-.") or "training"
+    return Training(path, name, config, result if isinstance(result, dict) else {}, files)

@@ -21,7 +21,7 @@ from l5kit.data.artifact import (
     DatasetContent,
     require_word,
 )
-from l5kit.errors import InvalidArgumentError, MissingDependencyError
+from l5kit.errors import L5KitError, MissingDependencyError
 
 try:
     import wandb
@@ -35,6 +35,7 @@ __all__ = ["WandbStore"]
 _MODE: Final = "WANDB_MODE"
 _OFFLINE: Final = ("offline", "dryrun")
 _OFF: Final = "disabled"
+_ITS_LIBRARIES: Final = ("wandb", "requests", "pydantic", "pydantic_core")
 
 
 class WandbStore(FileStore):
@@ -54,6 +55,11 @@ class WandbStore(FileStore):
         self.entity: Final = entity or None
         self.project: Final = require_word(name, argument="project")
 
+    @property
+    def can_answer(self) -> bool:
+        """Whether the server can be asked, which ``WANDB_MODE`` says."""
+        return os.environ.get(_MODE, "online") not in (*_OFFLINE, _OFF)
+
     def list(self, name: str | None = None) -> tuple[DatasetArtifact, ...]:
         """Return the versions of a dataset, or of all in the project, the newest of each name first.
 
@@ -61,7 +67,7 @@ class WandbStore(FileStore):
             ArtifactStoreError: The run is offline, or the server cannot be reached or refuses.
         """
         with _told_errors():
-            api = _server("list artifacts")
+            api = self._server("list artifacts")
             names = [name] if name else [found.name for found in self._collections(api)]
             found = [
                 artifact
@@ -103,9 +109,12 @@ class WandbStore(FileStore):
             return str(used.metadata.get("digest", ""))
         if data is None:
             return ""
-        same = _draft(NewVersion(name.name, data, (name.alias,), data.description, ""))
-        # use_artifact refuses runs that are offline, though what it does for others is kept and synced as well
-        run._log_artifact(same, aliases=[name.alias], is_user_created=True, use_after_commit=True)
+        same = _draft(NewVersion(name.name, data, (), data.description, ""))
+        same.finalize()
+        if run._interface is None:
+            raise ArtifactStoreError("Weights & Biases: the run has ended already")
+        # use_artifact refuses runs that are offline, and log_artifact would move the alias latest to what is used
+        run._interface.publish_artifact(run, same, [], [], is_user_created=True, use_after_commit=True)
         return data.manifest.digest
 
     def _log(self, version: NewVersion) -> DatasetArtifact:
@@ -135,7 +144,9 @@ class WandbStore(FileStore):
     def _artifact(self, name: str) -> wandb.Artifact:
         parsed = ArtifactName.parse(name)
         with _told_errors(missing=f"{parsed} in project {self.project!r}"):
-            found: wandb.Artifact = _server("look up an artifact").artifact(self._path_of(parsed), type=DATASET_TYPE)
+            found: wandb.Artifact = self._server("look up an artifact").artifact(
+                self._path_of(parsed), type=DATASET_TYPE
+            )
             return found
 
     def _path_of(self, name: ArtifactName) -> str:
@@ -146,7 +157,7 @@ class WandbStore(FileStore):
         return f"{self.entity}/{self.project}/" if self.entity else f"{self.project}/"
 
     def _collections(self, api: wandb.Api) -> Iterator[wandb.apis.public.ArtifactCollection]:
-        return iter(api.artifact_type(DATASET_TYPE, self._prefix.rstrip("/")).collections())
+        return iter(api.artifact_collections(self._prefix.rstrip("/"), DATASET_TYPE))
 
     def _versions(self, api: wandb.Api, name: str) -> Iterator[wandb.Artifact]:
         return iter(api.artifacts(DATASET_TYPE, f"{self._prefix}{name}"))
@@ -164,16 +175,38 @@ class WandbStore(FileStore):
             location=f"{artifact.entity}/{artifact.project}/{name}:{artifact.version}",
         )
 
+    def _server(self, what: str) -> wandb.Api:
+        """Return the server's interface.
+
+        Raises:
+            ArtifactStoreError: The environment says that runs are offline.
+        """
+        if not self.can_answer:
+            raise ArtifactStoreError(
+                f"to {what} needs an answer of the server, and {_MODE} is {os.environ[_MODE]!r}; unset it"
+            )
+        return wandb.Api()
+
     @contextmanager
     def _run(self, job_type: str, name: str, config: JsonObject) -> Iterator[wandb.Run]:
         """Open a run, and end it: as failed where an error comes."""
         if os.environ.get(_MODE) == _OFF:
             raise ArtifactStoreError(f"{_MODE} is {_OFF!r}, with which nothing is logged; unset it, or set 'offline'")
         settings = wandb.Settings(console="off", silent=True, run_job_type=job_type, run_name=name)
-        with wandb.init(
-            project=self.project, entity=self.entity, config=config, reinit="create_new", settings=settings
-        ) as run:
+        run = wandb.init(
+            project=self.project,
+            entity=self.entity,
+            config=config,
+            mode=None if self.can_answer else "offline",  # the library itself reads the environment only once
+            reinit="create_new",
+            settings=settings,
+        )
+        try:
             yield run
+        except BaseException:
+            run.finish(exit_code=1)
+            raise
+        run.finish()
 
 
 def _draft(version: NewVersion) -> wandb.Artifact:
@@ -192,27 +225,16 @@ def _place_of(run: wandb.Run) -> str:
     return str(Path(run.dir).parent) if run.offline else str(run.url)
 
 
-def _server(what: str) -> wandb.Api:
-    """Return the server's interface.
-
-    Raises:
-        ArtifactStoreError: The environment says that runs are offline, or there is no key.
-    """
-    mode = os.environ.get(_MODE, "online")
-    if mode in (*_OFFLINE, _OFF):
-        raise ArtifactStoreError(f"to {what} needs an answer of the server, and {_MODE} is {mode!r}; unset it")
-    return wandb.Api()
-
-
 @contextmanager
 def _told_errors(missing: str = "") -> Iterator[None]:
     """Turn errors of the library into those of stores; ``missing`` is what was looked up."""
     try:
         yield
-    except (wandb.Error, ValueError, TypeError) as error:
-        if isinstance(error, (ArtifactStoreError, ArtifactNotFoundError, InvalidArgumentError)):
+    except Exception as error:
+        is_its_own = type(error).__module__.partition(".")[0] in _ITS_LIBRARIES
+        if isinstance(error, L5KitError) or not (is_its_own or isinstance(error, (TypeError, ValueError))):
             raise
-        text = " ".join(str(error).split())
+        text = " ".join(str(error).split()) or type(error).__name__
         if missing and ("not found" in text or "does not exist" in text):
             raise ArtifactNotFoundError(f"there is no {missing}; `l5kit artifact list` shows what there is") from error
-        raise ArtifactStoreError(f"Weights & Biases: {text or type(error).__name__}") from error
+        raise ArtifactStoreError(f"Weights & Biases: {text}") from error

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from l5kit import __version__
+from l5kit.cli.artifact import make_artifact_app
 from l5kit.cli.bench import bench
 from l5kit.cli.cache import cache
 from l5kit.cli.chop import chop
@@ -160,6 +161,7 @@ def make_app() -> typer.Typer:
             epilog=_examples(*examples),
             no_args_is_help=False,
         )(function)
+    app.add_typer(make_artifact_app(_in_paragraphs))
     return app
 
 

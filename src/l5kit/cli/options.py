@@ -37,6 +37,16 @@ WorkersOption = Annotated[
     ),
 ]
 
+UsedArtifactOption = Annotated[
+    str | None,
+    typer.Option(
+        "--artifact",
+        metavar="SERVICE:PROJECT/NAME:ALIAS",
+        help="Version of the dataset in use, such as wandb:team/driving/l5-data:v3: the training is linked with it "
+        "at its end, and its weights are logged there.",
+    ),
+]
+
 ChangesOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key; may be given several times."),

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption
+from l5kit.cli.artifact import link_used_artifact, parse_used_artifact
+from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption, UsedArtifactOption
 from l5kit.cli.output import print_facts, print_json, remark
 from l5kit.configs.overrides import load_training_config, with_overrides
 
@@ -26,6 +27,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the training in the folder, where its last checkpoint is.")
     ] = False,
+    artifact: UsedArtifactOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a planner, a prediction or a simulation model.
@@ -40,6 +42,7 @@ def train(
     cfg = with_overrides(load_training_config(config), changes or [])
     if workflow is not None:
         cfg["workflow"] = workflow
+    in_use = parse_used_artifact(artifact)
     result = train_network(cfg, out, data_folder=data, resume=resume, tell=remark)
     facts = {
         "weights": str(result.weights),
@@ -49,6 +52,7 @@ def train(
     }
     if not is_main_process():
         return
+    link_used_artifact(in_use, result.folder)
     if as_json:
         print_json(facts)
     else:

@@ -8,7 +8,8 @@ import typer
 
 from l5kit import __version__
 from l5kit._types import JsonObject
-from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption
+from l5kit.cli.artifact import link_used_artifact, parse_used_artifact
+from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption, UsedArtifactOption
 from l5kit.cli.output import print_facts, print_json, print_line, print_table, remark
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_driver_config, with_overrides
@@ -49,6 +50,7 @@ def train_rl(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the training in the folder, where its last checkpoint is.")
     ] = False,
+    artifact: UsedArtifactOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a driver by reinforcement learning (PPO), in many environments at once.
@@ -64,7 +66,9 @@ def train_rl(
     if config is None and data is None:
         data, eval_data = _made_city(_TRAINED_SEED), eval_data or _made_city(_EVALUATED_SEED)
     _tell_of_limits(cfg)
+    in_use = parse_used_artifact(artifact)
     result = train_driver(cfg, out, data_folder=data, eval_data_folder=eval_data, resume=resume, tell=remark)
+    link_used_artifact(in_use, result.folder)
     if as_json:
         print_json(_facts_of(result) | {"before": dict(result.before), "after": dict(result.after)})
         return

@@ -1,0 +1,244 @@
+"""``l5kit artifact``: versions of datasets in a store, and the trainings that used them."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from l5kit.cli.options import JsonOption, WorkersOption
+from l5kit.cli.output import print_facts, print_json, print_line, print_texts, remark
+from l5kit.cli.reporting import ReportingCommand
+from l5kit.data.artifact import DatasetArtifact, DatasetContent, describe_dataset
+from l5kit.data.progress import show_progress
+from l5kit.errors import L5KitError
+
+if TYPE_CHECKING:
+    from l5kit.artifacts.lineage import DatasetInUse
+
+ProjectOption = Annotated[
+    str,
+    typer.Option(
+        metavar="P",
+        help="Project at W&B (or ENTITY/PROJECT), experiment at MLflow, user or organization at the Hugging Face hub.",
+    ),
+]
+StoreOption = Annotated[
+    Literal["wandb", "mlflow", "hub"],
+    typer.Option(help="Weights & Biases, MLflow, or the Hugging Face hub; each brings an extra of that name."),
+]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME:ALIAS", help="Name and alias or version; without :ALIAS the latest.")
+]
+
+_DIGITS_SHOWN = 12
+
+
+def log(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Data folder, or one .zarr folder.")],
+    project: ProjectOption,
+    name: Annotated[str, typer.Option(metavar="N", help="Name of the artifact, such as l5-data.")],
+    store: StoreOption = "wandb",
+    alias: Annotated[
+        list[str] | None, typer.Option(metavar="A", help="Alias besides latest; may be given several times.")
+    ] = None,
+    description: Annotated[str, typer.Option(metavar="TEXT", help="By default, a sentence with the counts.")] = "",
+    reference: Annotated[
+        str, typer.Option(metavar="URL", help="Where the same files lie; the store then takes the manifest only.")
+    ] = "",
+    by_reference: Annotated[
+        bool, typer.Option("--by-reference", help="The same, with PATH itself as a file:// URL.")
+    ] = False,
+    workers: WorkersOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Log a dataset as a version of an artifact, with manifest, digest and counts.
+
+    With WANDB_MODE=offline nothing is sent; `wandb sync` does so later, and the files have to stay until then.
+    """
+    from l5kit.artifacts.opening import open_store
+
+    if by_reference and reference:
+        raise typer.BadParameter("--reference and --by-reference do not go together; give one of them")
+    opened, content = open_store(store, project), _describe(path, workers)
+    url = content.path.as_uri() if by_reference else reference
+    artifact = opened.log(content, name, aliases=alias or [], description=description, reference=url)
+    if as_json:
+        print_json(asdict(artifact))
+        return
+    print_facts(f"Logged {artifact}", _facts_of(artifact))
+
+
+def show_list(
+    project: ProjectOption,
+    store: StoreOption = "wandb",
+    name: Annotated[str | None, typer.Option(metavar="N", help="One artifact. Default: all of the project.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the versions of datasets in a project, the newest first."""
+    from l5kit.artifacts.opening import open_store
+
+    artifacts = open_store(store, project).list(name)
+    if as_json:
+        print_json([asdict(artifact) for artifact in artifacts])
+        return
+    columns = ("Version", "Aliases", "Digest", "Scenes", "Hours", "Size", "Created", "Description")
+    print_texts(f"Datasets of {project}", columns, [_cells(artifact) for artifact in artifacts])
+
+
+def get(
+    name: NameArgument,
+    project: ProjectOption,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the dataset; new or empty.")],
+    store: StoreOption = "wandb",
+    as_json: JsonOption = False,
+) -> None:
+    """Fetch a version of a dataset into a folder.
+
+    All files are compared with the manifest. The folder is there when they are right, and not before.
+    """
+    from l5kit.artifacts.opening import open_store
+
+    with show_progress("Fetching", visible=True) as progress:
+        artifact = open_store(store, project).get(name, out, progress=progress)
+    if as_json:
+        print_json(asdict(artifact) | {"folder": out})
+        return
+    print_facts(f"Fetched {artifact}", {"Folder": out} | _facts_of(artifact))
+
+
+def use(
+    name: NameArgument,
+    project: ProjectOption,
+    store: StoreOption = "wandb",
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder that should have it: its files are digested.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a folder that has a version of a dataset; it is fetched into the user's cache where it is not there yet."""
+    from l5kit.artifacts.opening import open_store
+
+    place = open_store(store, project).use(name, folder)
+    if as_json:
+        print_json({"artifact": name, "folder": place})
+        return
+    print_line(str(place))
+
+
+def link(
+    run_folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of l5kit train or l5kit train-rl.")],
+    name: NameArgument,
+    project: ProjectOption,
+    store: StoreOption = "wandb",
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="The data that was trained on, to prove that it is what the store has."),
+    ] = None,
+    workers: WorkersOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Record that a training used a version of a dataset, and the weights that came out of it.
+
+    A run of W&B that is offline needs --data to be linked with the dataset when it is synced.
+    """
+    from l5kit.artifacts.lineage import link_training
+    from l5kit.artifacts.opening import open_store
+
+    content = None if data is None else _describe(data, workers)
+    place = link_training(run_folder, open_store(store, project), name, data=content)
+    if as_json:
+        print_json({"artifact": name, "training": run_folder, "place": place})
+        return
+    print_line(place)
+
+
+def parse_used_artifact(text: str | None) -> "DatasetInUse | None":
+    """Return what ``--artifact`` of a training names, after a look that it is there; None where it was not given."""
+    if text is None:
+        return None
+    from l5kit.artifacts.lineage import DatasetInUse
+
+    return DatasetInUse.parse(text)
+
+
+def link_used_artifact(in_use: "DatasetInUse | None", run_folder: Path) -> None:
+    """Link a training with the dataset that ``--artifact`` names; where that fails, say how it is done later."""
+    if in_use is None:
+        return
+    try:
+        remark(f"linked with {in_use.dataset}: {in_use.link(run_folder)}")
+    except L5KitError as error:
+        error.add_note(f"the training is complete; `l5kit artifact link {run_folder} {in_use.dataset}` links it later")
+        raise
+
+
+def make_artifact_app(in_paragraphs: Callable[[Callable[..., None]], str]) -> typer.Typer:
+    """Return the command with its commands.
+
+    Args:
+        in_paragraphs: What turns the docstring of a command into its help.
+    """
+    app = typer.Typer(name="artifact", no_args_is_help=True, help=_HELP, rich_markup_mode="rich")
+    commands: dict[str, Callable[..., None]] = {"log": log, "list": show_list, "get": get, "use": use, "link": link}
+    for name, function in commands.items():
+        app.command(
+            name=name,
+            cls=ReportingCommand,
+            help=in_paragraphs(function),
+            epilog="\n\n".join(("Examples:", *_EXAMPLES[name])),
+            no_args_is_help=False,
+        )(function)
+    return app
+
+
+_HELP = "Keep datasets as versioned artifacts at Weights & Biases, MLflow or the Hugging Face hub."
+
+_EXAMPLES = {
+    "log": (
+        "l5kit artifact log city --project driving --name l5-data --alias train",
+        "l5kit artifact log city --project driving --name l5-data --reference s3://bucket/city",
+        "l5kit artifact log city --project driving --name l5-data --store mlflow --by-reference",
+    ),
+    "list": ("l5kit artifact list --project driving", "l5kit artifact list --project driving --store mlflow --json"),
+    "get": ("l5kit artifact get l5-data:v3 --project driving --out city",),
+    "use": (
+        "l5kit train planner.yaml --data $(l5kit artifact use l5-data:v3 --project driving)",
+        "l5kit artifact use l5-data:v3 --project driving --folder city",
+    ),
+    "link": ("l5kit artifact link planner l5-data:v3 --project driving --data city",),
+}
+
+
+def _describe(path: Path, workers: int) -> DatasetContent:
+    with show_progress("Digests", visible=True) as progress:
+        return describe_dataset(path, workers=workers, progress=progress)
+
+
+def _facts_of(artifact: DatasetArtifact) -> dict[str, object]:
+    """Return what people are shown of an artifact."""
+    return {
+        "Version": artifact.version or "given when the run is synced",
+        "Aliases": ", ".join(artifact.aliases),
+        "Digest": artifact.digest,
+        "Files": f"{artifact.num_files:,}, {artifact.num_bytes / 1e6:,.1f} MB",
+        "Scenes": f"{artifact.num_scenes:,}",
+        "Frames": f"{artifact.num_frames:,}",
+        "Agents": f"{artifact.num_agents:,}",
+        "Hours": f"{artifact.hours:,.2f}",
+        "By reference" if artifact.is_reference else "Place": artifact.location,
+    }
+
+
+def _cells(artifact: DatasetArtifact) -> list[str]:
+    return [
+        f"{artifact.name}:{artifact.version[:_DIGITS_SHOWN]}",
+        ", ".join(artifact.aliases),
+        artifact.digest[:_DIGITS_SHOWN],
+        f"{artifact.num_scenes:,}",
+        f"{artifact.hours:,.2f}",
+        f"{artifact.num_bytes / 1e6:,.1f} MB",
+        artifact.created[:19],
+        artifact.description,
+    ]
