@@ -83,11 +83,13 @@ class DatasetInUse:
     """Version of a dataset that a training says it uses, written ``SERVICE:PROJECT/NAME:ALIAS``.
 
     Attributes:
-        store: The store.
+        service: One of :data:`~l5kit.artifacts.opening.STORES`.
+        project: Project at the service.
         dataset: ``NAME:ALIAS`` in it.
     """
 
-    store: FileStore
+    service: str
+    project: str
     dataset: str
 
     @classmethod
@@ -109,7 +111,7 @@ class DatasetInUse:
         store, dataset = open_store(service, project), str(ArtifactName.parse(name))
         if store.can_answer:
             store.find(dataset)
-        return cls(store, dataset)
+        return cls(service, project, dataset)
 
     def link(self, run_folder: str | os.PathLike[str]) -> str:
         """Record the training in a folder; see :func:`link_training`.
@@ -117,4 +119,4 @@ class DatasetInUse:
         Raises:
             ArtifactStoreError: The service cannot be reached, or refuses; what was trained stays.
         """
-        return link_training(run_folder, self.store, self.dataset)
+        return link_training(run_folder, open_store(self.service, self.project), self.dataset)

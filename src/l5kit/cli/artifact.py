@@ -170,7 +170,10 @@ def link_used_artifact(in_use: "DatasetInUse | None", run_folder: Path) -> None:
     try:
         remark(f"linked with {in_use.dataset}: {in_use.link(run_folder)}")
     except L5KitError as error:
-        error.add_note(f"the training is complete; `l5kit artifact link {run_folder} {in_use.dataset}` links it later")
+        place = f"--project {in_use.project} --store {in_use.service}"
+        error.add_note(
+            f"the training is complete; `l5kit artifact link {run_folder} {in_use.dataset} {place}` links it later"
+        )
         raise
 
 
@@ -180,14 +183,20 @@ def make_artifact_app(in_paragraphs: Callable[[Callable[..., None]], str]) -> ty
     Args:
         in_paragraphs: What turns the docstring of a command into its help.
     """
-    app = typer.Typer(name="artifact", no_args_is_help=True, help=_HELP, rich_markup_mode="rich")
+    app = typer.Typer(
+        name="artifact",
+        no_args_is_help=True,
+        help=_HELP,
+        epilog=_as_examples(_EXAMPLES["log"]),
+        rich_markup_mode="rich",
+    )
     commands: dict[str, Callable[..., None]] = {"log": log, "list": show_list, "get": get, "use": use, "link": link}
     for name, function in commands.items():
         app.command(
             name=name,
             cls=ReportingCommand,
             help=in_paragraphs(function),
-            epilog="\n\n".join(("Examples:", *_EXAMPLES[name])),
+            epilog=_as_examples(_EXAMPLES[name]),
             no_args_is_help=False,
         )(function)
     return app
@@ -209,6 +218,10 @@ _EXAMPLES = {
     ),
     "link": ("l5kit artifact link planner l5-data:v3 --project driving --data city",),
 }
+
+
+def _as_examples(lines: tuple[str, ...]) -> str:
+    return "\n\n".join(("Examples:", *lines))
 
 
 def _describe(path: Path, workers: int) -> DatasetContent:
