@@ -20,7 +20,7 @@ FIND_PYTHON = for python in $(PYTHON) python3.11 python3 python3.13 python3.12 p
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && break; python=; done; \
 	[ -n "$$python" ] || { echo "l5kit needs Python 3.11 or later, and none was found; name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 
-.PHONY: help setup demo check test test-long lint format docs clean
+.PHONY: help setup demo check test test-long lint format docs site clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -41,7 +41,7 @@ $(LOOKING): pyproject.toml constraints.txt .ci/dependencies.py
 $(STAMP): $(LOOKING)
 	"$(BIN)/python" -m pip install --quiet --upgrade 'pip>=25.1'
 	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[arrow,collision,compat,gym,hub,mcap,mlflow,pandas,polars,remote,rerun,rl,train,viz,wandb,xarray]' --group dev --group docs
-	@touch "$@"
+	@touch "$(DOCUMENTING)" "$@"
 
 # The site is made from the sources, and needs no more of the package than the demo.
 $(DOCUMENTING): $(LOOKING)
@@ -79,6 +79,9 @@ format: setup  ## Mend the style
 docs: $(DOCUMENTING)  ## Print the tables in docs/ anew, and build the site into site/ (options: VERSIONS=FOLDER)
 	"$(BIN)/python" -m l5kit.configs.documentation docs/configuration.md
 	"$(BIN)/python" docs/write_tables.py
+	@$(MAKE) --no-print-directory site
+
+site: $(DOCUMENTING)
 	NO_MKDOCS_2_WARNING=1 L5KIT_DOCS_VERSIONED="$(VERSIONS)" "$(BIN)/python" -m mkdocs build --strict --quiet
 	"$(BIN)/python" docs/check_site.py site
 	@if [ -n "$(VERSIONS)" ]; then "$(BIN)/python" docs/publish_version.py site "$(VERSIONS)"; fi

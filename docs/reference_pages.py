@@ -1,5 +1,6 @@
 """Pages of the reference: one for each public module, with every public name."""
 
+import posixpath
 from collections.abc import Iterator
 
 from docstring_roles import plain_roles
@@ -24,8 +25,13 @@ def reference_nav() -> list[object]:
 
 
 def page_path(module: str) -> str:
-    """Return the path of the page of a module."""
-    return f"{FOLDER}/{module}.md"
+    """Return the path of the page of a module; that of a package is the index of its folder."""
+    return f"{FOLDER}/{module}/index.md" if public_modules()[module].is_package else f"{FOLDER}/{module}.md"
+
+
+def link_to(module: str, *, seen_from: str) -> str:
+    """Return the link to the page of a module that a page at a path of the site has."""
+    return posixpath.relpath(page_path(module), posixpath.dirname(seen_from))
 
 
 def children(package: str) -> list[str]:
@@ -59,7 +65,7 @@ def _overview() -> Iterator[str]:
     yield "Every public name, from the docstrings."
     yield "[Architecture](../architecture.md) shows how the packages stand on one another."
     yield ""
-    yield from _module_table(children("l5kit"))
+    yield from _module_table(children("l5kit"), f"{FOLDER}/index.md")
 
 
 def _page(module: Module) -> Iterator[str]:
@@ -74,7 +80,7 @@ def _page(module: Module) -> Iterator[str]:
         yield from ("```python", code, "```", "")
     yield from _handed_on(module)
     if below := children(module.name):
-        yield from ("## Modules", "", *_module_table(below), "")
+        yield from ("## Modules", "", *_module_table(below, page_path(module.name)), "")
 
 
 def _docstrings(module: Module) -> Iterator[str]:
@@ -89,7 +95,9 @@ def _docstrings(module: Module) -> Iterator[str]:
 
 def _trail(module: Module) -> Iterator[str]:
     parts = module.name.split(".")
-    links = [f"[{part}]({'.'.join(parts[: depth + 1])}.md)" for depth, part in enumerate(parts[:-1]) if depth]
+    above = [".".join(parts[:depth]) for depth in range(2, len(parts))]
+    here = page_path(module.name)
+    links = [f"[{name.rpartition('.')[2]}]({link_to(name, seen_from=here)})" for name in above]
     trail = " . ".join(["l5kit", *links, parts[-1]])
     yield f'<p class="trail" markdown>{trail}</p>'
     yield ""
@@ -112,10 +120,11 @@ def _summary(full_name: str) -> str:
     return public_modules()[module].defined[name]
 
 
-def _module_table(names: list[str]) -> Iterator[str]:
+def _module_table(names: list[str], seen_from: str) -> Iterator[str]:
     yield "| module | what it has |"
     yield "| --- | --- |"
-    yield from (f"| [`{name}`]({name}.md) | {_cell(public_modules()[name].summary)} |" for name in names)
+    for name in names:
+        yield f"| [`{name}`]({link_to(name, seen_from=seen_from)}) | {_cell(public_modules()[name].summary)} |"
 
 
 def _cell(text: str) -> str:

@@ -40,7 +40,7 @@ def test_every_listed_name_is_found():
 
 def test_every_name_of_1_5_has_an_entry():
     from public_names import origin, public_modules
-    from reference_pages import reference_pages
+    from reference_pages import page_path, reference_pages
 
     modules, pages = public_modules(), reference_pages()
     lost = []
@@ -48,9 +48,17 @@ def test_every_name_of_1_5_has_an_entry():
         for name in names:
             full_name = f"{module}.{name}"
             home, _, last = origin(full_name).rpartition(".")
-            is_there = full_name in modules or f"'{last}'" in pages[f"reference/{home}.md"]
+            is_there = full_name in modules or f"'{last}'" in pages[page_path(home)]
             lost += [] if is_there else [full_name]
     assert lost == []
+
+
+def test_pages_of_the_reference_lead_to_one_another():
+    from reference_pages import link_to, page_path
+
+    assert page_path("l5kit.data.map") == "reference/l5kit.data.map/index.md"
+    assert link_to("l5kit.data.map.api", seen_from=page_path("l5kit.data.map")) == "../l5kit.data.map.api.md"
+    assert link_to("l5kit.data", seen_from=page_path("l5kit.data.filter")) == "l5kit.data/index.md"
 
 
 @pytest.mark.parametrize(
@@ -151,6 +159,17 @@ def test_words_of_the_navigation_are_replaced_and_empty_titles_left_out():
     nav = ["a.md", {"N": "NOTEBOOKS"}, {"R": ["b.md", {"C": "REFERENCE"}]}]
     parts = {"NOTEBOOKS": [], "REFERENCE": ["c.md"]}
     assert filled_nav(nav, parts) == ["a.md", {"R": ["b.md", {"C": ["c.md"]}]}]
+
+
+def test_a_page_that_is_named_as_its_file_is_named_by_its_title():
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed: make docs brings it")
+    from types import SimpleNamespace
+
+    from site_hooks import on_page_markdown
+
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="x.md"))
+    shown = on_page_markdown("see [logs.md](logs.md#facts), [here](logs.md), [a.md](b.md)", page=page)
+    assert shown == "see [Logs: facts, writing, changing](logs.md#facts), [here](logs.md), [a.md](b.md)"
 
 
 def test_why_a_block_is_not_run_is_shown():
