@@ -111,7 +111,7 @@ def _validate(done: "DownloadedDataset", as_json: bool) -> bool:
     checked = []
     for dataset in done.datasets:
         files = find_dataset_files(dataset)
-        checked.append((files, check_files(files)))
+        checked.append((files, check_files(files, workers=0)))
     if as_json:
         places = {"placed": done.placed, "present": done.present, "not_in_manifest": done.extra}
         texts = {name: [str(place) for place in some] for name, some in places.items()}

@@ -356,6 +356,12 @@ def test_no_room_keeps_what_came(archives, server, tmp_path, retries, monkeypatc
     assert len(server.asked) == num_asked
 
 
+def test_a_place_on_another_disk(city, wanted, tmp_path, monkeypatch):
+    monkeypatch.setattr("l5kit.data.download.downloading._device", lambda path: hash(path))
+    download_dataset([str(city)], tmp_path / "out")
+    assert files_in(tmp_path / "out") == wanted
+
+
 def test_calls_that_make_no_sense(city, tmp_path):
     with pytest.raises(InvalidArgumentError, match="there is no address"):
         download_dataset([], tmp_path / "out")

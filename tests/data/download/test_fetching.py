@@ -30,6 +30,7 @@ def fetch(server, tmp_path, retries, content):
         assert {path.name for path in tmp_path.iterdir()} == {"file.tar"}
         return target.read_bytes()
 
+    run.folder = tmp_path
     return run
 
 
@@ -309,6 +310,34 @@ def test_user_and_password_go_to_that_server_only(fetch, server, content):
     start = server.add("/here", b"", tricks.status(302, Location=to))
     assert fetch(url=start.replace("//", "//me:se%20cret@")) == content
     assert [headers.get("Authorization") for _, headers in server.asked] == ["Basic bWU6c2UgY3JldA==", None]
+
+
+def test_a_packed_file_that_is_told_to_be_encoded_is_the_file(fetch, server, content):
+    def tell(answer):
+        answer.honest(Content_Encoding="x-gzip")
+
+    url = server.add("/city.tar.gz", content, tell)
+    fetch_file(HttpSource(url, url), fetch.folder / "city.tar.gz", identity="city", retries=Retries(max_tries=1))
+    assert (fetch.folder / "city.tar.gz").read_bytes() == content
+
+
+def test_letters_that_addresses_cannot_have_are_sent_quoted(fetch, server, content):
+    server.add("/caf%C3%A9%20map.tar", content)
+    assert fetch(url=f"{server.url}/caf\u00e9 map.tar?a=b%20c") == content
+    assert [path for path, _ in server.asked] == ["/caf%C3%A9%20map.tar?a=b%20c"]
+
+
+def test_a_port_that_is_none(fetch, waits):
+    with pytest.raises(DownloadError, match="FILE is no address of a web server"):
+        fetch(url="http://host:port/file")
+    assert waits == []
+
+
+def test_a_file_without_a_size_stops_where_the_disk_is_full(fetch, tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=(1 << 24) + 50_000))
+    with pytest.raises(DownloadError, match="FILE needs"):
+        fetch(tricks.send_chunks)
 
 
 def test_retries_that_make_no_sense():

@@ -267,7 +267,8 @@ class _Download:
             target = self.out / part.place
             target.parent.mkdir(parents=True, exist_ok=True)
             with scratch_beside(target) as scratch:
-                put_in_place(part.source, target, scratch=scratch, may_replace=self.overwrite)
+                source = _on_disk_of(scratch, part.source)
+                put_in_place(source, target, scratch=scratch, may_replace=self.overwrite)
         self.placed += [part.place for part in others]
         self.present += [part.place for part in same]
 
@@ -321,6 +322,20 @@ def _require_known(file: Path, called: str) -> None:
         head = opened.read(512).lstrip().lower()
     found = "a web page, on which one may have to log in" if head.startswith((b"<!doctype", b"<html")) else "neither"
     raise DownloadError(f"{called} must be an archive (tar, zip) or a file of a dataset, and is {found}")
+
+
+def _on_disk_of(scratch: Path, source: Path) -> Path:
+    """Return a file or folder, or a copy of it where its place lies on another disk, as behind a link."""
+    if _device(scratch) == _device(source):
+        return source
+    copy = scratch / "copied"
+    copy.mkdir()
+    copied = shutil.copytree if source.is_dir() else shutil.copyfile
+    return Path(copied(source, copy / source.name))
+
+
+def _device(path: Path) -> int:
+    return path.stat().st_dev
 
 
 def _are_same(first: Path, second: Path) -> bool:

@@ -201,6 +201,8 @@ class _FileFetch:
             raise WrongReplyError(f"{self.source.name}: the bytes of a part are not those that came before")
         if self.part.size is not None and self.part.num_bytes + len(block) > self.part.size:
             raise WrongReplyError(f"{self.source.name}: more comes than the {self.part.size} bytes that were told")
+        if self.part.size is None:
+            require_space(self.folder, len(block), called=self.source.name)
         try:
             self.part.append(block)
         except OSError as error:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from email.message import Message
 from typing import IO, Protocol
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from l5kit.data.download.replies import InterruptedReplyError, Reply, WrongReplyError
 from l5kit.errors import DownloadError
@@ -22,6 +22,8 @@ __all__ = ["HttpSource"]
 
 _BLOCK_BYTES = 1 << 18
 _CONTENT_RANGE = re.compile(r"bytes\s+(\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.IGNORECASE)
+_SENT_AS_IT_IS = "!#$%&'()*+,/:;=?@[]~"
+_GZIP, _GZIPPED = ("gzip", "x-gzip"), (".gz", ".tgz")
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _CHANGED = frozenset({412, 416})
 _ADVICE = {
@@ -59,6 +61,8 @@ class HttpSource:
         except urllib.error.HTTPError as error:
             with error:
                 raise self._refused(error) from error
+        except (http.client.InvalidURL, ValueError) as error:
+            raise DownloadError(f"{self.name} is no address of a web server: {error}") from error
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from error
         with response:
@@ -67,7 +71,8 @@ class HttpSource:
     def _request(self, start: int, validator: str | None) -> urllib.request.Request:
         parts = urlsplit(self.url)
         host = parts.netloc.rpartition("@")[2]
-        request = urllib.request.Request(urlunsplit((parts.scheme, host, parts.path, parts.query, "")))
+        path, query = quote(parts.path, safe=_SENT_AS_IT_IS), quote(parts.query, safe=_SENT_AS_IT_IS)
+        request = urllib.request.Request(urlunsplit((parts.scheme, host, path, query, "")))
         request.add_header("User-Agent", "l5kit")
         request.add_header("Accept-Encoding", "identity")
         if parts.username is not None:
@@ -82,7 +87,8 @@ class HttpSource:
     def _reply(self, response: http.client.HTTPResponse, start: int) -> Reply:
         headers = response.headers
         encoding = (headers.get("Content-Encoding") or "identity").strip().lower()
-        if encoding != "identity":
+        is_the_file = encoding in _GZIP and self.name.lower().endswith(_GZIPPED)  # which some servers tell this way
+        if encoding != "identity" and not is_the_file:
             raise WrongReplyError(f"{self.name}: the server sends the file encoded as {encoding!r}, not as it is")
         length = _number(headers.get("Content-Length"))
         if response.status == http.client.PARTIAL_CONTENT and start:
