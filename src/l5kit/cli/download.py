@@ -12,7 +12,6 @@ from l5kit.cli.output import print_facts, print_json, print_line, remark
 from l5kit.cli.validate import check_files, findings_as_json, print_findings
 from l5kit.configs.texts import read_text
 from l5kit.data.dataset_files import find_dataset_files
-from l5kit.data.download.published_dataset import PUBLISHED_DATASET
 from l5kit.data.progress import show_progress
 
 if TYPE_CHECKING:
@@ -69,6 +68,8 @@ def download(
 
 
 def _print_published(as_json: bool) -> None:
+    from l5kit.data.download.published_dataset import PUBLISHED_DATASET
+
     facts = asdict(PUBLISHED_DATASET)
     if as_json:
         print_json(facts)
