@@ -415,7 +415,7 @@ class ChunkedDataset:
         try:
             array: Any = self.root[key]
         except KeyError as error:
-            if key != TL_FACE_ARRAY_KEY:
+            if key != TL_FACE_ARRAY_KEY or is_columns:
                 raise MissingArrayError(
                     f"array {key!r} is missing from the dataset ({file}); restore it from the source of the dataset"
                 ) from error

@@ -4,8 +4,9 @@ The group of an array of records has an array for each field, with a first axis 
 behind it. Texts are the code points of their characters, filled up with zeros, on one more axis.
 """
 
+import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from zarr.storage import LocalStore, StorePath
 
 from l5kit._types import DType, JsonObject, NumericArray, RecordArray
 from l5kit.data.layout import check_fields
-from l5kit.data.stores.store import ZarrArray, location_of
+from l5kit.data.stores.store import ZarrArray, describe_file, location_of
 from l5kit.data.stores.store_signature import store_signature
-from l5kit.errors import DatasetFormatError, InvalidArgumentError
+from l5kit.errors import DatasetFormatError, InvalidArgumentError, UnreachableDataError
 
 __all__ = [
     "FIELDS_KEY",
@@ -202,11 +203,11 @@ class StoredColumns:
         """Return the numbers of the chunks whose files are all there, ascending."""
         length, chunk_length = self.shape[0], self.chunks[0]
         is_there = np.ones(-(-length // chunk_length), dtype=np.bool_)
-        for array in self._arrays.values():
-            keys, per_shard = _list_keys(array), _rows_per_shard(array) // chunk_length
-            for shard in range(-(-len(is_there) // per_shard)):
-                if f"{array.store_path.path}/{_shard_key(array, shard)}" not in keys:
-                    is_there[shard * per_shard : (shard + 1) * per_shard] = False
+        for name, array in self._arrays.items():
+            rows_per_shard = _rows_per_shard(array)
+            keys = [self.shard_key(name, row) for row in range(0, length, rows_per_shard)]
+            for start, exists in zip(range(0, length, rows_per_shard), _exist(self.store, keys), strict=True):
+                is_there[start // chunk_length : (start + rows_per_shard) // chunk_length] &= exists
         return np.flatnonzero(is_there).tolist()
 
     def signature(self) -> list[tuple[object, ...]] | None:
@@ -260,7 +261,15 @@ def _stored_dtype(group: zarr.Group, file: str) -> DType:
 
 
 def _open_field(group: zarr.Group, name: str, field: DType, file: str) -> ZarrArray:
-    array: Any = group.get(name)
+    try:
+        array: Any = group.get(name)
+    except UnreachableDataError:
+        raise
+    except Exception as error:  # whatever damaged metadata makes zarr and its parsers raise
+        field_file = describe_file(group.store, f"{group.path}/{name}/zarr.json")
+        raise DatasetFormatError(
+            f"{field_file} cannot be read ({type(error).__name__}: {error}); export the dataset anew"
+        ) from error
     stored, shape = plain_type(field)
     if not isinstance(array, zarr.Array):
         raise DatasetFormatError(f"{file}: the array of field {name!r} is missing; export the dataset anew")
@@ -281,6 +290,15 @@ def _rows_per_shard(array: ZarrArray) -> int:
 def _shard_key(array: ZarrArray, number: int) -> str:
     metadata: Any = array.metadata
     return str(metadata.encode_chunk_key((number, *(0 for _ in array.shape[1:]))))
+
+
+def _exist(store: Store, keys: Sequence[str]) -> list[bool]:
+    """Return which files there are, without a list, which web servers do not give; all are asked for at once."""
+
+    async def ask() -> list[bool]:
+        return await asyncio.gather(*(store.exists(key) for key in keys))
+
+    return sync(ask())
 
 
 def _list_keys(array: ZarrArray) -> set[str]:
