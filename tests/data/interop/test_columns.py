@@ -28,6 +28,7 @@ from l5kit.errors import (
     ReadOnlyDatasetError,
 )
 from support.random_logs import assert_same_records, write_three_arrays
+from support.web_server import serve
 
 
 @pytest.fixture
@@ -152,6 +153,16 @@ def test_it_is_read_from_a_zip_file_and_from_memory(odd, out, tmp_path):
     files = {file.relative_to(out).as_posix(): file.read_bytes() for file in out.rglob("*") if file.is_file()}
     content = {name: default_buffer_prototype().buffer.from_bytes(text) for name, text in files.items()}
     assert_same_records(ChunkedDataset(MemoryStore(content)).open(), odd)
+
+
+def test_it_is_read_and_checked_on_a_web_server_that_lists_nothing(stored, odd, out, tmp_path):
+    export_columns(stored, tmp_path / "sound.zarr")
+    with serve(tmp_path) as web:
+        assert_same_records(ChunkedDataset(f"{web.url}/out.zarr").open(), odd)
+        assert validate_path(f"{web.url}/sound.zarr") == []
+        os.remove(tmp_path / "sound.zarr/agents/yaw/c/1")
+        (finding,) = validate_path(f"{web.url}/sound.zarr")
+        assert "agents/yaw/c/1 is missing" in finding.message
 
 
 def test_attributes_and_other_arrays_come_along(stored, small_chunks, tmp_path):
