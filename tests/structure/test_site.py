@@ -262,6 +262,14 @@ def test_each_example_is_in_the_index():
     assert named == {path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".yaml")}
 
 
+def test_each_notebook_begins_with_its_title():
+    """The site takes the first large heading for the title."""
+    for path in sorted((ROOT / "examples" / "notebooks").glob("*.ipynb")):
+        cells = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "markdown"]
+        assert "".join(cells[0]["source"]).startswith("# "), path.name
+        assert not any("".join(cell["source"]).startswith("# ") for cell in cells[1:]), path.name
+
+
 def test_each_extra_is_explained():
     rows = rows_of_table((DOCS / "getting_started.md").read_text("utf-8"), "## Installing it")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
