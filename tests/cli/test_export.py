@@ -1,8 +1,6 @@
 """``l5kit export``."""
 
 import json
-import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -68,18 +66,3 @@ def test_digests_of_an_export_find_a_change(l5kit, exported, tmp_path):
     done = l5kit("validate", exported, "--checksums", tmp_path / "digests.json", "--json")
     assert done.exit_code == 1
     assert [found["check"] for found in json.loads(done.stdout)["findings"]] == ["checksum"]
-
-
-def test_tables_are_placed_when_they_are_complete(l5kit, city, tmp_path, monkeypatch):
-    def write(dataset, out, progress=None):
-        assert out.name == "tables"
-        assert out != tmp_path / "tables"
-        assert not out.exists()
-        out.mkdir()
-        (out / "agents.parquet").write_bytes(b"1")
-        progress(1, 1)
-
-    monkeypatch.setitem(sys.modules, "l5kit.data.interop.parquet_files", SimpleNamespace(export_parquet=write))
-    done = l5kit("export", city, tmp_path / "tables", "--layout", "parquet", "--json")
-    assert (done.exit_code, json.loads(done.stdout)["files"]) == (0, 1)
-    assert l5kit("export", city, tmp_path / "tables", "--layout", "parquet", "--overwrite").exit_code == 0

@@ -2,9 +2,8 @@
 
 import os
 from enum import StrEnum
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,9 +11,9 @@ from l5kit.cli.options import DatasetArgument, JsonOption
 from l5kit.cli.output import print_facts, print_json
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.interop.columns import export_columns
-from l5kit.data.interop.export_places import placed_export
+from l5kit.data.interop.parquet_files import export_parquet
 from l5kit.data.layout import ARRAYS
-from l5kit.data.progress import Progress, show_progress
+from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 
 
@@ -48,7 +47,7 @@ def export(
         if layout is Layout.COLUMNS:
             export_columns(dataset, out, sharded=shards, overwrite=overwrite, progress=progress)
         else:
-            _export_parquet(dataset, out, overwrite, progress)
+            export_parquet(dataset, out, overwrite=overwrite, progress=progress)
     sizes = [os.path.getsize(file) for file in out.rglob("*") if file.is_file()]
     counts = {key: len(getattr(dataset, attribute)) for key, (attribute, _, _) in ARRAYS.items()}
     facts = {"out": out.absolute(), "layout": layout.value, "files": len(sizes)}
@@ -57,9 +56,3 @@ def export(
         return
     rows = ", ".join(f"{count:,} {key}" for key, count in counts.items())
     print_facts(f"Export of {dataset.path}", facts | {"size": f"{sum(sizes) / 1e6:,.1f} MB", "rows": rows})
-
-
-def _export_parquet(dataset: ChunkedDataset, out: Path, overwrite: bool, progress: Progress) -> None:
-    module: Any = import_module("l5kit.data.interop.parquet_files")
-    with placed_export(out, overwrite=overwrite) as complete:
-        module.export_parquet(dataset, complete, progress=progress)

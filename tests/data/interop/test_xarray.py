@@ -175,11 +175,11 @@ def test_a_lost_file_is_an_error_when_it_is_computed(stored):
 @pytest.mark.parametrize(
     ("scenes", "error", "message"),
     [
-        (10, IndexOutOfRangeError, "scenes has 10, but the dataset has 10 scenes"),
-        ([0, -11], IndexOutOfRangeError, "scenes has -11"),
-        ([True, False], InvalidArgumentError, r"mask of shape \(10,\)"),
-        ([0.5], InvalidArgumentError, "scenes must be a number"),
-        ("all", InvalidArgumentError, "scenes must be a number"),
+        (10, IndexOutOfRangeError, "scenes names scene 10, but the dataset has 10 scenes"),
+        ([0, -11], IndexOutOfRangeError, "scenes names scene -11"),
+        ([True, False], InvalidArgumentError, "a mask of 10 scenes"),
+        ([0.5], InvalidArgumentError, "scenes must be a whole number"),
+        ("all", InvalidArgumentError, "scenes must be a whole number"),
     ],
 )
 def test_scenes_that_are_none(stored, scenes, error, message):

@@ -1,29 +1,24 @@
 """A dataset as one lazy dataset of xarray: a variable for each field, with named axes, units and frames."""
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from l5kit._types import BoolArray, Int64Array, JsonObject
+from l5kit._types import JsonObject
 from l5kit.data.interop.dask_arrays import to_dask_array
 from l5kit.data.interop.fields import AXES, FIELDS, ROW_AXES, axis_names
 from l5kit.data.layout import ARRAYS
+from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.scene_view import view_of_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, MissingDependencyError
+from l5kit.errors import InvalidArgumentError, MissingDependencyError
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["ScenesWanted", "scene_numbers", "to_xarray"]
-
-ScenesWanted: TypeAlias = int | slice | Sequence[int] | Int64Array | BoolArray | None
-"""Scenes of a dataset: one, a range, several by number in any order, those that a mask (num_scenes,) names, or all."""
+__all__ = ["to_xarray"]
 
 
-def to_xarray(dataset: ChunkedDataset, scenes: ScenesWanted = None, *, chunks_at_once: int = 1) -> "xr.Dataset":
+def to_xarray(dataset: ChunkedDataset, scenes: SceneSelection = None, *, chunks_at_once: int = 1) -> "xr.Dataset":
     """Return a dataset as one lazy ``xarray.Dataset``; records are read when they are computed.
 
     Each field of each array is a variable with the name of both: ``frames_ego_translation``, ``agents_centroid``,
@@ -36,9 +31,9 @@ def to_xarray(dataset: ChunkedDataset, scenes: ScenesWanted = None, *, chunks_at
 
     Args:
         dataset: Opened dataset, a view, or one in memory.
-        scenes: Scenes to take, negative numbers counted from the end; None for all. Of a part, all three kinds of
-            intervals are renumbered: they count rows of the part, which start at 0. To find them, the scenes and
-            their first and last frames are read, and nothing else.
+        scenes: Scenes to take: a number, a slice, numbers in any order or a mask; None for all. Of a part, all three
+            kinds of intervals are renumbered: they count rows of the part, which start at 0. To find them, the scenes
+            and their first and last frames are read, and nothing else.
         chunks_at_once: Chunks of the files in each chunk of the variables.
 
     Raises:
@@ -54,7 +49,7 @@ def to_xarray(dataset: ChunkedDataset, scenes: ScenesWanted = None, *, chunks_at
     if not isinstance(dataset, ChunkedDataset):
         raise InvalidArgumentError(f"dataset must be an opened dataset, got {dataset!r}; open one with ChunkedDataset")
     if scenes is not None:
-        dataset = view_of_scenes(dataset, scene_numbers(scenes, len(dataset.scenes)))
+        dataset = view_of_scenes(dataset, selected_scenes(scenes, len(dataset)))
     variables: dict[str, tuple[tuple[str, ...], Any, JsonObject]] = {}
     for key, (attribute, _, _) in ARRAYS.items():
         records = to_dask_array(getattr(dataset, attribute), chunks_at_once=chunks_at_once)
@@ -65,35 +60,6 @@ def to_xarray(dataset: ChunkedDataset, scenes: ScenesWanted = None, *, chunks_at
     used = {axis for axes, _, _ in variables.values() for axis in axes}
     coordinates = {axis: list(names) for axis, names in AXES.items() if axis in used}
     return xr.Dataset(variables, coordinates, attrs=_attributes_of(dataset))
-
-
-def scene_numbers(scenes: ScenesWanted, num_scenes: int) -> Int64Array:
-    """Return the numbers of scenes, (N,), counted from the start.
-
-    Args:
-        scenes: See :data:`ScenesWanted`.
-        num_scenes: Scenes that there are.
-
-    Raises:
-        IndexOutOfRangeError: There is no such scene.
-        InvalidArgumentError: It is none of these.
-    """
-    if scenes is None or isinstance(scenes, slice):
-        return np.arange(num_scenes, dtype=np.int64)[scenes or slice(None)]
-    wanted = np.atleast_1d(np.asarray(scenes))
-    if wanted.dtype == bool and wanted.shape == (num_scenes,):
-        return np.flatnonzero(wanted).astype(np.int64)
-    if wanted.size == 0 and wanted.ndim == 1:
-        return np.empty(0, dtype=np.int64)
-    if wanted.dtype.kind not in "iu" or wanted.ndim != 1:
-        raise InvalidArgumentError(
-            f"scenes must be a number, a slice, a list of numbers or a mask of shape ({num_scenes},), got {scenes!r}"
-        )
-    numbers = wanted.astype(np.int64)
-    outside = numbers[(numbers < -num_scenes) | (numbers >= num_scenes)]
-    if len(outside):
-        raise IndexOutOfRangeError(f"scenes has {outside[0]}, but the dataset has {num_scenes} scenes")
-    return numbers % num_scenes
 
 
 def _attributes_of(dataset: ChunkedDataset) -> JsonObject:
