@@ -25,6 +25,7 @@ def training(tmp_path):
 @pytest.fixture
 def mlflow_store(tmp_path, monkeypatch):
     """Store in a folder, kept by the real library."""
+    pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
@@ -45,6 +46,7 @@ def hub(monkeypatch, tmp_path):
 @pytest.fixture
 def hub_store(hub, monkeypatch, tmp_path):
     """Store at a server of the hub in this process."""
+    pytest.importorskip("huggingface_hub")
     from huggingface_hub import constants
     from huggingface_hub.utils import disable_progress_bars
 

@@ -1,6 +1,7 @@
 """What holds for every store: tried on MLflow in a folder, and on the hub's library with a server in this process."""
 
 import json
+import sys
 
 import pytest
 
@@ -8,7 +9,7 @@ from l5kit.artifacts import link_training, open_store
 from l5kit.artifacts.lineage import DatasetInUse
 from l5kit.data.artifact import ArtifactNotFoundError, describe_dataset
 from l5kit.data.digest import dataset_digest
-from l5kit.errors import CorruptedDataError, InvalidArgumentError, UnsupportedValueError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError, MissingDependencyError, UnsupportedValueError
 from support.artifacts import files_below, make_training
 
 pytestmark = pytest.mark.process  # MLflow asks `uname` what machine this is
@@ -94,6 +95,8 @@ def test_use_fetches_once_and_again_where_the_cache_has_lost_something(store, ci
     assert files_below(place) == files_below(city)
     with monkeypatch.context() as patch:
         patch.setattr(type(store), "_fetch_data", None)
+        (place / "scenes" / "sample.zarr" / "agents_mask").mkdir()  # as `l5kit mask --store` does
+        (place / "scenes" / "sample.zarr" / "agents_mask" / "0").write_bytes(b"mask")
         assert store.use("l5-data:latest") == place
     (place / "meta.json").unlink()
     assert store.use("l5-data") == place
@@ -249,7 +252,7 @@ def test_a_hub_that_is_not_there_is_an_error_of_the_store(described, tmp_path):
 def test_a_place_is_read(mlflow_store, described):
     mlflow_store.log(described, "l5-data")
     in_use = DatasetInUse.parse("mlflow:driving/l5-data:v0")
-    assert (in_use.store.project, in_use.dataset) == ("driving", "l5-data:v0")
+    assert (in_use.service, in_use.project, in_use.dataset) == ("mlflow", "driving", "l5-data:v0")
     with pytest.raises(ArtifactNotFoundError, match="l5-data:v7"):
         DatasetInUse.parse("mlflow:driving/l5-data:v7")
 
@@ -258,6 +261,19 @@ def test_a_place_is_read(mlflow_store, described):
 def test_what_is_no_place_is_refused(text):
     with pytest.raises(InvalidArgumentError, match="must be SERVICE:PROJECT/NAME:ALIAS"):
         DatasetInUse.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("service", "library", "extra"),
+    [("wandb", "wandb", "wandb"), ("mlflow", "mlflow", "mlflow"), ("hub", "huggingface_hub", "hub")],
+)
+def test_a_library_that_is_missing_is_named_with_its_extra(monkeypatch, service, library, extra):
+    for name in [name for name in sys.modules if name.partition(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, f"l5kit.artifacts.{service}_store", raising=False)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingDependencyError, match=rf"pip install 'l5kit2\[{extra}\]'"):
+        open_store(service, "driving")
 
 
 def test_services_are_named():

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import wandb
 
 from l5kit.artifacts import link_training
 from l5kit.data.artifact import ArtifactNotFoundError, ArtifactStoreError
@@ -16,6 +15,7 @@ from support.artifacts import WEIGHTS, files_below, make_training
 from support.http_server import served
 from support.wandb_server import WandbServer
 
+wandb = pytest.importorskip("wandb")
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 

@@ -9,6 +9,7 @@ import pytest
 from l5kit.data.digest import dataset_digest
 from support.artifacts import files_below, make_training
 
+pytest.importorskip("mlflow")
 pytestmark = pytest.mark.process  # MLflow asks `uname` what machine this is
 
 PLACE = ("--project", "driving", "--store", "mlflow")

@@ -18,6 +18,7 @@ from l5kit.artifacts.references import fetch_files
 from l5kit.artifacts.trainings import Training
 from l5kit.data.artifact import (
     LATEST,
+    ArtifactStore,
     DatasetArtifact,
     DatasetContent,
     require_word,
@@ -69,7 +70,7 @@ class NewVersion:
         return {f"{DATA_FOLDER}/{file.path}": self.content.path / file.path for file in self.content.manifest.files}
 
 
-class FileStore(ABC):
+class FileStore(ArtifactStore, ABC):
     """Store of a project at a service, an :class:`~l5kit.data.artifact.ArtifactStore` that also knows trainings."""
 
     def log(
@@ -148,7 +149,7 @@ class FileStore(ABC):
             return Path(folder)
         cached = cache_folder() / _CACHE_FOLDER / artifact.digest
         with hold_lock(cached.with_name(f"{cached.name}.lock")):
-            if not _has_size(cached, artifact):
+            if not self._is_there(artifact, cached):
                 clear_leftovers(cached)
                 with placed_when_complete(cached) as complete, scratch_beside(cached) as scratch:
                     os.replace(self._fetch_verified(artifact, scratch, None), complete)
@@ -230,6 +231,15 @@ class FileStore(ABC):
         _require_no_difference(manifest, data, what=f"{artifact} from {artifact.location}")
         return data
 
+    def _is_there(self, artifact: DatasetArtifact, cached: Path) -> bool:
+        """Return whether all files of a version are in the cache, with the sizes that they were put there with."""
+        if not cached.is_dir():
+            return False
+        with TemporaryDirectory() as scratch:
+            files = self._manifest_of(artifact, Path(scratch)).files
+        places = [(cached / file.path, file.size) for file in files]
+        return all(place.is_file() and place.stat().st_size == size for place, size in places)
+
     def _require_same(self, artifact: DatasetArtifact, folder: Path) -> None:
         """Refuse a folder that differs from a version."""
         found = Manifest.of(folder)
@@ -249,11 +259,3 @@ def _require_no_difference(manifest: Manifest, folder: Path, *, what: str, found
     kinds = (("missing", differences.missing), ("changed", differences.changed), ("extra", differences.extra))
     texts = [f"{len(paths)} {kind} ({paths[0]}{', ...' if len(paths) > 1 else ''})" for kind, paths in kinds if paths]
     raise CorruptedDataError(f"{what} is not what was logged; of its files, {', '.join(texts)}")
-
-
-def _has_size(folder: Path, artifact: DatasetArtifact) -> bool:
-    """Return whether a folder of the cache has as many files and bytes as when it was put there."""
-    if not folder.is_dir():
-        return False
-    sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
-    return (len(sizes), sum(sizes)) == (artifact.num_files, artifact.num_bytes)
