@@ -192,7 +192,9 @@ class WandbStore(FileStore):
         """Open a run, and end it: as failed where an error comes."""
         if os.environ.get(_MODE) == _OFF:
             raise ArtifactStoreError(f"{_MODE} is {_OFF!r}, with which nothing is logged; unset it, or set 'offline'")
-        settings = wandb.Settings(console="off", silent=True, run_job_type=job_type, run_name=name)
+        settings = wandb.Settings(
+            console="off", silent=True, disable_code=True, disable_git=True, run_job_type=job_type, run_name=name
+        )
         run = wandb.init(
             project=self.project,
             entity=self.entity,
@@ -216,8 +218,8 @@ def _draft(version: NewVersion) -> wandb.Artifact:
         opened.write(version.content.manifest.to_json().encode())
     if version.reference:
         draft.add_reference(version.reference, name=DATA_FOLDER, checksum=False)
-    for name, path in version.files.items():
-        draft.add_file(str(path), name, skip_cache=True, policy="immutable")
+    else:
+        draft.add_dir(str(version.content.path), name=DATA_FOLDER, skip_cache=True, policy="immutable")
     return draft
 
 
