@@ -35,7 +35,7 @@ __all__ = ["WandbStore"]
 _MODE: Final = "WANDB_MODE"
 _OFFLINE: Final = ("offline", "dryrun")
 _OFF: Final = "disabled"
-_ITS_LIBRARIES: Final = ("wandb", "requests", "pydantic", "pydantic_core")
+_ITS_LIBRARIES: Final = ("wandb", "requests", "pydantic", "pydantic_core", "botocore", "google")
 
 
 class WandbStore(FileStore):
