@@ -1,9 +1,14 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from l5kit.data import find_dataset_files
+from l5kit.data import ChunkedDataset, LocalDataManager, find_dataset_files, remote_dataset_files
+from l5kit.data.remote_dataset_files import local_file
+from l5kit.data.stores.store import path_of
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 from support.random_logs import random_dataset
+from support.web_server import serve
 
 
 @pytest.fixture
@@ -113,8 +118,73 @@ def test_a_damaged_zarr_folder_is_still_found_so_that_it_can_be_checked(tmp_path
     assert find_dataset_files(tmp_path / "broken.zarr").dataset == tmp_path / "broken.zarr"
 
 
-@pytest.mark.parametrize("url", ["s3://bucket/train.zarr", "http://127.0.0.1:8899/city", "file:///tmp/a.zarr"])
-def test_a_url_is_told_to_be_one(url):
-    """As a path it has lost a slash."""
-    with pytest.raises(DatasetNotFoundError, match=r"is a URL.*ChunkedDataset\(url\)"):
-        find_dataset_files(url)
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("s3://bucket/train.zarr", "s3://bucket/train.zarr"),
+        (Path("s3://bucket/train.zarr"), "s3://bucket/train.zarr"),  # as a path it has lost a slash
+        (Path("zip::https://host/a.zarr.zip"), "zip::https://host/a.zarr.zip"),
+        (Path("file:///tmp/a.zarr"), "/tmp/a.zarr"),
+        ("relative/a.zarr", "relative/a.zarr"),
+        (Path("a:/b.zarr"), "a:/b.zarr"),  # a drive
+    ],
+)
+def test_a_url_stays_one_as_a_path(given, url):
+    assert path_of(given) == url
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_a_dataset_folder_on_a_web_server(city, lists):
+    with serve(city) as web:
+        web.lists = lists
+        if not lists:
+            with pytest.raises(DatasetNotFoundError, match="the service lists no folders; pass the URL"):
+                find_dataset_files(web.url)
+        files = find_dataset_files(web.url if lists else f"{web.url}/scenes/sample.zarr")
+        assert path_of(files.dataset) == f"{web.url}/scenes/sample.zarr"
+        assert files.semantic_map.read_bytes() == (city / "semantic_map" / "semantic_map.pb").read_bytes()
+        assert files.meta.read_bytes() == (city / "meta.json").read_bytes()
+        assert path_of(files.aerial) == f"{web.url}/aerial_map/aerial_map.png"
+        assert files.notes == ()
+        web.requests.clear()
+        again = find_dataset_files(f"{web.url}/scenes/sample.zarr")
+        assert again.semantic_map == files.semantic_map
+        whole = [path for kind, path, part in web.requests if kind == "GET" and part is None]
+        assert not [path for path in whole if path.endswith((".pb", "meta.json"))]
+
+
+def test_copies_follow_the_file(tmp_path):
+    (tmp_path / "meta.json").write_text("{}")
+    with serve(tmp_path) as web:
+        first = local_file(f"{web.url}/meta.json")
+        assert local_file(Path(f"{web.url}/meta.json")) == first
+        (tmp_path / "meta.json").write_text('{"a": 1}')
+        second = local_file(f"{web.url}/meta.json")
+        assert second.read_text() == '{"a": 1}'
+        assert not first.exists()
+        with pytest.raises(FileNotFoundError, match="no file at"):
+            local_file(f"{web.url}/other.json")
+    assert local_file(tmp_path / "meta.json") == tmp_path / "meta.json"
+
+
+@pytest.mark.parametrize("knows_ranges", [True, False])
+def test_large_files_are_copied_in_pieces(tmp_path, monkeypatch, knows_ranges):
+    monkeypatch.setattr(remote_dataset_files, "_PIECE_NUM_BYTES", 1000)
+    content = bytes(range(256)) * 10
+    (tmp_path / "aerial.png").write_bytes(content)
+    with serve(tmp_path) as web:
+        web.knows_ranges = knows_ranges
+        assert local_file(f"{web.url}/aerial.png").read_bytes() == content
+        assert web.paths().count("/aerial.png") == (3 if knows_ranges else 1)
+
+
+def test_a_data_folder_may_be_remote(city):
+    with serve(city) as web:
+        manager = LocalDataManager(web.url)
+        url = manager.require("scenes/sample.zarr")
+        assert url == f"{web.url}/scenes/sample.zarr"
+        assert len(ChunkedDataset(url).open().scenes) == 3
+        assert Path(manager.require("meta.json")).read_bytes() == (city / "meta.json").read_bytes()
+        for key in ("scenes/other.zarr", "other.json"):
+            with pytest.raises(FileNotFoundError, match=key):
+                manager.require(key)

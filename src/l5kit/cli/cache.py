@@ -8,7 +8,7 @@ import typer
 
 from l5kit.cli.options import JsonOption
 from l5kit.cli.output import print_facts, print_json, print_line, print_texts
-from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.dataset_files import find_dataset
 from l5kit.data.progress import show_progress
 from l5kit.data.stores.decoded_store import stores_folder
 from l5kit.data.stores.decoded_store_list import (
@@ -18,6 +18,7 @@ from l5kit.data.stores.decoded_store_list import (
     prune_stores,
     remove_store,
 )
+from l5kit.data.stores.store import is_url, path_of
 
 
 def cache(
@@ -54,7 +55,7 @@ def cache(
     if remove:
         _remove(path, folder, as_json)
     else:
-        _build(find_dataset_files(path).dataset, folder, as_json)
+        _build(find_dataset(path), folder, as_json)
 
 
 def _build(path: Path, folder: Path | None, as_json: bool) -> None:
@@ -68,7 +69,9 @@ def _build(path: Path, folder: Path | None, as_json: bool) -> None:
         return
     built = "Built now in" if is_new else "Built before in"
     speed = f"{store.build_seconds:,.2f} s ({_megabytes(rate)}/s)"
-    print_facts(f"Decoded files of {path}", {"Folder": store.folder, "Size": _megabytes(store.num_bytes), built: speed})
+    print_facts(
+        f"Decoded files of {path_of(path)}", {"Folder": store.folder, "Size": _megabytes(store.num_bytes), built: speed}
+    )
     print_line(
         'To read from them: ChunkedDataset(path).open(cached="mmap"'
         + ("" if folder is None else ", cache_folder=...")
@@ -77,13 +80,13 @@ def _build(path: Path, folder: Path | None, as_json: bool) -> None:
 
 
 def _remove(path: Path, folder: Path | None, as_json: bool) -> None:
-    dataset = find_dataset_files(path).dataset if path.exists() else path
+    dataset = find_dataset(path) if path.exists() or is_url(path_of(path)) else path
     stores = remove_store(dataset, cache_folder=folder)
     num_bytes = sum(store.num_bytes for store in stores)
     if as_json:
         print_json({"dataset": dataset, "num_bytes": num_bytes, "removed": [store.folder for store in stores]})
     else:
-        print_line(f"decoded files of {dataset} removed: {_megabytes(num_bytes)} in {stores[0].folder}")
+        print_line(f"decoded files of {path_of(dataset)} removed: {_megabytes(num_bytes)} in {stores[0].folder}")
 
 
 def _print_stores(listed: list[ListedStore], folder: Path | None, are_removed: bool, as_json: bool) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from l5kit.cli.options import JsonOption, WorkersOption
 from l5kit.cli.output import print_json, print_texts
-from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.dataset_files import find_dataset
 
 
 def chop(
@@ -38,7 +38,7 @@ def chop(
 
     if out is not None and len(paths) > 1:
         raise typer.BadParameter("--out names one folder, so there must be one PATH")
-    datasets = [find_dataset_files(path).dataset for path in paths]
+    datasets = [find_dataset(path) for path in paths]
     made = []
     for dataset in datasets:
         folder = create_chopped_dataset(

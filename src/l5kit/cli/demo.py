@@ -10,6 +10,7 @@ from l5kit.cli.options import AerialOption, MapOption, MetaOption
 from l5kit.cli.output import print_facts, print_line, print_table, print_texts, remark
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.progress import show_progress
+from l5kit.data.stores.store import path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.synthetic.city import make_city
 from l5kit.visualization.facts import map_counts, summary_facts
@@ -62,7 +63,7 @@ def demo(
     facts = summary_facts(dataset.summary(), dataset.facts) | {
         f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in map_counts(files).items()
     }
-    print_facts(str(files.dataset), facts)
+    print_facts(path_of(files.dataset), facts)
 
     warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
     with show_progress("Agents mask", visible=True) as progress:

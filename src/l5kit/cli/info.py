@@ -12,6 +12,7 @@ from l5kit.cli.output import print_facts, print_json, remark
 from l5kit.data.checks.checksums import compute_checksums
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.progress import show_progress
+from l5kit.data.stores.store import path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.visualization.facts import map_counts, summary_facts
 
@@ -40,8 +41,8 @@ def info(
         print_json(content | {"map": on_map or None})
         return
     map_facts = {f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in on_map.items()}
-    print_facts(str(files.dataset), summary_facts(summary, dataset.facts) | map_facts)
+    print_facts(path_of(files.dataset), summary_facts(summary, dataset.facts) | map_facts)
     places = {"Semantic map": files.semantic_map, "meta.json": files.meta, "Aerial picture": files.aerial}
-    print_facts("Files", {name: "not found" if place is None else place for name, place in places.items()})
+    print_facts("Files", {name: "not found" if place is None else path_of(place) for name, place in places.items()})
     for note in files.notes:
         remark(f"note: {note}")

@@ -1,14 +1,13 @@
 """``l5kit mask``: which agents can be trained on."""
 
 import warnings
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from l5kit.cli.options import DatasetArgument, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json, print_table, remark
-from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.dataset_files import find_dataset
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 
@@ -40,7 +39,8 @@ def mask(
     from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
     from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, mask_facts, mask_rows
 
-    dataset = ChunkedDataset(find_dataset_files(path).dataset).open()
+    location = find_dataset(path)
+    dataset = ChunkedDataset(location).open()
     thresholds = MaskThresholds(probability, yaw, extent_ratio, distance)
     rejections: dict[str, int] = {}
     with show_progress("Agents mask", visible=True) as progress:
@@ -54,7 +54,7 @@ def mask(
             counts = load_or_compute_mask(dataset, thresholds, progress=progress, strict=True, workers=workers)
     facts = thresholds.as_attributes() | rejections | mask_facts(counts)
     if as_json:
-        print_json({"dataset": Path(dataset.path), **facts, "table": mask_table(counts).tolist()})
+        print_json({"dataset": location, **facts, "table": mask_table(counts).tolist()})
         return
     print_facts(f"Agents mask of {dataset.path}", facts)
     print_table(MASK_TITLE, MASK_COLUMNS, mask_rows(counts))

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from l5kit.configs.texts import finite_values
+from l5kit.data.stores.store import whole_path_of
 
 _WIDTH_WITHOUT_TERMINAL = 120
 
@@ -23,7 +24,7 @@ def print_json(content: object) -> None:
 
 
 def _as_text(value: object) -> str:
-    return os.path.abspath(value) if isinstance(value, Path) else str(value)
+    return whole_path_of(value) if isinstance(value, Path) else str(value)
 
 
 def print_line(text: str) -> None:

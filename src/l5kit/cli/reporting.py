@@ -6,12 +6,14 @@ compiled, for which the first samples on a machine wait, is told in one line as 
 
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from l5kit._compiling import ADVICE, COMPILING, CompilationWatch, interrupted_after_compiling
+from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import L5KitError
 
 DEBUG_OPTION = "--debug"
@@ -34,6 +36,9 @@ _PLAINER = {
     ", unable to parse string as a number": "",
 }
 """Words of newer releases of typer, and what is said in their place."""
+
+_MAY_BE_URLS = frozenset({"path", "paths", "map_path", "meta", "aerial", "data", "eval_data"})
+"""Parameters that name what is read from a dataset folder."""
 
 _AHEAD_OF_TIME = "warmup"
 """The command that compiles and nothing else."""
@@ -77,6 +82,7 @@ class ReportingCommand(TyperCommand):
             with warnings.catch_warnings():
                 warnings.showwarning = _print_warning
                 watch.start()
+                _refuse_urls(ctx)
                 with interrupted_after_compiling():
                     return super().invoke(ctx)
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
@@ -90,6 +96,18 @@ class ReportingCommand(TyperCommand):
             raise typer.Exit(1) from None
         finally:
             watch.stop()
+
+
+def _refuse_urls(ctx: Any) -> None:
+    """Refuse URLs where a file or folder of this machine is to be named."""
+    for param in ctx.command.params:
+        value = ctx.params.get(param.name)
+        if param.name not in _MAY_BE_URLS and isinstance(value, Path) and is_url(path_of(value)):
+            raise typer.BadParameter(
+                f"{path_of(value)!r} is a URL; only what is read may be one: name a file or folder of this machine, "
+                "and copy it up yourself",
+                param_hint=param.opts[0],
+            )
 
 
 def request_traceback(ctx: typer.Context) -> None:

@@ -17,6 +17,8 @@ from l5kit.data.checks.path_validation import validate_path
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.map.api import MapAPI
 from l5kit.data.progress import show_progress
+from l5kit.data.remote_dataset_files import local_file
+from l5kit.data.stores.store import path_of
 from l5kit.errors import ConfigError, L5KitError
 
 
@@ -55,9 +57,9 @@ def findings_as_json(files: DatasetFiles, findings: list[Finding]) -> dict[str, 
 def print_findings(files: DatasetFiles, findings: list[Finding]) -> None:
     """Print what is wrong for people."""
     if findings:
-        print_texts(str(files.dataset), ("", "Check", "Where", "What"), [_cells(finding) for finding in findings])
+        print_texts(path_of(files.dataset), ("", "Check", "Where", "What"), [_cells(finding) for finding in findings])
     else:
-        print_line(f"{files.dataset}: nothing wrong found")
+        print_line(f"{path_of(files.dataset)}: nothing wrong found")
 
 
 def _check_maps(files: DatasetFiles) -> list[Finding]:
@@ -84,9 +86,11 @@ def _check_maps(files: DatasetFiles) -> list[Finding]:
         for name, (file, read) in checks.items():
             try:
                 if file is not None:
-                    read(str(file))
+                    read(str(local_file(file)))
             except (L5KitError, OSError) as error:
-                findings.append(Finding(severity="error", check=name, message=str(error), file=str(file)))
+                findings.append(
+                    Finding(severity="error", check=name, message=str(error), file=str(file and path_of(file)))
+                )
     return findings
 
 

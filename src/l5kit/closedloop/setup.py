@@ -19,6 +19,7 @@ from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map.opened import open_map
 from l5kit.data.progress import Progress
+from l5kit.data.stores.store import whole_path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.engine.scene_batch import RoadMap
@@ -70,7 +71,7 @@ class ClosedLoopSetup:
         return {
             "l5kit": __version__,
             "data": self.data.as_dict(),
-            "files": {name: None if file is None else os.path.abspath(file) for name, file in files.items()},
+            "files": {name: None if file is None else whole_path_of(file) for name, file in files.items()},
             "planner": self.planner.name,
             "agents": self.agents.name,
             "options": self.options.as_facts(self.scenes),

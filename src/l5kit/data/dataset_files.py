@@ -1,15 +1,15 @@
 """Files of a dataset: where its log, its maps and its meta.json are."""
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from l5kit.data.remote_dataset_files import find_beside, find_remote_dataset, local_file
+from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 
 _SCENES_FOLDER = "scenes"
 _GROUP_FILES = (".zgroup", "zarr.json")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,11 @@ class DatasetFiles:
     """Where the parts of a dataset lie.
 
     Attributes:
-        dataset: Folder or zip file with the log.
-        semantic_map: Semantic map (``.pb``), or None.
-        meta: Matrices (``meta.json``), or None.
-        aerial: Aerial picture, or None.
+        dataset: Folder or zip file with the log; of a remote one the URL as a path, which
+            :class:`~l5kit.data.zarr_dataset.ChunkedDataset` takes.
+        semantic_map: Semantic map (``.pb``), or None; of a remote dataset a copy on this machine.
+        meta: Matrices (``meta.json``), or None; likewise.
+        aerial: Aerial picture, or None; of a remote dataset the URL as a path, which is copied when it is drawn.
         notes: A sentence for each part that was not found.
     """
 
@@ -55,7 +56,7 @@ def find_dataset_files(
     """Return a dataset and what belongs to it, looked for inside, beside and one level above it.
 
     Args:
-        path: Dataset folder in the published layout, or its ``.zarr`` folder or zip file.
+        path: Dataset folder in the published layout, or its ``.zarr`` folder or zip file; or the URL of one.
         map_path: Semantic map, instead of looking for it; likewise the next two.
         meta_path: ``meta.json``.
         aerial_path: Aerial picture.
@@ -64,26 +65,43 @@ def find_dataset_files(
         DatasetNotFoundError: There is nothing at ``path``, or no dataset inside it.
         InvalidArgumentError: There are several candidates for one of the parts.
         FileNotFoundError: A file that is named does not exist.
+        UnreachableDataError: The service of a URL refuses, or does not answer.
     """
-    dataset = _find_dataset(Path(path))
-    folders = _search_folders(Path(path), dataset)
+    dataset = find_dataset(path)
     given = ((_SEMANTIC_MAP, map_path), (_META, meta_path), (_AERIAL_MAP, aerial_path))
-    found = {kind.option: _find(kind, override, folders) for kind, override in given}
+    if is_url(path_of(dataset)):
+        places = {kind: _places_at(kind, override, path_of(path), path_of(dataset)) for kind, override in given}
+    else:
+        folders = _search_folders(Path(path), dataset)
+        places = {kind: _places(kind, override, folders) for kind, override in given}
+    found = {kind.option: _only(kind, places[kind]) for kind, _ in given}
     notes = tuple(
-        f"no {kind.title} found ({' or '.join(kind.names)} in or near {path}); --{kind.option} names one"
+        f"no {kind.title} found ({' or '.join(kind.names)} in or near {path_of(path)}); --{kind.option} names one"
         for kind, _ in given
         if found[kind.option] is None
     )
     return DatasetFiles(dataset, found["map"], found["meta"], found["aerial"], notes)
 
 
-def _find_dataset(path: Path) -> Path:
+def find_dataset(path: str | os.PathLike[str]) -> Path:
+    """Return the folder or zip file with the log: a path itself, or the one in a dataset folder.
+
+    Args:
+        path: Dataset folder in the published layout, or its ``.zarr`` folder or zip file; or the URL of one.
+
+    Returns:
+        The path; of a URL, the URL as a path.
+
+    Raises:
+        DatasetNotFoundError: There is nothing at ``path``, or no dataset inside it.
+        InvalidArgumentError: There are several datasets.
+        UnreachableDataError: The service of a URL refuses, or does not answer.
+    """
+    url = path_of(path)
+    if is_url(url):
+        return Path(find_remote_dataset(url))
+    path = Path(url)
     if not path.exists():
-        if _URL.match(str(path)):
-            raise DatasetNotFoundError(
-                f"{str(path)!r} is a URL, and commands read files: copy the dataset to this machine, or open it in "
-                "Python with ChunkedDataset(url).open()"
-            )
         raise DatasetNotFoundError(f"no dataset at {str(path)!r}: this path does not exist; check it for spelling")
     if path.is_file() or _is_dataset(path) or any((path / name).is_file() for name in _GROUP_FILES):
         return path
@@ -111,18 +129,35 @@ def _search_folders(path: Path, dataset: Path) -> list[Path]:
     return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
 
 
-def _find(kind: _Kind, override: str | os.PathLike[str] | None, folders: list[Path]) -> Path | None:
+def _places(kind: _Kind, override: str | os.PathLike[str] | None, folders: list[Path]) -> list[Path]:
+    """Return the files that may be one of the parts, none twice."""
     if override is not None:
-        if not Path(override).is_file():
-            raise FileNotFoundError(f"--{kind.option} {str(override)!r}: there is no such file; name the {kind.title}")
-        return Path(override)
+        return [_named(kind, override)]
     places = [folder / name for folder in folders for name in kind.names if (folder / name).is_file()]
     by_file: dict[Path, Path] = {}
     for place in places:
         by_file.setdefault(place.resolve(), place)
-    candidates = list(by_file.values())
+    return list(by_file.values())
+
+
+def _places_at(kind: _Kind, override: str | os.PathLike[str] | None, url: str, dataset: str) -> list[Path]:
+    """Return the files near a remote dataset that may be one of the parts; pictures, which are large, as URLs."""
+    if override is not None:
+        return [_named(kind, override)]
+    urls = find_beside(url, dataset, kind.names)
+    return [Path(place) if kind is _AERIAL_MAP or len(urls) > 1 else local_file(place) for place in urls]
+
+
+def _named(kind: _Kind, override: str | os.PathLike[str]) -> Path:
+    file = Path(override) if kind is _AERIAL_MAP and is_url(path_of(override)) else local_file(Path(override))
+    if not is_url(path_of(file)) and not file.is_file():
+        raise FileNotFoundError(f"--{kind.option} {str(override)!r}: there is no such file; name the {kind.title}")
+    return file
+
+
+def _only(kind: _Kind, candidates: list[Path]) -> Path | None:
     if len(candidates) > 1:
-        names = ", ".join(map(str, candidates))
+        names = ", ".join(map(path_of, candidates))
         raise InvalidArgumentError(
             f"several files may be the {kind.title}: {names}; pass --{kind.option} with one of them"
         )

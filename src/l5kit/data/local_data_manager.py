@@ -4,6 +4,8 @@ import os
 from abc import ABC, abstractmethod
 from pathlib import Path
 
+from l5kit.data.remote_dataset_files import exists_remotely, local_file
+from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import InvalidArgumentError
 
 L5KIT_DATA_FOLDER_ENV_KEY = "L5KIT_DATA_FOLDER"
@@ -19,10 +21,10 @@ class DataManager(ABC):
 
 
 class LocalDataManager(DataManager):
-    """Data folder on this machine.
+    """Data folder on this machine, or the URL of one, where datasets are read and from where other files are copied.
 
     Args:
-        local_data_folder: The folder, the current one if empty; None takes it from the environment variable
+        local_data_folder: The folder or URL, the current one if empty; None takes it from the environment variable
             ``L5KIT_DATA_FOLDER``. It is not checked before the first :meth:`require`.
 
     Attributes:
@@ -56,12 +58,22 @@ class LocalDataManager(DataManager):
             FileNotFoundError: It does not exist.
         """
         path = self.root_folder / key
+        if is_url(path_of(path)):
+            return self._require_remote(path_of(path))
         if not path.exists():
             raise FileNotFoundError(
                 f"{key!r} is not in the data folder {self.root_folder}: {path} does not exist; "
                 "check the key, and that the folder is the one that holds it"
             )
         return str(path)
+
+    def _require_remote(self, url: str) -> str:
+        """Return the URL of a dataset, or the path of a copy of any other file."""
+        if not url.endswith((".zarr", ".zip")):
+            return str(local_file(url))
+        if not exists_remotely(url):
+            raise FileNotFoundError(f"there is no dataset at {url!r}; check the key, and the folder that it is in")
+        return url
 
 
 def require_data_manager(data_manager: object) -> None:

@@ -9,7 +9,7 @@ from l5kit.data.progress import Progress
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores.store import StoreLocation
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import L5KitError
+from l5kit.errors import L5KitError, UnreachableDataError
 
 
 def validate_path(
@@ -26,6 +26,9 @@ def validate_path(
         checksums: See :func:`~l5kit.data.checks.validation.validate_dataset`.
         progress: Called with the number of blocks checked and their total.
         workers: Number of threads, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
+
+    Raises:
+        UnreachableDataError: The service of a URL refuses, or does not answer.
     """
     findings = FindingList()
     with warnings.catch_warnings():
@@ -33,6 +36,8 @@ def validate_path(
         dataset = ChunkedDataset(path)
         try:
             errors = dataset.open_readable()
+        except UnreachableDataError:
+            raise
         except (L5KitError, OSError) as error:
             findings.add(Finding(severity="error", check="open", message=str(error)))
             return findings.as_list()

@@ -156,6 +156,15 @@ class RemoteFiles:
         """Return whether there is a file, by its first byte: a question after it would hide that nobody answers."""
         return await self.read(path, 0, 1) is not None
 
+    async def can_be_read(self, path: str) -> bool:
+        """Return whether there is a file that may be read; a service that lists nothing refuses what is missing."""
+        try:
+            return await self.exists(path)
+        except UnreachableDataError as error:
+            if error.__cause__ is not None and is_refusal(error.__cause__):
+                return False
+            raise
+
     async def info(self, path: str) -> dict[str, Any] | None:
         """Return what the service tells of a file, past the caches of fsspec; None if there is none."""
 

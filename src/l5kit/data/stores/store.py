@@ -5,6 +5,7 @@ A location is a path, a URL such as ``s3://bucket/train.zarr``, or a zarr store 
 
 import asyncio
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ ZarrArray: TypeAlias = "zarr.Array[Any]"
 """An array of zarr, whatever the version of its metadata."""
 
 _FILE_URL = "file://"
+_URL_AS_PATH = re.compile(r"(?:[a-z]+::)?[A-Za-z][A-Za-z0-9+.-]+:/(?=[^/])")
+"""What a URL begins with that was made a path: pathlib takes one of its slashes away."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def is_remote_zip(location: object) -> bool:
 def path_of(location: StoreLocation) -> str:
     """Return the path or URL of a location; the empty text for a store without one.
 
-    A ``file://`` URL gives the path of the file.
+    A ``file://`` URL gives the path of the file. A path object that was made of a URL gives the URL.
 
     Raises:
         InvalidArgumentError: The location is none of text, path object and store.
@@ -75,12 +78,20 @@ def path_of(location: StoreLocation) -> str:
                 f"path must be text, a path object or a zarr store, got {location!r} of type {type(location).__name__}"
                 + ("; os.fsdecode() turns bytes into text" if isinstance(location, bytes) else "")
             )
+        if isinstance(location, os.PathLike) and (start := _URL_AS_PATH.match(path)) and not os.path.exists(path):
+            path = f"{start[0]}{'//' if start[0] == 'file:/' else '/'}{path[start.end() :]}"
         return url2pathname(path.removeprefix(_FILE_URL)) if path.startswith(_FILE_URL) else path
     if isinstance(location, LocalStore):
         return str(location.root)
     if isinstance(location, ZipStore):
         return str(location.path)
     return ""
+
+
+def whole_path_of(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path of a path, or the URL that it was made of."""
+    text = path_of(path)
+    return text if is_url(text) else os.path.abspath(text)
 
 
 def location_exists(location: StoreLocation) -> bool:

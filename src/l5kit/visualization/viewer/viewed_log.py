@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import os
 import threading
 from dataclasses import replace
 from functools import cached_property
@@ -16,6 +15,7 @@ from l5kit.data.map.api import MapAPI
 from l5kit.data.map.opened import open_map
 from l5kit.data.records import FRAME_DTYPE, FRAME_INTERVAL, SCENE_DTYPE
 from l5kit.data.scene_table import SceneTable, read_scene_table
+from l5kit.data.stores.store import path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError
 from l5kit.visualization.controlled_lanes import ControlledLanes
@@ -76,7 +76,7 @@ class ViewedLog:
         """Return what the page says of the dataset."""
         return {
             "name": self._files.dataset.name,
-            "path": os.fspath(self._files.dataset),
+            "path": path_of(self._files.dataset),
             "num_scenes": self.num_scenes,
             "num_frames": len(self._dataset.frames),
             "num_agents": len(self._dataset.agents),

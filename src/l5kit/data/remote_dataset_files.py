@@ -1,0 +1,149 @@
+"""Files of a dataset on a remote service: where its log is, what lies beside it, and copies of them on this machine."""
+
+import asyncio
+import hashlib
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from zarr.core.sync import sync
+
+from l5kit._files import placed_when_complete
+from l5kit.data.progress import Progress, show_progress
+from l5kit.data.stores.remote_files import RemoteFiles, version_of
+from l5kit.data.stores.remote_reading import RemoteReading
+from l5kit.data.stores.store import is_remote_zip, is_url, path_of
+from l5kit.data.user_cache import cache_folder
+from l5kit.errors import CorruptedDataError, DatasetNotFoundError, InvalidArgumentError
+
+_LOG_SUFFIXES = (".zarr", ".zarr.zip")
+_SCENES_FOLDER = "scenes"
+_PIECE_NUM_BYTES = 2**23
+_SHOWN_NUM_BYTES = 2**24
+"""Size from which a bar is shown while a file is copied."""
+
+
+def find_remote_dataset(url: str) -> str:
+    """Return the URL of the log in a dataset folder, or of the ``.zarr`` folder or zip file itself.
+
+    Raises:
+        DatasetNotFoundError: There is none, or the folder cannot be listed.
+        InvalidArgumentError: There are several.
+        UnreachableDataError: The service refuses, or does not answer.
+    """
+    files, path = _files_at(url)
+    path = path.rstrip("/")
+    if is_remote_zip(url) or path.endswith(".zarr") or sync(files.exists(f"{path}/.zgroup")):
+        return url.rstrip("/")
+    folders = [path, f"{path}/{_SCENES_FOLDER}"]
+    names = {folder: sync(files.names(folder)) for folder in folders}
+    found = [
+        f"{folder}/{name}" for folder in folders for name in names[folder] if name.endswith((".zarr", ".zarr.zip"))
+    ]
+    if not found:
+        raise DatasetNotFoundError(
+            f"no dataset in {url!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/, or the service lists no "
+            "folders; pass the URL of a .zarr folder or zip file"
+        )
+    if len(found) > 1:
+        listed = ", ".join(sorted(map(files.url_of, found)))
+        raise InvalidArgumentError(f"several datasets in {url!r}: {listed}; pass the URL of one of them")
+    return files.url_of(found[0])
+
+
+def find_beside(url: str, dataset: str, names: Sequence[str]) -> list[str]:
+    """Return the URLs of those files that lie inside, beside or one level above a remote dataset.
+
+    Args:
+        url: URL that was given.
+        dataset: URL of its log.
+        names: Names of files, relative to the folders that are searched.
+    """
+    files, given = _files_at(url)
+    _, log = _files_at(dataset)
+    beside = _parent_of(log.rstrip("/"))
+    folders = [given.rstrip("/"), log.rstrip("/"), beside, _parent_of(beside)]
+    if is_remote_zip(dataset):
+        folders = [folder for folder in folders if not folder.endswith(".zip")]
+    places = [f"{folder}/{name}" for folder in dict.fromkeys(filter(None, folders)) for name in names]
+
+    async def ask() -> list[bool]:
+        return await asyncio.gather(*(files.can_be_read(place) for place in places))
+
+    return [files.url_of(place) for place, there in zip(places, sync(ask()), strict=True) if there]
+
+
+def exists_remotely(url: str) -> bool:
+    """Return whether there is a file at a URL, or a zarr group in a folder."""
+    files, path = _files_at(url)
+    return sync(files.exists(f"{path}/.zgroup" if path.endswith(".zarr") else path))
+
+
+def local_file(path: str | Path) -> Path:
+    """Return the path of a file on this machine: that of a URL is copied into the cache folder, any other stays.
+
+    A file that has not changed is copied once.
+
+    Raises:
+        CorruptedDataError: It changed while it was copied.
+        FileNotFoundError: There is no such file at the URL.
+        UnreachableDataError: The service refuses, or does not answer.
+    """
+    url = path_of(path)
+    if not is_url(url):
+        return Path(path)
+    files, place = _files_at(url)
+    info = sync(files.info(place))
+    if info is None:
+        raise FileNotFoundError(f"there is no file at {url!r}; check the URL for spelling")
+    version = version_of(info)
+    folder = cache_folder().absolute() / "remote" / _key_of(url)
+    copy = folder / _key_of(repr(version)) / url.rsplit("/", 1)[-1]
+    if not version or not copy.is_file():
+        shutil.rmtree(folder, ignore_errors=True)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with placed_when_complete(copy, may_replace=True) as unfinished:
+            _copy_file(files, place, info, unfinished)
+    return copy
+
+
+def _copy_file(files: RemoteFiles, place: str, info: dict[str, Any], target: Path) -> None:
+    size = int(info.get("size") or 0)
+    with (
+        target.open("wb") as file,
+        show_progress(f"Copying {target.name}", visible=size >= _SHOWN_NUM_BYTES) as progress,
+    ):
+        while size == 0 or file.tell() < size:
+            start = file.tell()
+            piece = sync(files.read(place, start, min(start + _PIECE_NUM_BYTES, size)) if size else files.read(place))
+            if not piece or (start and len(piece) > _PIECE_NUM_BYTES):
+                break
+            file.write(piece)
+            _tell(progress, file.tell(), size)
+            if not size:
+                break
+        if size and file.tell() != size:
+            raise CorruptedDataError(
+                f"{files.url_of(place)} should have {size} bytes, but {file.tell()} came; it changed, or the service "
+                "answers no ranges: copy it yourself"
+            )
+
+
+def _tell(progress: Progress | None, done: int, size: int) -> None:
+    if progress is not None and size:
+        progress(done, size)
+
+
+def _files_at(url: str) -> tuple[RemoteFiles, str]:
+    return RemoteFiles.at(url.removeprefix("zip::"), RemoteReading.from_environment())
+
+
+def _parent_of(path: str) -> str:
+    """Return the folder that a path lies in; the empty text above a bucket or a host."""
+    parent = path.rpartition("/")[0]
+    return "" if parent.endswith((":/", ":", "/")) else parent
+
+
+def _key_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
