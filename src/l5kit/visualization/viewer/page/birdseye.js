@@ -107,6 +107,8 @@ export class Birdseye {
       onClick: (point) => this.clicked(point),
       onHover: (point) => this.hover(point),
     });
+    /** Whether the view was fitted before there was room for it, as in a frame that is laid out later. */
+    this.fitsLater = false;
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.container);
     canvas.addEventListener("webglcontextrestored", () => this.setTheme(this.theme));
@@ -197,7 +199,9 @@ export class Birdseye {
     const ego = agents?.egoBox(this.frame);
     if (!scene || !ego) return;
     const [x, y] = scene.facts.origin_m;
-    this.camera = { x: x + ego.x, y: y + ego.y, scale: Math.min(this.view.width, this.view.height) / FIRST_VIEW_M };
+    const side = Math.min(this.view.width, this.view.height);
+    this.fitsLater = side <= 1;
+    this.camera = { x: x + ego.x, y: y + ego.y, scale: side / FIRST_VIEW_M };
   }
 
   /**
@@ -287,6 +291,7 @@ export class Birdseye {
     Object.assign(this.view, { width, height });
     renderer.resize(width, height, resolution);
     if (sharper) this.setTheme(this.theme);
+    if (this.fitsLater) this.fit();
     cancelAnimationFrame(this.request);
     this.draw(); // at once: a canvas that has another size is empty
   }
