@@ -24,6 +24,7 @@ from reference_pages import reference_nav, reference_pages  # noqa: E402
 NOTEBOOKS = ROOT / "examples" / "notebooks"
 
 _NOT_RUN = re.compile(r"^<!-- not run:(?P<reason>[^\n]*)-->$", flags=re.MULTILINE)
+_NOTEBOOK_LINK = re.compile(r"\]\(\.\./examples/notebooks/(?=\w+\.ipynb)")
 _NAMED_AS_FILE = re.compile(r"\[(?P<page>\w+\.md)\]\((?=(?P=page))")
 _LINK_OUT = re.compile(r"\]\((?P<path>(?:\.\./)+[^)#\s]+)")
 
@@ -52,6 +53,7 @@ def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
     """Show why a block is not run, name pages by their titles, and lead links out of the docs to the repository."""
     markdown = _NAMED_AS_FILE.sub(lambda found: f"[{title_of(found['page'])}](", markdown)
     markdown = _NOT_RUN.sub(r'<p class="not-run">Not run in the tests:\g<reason></p>\n', markdown)
+    markdown = _NOTEBOOK_LINK.sub("](notebooks/", markdown)
     folder = posixpath.dirname(posixpath.join("docs", page.file.src_uri))
     return _LINK_OUT.sub(lambda found: f"]({link_out(folder, found['path'])}", markdown)
 
