@@ -83,7 +83,7 @@ class ScenePage:
         packed = base64.b64encode(gzip.compress(page.encode("utf-8"), mtime=0)).decode("ascii")
         return (
             f'<iframe title="{escape(self.title)}" sandbox="allow-scripts" width="100%" height="{self.height_px}" '
-            'style="border:1px solid rgba(128,128,128,0.4);border-radius:4px" allowfullscreen '
+            'style="border:1px solid rgba(128,128,128,0.4);border-radius:4px;box-sizing:border-box" allowfullscreen '
             f'srcdoc="{escape(_LOADER.replace("CONTENT", packed))}"></iframe>'
         )
 
