@@ -8,10 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorstore
 import zarr
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import LocalStore, MemoryStore
+
+pytest.importorskip("tensorstore")
+
+import tensorstore
 
 from l5kit.data import FRAME_DTYPE, PERCEPTION_LABELS, TL_FACE_LABELS, ChunkedDataset, LogFacts, validate_path
 from l5kit.data.checks.checksums import compute_checksums

@@ -4,7 +4,6 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 
-import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -13,6 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import l5kit
+
+duckdb = pytest.importorskip("duckdb")
+
 from l5kit.data import PERCEPTION_LABELS, ChunkedDataset, LogFacts
 from l5kit.data.interop import export_parquet, parquet_files, to_arrow, to_polars
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError
@@ -133,7 +135,7 @@ def test_metadata_tell_units_and_where_it_comes_from(log, folder, key):
 
 @pytest.mark.parametrize("key", ["scenes", *CHILDREN])
 def test_hugging_face_datasets_know_the_tables(folder, tables, key, tmp_path, monkeypatch):
-    import datasets
+    datasets = pytest.importorskip("datasets")
 
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     loaded = datasets.load_dataset(str(folder), key, split="train", cache_dir=str(tmp_path))

@@ -317,6 +317,7 @@ def test_batches_have_at_least_one_row(log):
 
 
 def test_libraries_that_take_arrow_take_an_array(opened, log):
+    pytest.importorskip("duckdb")
     import duckdb
 
     agents = opened.agents

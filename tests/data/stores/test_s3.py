@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import s3fs
-import torch
 import zarr
+
+pytest.importorskip("moto")
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.stores.mapped_array import MappedArray
@@ -191,6 +192,7 @@ def test_workers_of_a_loader_read_the_bucket(server, log, method):
     samples = EgoDataset(cfg, both, None)
     samples[3], samples[-3]  # connections are open when the worker is started
     indices = [3, 100, 200, len(samples) - 4]
+    torch = pytest.importorskip("torch")
     subset = torch.utils.data.Subset(samples, indices)
     loader = torch.utils.data.DataLoader(subset, batch_size=2, num_workers=1, multiprocessing_context=method)
     found = torch.cat([batch["target_positions"] for batch in loader])
