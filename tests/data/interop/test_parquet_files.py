@@ -11,10 +11,11 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
+pytest.importorskip("duckdb")
+
+import duckdb
+
 import l5kit
-
-duckdb = pytest.importorskip("duckdb")
-
 from l5kit.data import PERCEPTION_LABELS, ChunkedDataset, LogFacts
 from l5kit.data.interop import export_parquet, parquet_files, to_arrow, to_polars
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError
@@ -65,7 +66,8 @@ def test_files_have_some_scenes_each(folder):
 @pytest.mark.parametrize("key", ["scenes", *CHILDREN])
 def test_pyarrow_reads_the_tables(folder, tables, key):
     found = pa.dataset.dataset(files_of(folder, key)).to_table()
-    assert found.equals(tables[key].unify_dictionaries())
+    assert found.column_names == tables[key].column_names
+    assert found.to_pylist() == tables[key].to_pylist()  # how lists and dictionaries are named differs by version
     assert len(found) > 0
 
 

@@ -35,6 +35,7 @@ class RemoteZipStore(Store):
     """
 
     supports_writes = False
+    supports_partial_writes = False  # which zarr 3.1.0 asks for, and later ones do not
     supports_deletes = False
     supports_listing = True
 
@@ -152,6 +153,10 @@ class RemoteZipStore(Store):
             ReadOnlyDatasetError: Always.
         """
         raise self._is_for_reading(key, value)
+
+    async def set_partial_values(self, key_start_values: Iterable[tuple[str, int, object]]) -> None:
+        """Refuse to write; see :meth:`set`. Only zarr 3.1.0 has it."""
+        raise self._is_for_reading(next((key for key, *_ in key_start_values), ""))
 
     async def delete(self, key: str) -> None:
         """Refuse to remove a file; see :meth:`set`."""
