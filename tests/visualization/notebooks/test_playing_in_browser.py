@@ -55,10 +55,10 @@ def test_the_page_plays_in_a_sandboxed_frame(log, tmp_path):
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("request", lambda request: request.url.startswith("http") and problems.append(request.url))
         page.goto(notebook.as_uri())
-        (frame,) = page.frames[1:]
+        frame = page.wait_for_selector("iframe", state="attached").content_frame()
         frame.wait_for_function("() => window.l5kitViewer !== undefined && window.l5kitViewer.birdseye.stats.drawn > 0")
-        assert frame.evaluate("() => window.l5kitViewer.state().scene") == 2
+        frame.wait_for_function("() => window.l5kitViewer.state().scene === 2")
         frame.evaluate("() => window.l5kitViewer.player.seek(7)")
-        assert frame.evaluate("() => window.l5kitViewer.state().frame") == 7
+        frame.wait_for_function("() => window.l5kitViewer.state().frame === 7")
         browser.close()
     assert problems == []
