@@ -10,10 +10,8 @@ from l5kit.data.interop.table_columns import AnyColumn, FieldColumn, NameColumn,
 from l5kit.data.interop.table_parts import (
     TablePart,
     parts_of_array,
-    require_agreement,
     require_records,
-    table_of_array,
-    tables_of_scenes,
+    tables_of,
 )
 from l5kit.data.record_sequence import ROWS_PER_BLOCK
 from l5kit.data.scene_selection import SceneSelection
@@ -79,15 +77,12 @@ def to_arrow(
         MissingDependencyError: pyarrow is not installed.
     """
     require_pyarrow("to_arrow")
-    require_agreement(data, scenes, columns)
 
     def make_builder(dtype: DType, numbers: tuple[str, ...]) -> _ArrowTable:
         chosen = choose_columns(dtype, columns, nested=nested, label_names=label_names)
         return _ArrowTable(ArrowColumns(dtype, chosen, numbers=numbers))
 
-    if isinstance(data, ChunkedDataset):
-        return tables_of_scenes(data, scenes, make_builder)
-    return table_of_array(data, make_builder)
+    return tables_of(data, scenes, columns, make_builder)
 
 
 def to_arrow_batches(

@@ -1,8 +1,8 @@
 """Columns of a table as NumPy arrays, of which pandas and polars make theirs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from l5kit.data.interop.table_columns import AnyColumn, NameColumn, choose_colum
 from l5kit.data.interop.table_parts import BuilderMaker, TablePart
 
 __all__ = ["Coded", "NumpyColumns", "make_numpy_columns"]
+
+Frame = TypeVar("Frame")
 
 
 @dataclass(frozen=True)
@@ -30,21 +32,30 @@ NumpyColumns: TypeAlias = dict[str, NumericArray | Coded]
 """By name, the values of each column, (N, ...), in memory of their own."""
 
 
-def make_numpy_columns(columns: Sequence[str] | None, *, nested: bool, label_names: bool) -> BuilderMaker[NumpyColumns]:
-    """Return what makes a builder of columns; for the arguments see ``choose_columns``."""
+def make_numpy_columns(
+    columns: Sequence[str] | None, *, nested: bool, label_names: bool, frame_of: Callable[[NumpyColumns], Frame]
+) -> BuilderMaker[Frame]:
+    """Return what makes a builder of frames, by ``frame_of``; for the other arguments see ``choose_columns``."""
 
-    def make_builder(dtype: DType, numbers: tuple[str, ...]) -> _ColumnBuilder:
+    def make_builder(dtype: DType, numbers: tuple[str, ...]) -> _FrameBuilder[Frame]:
         chosen = choose_columns(dtype, columns, nested=nested, label_names=label_names)
-        return _ColumnBuilder(dtype, chosen, numbers)
+        return _FrameBuilder(dtype, chosen, numbers, frame_of)
 
     return make_builder
 
 
-class _ColumnBuilder:
-    """Collects columns part by part."""
+class _FrameBuilder(Generic[Frame]):
+    """Collects columns part by part, and makes a frame of them."""
 
-    def __init__(self, dtype: DType, columns: list[AnyColumn], numbers: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        dtype: DType,
+        columns: list[AnyColumn],
+        numbers: tuple[str, ...],
+        frame_of: Callable[[NumpyColumns], Frame],
+    ) -> None:
         self._dtype, self._columns, self._numbers = dtype, columns, numbers
+        self._frame_of = frame_of
         self._parts: dict[str, list[NumericArray]] = {name: [] for name in (*numbers, *(c.name for c in columns))}
         self._num_parts = 0
 
@@ -60,7 +71,7 @@ class _ColumnBuilder:
             values = column.codes(part.rows) if isinstance(column, NameColumn) else column.values(part.rows)
             self._parts[column.name].append(values)
 
-    def end(self) -> NumpyColumns:
+    def end(self) -> Frame:
         if self._num_parts == 0:
             self._add(TablePart(np.empty(0, self._dtype), dict.fromkeys(self._numbers, np.empty(0, np.int64))))
         names = {column.name: column.names for column in self._columns if isinstance(column, NameColumn)}
@@ -69,4 +80,4 @@ class _ColumnBuilder:
             parts = self._parts.pop(name)
             values = parts[0] if len(parts) == 1 and parts[0].flags.owndata else np.concatenate(parts)
             joined[name] = Coded(values, names[name]) if name in names else values
-        return joined
+        return self._frame_of(joined)

@@ -7,7 +7,7 @@ import numpy as np
 
 from l5kit._types import NumericArray, Records
 from l5kit.data.interop.numpy_columns import Coded, NumpyColumns, make_numpy_columns
-from l5kit.data.interop.table_parts import require_agreement, table_of_array, tables_of_scenes
+from l5kit.data.interop.table_parts import tables_of
 from l5kit.data.scene_selection import SceneSelection
 from l5kit.data.texts import shown_texts
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -65,12 +65,8 @@ def to_polars(
         import polars  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError("to_polars needs polars: pip install 'l5kit2[polars]'") from error
-    require_agreement(data, scenes, columns)
-    make_builder = make_numpy_columns(columns, nested=nested, label_names=label_names)
-    if isinstance(data, ChunkedDataset):
-        tables = tables_of_scenes(data, scenes, make_builder)
-        return {key: _frame_of(table) for key, table in tables.items()}
-    return _frame_of(table_of_array(data, make_builder))
+    make_builder = make_numpy_columns(columns, nested=nested, label_names=label_names, frame_of=_frame_of)
+    return tables_of(data, scenes, columns, make_builder)
 
 
 def _frame_of(columns: NumpyColumns) -> "pl.DataFrame":

@@ -9,6 +9,7 @@ import numpy as np
 
 from l5kit._types import DType, Int64Array, RecordArray, Records
 from l5kit.data import layout
+from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, rows_of
 from l5kit.data.records import (
     AGENT_ARRAY_KEY,
@@ -32,10 +33,8 @@ __all__ = [
     "TablePart",
     "parts_of_array",
     "parts_of_scene",
-    "require_agreement",
     "require_records",
-    "table_of_array",
-    "tables_of_scenes",
+    "tables_of",
     "with_scenes_in_memory",
 ]
 
@@ -78,7 +77,32 @@ BuilderMaker = Callable[[DType, tuple[str, ...]], TableBuilder[Table]]
 """Makes a builder of a table, given the type of its records and the names of the columns of numbers."""
 
 
-def tables_of_scenes(
+def tables_of(
+    data: Records | ChunkedDataset,
+    scenes: SceneSelection,
+    columns: Sequence[str] | None,
+    make_builder: BuilderMaker[Table],
+) -> Table | dict[str, Table]:
+    """Return the table of an array, or those of some scenes of a dataset by their names on disk.
+
+    Args:
+        data: Either.
+        scenes: Scenes of a dataset; None for all.
+        columns: Columns of an array, which the builders choose; None for all.
+        make_builder: Makes the builder of a table.
+
+    Raises:
+        CorruptedDataError: Rows cannot be read, or intervals of scenes are wrong.
+        IndexOutOfRangeError: There is no such scene.
+        InvalidArgumentError: ``data`` is neither or not open, or arguments do not go together.
+    """
+    _require_agreement(data, scenes, columns)
+    if isinstance(data, ChunkedDataset):
+        return _tables_of_scenes(data, scenes, make_builder)
+    return _table_of_array(data, make_builder)
+
+
+def _tables_of_scenes(
     dataset: ChunkedDataset, scenes: SceneSelection, make_builder: BuilderMaker[Table]
 ) -> dict[str, Table]:
     """Return the tables of the four arrays of some scenes of a dataset, by their names on disk.
@@ -99,7 +123,7 @@ def tables_of_scenes(
     return {key: builder.end() for key, builder in builders.items()}
 
 
-def table_of_array(records: Records, make_builder: BuilderMaker[Table]) -> Table:
+def _table_of_array(records: Records, make_builder: BuilderMaker[Table]) -> Table:
     """Return the table of an array.
 
     Raises:
@@ -113,7 +137,7 @@ def table_of_array(records: Records, make_builder: BuilderMaker[Table]) -> Table
     return builder.end()
 
 
-def require_agreement(data: Records | ChunkedDataset, scenes: SceneSelection, columns: Sequence[str] | None) -> None:
+def _require_agreement(data: Records | ChunkedDataset, scenes: SceneSelection, columns: Sequence[str] | None) -> None:
     """Refuse scenes of an array, which knows of none, and columns of a dataset, whose arrays have other ones each.
 
     Raises:
@@ -208,7 +232,7 @@ def _children(rows: RecordArray, intervals: Int64Array, scene_index: int) -> Tab
         return _numbered(rows, scene_index, np.empty(0, dtype=np.int64))
     counts = intervals[:, 1] - intervals[:, 0]
     frame_indices = np.repeat(np.arange(len(intervals)), counts)
-    places = np.repeat(intervals[:, 0] - (np.cumsum(counts) - counts), counts) + np.arange(len(frame_indices))
+    places = expand_ranges(intervals[:, 0], counts)
     is_all = len(places) == len(rows) and bool((places == np.arange(len(rows))).all())
     return _numbered(rows if is_all else rows[places], scene_index, frame_indices)
 
