@@ -14,6 +14,7 @@ from typing import Final, Protocol, Self
 
 from l5kit._types import Config, JsonObject
 from l5kit.configs.texts import parse_json
+from l5kit.data.log_names import LOG_SUFFIXES
 from l5kit.data.manifest import Manifest
 from l5kit.data.progress import Progress
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -38,7 +39,6 @@ LATEST: Final = "latest"
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
 _SCENES_FOLDER: Final = "scenes"
-_LOG_SUFFIXES: Final = (".zarr", ".zarr.zip")
 
 
 class ArtifactNotFoundError(L5KitError, LookupError, FileNotFoundError):
@@ -323,7 +323,7 @@ def find_logs(folder: Path) -> list[Path]:
     if folder.suffix == ".zarr" or (folder / ".zgroup").is_file():
         return [folder]
     places = [place for place in (folder, folder / _SCENES_FOLDER) if place.is_dir()]
-    logs = sorted(entry for place in places for entry in place.iterdir() if entry.name.endswith(_LOG_SUFFIXES))
+    logs = sorted(entry for place in places for entry in place.iterdir() if entry.name.endswith(LOG_SUFFIXES))
     if not logs:
         raise DatasetNotFoundError(
             f"no dataset in {str(folder)!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/; pass a data folder or "

@@ -4,12 +4,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from l5kit.data.log_names import is_group
 from l5kit.data.remote_dataset_files import find_beside, find_remote_dataset, local_file
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 
 _SCENES_FOLDER = "scenes"
-_GROUP_FILES = (".zgroup", "zarr.json")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def find_dataset(path: str | os.PathLike[str]) -> Path:
     path = Path(url)
     if not path.exists():
         raise DatasetNotFoundError(f"no dataset at {str(path)!r}: this path does not exist; check it for spelling")
-    if path.is_file() or _is_dataset(path) or any((path / name).is_file() for name in _GROUP_FILES):
+    if path.is_file() or _is_dataset(path) or is_group(path):
         return path
     folders = [folder for folder in (path, path / _SCENES_FOLDER) if folder.is_dir()]
     candidates = [entry for folder in folders for entry in folder.iterdir() if _is_dataset(entry)]

@@ -20,11 +20,11 @@ from typing import Final, Protocol, TypeVar
 from l5kit.data.digest_cache import keep_digest, kept_digest
 from l5kit.data.file_hashing import hash_files
 from l5kit.data.file_trees import ListedFile, open_tree
+from l5kit.data.log_names import GROUP_FILES
 from l5kit.data.progress import Progress
 
 __all__ = ["FileDigest", "dataset_digest", "digest_of", "without_masks"]
 
-_GROUP_MARKS: Final = (".zgroup", "zarr.json")
 _MASKS: Final = "agents_mask"
 
 
@@ -101,7 +101,7 @@ def digest_of(files: Iterable[FileDigest]) -> str:
 def without_masks(files: Iterable[AFile]) -> list[AFile]:
     """Return the files of a dataset that are of no stored agents mask, in their order."""
     all_files = list(files)
-    groups = {folder for folder, _, name in (file.path.rpartition("/") for file in all_files) if name in _GROUP_MARKS}
+    groups = {folder for folder, _, name in (file.path.rpartition("/") for file in all_files) if name in GROUP_FILES}
     return [file for file in all_files if not _is_of_mask(file.path, groups)]
 
 

@@ -10,14 +10,14 @@ from typing import Any
 from zarr.core.sync import sync
 
 from l5kit._files import placed_when_complete
-from l5kit.data.progress import Progress, show_progress
+from l5kit.data.log_names import LOG_SUFFIXES
+from l5kit.data.progress import show_progress
 from l5kit.data.stores.remote_files import RemoteFiles, version_of
 from l5kit.data.stores.remote_reading import RemoteReading
 from l5kit.data.stores.store import is_remote_zip, is_url, path_of
 from l5kit.data.user_cache import cache_folder
 from l5kit.errors import CorruptedDataError, DatasetNotFoundError, InvalidArgumentError
 
-_LOG_SUFFIXES = (".zarr", ".zarr.zip")
 _SCENES_FOLDER = "scenes"
 _PIECE_NUM_BYTES = 2**23
 _SHOWN_NUM_BYTES = 2**24
@@ -38,9 +38,7 @@ def find_remote_dataset(url: str) -> str:
         return url.rstrip("/")
     folders = [path, f"{path}/{_SCENES_FOLDER}"]
     names = {folder: sync(files.names(folder)) for folder in folders}
-    found = [
-        f"{folder}/{name}" for folder in folders for name in names[folder] if name.endswith((".zarr", ".zarr.zip"))
-    ]
+    found = [f"{folder}/{name}" for folder in folders for name in names[folder] if name.endswith(LOG_SUFFIXES)]
     if not found:
         raise DatasetNotFoundError(
             f"no dataset in {url!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/, or the service lists no "
@@ -120,19 +118,14 @@ def _copy_file(files: RemoteFiles, place: str, info: dict[str, Any], target: Pat
             if not piece or (start and len(piece) > _PIECE_NUM_BYTES):
                 break
             file.write(piece)
-            _tell(progress, file.tell(), size)
             if not size:
                 break
+            progress(file.tell(), size)
         if size and file.tell() != size:
             raise CorruptedDataError(
                 f"{files.url_of(place)} should have {size} bytes, but {file.tell()} came; it changed, or the service "
                 "answers no ranges: copy it yourself"
             )
-
-
-def _tell(progress: Progress | None, done: int, size: int) -> None:
-    if progress is not None and size:
-        progress(done, size)
 
 
 def _files_at(url: str) -> tuple[RemoteFiles, str]:

@@ -5,12 +5,12 @@ from pathlib import Path, PurePosixPath
 from l5kit.data.digest import FileDigest, without_masks
 from l5kit.data.download.fetching import file_digest
 from l5kit.data.download.published_layout import PlacedPart
+from l5kit.data.log_names import GROUP_FILES
 from l5kit.data.manifest import Manifest
 from l5kit.errors import DownloadError
 
 __all__ = ["ManifestCheck"]
 
-_ROOT_FILES = (".zgroup", "zarr.json")
 _MAX_NAMED = 5
 
 
@@ -27,7 +27,7 @@ class ManifestCheck:
 
     def __init__(self, manifest: Manifest, folder: Path) -> None:
         self._wanted = {PurePosixPath(file.path): file for file in manifest.files}
-        self._is_of_zarr = any(PurePosixPath(name) in self._wanted for name in _ROOT_FILES)
+        self._is_of_zarr = any(PurePosixPath(name) in self._wanted for name in GROUP_FILES)
         self._folder = folder
         self._base = None if self._is_of_zarr else PurePosixPath()
         self._checked: set[PurePosixPath] = set()

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from l5kit.data.log_names import is_group
 from l5kit.errors import DownloadError
 
 __all__ = ["FoundParts", "PlacedPart", "is_known_file", "plan_layout"]
@@ -25,7 +26,6 @@ _FIXED = {
     "meta.json": PurePosixPath("meta.json"),
 }
 _TEST_SET_FILES = ("mask.npz", "gt.csv")
-_GROUP_MARKS = (".zgroup", "zarr.json")
 _ZARR = ".zarr"
 _ZIPPED = ".zarr.zip"
 
@@ -106,7 +106,7 @@ def _are_equal_files(first: Path, second: Path) -> bool:
 
 def _parts_of(folder: Path) -> Iterator[Path]:
     """Give the files and zarr groups in a folder, in the order of their paths."""
-    if any((folder / mark).is_file() for mark in _GROUP_MARKS):
+    if is_group(folder):
         yield folder
         return
     for entry in sorted(folder.iterdir()):

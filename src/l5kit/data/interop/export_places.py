@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from l5kit._files import clear_leftovers, placed_when_complete
+from l5kit.data.log_names import is_group
 from l5kit.data.save import require_local
 from l5kit.errors import InvalidArgumentError
 
 __all__ = ["placed_export"]
 
-_GROUP_FILES = ("zarr.json", ".zgroup")
 _TABLES = "*.parquet"
 
 
@@ -48,4 +48,4 @@ def _require_replaceable(target: Path, *, overwrite: bool) -> None:
 
 
 def _is_export(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in _GROUP_FILES) or any(folder.rglob(_TABLES))
+    return is_group(folder) or any(folder.rglob(_TABLES))
