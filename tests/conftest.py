@@ -2,10 +2,13 @@
 
 import multiprocessing.process
 import os
+import random
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -37,6 +40,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def _own_cache_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what the tests cache out of the user's cache folder."""
     monkeypatch.setenv("L5KIT_CACHE_DIR", str(tmp_path_factory.mktemp("l5kit-cache")))
+
+
+@pytest.fixture(autouse=True)
+def _same_random_numbers() -> None:
+    """Start the global generators of each test alike, so that a test fails always or never."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - the generator that code of 1.5 draws from
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)
