@@ -18,6 +18,7 @@ from l5kit.data import ChunkedDataset, LocalDataManager
 from l5kit.dataset import BaseEgoDataset, EgoDataset, loader
 from l5kit.evaluation.horizon_scores import HorizonScore
 from l5kit.geometry import transform_points
+from l5kit.kinematic.baselines import BASELINE_TITLES
 from l5kit.planning.network_inputs import network_inputs, tensors_on
 from l5kit.rasterization import build_rasterizer
 from l5kit.synthetic import make_city
@@ -44,7 +45,7 @@ TRUTH = Style("truth", TARGET_POINTS_COLOR, 4)
 PREDICTED = Style("predicted", PREDICTED_POINTS_COLOR, 2)
 LESS_LIKELY = Style("predicted, less likely", (0, 140, 170), 1)
 MIN_PROBABILITY = 0.1  # of trajectories that are drawn
-BASELINE = Style("constant velocity", (255, 140, 0), 1)
+BASELINE = Style(BASELINE_TITLES["ctra"], (255, 140, 0), 1)  # the best one
 GROUND_RGB = (20, 24, 30)
 
 

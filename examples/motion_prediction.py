@@ -24,13 +24,14 @@ from l5kit.evaluation import (
     world_displacements,
     write_pred_csv,
 )
-from l5kit.evaluation.constant_velocity import constant_velocity_positions
+from l5kit.evaluation.kinematic_baselines import baseline_positions
 from l5kit.evaluation.metrics import (
     average_displacement_error_oracle,
     final_displacement_error_oracle,
     miss_rate,
     neg_multi_log_likelihood,
 )
+from l5kit.kinematic.baselines import BASELINE_TITLES, BASELINES
 from l5kit.training import train
 from l5kit.visualization import contact_sheet, write_png
 
@@ -76,34 +77,38 @@ def predict_agents(network: torch.nn.Module, agents: AgentDataset, cfg: dict[str
 
     Returns:
         ``timestamp``, ``track_id`` and ``scene_index`` (N,), ``centroid`` (N, 2) in the world, and in metres from there
-        along the axes of the world ``modes`` (N, M, T, 2) with ``confidences`` (N, M), and ``baseline`` (N, T, 2).
+        along the axes of the world ``modes`` (N, M, T, 2) with ``confidences`` (N, M), and each baseline by its name
+        (N, T, 2).
     """
     columns: dict[str, list[np.ndarray]] = {}
     step_time_s = common.step_time_of(cfg)
     for batch, outputs in common.predict(network, agents):
         modes = outputs["positions_all"]
-        baseline = constant_velocity_positions(batch, num_steps=modes.shape[2], step_time_s=step_time_s)
         places = batch["world_from_agent"].numpy(), batch["centroid"].numpy()
         part = {key: batch[key].numpy() for key in ("timestamp", "track_id", "scene_index", "centroid")}
         part["modes"] = world_displacements(modes.numpy(), *places)
         part["confidences"] = outputs["mode_logits"].double().softmax(dim=1).numpy()
-        part["baseline"] = world_displacements(baseline.numpy(), *places)
+        for name in BASELINES:
+            way = baseline_positions(batch, name, num_steps=modes.shape[2], step_time_s=step_time_s)
+            part[name] = world_displacements(way.numpy(), *places)
         for key, values in part.items():
             columns.setdefault(key, []).append(values)
     return {key: np.concatenate(parts) for key, parts in columns.items()}
 
 
 def print_metrics(predicted: dict[str, np.ndarray], test_set: Path, out: Path) -> None:
-    """Write the csv files of the network and of the baseline, and print their metrics."""
+    """Write the csv files of the network and of the baselines, and print their metrics."""
     rows, num_modes = (predicted["timestamp"], predicted["track_id"]), predicted["modes"].shape[1]
     write_pred_csv(out / "pred.csv", *rows, predicted["modes"], predicted["confidences"], max_modes=num_modes)
-    write_pred_csv(out / "baseline.csv", *rows, predicted["baseline"], max_modes=1)
+    for name in BASELINES:
+        write_pred_csv(out / f"{name}.csv", *rows, predicted[name], max_modes=1)
     gt = test_set / "gt.csv"
     metrics = compute_metrics_csv(gt, out / "pred.csv", METRICS, max_modes=num_modes, trained_on=SELECTION)
-    baseline = compute_metrics_csv(gt, out / "baseline.csv", METRICS, max_modes=1)
-    print(f"{f'{len(rows[0])} agents':<36}{'predicted':>18}{'constant velocity':>20}")
+    baselines = [compute_metrics_csv(gt, out / f"{name}.csv", METRICS, max_modes=1) for name in BASELINES]
+    titles = ("predicted", *BASELINE_TITLES.values())
+    print(f"{f'{len(rows[0])} agents':<36}" + "".join(f"{title:>19}" for title in titles))
     for name, value in metrics.items():
-        print(f"{name:<36}{value:>18.3f}{baseline[name]:>20.3f}")
+        print(f"{name:<36}" + "".join(f"{number:>19.3f}" for number in (value, *(row[name] for row in baselines))))
 
 
 def draw_scenes(predicted: dict[str, np.ndarray], test_set: Path, pictures: EgoDataset, *, most: int = 8) -> np.ndarray:

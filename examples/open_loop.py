@@ -14,17 +14,18 @@ from torch.utils.data import Subset
 
 from l5kit.dataset import BaseEgoDataset, EgoDataset, loader
 from l5kit.evaluation.batched_metrics import displacements
-from l5kit.evaluation.constant_velocity import constant_velocity_positions
 from l5kit.evaluation.horizon_scores import HorizonScores
+from l5kit.evaluation.kinematic_baselines import baseline_positions
+from l5kit.kinematic.baselines import BASELINE_TITLES, BASELINES
 from l5kit.visualization import contact_sheet
 
 
 def test_open_loop(
     planner: torch.nn.Module, samples: BaseEgoDataset, cfg: dict[str, Any], data_folder: Path
 ) -> np.ndarray:
-    """Print the errors of a planner beside those of the baseline, and return pictures of both.
+    """Print the errors of a planner beside those of the baselines, and return pictures of it and the best baseline.
 
-    The pictures are of the frame of each scene in which the baseline errs most: where the AV brakes, starts or turns.
+    The pictures are of the frame of each scene in which that baseline errs most: where the AV begins to brake or turn.
     """
     pictures = common.open_pictures(samples.dataset, cfg, data_folder)
     poses = EgoDataset(pictures.cfg, samples.dataset, None)  # with a past, which the samples of a planner may lack
@@ -32,14 +33,18 @@ def test_open_loop(
     truth = next(iter(loader(Subset(poses, frames), len(frames))))
     positions, is_known = truth["target_positions"], truth["target_availabilities"]
     step_time_s = common.step_time_of(cfg)
-    ways = {
-        common.BASELINE: constant_velocity_positions(truth, num_steps=positions.shape[1], step_time_s=step_time_s),
-        common.PREDICTED: torch.cat([out["positions"] for _, out in common.predict(planner, Subset(samples, frames))]),
+    all_ways = {
+        BASELINE_TITLES[name]: baseline_positions(truth, name, num_steps=positions.shape[1], step_time_s=step_time_s)
+        for name in BASELINES
     }
-    scores = {style.name: HorizonScores(common.horizons_of(cfg), step_time_s=step_time_s) for style in ways}
-    for style, way in ways.items():
-        scores[style.name].add(positions, way, is_known)
+    all_ways[common.PREDICTED.name] = torch.cat(
+        [out["positions"] for _, out in common.predict(planner, Subset(samples, frames))]
+    )
+    scores = {name: HorizonScores(common.horizons_of(cfg), step_time_s=step_time_s) for name in all_ways}
+    for name, way in all_ways.items():
+        scores[name].add(positions, way, is_known)
     common.print_scores({name: gathered.scores() for name, gathered in scores.items()})
+    ways = {style: all_ways[style.name] for style in (common.BASELINE, common.PREDICTED)}
 
     errors_m = {style: displacements(positions, way[:, None], is_known)[:, 0, -1] for style, way in ways.items()}
     has_past = truth["history_availabilities"][:, 1] > 0

@@ -13,8 +13,9 @@ import torch
 from torch.utils.data import Subset
 
 from l5kit.dataset import BaseEgoDataset, EgoDataset
-from l5kit.evaluation.constant_velocity import constant_velocity_positions
 from l5kit.evaluation.horizon_scores import HorizonScores
+from l5kit.evaluation.kinematic_baselines import baseline_positions
+from l5kit.kinematic.baselines import BASELINE_TITLES, BASELINES
 from l5kit.training import train
 from l5kit.visualization import contact_sheet, write_png
 
@@ -39,9 +40,9 @@ def main() -> None:
 
 
 def print_errors(network: torch.nn.Module, samples: Subset[Any], cfg: dict[str, Any]) -> list[int]:
-    """Print the errors of the network beside those of the baseline; return the sample of each scene that moves most."""
+    """Print the errors of network and baselines; return the sample of each scene that moves most."""
     step_time_s, num_modes = common.step_time_of(cfg), cfg["model_params"]["agent_num_trajectories"]
-    kinds = (common.BASELINE.name, "predicted, likeliest", f"predicted, best of {num_modes}")
+    kinds = (*BASELINE_TITLES.values(), "predicted, likeliest", f"predicted, best of {num_modes}")
     scores = {
         who: {kind: HorizonScores(common.horizons_of(cfg), step_time_s=step_time_s) for kind in kinds} for who in WHO
     }
@@ -50,12 +51,16 @@ def print_errors(network: torch.nn.Module, samples: Subset[Any], cfg: dict[str, 
         for who, rows in WHO.items():
             past = {
                 "history_positions": batch["all_other_agents_history_positions"][:, rows].flatten(0, 1),
+                "history_yaws": batch["all_other_agents_history_yaws"][:, rows].flatten(0, 1),
                 "history_availabilities": batch["all_other_agents_history_availability"][:, rows].flatten(0, 1),
             }
             truth = batch["all_other_agents_future_positions"][:, rows].flatten(0, 1)
             is_known = batch["all_other_agents_future_availability"][:, rows].flatten(0, 1)
             ways = (
-                constant_velocity_positions(past, num_steps=truth.shape[1], step_time_s=step_time_s),
+                *(
+                    baseline_positions(past, name, num_steps=truth.shape[1], step_time_s=step_time_s)
+                    for name in BASELINES
+                ),
                 outputs["agent_positions"][:, rows].flatten(0, 1),
                 outputs["all_agent_positions"][:, rows].flatten(0, 1),
             )

@@ -27,7 +27,18 @@ def network(city, tmp_path_factory):
 def test_people_get_tables_and_a_folder(l5kit, network, city, tmp_path):
     done = l5kit("evaluate", network, "--data", city, "--out", tmp_path / "out", *FEW)
     assert done.exit_code == 0, done.stderr
-    for text in (str(network), "sample.zarr", "4 of ", "baseline", "1.2 s", "NLL", "time displacement", "samples/s"):
+    for text in (
+        str(network),
+        "sample.zarr",
+        "4 of ",
+        "constant velocity",
+        "CTRV",
+        "CTRA",
+        "1.2 s",
+        "NLL",
+        "time displacement",
+        "samples/s",
+    ):
         assert text in done.stdout
     assert sorted(os.listdir(tmp_path / "out")) == ["samples.csv", "scores.csv", "scores.json", "worst"]
 
@@ -51,10 +62,10 @@ def test_machines_get_what_the_folder_holds(l5kit, network, city, tmp_path):
     assert scores == json.loads((tmp_path / "out" / "scores.json").read_text())
     assert [(row["who"], row["horizon_s"]) for row in scores["scores"]] == [
         *(("network", 0.5), ("network", 1.0)),
-        *(("baseline", 0.5), ("baseline", 1.0)),
+        *((name, horizon_s) for name in ("constant_velocity", "ctrv", "ctra") for horizon_s in (0.5, 1.0)),
     ]
     lines = (tmp_path / "out" / "scores.csv").read_text().splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 9
     assert lines[0].startswith("who,horizon_s,ade_m,fde_m,miss_rate,")
     assert lines[0].endswith("prob_true_mode_0,prob_true_mode_1,prob_true_mode_2")
 

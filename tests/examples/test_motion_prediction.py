@@ -16,7 +16,7 @@ def test_a_test_set_is_predicted_and_scored(train_little, split_city, tmp_path):
     keys = [{(row["track_id"], row["timestamp"]) for row in rows} for rows in (truth, predicted)]
     assert keys[0] == keys[1]
     assert f"{len(truth)} agents" in printed
-    names = re.findall(r"^(\w+) +-?[\d.]+ +-?[\d.]+$", printed, flags=re.MULTILINE)
+    names = re.findall(r"^(\w+)(?: +-?[\d.]+){4}$", printed, flags=re.MULTILINE)
     assert names[0] == "neg_multi_log_likelihood"
     assert "miss_rate" in names
     assert Image.open(tmp_path / "out" / "motion-prediction.png").width > 480

@@ -20,7 +20,7 @@ def test_all_agents_and_the_av_are_scored_and_drawn(train_little, split_city, tm
     assert "the AV and all agents" in everyone
     for table in (everyone, av):
         errors = dict(re.findall(r"^3\.0 s +(\S.*?) {2,}([\d.]+) m", table, flags=re.MULTILINE))
-        assert list(errors) == ["constant velocity", "predicted, likeliest", "predicted, best of 4"]
+        assert list(errors) == ["constant velocity", "CTRV", "CTRA", "predicted, likeliest", "predicted, best of 4"]
         assert float(errors["predicted, best of 4"]) <= float(errors["predicted, likeliest"])
     num_agents, num_avs = (int(re.findall(r"^0\.5 s.*?(\d+)$", t, flags=re.MULTILINE)[0]) for t in (everyone, av))
     assert num_agents > num_avs > 0

@@ -51,13 +51,13 @@ def read_rows(path):
 def test_who_keeps_velocity_scores_like_the_baseline(workflow, city, tmp_path):
     file = save_network(workflow, city, tmp_path)
     result = score_stub(KeepsVelocity, file, city, max_samples=60)
-    for network, baseline in zip(result.network, result.baseline, strict=True):
+    for network, baseline in zip(result.network, result.baselines["constant_velocity"], strict=True):
         assert (network.num_trajectories, network.num_final) == (baseline.num_trajectories, baseline.num_final)
         assert network.num_final > 30
         assert network.miss_rate == baseline.miss_rate
         assert network.ade_m == pytest.approx(baseline.ade_m, abs=FLOAT32_LONG)
         assert network.fde_m == pytest.approx(baseline.fde_m, abs=FLOAT32_LONG)
-    np.testing.assert_allclose(result.rows.fde_m, result.rows.baseline_fde_m, atol=NETWORK)
+    np.testing.assert_allclose(result.rows.fde_m, result.rows.baseline_fde_m[:, 0], atol=NETWORK)
     assert np.nanmax(result.rows.fde_m) > 0.1
 
 
@@ -147,9 +147,9 @@ def test_scores_are_those_of_the_evaluation_in_a_training(city, tmp_path):
     trained = train(cfg, tmp_path / "training", data_folder=city, tell=lambda _: None)
     options = OpenLoopOptions(num_worst=0)
     result = evaluate(tmp_path / "training", tmp_path / "out", data_folder=city, options=options)
-    (network,), (baseline,) = result.network, result.baseline
+    (network,), (baseline,) = result.network, result.baselines["ctra"]
     assert network.ade_m == pytest.approx(trained.scores["val/ade_m/0.4s"], rel=FLOAT32_LONG)
-    assert baseline.fde_m == pytest.approx(trained.scores["baseline/fde_m/0.4s"], rel=FLOAT32_LONG)
+    assert baseline.fde_m == pytest.approx(trained.scores["ctra/fde_m/0.4s"], rel=FLOAT32_LONG)
     assert not (tmp_path / "out" / "worst").exists()
 
 
@@ -163,7 +163,7 @@ def test_a_test_set_is_scored_against_its_file(motion, city, test_set):
     assert result.num_samples == len(result.rows) == mask.sum()
     assert set(result.rows.frame_index.tolist()) == {59}
     np.testing.assert_allclose(result.rows.ade_m, 3.0, atol=1e-3)
-    assert result.baseline[-1].fde_m < 2
+    assert result.baselines["constant_velocity"][-1].fde_m < 2
 
 
 @pytest.mark.filterwarnings("ignore:the agents of the test set")

@@ -15,7 +15,8 @@ def rows(fde_m, frames, tracks):
     """Rows of one scene."""
     columns = dict.fromkeys(("sample_index", "agent_index", "scene_index", "timestamp_ns", "label_index"))
     numbers = {name: np.zeros(len(fde_m), np.int64) for name in columns}
-    errors = {name: np.array(fde_m) for name in ("ade_m", "fde_m", "baseline_ade_m", "baseline_fde_m")}
+    errors = {name: np.array(fde_m) for name in ("ade_m", "fde_m")}
+    errors |= {f"baseline_{name}": np.stack([values] * 3, axis=1) for name, values in errors.items()}
     return TrajectoryRows(**numbers, **errors, frame_index=np.array(frames), track_id=np.array(tracks))
 
 

@@ -36,7 +36,7 @@ def score_stub(make_stub, file, city, **options):
 
 
 class KeepsVelocity(nn.Module):
-    """Predicts what the baseline does, agent by agent."""
+    """Predicts what constant velocity does, agent by agent."""
 
     def __init__(self, setup):
         super().__init__()

@@ -38,5 +38,5 @@ def test_two_processes_train_one_network_and_score_all_samples_once(city, tmp_pa
     facts = json.loads(done.stdout)  # told once
     assert facts["steps"] == 2
     for name in ("ade_m", "fde_m", "miss_rate"):
-        assert facts[f"baseline/{name}/0.4s"] == pytest.approx(alone.scores[f"baseline/{name}/0.4s"], abs=NETWORK)
+        assert facts[f"ctra/{name}/0.4s"] == pytest.approx(alone.scores[f"ctra/{name}/0.4s"], abs=NETWORK)
     assert facts["val/ade_m/0.4s"] != pytest.approx(alone.scores["val/ade_m/0.4s"], abs=NETWORK)

@@ -13,6 +13,7 @@ from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.training import WORKFLOWS
 from l5kit.data import ChunkedDataset, LocalDataManager
 from l5kit.data.digest import dataset_digest
+from l5kit.kinematic.baselines import BASELINES
 from l5kit.planning.checkpoint import load_checkpoint, read_checkpoint
 from l5kit.training import train
 from l5kit.workflows import TrainingConfig, make_model, open_samples
@@ -42,7 +43,7 @@ def test_the_loss_falls_and_the_weights_come_back(workflow, city, tmp_path):
     assert sum(losses[-4:]) < 0.8 * sum(losses[:4])
 
     horizon = f"{cfg['model_params']['future_num_frames'] / 10:g}s"
-    names = {f"{who}/{name}/{horizon}" for who in ("val", "baseline") for name in ("ade_m", "fde_m", "miss_rate")}
+    names = {f"{who}/{name}/{horizon}" for who in ("val", *BASELINES) for name in ("ade_m", "fde_m", "miss_rate")}
     assert set(result.scores) == names
     assert len(told) == 1
     written = json.loads((tmp_path / "out" / "result.json").read_text())
@@ -94,7 +95,7 @@ def test_the_configuration_that_ships_trains_in_short(workflow, city, tmp_path):
     assert sum(losses[-2:]) < 0.95 * sum(losses[:2])  # the same two batches, six times
     horizon_s = max(float(name.rpartition("/")[2].removesuffix("s")) for name in result.scores)
     assert horizon_s >= 2
-    error_m, baseline_m = (result.scores[f"{who}/ade_m/{horizon_s:g}s"] for who in ("val", "baseline"))
+    error_m, baseline_m = (result.scores[f"{who}/ade_m/{horizon_s:g}s"] for who in ("val", "constant_velocity"))
     assert error_m < 3 * baseline_m + 1  # which it starts from, as it predicts differences to it
 
 
@@ -121,8 +122,8 @@ def test_the_baseline_is_that_of_the_evaluation(city, tmp_path):
     ]  # two batches of eight, spread over all scenes
     batches = loader(Subset(samples, chosen), 8, threads=0)
     (score,) = score_constant_velocity(batches, horizons_s=[1.2], step_time_s=0.1)
-    assert result.scores["baseline/ade_m/1.2s"] == pytest.approx(score.ade_m, rel=FLOAT32_LONG)
-    assert result.scores["baseline/fde_m/1.2s"] == pytest.approx(score.fde_m, rel=FLOAT32_LONG)
+    assert result.scores["constant_velocity/ade_m/1.2s"] == pytest.approx(score.ade_m, rel=FLOAT32_LONG)
+    assert result.scores["constant_velocity/fde_m/1.2s"] == pytest.approx(score.fde_m, rel=FLOAT32_LONG)
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS)

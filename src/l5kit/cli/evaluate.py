@@ -86,7 +86,7 @@ def evaluate(
 ) -> None:
     """Score a trained network open loop: on a log, or on a test set of l5kit chop as the competition did.
 
-    Errors of the network stand beside those of going on with constant velocity. The folder gets scores.json and
+    Errors of the network stand beside those of three kinematic baselines. The folder gets scores.json and
     scores.csv, samples.csv with a line for each trajectory, worst/ with pictures, and predictions.csv for a test set.
     A warning tells when the training took other agents than there are here. Needs no Lightning.
     """
@@ -143,16 +143,15 @@ def _print_scores(scores: JsonObject, out: Path) -> None:
 
 
 def _print_errors(scores: list[JsonObject]) -> None:
-    """Print the errors of the network beside those of the baseline, a row for each horizon."""
-    baseline = {row["horizon_s"]: row for row in scores if row["who"] == "baseline"}
-    rows = []
-    for row in scores:
-        if row["who"] == "network":
-            both = (row, baseline.get(row["horizon_s"], {}))
-            errors = [_number(who.get(name)) for name in ("ade_m", "fde_m") for who in both]
-            rows.append([_ahead(row), *errors, *(_share(who.get("miss_rate")) for who in both)])
-    columns = ("ahead", *(column for name in ("ADE", "FDE", "misses") for column in (name, "baseline")))
-    print_table("Errors in metres, and how many end more than 2 m off", columns, rows)
+    """Print the errors of the network and, below them, those of the baselines, horizon by horizon."""
+    from l5kit.kinematic.baselines import BASELINE_TITLES  # loads torch
+
+    titles = {"network": "network", **BASELINE_TITLES}
+    rows = [
+        [_ahead(row), titles[row["who"]], _number(row["ade_m"]), _number(row["fde_m"]), _share(row["miss_rate"])]
+        for row in sorted(scores, key=lambda row: row["horizon_s"])
+    ]
+    print_table("Errors in metres, and how many end more than 2 m off", ("ahead", "who", "ADE", "FDE", "misses"), rows)
 
 
 def _ahead(row: JsonObject) -> str:

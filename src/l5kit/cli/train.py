@@ -34,7 +34,7 @@ def train(
 
     Workflows: raster_planner, vector_planner, urban_driver, agent_motion, agent_motion_multimodal, safepathnet, simnet.
     Each has a small configuration of that name. Configurations of L5Kit 1.x work as they are, with --workflow. Scores
-    of the baseline, which keeps velocities, stand beside those of the network.
+    of three kinematic baselines stand beside those of the network.
     """
     from l5kit.training.run import is_main_process
     from l5kit.training.run import train as train_network

@@ -1,12 +1,12 @@
-"""The baseline that every model has to beat: everything goes on as fast, and in the same direction, as it does now."""
+"""The constant-velocity baseline: everything goes on as fast, and in the same direction, as it does now."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
-from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
-from l5kit.kinematic.constant_velocity import current_velocities, ways_at_constant_velocity
+from l5kit.evaluation.horizon_scores import HorizonScore
+from l5kit.evaluation.kinematic_baselines import baseline_positions, past_of, score_baselines
+from l5kit.kinematic.constant_velocity import current_velocities
 
 __all__ = ["constant_velocities", "constant_velocity_positions", "score_constant_velocity"]
 
@@ -25,12 +25,7 @@ def constant_velocities(batch: Mapping[str, torch.Tensor], *, step_time_s: float
     Raises:
         InvalidArgumentError: A key is missing, or H is 0.
     """
-    positions, is_known = _take(batch, "history_positions"), _take(batch, "history_availabilities") > 0
-    if positions.shape[1] < 2:
-        raise InvalidArgumentError(
-            f"history_positions has shape {tuple(positions.shape)}, without any earlier position; make the samples "
-            "with history_num_frames of at least 1"
-        )
+    positions, is_known = past_of(batch)
     return current_velocities(positions, is_known, step_time_s)
 
 
@@ -50,8 +45,7 @@ def constant_velocity_positions(
     Raises:
         InvalidArgumentError: A key is missing, or the samples have no history.
     """
-    velocities_mps = constant_velocities(batch, step_time_s=step_time_s)
-    return batch["history_positions"][:, None, 0] + ways_at_constant_velocity(velocities_mps, num_steps, step_time_s)
+    return baseline_positions(batch, "constant_velocity", num_steps=num_steps, step_time_s=step_time_s)
 
 
 def score_constant_velocity(
@@ -68,15 +62,5 @@ def score_constant_velocity(
         InvalidArgumentError: A key is missing, the samples have no history, or a horizon is not a multiple of the step
             or beyond the targets.
     """
-    scores = HorizonScores(horizons_s, step_time_s=step_time_s)
-    for batch in batches:
-        truth = _take(batch, "target_positions")
-        predicted = constant_velocity_positions(batch, num_steps=truth.shape[1], step_time_s=step_time_s)
-        scores.add(truth, predicted, _take(batch, "target_availabilities"))
-    return scores.scores()
-
-
-def _take(batch: Mapping[str, torch.Tensor], key: str) -> torch.Tensor:
-    if key not in batch:
-        raise InvalidArgumentError(f"batch has no {key!r}; pass samples of a dataset, it has {sorted(batch)}")
-    return batch[key]
+    scores = score_baselines(batches, horizons_s=horizons_s, step_time_s=step_time_s, baselines=("constant_velocity",))
+    return scores["constant_velocity"]

@@ -8,13 +8,17 @@ import cv2
 import numpy as np
 
 from l5kit._types import Float64Array, UInt8Array
+from l5kit.kinematic.baselines import BASELINE_TITLES, Baseline
 from l5kit.visualization.text import draw_text, fitted_text, text_size_px
 from l5kit.visualization.utils import PREDICTED_POINTS_COLOR, TARGET_POINTS_COLOR
 
-__all__ = ["BASELINE_RGB", "CaseTrajectories", "case_picture"]
+__all__ = ["BASELINE_RGB", "DRAWN_BASELINE", "CaseTrajectories", "case_picture"]
 
 BASELINE_RGB: Final = (170, 170, 170)
 """Grey, beside the magenta of truth and the cyan of predictions."""
+
+DRAWN_BASELINE: Final[Baseline] = "ctra"
+"""The best of them."""
 
 _BASELINE_RADIUS_PX: Final = 7
 _TRUTH_RADIUS_PX: Final = 10
@@ -43,7 +47,7 @@ class CaseTrajectories:
         truth_px: Known true positions, (K, 2).
         modes_px: Predicted trajectories, (M, T, 2).
         probabilities: How likely each is, (M,).
-        baseline_px: Where the constant-velocity baseline gets to, (T, 2), or None.
+        baseline_px: Where ``DRAWN_BASELINE`` gets to, (T, 2), or None.
         px_per_m: Pixels of a metre.
     """
 
@@ -71,7 +75,7 @@ def case_picture(background: UInt8Array, trajectories: CaseTrajectories, *, capt
     legend = [("truth", TARGET_POINTS_COLOR), ("prediction", PREDICTED_POINTS_COLOR)]
     if trajectories.baseline_px is not None:
         _draw_line(canvas, trajectories, trajectories.baseline_px, BASELINE_RGB, radius_px=_BASELINE_RADIUS_PX)
-        legend.append(("constant velocity", BASELINE_RGB))
+        legend.append((BASELINE_TITLES[DRAWN_BASELINE], BASELINE_RGB))
     strengths = trajectories.probabilities / trajectories.probabilities.max()
     *others, likeliest = np.argsort(strengths, kind="stable").tolist()
     for mode in others:

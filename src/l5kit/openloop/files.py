@@ -5,8 +5,11 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Final
+
+import numpy as np
 
 from l5kit import __version__
 from l5kit._files import replaced_when_complete
@@ -14,6 +17,7 @@ from l5kit._types import JsonObject, UInt8Array
 from l5kit.configs.texts import finite_values
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.metrics import MISS_THRESHOLD_M
+from l5kit.kinematic.baselines import BASELINES
 from l5kit.openloop.result import OpenLoopResult
 from l5kit.openloop.trajectory_rows import TrajectoryRows, label_name
 from l5kit.visualization.png import write_png
@@ -32,7 +36,7 @@ _ROWS_AT_ONCE: Final = 10_000
 
 _SAMPLE_COLUMNS: Final = (
     *("scene_index", "frame_index", "timestamp", "track_id", "label"),
-    *("ade_m", "fde_m", "miss", "baseline_ade_m", "baseline_fde_m", "baseline_miss"),
+    *(f"{who}{name}" for who in ("", *(f"{name}_" for name in BASELINES)) for name in ("ade_m", "fde_m", "miss")),
 )
 
 
@@ -80,11 +84,11 @@ def write_scores(folder: Path, result: OpenLoopResult) -> None:
 
 def scores_of(result: OpenLoopResult) -> JsonObject:
     """Return everything but the single trajectories as JSON holds it; what is not known is None."""
-    by_who = {"network": result.network, "baseline": result.baseline or ()}
+    by_who = [("network", result.network), *result.baselines.items()]
     modes = {score.horizon_s: score for score in result.modes or ()}
     scores = [
         {"who": who, **asdict(score)} | (asdict(modes[score.horizon_s]) if modes and who == "network" else {})
-        for who, row in by_who.items()
+        for who, row in by_who
         for score in row
     ]
     selection = result.selection
@@ -120,11 +124,13 @@ def _sample_rows(rows: TrajectoryRows) -> Iterator[Sequence[object]]:
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         part = rows.taken(slice(start, start + _ROWS_AT_ONCE))
         places = (part.scene_index, part.frame_index, part.timestamp_ns, part.track_id, part.label_index)
-        errors_m = (part.ade_m, part.fde_m, part.baseline_ade_m, part.baseline_fde_m)
-        for *place, label_index, ade_m, fde_m, baseline_ade_m, baseline_fde_m in zip(
-            *(column.tolist() for column in (*places, *errors_m)), strict=True
+        ades_m = np.column_stack([part.ade_m, part.baseline_ade_m])
+        fdes_m = np.column_stack([part.fde_m, part.baseline_fde_m])
+        for *place, label_index, ade_m, fde_m in zip(
+            *(column.tolist() for column in (*places, ades_m, fdes_m)), strict=True
         ):
-            yield (*place, label_name(label_index), *_errors(ade_m, fde_m), *_errors(baseline_ade_m, baseline_fde_m))
+            errors = (_errors(*of_one) for of_one in zip(ade_m, fde_m, strict=True))
+            yield (*place, label_name(label_index), *chain.from_iterable(errors))
 
 
 def _errors(ade_m: float, fde_m: float) -> tuple[str, str, str]:

@@ -1,6 +1,6 @@
 """Predictions of a network for the samples of a log, batch by batch, with what happened."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +9,7 @@ from torch.utils.data import Subset
 from l5kit._types import Int64Array
 from l5kit.dataset.loading import loader as make_loader
 from l5kit.errors import InvalidArgumentError
+from l5kit.kinematic.baselines import Baseline
 from l5kit.openloop.setup import OpenLoopSetup
 from l5kit.planning.network_inputs import network_inputs, tensors_on
 from l5kit.workflows.trajectories import Modes, Trajectories, baseline_positions, modes_of
@@ -25,14 +26,14 @@ class PredictedBatch:
         batch: The samples, with the truth.
         trajectories: Likeliest predictions, truth and past, (B * A, T, ...).
         modes: All predictions, (B * A, M, T, ...).
-        baseline_m: Where the constant-velocity baseline gets to, (B * A, T, 2); None for samples without a past.
+        baselines_m: Where the kinematic baselines get to, (B * A, T, 2) each; nothing for samples without a past.
     """
 
     indices: Int64Array
     batch: dict[str, torch.Tensor]
     trajectories: Trajectories
     modes: Modes
-    baseline_m: torch.Tensor | None
+    baselines_m: Mapping[Baseline, torch.Tensor]
 
     @property
     def num_agents(self) -> int:
@@ -76,7 +77,7 @@ def _predict(setup: OpenLoopSetup, indices: Int64Array, batch: dict[str, torch.T
             f"the network of {setup.checkpoint} predicts positions that are not finite; its training has diverged"
         )
     params = setup.config.params
-    baseline_m = baseline_positions(
+    baselines_m = baseline_positions(
         trajectories, step_time_s=params.step_time_s, past_step_time_s=params.past_step_time_s
     )
-    return PredictedBatch(indices, batch, trajectories, modes, baseline_m)
+    return PredictedBatch(indices, batch, trajectories, modes, baselines_m)

@@ -8,6 +8,7 @@ from l5kit._types import JsonObject
 from l5kit.data.data_record import DataRecord
 from l5kit.evaluation.horizon_scores import HorizonScore
 from l5kit.evaluation.selection_parity import SelectionParity
+from l5kit.kinematic.baselines import Baseline
 from l5kit.openloop.csv_predictions import CsvPredictions
 from l5kit.openloop.mode_scores import ModeScore
 from l5kit.openloop.trajectory_rows import TrajectoryRows
@@ -29,7 +30,7 @@ class OpenLoopResult:
         num_samples: Samples that were predicted.
         num_samples_of_log: Samples that there are.
         network: Mean errors of the likeliest trajectories, one for each horizon.
-        baseline: The same of the constant-velocity baseline; None if no past was known.
+        baselines: The same of the kinematic baselines; nothing if no past was known.
         modes: Metrics of all trajectories; None for networks with one.
         rows: The errors of each trajectory.
         selection: How agents were selected for the training and here; None for workflows that do not select.
@@ -49,7 +50,7 @@ class OpenLoopResult:
     num_samples: int
     num_samples_of_log: int
     network: tuple[HorizonScore, ...]
-    baseline: tuple[HorizonScore, ...] | None
+    baselines: Mapping[Baseline, tuple[HorizonScore, ...]]
     modes: tuple[ModeScore, ...] | None
     rows: TrajectoryRows = field(repr=False)
     selection: SelectionParity | None

@@ -40,7 +40,7 @@ def evaluate(
 ) -> OpenLoopResult:
     """Score a trained network on a log, or on the test agents of a chopped dataset.
 
-    The folder gets ``scores.json``, ``scores.csv`` (a line for each horizon of the network and of the baseline),
+    The folder gets ``scores.json``, ``scores.csv`` (a line for each horizon of the network and of each baseline),
     ``samples.csv`` (a line for each trajectory), ``worst/`` with pictures, and for a test set ``predictions.csv``. The
     network sees nothing of the future. Agents that were selected in another way than for the training are told of with
     a ``RuntimeWarning``.

@@ -55,7 +55,7 @@ def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:
         num_samples=len(indices),
         num_samples_of_log=len(setup.samples),
         network=gathered.scores.network_scores(),
-        baseline=gathered.scores.baseline_scores(),
+        baselines=gathered.scores.baseline_scores(),
         modes=gathered.mode_scores.scores() if gathered.mode_scores else None,
         rows=TrajectoryRows.joined(gathered.rows),
         selection=selection,

@@ -13,6 +13,7 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized
 from l5kit.dataset.sample_places import SamplePlaces, take_rows
 from l5kit.errors import InvalidArgumentError
+from l5kit.kinematic.baselines import BASELINES
 from l5kit.openloop.prediction import PredictedBatch
 from l5kit.workflows.trajectories import Trajectories
 
@@ -35,8 +36,8 @@ class TrajectoryRows:
         label_index: Its class, for :func:`label_name`, (N,).
         ade_m: Mean error over the steps whose truth is known, (N,).
         fde_m: Error at the last step; NaN where its truth is not known, (N,).
-        baseline_ade_m: The same of the constant-velocity baseline; NaN without one, (N,).
-        baseline_fde_m: Likewise, (N,).
+        baseline_ade_m: The same of each of ``BASELINES``; NaN without a past, (N, baselines).
+        baseline_fde_m: Likewise, (N, baselines).
 
     Raises:
         InvalidArgumentError: The columns differ in length.
@@ -56,8 +57,13 @@ class TrajectoryRows:
 
     def __post_init__(self) -> None:
         shapes = {column.name: getattr(self, column.name).shape for column in fields(self)}
-        if len(set(shapes.values())) != 1 or len(self.sample_index.shape) != 1:
-            raise InvalidArgumentError(f"the columns must all be of one shape (N,); got {shapes}")
+        of_baselines = (shapes.pop("baseline_ade_m"), shapes.pop("baseline_fde_m"))
+        num_rows = len(self.sample_index)
+        if set(shapes.values()) != {(num_rows,)} or set(of_baselines) != {(num_rows, len(BASELINES))}:
+            raise InvalidArgumentError(
+                f"the columns must all be of one shape (N,), those of baselines (N, {len(BASELINES)}); "
+                f"got {shapes} and {of_baselines}"
+            )
 
     def __len__(self) -> int:
         return len(self.sample_index)
@@ -91,7 +97,7 @@ def rows_of_batch(samples: BaseEgoDataset, predicted: PredictedBatch) -> Traject
     }
     track_ids, labels = _agents_of(samples, places, predicted.batch)
     ade_m, fde_m = _errors(trajectories, trajectories.predicted_m)
-    baseline_ade_m, baseline_fde_m = _errors(trajectories, predicted.baseline_m)
+    of_baselines = [_errors(trajectories, predicted.baselines_m.get(baseline)) for baseline in BASELINES]
     rows = TrajectoryRows(
         **{name: np.repeat(column, num_agents) for name, column in of_samples.items()},
         agent_index=np.tile(np.arange(num_agents), len(predicted.indices)),
@@ -99,8 +105,8 @@ def rows_of_batch(samples: BaseEgoDataset, predicted: PredictedBatch) -> Traject
         label_index=labels,
         ade_m=ade_m,
         fde_m=fde_m,
-        baseline_ade_m=baseline_ade_m,
-        baseline_fde_m=baseline_fde_m,
+        baseline_ade_m=np.stack([ade_m for ade_m, _ in of_baselines], axis=1),
+        baseline_fde_m=np.stack([fde_m for _, fde_m in of_baselines], axis=1),
     )
     return rows.taken(trajectories.is_known.any(dim=1).cpu().numpy())
 

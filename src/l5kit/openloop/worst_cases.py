@@ -10,7 +10,8 @@ from l5kit._types import Float64Array, Int64Array, UInt8Array
 from l5kit.dataset.ego import EgoDataset
 from l5kit.dataset.sample_places import EGO_TRACK_ID
 from l5kit.geometry.transform import transform_points
-from l5kit.openloop.case_pictures import CaseTrajectories, case_picture
+from l5kit.kinematic.baselines import BASELINE_TITLES, BASELINES
+from l5kit.openloop.case_pictures import DRAWN_BASELINE, CaseTrajectories, case_picture
 from l5kit.openloop.prediction import PredictedBatch, predicted_batches
 from l5kit.openloop.setup import OpenLoopSetup
 from l5kit.openloop.trajectory_rows import TrajectoryRows, label_name
@@ -92,7 +93,7 @@ def _in_picture(predicted: PredictedBatch, agent_index: int, raster_from_world: 
         flat = positions_m.double().cpu().numpy().reshape(-1, 2)
         return transform_points(flat, raster_from_sample).reshape(positions_m.shape)
 
-    trajectories, modes, baseline_m = predicted.trajectories, predicted.modes, predicted.baseline_m
+    trajectories, modes, baseline_m = predicted.trajectories, predicted.modes, predicted.baselines_m.get(DRAWN_BASELINE)
     return CaseTrajectories(
         start_px=as_pixels(trajectories.past_m[agent_index, 0]),
         truth_px=as_pixels(trajectories.truth_m[agent_index][trajectories.is_known[agent_index]]),
@@ -112,10 +113,9 @@ def _caption(row: TrajectoryRows) -> list[str]:
     label = label_name(int(row.label_index[0]))
     whom = label if row.track_id[0] == EGO_TRACK_ID else f"track {row.track_id[0]} ({label.lower()})"
     lines = [f"scene {row.scene_index[0]}, frame {row.frame_index[0]}, {whom}"]
-    for who, ade_m, fde_m in (
-        ("network", row.ade_m[0], row.fde_m[0]),
-        ("constant velocity", row.baseline_ade_m[0], row.baseline_fde_m[0]),
-    ):
+    titles = ("network", *(BASELINE_TITLES[baseline] for baseline in BASELINES))
+    ades_m, fdes_m = (row.ade_m[0], *row.baseline_ade_m[0]), (row.fde_m[0], *row.baseline_fde_m[0])
+    for who, ade_m, fde_m in zip(titles, ades_m, fdes_m, strict=True):
         if not np.isnan(ade_m):
             lines.append(f"{who}: ADE {ade_m:.2f} m" + ("" if np.isnan(fde_m) else f", FDE {fde_m:.2f} m"))
     return lines

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import nn
 
+from l5kit.kinematic.baselines import BASELINES
 from l5kit.planning.network_inputs import network_inputs, tensors_on
 from l5kit.random.seeding import mix_seeds
 from l5kit.training.lightning_parts import OptimizerLRScheduler, pl
@@ -60,7 +61,7 @@ class TrainingModule(pl.LightningModule):
         self._gathered.add(self._trajectories_of(batch, self.model(network_inputs(batch))))
 
     def on_validation_epoch_end(self) -> None:
-        """Log the mean errors over all processes, and those of the constant-velocity baseline.
+        """Log the mean errors over all processes, and those of the kinematic baselines.
 
         They stand at the step that has just been trained, wherever the evaluation is made.
         """
@@ -100,11 +101,12 @@ class TrainingModule(pl.LightningModule):
         return {"optimizer": adam, "lr_scheduler": {"scheduler": course, "interval": "step"}}
 
     def _means(self, gathered: TrajectoryScores) -> dict[str, float]:
-        """Return the mean errors over all processes of the model and of the baseline."""
+        """Return the mean errors over all processes of the model and of the baselines."""
         total: torch.Tensor = self.trainer.strategy.reduce(gathered.sums().float().to(self.device), reduce_op="sum")
-        model, baseline = total.cpu()
-        horizons_s = self._params.horizons_s
-        return means_of(model, horizons_s, "val") | means_of(baseline, horizons_s, "baseline")
+        means: dict[str, float] = {}
+        for who, sums in zip(("val", *BASELINES), total.cpu(), strict=True):
+            means |= means_of(sums, self._params.horizons_s, who)
+        return means
 
     def _new_scores(self) -> TrajectoryScores:
         params = self._params

@@ -41,7 +41,7 @@ class TrainingResult:
         weights: The weights at the end, a file that :func:`l5kit.planning.checkpoint.load_checkpoint` reads.
         num_steps: Steps that were trained in all.
         minutes: Minutes that this call took.
-        scores: Mean errors at the end by name, of the model and of the constant-velocity baseline.
+        scores: Mean errors at the end by name, of the model and of the kinematic baselines.
         best_weights: The weights that scored best; None if no evaluation of this training had a finite score.
         best_step: Steps after which they were reached; None where that is not known.
         best_score: Their mean error over the whole future, in metres.

@@ -1,11 +1,11 @@
-"""Trajectories of a batch: predictions with the truth and the past, all modes, and the constant-velocity baseline."""
+"""Trajectories of a batch: predictions with the truth and the past, all modes, and the kinematic baselines."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
 
-from l5kit.kinematic.constant_velocity import current_velocities, ways_at_constant_velocity
+from l5kit.kinematic.baselines import BASELINES, Baseline, baseline_ways
 
 __all__ = [
     "Batch",
@@ -31,6 +31,7 @@ class Trajectories:
         truth_m: True positions in the same frame, (N, T, 2).
         is_known: Where these are known, (N, T).
         past_m: Past positions, the current one first, (N, H + 1, 2).
+        past_yaws_rad: Headings there, (N, H + 1).
         past_is_known: Where these are known, (N, H + 1).
     """
 
@@ -38,6 +39,7 @@ class Trajectories:
     truth_m: torch.Tensor
     is_known: torch.Tensor
     past_m: torch.Tensor
+    past_yaws_rad: torch.Tensor
     past_is_known: torch.Tensor
 
 
@@ -48,6 +50,7 @@ def ego_trajectories(batch: Batch, outputs: Batch) -> Trajectories:
         truth_m=batch["target_positions"],
         is_known=batch["target_availabilities"] > 0,
         past_m=batch["history_positions"],
+        past_yaws_rad=batch["history_yaws"][..., 0],
         past_is_known=batch["history_availabilities"] > 0,
     )
 
@@ -59,6 +62,7 @@ def agent_trajectories(batch: Batch, outputs: Batch) -> Trajectories:
         truth_m=batch["all_other_agents_future_positions"].flatten(0, 1),
         is_known=batch["all_other_agents_future_availability"].flatten(0, 1) > 0,
         past_m=batch["all_other_agents_history_positions"].flatten(0, 1),
+        past_yaws_rad=batch["all_other_agents_history_yaws"][..., 0].flatten(0, 1),
         past_is_known=batch["all_other_agents_history_availability"].flatten(0, 1) > 0,
     )
 
@@ -89,8 +93,8 @@ def modes_of(outputs: Batch) -> Modes:
 
 def baseline_positions(
     trajectories: Trajectories, *, step_time_s: float, past_step_time_s: float
-) -> torch.Tensor | None:
-    """Return where agents get to with constant velocity, (N, T, 2) in metres; None for samples without a past.
+) -> dict[Baseline, torch.Tensor]:
+    """Return where agents get to by each baseline, (N, T, 2) in metres; nothing for samples without a past.
 
     Args:
         trajectories: The agents.
@@ -98,10 +102,21 @@ def baseline_positions(
         past_step_time_s: Seconds between two past ones.
     """
     if trajectories.past_m.shape[1] < 2:
-        return None
-    past_m = trajectories.past_m.float()
-    velocities_mps = current_velocities(past_m, trajectories.past_is_known, past_step_time_s)
-    return past_m[:, :1] + ways_at_constant_velocity(velocities_mps, trajectories.truth_m.shape[1], step_time_s)
+        return {}
+    past_m, past_yaws_rad = trajectories.past_m.float(), trajectories.past_yaws_rad.float()
+    return {
+        baseline: past_m[:, :1]
+        + baseline_ways(
+            baseline,
+            past_m,
+            past_yaws_rad,
+            trajectories.past_is_known,
+            num_steps=trajectories.truth_m.shape[1],
+            step_time_s=step_time_s,
+            past_step_time_s=past_step_time_s,
+        )
+        for baseline in BASELINES
+    }
 
 
 TrajectoriesOf = Callable[[Batch, Batch], Trajectories]

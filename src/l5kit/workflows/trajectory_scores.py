@@ -1,4 +1,4 @@
-"""Errors of predicted trajectories, beside those of going on with constant velocity."""
+"""Errors of predicted trajectories, beside those of the kinematic baselines."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -6,6 +6,7 @@ from dataclasses import asdict
 import torch
 
 from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
+from l5kit.kinematic.baselines import BASELINES, Baseline
 from l5kit.workflows.trajectories import Trajectories, baseline_positions
 
 __all__ = ["SCORE_NAMES", "TrajectoryScores", "means_of", "score_name"]
@@ -15,7 +16,7 @@ SCORE_NAMES = ("ade_m", "fde_m", "miss_rate")
 
 
 class TrajectoryScores:
-    """Gathers errors of a model and of the constant-velocity baseline on the same trajectories.
+    """Gathers errors of a model and of the kinematic baselines on the same trajectories.
 
     Args:
         horizons_s: Times ahead in seconds.
@@ -27,7 +28,7 @@ class TrajectoryScores:
         self._step_time_s = step_time_s
         self._past_step_time_s = past_step_time_s
         self._model = HorizonScores(horizons_s, step_time_s=step_time_s)
-        self._baseline = HorizonScores(horizons_s, step_time_s=step_time_s)
+        self._baselines = {name: HorizonScores(horizons_s, step_time_s=step_time_s) for name in BASELINES}
         self._has_past = False
 
     def add(self, trajectories: Trajectories) -> None:
@@ -40,30 +41,35 @@ class TrajectoryScores:
         self._model.add(truth_m, trajectories.predicted_m.float(), is_known)
         if bool((trajectories.past_is_known[:, 1:] & is_known.any(dim=1, keepdim=True)).any()):
             self._has_past = True
-        baseline_m = baseline_positions(
+        baselines = baseline_positions(
             trajectories, step_time_s=self._step_time_s, past_step_time_s=self._past_step_time_s
         )
-        if baseline_m is not None:
-            self._baseline.add(truth_m, baseline_m, is_known)
+        for name, baseline_m in baselines.items():
+            self._baselines[name].add(truth_m, baseline_m, is_known)
 
     def network_scores(self) -> tuple[HorizonScore, ...]:
         """Return the mean errors of the model, one for each horizon."""
         return self._model.scores()
 
-    def baseline_scores(self) -> tuple[HorizonScore, ...] | None:
-        """Return those of the baseline; None if no past was known to tell a velocity."""
-        return self._baseline.scores() if self._has_past else None
+    def baseline_scores(self) -> dict[Baseline, tuple[HorizonScore, ...]]:
+        """Return those of the baselines; nothing if no past was known to go on from."""
+        return {name: scores.scores() for name, scores in self._baselines.items()} if self._has_past else {}
 
     def sums(self) -> torch.Tensor:
-        """Return what adds up over processes, float64: sums of errors and counts of both, (2, horizons, 5)."""
-        return torch.stack([_sums_of(self._model.scores()), _sums_of(self._baseline.scores()) * self._has_past])
+        """Return what adds up over processes, float64: sums of errors and counts.
+
+        Returns:
+            Those of the model, then of each of ``BASELINES``, (1 + baselines, horizons, 5).
+        """
+        baselines = [_sums_of(scores.scores()) * self._has_past for scores in self._baselines.values()]
+        return torch.stack([_sums_of(self._model.scores()), *baselines])
 
 
 def means_of(sums: torch.Tensor, horizons_s: Sequence[float], who: str) -> dict[str, float]:
     """Return mean errors by name, without those that nothing was added to.
 
     Args:
-        sums: Of one of the two, as :meth:`TrajectoryScores.sums` gives them, (horizons, 5).
+        sums: Of the model or of a baseline, as :meth:`TrajectoryScores.sums` gives them, (horizons, 5).
         horizons_s: Times ahead in seconds.
         who: First part of the names.
     """

@@ -1,0 +1,106 @@
+"""Motion fit: speed, acceleration and turn rate of agents by least squares over their past, and where they lead.
+
+The functions can be compiled by TorchScript.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+__all__ = ["MotionFit", "fit_motion", "ways_of_motion"]
+
+
+class MotionFit(NamedTuple):
+    """How agents move now.
+
+    Attributes:
+        speed_mps: Speed along the heading, below 0 for agents that reverse, (...,).
+        acceleration_mps2: What the speed grows by in a second, (...,).
+        yaw_rad: Heading, (...,).
+        yaw_rate_rad_s: What the heading grows by in a second, (...,).
+    """
+
+    speed_mps: torch.Tensor
+    acceleration_mps2: torch.Tensor
+    yaw_rad: torch.Tensor
+    yaw_rate_rad_s: torch.Tensor
+
+
+def fit_motion(
+    positions: torch.Tensor, yaws: torch.Tensor, is_known: torch.Tensor, step_time_s: float, with_acceleration: bool
+) -> MotionFit:
+    """Return the motions that explain pasts best, in the sense of least squares.
+
+    The heading is a straight line in time through the current yaw. The way driven, measured along the headings, is a
+    straight line in time that ends at the current position, or a parabola where the speed may change. Agents of whom
+    the current position or all earlier ones are not known stand still; with a single earlier one the speed is constant.
+
+    Args:
+        positions: Past positions in metres, the current one first, (..., H + 1, 2), H >= 1.
+        yaws: Headings at these in radians, (..., H + 1).
+        is_known: Where they are known, bool (..., H + 1).
+        step_time_s: Seconds between two steps.
+        with_acceleration: Whether the speed may change.
+    """
+    steps = -torch.arange(positions.shape[-2], device=positions.device).to(positions.dtype)  # sums of these are exact
+    weights = (is_known & is_known[..., :1]).to(positions.dtype)
+    turns_rad = yaws - yaws[..., :1]
+    turns_rad = torch.atan2(torch.sin(turns_rad), torch.cos(turns_rad))
+    squares = _sum(weights * steps**2)
+    turn_rad = _ratio(_sum(weights * steps * turns_rad), squares)  # of a step
+    ways_m = _signed_ways(positions, yaws[..., :1] + turn_rad.unsqueeze(-1) * steps)
+    first = _sum(weights * steps * ways_m)
+    way_m = _ratio(first, squares)  # of a step
+    growth_m = torch.zeros_like(way_m)  # from a step to the next
+    if with_acceleration:
+        cubes, fourths = _sum(weights * steps**3), _sum(weights * steps**4)
+        second = _sum(weights * steps**2 * ways_m)
+        determinant = squares * fourths - cubes * cubes
+        is_curve = _sum(weights[..., 1:]) > 1.5  # one earlier position gives no curve
+        way_m = torch.where(is_curve, _ratio(first * fourths - second * cubes, determinant), way_m)
+        growth_m = torch.where(is_curve, 2.0 * _ratio(second * squares - first * cubes, determinant), growth_m)
+    return MotionFit(way_m / step_time_s, growth_m / step_time_s**2, yaws[..., 0], turn_rad / step_time_s)
+
+
+def ways_of_motion(motion: MotionFit, num_steps: int, step_time_s: float) -> torch.Tensor:
+    """Return how far motions lead, (..., num_steps, 2) in metres from where the agents are now.
+
+    Each step goes along the heading at its middle. An agent that brakes stands once its speed is 0.
+
+    Args:
+        motion: Shapes (...,).
+        num_steps: Steps ahead; the first is one step from now.
+        step_time_s: Seconds between two steps.
+    """
+    steps = torch.arange(1, num_steps + 1, device=motion.speed_mps.device).to(motion.speed_mps.dtype)
+    times_s = (steps * step_time_s).expand(motion.speed_mps.shape + steps.shape)
+    speed_mps, acceleration_mps2 = motion.speed_mps.unsqueeze(-1), motion.acceleration_mps2.unsqueeze(-1)
+    is_braking = speed_mps * acceleration_mps2 < 0
+    stop_s = torch.where(is_braking, -speed_mps / acceleration_mps2, torch.full_like(speed_mps, torch.inf))
+    moving_s = torch.minimum(times_s, stop_s)
+    ways_m = speed_mps * moving_s + 0.5 * acceleration_mps2 * moving_s * moving_s
+    pieces_m = torch.diff(ways_m, dim=-1, prepend=torch.zeros_like(ways_m[..., :1]))
+    yaws = motion.yaw_rad.unsqueeze(-1) + motion.yaw_rate_rad_s.unsqueeze(-1) * (times_s - 0.5 * step_time_s)
+    return torch.stack([pieces_m * torch.cos(yaws), pieces_m * torch.sin(yaws)], dim=-1).cumsum(dim=-2)
+
+
+def _signed_ways(positions: torch.Tensor, yaws: torch.Tensor) -> torch.Tensor:
+    """Return the ways driven from the current position to earlier ones, backwards below 0, (..., H + 1).
+
+    They are arcs of circles, whose chords lie along the headings midway.
+    """
+    half_turns = 0.5 * (yaws - yaws[..., :1])
+    middle = yaws[..., :1] + half_turns
+    offsets = positions - positions[..., :1, :]
+    chords_m = offsets[..., 0] * torch.cos(middle) + offsets[..., 1] * torch.sin(middle)
+    return chords_m / torch.sinc(half_turns / torch.pi).clamp(min=0.5)
+
+
+def _sum(values: torch.Tensor) -> torch.Tensor:
+    return values.sum(dim=-1)
+
+
+def _ratio(numerator: torch.Tensor, denominator: torch.Tensor) -> torch.Tensor:
+    """Return the ratio, 0 where the denominator is 0."""
+    is_zero = denominator == 0
+    return torch.where(is_zero, torch.zeros_like(numerator), numerator / torch.where(is_zero, 1.0, denominator))
