@@ -85,6 +85,28 @@ def test_a_wrong_value_is_refused_by_name(change, message):
         TrainingParams.from_cfg(with_overrides(small_config("raster_planner"), [change]))
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        pytest.param({}, None, id="none"),
+        pytest.param({"velocity_residual": "true"}, "constant_velocity", id="of earlier configurations"),
+        pytest.param({"kinematic_residual": "ctra"}, "ctra", id="named"),
+        pytest.param({"velocity_residual": "true", "kinematic_residual": "ctrv"}, "ctrv", id="the name wins"),
+    ],
+)
+def test_what_differences_are_learned_to(changes, expected):
+    cfg = small_config("raster_planner")
+    cfg["model_params"].pop("velocity_residual", None)
+    texts = [f"model_params.{key}={value}" for key, value in changes.items()]
+    assert TrainingParams.from_cfg(with_overrides(cfg, texts)).residual_to == expected
+
+
+def test_urban_driver_has_no_baseline_to_add_to():
+    cfg = with_overrides(small_config("urban_driver"), ["model_params.kinematic_residual=ctra"])
+    with pytest.raises(ConfigError, match=r"urban_driver predicts step by step.*velocity_residual"):
+        TrainingParams.from_cfg(cfg)
+
+
 def test_early_stopping_needs_evaluations():
     cfg = with_overrides(small_config("raster_planner"), ["train_params.early_stopping_patience=2"])
     assert TrainingParams.from_cfg(cfg).run.early_stopping_patience == 2

@@ -224,6 +224,13 @@ class TrainingKeys(Params, section="model_params"):
     velocity_residual: Annotated[
         Flag, Key("whether the network learns differences to constant velocity, Urban Driver those to the last step")
     ] = False
+    kinematic_residual: Annotated[
+        Literal["constant_velocity", "ctrv", "ctra"] | None,
+        Key(
+            "baseline that the network learns differences to, not for `urban_driver`",
+            otherwise="constant velocity with `velocity_residual`, else none",
+        ),
+    ] = None
     criterion: Annotated[
         Literal["l1", "mse", "smooth_l1"] | None,
         Key(

@@ -1,7 +1,7 @@
 """Parameters of a whole training, read and checked together."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 from l5kit._types import Config
 from l5kit.configs.known_keys import check_known_keys
@@ -52,7 +52,7 @@ class TrainingParams(TrainingKeys):
         read_workflow(cfg)
         params = read_params(cls, cfg)
         params._check_together()
-        if params.velocity_residual:
+        if params.velocity_residual or params.kinematic_residual:
             _require_past(cfg, params.workflow)
         return params
 
@@ -67,6 +67,11 @@ class TrainingParams(TrainingKeys):
         return self.frame_time_s * self.history_step_size
 
     @property
+    def residual_to(self) -> Literal["constant_velocity", "ctrv", "ctra"] | None:
+        """Baseline that the network learns differences to, if any; Urban Driver learns those to its last step."""
+        return self.kinematic_residual or ("constant_velocity" if self.velocity_residual else None)
+
+    @property
     def horizons_s(self) -> tuple[float, ...]:
         """Times ahead at which evaluations give errors, the longest last."""
         return tuple(sorted(self.run.horizons_s)) or (self.future_num_frames * self.step_time_s,)
@@ -74,6 +79,11 @@ class TrainingParams(TrainingKeys):
     def _check_together(self) -> None:
         if self.future_num_frames < 1:
             raise ConfigError("model_params.future_num_frames: expected a whole number of at least 1, got 0")
+        if self.kinematic_residual is not None and self.workflow == "urban_driver":
+            raise ConfigError(
+                "model_params.kinematic_residual: urban_driver predicts step by step; leave it out, and set "
+                "velocity_residual for differences to the last step"
+            )
         if self.run.max_num_steps is None and self.run.num_epochs is None:
             raise ConfigError("train_params: give max_num_steps or num_epochs, so that the training ends")
         if self.run.early_stopping_patience is not None and self.val_loader is None:
@@ -101,9 +111,7 @@ def _require_past(cfg: Config, workflow: str) -> None:
     else:
         key, num_frames = "history_num_frames", SamplingParams.from_cfg(cfg).history_num_frames
     if num_frames == 0:
-        raise ConfigError(
-            f"model_params.{key}: 0 past frames tell no velocity; give at least 1, or no velocity_residual"
-        )
+        raise ConfigError(f"model_params.{key}: 0 past frames tell no velocity; give at least 1, or no residual")
 
 
 def read_workflow(cfg: Config) -> str:

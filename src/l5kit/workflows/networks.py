@@ -214,7 +214,7 @@ class VectorPlannerRecipe(VectorRecipe):
             num_targets=3 * self.params.future_num_frames,
             global_head_dropout=self.model.global_head_dropout,
             average_available_only=self.model.average_available_only,
-            normalize_targets=not self.params.velocity_residual,  # which has units of its own
+            normalize_targets=self.params.residual_to is None,  # which has units of its own
         )
 
 

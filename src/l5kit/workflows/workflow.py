@@ -18,7 +18,7 @@ from l5kit.data.scene_view import view_of_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.kinematic.ackerman_perturbation import AckermanPerturbation
-from l5kit.planning.velocity_residual import VelocityResidual
+from l5kit.planning.kinematic_residual import KinematicResidual
 from l5kit.random.random_generator import GaussianRandomGenerator
 from l5kit.rasterization.rasterizer_builder import count_channels
 from l5kit.workflows.networks import (
@@ -169,11 +169,12 @@ def make_model(config: TrainingConfig, samples: BaseEgoDataset | None = None) ->
         network = config.network.build_for(count_channels(config.mapping))
     else:
         network = config.network.build(samples)
-    if not params.velocity_residual or workflow.is_unrolled:
+    if params.residual_to is None or workflow.is_unrolled:
         return network
-    return VelocityResidual(
+    return KinematicResidual(
         network,
         params.future_num_frames,
+        baseline=params.residual_to,
         step_time_s=params.step_time_s,
         past_step_time_s=params.past_step_time_s,
         of_all_agents=workflow.trajectories_of is agent_trajectories,

@@ -1,4 +1,4 @@
-"""Networks that predict differences to going on with constant velocity."""
+"""Networks that predict differences to a kinematic baseline."""
 
 import math
 
@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from l5kit.evaluation.constant_velocity import constant_velocity_positions
+from l5kit.evaluation.kinematic_baselines import BASELINES, baseline_positions
+from l5kit.planning.kinematic_residual import KinematicResidual
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
-from l5kit.planning.velocity_residual import VelocityResidual
 from l5kit.prediction.vectorized.safepathnet_model import SafePathNetModel
 from support.models import copied, raster_batch, signal, vector_batch
 from support.tolerances import FLOAT32_LONG
@@ -40,18 +40,25 @@ def make_batch():
     """A batch with the pasts of the agent of interest, which is at the origin, and of others."""
     positions = signal((2, 4, 2), 20, 5)
     positions[:, 0] = 0
-    return vector_batch() | {"history_positions": positions, "history_availabilities": torch.ones(2, 4)}
+    yaws = signal((2, 4, 1), 3, 7)
+    return vector_batch() | {
+        "history_positions": positions,
+        "history_yaws": yaws,
+        "history_availabilities": torch.ones(2, 4),
+    }
 
 
-def wrap(model, *, of_all_agents=False):
-    return VelocityResidual(model, NUM_STEPS, step_time_s=0.2, past_step_time_s=0.1, of_all_agents=of_all_agents)
+def wrap(model, *, of_all_agents=False, baseline="constant_velocity"):
+    times = {"step_time_s": 0.2, "past_step_time_s": 0.1}
+    return KinematicResidual(model, NUM_STEPS, baseline=baseline, **times, of_all_agents=of_all_agents)
 
 
+@pytest.mark.parametrize("baseline", BASELINES)
 @pytest.mark.parametrize("of_all_agents", [False, True])
-def test_what_is_learned_is_what_is_predicted(of_all_agents):
+def test_what_is_learned_is_what_is_predicted(of_all_agents, baseline):
     batch = make_batch()
     target_key, likeliest_key, all_key = KEYS[of_all_agents]
-    wrapped = wrap(Parrot(of_all_agents), of_all_agents=of_all_agents)
+    wrapped = wrap(Parrot(of_all_agents), of_all_agents=of_all_agents, baseline=baseline)
     before = copied(batch)
     wrapped.train()(batch)
     outputs = wrapped.eval()(batch)
@@ -62,12 +69,14 @@ def test_what_is_learned_is_what_is_predicted(of_all_agents):
     assert all(torch.equal(batch[key], value) for key, value in before.items())
 
 
-def test_a_network_that_learned_nothing_keeps_velocities():
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_a_network_that_learned_nothing_does_as_the_baseline(baseline):
     batch = make_batch()
     model = Parrot(of_all_agents=False)
     model.learned = torch.zeros(2, NUM_STEPS, 2)
-    positions = wrap(model).eval()(batch)["positions"]
-    expected = constant_velocity_positions(batch, num_steps=2 * NUM_STEPS, step_time_s=0.1)[:, 1::2]
+    positions = wrap(model, baseline=baseline).eval()(batch)["positions"]
+    times = {"step_time_s": 0.2, "past_step_time_s": 0.1}
+    expected = baseline_positions(batch, baseline, num_steps=NUM_STEPS, **times)
     torch.testing.assert_close(positions, expected)
 
 
@@ -98,8 +107,8 @@ def test_scripted(of_all_agents):
         model, batch = SafePathNetModel(3, 3, NUM_STEPS, [1.0] * 3, None, False, False, False, 2, 3, 0.25), make_batch()
     else:
         model = RasterizedPlanningModel("simple_cnn", 5, 3 * NUM_STEPS, [1.0] * 3, None, False)
-        batch = raster_batch() | {key: make_batch()[key] for key in ("history_positions", "history_availabilities")}
-    wrapped = wrap(model, of_all_agents=of_all_agents).eval()
+        batch = raster_batch() | {key: value for key, value in make_batch().items() if key.startswith("history")}
+    wrapped = wrap(model, of_all_agents=of_all_agents, baseline="ctra").eval()
     batch = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
     expected = wrapped(batch)
     outputs = torch.jit.script(wrapped)(batch)

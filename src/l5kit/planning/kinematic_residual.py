@@ -1,30 +1,33 @@
-"""Networks that predict how trajectories differ from going on with constant velocity."""
+"""Networks that predict how trajectories differ from those of a kinematic baseline."""
 
 import torch
 from torch import nn
 
+from l5kit.kinematic.baselines import Baseline
 from l5kit.kinematic.constant_velocity import current_velocities, ways_at_constant_velocity
+from l5kit.kinematic.motion_fit import fit_motion, ways_of_motion
 
-__all__ = ["VelocityResidual"]
+__all__ = ["KinematicResidual"]
 
 _LEAST_UNIT_M = 0.5
 """Unit of differences at the last step, for agents that stand."""
 
 _UNIT_PER_WAY = 0.1
-"""What the unit at the last step grows by, for each metre of the way at constant velocity."""
+"""What the unit at the last step grows by, for each metre of the way of the baseline."""
 
 
-class VelocityResidual(nn.Module):
-    """Takes the easier half of its task from a network: what it learns is added to going on with constant velocity.
+class KinematicResidual(nn.Module):
+    """Takes the easier half of its task from a network: what it learns is added to a kinematic baseline.
 
     For new trainings; L5Kit 1.5 has no such thing. It suits every network that predicts positions in one go, from
     rasters or vectors. Differences are learned in units that grow with time and speed, because so does what may happen:
-    at the last step half a metre and a tenth of the way at constant velocity, at those before less in proportion to
+    at the last step half a metre and a tenth of the way of the baseline, at those before less in proportion to
     time. Yaws stay as they are.
 
     Args:
         model: The network.
         num_steps: Steps T that it predicts.
+        baseline: What its trajectories are differences to.
         step_time_s: Seconds between two of them.
         past_step_time_s: Seconds between two past ones.
         of_all_agents: Whether it predicts all agents of a sample, as SafePathNet does, instead of the agent of
@@ -36,6 +39,7 @@ class VelocityResidual(nn.Module):
         model: nn.Module,
         num_steps: int,
         *,
+        baseline: Baseline,
         step_time_s: float,
         past_step_time_s: float,
         of_all_agents: bool = False,
@@ -45,9 +49,12 @@ class VelocityResidual(nn.Module):
         self.num_steps = num_steps
         self.step_time_s = float(step_time_s)
         self.past_step_time_s = float(past_step_time_s)
+        self.is_fitted = baseline != "constant_velocity"
+        self.with_acceleration = baseline == "ctra"
         self.least_unit_m = _LEAST_UNIT_M
         self.unit_per_way = _UNIT_PER_WAY
         self.past_key = "all_other_agents_history_positions" if of_all_agents else "history_positions"
+        self.yaw_key = "all_other_agents_history_yaws" if of_all_agents else "history_yaws"
         self.known_key = "all_other_agents_history_availability" if of_all_agents else "history_availabilities"
         self.target_key = "all_other_agents_future_positions" if of_all_agents else "target_positions"
         self.likeliest_key = "agent_positions" if of_all_agents else "positions"
@@ -60,17 +67,16 @@ class VelocityResidual(nn.Module):
             data_batch: What the network takes, with the past: ``history_positions`` (B, H + 1, 2) in metres, the
                 current one first, and ``history_availabilities`` (B, H + 1), H >= 1; for all agents
                 ``all_other_agents_history_positions`` (B, A, H + 1, 2) and ``all_other_agents_history_availability``
-                (B, A, H + 1).
+                (B, A, H + 1). Where the baseline is fitted also the yaws there, ``history_yaws`` (B, H + 1, 1) or
+                ``all_other_agents_history_yaws`` (B, A, H + 1, 1).
 
         Returns:
-            What the network gives, with the ways at constant velocity added to ``positions`` (B, T, 2) and
+            What the network gives, with the ways of the baseline added to ``positions`` (B, T, 2) and
             ``positions_all`` (B, M, T, 2), or to ``agent_positions`` (B, A, T, 2) and ``all_agent_positions``
             (B, A, K, T, 2).
         """
-        is_known = data_batch[self.known_key] > 0
         now_m = data_batch[self.past_key][..., :1, :]
-        velocities_mps = current_velocities(data_batch[self.past_key], is_known, self.past_step_time_s)
-        ways_m = ways_at_constant_velocity(velocities_mps, self.num_steps, self.step_time_s)
+        ways_m = self._baseline_ways(data_batch)
         unit_m = self._units(ways_m)
         batch = data_batch.copy()
         if self.training:
@@ -84,6 +90,16 @@ class VelocityResidual(nn.Module):
             now_m, ways_m, unit_m = now_m.unsqueeze(-3), ways_m.unsqueeze(-3), unit_m.unsqueeze(-3)
             outputs[self.all_key] = now_m + ways_m + (outputs[self.all_key] - now_m) * unit_m
         return outputs
+
+    def _baseline_ways(self, data_batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Return how far everybody gets by the baseline, (..., T, 2)."""
+        past_m, is_known = data_batch[self.past_key], data_batch[self.known_key] > 0
+        if self.is_fitted:
+            yaws = data_batch[self.yaw_key][..., 0]
+            motion = fit_motion(past_m, yaws, is_known, self.past_step_time_s, self.with_acceleration)
+            return ways_of_motion(motion, self.num_steps, self.step_time_s)
+        velocities_mps = current_velocities(past_m, is_known, self.past_step_time_s)
+        return ways_at_constant_velocity(velocities_mps, self.num_steps, self.step_time_s)
 
     def _units(self, ways_m: torch.Tensor) -> torch.Tensor:
         """Return the unit of each step in metres, (..., T, 1), for ways (..., T, 2)."""
