@@ -4,6 +4,7 @@ import hashlib
 import http.server
 import os
 import shutil
+import struct
 import threading
 import time
 import zipfile
@@ -19,7 +20,13 @@ from l5kit.data import file_hashing
 from l5kit.data.digest import FileDigest, dataset_digest, digest_of
 from l5kit.data.file_trees import name_problem, open_tree
 from l5kit.data.user_cache import cache_folder
-from l5kit.errors import CorruptedDataError, DataChangedError, DatasetNotFoundError, InvalidArgumentError
+from l5kit.errors import (
+    CorruptedDataError,
+    DataChangedError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    UnreachableDataError,
+)
 
 FILES = {".zgroup": b"{}", "frames/0": b"abc", "frames/.zarray": b"", "B": b"\x00" * 3_000_000, "ä/b c": b"1"}
 
@@ -221,6 +228,71 @@ def test_on_a_web_server(web_server, tmp_path):
     write(tmp_path / "city", files)
     assert dataset_digest(f"{web_server}/city") == by_hand(files)
     assert dataset_digest(f"{web_server}/city/meta.json") == by_hand({"meta.json": b"{}"})
+
+
+def test_letters_that_a_web_server_quotes_are_those_of_the_file(web_server, tmp_path):
+    write(tmp_path / "city", FILES | {"a%20b#?": b"2"})
+    assert dataset_digest(f"{web_server}/city") == by_hand(FILES | {"a%20b#?": b"2"})
+
+
+def test_links_that_sort_the_page_of_a_web_server_are_no_files(web_server, tmp_path):
+    write(tmp_path / "city", {"meta.json": b"{}"})
+    page = '<a href="?C=N;O=D">Name</a> <a href="meta.json">meta.json</a> <a href="/">Parent Directory</a>'
+    (tmp_path / "city" / "index.html").write_text(page)
+    assert dataset_digest(f"{web_server}/city") == by_hand({"meta.json": b"{}"})
+
+
+def test_a_folder_of_a_service_that_cannot_be_listed_is_an_error(web_server, tmp_path, monkeypatch):
+    write(tmp_path / "city", FILES)
+    system = fsspec.get_filesystem_class("http")
+    real = system._ls_real
+
+    async def ls(self, url, **options):
+        if url.rstrip("/").endswith("frames"):
+            raise ConnectionResetError("gone")
+        return await real(self, url, **options)
+
+    monkeypatch.setattr(system, "_ls_real", ls)
+    with pytest.raises(UnreachableDataError, match=r"http://.*gone"):
+        dataset_digest(f"{web_server}/city")
+
+
+def test_a_service_that_goes_away_while_a_file_is_read_is_no_damage(monkeypatch):
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/test-gone/0", b"abc")
+
+    class ServerDisconnectedError(Exception):
+        status = 503
+
+    def fail(*_, **__):
+        raise ServerDisconnectedError("no more")
+
+    monkeypatch.setattr(type(memory), "open", fail)
+    with pytest.raises(UnreachableDataError, match="no more"):
+        dataset_digest("memory://test-gone")
+    memory.rm("/test-gone", recursive=True)
+
+
+def test_a_pipe_or_device_by_itself_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(InvalidArgumentError, match="neither file nor folder"):
+            dataset_digest(place)
+
+
+def test_a_file_without_a_name_in_a_zip_file_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("Q", b"")
+    content = (tmp_path / "a.zip").read_bytes()
+    nameless = bytearray(content.replace(b"Q", b""))
+    nameless[26] = 0  # length of the name in the header of the file, in the directory, and where the directory starts
+    directory = nameless.index(b"PK\1\2")
+    nameless[directory + 28] = 0
+    end = nameless.index(b"PK\5\6")
+    nameless[end + 12 : end + 20] = struct.pack("<II", end - directory, directory)
+    (tmp_path / "a.zip").write_bytes(nameless)
+    with pytest.raises(InvalidArgumentError, match="file named ''"):
+        dataset_digest(tmp_path / "a.zip")
 
 
 def test_what_is_not_there(tmp_path):

@@ -187,7 +187,9 @@ def test_half_a_line_and_other_damage_of_the_journal_are_left_aside(folder, mani
     stopped(stop_after, folder, manifest)
     (journal,) = (cache_folder() / "verifications").glob("*.jsonl")
     content = journal.read_bytes()
-    journal.write_bytes(b'\xff{"state": 1}\n[]\n{}\n' + content[:-20])
+    journal.write_bytes(
+        b'\xff{"state": 1}\n[]\n{}\n{"state": [], "sha256": []}\n' + b"[" * 5000 + b"\n" + content[:-20]
+    )
     stop_after(2)
     with pytest.raises(Stop):
         verify(folder, manifest, workers=1)

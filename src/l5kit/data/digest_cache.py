@@ -32,7 +32,7 @@ def kept_digest(location: str, files: Sequence[ListedFile]) -> str | None:
     """
     try:
         content = json.loads(_file_of(location).read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(content, dict) or content.get("state") != _state_of(location, files):
         return None

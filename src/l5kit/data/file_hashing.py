@@ -9,6 +9,7 @@ from typing import Final
 from l5kit.data.file_trees import FileTree, ListedFile
 from l5kit.data.progress import Progress
 from l5kit.data.scene_jobs import count_workers
+from l5kit.data.stores.remote_failures import is_passing, unreachable
 from l5kit.errors import CorruptedDataError, DataChangedError, L5KitError
 
 __all__ = ["hash_files"]
@@ -81,6 +82,8 @@ class _Hashing:
         except (L5KitError, OSError) as error:
             return error
         except Exception as error:  # whatever a file system or a damaged zip file raises
+            if is_passing(error):
+                return unreachable(self._where(file), error, attempts=1, seconds=0.0)
             return CorruptedDataError(f"{self._where(file)} cannot be read: {error}; take another copy of it")
 
     def _hash(self, file: ListedFile) -> str:

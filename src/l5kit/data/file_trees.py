@@ -9,8 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
+from l5kit.data.stores.file_listing import find_files, path_in_list, path_on_server
+from l5kit.data.stores.remote_failures import unreachable
 from l5kit.data.stores.store import is_url, is_zip, path_of
-from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, MissingDependencyError
+from l5kit.errors import (
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    L5KitError,
+    MissingDependencyError,
+    UnreachableDataError,
+)
 
 __all__ = ["FileTree", "ListedFile", "name_problem", "open_tree"]
 
@@ -140,7 +148,7 @@ class _FolderTree:
                 if entry.is_dir():
                     yield from self._below(f"{path}/", (*around, os.path.realpath(place)))
                 else:
-                    yield self._as_listed(path, entry.stat())
+                    yield _as_listed(path, entry.stat(), self.location)
 
     def _require_inside(self, path: str, around: tuple[str, ...]) -> None:
         """Refuse a link that leads out of the folder, to nothing, or back to where it stands in."""
@@ -155,14 +163,6 @@ class _FolderTree:
             return
         raise InvalidArgumentError(f"{self.location} holds the link {path!r}, which {problem}")
 
-    def _as_listed(self, path: str, status: os.stat_result) -> ListedFile:
-        if not stat.S_ISREG(status.st_mode):
-            raise InvalidArgumentError(
-                f"{self.location} holds {path!r}, which is neither file nor folder, but a pipe, socket or device; "
-                "remove it"
-            )
-        return _listed(path, status)
-
 
 @dataclass(frozen=True)
 class _OneFile:
@@ -171,8 +171,8 @@ class _OneFile:
     location: str
 
     def list_files(self) -> list[ListedFile]:
-        file = _listed(os.path.basename(self.location), os.stat(self.location))
-        return _require_names([file], os.path.dirname(self.location))
+        folder = os.path.dirname(self.location)
+        return _require_names([_as_listed(os.path.basename(self.location), os.stat(self.location), folder)], folder)
 
     def open_file(self, path: str) -> BinaryIO:  # noqa: ARG002 - there is one
         return open(self.location, "rb")
@@ -195,7 +195,7 @@ class _ZipTree:
 
     def list_files(self) -> list[ListedFile]:
         version = self.version()
-        infos = [info for info in self.archive.infolist() if not info.is_dir()]
+        infos = [info for info in self.archive.infolist() if not info.filename.endswith("/")]
         return _require_names([ListedFile(info.filename, info.file_size, version) for info in infos], self.location)
 
     def open_file(self, path: str) -> BinaryIO:
@@ -228,7 +228,11 @@ def _open_url(url: str) -> FileTree:
     files = _RemoteTree(url, str(root).rstrip("/"), file_system)
     if not url.endswith(".zip"):
         return files
-    archive = _opened_zip(cast("BinaryIO", file_system.open(files.root, "rb")), url)
+    try:
+        opened = cast("BinaryIO", file_system.open(files.root, "rb"))
+    except Exception as error:  # of the library behind fsspec
+        raise unreachable(url, error, attempts=1, seconds=0.0) from error
+    archive = _opened_zip(opened, url)
     return _ZipTree(url, archive, lambda: files.known_of(files.root, "").version)
 
 
@@ -241,8 +245,13 @@ class _RemoteTree:
     file_system: Any  # fsspec has no types
 
     def list_files(self) -> list[ListedFile]:
-        found = self.file_system.find(self.root, detail=True)
-        files = [self._as_listed(name, facts) for name, facts in found.items()]
+        try:
+            found = find_files(self.file_system, self.root)
+            files = [self._as_listed(name, facts) for name, facts in found.items()]
+        except L5KitError:
+            raise
+        except Exception as error:  # of the library behind fsspec
+            raise unreachable(self.location, error, attempts=1, seconds=0.0) from error
         return _require_names(files, self.location)
 
     def open_file(self, path: str) -> BinaryIO:
@@ -255,21 +264,34 @@ class _RemoteTree:
         """Return what the service tells of a file now."""
         self.file_system.invalidate_cache(name)
         facts = self.file_system.info(name)
+        if facts.get("size") is None:
+            raise UnreachableDataError(f"{self.location}: the service does not tell how large {path!r} is; copy it")
         return ListedFile(path, int(facts["size"]), _version_told(facts))
 
     def _as_listed(self, name: str, facts: dict[str, Any]) -> ListedFile:
-        path = name.removeprefix(self.root).lstrip("/") or name.rpartition("/")[2]
+        path = path_in_list(self.file_system, name.removeprefix(self.root).lstrip("/") or name.rpartition("/")[2])
         if facts.get("size") is None:  # lists of web servers tell names only
             return self.known_of(name, path)
         return ListedFile(path, int(facts["size"]), _version_told(facts))
 
     def _name_of(self, path: str) -> str:
-        is_this_file = self.root.endswith(f"/{path}") and self.file_system.isfile(self.root)
-        return self.root if is_this_file else f"{self.root}/{path}"
+        name = path_on_server(self.file_system, path)
+        is_this_file = path_in_list(self.file_system, self.root).endswith(f"/{path}")
+        is_this_file = is_this_file and self.file_system.isfile(self.root)
+        return self.root if is_this_file else f"{self.root}/{name}"
 
 
 def _version_told(facts: dict[str, Any]) -> tuple[str, ...]:
     return tuple(f"{field} {facts[field]}" for field in _VERSION_FIELDS if facts.get(field))
+
+
+def _as_listed(path: str, status: os.stat_result, location: str) -> ListedFile:
+    """Return a file, after a look at whether it is one."""
+    if not stat.S_ISREG(status.st_mode):
+        raise InvalidArgumentError(
+            f"{location} holds {path!r}, which is neither file nor folder, but a pipe, socket or device; remove it"
+        )
+    return _listed(path, status)
 
 
 def _listed(path: str, status: os.stat_result) -> ListedFile:

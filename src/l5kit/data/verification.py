@@ -136,7 +136,7 @@ class _Journal:
 
     def known(self, files: Iterable[ListedFile]) -> dict[str, str]:
         """Return the SHA-256 of those files that are as they were when they were noted, by path."""
-        noted = {line["state"]: str(line["sha256"]) for line in self._lines if {"state", "sha256"} <= line.keys()}
+        noted = {str(line["state"]): str(line["sha256"]) for line in self._lines if {"state", "sha256"} <= line.keys()}
         return {file.path: noted[state] for file in files if (state := _state_of(file)) in noted}
 
     def note(self, file: ListedFile, sha256: str) -> None:
@@ -184,7 +184,7 @@ def _read_lines(path: Path) -> list[dict[str, object]]:
     lines = []
     with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
         for text in file:
-            with suppress(ValueError):
+            with suppress(ValueError, RecursionError):
                 line = json.loads(text)
                 if isinstance(line, dict):
                     lines.append(line)

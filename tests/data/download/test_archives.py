@@ -6,6 +6,7 @@ import io
 import lzma
 import shutil
 import stat
+import struct
 import tarfile
 import zipfile
 
@@ -238,3 +239,19 @@ def test_what_is_no_archive(tmp_path, unpacked, content):
     assert archive_kind(file, called="ARCHIVE") is None
     with pytest.raises(DownloadError, match="ARCHIVE is no archive"):
         unpacked(content)
+
+
+def test_a_zip_file_whose_directory_names_a_place_before_it_is_damaged(unpacked):
+    archive = bytearray(zip_of([("a", b"1"), ("b", b"2")]))
+    end = archive.index(b"PK\5\6")
+    archive[end + 16 : end + 20] = (int.from_bytes(archive[end + 16 : end + 20], "little") + 40).to_bytes(4, "little")
+    with pytest.raises(CorruptedDataError, match="ARCHIVE is damaged"):
+        unpacked(bytes(archive))
+
+
+def test_an_entry_without_a_name_is_left_out(unpacked):
+    archive = bytearray(zip_of([("Q", b"1")]).replace(b"Q", b""))
+    directory, end = archive.index(b"PK\1\2"), archive.index(b"PK\5\6")
+    archive[26] = archive[directory + 28] = 0
+    archive[end + 12 : end + 20] = struct.pack("<II", end - directory, directory)
+    assert unpacked(bytes(archive) + bytes(2)) == {}

@@ -221,6 +221,20 @@ def test_a_bucket_that_stops_goes_on_with_the_missing_files(bucket, wanted, tmp_
     assert len(asked) - 10 in (num_left, num_left - 1)  # one may have come before its thread was told to stop
 
 
+def test_a_folder_that_cannot_be_listed_is_an_error(city, tmp_path, monkeypatch):
+    system = fsspec.get_filesystem_class("file")
+    real = system.ls
+
+    def ls(self, path, **options):
+        if path.endswith("agents"):
+            raise PermissionError("not you")
+        return real(self, path, **options)
+
+    monkeypatch.setattr(system, "ls", ls)
+    with pytest.raises(DownloadError, match="cannot be read: PermissionError: not you"):
+        download_dataset([str(city)], tmp_path / "out", workers=1)
+
+
 def test_names_of_a_bucket_that_leave_the_folder(tmp_path):
     memory = fsspec.filesystem("memory")
     memory.pipe("/bad/other", b"x")

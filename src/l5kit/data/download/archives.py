@@ -1,10 +1,12 @@
 """Archives (tar, zip), unpacked so that nothing leaves the folder, nothing is a link, and no bomb goes off."""
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -17,7 +19,7 @@ from typing import IO, Protocol
 from l5kit.data.download.entry_names import EntryNames
 from l5kit.data.download.fetching import require_space
 from l5kit.data.progress import Progress
-from l5kit.errors import CorruptedDataError, DownloadError
+from l5kit.errors import CorruptedDataError, DownloadError, L5KitError
 
 __all__ = ["UnpackLimits", "archive_kind", "unpack"]
 
@@ -40,7 +42,6 @@ _BROKEN = (
     lzma.LZMAError,
     EOFError,
     NotImplementedError,
-    UnicodeError,
 )
 
 
@@ -128,10 +129,14 @@ def unpack(
             raise DownloadError(f"{called} is no archive")
     except _BROKEN as error:
         raise _damaged(called, error) from error
+    except L5KitError:
+        raise
     except OSError as error:
-        if error.errno is None and not isinstance(error, DownloadError):  # bz2 has no errors of its own
+        if error.errno in (None, errno.EINVAL):  # bz2 has no errors of its own; a place before the file
             raise _damaged(called, error) from error
         raise
+    except (ValueError, LookupError, ArithmeticError, struct.error) as error:  # numbers that make no sense
+        raise _damaged(called, error) from error
 
 
 def _damaged(called: str, error: Exception) -> CorruptedDataError:
@@ -204,8 +209,9 @@ def _unpack_zip(archive: Path, unpacking: _Unpacking, progress: Progress) -> Non
                 raise unpacking.refused(info.filename, "a link or a device")
             if info.flag_bits & _ENCRYPTED:
                 raise unpacking.refused(info.filename, "encrypted")
-            place = unpacking.place(info.orig_filename, is_folder=info.is_dir(), size=info.file_size)
-            if place is not None and not info.is_dir():
+            is_folder = info.filename.endswith("/")  # is_dir() fails for an empty name
+            place = unpacking.place(info.orig_filename, is_folder=is_folder, size=info.file_size)
+            if place is not None and not is_folder:
                 with opened.open(info) as content:
                     _write(place, content, info.file_size)
             done += info.compress_size

@@ -24,7 +24,7 @@ def recall_places(address: Address, folder: Path, version: str) -> list[PurePosi
         folder: The data folder.
         version: What is known of the files there now, such as their digest; another one, another download.
     """
-    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         facts = json.loads(_file_of(address, folder).read_text("utf-8"))
         if facts["version"] != version or not facts["places"]:
             return None

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import fsspec
@@ -11,6 +12,7 @@ import fsspec
 from l5kit._types import JsonObject
 from l5kit.data.download.addresses import Address
 from l5kit.data.download.replies import InterruptedReplyError, Reply
+from l5kit.data.stores.file_listing import find_files
 from l5kit.errors import DownloadError, L5KitError, MissingDependencyError
 
 __all__ = ["ListedTree", "TreeFile", "list_tree"]
@@ -90,7 +92,7 @@ def list_tree(address: Address) -> ListedTree:
     """
     file_system, root = _file_system_of(address)
     file_system.invalidate_cache()
-    infos: dict[str, JsonObject] = _asked(file_system.find, root, called=address.name, detail=True)
+    infos: dict[str, JsonObject] = _asked(partial(find_files, file_system), root, called=address.name)
     is_file = list(infos) == [root] or list(infos) == [root.rstrip("/")]
     files = []
     for path, info in sorted(infos.items()):
