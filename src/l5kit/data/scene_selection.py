@@ -52,4 +52,6 @@ def _as_numbers(scenes: object, num_scenes: int, argument: str) -> Int64Array:
             f"{argument} must be a whole number, a slice, a list of such numbers or a mask of {num_scenes} scenes, "
             f"got {scenes!r}"
         )
+    if numbers.dtype.kind == "u":
+        numbers = np.minimum(numbers, np.uint64(np.iinfo(np.int64).max))  # so that none turns negative
     return numbers.astype(np.int64).reshape(-1)

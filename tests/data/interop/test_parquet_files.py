@@ -198,6 +198,21 @@ def test_a_folder_that_is_there_is_replaced_only_where_it_may_be(log, tmp_path):
     assert len(pq.read_table(out / "scenes.parquet")) == NUM_SCENES
 
 
+@pytest.mark.parametrize(
+    "place", ["thesis.txt", "deep/of/mine.parquet", "agents/thesis.txt", "agents/deep/mine.parquet"]
+)
+@pytest.mark.parametrize("is_export", [True, False])
+def test_a_folder_with_other_files_is_not_replaced(log, tmp_path, place, is_export):
+    out = tmp_path / "out"
+    if is_export:
+        export_parquet(log, out, scenes=0)
+    (out / place).parent.mkdir(parents=True, exist_ok=True)
+    (out / place).write_text("years of work")
+    with pytest.raises(InvalidArgumentError, match="is no dataset and no export, so it is not replaced"):
+        export_parquet(log, out, overwrite=True)
+    assert (out / place).read_text() == "years of work"
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_scene_that_cannot_be_read_leaves_nothing(log, tmp_path, workers):
     (tmp_path / "log.zarr").mkdir()

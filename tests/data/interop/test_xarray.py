@@ -177,6 +177,7 @@ def test_a_lost_file_is_an_error_when_it_is_computed(stored):
     [
         (10, IndexOutOfRangeError, "scenes names scene 10, but the dataset has 10 scenes"),
         ([0, -11], IndexOutOfRangeError, "scenes names scene -11"),
+        (np.uint64(2**64 - 1), IndexOutOfRangeError, "scenes names scene 9223372036854775807"),
         ([True, False], InvalidArgumentError, "a mask of 10 scenes"),
         ([0.5], InvalidArgumentError, "scenes must be a whole number"),
         ("all", InvalidArgumentError, "scenes must be a whole number"),

@@ -12,7 +12,7 @@ from l5kit.errors import InvalidArgumentError
 
 __all__ = ["placed_export"]
 
-_TABLES = "*.parquet"
+_OF_TABLES = frozenset({"scenes.parquet", "frames", "agents", "traffic_light_faces", "README.md"})
 
 
 @contextmanager
@@ -48,4 +48,13 @@ def _require_replaceable(target: Path, *, overwrite: bool) -> None:
 
 
 def _is_export(folder: Path) -> bool:
-    return is_group(folder) or any(folder.rglob(_TABLES))
+    return is_group(folder) or _is_of_tables(folder)
+
+
+def _is_of_tables(folder: Path) -> bool:
+    """Return whether a folder is an export of tables, and holds nothing else that would be lost with it."""
+    names = {entry.name for entry in folder.iterdir()}
+    if "scenes.parquet" not in names or not names <= _OF_TABLES:
+        return False
+    tables = (entry for entry in folder.iterdir() if entry.is_dir())
+    return all(file.suffix == ".parquet" and file.is_file() for table in tables for file in table.iterdir())
