@@ -34,6 +34,14 @@ def test_files_come_from_any_place_that_fsspec_knows(tmp_path):
     assert files_below(tmp_path) == FILES
 
 
+def test_files_come_from_a_folder_whose_url_has_escapes(tmp_path):
+    folder = tmp_path / "my data ü%20"
+    folder.mkdir()
+    (folder / "odd name %41").write_bytes(b"odd")
+    fetch_files(folder.as_uri(), ["odd name %41"], tmp_path / "out")
+    assert files_below(tmp_path / "out") == {"odd name %41": b"odd"}
+
+
 def test_a_place_of_no_kind_is_refused(tmp_path):
     with pytest.raises(InvalidArgumentError, match="cannot open 'gopher://x'"):
         fetch_files("gopher://x", ["a"], tmp_path)

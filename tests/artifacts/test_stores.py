@@ -103,6 +103,15 @@ def test_use_fetches_once_and_again_where_the_cache_has_lost_something(store, ci
     assert files_below(place) == files_below(city)
 
 
+def test_use_fetches_again_what_was_changed_in_the_cache(store, city, described):
+    store.log(described, "l5-data")
+    place = store.use("l5-data")
+    content = (place / "meta.json").read_bytes()
+    (place / "meta.json").write_bytes(bytes(len(content)))
+    assert store.use("l5-data") == place
+    assert files_below(place) == files_below(city)
+
+
 def test_use_proves_that_a_folder_has_the_data(store, city, described, copied_city):
     store.log(described, "l5-data")
     assert store.use("l5-data", copied_city) == copied_city

@@ -84,3 +84,10 @@ def test_what_is_no_name_is_refused(text):
 def test_metadata_of_others_is_refused():
     with pytest.raises(ArtifactStoreError, match=r"weights at there was not logged by l5kit.*'digest'"):
         DatasetArtifact.from_metadata("weights", {"epochs": 3}, version="v0", location="there")
+
+
+@pytest.mark.parametrize("digest", ["../../home", "/home", "", "A" * 64, "0" * 63, None])
+def test_a_digest_that_is_none_names_no_folder_of_the_cache(digest):
+    counts = dict.fromkeys(("num_files", "num_bytes", "scenes", "frames", "agents", "hours"), 1)
+    with pytest.raises(ArtifactStoreError, match="lacks a digest"):
+        DatasetArtifact.from_metadata("city", counts | {"digest": digest}, version="v0", location="there")

@@ -23,10 +23,11 @@ from l5kit.data.artifact import (
     DatasetContent,
     require_word,
 )
+from l5kit.data.digest import dataset_digest
 from l5kit.data.manifest import Manifest
 from l5kit.data.progress import Progress
 from l5kit.data.user_cache import cache_folder, hold_lock
-from l5kit.errors import CorruptedDataError, InvalidArgumentError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError, L5KitError
 
 __all__ = ["DATASET_TYPE", "DATA_FOLDER", "MANIFEST_FILE", "MODEL_TYPE", "FileStore", "NewVersion"]
 
@@ -136,7 +137,8 @@ class FileStore(ArtifactStore, ABC):
         Args:
             name: ``NAME:ALIAS`` or ``NAME:VERSION``.
             folder: A folder that should have it: all its files are digested. None for one in the user's cache, into
-                which it is fetched unless it is there; of files that are there, only the sizes are looked at.
+                which it is fetched unless it is there as it was logged. Files there that were not written to since
+                they were digested are not read again; more files than were logged do not matter.
 
         Raises:
             CorruptedDataError: The folder has other data; the message names a file.
@@ -232,13 +234,18 @@ class FileStore(ArtifactStore, ABC):
         return data
 
     def _is_there(self, artifact: DatasetArtifact, cached: Path) -> bool:
-        """Return whether all files of a version are in the cache, with the sizes that they were put there with."""
+        """Return whether all files of a version are in the cache as they were logged; there may be more."""
         if not cached.is_dir():
             return False
+        try:
+            if dataset_digest(cached, cache=True) == artifact.digest:
+                return True
+            found = Manifest.of(cached)
+        except (L5KitError, OSError):  # it cannot be read, so it is fetched again
+            return False
         with TemporaryDirectory() as scratch:
-            files = self._manifest_of(artifact, Path(scratch)).files
-        places = [(cached / file.path, file.size) for file in files]
-        return all(place.is_file() and place.stat().st_size == size for place, size in places)
+            differences = self._manifest_of(artifact, Path(scratch)).compare(found)
+        return not (differences.missing or differences.changed)
 
     def _require_same(self, artifact: DatasetArtifact, folder: Path) -> None:
         """Refuse a folder that differs from a version."""

@@ -38,6 +38,7 @@ LATEST: Final = "latest"
 """Alias of the version that was logged last; every store keeps it."""
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _SCENES_FOLDER: Final = "scenes"
 
 
@@ -216,7 +217,7 @@ class DatasetArtifact:
                 name=name,
                 version=version,
                 aliases=tuple(sorted(set(aliases) - {version})),
-                digest=str(metadata["digest"]),
+                digest=_digest_in(metadata),
                 num_files=int(metadata["num_files"]),
                 num_bytes=int(metadata["num_bytes"]),
                 num_scenes=int(metadata["scenes"]),
@@ -237,6 +238,14 @@ class DatasetArtifact:
     def __str__(self) -> str:
         """Return ``NAME:VERSION``; the digest takes the place of a version that is not known yet."""
         return f"{self.name}:{self.version or self.digest[:12]}"
+
+
+def _digest_in(metadata: Config) -> str:
+    """Return the digest in metadata, which also names a folder in the cache."""
+    digest = str(metadata["digest"])
+    if not _DIGEST.fullmatch(digest):
+        raise ValueError(f"a digest: {digest[:80]!r} is none")
+    return digest
 
 
 class ArtifactStore(Protocol):
