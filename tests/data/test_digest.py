@@ -4,7 +4,6 @@ import hashlib
 import http.server
 import os
 import shutil
-import struct
 import threading
 import time
 import zipfile
@@ -27,6 +26,7 @@ from l5kit.errors import (
     InvalidArgumentError,
     UnreachableDataError,
 )
+from support.nameless_zip import with_nameless_file
 
 FILES = {".zgroup": b"{}", "frames/0": b"abc", "frames/.zarray": b"", "B": b"\x00" * 3_000_000, "ä/b c": b"1"}
 
@@ -282,15 +282,8 @@ def test_a_pipe_or_device_by_itself_is_refused(tmp_path):
 
 def test_a_file_without_a_name_in_a_zip_file_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        archive.writestr("Q", b"")
-    content = (tmp_path / "a.zip").read_bytes()
-    nameless = bytearray(content.replace(b"Q", b""))
-    nameless[26] = 0  # length of the name in the header of the file, in the directory, and where the directory starts
-    directory = nameless.index(b"PK\1\2")
-    nameless[directory + 28] = 0
-    end = nameless.index(b"PK\5\6")
-    nameless[end + 12 : end + 20] = struct.pack("<II", end - directory, directory)
-    (tmp_path / "a.zip").write_bytes(nameless)
+        archive.writestr("meta.json", b"{}")
+    (tmp_path / "a.zip").write_bytes(with_nameless_file((tmp_path / "a.zip").read_bytes()))
     with pytest.raises(InvalidArgumentError, match="file named ''"):
         dataset_digest(tmp_path / "a.zip")
 

@@ -25,6 +25,7 @@ from l5kit.errors import (
     UnreachableDataError,
 )
 from support.logs import write_with_chunks
+from support.nameless_zip import with_nameless_file
 from support.random_logs import assert_same_records, random_dataset
 from support.samples import make_cfg
 from support.touched_chunks import touched_chunks
@@ -262,6 +263,12 @@ def test_zip64_and_comments_are_read(log, tmp_path, is_large, monkeypatch):
         archive.comment = b"made by a test"
     assert (b"PK\6\6" in (tmp_path / "log.zarr.zip").read_bytes()) == is_large
     monkeypatch.undo()
+    with serve(tmp_path) as web:
+        assert_same_records(opened(f"{web.url}/log.zarr.zip"), log)
+
+
+def test_a_file_without_a_name_in_a_zip_file_is_left_aside(folder, log, tmp_path):
+    (tmp_path / "log.zarr.zip").write_bytes(with_nameless_file((folder / "log.zarr.zip").read_bytes()))
     with serve(tmp_path) as web:
         assert_same_records(opened(f"{web.url}/log.zarr.zip"), log)
 

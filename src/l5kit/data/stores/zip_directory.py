@@ -123,7 +123,7 @@ def read_members(end: ZipEnd, tail: bytes, *, url: str) -> dict[str, ZipMember]:
     starts = [info.header_offset for info in infos] + [end.start]
     members = {}
     for info, next_start in zip(infos, starts[1:], strict=True):
-        if info.is_dir():
+        if info.filename.endswith("/") or not info.filename:
             continue
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
             raise CorruptedDataError(
