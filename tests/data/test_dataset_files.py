@@ -167,6 +167,14 @@ def test_copies_follow_the_file(tmp_path):
     assert local_file(tmp_path / "meta.json") == tmp_path / "meta.json"
 
 
+@pytest.mark.parametrize("signature", [f"?signature={'a' * 400}", "?path=a/../..", "?a=b/c.json", "?a=/"])
+def test_addresses_with_a_signature_are_copied_under_the_name_of_the_file(tmp_path, signature):
+    (tmp_path / "meta.json").write_text("{}")
+    with serve(tmp_path) as web:
+        copy = local_file(f"{web.url}/meta.json{signature}")
+    assert (copy.name, copy.read_text()) == ("meta.json", "{}")
+
+
 @pytest.mark.parametrize("knows_ranges", [True, False])
 def test_large_files_are_copied_in_pieces(tmp_path, monkeypatch, knows_ranges):
     monkeypatch.setattr(remote_dataset_files, "_PIECE_NUM_BYTES", 1000)

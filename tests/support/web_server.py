@@ -106,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _send_file(self, with_body: bool) -> None:
-        file = self.web.folder / self.path.lstrip("/")
+        file = self.web.folder / self.path.partition("?")[0].lstrip("/")
         if file.is_dir() and self.web.lists:
             links = "".join(f'<a href="{entry.name}">{entry.name}</a>' for entry in sorted(file.iterdir()))
             self._send(200, links.encode(), with_body=with_body)

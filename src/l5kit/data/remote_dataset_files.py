@@ -2,10 +2,12 @@
 
 import asyncio
 import hashlib
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from zarr.core.sync import sync
 
@@ -97,7 +99,7 @@ def local_file(path: str | Path) -> Path:
         raise FileNotFoundError(f"there is no file at {url!r}; check the URL for spelling")
     version = version_of(info)
     folder = cache_folder().absolute() / "remote" / _key_of(url)
-    copy = folder / _key_of(repr(version)) / url.rsplit("/", 1)[-1]
+    copy = folder / _key_of(repr(version)) / _name_of(url)
     if not version or not copy.is_file():
         shutil.rmtree(folder, ignore_errors=True)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -136,6 +138,12 @@ def _parent_of(path: str) -> str:
     """Return the folder that a path lies in; the empty text above a bucket or a host."""
     parent = path.rpartition("/")[0]
     return "" if parent.endswith((":/", ":", "/")) else parent
+
+
+def _name_of(url: str) -> str:
+    """Return the last part of the path of a URL, without a signature behind it, as the name of a file."""
+    name = urlsplit(url).path.rpartition("/")[2]
+    return re.sub(r"[^\w.=+@ -]", "_", name)[-100:].lstrip(". ") or "file"
 
 
 def _key_of(text: str) -> str:

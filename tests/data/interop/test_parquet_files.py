@@ -225,6 +225,32 @@ def test_a_scene_that_cannot_be_read_leaves_nothing(log, tmp_path, workers):
     assert [path.name for path in tmp_path.iterdir()] == ["log.zarr"]
 
 
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("isnan(yaw)", np.isnan),
+        ("yaw > 1 and not isnan(yaw)", lambda yaw: yaw > 1),
+        ("yaw <= -1", lambda yaw: yaw <= -1),
+        ("isinf(yaw)", np.isinf),
+    ],
+)
+def test_duckdb_finds_what_numpy_finds_among_numbers_that_are_none(log, tmp_path, condition, holds):
+    agents = np.array(log.agents)
+    agents["yaw"] = np.random.default_rng(4).uniform(-3, 3, len(agents))
+    agents["yaw"][::3], agents["yaw"][1::7] = np.nan, np.inf
+    changed = ChunkedDataset.in_memory(
+        scenes=np.array(log.scenes), frames=np.array(log.frames), agents=agents, tl_faces=np.array(log.tl_faces)
+    )
+    export_parquet(changed, tmp_path / "out")
+    rows = pq.read_table(tmp_path / "out" / "agents")["yaw"].to_numpy()
+    query = f"select count(*) from '{tmp_path}/out/agents/*.parquet' where {condition}"
+    assert duckdb.sql(query).fetchall() == [(int(holds(rows).sum()),)]
+    group = pq.ParquetFile(tmp_path / "out" / "agents" / "part-00000.parquet").metadata.row_group(0)
+    told = {group.column(i).path_in_schema for i in range(group.num_columns) if group.column(i).is_stats_set}
+    assert {"scene_index", "frame_index", "track_id"} <= told
+    assert "yaw" not in told
+
+
 def test_one_scene_at_a_time_is_in_memory(log, tmp_path, monkeypatch):
     events = []
     read, write = parquet_files.parts_of_scene, pq.ParquetWriter.write_batch

@@ -53,7 +53,8 @@ def export_parquet(
     The folder has ``scenes.parquet``, the folders ``frames``, ``agents`` and ``traffic_light_faces`` with files
     ``part-00000.parquet`` of some scenes each, and a ``README.md`` by which ``datasets.load_dataset`` knows the tables.
     They are those of :func:`~l5kit.data.interop.arrow_tables.to_arrow`. Each scene is a row group of its own, whose
-    statistics let readers that ask for some scenes, frames or tracks skip the others.
+    statistics let readers that ask for some scenes, frames or tracks skip the others. In files that hold NaN the
+    columns that do have none, as readers would skip rows for them.
 
     The metadata of columns tell meaning, unit and frame of reference; ``l5kit`` among those of a file tells in JSON the
     source, the facts of the log and the names of labels. Frames that belong to no scene are left out.
@@ -124,11 +125,21 @@ class _WriteScenes:
     scenes_per_file: int
 
     def __call__(self, scenes: Int64Array) -> list[TablePart]:
+        of_scenes, not_numbers = self._write(scenes, frozenset())
+        if not_numbers:  # DuckDB takes a column with statistics for one without NaN, and skips rows
+            of_scenes, _ = self._write(scenes, frozenset(not_numbers))
+        return of_scenes
+
+    def _write(self, scenes: Int64Array, without: frozenset[str]) -> tuple[list[TablePart], set[str]]:
+        """Write files without statistics of some columns; return the scenes, and the columns that hold NaN."""
+        not_numbers: set[str] = set()
         number = int(np.flatnonzero(self.scenes == scenes[0])[0]) // self.scenes_per_file
         of_scenes = []
         with ExitStack() as stack:
             writers = {
-                key: stack.enter_context(_open_writer(self.folder / key / f"part-{number:05}.parquet", table.schema))
+                key: stack.enter_context(
+                    _open_writer(self.folder / key / f"part-{number:05}.parquet", table.schema, without)
+                )
                 for key, table in self.tables.items()
                 if key != SCENE_ARRAY_KEY
             }
@@ -137,8 +148,18 @@ class _WriteScenes:
                 of_scenes.append(parts[SCENE_ARRAY_KEY])
                 for key, writer in writers.items():
                     if len(parts[key].rows):
-                        writer.write_batch(self.tables[key].batch_of(parts[key]), row_group_size=len(parts[key].rows))
-        return of_scenes
+                        batch = self.tables[key].batch_of(parts[key])
+                        not_numbers.update(_columns_with_nan(batch))
+                        writer.write_batch(batch, row_group_size=len(parts[key].rows))
+        return of_scenes, not_numbers
+
+
+def _columns_with_nan(batch: "pa.RecordBatch") -> list[str]:
+    """Return the names of columns of single numbers of which one is NaN."""
+    import pyarrow as pa
+
+    numbers = [field.name for field in batch.schema if pa.types.is_floating(field.type)]
+    return [name for name in numbers if np.isnan(batch.column(name).to_numpy(zero_copy_only=False)).any()]
 
 
 def _write_scenes(columns: ArrowColumns, parts: list[TablePart], folder: Path) -> None:
@@ -149,13 +170,17 @@ def _write_scenes(columns: ArrowColumns, parts: list[TablePart], folder: Path) -
         writer.write_table(table)
 
 
-def _open_writer(path: Path, schema: "pa.Schema") -> "pq.ParquetWriter":
-    """Return a writer; values that repeat are written once, numbers with fractions as they are."""
+def _open_writer(path: Path, schema: "pa.Schema", without: frozenset[str] = frozenset()) -> "pq.ParquetWriter":
+    """Return a writer; values that repeat are written once, numbers with fractions as they are.
+
+    ``without`` names columns that get no statistics.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     repeating = [field.name for field in schema if not (_is_nested(field.type) or pa.types.is_floating(field.type))]
-    return pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=repeating, write_statistics=True)
+    told: bool | list[str] = [field.name for field in schema if field.name not in without] if without else True
+    return pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=repeating, write_statistics=told)
 
 
 def _is_nested(arrow: "pa.DataType") -> bool:
