@@ -76,6 +76,14 @@ def test_the_next_call_downloads_nothing_again(archives, server, tmp_path, retri
     assert third.placed == (PurePosixPath("meta.json"),)
 
 
+def test_what_was_changed_since_is_not_taken_for_what_was_downloaded(archives, tmp_path, retries):
+    download_dataset(archives, tmp_path / "out", retries=retries)
+    size = (tmp_path / "out" / "meta.json").stat().st_size
+    (tmp_path / "out" / "meta.json").write_bytes(bytes(size))
+    with pytest.raises(FileExistsError, match=r"meta\.json is there and differs"):
+        download_dataset(archives, tmp_path / "out", retries=retries)
+
+
 @pytest.mark.parametrize("stopped_at", range(1, 30, 4))
 def test_after_ctrl_c_the_next_call_goes_on(archives, wanted, server, tmp_path, retries, stopped_at):
     count = 0

@@ -383,7 +383,16 @@ def test_what_is_known_of_a_file_stands_behind_its_address():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "https://host/f#sha256=12", "https://host/f#size=-1", "https://host/", "https:///f", "a\nb", "https://h/f/"],
+    [
+        "",
+        "https://host/f#sha256=12",
+        "https://host/f#size=-1",
+        "https://host/",
+        "https:///f",
+        "a\nb",
+        "https://h/f/",
+        "http://[::1",
+    ],
 )
 def test_what_is_no_address(text):
     with pytest.raises(InvalidArgumentError):

@@ -76,7 +76,11 @@ def parse_address(text: str) -> Address:
         address = url2pathname(address.removeprefix("file://"))
     if not _URL.match(address):
         return Address(address, address, _digest(address), _expected(facts, address))
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError as error:  # half of an IPv6 address
+        name = re.sub(r"//.*@|\?.*", "", address)
+        raise InvalidArgumentError(f"{name[:80]!r} is no address: {error}") from error
     host = parts.netloc.rpartition("@")[2]
     name = f"{parts.scheme}://{host}{parts.path}"
     if parts.scheme.lower() in _WEB:

@@ -17,7 +17,7 @@ _MASKS = "agents_mask"
 
 
 def recall_places(address: Address, folder: Path, version: str) -> list[PurePosixPath] | None:
-    """Return the places to which an address was downloaded before, if everything is still there; else None.
+    """Return the places to which an address was downloaded before, if all is there and not written to; else None.
 
     Args:
         address: The address.
@@ -28,15 +28,15 @@ def recall_places(address: Address, folder: Path, version: str) -> list[PurePosi
         facts = json.loads(_file_of(address, folder).read_text("utf-8"))
         if facts["version"] != version or not facts["places"]:
             return None
-        places = {PurePosixPath(place): sizes for place, sizes in facts["places"].items()}
-        if all(_sizes(folder / place) == sizes for place, sizes in places.items()):
+        places = {PurePosixPath(place): state for place, state in facts["places"].items()}
+        if all(_state_of(folder / place) == state for place, state in places.items()):
             return list(places)
     return None
 
 
 def remember_places(address: Address, folder: Path, version: str, parts: list[PlacedPart]) -> None:
     """Write down where the parts of an address are; nothing happens where the cache folder cannot be written to."""
-    places = {str(part.place): _sizes(folder / part.place) for part in parts}
+    places = {str(part.place): _state_of(folder / part.place) for part in parts}
     facts = {"address": address.name, "folder": os.path.realpath(folder), "version": version, "places": places}
     with suppress(OSError), placed_when_complete(_file_of(address, folder)) as file:
         file.write_text(json.dumps(facts, indent=2), "utf-8")
@@ -47,10 +47,8 @@ def _file_of(address: Address, folder: Path) -> Path:
     return cache_folder() / "downloads" / f"{key}.json"
 
 
-def _sizes(place: Path) -> list[int]:
-    """Return the number of files at a place, and their bytes, without agents masks that were stored since."""
-    if place.is_file():
-        return [1, place.stat().st_size]
-    files = (path for path in place.rglob("*") if path.is_file())
-    sizes = [path.stat().st_size for path in files if path.relative_to(place).parts[0] != _MASKS]
-    return [len(sizes), sum(sizes)]
+def _state_of(place: Path) -> list[int]:
+    """Return number, bytes and newest time (ns) of the files at a place, without agents masks stored since."""
+    files = [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
+    stats = [path.stat() for path in files if path == place or path.relative_to(place).parts[0] != _MASKS]
+    return [len(stats), sum(stat.st_size for stat in stats), max((stat.st_mtime_ns for stat in stats), default=0)]
