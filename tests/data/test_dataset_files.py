@@ -1,9 +1,12 @@
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from l5kit.data import ChunkedDataset, LocalDataManager, find_dataset_files, remote_dataset_files
+from l5kit.data.artifact import describe_dataset, find_logs
+from l5kit.data.interop import export_columns
 from l5kit.data.remote_dataset_files import local_file
 from l5kit.data.stores.store import path_of
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
@@ -151,6 +154,49 @@ def test_a_dataset_folder_on_a_web_server(city, lists):
         assert again.semantic_map == files.semantic_map
         whole = [path for kind, path, part in web.requests if kind == "GET" and part is None]
         assert not [path for path in whole if path.endswith((".pb", "meta.json"))]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A folder with an export in columns whose name tells nothing, never written to."""
+    folder = tmp_path_factory.mktemp("exported")
+    export_columns(random_dataset(np.random.default_rng(0), 2), folder / "scenes" / "columns")
+    (folder / "semantic_map").mkdir()
+    (folder / "meta.json").write_text("{}")
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore:.*does not contain '.zarr':RuntimeWarning")
+def test_a_group_is_found_under_any_name(exported):
+    place = exported / "scenes" / "columns"
+    assert find_dataset_files(exported).dataset == find_dataset_files(place).dataset == place
+    assert find_logs(exported) == find_logs(place) == [place]
+    assert describe_dataset(exported).num_scenes == 2
+    with serve(exported) as web:
+        url = f"{web.url}/scenes/columns"
+        assert path_of(find_dataset_files(url).dataset) == url
+        assert LocalDataManager(web.url).require("scenes/columns") == url
+        with pytest.raises(DatasetNotFoundError, match="the service lists no folders"):
+            find_dataset_files(web.url)
+        web.lists = True
+        files = find_dataset_files(web.url)
+        assert (path_of(files.dataset), files.meta.read_text()) == (url, "{}")
+        assert len(ChunkedDataset(files.dataset).open().scenes) == 2
+
+
+def test_a_name_goes_before_what_is_a_group_too(exported, tmp_path):
+    folder = Path(shutil.copytree(exported, tmp_path / "both"))
+    shutil.copytree(folder / "scenes" / "columns", folder / "scenes" / "sample.zarr")
+    assert find_dataset_files(folder).dataset == folder / "scenes" / "sample.zarr"
+    assert find_logs(folder) == [folder / "scenes" / "sample.zarr"]
+
+
+def test_groups_of_fields_are_no_datasets(exported, tmp_path):
+    shutil.copytree(exported / "scenes" / "columns", tmp_path / "damaged")
+    (tmp_path / "damaged" / "zarr.json").unlink()
+    for find in (find_dataset_files, find_logs):
+        with pytest.raises(DatasetNotFoundError, match="damaged"):
+            find(tmp_path / "damaged")
 
 
 def test_copies_follow_the_file(tmp_path):

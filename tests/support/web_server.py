@@ -108,7 +108,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_file(self, with_body: bool) -> None:
         file = self.web.folder / self.path.partition("?")[0].lstrip("/")
         if file.is_dir() and self.web.lists:
-            links = "".join(f'<a href="{entry.name}">{entry.name}</a>' for entry in sorted(file.iterdir()))
+            names = [entry.name + "/" * entry.is_dir() for entry in sorted(file.iterdir())]
+            links = "".join(f'<a href="{name}">{name}</a>' for name in names)
             self._send(200, links.encode(), with_body=with_body)
             return
         if not file.is_file():

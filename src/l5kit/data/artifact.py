@@ -14,7 +14,7 @@ from typing import Final, Protocol, Self
 
 from l5kit._types import Config, JsonObject
 from l5kit.configs.texts import parse_json
-from l5kit.data.log_names import LOG_SUFFIXES
+from l5kit.data.log_names import is_group, logs_in
 from l5kit.data.manifest import Manifest
 from l5kit.data.progress import Progress
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -316,7 +316,9 @@ def describe_dataset(
 
 
 def find_logs(folder: Path) -> list[Path]:
-    """Return the logs of a dataset: itself where it is a ``.zarr``, else those in it and in its ``scenes``, sorted.
+    """Return the logs of a dataset: itself where it is one, else those in it and in its ``scenes``, sorted.
+
+    A ``.zarr`` is a log, and so is a folder that the files of zarr groups mark as one.
 
     Raises:
         DatasetNotFoundError: There is no folder, or no log in it.
@@ -329,10 +331,9 @@ def find_logs(folder: Path) -> list[Path]:
         )
     if not folder.is_dir():
         raise DatasetNotFoundError(f"no dataset at {str(folder)!r}: this path does not exist; check it for spelling")
-    if folder.suffix == ".zarr" or (folder / ".zgroup").is_file():
+    if folder.suffix == ".zarr" or is_group(folder):
         return [folder]
-    places = [place for place in (folder, folder / _SCENES_FOLDER) if place.is_dir()]
-    logs = sorted(entry for place in places for entry in place.iterdir() if entry.name.endswith(LOG_SUFFIXES))
+    logs = logs_in([folder, folder / _SCENES_FOLDER])
     if not logs:
         raise DatasetNotFoundError(
             f"no dataset in {str(folder)!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/; pass a data folder or "

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from l5kit.data.log_names import is_group
+from l5kit.data.log_names import is_group, logs_in
 from l5kit.data.remote_dataset_files import find_beside, find_remote_dataset, local_file
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
@@ -103,23 +103,18 @@ def find_dataset(path: str | os.PathLike[str]) -> Path:
     path = Path(url)
     if not path.exists():
         raise DatasetNotFoundError(f"no dataset at {str(path)!r}: this path does not exist; check it for spelling")
-    if path.is_file() or _is_dataset(path) or is_group(path):
+    if path.is_file() or path.suffix == ".zarr" or is_group(path):
         return path
-    folders = [folder for folder in (path, path / _SCENES_FOLDER) if folder.is_dir()]
-    candidates = [entry for folder in folders for entry in folder.iterdir() if _is_dataset(entry)]
+    candidates = logs_in([path, path / _SCENES_FOLDER])
     if not candidates:
         raise DatasetNotFoundError(
             f"no dataset in {str(path)!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/; "
             "pass a dataset folder or the path of a .zarr"
         )
     if len(candidates) > 1:
-        names = ", ".join(sorted(str(candidate) for candidate in candidates))
+        names = ", ".join(map(str, candidates))
         raise InvalidArgumentError(f"several datasets in {str(path)!r}: {names}; pass the path of one of them")
     return candidates[0]
-
-
-def _is_dataset(entry: Path) -> bool:
-    return (entry.suffix == ".zarr" and entry.is_dir()) or entry.name.endswith(".zarr.zip")
 
 
 def _search_folders(path: Path, dataset: Path) -> list[Path]:

@@ -4,7 +4,7 @@ import os
 from abc import ABC, abstractmethod
 from pathlib import Path
 
-from l5kit.data.remote_dataset_files import exists_remotely, local_file
+from l5kit.data.remote_dataset_files import exists_remotely, is_remote_group, local_file
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import InvalidArgumentError
 
@@ -70,7 +70,7 @@ class LocalDataManager(DataManager):
     def _require_remote(self, url: str) -> str:
         """Return the URL of a dataset, or the path of a copy of any other file."""
         if not url.endswith((".zarr", ".zip")):
-            return str(local_file(url))
+            return url if is_remote_group(url) else str(local_file(url))
         if not exists_remotely(url):
             raise FileNotFoundError(f"there is no dataset at {url!r}; check the key, and the folder that it is in")
         return url

@@ -1,9 +1,12 @@
 """Names of logs: how their files end, and the file that marks a folder as the group of a dataset or an export."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-__all__ = ["GROUP_FILES", "LOG_SUFFIXES", "is_group"]
+from l5kit.data.layout import ARRAYS
+
+__all__ = ["GROUP_FILES", "LOG_SUFFIXES", "is_group", "logs_in"]
 
 GROUP_FILES: Final = (".zgroup", "zarr.json")
 """Of zarr 2, in which datasets are, and of zarr 3, in which exports in columns are."""
@@ -15,3 +18,19 @@ LOG_SUFFIXES: Final = (".zarr", ".zarr.zip")
 def is_group(folder: Path) -> bool:
     """Return whether a folder on this machine is a group of zarr."""
     return any((folder / name).is_file() for name in GROUP_FILES)
+
+
+def logs_in(folders: Sequence[Path]) -> list[Path]:
+    """Return the logs that lie in folders of this machine, sorted.
+
+    Names tell what a log is; where none does, the files of groups, as of exports in columns with another name.
+    """
+    entries = sorted(entry for folder in folders if folder.is_dir() for entry in folder.iterdir())
+    named = [entry for entry in entries if entry.name.endswith(LOG_SUFFIXES) and _may_be_log(entry)]
+    return named or [
+        entry for entry in entries if entry.name not in ARRAYS and is_group(entry) and not is_group(entry.parent)
+    ]
+
+
+def _may_be_log(entry: Path) -> bool:
+    return entry.is_dir() or entry.suffix == ".zip"

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from zarr.core.sync import sync
 
 from l5kit._files import placed_when_complete
-from l5kit.data.log_names import LOG_SUFFIXES
+from l5kit.data.layout import ARRAYS
+from l5kit.data.log_names import GROUP_FILES, LOG_SUFFIXES
 from l5kit.data.progress import show_progress
 from l5kit.data.stores.remote_files import RemoteFiles, version_of
 from l5kit.data.stores.remote_reading import RemoteReading
@@ -27,7 +28,9 @@ _SHOWN_NUM_BYTES = 2**24
 
 
 def find_remote_dataset(url: str) -> str:
-    """Return the URL of the log in a dataset folder, or of the ``.zarr`` folder or zip file itself.
+    """Return the URL of the log in a dataset folder, or of the ``.zarr`` folder, group or zip file itself.
+
+    In a folder names tell what the log is; where none does, the files of groups.
 
     Raises:
         DatasetNotFoundError: There is none, or the folder cannot be listed.
@@ -36,11 +39,12 @@ def find_remote_dataset(url: str) -> str:
     """
     files, path = _files_at(url)
     path = path.rstrip("/")
-    if is_remote_zip(url) or path.endswith(".zarr") or sync(files.exists(f"{path}/.zgroup")):
+    if is_remote_zip(url) or path.endswith(".zarr") or sync(_is_group(files, path)):
         return url.rstrip("/")
     folders = [path, f"{path}/{_SCENES_FOLDER}"]
     names = {folder: sync(files.names(folder)) for folder in folders}
     found = [f"{folder}/{name}" for folder in folders for name in names[folder] if name.endswith(LOG_SUFFIXES)]
+    found = found or sync(_groups_among(files, names))
     if not found:
         raise DatasetNotFoundError(
             f"no dataset in {url!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/, or the service lists no "
@@ -77,7 +81,29 @@ def find_beside(url: str, dataset: str, names: Sequence[str]) -> list[str]:
 def exists_remotely(url: str) -> bool:
     """Return whether there is a file at a URL, or a zarr group in a folder."""
     files, path = _files_at(url)
-    return sync(files.exists(f"{path}/.zgroup" if path.endswith(".zarr") else path))
+    return is_remote_group(url) or sync(files.exists(f"{path}/{GROUP_FILES[0]}" if path.endswith(".zarr") else path))
+
+
+def is_remote_group(url: str) -> bool:
+    """Return whether there is a group of zarr at a URL, as far as its files may be read."""
+    return sync(_is_group(*_files_at(url.rstrip("/"))))
+
+
+async def _is_group(files: RemoteFiles, folder: str) -> bool:
+    return any(await asyncio.gather(*(files.can_be_read(f"{folder}/{name}") for name in GROUP_FILES)))
+
+
+async def _groups_among(files: RemoteFiles, names: Mapping[str, Mapping[str, bool]]) -> list[str]:
+    """Return which of listed folders are groups, but for those of a dataset's own arrays."""
+    places = [
+        f"{folder}/{name}"
+        for folder, listed in names.items()
+        if listed and not await _is_group(files, folder)
+        for name, is_folder in listed.items()
+        if is_folder and name not in ARRAYS
+    ]
+    are_groups = await asyncio.gather(*(_is_group(files, place) for place in places))
+    return [place for place, is_one in zip(places, are_groups, strict=True) if is_one]
 
 
 def local_file(path: str | Path) -> Path:

@@ -191,20 +191,23 @@ class RemoteFiles:
         except _ABSENT:
             return {}
 
-    async def names(self, path: str) -> list[str]:
-        """Return the names of files and folders in a folder, past the caches of fsspec; none if it cannot be listed."""
+    async def names(self, path: str) -> dict[str, bool]:
+        """Return what is in a folder, past the caches of fsspec: names, sorted, and whether each is that of a folder.
 
-        async def question(fs: AsyncFileSystem) -> list[str]:
+        There are none if it cannot be listed.
+        """
+
+        async def question(fs: AsyncFileSystem) -> list[dict[str, Any]]:
             getattr(fs, "sync_fs", fs).invalidate_cache()
-            return [str(name) for name in await fs._ls(path, detail=False)]
+            return list(await fs._ls(path, detail=True))
 
         try:
             listed = await self.ask(path, question)
         except _ABSENT:
-            return []
+            return {}
         below = path.rstrip("/") + "/"
-        entries = {entry.rstrip("/") for entry in listed if entry.startswith(below) and len(entry) > len(below)}
-        return sorted({entry[len(below) :] for entry in entries})
+        is_folder = {str(entry["name"]).rstrip("/"): entry.get("type") == "directory" for entry in listed}
+        return {place[len(below) :]: is_folder[place] for place in sorted(is_folder) if place.startswith(below)}
 
     def __getstate__(self) -> dict[str, object]:
         return {"fs": self._fs, "reading": self.reading}
