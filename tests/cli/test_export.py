@@ -1,10 +1,12 @@
 """``l5kit export``."""
 
+import contextlib
 import json
 
 import pytest
 
 from l5kit.data import ChunkedDataset
+from l5kit.data.digest import dataset_digest
 from support.random_logs import assert_same_records
 
 
@@ -32,6 +34,41 @@ def test_columns_are_written_and_described(l5kit, city, tmp_path):
     assert told["bytes"] == sum(file.stat().st_size for file in (tmp_path / "out.zarr").rglob("*") if file.is_file())
     assert (told["layout"], told["out"]) == ("columns", str(tmp_path / "out.zarr"))
     assert_same_records(ChunkedDataset(told["out"]).open(), log)
+
+
+@pytest.mark.parametrize("layout", ["columns", "parquet"])
+def test_workers_change_nothing_and_files_tell_the_digest(l5kit, city, tmp_path, layout):
+    if layout == "parquet":
+        pytest.importorskip("pyarrow")
+    digests = []
+    for workers in (1, 2):
+        done = l5kit("export", city, tmp_path / str(workers), "--layout", layout, "--workers", workers, "--json")
+        assert (done.exit_code, done.stderr) == (0, "")
+        digests.append(dataset_digest(tmp_path / str(workers)))
+        assert json.loads(done.stdout)["digest"] == dataset_digest(city / "scenes" / "sample.zarr")
+    assert digests[0] == digests[1]
+    if layout == "parquet":
+        from pyarrow import parquet
+
+        told = json.loads(parquet.read_schema(tmp_path / "2" / "scenes.parquet").metadata[b"l5kit"])
+    else:
+        told = json.loads((tmp_path / "2" / "zarr.json").read_text())["attributes"]["l5kit_source"]
+    assert told["digest"] == dataset_digest(city / "scenes" / "sample.zarr")
+
+
+@pytest.mark.parametrize("layout", ["columns", "parquet"])
+def test_an_export_that_is_interrupted_leaves_nothing(l5kit, city, tmp_path, layout, monkeypatch):
+    @contextlib.contextmanager
+    def interrupted(title, **_):
+        def progress(done, total):
+            if title.startswith("Exporting"):
+                raise KeyboardInterrupt
+
+        yield progress
+
+    monkeypatch.setattr("l5kit.cli.export.show_progress", interrupted)
+    assert l5kit("export", city, tmp_path / "out", "--layout", layout, "--workers", 2).exit_code != 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_people_get_a_table(l5kit, city, tmp_path):

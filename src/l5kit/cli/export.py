@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import DatasetArgument, JsonOption
+from l5kit.cli.options import DatasetArgument, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json
-from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.data_record import DataRecord
+from l5kit.data.dataset_files import find_dataset
 from l5kit.data.interop.columns import export_columns
+from l5kit.data.interop.export_places import require_place
 from l5kit.data.interop.parquet_files import export_parquet
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import show_progress
@@ -35,22 +37,35 @@ def export(
         typer.Option(help="Columns: many chunks in a file. Readers such as GDAL 3.12 know none of that."),
     ] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an export that is there.")] = False,
+    workers: WorkersOption = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Write a dataset in a form that other tools read; OUT appears when it is complete.
 
     In columns, TensorStore, zarrita.js and whatever else knows zarr 3 reads it, and l5kit itself, with the same bits.
-    As parquet, DuckDB, Arrow, pandas and polars do.
+    As parquet, DuckDB, Arrow, pandas and polars do. The files tell the digest of the dataset, unless that is on a
+    server. An export that was stopped leaves nothing, and begins anew.
     """
-    dataset = ChunkedDataset(find_dataset_files(path).dataset).open(cached=False)
+    require_place(out, overwrite=overwrite)
+    dataset = ChunkedDataset(find_dataset(path)).open(cached=False)
+    with show_progress("Digesting", visible=True, in_bytes=True) as progress:
+        digest = DataRecord.of(dataset.path, num_scenes=len(dataset.scenes), progress=progress).digest
     with show_progress(f"Exporting {layout.value}", visible=True) as progress:
         if layout is Layout.COLUMNS:
-            export_columns(dataset, out, sharded=shards, overwrite=overwrite, progress=progress)
+            export_columns(
+                dataset,
+                out,
+                sharded=shards,
+                overwrite=overwrite,
+                digest=digest or "",
+                progress=progress,
+                workers=workers,
+            )
         else:
-            export_parquet(dataset, out, overwrite=overwrite, progress=progress)
+            export_parquet(dataset, out, overwrite=overwrite, digest=digest or "", progress=progress, workers=workers)
     sizes = [os.path.getsize(file) for file in out.rglob("*") if file.is_file()]
     counts = {key: len(getattr(dataset, attribute)) for key, (attribute, _, _) in ARRAYS.items()}
-    facts = {"out": out.absolute(), "layout": layout.value, "files": len(sizes)}
+    facts = {"out": out.absolute(), "layout": layout.value, "digest": digest, "files": len(sizes)}
     if as_json:
         print_json({"dataset": Path(dataset.path), **facts, "bytes": sum(sizes), "rows": counts})
         return

@@ -105,7 +105,7 @@ def make_app() -> typer.Typer:
             "l5kit chop scenes/validate.zarr --future 30 --out test-set --overwrite",
         ),
         export: (
-            "l5kit export city columns.zarr",
+            "l5kit export city columns.zarr --workers 2",
             "l5kit export city/scenes/sample.zarr tables --layout parquet --overwrite --json",
         ),
         render: (

@@ -16,8 +16,10 @@ pytest.importorskip("tensorstore")
 
 import tensorstore
 
+import l5kit
 from l5kit.data import FRAME_DTYPE, PERCEPTION_LABELS, TL_FACE_LABELS, ChunkedDataset, LogFacts, validate_path
 from l5kit.data.checks.checksums import compute_checksums
+from l5kit.data.digest import dataset_digest
 from l5kit.data.interop import columns, export_columns
 from l5kit.data.layout import ARRAYS, create_array, create_group
 from l5kit.data.stores.columns_array import ColumnsArray
@@ -269,6 +271,33 @@ def test_one_shard_of_rows_is_in_memory_at_a_time(made, small_shards, tmp_path, 
     total = 4 * 10 + 5 * 48 + 6 * 34 + 3 * 76
     assert steps[-1] == (total, total)
     assert steps == sorted(steps)
+
+
+def test_files_are_the_same_for_any_number_of_workers(odd, out, tmp_path):
+    steps = []
+    export_columns(odd, tmp_path / "many.zarr", workers=3, progress=lambda *step: steps.append(step))
+    files = [file.relative_to(out) for file in out.rglob("*") if file.is_file()]
+    assert len(files) > 40
+    for file in files:
+        assert (tmp_path / "many.zarr" / file).read_bytes() == (out / file).read_bytes(), file
+    assert steps == sorted(steps)
+    assert steps[-1][0] == steps[-1][1]
+
+
+def test_the_digest_of_the_source_is_told(stored, tmp_path):
+    def told_by(dataset, name, **how):
+        export_columns(dataset, tmp_path / name, **how)
+        return zarr.open_group(tmp_path / name, mode="r").attrs["l5kit_source"]
+
+    wanted = dataset_digest(stored.path)
+    told = told_by(stored, "a.zarr")
+    assert told == {"digest": wanted, "num_scenes": len(stored.scenes), "l5kit_version": l5kit.__version__}
+    assert told_by(stored, "b.zarr", digest="0123")["digest"] == "0123"
+    assert told_by(stored, "c.zarr", digest="")["digest"] is None
+    in_memory = ChunkedDataset.in_memory(scenes=stored.scenes[:])
+    assert told_by(in_memory, "d.zarr")["digest"] is None
+    again = told_by(ChunkedDataset(str(tmp_path / "a.zarr")).open(), "e.zarr")
+    assert again["digest"] == dataset_digest(tmp_path / "a.zarr")
 
 
 # --- places ---

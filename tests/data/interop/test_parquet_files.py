@@ -17,6 +17,7 @@ import duckdb
 
 import l5kit
 from l5kit.data import PERCEPTION_LABELS, ChunkedDataset, LogFacts
+from l5kit.data.digest import dataset_digest
 from l5kit.data.interop import export_parquet, parquet_files, to_arrow, to_polars
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError
 from support.logs import write_with_chunks
@@ -133,6 +134,18 @@ def test_metadata_tell_units_and_where_it_comes_from(log, folder, key):
         assert (told["step_time_s"], told["l5kit_version"]) == (0.5, l5kit.__version__)
         assert told["perception_labels"] == PERCEPTION_LABELS
     assert pq.read_schema(files_of(folder, "agents")[0]).field("velocity").metadata[b"units"] == b"m/s"
+
+
+def test_the_digest_of_the_source_is_worked_out(log, tmp_path):
+    in_memory = ChunkedDataset.in_memory(
+        **{name: getattr(log, name)[:] for name in ("scenes", "frames", "agents", "tl_faces")}
+    )
+    for number, (dataset, given, wanted) in enumerate(
+        [(log, None, dataset_digest(log.path)), (log, "", None), (in_memory, None, None)]
+    ):
+        export_parquet(dataset, tmp_path / str(number), scenes=0, digest=given)
+        told = json.loads(pq.read_schema(tmp_path / str(number) / "scenes.parquet").metadata[b"l5kit"])
+        assert told["digest"] == wanted
 
 
 @pytest.mark.parametrize("key", ["scenes", *CHILDREN])

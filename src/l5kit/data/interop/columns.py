@@ -1,7 +1,8 @@
 """Export in columns: each field of a dataset as one plain array of zarr 3, sharded, as TensorStore and others read."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,20 +11,24 @@ from zarr.abc.codec import BytesBytesCodec
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec
 from zarr.storage import LocalStore
 
-from l5kit._types import DType, JsonObject, NumericArray, Records
+from l5kit import __version__
+from l5kit._types import DType, Int64Array, JsonObject, RecordArray, Records
 from l5kit.data.interop.export_places import placed_export
 from l5kit.data.interop.fields import AXES, FIELDS, ROW_AXES, axis_names
+from l5kit.data.interop.source_digest import source_digest
 from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import FORMAT_VERSION, TL_FACE_ARRAY_KEY
+from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.stores.checked_blosc import with_checked_lengths
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.store import ZarrArray
 from l5kit.data.stores.stored_columns import (
     FIELDS_KEY,
     LAYOUT_KEY,
+    SOURCE_KEY,
     as_plain,
     fields_attribute,
     layout_attribute,
@@ -44,7 +49,9 @@ def export_columns(
     *,
     sharded: bool = True,
     overwrite: bool = False,
+    digest: str | None = None,
     progress: Progress | None = None,
+    workers: Workers = 1,
 ) -> None:
     """Write a dataset with one plain array for each field, as zarr 3, complete or not at all.
 
@@ -63,7 +70,11 @@ def export_columns(
         sharded: False for a file for each chunk, compressed by gzip, which has a checksum of its own: GDAL up to 3.12
             and other readers know neither shards nor the codec of checksums.
         overwrite: Replace a dataset or an export that is there.
+        digest: Digest of the dataset, which the attribute ``l5kit_source`` tells; the empty text for none. None works
+            it out where the path of the dataset is on this machine, for which its files are read unless the cache
+            knows them.
         progress: Called with the number of values written and their total, counted by rows and fields.
+        workers: Number of threads that write fields at the same time, or an executor; the files are the same.
 
     Raises:
         CorruptedDataError: Rows cannot be read, or (faces excepted) their file is missing.
@@ -74,21 +85,25 @@ def export_columns(
     if not isinstance(dataset, ChunkedDataset):
         raise InvalidArgumentError(f"dataset must be an opened dataset, got {dataset!r}; open one with ChunkedDataset")
     with placed_export(out, overwrite=overwrite) as complete:
-        root = zarr.open_group(LocalStore(complete), mode="w-", zarr_format=3, attributes=_attributes_of(dataset))
-        _write_arrays(root, dataset, sharded, progress)
+        attributes = _attributes_of(dataset, source_digest(dataset, digest))
+        root = zarr.open_group(LocalStore(complete), mode="w-", zarr_format=3, attributes=attributes)
+        _write_arrays(root, dataset, sharded, progress, workers)
         _copy_others(getattr(dataset, "root", None), root)
 
 
-def _attributes_of(dataset: ChunkedDataset) -> JsonObject:
+def _attributes_of(dataset: ChunkedDataset, digest: str | None) -> JsonObject:
     """Return the attributes of a dataset, with what every dataset has, and the mark of the layout."""
     attributes: JsonObject = {"format_version": FORMAT_VERSION, "labels": PERCEPTION_LABELS}
     attributes |= {} if dataset.own_facts is None else dataset.own_facts.as_attributes()
     root = getattr(dataset, "root", None)
     attributes |= {} if root is None else root.attrs.asdict()
+    attributes |= {SOURCE_KEY: {"digest": digest, "num_scenes": len(dataset.scenes), "l5kit_version": __version__}}
     return attributes | {"traffic_light_labels": TL_FACE_LABELS, LAYOUT_KEY: layout_attribute()}
 
 
-def _write_arrays(root: zarr.Group, dataset: ChunkedDataset, sharded: bool, progress: Progress | None) -> None:
+def _write_arrays(
+    root: zarr.Group, dataset: ChunkedDataset, sharded: bool, progress: Progress | None, workers: Workers
+) -> None:
     arrays: dict[str, Records] = {key: getattr(dataset, attribute) for key, (attribute, _, _) in ARRAYS.items()}
     num_done, num_values = 0, sum(len(records) * len(records.dtype.names or ()) for records in arrays.values())
     source = getattr(dataset, "root", None)
@@ -97,14 +112,29 @@ def _write_arrays(root: zarr.Group, dataset: ChunkedDataset, sharded: bool, prog
         group = root.create_group(key, attributes=kept | {FIELDS_KEY: fields_attribute(records.dtype)})
         columns = {name: _create_field(group, name, records, sharded) for name in records.dtype.names or ()}
         for start, rows in _shards_of(records, ARRAYS[key][2][0], strict=key != TL_FACE_ARRAY_KEY):
-            for name, column in columns.items():
-                column[start : start + len(rows)] = as_plain(rows, name)
-                num_done += len(rows)
-                if progress is not None:
-                    progress(num_done, num_values)
+            job = _WriteFields(rows, tuple(columns.items()), start)
+            with map_scenes(job, range(len(columns)), workers, block_size=1, unit="field") as written:
+                for _ in written:
+                    num_done += len(rows)
+                    if progress is not None:
+                        progress(num_done, num_values)
 
 
-def _shards_of(records: Records, chunk_length: int, *, strict: bool) -> Iterator[tuple[int, NumericArray]]:
+@dataclass(frozen=True, eq=False)
+class _WriteFields:
+    """Writes the rows of a shard to the arrays of some fields, by their numbers."""
+
+    rows: RecordArray
+    columns: Sequence[tuple[str, ZarrArray]]
+    start: int
+
+    def __call__(self, numbers: Int64Array) -> None:
+        for number in numbers.tolist():
+            name, column = self.columns[number]
+            column[self.start : self.start + len(self.rows)] = as_plain(self.rows, name)
+
+
+def _shards_of(records: Records, chunk_length: int, *, strict: bool) -> Iterator[tuple[int, RecordArray]]:
     """Yield first row and rows of each shard, one of them in memory at a time."""
     source = records.uncached() if isinstance(records, ChunkedArray) else records
     step = chunk_length * CHUNKS_PER_SHARD

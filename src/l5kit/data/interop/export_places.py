@@ -10,7 +10,7 @@ from l5kit.data.log_names import is_group
 from l5kit.data.save import require_local
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["placed_export"]
+__all__ = ["placed_export", "require_place"]
 
 _OF_TABLES = frozenset({"scenes.parquet", "frames", "agents", "traffic_light_faces", "README.md"})
 
@@ -27,13 +27,23 @@ def placed_export(out: str | os.PathLike[str], *, overwrite: bool) -> Iterator[P
         FileExistsError: There is something, at the start or at the end, and ``overwrite`` is False.
         InvalidArgumentError: ``out`` is a URL, or something else is there.
     """
-    require_local("out", out)
+    require_place(out, overwrite=overwrite)
     target = Path(out).absolute()
     clear_leftovers(target)
-    _require_replaceable(target, overwrite=overwrite)
     with placed_when_complete(target, may_replace=overwrite) as complete:
         yield complete
         _require_replaceable(target, overwrite=overwrite)
+
+
+def require_place(out: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Refuse a place that :func:`placed_export` would refuse, before there is work for it.
+
+    Raises:
+        FileExistsError: There is something, and ``overwrite`` is False.
+        InvalidArgumentError: ``out`` is a URL, or something else than a dataset or an export is there.
+    """
+    require_local("out", out)
+    _require_replaceable(Path(out).absolute(), overwrite=overwrite)
 
 
 def _require_replaceable(target: Path, *, overwrite: bool) -> None:

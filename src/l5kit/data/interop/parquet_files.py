@@ -13,8 +13,9 @@ from l5kit import __version__
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data import layout
 from l5kit.data.interop.arrow_tables import ArrowColumns, require_pyarrow
-from l5kit.data.interop.export_places import placed_export
+from l5kit.data.interop.export_places import placed_export, require_place
 from l5kit.data.interop.parquet_card import card_of_tables
+from l5kit.data.interop.source_digest import source_digest
 from l5kit.data.interop.table_columns import choose_columns
 from l5kit.data.interop.table_parts import NUMBER_COLUMNS, TablePart, parts_of_scene, with_scenes_in_memory
 from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
@@ -67,7 +68,8 @@ def export_parquet(
         nested: Make lists of fields of several values; else a column of each value, such as ``centroid_x``.
         label_names: Add the columns ``label`` of agents and ``status`` of faces.
         scenes_per_file: Scenes of each file.
-        digest: Digest of the dataset, to be told in the metadata.
+        digest: Digest of the dataset, which the metadata tell; the empty text for none. None works it out where the
+            path of the dataset is on this machine, for which its files are read unless the cache knows them.
         progress: Called with the number of scenes written and of all.
         workers: Number of threads that write files at the same time, or an executor; the files are the same. One scene
             for each is in memory.
@@ -83,12 +85,14 @@ def export_parquet(
     numbers = _scenes_to_write(dataset, scenes)
     if scenes_per_file < 1:
         raise InvalidArgumentError(f"scenes_per_file must be 1 or more, got {scenes_per_file!r}")
+    require_place(out, overwrite=overwrite)
+    told_digest = source_digest(dataset, digest)
     tables = {
         key: ArrowColumns(
             np.dtype(dtype),
             choose_columns(np.dtype(dtype), nested=nested, label_names=label_names),
             numbers=NUMBER_COLUMNS[key],
-            metadata=_metadata_of(dataset, key, digest),
+            metadata=_metadata_of(dataset, key, told_digest),
         )
         for key, (_, dtype, _) in layout.ARRAYS.items()
     }

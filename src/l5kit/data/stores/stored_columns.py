@@ -25,6 +25,7 @@ from l5kit.errors import DatasetFormatError, InvalidArgumentError, UnreachableDa
 __all__ = [
     "FIELDS_KEY",
     "LAYOUT_KEY",
+    "SOURCE_KEY",
     "StoredColumns",
     "as_plain",
     "fields_attribute",
@@ -35,6 +36,9 @@ __all__ = [
 
 LAYOUT_KEY = "l5kit_layout"
 """Attribute that tells of a group of zarr 3 that it is a dataset in this layout."""
+
+SOURCE_KEY = "l5kit_source"
+"""Attribute that tells of which dataset a group is an export."""
 
 LAYOUT_NAME = "columns"
 LAYOUT_VERSION = 1
