@@ -71,6 +71,19 @@ def test_what_was_trained_is_linked_with_its_data(l5kit, city, tmp_path):
     assert "name the version that was trained on" in done.stderr
 
 
+def test_a_project_without_datasets(l5kit):
+    done = l5kit("artifact", "list", *PLACE, "--name", "l5-data")
+    assert (done.exit_code, done.stdout) == (0, "No datasets in driving of the name l5-data\n")
+    assert json.loads(l5kit("artifact", "list", *PLACE, "--json").stdout) == []
+
+
+def test_a_folder_that_is_no_training(l5kit, city, tmp_path):
+    logged(l5kit, city)
+    done = l5kit("artifact", "link", tmp_path, "l5-data:v0", *PLACE)
+    assert done.exit_code == 1
+    assert "is no folder of l5kit train or l5kit train-rl: it has no config.yaml" in done.stderr
+
+
 @dataclass
 class Trained:
     """What commands look at in the outcome of a training."""

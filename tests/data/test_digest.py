@@ -288,6 +288,15 @@ def test_a_file_without_a_name_in_a_zip_file_is_refused(tmp_path):
         dataset_digest(tmp_path / "a.zip")
 
 
+def test_a_zip_file_on_a_web_server_that_answers_no_ranges(web_server, tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("frames/0", bytes(200_000))
+    with pytest.raises(
+        InvalidArgumentError, match=r"a\.zip' piece by piece: the service answers no requests for ranges"
+    ):
+        dataset_digest(f"{web_server}/a.zip")
+
+
 def test_what_is_not_there(tmp_path):
     for place in ("nowhere", "empty", "broken.zip"):
         (tmp_path / "empty").mkdir(exist_ok=True)

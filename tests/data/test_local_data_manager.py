@@ -26,6 +26,18 @@ def test_a_missing_file_is_named(folder):
         LocalDataManager(folder).require("aerial_map/aerial_map.png")
 
 
+def test_what_lies_where_a_file_is_missing_is_told(folder):
+    for name in "edcba":
+        (folder / "scenes" / f"{name}.zarr").mkdir()
+    (folder / "scenes" / "text.txt").touch()
+    with pytest.raises(
+        FileNotFoundError, match=r"train\.zarr does not exist, but there is a\.zarr, b\.zarr, c\.zarr, d\.zarr; check"
+    ):
+        LocalDataManager(folder).require("scenes/train.zarr")
+    with pytest.raises(FileNotFoundError, match=r"train\.zarr does not exist; check"):
+        LocalDataManager(folder).require("nowhere/train.zarr")
+
+
 def test_the_environment_names_the_folder(folder, monkeypatch):
     monkeypatch.setenv(L5KIT_DATA_FOLDER_ENV_KEY, str(folder))
     assert LocalDataManager().require("meta.json") == str(folder / "meta.json")

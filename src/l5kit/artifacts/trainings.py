@@ -54,6 +54,11 @@ def read_training(folder: str | os.PathLike[str]) -> Training:
         ConfigError: A file of it is broken.
     """
     path = Path(os.path.abspath(folder))
+    if not (path / _CONFIG_FILE).is_file():
+        raise FileNotFoundError(
+            f"{str(folder)!r} is no folder of l5kit train or l5kit train-rl: it has no {_CONFIG_FILE}; name the folder "
+            "that a training has written"
+        )
     config = load_config_data(str(path / _CONFIG_FILE))
     weights = [file for pattern in _WEIGHTS for file in sorted(path.glob(pattern))]
     if not weights:

@@ -83,6 +83,9 @@ def show_list(
     if as_json:
         print_json([asdict(artifact) for artifact in artifacts])
         return
+    if not artifacts:
+        print_line(f"No datasets in {project}" + (f" of the name {name}" if name else ""))
+        return
     columns = ("Version", "Aliases", "Digest", "Scenes", "Hours", "Size", "Created", "Description")
     print_texts(f"Datasets of {project}", columns, [_cells(artifact) for artifact in artifacts])
 

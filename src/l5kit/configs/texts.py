@@ -40,7 +40,10 @@ def read_text(path: str | os.PathLike[str], *, called: str) -> str:
     """
     if os.path.isdir(path):
         raise ConfigError(f"{called} {os.fspath(path)} is a folder; name a file in it")
-    content = Path(path).read_bytes()
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{called} {os.fspath(path)} does not exist; check the path for spelling") from error
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -3,6 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Final
 
 from l5kit.data.remote_dataset_files import exists_remotely, is_remote_group, local_file
 from l5kit.data.stores.store import is_url, path_of
@@ -10,6 +11,8 @@ from l5kit.errors import InvalidArgumentError
 
 L5KIT_DATA_FOLDER_ENV_KEY = "L5KIT_DATA_FOLDER"
 """Environment variable that names the data folder."""
+
+_NAMES_TOLD: Final = 4
 
 
 class DataManager(ABC):
@@ -62,7 +65,7 @@ class LocalDataManager(DataManager):
             return self._require_remote(path_of(path))
         if not path.exists():
             raise FileNotFoundError(
-                f"{key!r} is not in the data folder {self.root_folder}: {path} does not exist; "
+                f"{key!r} is not in the data folder {self.root_folder}: {path} does not exist{_what_there_is(path)}; "
                 "check the key, and that the folder is the one that holds it"
             )
         return str(path)
@@ -87,3 +90,9 @@ def require_data_manager(data_manager: object) -> None:
             f"data_manager must have a method require(key), got {type(data_manager).__name__} {data_manager!r:.80}; "
             "pass LocalDataManager(folder) with the folder of the dataset"
         )
+
+
+def _what_there_is(path: Path) -> str:
+    """Return what lies where something of the same kind is missing, for the message; empty if nothing does."""
+    names = sorted(other.name for other in path.parent.glob(f"*{path.suffix}")) if path.suffix else []
+    return f", but there is {', '.join(names[:_NAMES_TOLD])}" if names else ""

@@ -378,8 +378,14 @@ class ChunkedDataset:
         except UnreachableDataError:
             raise
         except FileNotFoundError as error:
+            inside = stores.group_inside_zip(store)
+            advice = (
+                f"it has one in the folder {inside!r}; make a zip file of what is in that folder"
+                if inside
+                else "check the path, or initialize() a new one"
+            )
             raise DatasetNotFoundError(
-                f"no dataset at {place!r}: there is no zarr group (.zgroup); check the path, or initialize() a new one"
+                f"no dataset at {place!r}: there is no zarr group (.zgroup); {advice}"
             ) from error
         except L5KitError:
             raise

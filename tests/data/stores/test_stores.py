@@ -92,6 +92,17 @@ def test_a_zip_file_holds_the_files_of_the_folder(dataset, tmp_path):
             assert archive.read(name) == (tmp_path / "a.zarr" / name).read_bytes()
 
 
+def test_a_zip_file_with_the_folder_around_the_dataset_says_how_it_is_made(dataset, tmp_path):
+    dataset.save(tmp_path / "a.zarr")
+    with zipfile.ZipFile(tmp_path / "a.zarr.zip", "w") as archive:
+        for path in sorted((tmp_path / "a.zarr").rglob("*")):
+            archive.write(path, path.relative_to(tmp_path))
+    with pytest.raises(
+        DatasetNotFoundError, match=r"in the folder 'a\.zarr'; make a zip file of what is in that folder"
+    ):
+        ChunkedDataset(str(tmp_path / "a.zarr.zip")).open()
+
+
 def test_fingerprint_changes_with_the_files(dataset, tmp_path):
     path = write_with_chunks(dataset, tmp_path / "f.zarr")
     first = ChunkedDataset(path).open().fingerprint()

@@ -259,6 +259,18 @@ def chunk_numbers(store: Store, key: str, candidates: Sequence[int]) -> list[int
     return sorted(int(name) for name in names if name.isascii() and name.isdigit() and name == str(int(name)))
 
 
+def group_inside_zip(store: Store) -> str | None:
+    """Return the folder in a zip file that has a zarr group, or None where there is none."""
+    if not isinstance(store, (ZipStore, RemoteZipStore)):
+        return None
+
+    async def list_names() -> list[str]:
+        return [name async for name in store.list()]
+
+    folders = [name.rpartition("/")[0] for name in sync(list_names()) if name.endswith(("/.zgroup", "/zarr.json"))]
+    return min(folders, key=len, default=None)
+
+
 def _are_there(store: RemoteStore, key: str, numbers: Sequence[int]) -> list[bool]:
     async def ask() -> list[bool]:
         return await asyncio.gather(*(store.exists(f"{key}/{number}") for number in numbers))
