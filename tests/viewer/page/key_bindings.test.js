@@ -19,6 +19,7 @@ function press(key, { shiftKey = false, only = false, driven = false } = {}) {
     view: recorder,
     playFailure: driven ? recorder.playFailure : null,
     openNeighbour: only ? null : recorder.openNeighbour,
+    measure: recorder.measure,
     leave: recorder.leave,
   });
   const found = bindings.filter(({ keys }) => keys.includes(key));
@@ -44,6 +45,7 @@ const CASES = [
   ["l", {}, [["toggleDrawn", ["labels"]]]],
   ["t", {}, [["toggleDrawn", ["past", "future"]]]],
   ["m", {}, [["toggleDrawn", ["mask"]]]],
+  ["r", {}, [["measure"]]],
   ["n", {}, [["openNeighbour", 1]]],
   ["p", {}, [["openNeighbour", -1]]],
   ["n", { only: true }, []],

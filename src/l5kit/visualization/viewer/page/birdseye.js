@@ -22,6 +22,7 @@ const FIRST_VIEW_M = 100; // across the shorter side
  * @property {((track: number | null) => void)[]} pick a click on a track, or on none
  * @property {(() => void)[]} camera the view was moved
  * @property {(() => void)[]} follow the view no longer follows
+ * @property {(() => void)[]} drawn a picture has been drawn
  */
 
 /**
@@ -71,7 +72,9 @@ export class Birdseye {
     /** @type {number | null} */
     this.hovered = null;
     /** @type {Listeners} */
-    this.listeners = { pick: [], camera: [], follow: [] };
+    this.listeners = { pick: [], camera: [], follow: [], drawn: [] };
+    /** @type {((point: {x: number, y: number}) => boolean)[]} */
+    this.takers = []; // of clicks
     this.stats = { renderer: painter.renderer.name, drawn: 0, lastMs: 0 };
     this.stage = new Container();
     this.mapSpace = new Container();
@@ -213,8 +216,14 @@ export class Birdseye {
     /** @type {Listeners[Name][number][]} */ (this.listeners[name]).push(listener);
   }
 
+  /** @param {(point: {x: number, y: number}) => boolean} take asked before all others; true: it has taken the click */
+  takeClicks(take) {
+    this.takers.push(take);
+  }
+
   /** @param {{x: number, y: number}} point CSS pixels, clicked */
   clicked(point) {
+    if (this.takers.some((take) => take(point))) return;
     const track = this.trackAt(point);
     for (const listener of this.listeners.pick) listener(track);
   }
@@ -227,6 +236,16 @@ export class Birdseye {
   worldToPage(x, y) {
     this.followNow();
     return this.view.toPage(x, y);
+  }
+
+  /**
+   * @param {number} x CSS pixels within the container
+   * @param {number} y
+   * @returns {{x: number, y: number}} world, metres
+   */
+  pageToWorld(x, y) {
+    this.followNow();
+    return this.view.toWorld(x, y);
   }
 
   /** @param {number} dx CSS pixels @param {number} dy */
@@ -309,6 +328,7 @@ export class Birdseye {
     this.drawAgents();
     this.scaleBar.show(this.view.scale);
     this.painter.renderer.render({ container: this.stage });
+    for (const listener of this.listeners.drawn) listener();
     this.stats.drawn += 1;
     this.stats.lastMs = performance.now() - start;
     if (!complete) this.redraw();

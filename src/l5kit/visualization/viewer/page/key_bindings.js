@@ -13,10 +13,11 @@ const SHIFT_FRAMES = 10; // a step with Shift
  * @param {Pick<ViewControl, "zoomIn" | "zoomOut" | "fit" | "toggleFollow" | "toggleDrawn">} parts.view
  * @param {((by: number) => void) | null} parts.playFailure play the next failure or the one before; null: no simulation
  * @param {((by: number) => void) | null} parts.openNeighbour null where there is one scene
+ * @param {() => void} parts.measure start or stop to measure
  * @param {() => void} parts.leave close what is open, else select nothing
  * @returns {Binding[]}
  */
-export function keyBindings({ playback, view, playFailure, openNeighbour, leave }) {
+export function keyBindings({ playback, view, playFailure, openNeighbour, measure, leave }) {
   const step = (/** @type {{shiftKey: boolean}} */ { shiftKey }, /** @type {number} */ sign) =>
     playback.step(sign * (shiftKey ? SHIFT_FRAMES : 1));
   const scenes = openNeighbour && [
@@ -51,6 +52,7 @@ export function keyBindings({ playback, view, playFailure, openNeighbour, leave 
     { keys: ["l"], shown: "L", does: "track ids", run: () => view.toggleDrawn(["labels"]) },
     { keys: ["t"], shown: "T", does: "trajectories", run: () => view.toggleDrawn(["past", "future"]) },
     { keys: ["m"], shown: "M", does: "agents outside the mask faint", run: () => view.toggleDrawn(["mask"]) },
+    { keys: ["r"], shown: "R", does: "ruler: click two places", run: () => measure() },
     ...(drive ?? []),
     ...(scenes ?? []),
     { keys: ["Escape"], shown: "Esc", does: "deselect", run: () => leave() },

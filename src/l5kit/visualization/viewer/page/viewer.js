@@ -13,6 +13,7 @@ import { showLegend } from "l5kit/legend";
 import { notice } from "l5kit/notices";
 import { firstScene, placeInScene, sceneProblems } from "l5kit/places";
 import { Playback } from "l5kit/playback";
+import { RulerView } from "l5kit/ruler_view";
 import { SceneModel } from "l5kit/scene_model";
 import { Scenes } from "l5kit/scenes";
 import { copyLink } from "l5kit/share_link";
@@ -39,6 +40,8 @@ export class Viewer {
     this.model = null;
     /** @type {number | null} */
     this.track = null;
+    /** @type {RulerView | null} */
+    this.ruler = null;
     this.opening = 0; // counts scenes asked for; an answer to an older question is dropped
     this.stage = new Stage();
     this.theme = createTheme((theme) => this.themeChanged(theme));
@@ -75,6 +78,7 @@ export class Viewer {
     const list = only === null ? this.scenes.load(this.source, dataset.num_scenes) : this.scenes.hide();
     const birdseye = await drawing;
     this.view.attach(birdseye);
+    this.ruler = new RulerView(birdseye, byId("ruler"));
     const map = this.loadMap(birdseye, dataset);
     const patience = new Promise((resolve) => setTimeout(resolve, LIST_PATIENCE_MS));
     await (dataset.run ? list : Promise.race([list, patience])); // the list says which drive is the worst
@@ -92,8 +96,9 @@ export class Viewer {
   wireKeys(isDriven) {
     const playFailure = isDriven ? (/** @type {number} */ by) => this.panels.drive.playNext(by) : null;
     const openNeighbour = this.source.exported ? null : (/** @type {number} */ by) => this.scenes.openNeighbour(by);
-    const leave = () => this.scenes.closeDrawer() || this.select(null);
-    createKeys(keyBindings({ playback: this.playback, view: this.view, playFailure, openNeighbour, leave }));
+    const leave = () => this.scenes.closeDrawer() || this.ruler?.stop() || this.select(null);
+    const measure = () => this.ruler?.toggle();
+    createKeys(keyBindings({ playback: this.playback, view: this.view, playFailure, openNeighbour, measure, leave }));
   }
 
   /** @param {import("l5kit/birdseye").Birdseye} birdseye @param {Dataset} dataset */

@@ -1,0 +1,58 @@
+// @ts-check
+/** A ruler: two places of the world and how far apart they are. No elements here. */
+
+/** @typedef {{x: number, y: number}} Point metres, world */
+
+const FINE_BELOW_M = 10;
+
+/** What is measured; while it is on, clicks set its ends. */
+export class Ruler {
+  constructor() {
+    this.on = false;
+    /** @type {Point[]} */
+    this.ends = [];
+    /** @type {Point | null} */
+    this.pointer = null; // where the second end would be set
+  }
+
+  start() {
+    this.on = true;
+  }
+
+  /** Measure no longer. @returns {boolean} whether it did */
+  stop() {
+    const was = this.on;
+    this.on = false;
+    this.ends = [];
+    this.pointer = null;
+    return was;
+  }
+
+  /** Set the next end; after two the first of another line. @param {Point} point */
+  click(point) {
+    if (this.ends.length === 2) this.ends = [];
+    this.ends.push(point);
+  }
+
+  /** @param {number} end 0 or 1 @param {Point} point where it is now */
+  move(end, point) {
+    if (end < this.ends.length) this.ends[end] = point;
+  }
+
+  /** @returns {Point[]} ends of the line as drawn: the pointer in place of a second end that is not set */
+  line() {
+    return this.ends.length === 1 && this.pointer ? [this.ends[0], this.pointer] : [...this.ends];
+  }
+
+  /** @returns {number | null} metres; null where there is no line */
+  length_m() {
+    const [from, to] = this.line();
+    return to ? Math.hypot(to.x - from.x, to.y - from.y) : null;
+  }
+}
+
+/** @param {number} length_m @returns {string} centimetres below 10 m, else decimetres */
+export function lengthText(length_m) {
+  const fine = length_m.toFixed(2);
+  return Number(fine) < FINE_BELOW_M ? `${fine} m` : `${length_m.toFixed(1)} m`;
+}
