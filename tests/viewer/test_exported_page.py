@@ -18,6 +18,7 @@ from l5kit.visualization.map_shapes import read_map_shapes
 from l5kit.visualization.viewer import exported_page
 from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
 from l5kit.visualization.viewer.exported_page import MAP_RADIUS_M, write_exported_page
+from l5kit.visualization.viewer.lane_bytes import lane_bytes
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 from support.logs import make_agent, make_agents, make_scene, write_with_chunks
 
@@ -53,6 +54,7 @@ def test_the_file_holds_the_scene_and_the_map_around_it(tmp_path, log, city_map,
     assert content["scene_index"] == scene_index
     assert unzipped(content["scene"]) == scene_bytes(scene, lane_numbers=lanes)
     assert unzipped(content["map"]) == map_bytes(shapes)
+    assert unzipped(content["lanes"]) == lane_bytes(city_map.arrays, city_map.network, lane_numbers=lanes)
     assert unpack(unzipped(content["scene"])).facts["scene_index"] == scene_index
 
 
@@ -207,7 +209,7 @@ def as_log(dataset, path):
 def test_a_scene_without_map_and_of_one_frame(tmp_path, unpack, content_of):
     write_exported_page(tmp_path / "a.html", as_log(make_scene([make_agents()]), tmp_path / "a.zarr"), 0)
     content = content_of(tmp_path / "a.html")
-    assert content["map"] is None
+    assert content["map"] is content["lanes"] is None
     assert content["dataset"]["has_map"] is False
     assert unpack(unzipped(content["scene"])).facts["num_frames"] == 1
 

@@ -11,6 +11,7 @@ import pytest
 from l5kit.visualization.map_shapes import read_map_shapes
 from l5kit.visualization.scene_content import read_scene_content
 from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
+from l5kit.visualization.viewer.lane_bytes import lane_bytes
 from l5kit.visualization.viewer.page_files import page_files
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 
@@ -90,6 +91,12 @@ def test_the_map_that_is_sent_has_the_declared_facts_and_arrays(city_map, unpack
     shapes = unpack(map_bytes(read_map_shapes(city_map.arrays)))
     assert properties("l5kit/unpack", "MapFacts").keys() == shapes.facts.keys()
     assert properties("l5kit/unpack", "MapArrays") == array_types(shapes.arrays)
+
+
+def test_what_is_sent_of_lanes_has_the_declared_facts_and_arrays(city_map, unpack):
+    lanes = unpack(lane_bytes(city_map.arrays, city_map.network))
+    assert properties("l5kit/unpack", "LaneFacts").keys() == lanes.facts.keys()
+    assert properties("l5kit/unpack", "LaneArrays") == array_types(lanes.arrays)
 
 
 def test_the_dataset_and_its_table_have_the_declared_parts(city_files):

@@ -8,6 +8,7 @@ pytest.importorskip("tornado")
 sync_api = pytest.importorskip("playwright.sync_api")
 
 from l5kit.visualization.viewer.exported_page import write_exported_page  # noqa: E402
+from l5kit.visualization.viewer.lane_bytes import lane_bytes  # noqa: E402
 from l5kit.visualization.viewer.server import ViewerServer  # noqa: E402
 from l5kit.visualization.viewer.viewed_log import ViewedLog  # noqa: E402
 from support.browser import CHROMIUM, OPTIONS, viewer_page  # noqa: E402
@@ -113,3 +114,64 @@ def test_the_ruler_measures_in_a_file_and_without_webgl(plain_browser, exported)
         assert measured_m(page) == pytest.approx(40, abs=0.5)
         page.part("ruler-toggle").click()
         assert not page.part("ruler-length").is_visible()
+
+
+# Lanes
+
+
+def lit_lane(city_map, scene, frame_index):
+    """Number of a lane with a light in a frame, the colour, and a place of it alone, away from agents."""
+    rows = scene.lights.rows_of(frame_index)
+    midlines = city_map.lane_lines(21).xyz_midlane[..., :2]
+    boxes = np.vstack(
+        [scene.agents.centroids_m[scene.agents.rows_of(frame_index)], scene.ego_positions_m[frame_index, :2]]
+    )
+    for lane, color in zip(scene.lights.lanes[rows].tolist(), scene.lights.colors[rows].tolist(), strict=True):
+        for place_m in midlines[lane, 3:-3]:
+            is_free = np.linalg.norm(boxes - place_m, axis=1).min() > 6
+            if is_free and len(city_map.get_lanes_within(place_m, 0.5)) == 1:
+                return lane, ("green", "yellow", "red")[color], place_m
+    raise AssertionError("no lane with a light is free in this frame; choose another frame")
+
+
+def test_a_click_on_a_lane_tells_about_it_and_its_neighbours(browser, view, url, city_map, unpack):
+    scene = view.scene(1)
+    lane, color, place_m = lit_lane(city_map, scene, FRAME)
+    lanes = unpack(lane_bytes(city_map.arrays, city_map.network))
+    lane_id, ahead = lanes.facts["ids"][lane], city_map.get_lanes_ahead(lanes.facts["ids"][lane])
+    with viewer_page(browser) as page:
+        asked = []
+        page.page.on("request", lambda request: asked.append(request.url))
+        page.open_scene(f"{url}#scene=1&frame={FRAME}&track=av")
+        page.look(*place_m, px_per_m=10)
+        before = page.colors()
+        assert not any(address.endswith("/api/lanes") for address in asked), "asked for before a lane is"
+        page.page.mouse.click(*page.place_of(*place_m))
+        page.part("lane-title").filter(has_text=f"Lane {lane_id}").wait_for()
+        limit_mps = city_map.get_lane_speed_limit(lane_id)
+        limit = f"{limit_mps:.1f} m/s ({round(limit_mps * 3.6)} km/h)"
+        assert page.part("lane-limit").inner_text() == limit
+        assert page.part("lane-length").inner_text() == f"{lanes.arrays['length_m'][lane]:.1f} m"
+        assert page.part("lane-light").inner_text() == color
+        assert page.part("lane-ahead").inner_text().split() == ahead
+        assert {name: page.state[name] for name in ("track", "lane")} == {"track": None, "lane": lane_id}
+        page.settle()
+        beside = place_m + 0.6 * np.array([1.0, 1.0]) / np.sqrt(2)
+        assert np.abs(page.color_at(*beside) - page.color_at(*beside, picture=before)).max() > 20, "it is marked"
+        page.part("lane-ahead").locator("button").first.click()
+        page.part("lane-title").filter(has_text=f"Lane {ahead[0]}").wait_for()
+        page.wait_for("(id) => location.hash.includes(`lane=${encodeURIComponent(id)}`)", ahead[0])
+        page.page.keyboard.press("Escape")
+        assert not page.part("lane-panel").is_visible()
+        page.wait_for("() => !location.hash.includes('lane=')")
+
+
+def test_a_link_shows_a_lane_of_a_file_without_webgl(plain_browser, exported, view, city_map):
+    lane_id = city_map.arrays.lane_ids[lit_lane(city_map, view.scene(1), FRAME)[0]]
+    with viewer_page(plain_browser, offline=True, color_scheme="dark") as page:
+        page.open_scene(f"{exported}#frame={FRAME}&lane={lane_id}")
+        page.part("lane-title").filter(has_text=f"Lane {lane_id}").wait_for()
+        assert page.part("lane-light").inner_text() in ("green", "yellow", "red")
+        page.page.evaluate("() => { location.hash = '#lane=nowhere' }")
+        page.part("notice").filter(has_text="lane=nowhere (this map has no such lane)").wait_for()
+        assert not page.part("lane-panel").is_visible()

@@ -160,6 +160,13 @@ def test_the_map_is_the_one_of_the_dataset(server, log, unpack):
     assert unpack(answer.content).facts["num_lanes"] > 100
 
 
+def test_what_the_map_says_of_lanes_is_sent_apart_from_it(server, log, unpack):
+    answer = ask(server, "/api/lanes")
+    assert (answer.status, answer.media_type) == (200, BYTES)
+    assert answer.content == log.lane_bytes()
+    assert unpack(answer.content).facts["num_lanes"] == unpack(log.map_bytes).facts["num_lanes"]
+
+
 PICTURES = {
     "raster of the AV": ("/api/raster/1/40", PNG, ("raster_png", 1, 40, None, {"map_kind": "semantic"})),
     "an empty track": ("/api/raster/1/40?track=", PNG, ("raster_png", 1, 40, None, {"map_kind": "semantic"})),
@@ -704,6 +711,7 @@ def test_a_dataset_without_map_has_boxes(city_files):
         assert facts["notes"] == ["no semantic map found"]
         answer = ask(server, "/api/map")
         assert (answer.status, answer.error) == (404, "The dataset has no map")
+        assert ask(server, "/api/lanes").status == 404
         assert ask(server, "/api/scene/0").status == ask(server, "/api/raster/0/0").status == 200
         vectors = ask(server, "/api/vector/0/0")
         assert vectors.status in {404, 422}

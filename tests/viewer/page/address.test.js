@@ -8,6 +8,7 @@ describe("an address is read", () => {
     "scene=3": { scene: 3 },
     "#track=av": { track: "av" },
     "#track=18446744073709551615": { track: "18446744073709551615" }, // more than a number holds
+    "#lane=a%20lane%26": { lane: "a lane&" },
     "#follow=0": { follow: "off" },
     "#follow=1": { follow: "av" },
     "#follow=track": { follow: "track" },
@@ -28,6 +29,7 @@ describe("what cannot be read is left out and named", () => {
     "#scene=1.5": "scene=1.5 (allowed: a whole number)",
     "#scene=1234567890123456": "scene=1234567890123456 (allowed: a whole number)",
     "#frame=": "frame= (allowed: a whole number)",
+    "#lane=": "lane= (allowed: the id of a lane)",
     "#track=car": "track=car (allowed: a track id or av)",
     "#follow=2": "follow=2 (allowed: 0, 1 or track)",
     "#follow=constructor": "follow=constructor (allowed: 0, 1 or track)", // a name that every object has
@@ -35,7 +37,7 @@ describe("what cannot be read is left out and named", () => {
     "#y=NaN": "y=NaN (allowed: metres)",
     "#zoom=0.009": "zoom=0.009 (allowed: pixels a metre, 0.01 to 1000)",
     "#zoom=1000.1": "zoom=1000.1 (allowed: pixels a metre, 0.01 to 1000)",
-    "#toString=1": "toString (known: scene, frame, track, follow, x, y, zoom)",
+    "#toString=1": "toString (known: scene, frame, track, lane, follow, x, y, zoom)",
   };
   for (const [hash, problem] of Object.entries(cases)) {
     test(hash, () => assert.deepEqual(parseAddress(hash), { place: {}, problems: [problem] }));

@@ -7,6 +7,8 @@ import os
 from typing import Final
 
 from l5kit._files import replaced_when_complete
+from l5kit._types import Int64Array
+from l5kit.errors import CorruptedDataError
 from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
 from l5kit.visualization.viewer.page_files import compose_page
 from l5kit.visualization.viewer.viewed_log import ViewedLog
@@ -53,10 +55,20 @@ def exported_page(log: ViewedLog, scene_index: int) -> str:
         "scene": _packed(scene_bytes(scene, lane_numbers=lane_numbers)),
         "drive": None if drive is None else _packed(drive),
         "map": None if shapes is None else _packed(map_bytes(shapes)),
+        "lanes": _packed_lanes(log, lane_numbers),
     }
     text = json.dumps(content, allow_nan=False).replace("<", "\\u003c")  # no text ends the script
     element = f'<script type="application/json" id="l5kit-export">{text}</script>'
     return compose_page(title=f"Scene {scene_index} - l5kit", script_folder=None, content=element)
+
+
+def _packed_lanes(log: ViewedLog, lane_numbers: Int64Array | None) -> str | None:
+    """Return what the map says of the lanes of the file; None where it cannot say it, and the page tells so."""
+    try:
+        lanes = log.lane_bytes(lane_numbers)
+    except CorruptedDataError:
+        return None
+    return None if lanes is None else _packed(lanes)
 
 
 def _facts_to_hand_on(log: ViewedLog) -> dict[str, object]:

@@ -159,6 +159,7 @@ def _make_application(service: _Service) -> Application:
         (r"/api/map", _MapHandler),
         (rf"/api/raster/{_NUMBER}/{_NUMBER}", _RasterHandler),
         (rf"/api/vector/{_NUMBER}/{_NUMBER}", _VectorHandler),
+        (r"/api/lanes", _LanesHandler),
         (r"/api/status", _StatusHandler),
     ]
     return Application(
@@ -297,6 +298,13 @@ class _MapHandler(_Handler):
         if not self.log.facts()["has_map"]:
             raise HTTPError(404, reason="The dataset has no map")
         await self.answer("application/octet-stream", lambda: self.log.map_bytes or b"")
+
+
+class _LanesHandler(_Handler):
+    async def get(self) -> None:
+        if not self.log.facts()["has_map"]:
+            raise HTTPError(404, reason="The dataset has no map")
+        await self.answer("application/octet-stream", lambda: self.log.lane_bytes() or b"")
 
 
 class _StatusHandler(_Handler):

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from l5kit._types import Float64Array, JsonObject
+from l5kit._types import Float64Array, Int64Array, JsonObject
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.opened import open_map
@@ -24,6 +24,7 @@ from l5kit.visualization.sample_config import available_map_kinds
 from l5kit.visualization.scene_content import SceneContent, read_scene_content
 from l5kit.visualization.scene_pictures import num_frames_of
 from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
+from l5kit.visualization.viewer.lane_bytes import lane_bytes
 from l5kit.visualization.viewer.sample_pictures import SamplePictures
 
 __all__ = ["ViewedLog"]
@@ -165,6 +166,20 @@ class ViewedLog:
         """The map for the page; None without one."""
         with self._map_lock:
             return self._map_bytes
+
+    def lane_bytes(self, lane_numbers: Int64Array | None = None) -> bytes | None:
+        """Return what the map says of its lanes, for the page; None without a map.
+
+        Args:
+            lane_numbers: The lanes, ascending, that the map of the page holds; None for all of them.
+
+        Raises:
+            CorruptedDataError: A lane names an id that is no UTF-8 text.
+        """
+        if self._map is None:
+            return None
+        with self._map_lock:
+            return lane_bytes(self._map.arrays, self._map.network, lane_numbers=lane_numbers)
 
     @cached_property
     def _map_shapes(self) -> MapShapes | None:

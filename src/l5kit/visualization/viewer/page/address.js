@@ -7,6 +7,7 @@
  * @property {number} [scene] number of the scene
  * @property {number} [frame] within the scene, from 0
  * @property {string} [track] track id, decimal; "av" is the AV
+ * @property {string} [lane] id of a lane of the map
  * @property {Following} [follow]
  * @property {number} [x] metres, world: middle of the view
  * @property {number} [y]
@@ -27,6 +28,7 @@ const WRITE_EVERY_MS = 400;
 const WHOLE = /^\d{1,15}$/;
 const DECIMAL = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 const MOST_WORLD_M = 1e8;
+const LONGEST_ID = 200;
 
 /** @param {string} text @returns {number | undefined} */
 const whole = (text) => (WHOLE.test(text) ? Number(text) : undefined);
@@ -44,6 +46,7 @@ const FIELDS = {
     allowed: `a track id or ${AV}`,
     read: (text) => (text === AV || /^\d{1,20}$/.test(text) ? text : undefined),
   },
+  lane: { allowed: "the id of a lane", read: (text) => (text && text.length <= LONGEST_ID ? text : undefined) },
   follow: { allowed: "0, 1 or track", read: (text) => FOLLOWING.get(text) },
   x: { allowed: "metres", read: (text) => decimal(text, -MOST_WORLD_M, MOST_WORLD_M) },
   y: { allowed: "metres", read: (text) => decimal(text, -MOST_WORLD_M, MOST_WORLD_M) },
@@ -72,10 +75,11 @@ export function parseAddress(hash) {
 /** @param {Place} place @returns {string} such as "#scene=3&frame=120&follow=1" */
 export function formatAddress(place) {
   const parts = [];
-  const { scene, frame, track, follow, x, y, zoom } = place;
+  const { scene, frame, track, lane, follow, x, y, zoom } = place;
   if (scene !== undefined) parts.push(`scene=${scene}`);
   if (frame !== undefined) parts.push(`frame=${frame}`);
   if (track !== undefined) parts.push(`track=${track}`);
+  if (lane !== undefined) parts.push(`lane=${encodeURIComponent(lane)}`);
   if (follow !== undefined) parts.push(`follow=${WRITTEN_FOLLOWING[follow]}`);
   if (x !== undefined && y !== undefined) parts.push(`x=${x.toFixed(2)}`, `y=${y.toFixed(2)}`);
   if (zoom !== undefined) parts.push(`zoom=${Number(zoom.toPrecision(5))}`);

@@ -19,7 +19,7 @@ const FIRST_VIEW_M = 100; // across the shorter side
 /** @typedef {import("l5kit/unpack").PackedScene} PackedScene */
 /**
  * @typedef {object} Listeners
- * @property {((track: number | null) => void)[]} pick a click on a track, or on none
+ * @property {((track: number | null, point: {x: number, y: number}) => void)[]} pick a click on a track, or on none
  * @property {(() => void)[]} camera the view was moved
  * @property {(() => void)[]} follow the view no longer follows
  * @property {(() => void)[]} drawn a picture has been drawn
@@ -78,6 +78,7 @@ export class Birdseye {
     this.stats = { renderer: painter.renderer.name, drawn: 0, lastMs: 0 };
     this.stage = new Container();
     this.mapSpace = new Container();
+    this.markSpace = new Container(); // marks on the map, which lie in its frame
     this.agentSpace = new Container();
     this.ghostSpace = new Container();
     this.labelSpace = new Container();
@@ -100,7 +101,7 @@ export class Birdseye {
     const { canvas } = painter.renderer;
     Object.assign(canvas.style, { display: "block", position: "absolute", inset: "0" });
     this.container.append(canvas);
-    this.stage.addChild(this.mapSpace, this.agentSpace, this.ghostSpace, this.labelSpace);
+    this.stage.addChild(this.mapSpace, this.markSpace, this.agentSpace, this.ghostSpace, this.labelSpace);
     this.mapFrame = painter.frame();
     this.agentFrame = painter.frame();
     this.scaleBar = new ScaleBar(this.container);
@@ -225,7 +226,7 @@ export class Birdseye {
   clicked(point) {
     if (this.takers.some((take) => take(point))) return;
     const track = this.trackAt(point);
-    for (const listener of this.listeners.pick) listener(track);
+    for (const listener of this.listeners.pick) listener(track, point);
   }
 
   /**

@@ -1,9 +1,10 @@
 // @ts-check
 /** Where the page's data comes from: the server of `l5kit view`, or an exported file. */
 
-import { unpackDrive, unpackMap, unpackScene } from "l5kit/unpack";
+import { unpackDrive, unpackLanes, unpackMap, unpackScene } from "l5kit/unpack";
 
 /** @typedef {import("l5kit/unpack").PackedDrive} PackedDrive */
+/** @typedef {import("l5kit/unpack").PackedLanes} PackedLanes */
 /** @typedef {import("l5kit/unpack").PackedMap} PackedMap */
 /** @typedef {import("l5kit/unpack").PackedScene} PackedScene */
 /**
@@ -59,6 +60,7 @@ import { unpackDrive, unpackMap, unpackScene } from "l5kit/unpack";
  * @property {(index: number) => Promise<PackedScene>} scene
  * @property {(index: number) => Promise<PackedDrive | null>} drive null where the dataset is no simulation
  * @property {() => Promise<PackedMap | null>} map
+ * @property {() => Promise<PackedLanes>} lanes of this map, asked for when one is looked at
  * @property {Samples | null} samples null in an exported file
  */
 
@@ -101,13 +103,14 @@ function serverSource() {
       const facts = await getDataset();
       return facts.has_map ? unpackMap(await (await requestData("/api/map")).arrayBuffer()) : null;
     },
+    lanes: async () => unpackLanes(await (await requestData("/api/lanes")).arrayBuffer()),
     samples,
   };
 }
 
 /**
  * @param {{dataset: Dataset, scenes: SceneColumns, scene_index: number, scene: string,
- *   drive?: string | null, map: string | null}} data
+ *   drive?: string | null, map: string | null, lanes?: string | null}} data
  * @returns {Source}
  */
 function embeddedSource(data) {
@@ -127,6 +130,10 @@ function embeddedSource(data) {
     },
     drive: async () => (data.drive ? unpackDrive(await unzip(data.drive)) : null),
     map: async () => (data.map ? unpackMap(await unzip(data.map)) : null),
+    lanes: async () => {
+      if (!data.lanes) throw new Error("this file does not say it");
+      return unpackLanes(await unzip(data.lanes));
+    },
     samples: null,
   };
 }

@@ -89,6 +89,24 @@
  * @property {Float32Array} off_road metres, at most 0.5, (F,)
  * @property {Float32Array} speed_excess m/s above the limit, (F,)
  */
+/**
+ * @typedef {object} LaneFacts
+ * @property {number} num_lanes L, those of the map of the page, in its order
+ * @property {string[]} ids of these, then of neighbours that this map does not have
+ */
+/**
+ * @typedef {object} LaneArrays numbers of lanes are those of the ids
+ * @property {Float32Array} limit_mps NaN where the map does not say, (L,)
+ * @property {Float32Array} length_m of the midline, (L,)
+ * @property {Uint8Array} has_light whether a traffic light controls it, (L,)
+ * @property {Int32Array} left where one may change to, -1 for none, (L,)
+ * @property {Int32Array} right likewise
+ * @property {Uint32Array} ahead_starts first of the lanes ahead of each, (L+1,)
+ * @property {Uint32Array} ahead
+ * @property {Uint32Array} behind_starts likewise
+ * @property {Uint32Array} behind
+ */
+/** @typedef {{facts: LaneFacts, arrays: LaneArrays}} PackedLanes as `lane_bytes.py` makes it */
 /** @typedef {{facts: DriveFacts, arrays: DriveArrays}} PackedDrive as `drive_bytes.py` makes it */
 /** @typedef {{facts: SceneFacts, arrays: SceneArrays}} PackedScene as `content_bytes.py` makes it */
 /** @typedef {{facts: MapFacts, arrays: MapArrays}} PackedMap */
@@ -133,6 +151,11 @@ export function unpackScene(buffer) {
 
 /** @param {ArrayBuffer} buffer of a drive @returns {PackedDrive} */
 export function unpackDrive(buffer) {
+  return /** @type {{facts: any, arrays: any}} */ (unpack(buffer));
+}
+
+/** @param {ArrayBuffer} buffer of lanes @returns {PackedLanes} */
+export function unpackLanes(buffer) {
   return /** @type {{facts: any, arrays: any}} */ (unpack(buffer));
 }
 

@@ -19,7 +19,7 @@ export class ViewControl {
    * @param {() => boolean} hooks.isOpen whether a scene is shown
    * @param {(ofTrack: boolean) => void} hooks.onFollowing ofTrack: the view follows the selected agent
    * @param {() => void} hooks.onChange the address has another view
-   * @param {(track: number | null) => void} hooks.onPick an agent or the AV was clicked; null: neither
+   * @param {(track: number | null, point: {x: number, y: number}) => void} hooks.onPick an agent or the AV was clicked; null: neither
    */
   constructor({ isOpen, onFollowing, onChange, onPick }) {
     this.hooks = { isOpen, onFollowing, onChange, onPick };
@@ -46,7 +46,7 @@ export class ViewControl {
   attach(birdseye) {
     this.birdseye = birdseye;
     birdseye.setOptions({ follow: true, ...this.options });
-    birdseye.on("pick", (track) => this.hooks.onPick(track));
+    birdseye.on("pick", (track, point) => this.hooks.onPick(track, point));
     birdseye.on("camera", () => this.showFollowing());
     birdseye.on("follow", () => this.showFollowing());
   }
@@ -99,6 +99,14 @@ export class ViewControl {
       setPressed(byId(`option-${name}`), on);
     }
     this.birdseye?.setOptions({ ...this.options });
+  }
+
+  /** Look at a place of the world, and stay there. @param {number} x metres @param {number} y */
+  lookAt(x, y) {
+    if (!this.birdseye) return;
+    this.setFollowing("off");
+    this.birdseye.camera = { ...this.birdseye.camera, x, y };
+    this.hooks.onChange();
   }
 
   zoomIn() {

@@ -9,6 +9,7 @@ import { FramePanels } from "l5kit/frame_panels";
 import { showDataset, showScene } from "l5kit/headings";
 import { keyBindings } from "l5kit/key_bindings";
 import { createKeys } from "l5kit/keys";
+import { LaneView } from "l5kit/lane_view";
 import { showLegend } from "l5kit/legend";
 import { notice } from "l5kit/notices";
 import { firstScene, placeInScene, sceneProblems } from "l5kit/places";
@@ -40,6 +41,8 @@ export class Viewer {
     this.model = null;
     /** @type {number | null} */
     this.track = null;
+    /** @type {LaneView | null} */
+    this.lanes = null;
     /** @type {RulerView | null} */
     this.ruler = null;
     this.opening = 0; // counts scenes asked for; an answer to an older question is dropped
@@ -50,7 +53,7 @@ export class Viewer {
       isOpen: () => this.model !== null,
       onFollowing: (ofTrack) => this.panels.showFollowing(ofTrack),
       onChange: () => this.address.update(),
-      onPick: (track) => this.select(track),
+      onPick: (track, point) => this.pick(track, point),
     });
     this.panels = new FramePanels(this.playback, {
       onSelect: (track) => this.select(track),
@@ -79,6 +82,12 @@ export class Viewer {
     const birdseye = await drawing;
     this.view.attach(birdseye);
     this.ruler = new RulerView(birdseye, byId("ruler"));
+    this.lanes = new LaneView(birdseye, {
+      load: () => this.source.lanes(),
+      onChange: () => this.address.update(),
+      onLook: (x, y) => this.view.lookAt(x, y),
+      onProblem: (problem) => sayIgnored([problem]),
+    });
     const map = this.loadMap(birdseye, dataset);
     const patience = new Promise((resolve) => setTimeout(resolve, LIST_PATIENCE_MS));
     await (dataset.run ? list : Promise.race([list, patience])); // the list says which drive is the worst
@@ -96,7 +105,7 @@ export class Viewer {
   wireKeys(isDriven) {
     const playFailure = isDriven ? (/** @type {number} */ by) => this.panels.drive.playNext(by) : null;
     const openNeighbour = this.source.exported ? null : (/** @type {number} */ by) => this.scenes.openNeighbour(by);
-    const leave = () => this.scenes.closeDrawer() || this.ruler?.stop() || this.select(null);
+    const leave = () => this.scenes.closeDrawer() || this.ruler?.stop() || this.lanes?.leave() || this.select(null);
     const measure = () => this.ruler?.toggle();
     createKeys(keyBindings({ playback: this.playback, view: this.view, playFailure, openNeighbour, measure, leave }));
   }
@@ -113,6 +122,7 @@ export class Viewer {
     } catch (error) {
       notice(`The map cannot be shown: ${messageOf(error)}`, { stays: true });
     }
+    this.lanes?.setMap();
   }
 
   /** @param {import("l5kit/places").Holdings} holdings */
@@ -181,6 +191,7 @@ export class Viewer {
     this.model = model;
     this.track = null;
     this.playback.setTimes(model.time_s, model.duration_s);
+    this.lanes?.leave();
     this.view.setScene(model.packed);
     this.panels.setScene(model);
     showScene(model, this.opened?.dataset.name ?? "");
@@ -207,7 +218,10 @@ export class Viewer {
     const { frame, track, problems } = placeInScene(place, model);
     if (frame !== undefined) this.playback.seek(frame);
     this.select(track);
-    return [...problems, ...this.view.apply(place, fresh)];
+    const told = [...problems, ...this.view.apply(place, fresh)];
+    if (place.lane === undefined) this.lanes?.leave();
+    else void this.lanes?.open(place.lane, { look: place.x === undefined && place.follow === undefined });
+    return told;
   }
 
   /** @param {{place: Place, problems: string[]}} read */
@@ -230,13 +244,26 @@ export class Viewer {
     if (this.scene === null) return null;
     if (!this.model) return { scene: this.scene };
     const track = this.trackName() ?? undefined;
-    return { scene: this.scene, frame: this.playback.frame, track, ...this.view.place() };
+    const lane = this.lanes?.id ?? undefined;
+    return { scene: this.scene, frame: this.playback.frame, track, lane, ...this.view.place() };
   }
 
   /** @returns {string | null} id of the selected track, or "av" */
   trackName() {
     if (this.track === null || !this.model) return null;
     return this.track === EGO_TRACK ? AV : this.model.trackIds[this.track];
+  }
+
+  /**
+   * A click in the picture: on an agent or the AV, else on a lane, else on nothing.
+   * @param {number | null} track index, EGO_TRACK or null
+   * @param {{x: number, y: number}} point CSS pixels
+   */
+  pick(track, point) {
+    if (!this.model) return;
+    this.select(track);
+    if (track === null) this.lanes?.pick(point);
+    else this.lanes?.leave();
   }
 
   /** @param {number | null} track index, EGO_TRACK or null */
@@ -250,6 +277,7 @@ export class Viewer {
 
   frameChanged() {
     this.view.birdseye?.showFrame(this.playback.frame);
+    this.lanes?.showFrame();
     this.panels.showFrame();
     this.address.update();
   }
@@ -257,13 +285,15 @@ export class Viewer {
   /** @param {import("l5kit/theme").Theme} theme */
   themeChanged(theme) {
     this.view.birdseye?.setTheme(theme);
+    this.lanes?.show();
     this.panels.themeChanged();
   }
 
-  /** @returns {{scene: number | null, frame: number, track: string | null, playing: boolean, follow: boolean}} */
+  /** @returns {{scene: number | null, frame: number, track: string | null, lane: string | null, playing: boolean, follow: boolean}} */
   state() {
     const { frame, playing } = this.playback;
-    return { scene: this.scene, frame, track: this.trackName(), playing, follow: this.view.following !== "off" };
+    const lane = this.lanes?.id ?? null;
+    return { scene: this.scene, frame, track: this.trackName(), lane, playing, follow: this.view.following !== "off" };
   }
 }
 
