@@ -1,5 +1,8 @@
 """What a person measures, clicks and lays under the picture of the viewer, in headless Chromium."""
 
+from dataclasses import replace
+
+import cv2
 import numpy as np
 import pytest
 
@@ -175,3 +178,71 @@ def test_a_link_shows_a_lane_of_a_file_without_webgl(plain_browser, exported, vi
         page.page.evaluate("() => { location.hash = '#lane=nowhere' }")
         page.part("notice").filter(has_text="lane=nowhere (this map has no such lane)").wait_for()
         assert not page.part("lane-panel").is_visible()
+
+
+# The aerial picture
+
+
+@pytest.fixture(scope="module")
+def marked_view(city_files, tmp_path_factory):
+    """The city over a blue picture with a yellow square of 6 m, 15 m west and 30 m north of the AV, and that place."""
+    log = ViewedLog(city_files)
+    ego_m = log.scene(1).ego_positions_m[FRAME, :2]
+    place_m = ego_m + (-15, 30)
+    matrix = log.aerial.pixel_from_world(log.ego_height_m(1))
+    picture = np.zeros_like(cv2.imread(str(city_files.aerial)))
+    picture[:] = (200, 60, 20)
+    corners_m = place_m + 3 * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
+    corners_px = corners_m @ matrix[:, :2].T + matrix[:, 2]
+    low, high = np.rint(corners_px.min(axis=0)).astype(int), np.rint(corners_px.max(axis=0)).astype(int)
+    picture[low[1] : high[1], low[0] : high[0]] = (0, 220, 240)
+    path = tmp_path_factory.mktemp("marked") / "aerial.png"
+    cv2.imwrite(str(path), picture)
+    return ViewedLog(replace(city_files, aerial=path)), place_m
+
+
+def require_marked(page, place_m):
+    """The square is yellow up to its edges, and around it the picture is blue."""
+    page.look(*place_m, px_per_m=12)
+    for tone, reach_m in (((240, 220, 0), 1.8), ((20, 60, 200), 4.2)):
+        page.wait_for("() => window.l5kitViewer.birdseye.seeThrough")
+        page.page.wait_for_load_state("networkidle")
+        page.settle()
+        picture = page.colors()
+        for step_m in reach_m * np.array([[1, 0], [-1, 0], [0, 1], [0, -1]]):
+            seen = page.color_at(*(place_m + step_m), picture=picture)
+            assert np.abs(seen - tone).max() < 60, f"{step_m} from the middle: {seen}"
+
+
+HIDE_AGENTS = """() => {
+  const { agentSpace, mapSpace } = window.l5kitViewer.birdseye
+  agentSpace.visible = mapSpace.visible = false
+}"""
+
+
+def test_the_aerial_picture_lies_where_its_world_is(browser, marked_view):
+    view, place_m = marked_view
+    with ViewerServer(view) as server, viewer_page(browser) as page:
+        asked = []
+        page.page.on("request", lambda request: asked.append(request.url))
+        page.open_scene(f"{server.url}#scene=1&frame={FRAME}")
+        page.page.evaluate(HIDE_AGENTS)
+        page.look(*place_m, px_per_m=12)
+        ground = page.color_at(*place_m)
+        assert not [address for address in asked if "/api/aerial" in address or "/api/tile" in address]
+        page.page.keyboard.press("a")
+        require_marked(page, place_m)
+        page.wait_for("() => location.hash.includes('aerial=1')")
+        page.part("aerial-toggle").click()
+        page.settle()
+        assert np.abs(page.color_at(*place_m) - ground).max() <= 2
+        page.wait_for("() => !location.hash.includes('aerial')")
+
+
+def test_a_link_shows_the_aerial_picture_of_a_file_without_webgl(plain_browser, marked_view, tmp_path):
+    view, place_m = marked_view
+    write_exported_page(tmp_path / "scene.html", view, 1)
+    with viewer_page(plain_browser, offline=True) as page:
+        page.open_scene(f"{(tmp_path / 'scene.html').as_uri()}#frame={FRAME}&aerial=1")
+        page.page.evaluate(HIDE_AGENTS)
+        require_marked(page, place_m)

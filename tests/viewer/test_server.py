@@ -120,6 +120,7 @@ def test_facts_of_the_dataset(server, city, city_log):
         "num_frames": 300,
         "num_agents": len(city_log.agents),
         "has_map": True,
+        "has_aerial": True,
         "sample_kinds": ["semantic", "satellite"],
         "notes": [],
         "run": None,
@@ -165,6 +166,14 @@ def test_what_the_map_says_of_lanes_is_sent_apart_from_it(server, log, unpack):
     assert (answer.status, answer.media_type) == (200, BYTES)
     assert answer.content == log.lane_bytes()
     assert unpack(answer.content).facts["num_lanes"] == unpack(log.map_bytes).facts["num_lanes"]
+
+
+def test_the_aerial_picture_is_sent_in_tiles(server, log):
+    facts = ask(server, "/api/aerial/1")
+    assert (facts.status, facts.json) == (200, log.aerial.facts(log.ego_height_m(1)))
+    tile = ask(server, "/api/tile/0/1/0")
+    assert (tile.status, tile.media_type, tile.content) == (200, "image/jpeg", log.aerial.tile(0, 1, 0))
+    assert ask(server, "/api/tile/0/99/0").status == ask(server, "/api/aerial/99").status == 404
 
 
 PICTURES = {
@@ -712,6 +721,8 @@ def test_a_dataset_without_map_has_boxes(city_files):
         answer = ask(server, "/api/map")
         assert (answer.status, answer.error) == (404, "The dataset has no map")
         assert ask(server, "/api/lanes").status == 404
+        assert not facts["has_aerial"]
+        assert ask(server, "/api/aerial/0").status == ask(server, "/api/tile/0/0/0").status == 404
         assert ask(server, "/api/scene/0").status == ask(server, "/api/raster/0/0").status == 200
         vectors = ask(server, "/api/vector/0/0")
         assert vectors.status in {404, 422}

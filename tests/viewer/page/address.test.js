@@ -9,6 +9,8 @@ describe("an address is read", () => {
     "#track=av": { track: "av" },
     "#track=18446744073709551615": { track: "18446744073709551615" }, // more than a number holds
     "#lane=a%20lane%26": { lane: "a lane&" },
+    "#aerial=1": { aerial: true },
+    "#aerial=0": { aerial: false },
     "#follow=0": { follow: "off" },
     "#follow=1": { follow: "av" },
     "#follow=track": { follow: "track" },
@@ -30,6 +32,7 @@ describe("what cannot be read is left out and named", () => {
     "#scene=1234567890123456": "scene=1234567890123456 (allowed: a whole number)",
     "#frame=": "frame= (allowed: a whole number)",
     "#lane=": "lane= (allowed: the id of a lane)",
+    "#aerial=yes": "aerial=yes (allowed: 0 or 1)",
     "#track=car": "track=car (allowed: a track id or av)",
     "#follow=2": "follow=2 (allowed: 0, 1 or track)",
     "#follow=constructor": "follow=constructor (allowed: 0, 1 or track)", // a name that every object has
@@ -37,7 +40,7 @@ describe("what cannot be read is left out and named", () => {
     "#y=NaN": "y=NaN (allowed: metres)",
     "#zoom=0.009": "zoom=0.009 (allowed: pixels a metre, 0.01 to 1000)",
     "#zoom=1000.1": "zoom=1000.1 (allowed: pixels a metre, 0.01 to 1000)",
-    "#toString=1": "toString (known: scene, frame, track, lane, follow, x, y, zoom)",
+    "#toString=1": "toString (known: scene, frame, track, lane, aerial, follow, x, y, zoom)",
   };
   for (const [hash, problem] of Object.entries(cases)) {
     test(hash, () => assert.deepEqual(parseAddress(hash), { place: {}, problems: [problem] }));
@@ -49,9 +52,19 @@ describe("what cannot be read is left out and named", () => {
 });
 
 test("a place that is written is read again", () => {
-  const place = { scene: 0, frame: 7, track: "av", follow: "track", x: -12.25, y: 0.5, zoom: 8.1235 };
+  const place = {
+    scene: 0,
+    frame: 7,
+    track: "av",
+    lane: "a b&",
+    aerial: true,
+    follow: "track",
+    x: -12.25,
+    y: 0.5,
+    zoom: 8.1235,
+  };
   const hash = formatAddress(place);
-  assert.equal(hash, "#scene=0&frame=7&track=av&follow=track&x=-12.25&y=0.50&zoom=8.1235");
+  assert.equal(hash, "#scene=0&frame=7&track=av&lane=a%20b%26&aerial=1&follow=track&x=-12.25&y=0.50&zoom=8.1235");
   assert.deepEqual(parseAddress(hash), { place, problems: [] });
   assert.equal(formatAddress({ follow: "off", x: 1, zoom: 1.234567 }), "#follow=0&zoom=1.2346", "x needs y");
 });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { keyBindings } from "l5kit/key_bindings";
 
 /** Which calls a key makes. */
-function press(key, { shiftKey = false, only = false, driven = false } = {}) {
+function press(key, { shiftKey = false, only = false, driven = false, aerial = false } = {}) {
   const calls = [];
   const recorder = new Proxy(
     {},
@@ -20,6 +20,7 @@ function press(key, { shiftKey = false, only = false, driven = false } = {}) {
     playFailure: driven ? recorder.playFailure : null,
     openNeighbour: only ? null : recorder.openNeighbour,
     measure: recorder.measure,
+    toggleAerial: aerial ? recorder.toggleAerial : null,
     leave: recorder.leave,
   });
   const found = bindings.filter(({ keys }) => keys.includes(key));
@@ -46,6 +47,8 @@ const CASES = [
   ["t", {}, [["toggleDrawn", ["past", "future"]]]],
   ["m", {}, [["toggleDrawn", ["mask"]]]],
   ["r", {}, [["measure"]]],
+  ["a", {}, []],
+  ["a", { aerial: true }, [["toggleAerial"]]],
   ["n", {}, [["openNeighbour", 1]]],
   ["p", {}, [["openNeighbour", -1]]],
   ["n", { only: true }, []],

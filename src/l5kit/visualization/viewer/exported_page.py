@@ -7,8 +7,9 @@ import os
 from typing import Final
 
 from l5kit._files import replaced_when_complete
-from l5kit._types import Int64Array
-from l5kit.errors import CorruptedDataError
+from l5kit._types import Int64Array, JsonObject
+from l5kit.errors import CorruptedDataError, L5KitError
+from l5kit.visualization.scene_content import SceneContent
 from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
 from l5kit.visualization.viewer.page_files import compose_page
 from l5kit.visualization.viewer.viewed_log import ViewedLog
@@ -45,21 +46,34 @@ def exported_page(log: ViewedLog, scene_index: int) -> str:
     shapes, lane_numbers = log.map_shapes, None
     if shapes is not None:
         shapes, lane_numbers = shapes.near(scene.ego_positions_m[:, :2], MAP_RADIUS_M)
+    aerial = _aerial_around(log, scene)
     row = log.scene_row(scene_index)
     doubts = [f"Scene {scene_index} is damaged: {text}." for text in row["doubt"].values()]
     drive = log.drive_bytes(scene_index)
     content = {
-        "dataset": _facts_to_hand_on(log) | {"notes": doubts},
+        "dataset": _facts_to_hand_on(log) | {"notes": doubts, "has_aerial": aerial is not None},
         "scene_index": scene_index,
         "scenes": row,
         "scene": _packed(scene_bytes(scene, lane_numbers=lane_numbers)),
         "drive": None if drive is None else _packed(drive),
         "map": None if shapes is None else _packed(map_bytes(shapes)),
         "lanes": _packed_lanes(log, lane_numbers),
+        "aerial": aerial,
     }
     text = json.dumps(content, allow_nan=False).replace("<", "\\u003c")  # no text ends the script
     element = f'<script type="application/json" id="l5kit-export">{text}</script>'
     return compose_page(title=f"Scene {scene_index} - l5kit", script_folder=None, content=element)
+
+
+def _aerial_around(log: ViewedLog, scene: SceneContent) -> JsonObject | None:
+    """Return the aerial picture around the way of the AV; None without one, or where it cannot be read."""
+    if log.aerial is None:
+        return None
+    try:
+        cut = log.aerial.cut_out(scene.ego_positions_m[:, :2], log.ego_height_m(scene.scene_index))
+    except (L5KitError, OSError):
+        return None
+    return None if cut is None else {"facts": cut[0], "jpeg": base64.b64encode(cut[1]).decode("ascii")}
 
 
 def _packed_lanes(log: ViewedLog, lane_numbers: Int64Array | None) -> str | None:

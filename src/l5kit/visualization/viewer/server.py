@@ -20,6 +20,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 from l5kit._compiling import CompilationWatch
 from l5kit.errors import L5KitError, SampleError
 from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES, is_loopback_host
+from l5kit.visualization.viewer.aerial_tiles import AerialTiles
 from l5kit.visualization.viewer.page_files import compose_page, page_files
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 from l5kit.visualization.viewer.worker_threads import WorkerThreads
@@ -160,6 +161,8 @@ def _make_application(service: _Service) -> Application:
         (rf"/api/raster/{_NUMBER}/{_NUMBER}", _RasterHandler),
         (rf"/api/vector/{_NUMBER}/{_NUMBER}", _VectorHandler),
         (r"/api/lanes", _LanesHandler),
+        (rf"/api/aerial/{_NUMBER}", _AerialHandler),
+        (rf"/api/tile/{_NUMBER}/{_NUMBER}/{_NUMBER}", _TileHandler),
         (r"/api/status", _StatusHandler),
     ]
     return Application(
@@ -305,6 +308,24 @@ class _LanesHandler(_Handler):
         if not self.log.facts()["has_map"]:
             raise HTTPError(404, reason="The dataset has no map")
         await self.answer("application/octet-stream", lambda: self.log.lane_bytes() or b"")
+
+
+class _AerialHandler(_Handler):
+    async def get(self, scene_index: str) -> None:
+        aerial, height_of = _require_aerial(self.log), self.log.ego_height_m
+        await self.answer_json(lambda: aerial.facts(height_of(int(scene_index))))
+
+
+class _TileHandler(_Handler):
+    async def get(self, level: str, column: str, row: str) -> None:
+        aerial = _require_aerial(self.log)
+        await self.answer("image/jpeg", lambda: aerial.tile(int(level), int(column), int(row)))
+
+
+def _require_aerial(log: ViewedLog) -> AerialTiles:
+    if log.aerial is None:
+        raise HTTPError(404, reason="The dataset has no aerial picture")
+    return log.aerial
 
 
 class _StatusHandler(_Handler):

@@ -23,6 +23,7 @@ from l5kit.visualization.map_shapes import MapShapes, read_map_shapes
 from l5kit.visualization.sample_config import available_map_kinds
 from l5kit.visualization.scene_content import SceneContent, read_scene_content
 from l5kit.visualization.scene_pictures import num_frames_of
+from l5kit.visualization.viewer.aerial_tiles import AerialTiles
 from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
 from l5kit.visualization.viewer.lane_bytes import lane_bytes
 from l5kit.visualization.viewer.sample_pictures import SamplePictures
@@ -49,6 +50,7 @@ class ViewedLog:
         notes: A sentence for each thing that is missing or cannot be read.
         samples: Draws what a model would see.
         sample_kinds: The kinds of rasters that the files allow.
+        aerial: The aerial picture; None where there is none, or nothing says where it lies.
 
     Raises:
         DatasetFormatError: The dataset cannot be opened; or another error of :meth:`ChunkedDataset.open`.
@@ -67,6 +69,7 @@ class ViewedLog:
         self._files = files
         self.samples = SamplePictures(files, self._dataset)
         self.sample_kinds = available_map_kinds(files)
+        self.aerial = _aerial_of(files)
 
     @property
     def num_scenes(self) -> int:
@@ -82,6 +85,7 @@ class ViewedLog:
             "num_frames": len(self._dataset.frames),
             "num_agents": len(self._dataset.agents),
             "has_map": self._map is not None,
+            "has_aerial": self.aerial is not None,
             "sample_kinds": list(self.sample_kinds),
             "notes": self.notes,
             "run": None,
@@ -150,6 +154,12 @@ class ViewedLog:
         """Return one scene for the page; see :meth:`scene`."""
         return scene_bytes(self.scene(scene_index))
 
+    def ego_height_m(self, scene_index: int) -> float:
+        """Return how high in the world the AV of a scene is, in the middle of its frames; see :meth:`scene`."""
+        heights_m = self.scene(scene_index).ego_positions_m[:, 2]
+        known_m = heights_m[np.isfinite(heights_m)]
+        return float(np.median(known_m)) if len(known_m) else 0.0
+
     def drive_bytes(self, scene_index: int) -> bytes | None:
         """Return what a simulation has besides the scene, for the page; None of a log that somebody drove himself."""
         self.require_scene(scene_index)
@@ -206,6 +216,15 @@ class ViewedLog:
     def _require_open(self) -> None:
         if self._is_closed.is_set():
             raise _ClosedError("the viewer has been closed")
+
+
+def _aerial_of(files: DatasetFiles) -> AerialTiles | None:
+    if files.aerial is None or files.meta is None:
+        return None
+    try:
+        return AerialTiles(files)
+    except (L5KitError, OSError):  # a map says so, and the satellite raster
+        return None
 
 
 class _ClosedError(L5KitError):

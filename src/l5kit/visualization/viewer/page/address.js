@@ -8,6 +8,7 @@
  * @property {number} [frame] within the scene, from 0
  * @property {string} [track] track id, decimal; "av" is the AV
  * @property {string} [lane] id of a lane of the map
+ * @property {boolean} [aerial] whether the aerial picture is the ground
  * @property {Following} [follow]
  * @property {number} [x] metres, world: middle of the view
  * @property {number} [y]
@@ -47,6 +48,7 @@ const FIELDS = {
     read: (text) => (text === AV || /^\d{1,20}$/.test(text) ? text : undefined),
   },
   lane: { allowed: "the id of a lane", read: (text) => (text && text.length <= LONGEST_ID ? text : undefined) },
+  aerial: { allowed: "0 or 1", read: (text) => (/^[01]$/.test(text) ? text === "1" : undefined) },
   follow: { allowed: "0, 1 or track", read: (text) => FOLLOWING.get(text) },
   x: { allowed: "metres", read: (text) => decimal(text, -MOST_WORLD_M, MOST_WORLD_M) },
   y: { allowed: "metres", read: (text) => decimal(text, -MOST_WORLD_M, MOST_WORLD_M) },
@@ -75,11 +77,12 @@ export function parseAddress(hash) {
 /** @param {Place} place @returns {string} such as "#scene=3&frame=120&follow=1" */
 export function formatAddress(place) {
   const parts = [];
-  const { scene, frame, track, lane, follow, x, y, zoom } = place;
+  const { scene, frame, track, lane, aerial, follow, x, y, zoom } = place;
   if (scene !== undefined) parts.push(`scene=${scene}`);
   if (frame !== undefined) parts.push(`frame=${frame}`);
   if (track !== undefined) parts.push(`track=${track}`);
   if (lane !== undefined) parts.push(`lane=${encodeURIComponent(lane)}`);
+  if (aerial) parts.push("aerial=1");
   if (follow !== undefined) parts.push(`follow=${WRITTEN_FOLLOWING[follow]}`);
   if (x !== undefined && y !== undefined) parts.push(`x=${x.toFixed(2)}`, `y=${y.toFixed(2)}`);
   if (zoom !== undefined) parts.push(`zoom=${Number(zoom.toPrecision(5))}`);

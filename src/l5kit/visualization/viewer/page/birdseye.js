@@ -41,6 +41,7 @@ export async function createBirdseye(container, { theme = "light", renderer } = 
     resolution,
     autoDensity: true,
     background: tonesOf(theme).ground,
+    backgroundAlpha: 0, // the canvas can be seen through, where something lies under it
     preserveDrawingBuffer: false,
   };
   const painter = await (withWebgl ? WebglPainter.create(options) : CanvasPainter.create(options));
@@ -71,6 +72,7 @@ export class Birdseye {
     this.selected = null;
     /** @type {number | null} */
     this.hovered = null;
+    this.seeThrough = false;
     /** @type {Listeners} */
     this.listeners = { pick: [], camera: [], follow: [], drawn: [] };
     /** @type {((point: {x: number, y: number}) => boolean)[]} */
@@ -124,7 +126,8 @@ export class Birdseye {
   setMap(map) {
     this.map = map;
     this.mapLayer?.destroy();
-    this.mapLayer = map ? new MapLayer(map, this.mapFrame, this.tones) : null;
+    const alpha = this.seeThrough ? this.tones.laneOverAerial : 1;
+    this.mapLayer = map ? new MapLayer(map, this.mapFrame, { ...this.tones, laneAlpha: alpha }) : null;
     if (this.mapLayer) this.mapSpace.addChild(this.mapLayer.node);
     this.redraw();
   }
@@ -174,7 +177,7 @@ export class Birdseye {
     this.theme = theme;
     this.tones = tonesOf(theme);
     const { renderer } = this.painter;
-    renderer.background.color = this.tones.ground;
+    this.clearGround();
     this.labels?.destroy();
     this.labels = new LabelLayer(theme, this.tones, renderer.resolution);
     this.labelSpace.addChild(this.labels.node);
@@ -182,6 +185,20 @@ export class Birdseye {
     if (this.agents) this.agents.tones = this.tones;
     if (this.map) this.setMap(this.map);
     this.redraw();
+  }
+
+  /** Let what lies under the picture be seen. @param {boolean} seeThrough whether something lies there */
+  setSeeThrough(seeThrough) {
+    if (seeThrough === this.seeThrough) return;
+    this.seeThrough = seeThrough;
+    this.clearGround();
+    this.setMap(this.map);
+  }
+
+  clearGround() {
+    const { background } = this.painter.renderer;
+    background.color = this.seeThrough ? 0 : this.tones.ground; // a colour would be added to what lies under it
+    background.alpha = this.seeThrough ? 0 : 1;
   }
 
   /** @returns {{x: number, y: number, scale: number}} world position in metres, CSS pixels per metre */

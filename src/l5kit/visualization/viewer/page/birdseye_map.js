@@ -22,7 +22,7 @@ export class MapLayer {
   /**
    * @param {import("l5kit/unpack").PackedMap} map
    * @param {import("l5kit/paint_webgl").Frame} frame of a painter
-   * @param {import("l5kit/palette").Tones} tones
+   * @param {import("l5kit/palette").Tones & {laneAlpha: number}} tones laneAlpha: of lanes and crosswalks
    */
   constructor(map, frame, tones) {
     this.arrays = map.arrays;
@@ -92,11 +92,11 @@ export class MapLayer {
   /** @param {Tile} tile @param {string} name of a layer */
   build(tile, name) {
     const batch = this.frame.batch();
-    const { lane, crosswalk, crosswalkGround } = this.tones;
-    if (name === "lanes") for (const index of tile.lanes) batch.fill(this.laneOutline(index), lane);
+    const { lane, crosswalk, crosswalkGround, laneAlpha } = this.tones;
+    if (name === "lanes") for (const index of tile.lanes) batch.fill(this.laneOutline(index), lane, laneAlpha);
     if (name === "borders") for (const index of tile.lanes) this.drawBorders(batch, index);
     if (name === "crosswalks")
-      for (const index of tile.crosswalks) batch.fill(this.crosswalkOutline(index), crosswalkGround);
+      for (const index of tile.crosswalks) batch.fill(this.crosswalkOutline(index), crosswalkGround, laneAlpha);
     if (name === "stripes") {
       for (const stripe of tile.crosswalks.flatMap((index) => stripesOf(this.crosswalkOutline(index))))
         batch.fillConvex(stripe, crosswalk);

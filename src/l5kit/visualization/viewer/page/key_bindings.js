@@ -14,10 +14,11 @@ const SHIFT_FRAMES = 10; // a step with Shift
  * @param {((by: number) => void) | null} parts.playFailure play the next failure or the one before; null: no simulation
  * @param {((by: number) => void) | null} parts.openNeighbour null where there is one scene
  * @param {() => void} parts.measure start or stop to measure
+ * @param {(() => void) | null} parts.toggleAerial null where there is no aerial picture
  * @param {() => void} parts.leave close what is open, else select nothing
  * @returns {Binding[]}
  */
-export function keyBindings({ playback, view, playFailure, openNeighbour, measure, leave }) {
+export function keyBindings({ playback, view, playFailure, openNeighbour, measure, toggleAerial, leave }) {
   const step = (/** @type {{shiftKey: boolean}} */ { shiftKey }, /** @type {number} */ sign) =>
     playback.step(sign * (shiftKey ? SHIFT_FRAMES : 1));
   const scenes = openNeighbour && [
@@ -53,6 +54,7 @@ export function keyBindings({ playback, view, playFailure, openNeighbour, measur
     { keys: ["t"], shown: "T", does: "trajectories", run: () => view.toggleDrawn(["past", "future"]) },
     { keys: ["m"], shown: "M", does: "agents outside the mask faint", run: () => view.toggleDrawn(["mask"]) },
     { keys: ["r"], shown: "R", does: "ruler: click two places", run: () => measure() },
+    ...(toggleAerial ? [{ keys: ["a"], shown: "A", does: "aerial picture", run: () => toggleAerial() }] : []),
     ...(drive ?? []),
     ...(scenes ?? []),
     { keys: ["Escape"], shown: "Esc", does: "deselect", run: () => leave() },

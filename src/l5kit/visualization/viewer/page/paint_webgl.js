@@ -54,6 +54,7 @@ void main() {
  * @property {number} resolution device pixels per CSS pixel
  * @property {boolean} autoDensity
  * @property {number} background 0xRRGGBB
+ * @property {number} backgroundAlpha
  * @property {boolean} preserveDrawingBuffer
  */
 /** @typedef {WebglPainter | import("l5kit/paint_canvas").CanvasPainter} Painter the two kinds have the same methods */

@@ -15,6 +15,7 @@ import { unpackDrive, unpackLanes, unpackMap, unpackScene } from "l5kit/unpack";
  * @property {number} num_frames
  * @property {number} num_agents
  * @property {boolean} has_map
+ * @property {boolean} has_aerial
  * @property {string[]} sample_kinds
  * @property {string[]} notes
  * @property {Run | null} [run] null where it is no simulation
@@ -61,6 +62,7 @@ import { unpackDrive, unpackLanes, unpackMap, unpackScene } from "l5kit/unpack";
  * @property {(index: number) => Promise<PackedDrive | null>} drive null where the dataset is no simulation
  * @property {() => Promise<PackedMap | null>} map
  * @property {() => Promise<PackedLanes>} lanes of this map, asked for when one is looked at
+ * @property {(scene: number) => Promise<import("l5kit/aerial_view").Aerial>} aerial the aerial picture under a scene
  * @property {Samples | null} samples null in an exported file
  */
 
@@ -103,6 +105,10 @@ function serverSource() {
       const facts = await getDataset();
       return facts.has_map ? unpackMap(await (await requestData("/api/map")).arrayBuffer()) : null;
     },
+    aerial: async (scene) => ({
+      facts: await (await request(`/api/aerial/${scene}`)).json(),
+      tileUrl: ({ level, column, row }) => `/api/tile/${level}/${column}/${row}`,
+    }),
     lanes: async () => unpackLanes(await (await requestData("/api/lanes")).arrayBuffer()),
     samples,
   };
@@ -110,7 +116,8 @@ function serverSource() {
 
 /**
  * @param {{dataset: Dataset, scenes: SceneColumns, scene_index: number, scene: string,
- *   drive?: string | null, map: string | null, lanes?: string | null}} data
+ *   drive?: string | null, map: string | null, lanes?: string | null,
+ *   aerial?: {facts: import("l5kit/aerial").AerialFacts, jpeg: string} | null}} data
  * @returns {Source}
  */
 function embeddedSource(data) {
@@ -130,6 +137,11 @@ function embeddedSource(data) {
     },
     drive: async () => (data.drive ? unpackDrive(await unzip(data.drive)) : null),
     map: async () => (data.map ? unpackMap(await unzip(data.map)) : null),
+    aerial: async () => {
+      const { aerial } = data;
+      if (!aerial) throw new Error("it is not in this file");
+      return { facts: aerial.facts, tileUrl: () => `data:image/jpeg;base64,${aerial.jpeg}` };
+    },
     lanes: async () => {
       if (!data.lanes) throw new Error("this file does not say it");
       return unpackLanes(await unzip(data.lanes));

@@ -2,6 +2,7 @@
 /** The scene that is open, frame and track of it: joins source, list, clock, picture, panels and address. */
 
 import { AV, createAddress, parseAddress } from "l5kit/address";
+import { AerialView } from "l5kit/aerial_view";
 import { createBirdseye } from "l5kit/birdseye";
 import { byId, onPress } from "l5kit/dom";
 import { messageOf } from "l5kit/format";
@@ -41,6 +42,8 @@ export class Viewer {
     this.model = null;
     /** @type {number | null} */
     this.track = null;
+    /** @type {AerialView | null} */
+    this.aerial = null; // null where the dataset has none
     /** @type {LaneView | null} */
     this.lanes = null;
     /** @type {RulerView | null} */
@@ -77,11 +80,17 @@ export class Viewer {
     this.panels.setSamples(this.source.samples, dataset.has_map);
     byId("layout").dataset.driven = String(Boolean(dataset.run));
     for (const name of ["ghosts", "plan"]) byId(`option-${name}`).hidden = !dataset.run;
-    this.wireKeys(Boolean(dataset.run));
+    this.wireKeys(dataset);
     const list = only === null ? this.scenes.load(this.source, dataset.num_scenes) : this.scenes.hide();
     const birdseye = await drawing;
     this.view.attach(birdseye);
     this.ruler = new RulerView(birdseye, byId("ruler"));
+    if (dataset.has_aerial) {
+      const button = byId("option-aerial");
+      button.hidden = false;
+      const [load, onChange] = [this.source.aerial, () => this.address.update()];
+      this.aerial = new AerialView(birdseye, { button, load, onChange });
+    }
     this.lanes = new LaneView(birdseye, {
       load: () => this.source.lanes(),
       onChange: () => this.address.update(),
@@ -101,13 +110,15 @@ export class Viewer {
     onPress(byId("copy-link"), () => void copyLink(this.address.link()));
   }
 
-  /** @param {boolean} isDriven whether the dataset is a simulation */
-  wireKeys(isDriven) {
-    const playFailure = isDriven ? (/** @type {number} */ by) => this.panels.drive.playNext(by) : null;
+  /** @param {Dataset} dataset */
+  wireKeys({ run, has_aerial }) {
+    const playFailure = run ? (/** @type {number} */ by) => this.panels.drive.playNext(by) : null;
     const openNeighbour = this.source.exported ? null : (/** @type {number} */ by) => this.scenes.openNeighbour(by);
     const leave = () => this.scenes.closeDrawer() || this.ruler?.stop() || this.lanes?.leave() || this.select(null);
     const measure = () => this.ruler?.toggle();
-    createKeys(keyBindings({ playback: this.playback, view: this.view, playFailure, openNeighbour, measure, leave }));
+    const toggleAerial = has_aerial ? () => this.aerial?.toggle() : null;
+    const { playback, view } = this;
+    createKeys(keyBindings({ playback, view, playFailure, openNeighbour, measure, toggleAerial, leave }));
   }
 
   /** @param {import("l5kit/birdseye").Birdseye} birdseye @param {Dataset} dataset */
@@ -193,6 +204,7 @@ export class Viewer {
     this.playback.setTimes(model.time_s, model.duration_s);
     this.lanes?.leave();
     this.view.setScene(model.packed);
+    this.aerial?.setScene(model.facts.scene_index);
     this.panels.setScene(model);
     showScene(model, this.opened?.dataset.name ?? "");
     this.frameChanged();
@@ -204,6 +216,7 @@ export class Viewer {
     this.track = null;
     this.playback.setTimes(new Float64Array(0), 0);
     this.view.setScene(null);
+    this.aerial?.setScene(null);
     this.panels.clear();
   }
 
@@ -221,6 +234,8 @@ export class Viewer {
     const told = [...problems, ...this.view.apply(place, fresh)];
     if (place.lane === undefined) this.lanes?.leave();
     else void this.lanes?.open(place.lane, { look: place.x === undefined && place.follow === undefined });
+    if (place.aerial !== undefined && this.aerial) this.aerial.set(place.aerial);
+    else if (place.aerial) told.push("aerial=1 (there is no aerial picture here)");
     return told;
   }
 
@@ -245,7 +260,8 @@ export class Viewer {
     if (!this.model) return { scene: this.scene };
     const track = this.trackName() ?? undefined;
     const lane = this.lanes?.id ?? undefined;
-    return { scene: this.scene, frame: this.playback.frame, track, lane, ...this.view.place() };
+    const aerial = this.aerial?.on;
+    return { scene: this.scene, frame: this.playback.frame, track, lane, aerial, ...this.view.place() };
   }
 
   /** @returns {string | null} id of the selected track, or "av" */
