@@ -246,3 +246,56 @@ def test_a_link_shows_the_aerial_picture_of_a_file_without_webgl(plain_browser, 
         page.open_scene(f"{(tmp_path / 'scene.html').as_uri()}#frame={FRAME}&aerial=1")
         page.page.evaluate(HIDE_AGENTS)
         require_marked(page, place_m)
+
+
+# Plots
+
+
+def place_in(plot, part):
+    """A place in a plot, by the part of its width."""
+    box = plot.locator(".u-over").bounding_box()
+    return box["x"] + part * box["width"], box["y"] + 0.4 * box["height"]
+
+
+def line_of(plot):
+    """Where the line of the frame is, by the part of the width of the plot."""
+    box, line = plot.locator(".u-over").bounding_box(), plot.locator(".plot-now").bounding_box()
+    return (line["x"] + line["width"] / 2 - box["x"]) / box["width"]
+
+
+@pytest.mark.parametrize("names", [("plot-speed", "plot-yaw"), ("curve-speed", "curve-log_distance")], ids="-".join)
+def test_plots_show_the_frame_and_are_dragged_through(browser, url, driven_view, names):
+    if names[0].startswith("curve"):
+        with ViewerServer(driven_view) as server:
+            drag_through(browser, f"{server.url}#scene=0", names)
+    else:
+        drag_through(browser, f"{url}#scene=1&track=av", names)
+
+
+def drag_through(browser, address, names):
+    with viewer_page(browser, height=1000) as page:
+        page.open_scene(address)
+        last = page.page.evaluate("() => window.l5kitViewer.player.numFrames - 1")
+        first, second = (page.part(name) for name in names)
+        page.page.mouse.move(*place_in(first, 0.2))
+        page.page.mouse.down()
+        seen = []
+        for part in (0.4, 0.6, 0.8):
+            page.page.mouse.move(*place_in(first, part))
+            seen.append(page.state["frame"] / last)
+        page.page.mouse.move(place_in(first, 0)[0] + 5000, 10)  # far out of the plot: its end
+        assert page.state["frame"] == last
+        page.page.mouse.move(*place_in(first, 0.5))
+        page.page.mouse.up()
+        page.page.mouse.move(*place_in(first, 0.9))  # the button is up
+        assert seen == pytest.approx([0.4, 0.6, 0.8], abs=0.02)
+        assert page.state["frame"] / last == pytest.approx(0.5, abs=0.02)
+        page.settle()
+        for plot in (first, second):
+            assert line_of(plot) == pytest.approx(0.5, abs=0.02)
+        page.part("play").click()
+        page.wait_for("(frame) => window.l5kitViewer.state().frame > frame + 5", page.state["frame"])
+        page.part("play").click()
+        page.settle()
+        for plot in (first, second):
+            assert line_of(plot) == pytest.approx(page.state["frame"] / last, abs=0.02)

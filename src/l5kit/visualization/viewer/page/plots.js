@@ -37,7 +37,7 @@ export class TimePlot {
       make("figcaption", {}, make("span", {}, `${name} (${unit})`), this.value),
       this.body,
     );
-    this.element.title = "Click to go to that frame";
+    this.element.title = "Click or drag to go to a frame";
     this.now = make("div", { class: "plot-now" });
     /** @type {uPlot | null} */
     this.plot = null;
@@ -76,8 +76,25 @@ export class TimePlot {
     const plot = new uPlot(this.plotOptions(width), this.columns(), this.body);
     this.plot = plot;
     plot.over.append(...this.marks.map((mark) => this.markElement(mark)), this.now);
-    plot.over.addEventListener("click", (event) => this.options.onSeek(plot.posToIdx(event.offsetX)));
+    this.listen(plot);
     this.showFrame(this.frame);
+  }
+
+  /** Go where the pointer is, as long as it is pressed. @param {uPlot} plot */
+  listen(plot) {
+    const { over } = plot;
+    const seek = (/** @type {PointerEvent} */ event) => {
+      const { left, width } = over.getBoundingClientRect();
+      this.options.onSeek(plot.posToIdx(Math.min(Math.max(event.clientX - left, 0), width)));
+    };
+    over.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0 || event.target !== over) return; // marks play
+      over.setPointerCapture(event.pointerId);
+      seek(event);
+    });
+    over.addEventListener("pointermove", (event) => {
+      if (over.hasPointerCapture(event.pointerId)) seek(event);
+    });
   }
 
   /** @returns {uPlot.AlignedData} */
