@@ -32,6 +32,12 @@ def view(
         str, typer.Option(help="Network address to listen on; 0.0.0.0 lets everybody on the network look.")
     ] = LOOPBACK,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also show these predictions: a csv file (.gz too), or the folder of l5kit evaluate."
+        ),
+    ] = None,
     map_path: MapOption = None,
     meta: MetaOption = None,
     aerial: AerialOption = None,
@@ -42,21 +48,30 @@ def view(
     """
     if export is not None:
         require_writable(export, option="--export")
-        _export(_open(path, map_path, meta, aerial), scene or 0, export)
+        _export(_open(path, map_path, meta, aerial, predictions), scene or 0, export)
         return
     try:
-        _serve(_open(path, map_path, meta, aerial), scene=scene, port=port, address=address, browser=browser)
+        _serve(
+            _open(path, map_path, meta, aerial, predictions), scene=scene, port=port, address=address, browser=browser
+        )
     except KeyboardInterrupt:  # its only end, so no failure whenever it comes
         remark("ended")
 
 
-def _open(path: Path, map_path: Path | None, meta: Path | None, aerial: Path | None) -> "ViewedLog":
+def _open(
+    path: Path, map_path: Path | None, meta: Path | None, aerial: Path | None, predictions: Path | None
+) -> "ViewedLog":
     from l5kit.visualization.simulated.simulation_folder import find_scene_files
+    from l5kit.visualization.viewer.predictions import Predictions, refuse_predictions
     from l5kit.visualization.viewer.viewed_log import ViewedLog
     from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
     files, simulation = find_scene_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
-    log = ViewedLog(files) if simulation is None else ViewedSimulation(simulation, files)
+    if simulation is None:
+        log = ViewedLog(files, predictions=None if predictions is None else Predictions.open(predictions))
+    else:
+        refuse_predictions(predictions, path)
+        log = ViewedSimulation(simulation, files)
     for note in log.notes:
         remark(f"note: {note}")
     return log

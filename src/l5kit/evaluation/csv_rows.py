@@ -52,7 +52,7 @@ def read_rows(
     with open(csv_path, encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, strict=True)
         try:
-            order = _column_order(csv_path, next(lines, []), headers_for)
+            order = column_order(csv_path, next(lines, []), headers_for)
             problems = []
             for fields in lines:
                 if not fields:
@@ -79,10 +79,19 @@ def listed(items: Sequence[object]) -> str:
     return text + (f"; and {len(items) - MAX_LISTED} more" if len(items) > MAX_LISTED else "")
 
 
-def _column_order(
+def column_order(
     csv_path: str | os.PathLike[str], header: list[str], headers_for: Callable[[Sequence[str]], list[list[str]]]
 ) -> list[int]:
-    """Return for each wanted column its place in the file."""
+    """Return for each wanted column its place in the file.
+
+    Args:
+        csv_path: The file, for the error.
+        header: The names of its columns.
+        headers_for: As for :func:`read_rows`.
+
+    Raises:
+        InvalidArgumentError: The header is another one.
+    """
     try:
         allowed = headers_for(header)
     except InvalidArgumentError as error:

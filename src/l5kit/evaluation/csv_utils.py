@@ -17,7 +17,7 @@ from l5kit._files import replaced_when_complete
 from l5kit._types import Float64Array, FloatArray, NumericArray
 from l5kit.data.progress import show_progress
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.csv_rows import KEY_COLUMNS, listed, read_rows
+from l5kit.evaluation.csv_rows import KEY_COLUMNS, column_order, listed, read_rows
 
 MAX_MODES = 3
 """Modes of a prediction in the competition."""
@@ -170,6 +170,29 @@ def read_pred_csv(csv_path: str | os.PathLike[str], max_modes: int = MAX_MODES) 
             "coords": row.numbers[max_modes:].reshape(max_modes, -1, 2),
             "conf": row.numbers[:max_modes],
         }
+
+
+def prediction_columns(csv_path: str | os.PathLike[str], header: list[str]) -> tuple[int, list[int]]:
+    """Return how many modes a file of predicted positions has, and where its columns stand.
+
+    Args:
+        csv_path: The file, for the error.
+        header: The names of its columns.
+
+    Returns:
+        The modes M, and the places of timestamp, track, M probabilities, and x and y of each step of each mode.
+
+    Raises:
+        InvalidArgumentError: These are not the columns of such a file.
+    """
+    num_modes = sum(name.startswith("conf_") for name in header)
+    if num_modes == 0 or len(header) <= len(KEY_COLUMNS) + num_modes:
+        raise InvalidArgumentError(
+            f"{os.fspath(csv_path)!r}, line 1: these are not the columns of predictions, which are timestamp, "
+            f"track_id, conf_0, ..., coord_x00, coord_y00, ... as write_pred_csv writes them; found "
+            f"{listed(header) or 'none'}"
+        )
+    return num_modes, column_order(csv_path, header, lambda names: _pred_headers(names, num_modes))
 
 
 def _generate_coords_keys(future_len: int, mode_index: int = 0) -> list[str]:

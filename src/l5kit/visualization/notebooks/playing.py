@@ -15,6 +15,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.visualization.notebooks.subjects import files_of, log_of
 
 if TYPE_CHECKING:
+    from l5kit.visualization.viewer.predictions import Predictions
     from l5kit.visualization.viewer.viewed_log import ViewedLog
 
 __all__ = ["MAX_BYTES", "ScenePage", "play"]
@@ -95,6 +96,7 @@ def play(
     height_px: int = 620,
     data_folder: str | os.PathLike[str] | None = None,
     max_bytes: int = MAX_BYTES,
+    predictions: "Predictions | str | os.PathLike[str] | None" = None,
 ) -> ScenePage:
     """Return a scene as the page of the viewer, which plays where a notebook displays it.
 
@@ -107,9 +109,12 @@ def play(
         height_px: Height of the page, 200 to 4000.
         data_folder: Folder with the map and meta.json; None to look in and near the log.
         max_bytes: The most that is to be added to a notebook.
+        predictions: What a model predicts over the log, or the path of a file that
+            :meth:`l5kit.visualization.viewer.predictions.Predictions.open` takes; drawn beside what came to be.
 
     Raises:
-        InvalidArgumentError: It is no dataset or was not opened, a height is out of range, or the page is too large.
+        InvalidArgumentError: It is no dataset or was not opened, a height is out of range, the page is too large,
+            or predictions cannot be read or are given with a simulation.
         IndexOutOfRangeError: There is no such scene.
         CorruptedDataError: The scene cannot be read.
         DatasetNotFoundError: There is nothing at the path.
@@ -118,7 +123,7 @@ def play(
         raise InvalidArgumentError(f"height_px is {height_px}; it must be {_HEIGHTS_PX[0]} to {_HEIGHTS_PX[1]}")
     from l5kit.visualization.viewer.exported_page import exported_page  # here: its samples bring torch
 
-    log = _viewed(dataset, data_folder)
+    log = _viewed(dataset, data_folder, predictions)
     page = ScenePage(exported_page(log, scene), height_px, f"scene {scene}")
     size = len(page._repr_html_())
     if size > max_bytes:
@@ -138,9 +143,14 @@ def _as_text(address: re.Match[str]) -> str:
     return f"data:text/javascript;charset=utf-8,{quote(script, safe=_SAFE)}"
 
 
-def _viewed(subject: object, data_folder: str | os.PathLike[str] | None) -> "ViewedLog":
+def _viewed(
+    subject: object,
+    data_folder: str | os.PathLike[str] | None,
+    predictions: "Predictions | str | os.PathLike[str] | None",
+) -> "ViewedLog":
     """Return the log or simulation as the viewer reads it."""
     from l5kit.visualization.simulated.simulation_folder import find_scene_files
+    from l5kit.visualization.viewer.predictions import Predictions, refuse_predictions
     from l5kit.visualization.viewer.viewed_log import ViewedLog
     from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
@@ -148,6 +158,9 @@ def _viewed(subject: object, data_folder: str | os.PathLike[str] | None) -> "Vie
     if isinstance(folder, (str, Path)):
         files, simulation = find_scene_files(folder)
         if simulation is not None:
+            refuse_predictions(predictions, folder)
             return ViewedSimulation(simulation, files)
     log = log_of(folder)
-    return ViewedLog(files_of(log, data_folder), log)
+    if isinstance(predictions, (str, os.PathLike)):
+        predictions = Predictions.open(predictions)
+    return ViewedLog(files_of(log, data_folder), log, predictions=predictions)

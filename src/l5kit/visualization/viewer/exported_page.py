@@ -50,12 +50,14 @@ def exported_page(log: ViewedLog, scene_index: int) -> str:
     row = log.scene_row(scene_index)
     doubts = [f"Scene {scene_index} is damaged: {text}." for text in row["doubt"].values()]
     drive = log.drive_bytes(scene_index)
+    predictions = log.prediction_bytes(scene_index)
     content = {
         "dataset": _facts_to_hand_on(log) | {"notes": doubts, "has_aerial": aerial is not None},
         "scene_index": scene_index,
         "scenes": row,
         "scene": _packed(scene_bytes(scene, lane_numbers=lane_numbers)),
         "drive": None if drive is None else _packed(drive),
+        "predictions": None if predictions is None else _packed(predictions),
         "map": None if shapes is None else _packed(map_bytes(shapes)),
         "lanes": _packed_lanes(log, lane_numbers),
         "aerial": aerial,

@@ -157,6 +157,7 @@ def _make_application(service: _Service) -> Application:
         (r"/api/scenes", _ScenesHandler),
         (rf"/api/scene/{_NUMBER}", _SceneHandler),
         (rf"/api/drive/{_NUMBER}", _DriveHandler),
+        (rf"/api/predictions/{_NUMBER}", _PredictionsHandler),
         (r"/api/map", _MapHandler),
         (rf"/api/raster/{_NUMBER}/{_NUMBER}", _RasterHandler),
         (rf"/api/vector/{_NUMBER}/{_NUMBER}", _VectorHandler),
@@ -294,6 +295,13 @@ class _DriveHandler(_Handler):
         if self.log.facts()["run"] is None:
             raise HTTPError(404, reason="The dataset is no simulation")
         await self.answer("application/octet-stream", lambda: self.log.drive_bytes(int(scene_index)) or b"")
+
+
+class _PredictionsHandler(_Handler):
+    async def get(self, scene_index: str) -> None:
+        if self.log.facts()["predictions"] is None:
+            raise HTTPError(404, reason="There are no predictions")
+        await self.answer("application/octet-stream", lambda: self.log.prediction_bytes(int(scene_index)) or b"")
 
 
 class _MapHandler(_Handler):

@@ -26,6 +26,9 @@ from l5kit.visualization.scene_pictures import num_frames_of
 from l5kit.visualization.viewer.aerial_tiles import AerialTiles
 from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
 from l5kit.visualization.viewer.lane_bytes import lane_bytes
+from l5kit.visualization.viewer.prediction_bytes import prediction_bytes
+from l5kit.visualization.viewer.prediction_matches import find_in_log
+from l5kit.visualization.viewer.predictions import Predictions
 from l5kit.visualization.viewer.sample_pictures import SamplePictures
 
 __all__ = ["ViewedLog"]
@@ -45,6 +48,7 @@ class ViewedLog:
     Args:
         files: Where the dataset, its map and meta.json lie.
         dataset: The opened dataset; None to open that of ``files``.
+        predictions: What a model predicts over it; those that have no row in the log are left out, and a note says so.
 
     Attributes:
         notes: A sentence for each thing that is missing or cannot be read.
@@ -56,7 +60,9 @@ class ViewedLog:
         DatasetFormatError: The dataset cannot be opened; or another error of :meth:`ChunkedDataset.open`.
     """
 
-    def __init__(self, files: DatasetFiles, dataset: ChunkedDataset | None = None) -> None:
+    def __init__(
+        self, files: DatasetFiles, dataset: ChunkedDataset | None = None, *, predictions: Predictions | None = None
+    ) -> None:
         self._dataset = (
             ChunkedDataset(files.dataset).open(cache_size_bytes=_CACHE_BYTES) if dataset is None else dataset
         )
@@ -70,6 +76,9 @@ class ViewedLog:
         self.samples = SamplePictures(files, self._dataset)
         self.sample_kinds = available_map_kinds(files)
         self.aerial = _aerial_of(files)
+        self._predictions = predictions
+        if predictions is not None:
+            self._note_lost(predictions)
 
     @property
     def num_scenes(self) -> int:
@@ -89,6 +98,7 @@ class ViewedLog:
             "sample_kinds": list(self.sample_kinds),
             "notes": self.notes,
             "run": None,
+            "predictions": None if self._predictions is None else self._predictions.name,
         }
 
     def prepare_reading(self) -> None:
@@ -165,6 +175,11 @@ class ViewedLog:
         self.require_scene(scene_index)
         return None
 
+    def prediction_bytes(self, scene_index: int) -> bytes | None:
+        """Return what is predicted in a scene, for the page; None without predictions; see :meth:`scene`."""
+        self.require_scene(scene_index)
+        return None if self._predictions is None else prediction_bytes(self._predictions, self.scene(scene_index))
+
     @property
     def map_shapes(self) -> MapShapes | None:
         """The outlines of the map; None without one."""
@@ -212,6 +227,11 @@ class ViewedLog:
             self.notes.append(f"the map is left out: {error}")
             return None
         return map_api
+
+    def _note_lost(self, predictions: Predictions) -> None:
+        num_lost = len(predictions) - int(np.count_nonzero(find_in_log(predictions, self._dataset)))
+        if num_lost:
+            self.notes.append(f"{num_lost:,} of {len(predictions):,} predictions have no row in this log")
 
     def _require_open(self) -> None:
         if self._is_closed.is_set():

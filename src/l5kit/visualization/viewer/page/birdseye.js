@@ -5,6 +5,7 @@ import { AgentLayer } from "l5kit/birdseye_agents";
 import { GhostLayer } from "l5kit/birdseye_ghosts";
 import { LabelLayer } from "l5kit/birdseye_labels";
 import { MapLayer } from "l5kit/birdseye_map";
+import { PredictionLayer } from "l5kit/birdseye_predictions";
 import { Camera, Gestures } from "l5kit/camera";
 import { CanvasPainter } from "l5kit/paint_canvas";
 import { WebglPainter } from "l5kit/paint_webgl";
@@ -66,6 +67,7 @@ export class Birdseye {
       mask: false,
       ghosts: true,
       plan: true,
+      predictions: true,
     };
     this.frame = 0;
     /** @type {number | null} */
@@ -83,6 +85,7 @@ export class Birdseye {
     this.markSpace = new Container(); // marks on the map, which lie in its frame
     this.agentSpace = new Container();
     this.ghostSpace = new Container();
+    this.predictionSpace = new Container();
     this.labelSpace = new Container();
     /** @type {PackedMap | null} */
     this.map = null;
@@ -94,6 +97,8 @@ export class Birdseye {
     this.agents = null;
     /** @type {GhostLayer | null} */
     this.ghosts = null;
+    /** @type {PredictionLayer | null} */
+    this.predictions = null;
     /** @type {LabelLayer | null} */
     this.labels = null;
     /** @type {{x: number, y: number} | null} */
@@ -103,7 +108,7 @@ export class Birdseye {
     const { canvas } = painter.renderer;
     Object.assign(canvas.style, { display: "block", position: "absolute", inset: "0" });
     this.container.append(canvas);
-    this.stage.addChild(this.mapSpace, this.markSpace, this.agentSpace, this.ghostSpace, this.labelSpace);
+    this.stage.addChild(this.mapSpace, this.markSpace, this.agentSpace, this.predictionSpace, this.ghostSpace, this.labelSpace);
     this.mapFrame = painter.frame();
     this.agentFrame = painter.frame();
     this.scaleBar = new ScaleBar(this.container);
@@ -138,6 +143,7 @@ export class Birdseye {
     this.hovered = null;
     this.agents?.destroy();
     this.setDrive(null);
+    this.setPredictions(null);
     this.labels?.clear();
     this.agents = scene ? new AgentLayer(scene, this.agentFrame, this.tones) : null;
     this.frame = 0;
@@ -151,6 +157,14 @@ export class Birdseye {
     this.ghosts?.destroy();
     this.ghosts = drive && this.scene ? new GhostLayer(drive, this.scene.facts.ego_size_m, this.agentFrame) : null;
     if (this.ghosts) this.ghostSpace.addChild(this.ghosts.node);
+    this.redraw();
+  }
+
+  /** @param {import("l5kit/predictions").PredictionModel | null} predictions of the scene that is shown */
+  setPredictions(predictions) {
+    this.predictions?.destroy();
+    this.predictions = predictions && new PredictionLayer(predictions, this.agentFrame);
+    if (this.predictions) this.predictionSpace.addChild(this.predictions.node);
     this.redraw();
   }
 
@@ -385,6 +399,7 @@ export class Birdseye {
     const { facts } = this.scene;
     this.agentFrame.look(this.viewFrom(facts.origin_m));
     this.agents.draw(this.frame, this.view.scale, this.options, this.selected);
+    this.predictions?.draw(this.frame, this.view.scale, this.options, this.tones, this.selected);
     this.ghosts?.draw(this.frame, this.view.scale, this.options, this.tones);
     if (this.pointer) this.hovered = this.trackAt(this.pointer);
     this.container.style.cursor = this.hovered === null ? "" : "pointer";
@@ -407,6 +422,7 @@ export class Birdseye {
     this.mapLayer?.destroy();
     this.agents?.destroy();
     this.ghosts?.destroy();
+    this.predictions?.destroy();
     this.labels?.destroy();
     this.scaleBar.destroy();
     this.painter.renderer.destroy({ removeView: true });

@@ -6,6 +6,7 @@ import { AgentPanel } from "l5kit/agent_panel";
 import { byId } from "l5kit/dom";
 import { DriveView } from "l5kit/drive_view";
 import { createPlayer } from "l5kit/player";
+import { PredictionView } from "l5kit/prediction_view";
 import { SamplePanel } from "l5kit/sample_panel";
 import { EGO_TRACK } from "l5kit/tracks";
 
@@ -24,9 +25,10 @@ export class FramePanels {
    * @param {(track: number | null) => void} hooks.onSelect
    * @param {() => void} hooks.onFollow follow the selected agent, or no longer
    * @param {(drive: import("l5kit/drive_model").DriveModel | null) => void} hooks.onDrive
+   * @param {(predictions: import("l5kit/predictions").PredictionModel | null) => void} hooks.onPredictions
    * @param {() => import("l5kit/theme").Theme} hooks.theme
    */
-  constructor(playback, { onSelect, onFollow, onDrive, theme }) {
+  constructor(playback, { onSelect, onFollow, onDrive, onPredictions, theme }) {
     this.playback = playback;
     /** @type {SceneModel | null} */
     this.model = null;
@@ -41,6 +43,8 @@ export class FramePanels {
       theme,
     });
     this.drive = new DriveView(playback, { onDrive, theme });
+    this.predictions = new PredictionView(playback, onPredictions);
+    this.agent.mask.before(this.predictions.element);
     this.agentList = new AgentList(byId("agent-panel"), onSelect);
     /** @type {SamplePanel | null} */
     this.sample = null;
@@ -61,6 +65,7 @@ export class FramePanels {
   clear() {
     this.hold(null);
     this.setDrive(null);
+    this.setPredictions(null);
     this.player.setScene();
     this.agentList.fill();
     this.sample?.show(null, false);
@@ -77,6 +82,11 @@ export class FramePanels {
     this.drive.setDrive(drive);
   }
 
+  /** @param {import("l5kit/unpack").PackedPredictions | null} predictions of the scene that is shown */
+  setPredictions(predictions) {
+    this.predictions.setPredictions(predictions, this.model);
+  }
+
   /** @param {SceneModel | null} model */
   hold(model) {
     this.model = model;
@@ -89,6 +99,7 @@ export class FramePanels {
   select(track) {
     this.track = track;
     this.agent.select(track);
+    this.predictions.select(track);
     this.agentList.select(track);
     this.showSample();
   }
@@ -111,6 +122,7 @@ export class FramePanels {
     this.timers = { time: 0, panel: 0, list: 0 };
     this.player.showFrame();
     this.agent.showFrame(this.playback.frame);
+    this.predictions.showFrame(this.playback.frame);
     this.agentList.showFrame(this.playback.frame);
     this.drive.showFrame(this.playback.frame);
     this.showSample();
@@ -120,6 +132,7 @@ export class FramePanels {
     this.soon("time", TIME_EVERY_MS, () => this.player.showFrame());
     this.soon("panel", PANEL_EVERY_MS, () => {
       this.agent.showFrame(this.playback.frame);
+      this.predictions.showFrame(this.playback.frame);
       this.drive.showFrame(this.playback.frame);
     });
     this.soon("list", LIST_EVERY_MS, () => this.agentList.showFrame(this.playback.frame));

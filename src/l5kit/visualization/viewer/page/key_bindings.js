@@ -13,17 +13,30 @@ const SHIFT_FRAMES = 10; // a step with Shift
  * @param {Pick<ViewControl, "zoomIn" | "zoomOut" | "fit" | "toggleFollow" | "toggleDrawn">} parts.view
  * @param {((by: number) => void) | null} parts.playFailure play the next failure or the one before; null: no simulation
  * @param {((by: number) => void) | null} parts.openNeighbour null where there is one scene
+ * @param {boolean} [parts.isPredicted] whether there are predictions
  * @param {() => void} parts.measure start or stop to measure
  * @param {(() => void) | null} parts.toggleAerial null where there is no aerial picture
  * @param {() => void} parts.leave close what is open, else select nothing
  * @returns {Binding[]}
  */
-export function keyBindings({ playback, view, playFailure, openNeighbour, measure, toggleAerial, leave }) {
+export function keyBindings({
+  playback,
+  view,
+  playFailure,
+  openNeighbour,
+  isPredicted = false,
+  measure,
+  toggleAerial,
+  leave,
+}) {
   const step = (/** @type {{shiftKey: boolean}} */ { shiftKey }, /** @type {number} */ sign) =>
     playback.step(sign * (shiftKey ? SHIFT_FRAMES : 1));
   const scenes = openNeighbour && [
     { keys: ["n"], shown: "N", does: "next scene of the list", run: () => openNeighbour(1) },
     { keys: ["p"], shown: "P", does: "previous scene of the list", run: () => openNeighbour(-1) },
+  ];
+  const predictions = isPredicted && [
+    { keys: ["w"], shown: "W", does: "predicted ways", run: () => view.toggleDrawn(["predictions"]) },
   ];
   const drive = playFailure && [
     {
@@ -55,6 +68,7 @@ export function keyBindings({ playback, view, playFailure, openNeighbour, measur
     { keys: ["m"], shown: "M", does: "agents outside the mask faint", run: () => view.toggleDrawn(["mask"]) },
     { keys: ["r"], shown: "R", does: "ruler: click two places", run: () => measure() },
     ...(toggleAerial ? [{ keys: ["a"], shown: "A", does: "aerial picture", run: () => toggleAerial() }] : []),
+    ...(predictions || []),
     ...(drive ?? []),
     ...(scenes ?? []),
     { keys: ["Escape"], shown: "Esc", does: "deselect", run: () => leave() },

@@ -8,13 +8,15 @@ import { classColor, EGO_COLOR } from "l5kit/palette";
 /**
  * @param {string[]} classes names such as "PERCEPTION_LABEL_CAR"
  * @param {boolean} isDriven whether the scene is one of a simulation
+ * @param {string | null} [predicted] what is said of predictions; null: none
  */
-export function showLegend(classes, isDriven) {
+export function showLegend(classes, isDriven, predicted = null) {
   const entries = [
     legendEntry(EGO_COLOR, "AV"),
     ...classes.map((name) => legendEntry(classColor(name), className(name))),
   ];
   if (isDriven) entries.push(signEntry("ghost-sign", "in the log"), signEntry("plan-sign", "planned"));
+  if (predicted !== null) entries.push(signEntry("prediction-sign", predicted));
   byId("legend").replaceChildren(...entries);
 }
 

@@ -1,11 +1,12 @@
 // @ts-check
 /** Where the page's data comes from: the server of `l5kit view`, or an exported file. */
 
-import { unpackDrive, unpackLanes, unpackMap, unpackScene } from "l5kit/unpack";
+import { unpackDrive, unpackLanes, unpackMap, unpackPredictions, unpackScene } from "l5kit/unpack";
 
 /** @typedef {import("l5kit/unpack").PackedDrive} PackedDrive */
 /** @typedef {import("l5kit/unpack").PackedLanes} PackedLanes */
 /** @typedef {import("l5kit/unpack").PackedMap} PackedMap */
+/** @typedef {import("l5kit/unpack").PackedPredictions} PackedPredictions */
 /** @typedef {import("l5kit/unpack").PackedScene} PackedScene */
 /**
  * @typedef {object} Dataset
@@ -19,6 +20,7 @@ import { unpackDrive, unpackLanes, unpackMap, unpackScene } from "l5kit/unpack";
  * @property {string[]} sample_kinds
  * @property {string[]} notes
  * @property {Run | null} [run] null where it is no simulation
+ * @property {string | null} [predictions] name of what is predicted over it; null where nothing is
  */
 /**
  * @typedef {object} Run a simulation
@@ -60,6 +62,7 @@ import { unpackDrive, unpackLanes, unpackMap, unpackScene } from "l5kit/unpack";
  * @property {() => Promise<SceneColumns>} scenes
  * @property {(index: number) => Promise<PackedScene>} scene
  * @property {(index: number) => Promise<PackedDrive | null>} drive null where the dataset is no simulation
+ * @property {(index: number) => Promise<PackedPredictions | null>} predictions null where there are none
  * @property {() => Promise<PackedMap | null>} map
  * @property {() => Promise<PackedLanes>} lanes of this map, asked for when one is looked at
  * @property {(scene: number) => Promise<import("l5kit/aerial_view").Aerial>} aerial the aerial picture under a scene
@@ -101,6 +104,11 @@ function serverSource() {
       const { run } = await getDataset();
       return run ? unpackDrive(await (await requestData(`/api/drive/${index}`)).arrayBuffer()) : null;
     },
+    predictions: async (index) => {
+      const { predictions } = await getDataset();
+      if (!predictions) return null;
+      return unpackPredictions(await (await requestData(`/api/predictions/${index}`)).arrayBuffer());
+    },
     map: async () => {
       const facts = await getDataset();
       return facts.has_map ? unpackMap(await (await requestData("/api/map")).arrayBuffer()) : null;
@@ -116,7 +124,7 @@ function serverSource() {
 
 /**
  * @param {{dataset: Dataset, scenes: SceneColumns, scene_index: number, scene: string,
- *   drive?: string | null, map: string | null, lanes?: string | null,
+ *   drive?: string | null, predictions?: string | null, map: string | null, lanes?: string | null,
  *   aerial?: {facts: import("l5kit/aerial").AerialFacts, jpeg: string} | null}} data
  * @returns {Source}
  */
@@ -136,6 +144,7 @@ function embeddedSource(data) {
       return packed;
     },
     drive: async () => (data.drive ? unpackDrive(await unzip(data.drive)) : null),
+    predictions: async () => (data.predictions ? unpackPredictions(await unzip(data.predictions)) : null),
     map: async () => (data.map ? unpackMap(await unzip(data.map)) : null),
     aerial: async () => {
       const { aerial } = data;

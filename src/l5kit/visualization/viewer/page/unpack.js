@@ -107,6 +107,20 @@
  * @property {Uint32Array} behind
  */
 /** @typedef {{facts: LaneFacts, arrays: LaneArrays}} PackedLanes as `lane_bytes.py` makes it */
+ * @typedef {object} PredictionFacts
+ * @property {string} name of the file
+ * @property {number} num_modes M
+ * @property {number} num_steps T
+ * @property {number} num_lost predictions at times of the scene whose track is not in that frame
+ */
+/**
+ * @typedef {object} PredictionArrays frames F, predictions P, modes M, steps T; NaN where there is no mode
+ * @property {Uint32Array} starts first prediction of each frame, (F+1,)
+ * @property {Int32Array} agent_row of the scene, -1 for the AV, (P,)
+ * @property {Float32Array} confidence (P, M)
+ * @property {Float32Array} xy from the frame after that of the prediction on, (P, M, T, 2)
+ */
+/** @typedef {{facts: PredictionFacts, arrays: PredictionArrays}} PackedPredictions as `prediction_bytes.py` makes it */
 /** @typedef {{facts: DriveFacts, arrays: DriveArrays}} PackedDrive as `drive_bytes.py` makes it */
 /** @typedef {{facts: SceneFacts, arrays: SceneArrays}} PackedScene as `content_bytes.py` makes it */
 /** @typedef {{facts: MapFacts, arrays: MapArrays}} PackedMap */
@@ -156,6 +170,11 @@ export function unpackDrive(buffer) {
 
 /** @param {ArrayBuffer} buffer of lanes @returns {PackedLanes} */
 export function unpackLanes(buffer) {
+  return /** @type {{facts: any, arrays: any}} */ (unpack(buffer));
+}
+
+/** @param {ArrayBuffer} buffer of predictions @returns {PackedPredictions} */
+export function unpackPredictions(buffer) {
   return /** @type {{facts: any, arrays: any}} */ (unpack(buffer));
 }
 

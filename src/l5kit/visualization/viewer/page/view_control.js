@@ -7,9 +7,9 @@ import { EGO_TRACK } from "l5kit/tracks";
 /** @typedef {import("l5kit/address").Following} Following */
 /** @typedef {import("l5kit/address").Place} Place */
 /** @typedef {import("l5kit/birdseye").Birdseye} Birdseye */
-/** @typedef {"labels" | "past" | "future" | "mask" | "ghosts" | "plan"} Drawn what can be left out of the picture */
+/** @typedef {"labels" | "past" | "future" | "mask" | "ghosts" | "plan" | "predictions"} Drawn what can be left out of the picture */
 
-const DRAWN = /** @type {const} */ (["labels", "past", "future", "mask", "ghosts", "plan"]);
+const DRAWN = /** @type {const} */ (["labels", "past", "future", "mask", "ghosts", "plan", "predictions"]);
 const ZOOM_STEP = 1.25;
 
 /** Steers the picture, once there is one. */
@@ -29,7 +29,15 @@ export class ViewControl {
     this.following = "av";
     /** @type {number | null} */
     this.track = null;
-    this.options = { labels: true, past: true, future: true, mask: false, ghosts: true, plan: true };
+    this.options = {
+      labels: true,
+      past: true,
+      future: true,
+      mask: false,
+      ghosts: true,
+      plan: true,
+      predictions: true,
+    };
     this.wasShown = false; // whether a scene has been shown
   }
 

@@ -62,6 +62,7 @@ export class Viewer {
       onSelect: (track) => this.select(track),
       onFollow: () => this.view.toggleFollowTrack(),
       onDrive: (drive) => this.view.birdseye?.setDrive(drive),
+      onPredictions: (predictions) => this.view.birdseye?.setPredictions(predictions),
       theme: this.theme,
     });
     this.scenes = new Scenes((scene) => this.openOther(scene));
@@ -80,6 +81,7 @@ export class Viewer {
     this.panels.setSamples(this.source.samples, dataset.has_map);
     byId("layout").dataset.driven = String(Boolean(dataset.run));
     for (const name of ["ghosts", "plan"]) byId(`option-${name}`).hidden = !dataset.run;
+    byId("option-predictions").hidden = !dataset.predictions;
     this.wireKeys(dataset);
     const list = only === null ? this.scenes.load(this.source, dataset.num_scenes) : this.scenes.hide();
     const birdseye = await drawing;
@@ -111,14 +113,15 @@ export class Viewer {
   }
 
   /** @param {Dataset} dataset */
-  wireKeys({ run, has_aerial }) {
+  wireKeys({ run, has_aerial, predictions }) {
     const playFailure = run ? (/** @type {number} */ by) => this.panels.drive.playNext(by) : null;
     const openNeighbour = this.source.exported ? null : (/** @type {number} */ by) => this.scenes.openNeighbour(by);
     const leave = () => this.scenes.closeDrawer() || this.ruler?.stop() || this.lanes?.leave() || this.select(null);
     const measure = () => this.ruler?.toggle();
     const toggleAerial = has_aerial ? () => this.aerial?.toggle() : null;
     const { playback, view } = this;
-    createKeys(keyBindings({ playback, view, playFailure, openNeighbour, measure, toggleAerial, leave }));
+    const isPredicted = Boolean(predictions);
+    createKeys(keyBindings({ playback, view, playFailure, openNeighbour, isPredicted, measure, toggleAerial, leave }));
   }
 
   /** @param {import("l5kit/birdseye").Birdseye} birdseye @param {Dataset} dataset */
@@ -167,12 +170,19 @@ export class Viewer {
     try {
       const known = this.scenes.error(scene);
       if (known) throw new Error(known);
-      const [packed, drive] = await Promise.all([this.source.scene(scene), this.loadDrive(scene)]);
+      const [packed, drive, predictions] = await Promise.all([
+        this.source.scene(scene),
+        this.loadDrive(scene),
+        this.loadPredictions(scene),
+      ]);
       if (turn !== this.opening) return;
       const model = new SceneModel(packed);
       this.setModel(model);
       this.panels.setDrive(drive);
-      showLegend(model.classes(), drive !== null);
+      this.panels.setPredictions(predictions);
+      showLegend(model.classes(), drive !== null, this.panels.predictions.legend());
+      const firstPredicted = this.panels.predictions.firstFrame();
+      if (place.frame === undefined && firstPredicted !== null) this.playback.seek(firstPredicted);
       told.push(...this.goTo(place, model, { fresh: true }));
       this.stage.showPlayer();
       const doubt = this.scenes.doubt(scene);
@@ -192,6 +202,16 @@ export class Viewer {
       return await this.source.drive(scene);
     } catch (error) {
       notice(`Scene ${scene} is shown without its log and scores: ${messageOf(error)}`);
+      return null;
+    }
+  }
+
+  /** @param {number} scene @returns {Promise<import("l5kit/unpack").PackedPredictions | null>} */
+  async loadPredictions(scene) {
+    try {
+      return await this.source.predictions(scene);
+    } catch (error) {
+      notice(`Scene ${scene} is shown without predictions: ${messageOf(error)}`);
       return null;
     }
   }

@@ -1,0 +1,153 @@
+"""Files of predictions that may be too large to be held: of each row it is kept where it stands."""
+
+import contextlib
+import csv
+import gzip
+import os
+import shutil
+import tempfile
+import weakref
+import zlib
+from array import array
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.errors import DataChangedError, InvalidArgumentError
+from l5kit.evaluation.csv_utils import prediction_columns
+
+__all__ = ["PredictionFile"]
+
+_GZIP: Final = b"\x1f\x8b"
+_MOST_INT64: Final = 2**63 - 1
+_BUFFER_BYTES: Final = 2**20
+
+
+class PredictionFile:
+    """A csv file of predictions as :func:`l5kit.evaluation.write_pred_csv` writes it, or such a file packed by gzip.
+
+    It is gone through once; then 32 bytes are kept of each row. A packed one is unpacked into the folder of temporary
+    files, for as long as this object lives.
+
+    Args:
+        path: The file.
+
+    Attributes:
+        timestamps_ns: Times of the rows, int64 (n,).
+        track_ids: Their tracks, int64 (n,).
+        lines: Their lines in the file, the header being 1, int64 (n,).
+        num_modes: Modes M of a row.
+        num_steps: Steps T of a mode.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        InvalidArgumentError: It is no such file, or a row has no time, no track or another number of columns.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._name = os.fspath(path)
+        with open(path, "rb") as file:
+            is_packed = file.read(len(_GZIP)) == _GZIP
+        self._path = Path(path) if not is_packed else self._unpacked()
+        with open(self._path, "rb", buffering=_BUFFER_BYTES) as file:
+            self._state = _state_of(file)
+            self.num_modes, order = prediction_columns(self._name, self._header(file))
+            self._keys, self._numbers, self._num_columns = order[:2], order[2:], len(order)
+            self.num_steps = (len(self._numbers) - self.num_modes) // (2 * self.num_modes)
+            self.timestamps_ns, self.track_ids, self.lines, self._offsets = self._index(file)
+
+    def __len__(self) -> int:
+        return len(self.timestamps_ns)
+
+    def read(self, rows: Int64Array) -> tuple[Float64Array, Float64Array]:
+        """Return probabilities (k, M) and positions (k, M, T, 2) of rows, in metres along world axes.
+
+        Raises:
+            InvalidArgumentError: A row holds something else than numbers.
+            DataChangedError: The file is not the one that was opened.
+        """
+        numbers = np.empty((len(rows), len(self._numbers)))
+        with open(self._path, "rb") as file:
+            if _state_of(file) != self._state:
+                raise DataChangedError(f"{self._name!r} has changed since it was opened; open it again")
+            for place, row in enumerate(rows.tolist()):
+                file.seek(int(self._offsets[row]))
+                numbers[place] = self._parse(file.readline(), int(self.lines[row]))
+        confidences = np.ascontiguousarray(numbers[:, : self.num_modes])
+        positions_m = numbers[:, self.num_modes :].reshape(len(rows), self.num_modes, self.num_steps, 2)
+        return confidences, positions_m
+
+    def _unpacked(self) -> Path:
+        """Return a temporary file with what is in the packed one."""
+        handle, name = tempfile.mkstemp(prefix="l5kit-predictions-", suffix=".csv")
+        weakref.finalize(self, _remove, name)
+        try:
+            with gzip.open(self._name, "rb") as packed, open(handle, "wb") as unpacked:
+                shutil.copyfileobj(packed, unpacked, _BUFFER_BYTES)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise InvalidArgumentError(
+                f"{self._name!r} is packed by gzip and damaged or cut off ({error}); write it again"
+            ) from error
+        return Path(name)
+
+    def _header(self, file: BinaryIO) -> list[str]:
+        try:
+            line = file.readline(_BUFFER_BYTES).decode("utf-8-sig")
+            return next(csv.reader([line], strict=True), [])
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise InvalidArgumentError(
+                f"{self._name!r}, line 1: this is no csv text ({error}); predictions are a csv file as write_pred_csv "
+                "writes it, packed by gzip or not"
+            ) from error
+
+    def _index(self, file: BinaryIO) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+        """Return times, tracks, lines and places of all rows behind the header."""
+        times, tracks, lines, offsets = (array("q") for _ in range(4))
+        offset, last_comma = file.tell(), self._num_columns - 1
+        num_split = max(self._keys) + 1
+        time_at, track_at = self._keys
+        for number, line in enumerate(file, start=2):
+            if not line.isspace():
+                fields = line.split(b",", num_split)
+                if line.count(b",") != last_comma:
+                    raise self._error(number, f"{line.count(b',') + 1} columns instead of {self._num_columns}")
+                times.append(self._whole(fields[time_at], number, "timestamp"))
+                tracks.append(self._whole(fields[track_at], number, "track_id"))
+                lines.append(number)
+                offsets.append(offset)
+            offset += len(line)
+        columns = [np.array(column, np.int64) for column in (times, tracks, lines, offsets)]
+        return columns[0], columns[1], columns[2], columns[3]
+
+    def _whole(self, field: bytes, line: int, name: str) -> int:
+        try:
+            value = int(field.strip(b'" \r\n'))
+        except ValueError:
+            value = _MOST_INT64 + 1
+        if not -_MOST_INT64 <= value <= _MOST_INT64:
+            text = field[:30].decode("utf-8", "replace")
+            raise self._error(line, f"{name} is {text!r}; it must be a whole number below 2**63")
+        return value
+
+    def _parse(self, line: bytes, number: int) -> list[float]:
+        fields = line.replace(b'"', b"").split(b",")
+        try:
+            return [float(fields[place]) for place in self._numbers]
+        except ValueError as error:
+            raise self._error(number, f"{error}; behind the track there must be numbers") from error
+
+    def _error(self, line: int, text: str) -> InvalidArgumentError:
+        return InvalidArgumentError(f"{self._name!r}, line {line}: {text}")
+
+
+def _state_of(file: BinaryIO) -> tuple[int, int]:
+    """Return size and time of the last change."""
+    state = os.fstat(file.fileno())
+    return state.st_size, state.st_mtime_ns
+
+
+def _remove(name: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(name)

@@ -1,0 +1,125 @@
+"""Which predictions belong to which agents of a log, by time and track, and those that belong to none."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from l5kit._types import BoolArray, Int64Array, NumericArray
+from l5kit.data.record_sequence import column_of, rows_of
+from l5kit.data.records import AGENT_INTERVAL
+from l5kit.data.scene_arrays import SceneArrays
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.visualization.viewer.predictions import EGO_TRACK_ID, Predictions
+
+__all__ = ["SceneMatches", "find_in_log", "match_scene"]
+
+MOST_AGENTS_LOOKED_AT: Final = 20_000_000
+"""Tracks are looked up in the whole log up to so many rows of agents, which takes seconds; later scene by scene."""
+
+_FRAMES_AT_ONCE: Final = 2_000
+
+
+@dataclass(frozen=True)
+class SceneMatches:
+    """The P predictions of a scene of F frames that belong to something, frame by frame.
+
+    Attributes:
+        starts: The first of each frame and the end of the last one, (F + 1,).
+        places: Where each stands among the predictions, (P,).
+        agent_rows: Its row among the agents of the scene, -1 for the AV, (P,).
+        num_lost: Predictions at times of the scene whose track is not in that frame.
+    """
+
+    starts: Int64Array
+    places: Int64Array
+    agent_rows: Int64Array
+    num_lost: int
+
+
+def match_scene(predictions: Predictions, scene: SceneArrays) -> SceneMatches:
+    """Return the predictions of a scene."""
+    counts, places = _at_times(predictions, scene.timestamps_ns)
+    frames = np.repeat(np.arange(scene.num_frames), counts)
+    agent_frames = np.repeat(np.arange(scene.num_frames), np.diff(scene.agents.starts))
+    tracks = predictions.track_ids[places]
+    agent_rows = _rows_with(frames, tracks, agent_frames, scene.agents.track_ids.astype(np.int64))
+    is_found = (agent_rows >= 0) | (tracks == EGO_TRACK_ID)
+    of_frame = np.bincount(frames[is_found], minlength=scene.num_frames)
+    return SceneMatches(
+        starts=np.concatenate([[0], np.cumsum(of_frame)]),
+        places=places[is_found],
+        agent_rows=agent_rows[is_found],
+        num_lost=int(np.count_nonzero(~is_found)),
+    )
+
+
+def find_in_log(predictions: Predictions, dataset: ChunkedDataset) -> BoolArray:
+    """Return which predictions belong to a row of the log, (n,).
+
+    Where frames with predictions have more than :data:`MOST_AGENTS_LOOKED_AT` rows of agents, times alone are compared.
+
+    Raises:
+        CorruptedDataError: The frames cannot be read.
+    """
+    times_ns = column_of(dataset.frames, "timestamp").astype(np.int64)
+    intervals = column_of(dataset.frames, AGENT_INTERVAL).astype(np.int64)
+    frames = np.flatnonzero(_counts(predictions, times_ns) > 0)
+    intervals = np.clip(intervals, 0, len(dataset.agents))
+    num_agents = int(np.maximum(intervals[frames, 1] - intervals[frames, 0], 0).sum())
+    found = np.zeros(len(predictions), np.bool_)
+    for first in range(0, len(frames), _FRAMES_AT_ONCE):
+        block = frames[first : first + _FRAMES_AT_ONCE]
+        counts, places = _at_times(predictions, times_ns[block])
+        if num_agents > MOST_AGENTS_LOOKED_AT:
+            found[places] = True
+            continue
+        agent_frames, agent_tracks = _agents_of(dataset, intervals[block])
+        tracks = predictions.track_ids[places]
+        rows = _rows_with(np.repeat(np.arange(len(block)), counts), tracks, agent_frames, agent_tracks)
+        found[places] |= (rows >= 0) | (tracks == EGO_TRACK_ID)
+    return found
+
+
+def _agents_of(dataset: ChunkedDataset, intervals: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return for each agent of frames its frame among them and its track; frames side by side are read together."""
+    lengths = np.maximum(intervals[:, 1] - intervals[:, 0], 0)
+    frames = np.repeat(np.arange(len(intervals)), lengths)
+    ends = np.flatnonzero(intervals[1:, 0] != intervals[:-1, 1]) + 1
+    tracks: list[NumericArray] = [np.zeros(0, np.int64)]
+    for first, end in zip([0, *ends.tolist()], [*ends.tolist(), len(intervals)], strict=True):
+        start, stop = int(intervals[first, 0]), int(intervals[end - 1, 1])
+        if stop > start:
+            tracks.append(rows_of(dataset.agents, slice(start, stop))["track_id"].astype(np.int64))
+    return frames, np.concatenate(tracks)
+
+
+def _counts(predictions: Predictions, timestamps_ns: Int64Array) -> Int64Array:
+    """Return how many predictions there are at each time."""
+    first = np.searchsorted(predictions.timestamps_ns, timestamps_ns, side="left")
+    counts: Int64Array = np.searchsorted(predictions.timestamps_ns, timestamps_ns, side="right") - first
+    return counts
+
+
+def _at_times(predictions: Predictions, timestamps_ns: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return how many predictions there are at each time, and where they stand, one time after the other."""
+    first, counts = np.searchsorted(predictions.timestamps_ns, timestamps_ns), _counts(predictions, timestamps_ns)
+    before = np.concatenate([[0], np.cumsum(counts)[:-1]]) if len(counts) else counts
+    places: Int64Array = np.arange(int(counts.sum())) + np.repeat(first - before, counts)
+    return counts, places
+
+
+def _rows_with(
+    frames: Int64Array, tracks: Int64Array, agent_frames: Int64Array, agent_tracks: Int64Array
+) -> Int64Array:
+    """Return for each pair of frame and track the row among the agents that has both, -1 where there is none."""
+    if len(agent_tracks) == 0:
+        return np.full(len(tracks), -1, np.int64)
+    ids, agent_codes = np.unique(agent_tracks, return_inverse=True)
+    codes = np.minimum(np.searchsorted(ids, tracks), len(ids) - 1)
+    agent_keys = agent_frames * len(ids) + agent_codes.reshape(-1)
+    keys = np.where(ids[codes] == tracks, frames * len(ids) + codes, -1)
+    order = np.argsort(agent_keys, kind="stable")
+    at = np.minimum(np.searchsorted(agent_keys[order], keys), len(order) - 1)
+    rows: Int64Array = np.where(agent_keys[order][at] == keys, order[at], -1)
+    return rows

@@ -1,0 +1,237 @@
+"""Predictions of a model over a log, from a file or from arrays, ordered by time."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit.errors import DatasetNotFoundError, DuplicateTrackError, InvalidArgumentError
+from l5kit.visualization.viewer.prediction_file import PredictionFile
+
+__all__ = ["EGO_TRACK_ID", "PredictedRows", "Predictions", "find_prediction_file", "refuse_predictions"]
+
+EGO_TRACK_ID: Final = -1
+"""The AV, as in the samples of datasets."""
+
+_FILE_NAMES: Final = ("predictions.csv", "predictions.csv.gz", "pred.csv", "pred.csv.gz")
+_MAX_LISTED: Final = 5
+
+
+class PredictedRows(Protocol):
+    """Where the numbers of rows come from."""
+
+    def read(self, rows: Int64Array) -> tuple[Float64Array, Float64Array]:
+        """Return probabilities (k, M) and positions (k, M, T, 2) of rows, in metres along world axes."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The n predictions of a model: where an agent goes from one frame on, in M ways of T steps, one a frame.
+
+    Positions are metres from where the agent is in that frame (its centroid, or the position of the AV), along the axes
+    of the world, as in the files of predictions.
+
+    Attributes:
+        name: What they are called.
+        timestamps_ns: Times of the frames, ascending, int64 (n,).
+        track_ids: The agents, :data:`EGO_TRACK_ID` for the AV, int64 (n,).
+        rows: Where each of them stands in ``source``, int64 (n,).
+        num_modes: Modes M.
+        num_steps: Steps T; the first is the frame after that of the prediction.
+        source: Where the numbers come from.
+    """
+
+    name: str
+    timestamps_ns: Int64Array
+    track_ids: Int64Array
+    rows: Int64Array
+    num_modes: int
+    num_steps: int
+    source: PredictedRows
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Open a file of predictions, or the one in a folder of results.
+
+        The file is gone through once; numbers are read when a scene is shown.
+
+        Args:
+            path: A csv file as :func:`l5kit.evaluation.write_pred_csv` writes it, packed by gzip or not, or the folder
+                of ``l5kit evaluate``.
+
+        Raises:
+            DatasetNotFoundError: There is nothing at the path, or no predictions in the folder.
+            InvalidArgumentError: It is no such file, a row cannot be read, or an agent is there twice at a time.
+        """
+        file_path = find_prediction_file(path)
+        file = PredictionFile(file_path)
+        order = _order_of(file.timestamps_ns, file.track_ids)
+        _require_distinct(
+            os.fspath(file_path), "lines", file.timestamps_ns[order], file.track_ids[order], file.lines[order]
+        )
+        return cls(
+            name=file_path.name,
+            timestamps_ns=file.timestamps_ns[order],
+            track_ids=file.track_ids[order],
+            rows=order,
+            num_modes=file.num_modes,
+            num_steps=file.num_steps,
+            source=file,
+        )
+
+    @classmethod
+    def of_arrays(
+        cls,
+        timestamps: ArrayLike,
+        track_ids: ArrayLike,
+        coords: ArrayLike,
+        confidences: ArrayLike | None = None,
+        *,
+        name: str = "predictions",
+    ) -> Self:
+        """Return predictions that are there as arrays, such as those given to ``write_pred_csv``.
+
+        Args:
+            timestamps: Times in ns, whole numbers, (n,).
+            track_ids: Agents, -1 for the AV, (n,).
+            coords: Metres from the agent along the axes of the world, (n, M, T, 2), or (n, T, 2) for one mode;
+                :func:`l5kit.evaluation.world_displacements` makes them of what a model returns.
+            confidences: Probabilities of the modes, (n, M); None for one mode.
+            name: What they are called.
+
+        Raises:
+            InvalidArgumentError: The shapes do not fit, or an agent is there twice at a time.
+        """
+        times_ns, tracks = _as_keys("timestamps", timestamps), _as_keys("track_ids", track_ids)
+        positions_m, probabilities = _as_modes(np.asarray(coords, np.float64), confidences)
+        for key, values in (("timestamps", times_ns), ("track_ids", tracks)):
+            if values.shape != positions_m.shape[:1]:
+                raise InvalidArgumentError(f"{key} has shape {values.shape}; it must be {positions_m.shape[:1]}")
+        order = _order_of(times_ns, tracks)
+        _require_distinct(name, "rows", times_ns[order], tracks[order], order)
+        return cls(
+            name=name,
+            timestamps_ns=times_ns[order],
+            track_ids=tracks[order],
+            rows=order,
+            num_modes=positions_m.shape[1],
+            num_steps=positions_m.shape[2],
+            source=_HeldRows(probabilities, positions_m),
+        )
+
+    def __len__(self) -> int:
+        return len(self.timestamps_ns)
+
+    def read(self, places: Int64Array) -> tuple[Float64Array, Float64Array]:
+        """Return probabilities (k, M) and positions (k, M, T, 2) of the predictions at these places of the arrays.
+
+        Modes that only fill up a row of a file, at zero with probability 0, are NaN.
+
+        Raises:
+            InvalidArgumentError: A row of the file holds something else than numbers.
+            DataChangedError: The file is not the one that was opened.
+        """
+        confidences, positions_m = self.source.read(self.rows[places])
+        is_filled_up = (confidences == 0) & (positions_m == 0).all(axis=(2, 3))
+        return (
+            np.where(is_filled_up, np.nan, confidences),
+            np.where(is_filled_up[:, :, None, None], np.nan, positions_m),
+        )
+
+
+@dataclass(frozen=True)
+class _HeldRows:
+    """Numbers of rows that are held: probabilities (n, M) and positions (n, M, T, 2)."""
+
+    confidences: Float64Array
+    positions_m: Float64Array
+
+    def read(self, rows: Int64Array) -> tuple[Float64Array, Float64Array]:
+        return self.confidences[rows], self.positions_m[rows]
+
+
+def find_prediction_file(path: str | os.PathLike[str]) -> Path:
+    """Return the file of predictions at a path: itself, or the one in the folder or in a folder within it.
+
+    Raises:
+        DatasetNotFoundError: There is nothing at the path, or no predictions in the folder.
+        InvalidArgumentError: There are several.
+    """
+    folder = Path(path)
+    if folder.is_file():
+        return folder
+    if not folder.is_dir():
+        raise DatasetNotFoundError(
+            f"predictions are to be at {str(folder)!r}, where nothing is; name a csv file of predictions or the folder "
+            "of l5kit evaluate"
+        )
+    for places in ([folder], sorted(entry for entry in folder.iterdir() if entry.is_dir())):
+        found = [place / name for place in places for name in _FILE_NAMES if (place / name).is_file()]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = ", ".join(str(file.relative_to(folder)) for file in found[:_MAX_LISTED])
+            raise InvalidArgumentError(f"{str(folder)!r} holds several files of predictions ({names}); name one")
+    raise DatasetNotFoundError(
+        f"{str(folder)!r} has no {_FILE_NAMES[0]}; l5kit evaluate writes it for test sets (--key FOLDER of l5kit "
+        "chop), and l5kit.evaluation.write_pred_csv for any predictions"
+    )
+
+
+def refuse_predictions(predictions: object, simulation: object) -> None:
+    """Refuse predictions of a simulation, whose agents are not where its log has them; None is allowed.
+
+    Raises:
+        InvalidArgumentError: There are some.
+    """
+    if predictions is not None:
+        raise InvalidArgumentError(
+            f"{str(simulation)!r} is a simulation, which shows the plans of its planner; predictions are shown over a "
+            "log: name the one that they were made on"
+        )
+
+
+def _order_of(timestamps_ns: Int64Array, track_ids: Int64Array) -> Int64Array:
+    order: Int64Array = np.lexsort((track_ids, timestamps_ns)).astype(np.int64)
+    return order
+
+
+def _require_distinct(
+    name: str, what: str, timestamps_ns: Int64Array, track_ids: Int64Array, places: Int64Array
+) -> None:
+    """Refuse keys that are there twice; all are in order."""
+    is_same = (timestamps_ns[1:] == timestamps_ns[:-1]) & (track_ids[1:] == track_ids[:-1])
+    if is_same.any():
+        at = int(is_same.argmax())
+        raise DuplicateTrackError(
+            f"{name!r}: {what} {places[at]} and {places[at + 1]} are both track {track_ids[at]} at {timestamps_ns[at]} "
+            f"({int(is_same.sum())} such pairs); there must be one row for an agent at a time, with all its modes"
+        )
+
+
+def _as_keys(name: str, values: ArrayLike) -> Int64Array:
+    keys = np.asarray(values)
+    if keys.dtype.kind not in "iu" and keys.size:
+        raise InvalidArgumentError(f"{name} is of {keys.dtype}; it must be of whole numbers")
+    return keys.astype(np.int64)
+
+
+def _as_modes(coords: NumericArray, confidences: ArrayLike | None) -> tuple[Float64Array, Float64Array]:
+    """Return positions (n, M, T, 2) and probabilities (n, M)."""
+    if coords.ndim == 3 and confidences is None:
+        coords, confidences = coords[:, None], np.ones((len(coords), 1))
+    if coords.ndim != 4 or coords.shape[3] != 2:
+        raise InvalidArgumentError(
+            f"coords has shape {coords.shape}; it must be (n, modes, steps, 2) with confidences, or (n, steps, 2) "
+            "without"
+        )
+    if confidences is None:
+        raise InvalidArgumentError(f"coords of shape {coords.shape} needs confidences of shape {coords.shape[:2]}")
+    probabilities = np.asarray(confidences, np.float64)
+    if probabilities.shape != coords.shape[:2]:
+        raise InvalidArgumentError(f"confidences has shape {probabilities.shape}; it must be {coords.shape[:2]}")
+    return np.asarray(coords, np.float64), probabilities
