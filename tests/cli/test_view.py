@@ -12,12 +12,16 @@ import subprocess
 import sys
 import webbrowser
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("tornado")
 
 from l5kit.cli import view as view_module
+from l5kit.data import ChunkedDataset
+from l5kit.data.dataset_files import find_dataset_files
+from l5kit.evaluation import write_pred_csv
 from l5kit.visualization.viewer.server import ViewerServer
 
 ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/")
@@ -263,6 +267,39 @@ def test_notes_are_told_when_a_file_is_written(l5kit, lonely_log, tmp_path):
     done = l5kit("view", lonely_log, "--export", tmp_path / "a.html")
     assert (done.exit_code, done.stdout) == (0, f"{tmp_path / 'a.html'}\n")
     assert "note: no semantic map found" in done.stderr
+
+
+@pytest.fixture
+def predictions(city, tmp_path):
+    """Folder with the predictions of two agents of the first frame, and of one that is not there."""
+    log = ChunkedDataset(find_dataset_files(city).dataset).open()
+    tracks = [*log.agents[:2]["track_id"].astype(np.int64).tolist(), 10**9]
+    folder = tmp_path / "scores"
+    folder.mkdir()
+    times = np.full(3, log.frames["timestamp"][0])
+    write_pred_csv(folder / "predictions.csv", times, np.array(tracks), np.ones((3, 4, 2)), max_modes=1)
+    return folder
+
+
+def test_predictions_of_a_folder_are_shown_and_those_without_a_row_are_counted(l5kit, city, predictions, tmp_path):
+    done = l5kit("view", city, "--predictions", predictions, "--export", tmp_path / "a.html")
+    assert done.exit_code == 0
+    assert "note: 1 of 3 predictions have no row in this log\n" in done.stderr
+    assert '"predictions": "predictions.csv"' in (tmp_path / "a.html").read_text("utf-8")
+
+
+def test_predictions_that_cannot_be_read_are_an_error_in_one_line(l5kit, city, predictions, tmp_path, opened):
+    path = predictions / "predictions.csv"
+    path.write_text(path.read_text() + "1,2\n")
+    done = l5kit("view", city, "--predictions", path)
+    assert (done.exit_code, done.stdout, opened) == (1, "", [])
+    assert done.stderr == f"error: {str(path)!r}, line 5: 2 columns instead of 11\n"
+
+
+def test_predictions_are_no_part_of_a_simulation(l5kit, drives, predictions, opened):
+    done = l5kit("view", drives, "--predictions", predictions)
+    assert (done.exit_code, done.stdout, opened) == (1, "", [])
+    assert "is a simulation, which shows the plans of its planner" in done.stderr
 
 
 def test_a_folder_that_is_not_there_is_an_error(l5kit, city, tmp_path):

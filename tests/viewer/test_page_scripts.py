@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from l5kit.visualization.map_shapes import read_map_shapes
@@ -13,6 +14,8 @@ from l5kit.visualization.scene_content import read_scene_content
 from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
 from l5kit.visualization.viewer.lane_bytes import lane_bytes
 from l5kit.visualization.viewer.page_files import page_files
+from l5kit.visualization.viewer.prediction_bytes import prediction_bytes
+from l5kit.visualization.viewer.predictions import Predictions
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,6 +88,13 @@ def test_the_drive_that_is_sent_has_the_declared_facts_and_arrays(driven_view, u
     assert properties("l5kit/unpack", "DriveFacts").keys() == drive.facts.keys()
     assert properties("l5kit/unpack", "DriveArrays") == array_types(drive.arrays)
     assert properties("l5kit/unpack", "Failure").keys() == drive.facts["failures"][0].keys()
+
+
+def test_predictions_that_are_sent_have_the_declared_facts_and_arrays(city_log, unpack):
+    predictions = Predictions.of_arrays([1], [2], np.zeros((1, 3, 2)))
+    packed = unpack(prediction_bytes(predictions, read_scene_content(city_log, 0, map_api=None)))
+    assert properties("l5kit/unpack", "PredictionFacts").keys() == packed.facts.keys()
+    assert properties("l5kit/unpack", "PredictionArrays") == array_types(packed.arrays)
 
 
 def test_the_map_that_is_sent_has_the_declared_facts_and_arrays(city_map, unpack):

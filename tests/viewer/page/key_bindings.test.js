@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { keyBindings } from "l5kit/key_bindings";
 
 /** Which calls a key makes. */
-function press(key, { shiftKey = false, only = false, driven = false, aerial = false } = {}) {
+function press(key, { shiftKey = false, only = false, driven = false, aerial = false, predicted = false } = {}) {
   const calls = [];
   const recorder = new Proxy(
     {},
@@ -21,6 +21,7 @@ function press(key, { shiftKey = false, only = false, driven = false, aerial = f
     openNeighbour: only ? null : recorder.openNeighbour,
     measure: recorder.measure,
     toggleAerial: aerial ? recorder.toggleAerial : null,
+    isPredicted: predicted,
     leave: recorder.leave,
   });
   const found = bindings.filter(({ keys }) => keys.includes(key));
@@ -49,6 +50,8 @@ const CASES = [
   ["r", {}, [["measure"]]],
   ["a", {}, []],
   ["a", { aerial: true }, [["toggleAerial"]]],
+  ["w", { predicted: true }, [["toggleDrawn", ["predictions"]]]],
+  ["w", {}, []],
   ["n", {}, [["openNeighbour", 1]]],
   ["p", {}, [["openNeighbour", -1]]],
   ["n", { only: true }, []],

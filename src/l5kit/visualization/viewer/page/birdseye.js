@@ -85,7 +85,6 @@ export class Birdseye {
     this.markSpace = new Container(); // marks on the map, which lie in its frame
     this.agentSpace = new Container();
     this.ghostSpace = new Container();
-    this.predictionSpace = new Container();
     this.labelSpace = new Container();
     /** @type {PackedMap | null} */
     this.map = null;
@@ -108,7 +107,7 @@ export class Birdseye {
     const { canvas } = painter.renderer;
     Object.assign(canvas.style, { display: "block", position: "absolute", inset: "0" });
     this.container.append(canvas);
-    this.stage.addChild(this.mapSpace, this.markSpace, this.agentSpace, this.predictionSpace, this.ghostSpace, this.labelSpace);
+    this.stage.addChild(this.mapSpace, this.markSpace, this.agentSpace, this.ghostSpace, this.labelSpace);
     this.mapFrame = painter.frame();
     this.agentFrame = painter.frame();
     this.scaleBar = new ScaleBar(this.container);
@@ -141,9 +140,9 @@ export class Birdseye {
   setScene(scene) {
     this.scene = scene;
     this.hovered = null;
+    this.setPredictions(null);
     this.agents?.destroy();
     this.setDrive(null);
-    this.setPredictions(null);
     this.labels?.clear();
     this.agents = scene ? new AgentLayer(scene, this.agentFrame, this.tones) : null;
     this.frame = 0;
@@ -163,8 +162,8 @@ export class Birdseye {
   /** @param {import("l5kit/predictions").PredictionModel | null} predictions of the scene that is shown */
   setPredictions(predictions) {
     this.predictions?.destroy();
-    this.predictions = predictions && new PredictionLayer(predictions, this.agentFrame);
-    if (this.predictions) this.predictionSpace.addChild(this.predictions.node);
+    this.predictions = predictions && this.agents && new PredictionLayer(predictions, this.agentFrame);
+    if (this.predictions) this.agents?.node.addChildAt(this.predictions.node, 1); // over the ways, under the boxes
     this.redraw();
   }
 
@@ -420,9 +419,9 @@ export class Birdseye {
     this.observer.disconnect();
     this.gestures.destroy();
     this.mapLayer?.destroy();
+    this.predictions?.destroy();
     this.agents?.destroy();
     this.ghosts?.destroy();
-    this.predictions?.destroy();
     this.labels?.destroy();
     this.scaleBar.destroy();
     this.painter.renderer.destroy({ removeView: true });
