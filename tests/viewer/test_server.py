@@ -124,6 +124,7 @@ def test_facts_of_the_dataset(server, city, city_log):
         "sample_kinds": ["semantic", "satellite"],
         "notes": [],
         "run": None,
+        "predictions": None,
     }
 
 
