@@ -46,6 +46,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import classify_rows
 from l5kit.evaluation.driving.scene_score import score_scenes
 from l5kit.evaluation.driving.scene_states import read_road_users
+from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
 from l5kit.rasterization.antialiased import draw_shapes
 from l5kit.rasterization.turned_crop import turn_and_scale
 from l5kit.sampling.agent_sampling import get_agent_context
@@ -166,6 +167,7 @@ def _drive(files: DatasetFiles, log: ChunkedDataset) -> None:
     check_drive(driven)
     score_scenes(driven.ego_states(), driven.road_users(), road.driving, expert=driven.expert())
     read_road_users([driven.arrays(0)])
+    tag_scenes(log, open_map(files), scenes=[0])
 
 
 def _enter() -> None:

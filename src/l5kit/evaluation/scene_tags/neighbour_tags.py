@@ -1,0 +1,157 @@
+"""Tags of the AV and those around it, without a map: cut-ins, close passes, pedestrians and cyclists near."""
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.evaluation.driving.driving_map import project_on_line
+from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
+from l5kit.evaluation.scene_tags.frame_runs import find_runs
+from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
+from l5kit.geometry.box_gap import box_gap
+
+__all__ = ["tag_neighbours"]
+
+_VULNERABLE = int(RoadUserGroup.VULNERABLE)
+_SPARE_M = 10.0
+"""Those who are farther away than thresholds and half the lengths of boxes allow, and this, are not looked at."""
+
+
+def tag_neighbours(states: EgoStates, road_users: RoadUsers, thresholds: TagThresholds) -> dict[str, Int64Array]:
+    """Return the runs (R, 2) of the tags of one scene that are about the AV and others, by name.
+
+    Args:
+        states: One scene.
+        road_users: The others in the same frames.
+        thresholds: Of the definitions.
+
+    Raises:
+        InvalidArgumentError: Road users are those of another number of frames.
+    """
+    road_users.require_frames_of(states.is_there.shape)
+    times_s = states.timestamps_s[0]
+    marks = {
+        "cut_in": _mark_cut_ins(states, road_users, thresholds),
+        "close_pass": np.zeros(len(times_s), np.bool_),
+        "vulnerable_near": np.zeros(len(times_s), np.bool_),
+    }
+    _mark_near(
+        (states.boxes[0], states.speeds_mps[0]),
+        (road_users.starts, road_users.groups),
+        (road_users.boxes, road_users.velocities_mps),
+        (thresholds.moving_mps, thresholds.passing_mps),
+        (thresholds.close_gap_m, thresholds.vulnerable_gap_m),
+        marks["close_pass"],
+        marks["vulnerable_near"],
+    )
+    return {name: find_runs(is_marked, times_s, merge_s=thresholds.merge_s) for name, is_marked in marks.items()}
+
+
+def _mark_cut_ins(states: EgoStates, road_users: RoadUsers, thresholds: TagThresholds) -> BoolArray:
+    """Return the frames in which somebody gets into the way that the AV drives afterwards, (F,)."""
+    is_marked = np.zeros(states.is_there.shape[1], np.bool_)
+    _write_cut_ins(
+        (states.boxes[0], states.speeds_mps[0], states.timestamps_s[0]),
+        (road_users.starts, road_users.tracks),
+        (road_users.boxes, road_users.speeds_mps),
+        (thresholds.moving_mps, np.radians(thresholds.same_way_deg), thresholds.cut_in_s),
+        (thresholds.cut_in_inside_m, thresholds.cut_in_beside_m, thresholds.cut_in_ahead_m),
+        np.full(road_users.num_tracks, -np.inf),
+        is_marked,
+    )
+    return is_marked
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mark_near(
+    ego: tuple[Float64Array, Float64Array],
+    rows: tuple[Int64Array, Int64Array],
+    others: tuple[Float64Array, Float64Array],
+    speeds: tuple[float, float],
+    gaps_m: tuple[float, float],
+    is_close_pass: BoolArray,
+    is_vulnerable_near: BoolArray,
+) -> None:
+    """Mark the frames in which the AV moves and somebody passes closely, or a pedestrian or cyclist is near."""
+    (boxes, speeds_mps), (starts, groups), (other_boxes, velocities_mps) = ego, rows, others
+    (moving_mps, passing_mps), (close_m, vulnerable_m) = speeds, gaps_m
+    most_m = max(close_m, vulnerable_m)
+    for frame in range(len(boxes)):
+        if speeds_mps[frame] < moving_mps:
+            continue
+        box = boxes[frame]
+        x_mps, y_mps = speeds_mps[frame] * np.cos(box[2]), speeds_mps[frame] * np.sin(box[2])
+        for row in range(starts[frame], starts[frame + 1]):
+            other, velocity_mps = other_boxes[row], velocities_mps[row]
+            reach_m = most_m + 0.5 * (np.hypot(box[3], box[4]) + np.hypot(other[3], other[4]))
+            if np.hypot(other[0] - box[0], other[1] - box[1]) > reach_m:
+                continue
+            gap_m = box_gap(box, other)
+            if groups[row] == _VULNERABLE and gap_m < vulnerable_m:
+                is_vulnerable_near[frame] = True
+            is_moving = np.hypot(velocity_mps[0], velocity_mps[1]) >= moving_mps
+            if (
+                gap_m < close_m
+                and is_moving
+                and np.hypot(velocity_mps[0] - x_mps, velocity_mps[1] - y_mps) >= passing_mps
+            ):
+                is_close_pass[frame] = True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_cut_ins(
+    ego: tuple[Float64Array, Float64Array, Float64Array],
+    rows: tuple[Int64Array, Int64Array],
+    others: tuple[Float64Array, Float64Array],
+    limits: tuple[float, float, float],
+    distances_m: tuple[float, float, float],
+    last_beside_s: Float64Array,
+    is_marked: BoolArray,
+) -> None:
+    """Mark the frames of cut-ins; ``last_beside_s`` keeps when each track was beside the way last."""
+    (boxes, speeds_mps, times_s), (starts, tracks), (other_boxes, other_speeds_mps) = ego, rows, others
+    (moving_mps, same_way_rad, within_s), (inside_m, beside_m, ahead_m) = limits, distances_m
+    way = boxes[:, :2].copy()
+    lengths_m = np.zeros(len(way))
+    for frame in range(1, len(way)):
+        step_m = np.hypot(way[frame, 0] - way[frame - 1, 0], way[frame, 1] - way[frame - 1, 1])
+        lengths_m[frame] = lengths_m[frame - 1] + step_m
+    for frame in range(len(boxes) - 1):
+        for row in range(starts[frame], starts[frame + 1]):
+            other, track = other_boxes[row], tracks[row]
+            half_m = 0.5 * (boxes[frame, 3] + other[3])
+            most_m = ahead_m + half_m + beside_m + _SPARE_M
+            if np.hypot(other[0] - boxes[frame, 0], other[1] - boxes[frame, 1]) > most_m:
+                continue
+            aside_m, along_m, turn_rad = _place_on_way(way, lengths_m, frame, other, most_m)
+            if aside_m >= beside_m:
+                last_beside_s[track] = times_s[frame]
+            gap_m = along_m - half_m
+            is_inside = aside_m <= inside_m and 0 < gap_m <= ahead_m and turn_rad <= same_way_rad
+            is_moving = min(speeds_mps[frame], other_speeds_mps[row]) >= moving_mps
+            if is_inside and is_moving and times_s[frame] - last_beside_s[track] <= within_s:
+                is_marked[frame] = True
+                last_beside_s[track] = -np.inf
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _place_on_way(
+    way: Float64Array, lengths_m: Float64Array, frame: int, other: Float64Array, most_m: float
+) -> tuple[float, float, float]:
+    """Return how far aside of the way from a frame on, and how far along it somebody is, and the angle to it.
+
+    All is NaN for those behind the AV, and for those beyond the end of its way.
+    """
+    end = frame + 1
+    while end < len(way) - 1 and lengths_m[end] - lengths_m[frame] <= most_m:
+        end += 1
+    line = way[frame : end + 1]
+    edge, part = project_on_line(line, other[:2])
+    step = line[edge + 1] - line[edge]
+    if (edge == 0 and part <= 0.0) or (edge == len(line) - 2 and part >= 1.0):
+        return np.nan, np.nan, np.nan
+    place = line[edge] + part * step
+    along_m = lengths_m[frame + edge] - lengths_m[frame] + part * np.hypot(step[0], step[1])
+    turn_rad = abs((other[2] - np.arctan2(step[1], step[0]) + np.pi) % (2 * np.pi) - np.pi)
+    return np.hypot(other[0] - place[0], other[1] - place[1]), along_m, turn_rad

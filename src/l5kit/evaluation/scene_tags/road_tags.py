@@ -1,0 +1,176 @@
+"""Tags that need a map: stops at red lights, lane changes, crossings that no light protects."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.evaluation.driving.driving_map import DrivingMap, project_on_line
+from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.lane_places import LanePlaces
+from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
+from l5kit.evaluation.scene_tags.frame_runs import find_runs, is_in_runs
+from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
+from l5kit.evaluation.scene_tags.tag_map import TagMap
+from l5kit.geometry.box_overlap import boxes_overlap
+
+__all__ = ["find_lane_changes", "find_stops_at_red", "find_unprotected_crossings"]
+
+_OTHER = int(RoadUserGroup.OTHER)
+
+
+def find_stops_at_red(
+    states: EgoStates,
+    places: LanePlaces,
+    red_lanes: Sequence[Int64Array],
+    *,
+    standing: Int64Array,
+    driving_map: DrivingMap,
+    thresholds: TagThresholds,
+) -> Int64Array:
+    """Return the runs (R, 2) of frames in which the AV stands before a red light.
+
+    Args:
+        states: One scene.
+        places: Where on the lanes the AV is.
+        red_lanes: Lanes with a red light in each frame.
+        standing: Runs in which the AV stands, (any, 2).
+        driving_map: The lanes.
+        thresholds: Of the definitions.
+    """
+    lanes, num_frames = places.lanes[0], states.is_there.shape[1]
+    along_m = driving_map.places_on_lanes_m(states.positions_m[0], lanes)
+    later = _next_lanes(lanes)
+    is_marked = np.zeros(num_frames, np.bool_)
+    for frame in np.flatnonzero(is_in_runs(standing, num_frames) & (lanes >= 0)).tolist():
+        red = set(red_lanes[frame].tolist())
+        if red:
+            lane, place_m = int(lanes[frame]), float(along_m[frame])
+            reach_m = thresholds.light_ahead_m + 0.5 * states.body.length_m + place_m
+            is_begun = driving_map.is_in_junction[lane] and lane in red and place_m <= thresholds.light_behind_m
+            is_marked[frame] = is_begun or _leads_to(driving_map, red, lane, wanted=int(later[frame]), reach_m=reach_m)
+    return find_runs(is_marked, states.timestamps_s[0], merge_s=thresholds.merge_s)
+
+
+def find_lane_changes(
+    states: EgoStates, places: LanePlaces, *, driving_map: DrivingMap, thresholds: TagThresholds
+) -> Int64Array:
+    """Return the runs (R, 2) of frames of lane changes: the last frame on the old lane and the first on the new one.
+
+    The lanes are of one road segment, not of a junction, and neither follows the other; the AV keeps to each of them
+    for a while, and drives along the new one.
+    """
+    lanes, times_s = places.lanes[0], states.timestamps_s[0]
+    changes = np.flatnonzero(lanes[1:] != lanes[:-1]) + 1
+    bounds = np.concatenate([[0], changes, [len(lanes)]])
+    runs = []
+    for number, frame in enumerate(changes.tolist()):
+        before, after = int(lanes[frame - 1]), int(lanes[frame])
+        before_s = times_s[frame] - times_s[bounds[number]]
+        after_s = times_s[bounds[number + 2] - 1] - times_s[frame]
+        is_held = min(before_s, after_s) >= thresholds.lane_hold_s - 1e-9
+        if is_held and _lie_side_by_side(driving_map, before, after):
+            line, point_m = driving_map.centre_lines_m[after], states.positions_m[0, frame]
+            if _angle_to_line(line, point_m, states.yaws_rad[0, frame]) <= np.radians(thresholds.same_way_deg):
+                runs.append((frame - 1, frame + 1))
+    return np.array(runs, np.int64).reshape(-1, 2)
+
+
+def find_unprotected_crossings(
+    states: EgoStates, road_users: RoadUsers, places: LanePlaces, *, tag_map: TagMap, thresholds: TagThresholds
+) -> Int64Array:
+    """Return the runs (R, 2) of frames in which another road user crosses the way of the AV shortly before or after it.
+
+    The AV is on a lane of a junction that no light rules, and both move. The time between them is the post-encroachment
+    time: from the frame in which the box of one is at a place to that in which the box of the other overlaps it.
+    """
+    lanes, times_s = places.lanes[0], states.timestamps_s[0]
+    is_open = (lanes >= 0) & tag_map.driving_map.is_in_junction[lanes] & ~tag_map.has_light[lanes]
+    is_open &= states.speeds_mps[0] >= thresholds.moving_mps
+    is_marked = np.zeros(len(lanes), np.bool_)
+    _mark_crossings(
+        (states.boxes[0], times_s, is_open),
+        (road_users.starts, road_users.groups),
+        (road_users.boxes, road_users.speeds_mps),
+        (thresholds.moving_mps, np.radians(thresholds.crossing_deg), thresholds.crossing_s),
+        is_marked,
+    )
+    return find_runs(is_marked, times_s, merge_s=thresholds.merge_s)
+
+
+def _next_lanes(lanes: Int64Array) -> Int64Array:
+    """Return the lane that comes after that of each frame, -1 for none, (F,)."""
+    later = np.full(len(lanes), -1, np.int64)
+    for frame in range(len(lanes) - 2, -1, -1):
+        later[frame] = later[frame + 1] if lanes[frame + 1] in (lanes[frame], -1) else lanes[frame + 1]
+    return later
+
+
+def _leads_to(driving_map: DrivingMap, red: set[int], lane: int, *, wanted: int, reach_m: float) -> bool:
+    """Return whether a red light is near: ``reach_m`` from the start of a lane; ``wanted`` is the lane driven on next.
+
+    The light of a lane outside of junctions is at its end, that of a lane in a junction at its start.
+    """
+    length_m = float(driving_map.arc_lengths_m[lane, -1])
+    if length_m > reach_m:
+        return False
+    if lane in red and not driving_map.is_in_junction[lane]:
+        return True
+    ahead = driving_map.ahead_of(lane).tolist()
+    ahead = [wanted] if wanted in ahead else ahead
+    if any(other in red and driving_map.is_in_junction[other] for other in ahead):
+        return True
+    left_m = reach_m - length_m
+    return length_m > 0 and any(
+        _leads_to(driving_map, red, other, wanted=-1, reach_m=left_m) for other in ahead if other != lane
+    )
+
+
+def _lie_side_by_side(driving_map: DrivingMap, before: int, after: int) -> bool:
+    """Return whether two lanes are of one road segment and neither follows the other."""
+    if min(before, after) < 0 or driving_map.parents[before] != driving_map.parents[after]:
+        return False
+    follows = after in driving_map.ahead_of(before) or before in driving_map.ahead_of(after)
+    return not follows and not driving_map.is_in_junction[[before, after]].any()
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _angle_to_line(line: Float64Array, point_m: Float64Array, yaw_rad: float) -> float:
+    """Return the size of the angle between a heading and a line at the place nearest to a point."""
+    edge, _ = project_on_line(line, point_m)
+    heading_rad = np.arctan2(line[edge + 1, 1] - line[edge, 1], line[edge + 1, 0] - line[edge, 0])
+    angle_rad: float = abs((heading_rad - yaw_rad + np.pi) % (2 * np.pi) - np.pi)
+    return angle_rad
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mark_crossings(
+    ego: tuple[Float64Array, Float64Array, BoolArray],
+    rows: tuple[Int64Array, Int64Array],
+    others: tuple[Float64Array, Float64Array],
+    limits: tuple[float, float, float],
+    is_marked: BoolArray,
+) -> None:
+    """Mark the open frames whose box another road user overlaps across in a frame that is near in time."""
+    (boxes, times_s, is_open), (starts, groups), (other_boxes, speeds_mps) = ego, rows, others
+    moving_mps, crossing_rad, within_s = limits
+    first = 0
+    for frame in range(len(boxes)):
+        if not is_open[frame]:
+            continue
+        while times_s[frame] - times_s[first] > within_s + 1e-9:
+            first += 1
+        other_frame = first
+        while (
+            not is_marked[frame]
+            and other_frame < len(boxes)
+            and times_s[other_frame] - times_s[frame] <= within_s + 1e-9
+        ):
+            for row in range(starts[other_frame], starts[other_frame + 1]):
+                if groups[row] == _OTHER or speeds_mps[row] < moving_mps:
+                    continue
+                turn_rad = abs((other_boxes[row, 2] - boxes[frame, 2] + np.pi) % (2 * np.pi) - np.pi)
+                if turn_rad >= crossing_rad and boxes_overlap(boxes[frame], other_boxes[row]):
+                    is_marked[frame] = True
+            other_frame += 1

@@ -1,0 +1,69 @@
+"""Map of tags: lanes and lights, as the tags that need a map ask for them."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from l5kit._types import BoolArray, Int64Array, RecordArray
+from l5kit.data.map.api import MapAPI
+from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
+from l5kit.data.records import FACE_INTERVAL
+from l5kit.data.window_rows import WindowRows
+from l5kit.evaluation.driving.driving_map import DrivingMap, build_driving_map
+
+__all__ = ["TagMap"]
+
+_RED = LIGHT_COLORS.index("RED") + 1
+
+
+@dataclass(frozen=True, eq=False)
+class TagMap:
+    """Lanes of a map and the lights that rule them; build it once and keep it.
+
+    Attributes:
+        driving_map: The L lanes.
+        lights: The faces with a colour.
+        has_light: Which lanes a traffic light or a coloured face controls, and lanes of junctions that follow such a
+            lane, bool (L,).
+    """
+
+    driving_map: DrivingMap
+    lights: LaneLights
+    has_light: BoolArray
+
+    @classmethod
+    def of(cls, map_api: MapAPI) -> Self:
+        """Return what tags need of a map. All its messages are read."""
+        arrays = map_api.arrays
+        driving_map = build_driving_map(map_api)
+        has_light: BoolArray = arrays.has_light.copy()
+        has_light[arrays.lights.lane_rows] = True
+        for lane in np.flatnonzero(has_light).tolist():
+            ahead = driving_map.ahead_of(lane)
+            has_light[ahead[driving_map.is_in_junction[ahead]]] = True
+        return cls(driving_map, arrays.lights, has_light)
+
+    def red_lanes(self, intervals: Int64Array, faces: RecordArray) -> list[Int64Array]:
+        """Return the lanes with an active red face in each frame.
+
+        Args:
+            intervals: Rows of ``faces`` of each frame, (F, 2).
+            faces: ``TL_FACE_DTYPE``, (any,).
+        """
+        none = np.zeros(0, np.int64)
+        if len(self.lights.ranks) == 0 or len(faces) == 0:
+            return [none] * len(intervals)
+        active, starts = self.lights.find_active(WindowRows([faces], intervals[:, :1].copy(), intervals[:, 1:].copy()))
+        return [
+            np.concatenate(
+                [none, *(self.lights.lanes_of(face) for face in faces_on if self.lights.ranks[face] == _RED)]
+            )
+            for faces_on in np.split(active, starts[1:-1])
+        ]
+
+
+def face_intervals(frames: RecordArray) -> Int64Array:
+    """Return the rows of the faces of each frame, (F, 2)."""
+    intervals: Int64Array = np.asarray(frames[FACE_INTERVAL], np.int64)
+    return intervals

@@ -1,0 +1,108 @@
+"""Tags of the scenes of a log, read scene by scene."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import Int64Array
+from l5kit.data.map.api import MapAPI
+from l5kit.data.progress import Progress
+from l5kit.data.scene_arrays import SceneArrays
+from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.scene_records import SceneRecords
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import L5KitError
+from l5kit.evaluation.driving.ego_states import EgoBody
+from l5kit.evaluation.driving.lane_places import find_lane_places
+from l5kit.evaluation.driving.record_faults import find_record_fault
+from l5kit.evaluation.driving.scene_states import read_ego_states, read_road_users
+from l5kit.evaluation.scene_tags.motion_tags import tag_motion
+from l5kit.evaluation.scene_tags.neighbour_tags import tag_neighbours
+from l5kit.evaluation.scene_tags.road_tags import find_lane_changes, find_stops_at_red, find_unprotected_crossings
+from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
+from l5kit.evaluation.scene_tags.tag_map import TagMap, face_intervals
+from l5kit.evaluation.scene_tags.tag_table import SceneTags
+
+__all__ = ["tag_records", "tag_scenes"]
+
+
+def tag_scenes(
+    dataset: ChunkedDataset,
+    map_api: MapAPI | TagMap | None = None,
+    *,
+    scenes: Sequence[int] | Int64Array | None = None,
+    thresholds: TagThresholds | None = None,
+    progress: Progress | None = None,
+    workers: Workers = 1,
+) -> SceneTags:
+    """Return what happens in scenes, and when.
+
+    A damaged scene has an empty row and an entry in ``errors``; the others go on.
+
+    Args:
+        dataset: An opened dataset.
+        map_api: Its map, or what is known of it already; without one the tags that need it are not known.
+        scenes: Numbers of the scenes; all by default.
+        thresholds: Of the definitions; see :class:`TagThresholds`.
+        progress: Called with the number of scenes done and of all; what it raises ends the reading.
+        workers: Number of threads, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
+
+    Raises:
+        InvalidArgumentError: There is no such scene.
+    """
+    numbers = np.arange(len(dataset.scenes)) if scenes is None else np.asarray(scenes, np.int64)
+    tag_map = TagMap.of(map_api) if isinstance(map_api, MapAPI) else map_api
+    job = _TagJob(dataset, tag_map, thresholds or TagThresholds())
+    with map_scenes(job, numbers, workers, progress=progress) as parts:
+        found = [each for part in parts for each in part]
+    errors = {scene: each for scene, each in zip(numbers.tolist(), found, strict=True) if isinstance(each, str)}
+    return SceneTags.of_rows(numbers, [{} if isinstance(each, str) else each for each in found], errors)
+
+
+def tag_records(
+    recorded: SceneRecords, *, body: EgoBody, tag_map: TagMap | None, thresholds: TagThresholds
+) -> dict[str, Int64Array]:
+    """Return the events (n, 2) of a scene with a frame or more, by tag; those that are not known are left out."""
+    arrays = [SceneArrays.of_records(recorded)]
+    states, road_users = read_ego_states(arrays, body=body), read_road_users(arrays)
+    found = tag_motion(states, thresholds) | tag_neighbours(states, road_users, thresholds)
+    if tag_map is None:
+        return found
+    driving_map = tag_map.driving_map
+    places = find_lane_places(states, driving_map)
+    red_lanes = tag_map.red_lanes(face_intervals(recorded.frames), recorded.tl_faces)
+    return found | {
+        "stop_at_red": find_stops_at_red(
+            states, places, red_lanes, standing=found["standing"], driving_map=driving_map, thresholds=thresholds
+        ),
+        "lane_change": find_lane_changes(states, places, driving_map=driving_map, thresholds=thresholds),
+        "unprotected_crossing": find_unprotected_crossings(
+            states, road_users, places, tag_map=tag_map, thresholds=thresholds
+        ),
+    }
+
+
+@dataclass(frozen=True)
+class _TagJob:
+    """Tags of scenes by their numbers: their events, or what is wrong with them."""
+
+    dataset: ChunkedDataset
+    tag_map: TagMap | None
+    thresholds: TagThresholds
+
+    def __call__(self, scenes: Int64Array) -> list[dict[str, Int64Array] | str]:
+        return [self._tag(scene) for scene in scenes.tolist()]
+
+    def _tag(self, scene: int) -> dict[str, Int64Array] | str:
+        try:
+            recorded = SceneRecords.read(self.dataset, scene)
+            if len(recorded.frames) == 0:
+                return f"scene {scene} has no frame"
+            fault = find_record_fault(recorded)
+            if fault is not None:
+                return f"frame {fault.frame}: {fault.message}"
+            body = EgoBody.of_extent(*self.dataset.facts.ego_extent_m[:2])
+            return tag_records(recorded, body=body, tag_map=self.tag_map, thresholds=self.thresholds)
+        except (L5KitError, OSError) as error:
+            return str(error)
