@@ -404,3 +404,10 @@ def test_ctrl_c_ends_it_cleanly(city, is_drawing):
     assert (process.returncode, stdout) == (0, "")
     said = [line for line in stderr.splitlines() if not line.startswith("note: compiling")]
     assert said == ["Press Ctrl+C to end.", "ended"]
+
+
+def test_two_datasets_cannot_be_exported_together(l5kit, city, tmp_path):
+    done = l5kit("view", city, "--beside", city, "--export", tmp_path / "a.html")
+    assert done.exit_code == 1
+    assert "--export writes one scene of one dataset, and does not go with --beside" in done.stderr
+    assert list(tmp_path.iterdir()) == []

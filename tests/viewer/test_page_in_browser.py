@@ -589,3 +589,74 @@ def test_the_real_scene_plays_on_the_street_map(browser, real_view, real_url):
         page.wait_for("(track) => window.l5kitViewer.state().track === track", str(scene.agents.track_ids[row]))
         page.part("play").click()
         page.wait_for("() => window.l5kitViewer.state().frame >= 105")
+
+
+def test_tags_are_listed_searched_and_gone_to(browser, city_view, city_url, tmp_path):
+    with viewer_page(browser) as page:
+        page.open(city_url)
+        page.part("tag-chip").first.wait_for()
+        page.wait_for("() => !document.querySelector('.list-count').textContent.includes('found')")
+        found = city_view.tags.since(0)["scenes"]
+        scene, events = next((int(number), events) for number, events in found.items() if events)
+        name, frames = next(iter(events.items()))
+        label = next(tag["label"] for tag in city_view.tags.since(0)["tags"] if tag["name"] == name)
+        page.part("filter-text").fill(label)
+        having = [number for number, other in found.items() if name in other]
+        page.wait_for("(count) => document.querySelectorAll('.list-row').length === count", len(having))
+        page.page.locator(f"#scene-row-{scene} [data-tag={name}]").click()
+        page.wait_for("(scene) => window.l5kitViewer.state().scene === scene", scene)
+        page.wait_for("(frame) => window.l5kitViewer.state().frame === frame", frames[0][0])
+        page.part("filter-text").fill("")
+        page.page.get_by_text("Ranges, turns, tags").click()
+        page.part(f"filter-tag-{name}").click()
+        assert page.part("scene-count").inner_text() in (
+            f"{len(having)} of {NUM_SCENES} scenes",
+            f"{NUM_SCENES} scenes",
+        )
+        assert not page.problems
+    file = tmp_path / "scene.html"
+    write_exported_page(file, city_view, scene)
+    with viewer_page(browser) as page:
+        page.open(file.as_uri())
+        chips = page.page.locator("#scene-tags .tag-chip")
+        chips.first.wait_for()
+        assert [chip.get_attribute("data-tag") for chip in chips.all()] == [
+            kind["name"] for kind in city_view.tags.since(0)["tags"] if kind["name"] in events
+        ]
+
+
+def test_two_datasets_beside_each_other_are_in_step(browser, city_view, real_view):
+    """Whatever is done on one side is done on both; a scene that the other does not have is said."""
+    both = "() => ({ ...window.l5kitViewer.state(), zoom: window.l5kitViewer.birdseye.camera.scale })"
+    with ViewerServer(city_view, beside=city_view) as server, viewer_page(browser) as page:
+        page.page.goto(f"{server.url}#scene=1&frame=30")
+        sides = [page.page.frame(f"l5kit-{side}") for side in ("left", "right")]
+
+        def in_step(**expected):
+            for side in sides:
+                side.wait_for_function(
+                    "(expected) => { const state = { ...window.l5kitViewer?.state(), "
+                    "zoom: window.l5kitViewer?.birdseye?.camera.scale }; "
+                    "return Object.entries(expected).every(([name, value]) => state[name] === value) }",
+                    arg=expected,
+                )
+
+        in_step(scene=1, frame=30, follow=True)
+        sides[1].locator("#step-forward").click()
+        in_step(frame=31, playing=False)
+        sides[0].locator("#zoom-in").click()
+        in_step(zoom=sides[0].evaluate(both)["zoom"])
+        sides[1].locator("#play").click()
+        in_step(playing=True)
+        sides[0].locator("#play").click()
+        in_step(playing=False, frame=sides[0].evaluate(both)["frame"])
+        sides[0].locator("#follow").click()
+        in_step(follow=False)
+        sides[1].locator("#birdseye").press("n")
+        in_step(scene=2, frame=0)
+    with ViewerServer(city_view, beside=real_view) as server, viewer_page(browser, width=700) as page:
+        page.page.goto(f"{server.url}#scene=2")
+        boxes = [page.page.locator(f"#{side}").bounding_box() for side in ("left", "right")]
+        assert boxes[0]["x"] == boxes[1]["x"]
+        assert boxes[1]["y"] >= boxes[0]["y"] + boxes[0]["height"]
+        page.page.frame("l5kit-right").get_by_text("Scene 2, which is shown beside, is not in this dataset.").wait_for()

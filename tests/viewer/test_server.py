@@ -788,3 +788,44 @@ def test_texts_of_the_dataset_stay_texts(tmp_path, unpack, text):
         assert page.status == 200
         title = escape(path.name.encode("utf-8", "replace").decode())
         assert f"<title>{title} - l5kit</title>" in page.content.decode("utf-8")
+
+
+# Two datasets beside each other
+
+
+@pytest.fixture(scope="module")
+def two(log, lit_log):
+    with ViewerServer(log, beside=lit_log) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def lit_log(tmp_path_factory):
+    """A log of one scene without a map."""
+    folder = tmp_path_factory.mktemp("beside")
+    write_with_chunks(make_scene([make_agents()] * 4), folder / "other.zarr")
+    return ViewedLog(find_dataset_files(folder / "other.zarr"))
+
+
+@pytest.mark.parametrize(("side", "name"), [("left", "sample.zarr"), ("right", "other.zarr")])
+def test_each_side_has_its_dataset(two, side, name):
+    assert ask(two, f"/{side}/api/dataset").json["name"] == name
+    page = ask(two, f"/{side}/")
+    assert f"<title>{name} - l5kit</title>" in page.content.decode()
+    assert "frame-ancestors 'self'" in page.headers["Content-Security-Policy"]
+    assert ask(two, f"/{side}/api/scene/3").status == 404
+
+
+def test_the_page_of_two_datasets_shows_both(two):
+    page = ask(two, "/")
+    assert "<title>sample.zarr beside other.zarr - l5kit</title>" in page.content.decode()
+    assert "frame-ancestors 'none'" in page.headers["Content-Security-Policy"]
+    assert "frame-src 'self'" in page.headers["Content-Security-Policy"]
+    assert ask(two, "/api/dataset").error == NOTHING
+    assert ask(two, "/left/", host="evil.example").status == 403
+    assert ask(two, "/page/beside.js").status == 200
+
+
+def test_there_are_no_sides_of_one_dataset(server):
+    assert ask(server, "/left/").error == NOTHING
+    assert ask(server, "/right/api/dataset").error == NOTHING

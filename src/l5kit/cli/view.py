@@ -9,7 +9,7 @@ import typer
 
 from l5kit.cli.options import AerialOption, MapOption, MetaOption, ScenesArgument
 from l5kit.cli.output import print_line, remark, require_writable
-from l5kit.errors import MissingDependencyError
+from l5kit.errors import InvalidArgumentError, MissingDependencyError
 from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES
 
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ def view(
             metavar="FILE", help="Also show these predictions: a csv file (.gz too), or the folder of l5kit evaluate."
         ),
     ] = None,
+    beside: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Another dataset or simulation, shown beside the first and in step with it."),
+    ] = None,
     map_path: MapOption = None,
     meta: MetaOption = None,
     aerial: AerialOption = None,
@@ -46,14 +50,19 @@ def view(
 
     Of a simulation, the folder that l5kit simulate has written, each scene is shown next to its log.
     """
+    if export is not None and beside is not None:
+        raise InvalidArgumentError(
+            "--export writes one scene of one dataset, and does not go with --beside; export a file of each, or render "
+            "both with l5kit render"
+        )
     if export is not None:
         require_writable(export, option="--export")
         _export(_open(path, map_path, meta, aerial, predictions), scene or 0, export)
         return
     try:
-        _serve(
-            _open(path, map_path, meta, aerial, predictions), scene=scene, port=port, address=address, browser=browser
-        )
+        log = _open(path, map_path, meta, aerial, predictions)
+        other = None if beside is None else _open(beside, None, None, None, None)
+        _serve(log, other, scene=scene, port=port, address=address, browser=browser)
     except KeyboardInterrupt:  # its only end, so no failure whenever it comes
         remark("ended")
 
@@ -84,11 +93,19 @@ def _export(log: "ViewedLog", scene: int, out: Path) -> None:
     print_line(str(out))
 
 
-def _serve(log: "ViewedLog", *, scene: int | None, port: int | None, address: str, browser: bool) -> None:
+def _serve(
+    log: "ViewedLog",
+    beside: "ViewedLog | None",
+    *,
+    scene: int | None,
+    port: int | None,
+    address: str,
+    browser: bool,
+) -> None:
     """Answer until the keyboard interrupts."""
     if scene is not None:
         log.require_scene(scene)
-    with _start(log, address=address, port=port) as server:
+    with _start(log, beside, address=address, port=port) as server:
         url = server.url if scene is None else f"{server.url}#scene={scene}"
         if address not in LOOPBACK_NAMES:
             remark(f"warning: whoever reaches {address} can look at this dataset")
@@ -100,20 +117,22 @@ def _serve(log: "ViewedLog", *, scene: int | None, port: int | None, address: st
         server.wait()
 
 
-def _start(log: "ViewedLog", *, address: str, port: int | None) -> "ViewerServer":
+def _start(log: "ViewedLog", beside: "ViewedLog | None", *, address: str, port: int | None) -> "ViewerServer":
     """Return a server on the given port, or else on the usual one or a free one."""
     server_class = _server_class()
     if port is not None:
-        return _listening(server_class, log, address, port)
+        return _listening(server_class, log, beside, address=address, port=port)
     try:
-        return _listening(server_class, log, address, _PORT)
+        return _listening(server_class, log, beside, address=address, port=_PORT)
     except OSError:
-        return _listening(server_class, log, address, 0)
+        return _listening(server_class, log, beside, address=address, port=0)
 
 
-def _listening(server_class: "type[ViewerServer]", log: "ViewedLog", address: str, port: int) -> "ViewerServer":
+def _listening(
+    server_class: "type[ViewerServer]", log: "ViewedLog", beside: "ViewedLog | None", *, address: str, port: int
+) -> "ViewerServer":
     try:
-        server: ViewerServer = server_class(log, address=address, port=port)
+        server: ViewerServer = server_class(log, beside=beside, address=address, port=port)
     except OSError as error:
         raise OSError(
             f"cannot listen on --address {address} --port {port}: {error.strerror or error}; name another port, or "

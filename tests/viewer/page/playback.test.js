@@ -132,6 +132,26 @@ describe("playback", () => {
     assert.deepEqual([playback.playing, playback.frame, playback.numFrames], [false, 0, 2]);
     assert.equal(due.size, 0);
   });
+  test("a mirror shows the time of another clock and does not run", () => {
+    playback.mirror({ time_s: 0.2, playing: true, speed: 2, loop: true });
+    assert.deepEqual([playback.playing, playback.speed, playback.loop, states], [true, 2, true, 1]);
+    assert.equal(due.size, 0);
+    assert.deepEqual(shown, [2]);
+    playback.mirror({ time_s: 99, playing: true, speed: 2, loop: true });
+    assert.deepEqual([shown.at(-1), states], [3, 1]);
+  });
+  test("a clock that runs stops when it mirrors another, and runs again when it leads", () => {
+    playback.play();
+    playback.mirror({ time_s: 0.1, playing: true, speed: 1, loop: false });
+    assert.equal(due.size, 0);
+    playback.lead();
+    draw(110);
+    assert.deepEqual(shown, [1, 2]);
+    playback.pause();
+    playback.mirror({ time_s: 0.1, playing: false, speed: 1, loop: false });
+    playback.lead();
+    assert.deepEqual([playback.playing, due.size], [false, 0]);
+  });
   test("toggling pauses what plays", () => {
     playback.toggle();
     playback.toggle();

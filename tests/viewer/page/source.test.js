@@ -29,35 +29,35 @@ describe("a server", () => {
   });
 
   test("is asked once for the facts, which tell whether there is a map and which samples", async () => {
-    answers["/api/dataset"] = () => Response.json({ ...FACTS, has_map: false });
+    answers["api/dataset"] = () => Response.json({ ...FACTS, has_map: false });
     const source = openSource();
     assert.equal((await source.dataset()).name, "a.zarr");
     assert.equal(await source.map(), null);
     assert.deepEqual(source.samples?.kinds, ["semantic", "satellite"]);
-    assert.deepEqual(asked, ["/api/dataset"]);
+    assert.deepEqual(asked, ["api/dataset"]);
     assert.equal(await source.onlyScene(), null);
     assert.ok(!source.exported);
   });
   test("sends scenes and the map as blobs", async () => {
-    answers["/api/dataset"] = () => Response.json(FACTS);
-    answers["/api/scene/1"] = answers["/api/map"] = () => new Response(SCENE);
+    answers["api/dataset"] = () => Response.json(FACTS);
+    answers["api/scene/1"] = answers["api/map"] = () => new Response(SCENE);
     const source = openSource();
     assert.deepEqual((await source.scene(1)).facts, { scene_index: 1 });
     assert.ok((await source.map())?.facts);
   });
   test("has drives of simulations only", async () => {
-    answers["/api/dataset"] = () => Response.json({ ...FACTS, run: null });
+    answers["api/dataset"] = () => Response.json({ ...FACTS, run: null });
     assert.equal(await openSource().drive(1), null);
-    answers["/api/dataset"] = () => Response.json({ ...FACTS, run: { planner: "idm" } });
-    answers["/api/drive/1"] = () => new Response(SCENE);
+    answers["api/dataset"] = () => Response.json({ ...FACTS, run: { planner: "idm" } });
+    answers["api/drive/1"] = () => new Response(SCENE);
     assert.deepEqual((await openSource().drive(1))?.facts, { scene_index: 1 });
   });
   test("has addresses for samples; track ids are texts, for they are too long for numbers", () => {
     const { samples } = openSource();
     const id = "18446744073709551615";
-    assert.equal(samples?.rasterUrl(3, 7, null, "py_semantic"), "/api/raster/3/7?kind=py_semantic");
-    assert.equal(samples?.rasterUrl(3, 7, id, "a b"), `/api/raster/3/7?track=${id}&kind=a+b`);
-    assert.equal(samples?.vectorUrl(3, 7, null), "/api/vector/3/7");
+    assert.equal(samples?.rasterUrl(3, 7, null, "py_semantic"), "api/raster/3/7?kind=py_semantic");
+    assert.equal(samples?.rasterUrl(3, 7, id, "a b"), `api/raster/3/7?track=${id}&kind=a+b`);
+    assert.equal(samples?.vectorUrl(3, 7, null), "api/vector/3/7");
   });
 
   const errors = [
@@ -72,7 +72,7 @@ describe("a server", () => {
   ];
   for (const [name, answer, text] of errors) {
     test(`that ${name} becomes an error with its text`, async () => {
-      answers["/api/scene/9"] = answer;
+      answers["api/scene/9"] = answer;
       await assert.rejects(openSource().scene(9), { message: text });
     });
   }
@@ -80,7 +80,7 @@ describe("a server", () => {
     await assert.rejects(openSource().scene(9), /is `l5kit view` still running\?/);
   });
   test("a question that was given up keeps its own error", async () => {
-    await assert.rejects(requestData("/api/x", AbortSignal.abort()), { message: "fetch failed" });
+    await assert.rejects(requestData("api/x", AbortSignal.abort()), { message: "fetch failed" });
   });
 });
 

@@ -55,6 +55,7 @@ def exported_page(log: ViewedLog, scene_index: int) -> str:
         "dataset": _facts_to_hand_on(log) | {"notes": doubts, "has_aerial": aerial is not None},
         "scene_index": scene_index,
         "scenes": row,
+        "tags": log.tags.of_scene(scene_index),
         "scene": _packed(scene_bytes(scene, lane_numbers=lane_numbers)),
         "drive": None if drive is None else _packed(drive),
         "predictions": None if predictions is None else _packed(predictions),

@@ -8,7 +8,7 @@ from html import escape
 from importlib import resources
 from typing import Final
 
-__all__ = ["PageFile", "compose_page", "page_files"]
+__all__ = ["PageFile", "compose_page", "compose_two_pages", "page_files"]
 
 _MEDIA_TYPE: Final = "text/javascript; charset=utf-8"
 _LIBRARIES: Final = {"pixi.js": "vendor/pixi.min.mjs", "uplot": "vendor/uplot.js"}
@@ -16,6 +16,7 @@ _LIBRARIES: Final = {"pixi.js": "vendor/pixi.min.mjs", "uplot": "vendor/uplot.js
 
 _STYLES: Final = ("vendor/uPlot.min.css", "page.css")
 _TEMPLATE: Final = "page.html"
+_TWO_PAGES: Final = "beside.html"
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,11 @@ def page_files() -> tuple[PageFile, ...]:
     )
 
 
+def compose_two_pages(*, title: str, script_folder: str, nonce: str) -> str:
+    """Return the page that shows two others, at ``left/`` and ``right/``, as HTML; see :func:`compose_page`."""
+    return _compose(_TWO_PAGES, title=title, script_folder=script_folder, nonce=nonce, content="")
+
+
 def compose_page(*, title: str, script_folder: str | None, nonce: str = "", content: str = "") -> str:
     """Return the page as HTML.
 
@@ -56,6 +62,11 @@ def compose_page(*, title: str, script_folder: str | None, nonce: str = "", cont
         nonce: Mark of the scripts in the page that the server's security policy lets run.
         content: HTML that the scripts take data from.
     """
+    return _compose(_TEMPLATE, title=title, script_folder=script_folder, nonce=nonce, content=content)
+
+
+def _compose(template: str, *, title: str, script_folder: str | None, nonce: str, content: str) -> str:
+    """Return one of the pages as HTML."""
     folder = resources.files(__package__) / "page"
     imports = {file.specifier: _address(file, script_folder) for file in page_files()}
     style = "\n".join((folder / name).read_text("utf-8") for name in _STYLES)
@@ -66,7 +77,7 @@ def compose_page(*, title: str, script_folder: str | None, nonce: str = "", cont
         "<!-- l5kit:importmap -->": _import_map(imports, nonce),
         "<!-- l5kit:data -->": content,
     }
-    page = (folder / _TEMPLATE).read_text("utf-8")
+    page = (folder / template).read_text("utf-8")
     for mark, part in parts.items():
         page = page.replace(mark, part)
     return page

@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self
@@ -21,7 +21,7 @@ from l5kit._compiling import CompilationWatch
 from l5kit.errors import L5KitError, SampleError
 from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES, is_loopback_host
 from l5kit.visualization.viewer.aerial_tiles import AerialTiles
-from l5kit.visualization.viewer.page_files import compose_page, page_files
+from l5kit.visualization.viewer.page_files import compose_page, compose_two_pages, page_files
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 from l5kit.visualization.viewer.worker_threads import WorkerThreads
 
@@ -33,7 +33,8 @@ _NUM_DATA_THREADS: Final = 4
 _GRACE_S: Final = 1.0
 _POLICY: Final = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'unsafe-inline'; img-src 'self' data: blob:; "
-    "connect-src 'self'; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "connect-src 'self'; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-src 'self'; "
+    "frame-ancestors {ancestors}"
 )
 _NUMBER: Final = r"(\d{1,18})"
 
@@ -48,6 +49,7 @@ class ViewerServer:
 
     Args:
         log: The dataset.
+        beside: Another dataset, which is shown beside the first one.
         address: Network address to listen on; by default only this machine reaches it.
         port: Port to listen on; 0 takes a free one.
 
@@ -58,7 +60,9 @@ class ViewerServer:
         OSError: The port is taken, or the address is not one of this machine.
     """
 
-    def __init__(self, log: ViewedLog, *, address: str = LOOPBACK, port: int = 0) -> None:
+    def __init__(
+        self, log: ViewedLog, *, beside: ViewedLog | None = None, address: str = LOOPBACK, port: int = 0
+    ) -> None:
         self._address = address
         self._sockets = bind_sockets(port, address, family=socket.AF_UNSPEC if ":" in address else socket.AF_INET)
         self.port: int = self._sockets[0].getsockname()[1]
@@ -67,20 +71,23 @@ class ViewerServer:
         self._data_threads = WorkerThreads(_NUM_DATA_THREADS, name="l5kit view data")
         # numba compiles one kernel at a time: what data needs comes before what samples need
         preparing = self._data_threads.submit(log.prepare_reading)
-        self._data_threads.submit(log.read_ahead)
+        self._logs = [log] if beside is None else [log, beside]
+        for each in self._logs:
+            self._data_threads.submit(each.read_ahead)
         self._sample_threads = WorkerThreads(1, name="l5kit view samples", after=preparing)
+        self._tag_threads = WorkerThreads(1, name="l5kit view tags", after=preparing)
         self._log = log
         self._loop = asyncio.new_event_loop()
         self._ending = asyncio.Event()
-        self._application = _make_application(
-            _Service(
-                log=log,
-                data_threads=self._data_threads,
-                sample_threads=self._sample_threads,
-                watch=self._watch,
-                is_private=address in LOOPBACK_NAMES,
-            )
+        service = _Service(
+            log=log,
+            data_threads=self._data_threads,
+            sample_threads=self._sample_threads,
+            tag_threads=self._tag_threads,
+            watch=self._watch,
+            is_private=address in LOOPBACK_NAMES,
         )
+        self._application = _make_application(service, None if beside is None else replace(service, log=beside))
         self._thread = threading.Thread(target=self._run, name="l5kit view", daemon=True)
         self._thread.start()
 
@@ -96,8 +103,9 @@ class ViewerServer:
             self._thread.join(timeout=0.5)  # in turns, so that an interruption from the keyboard gets through
 
     def close(self) -> None:
-        """Stop answering and free the port; the log is closed as well."""
-        self._log.close()
+        """Stop answering and free the port; the logs are closed as well."""
+        for log in self._logs:
+            log.close()
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._ending.set)
             self._thread.join()
@@ -115,9 +123,10 @@ class ViewerServer:
         try:
             self._loop.run_until_complete(self._serve())
         finally:
-            for threads in (self._data_threads, self._sample_threads):
+            all_threads = (self._data_threads, self._sample_threads, self._tag_threads)
+            for threads in all_threads:
                 threads.shutdown(wait=False, cancel_futures=True)
-            for threads in (self._data_threads, self._sample_threads):
+            for threads in all_threads:
                 threads.join(_GRACE_S)
             self._watch.stop()
             self._loop.close()
@@ -138,6 +147,7 @@ class _Service:
         log: The dataset.
         data_threads: Read what the page shows.
         sample_threads: Draw samples.
+        tag_threads: Find tags.
         watch: Sees whether kernels are being compiled.
         is_private: Whether only those are answered who name this machine.
     """
@@ -145,16 +155,37 @@ class _Service:
     log: ViewedLog
     data_threads: Executor
     sample_threads: Executor
+    tag_threads: Executor
     watch: CompilationWatch
     is_private: bool
 
 
-def _make_application(service: _Service) -> Application:
-    routes = [
-        (r"/", _PageHandler),
-        (r"/page/([A-Za-z0-9_.]+)", _ScriptHandler),
+def _make_application(service: _Service, beside: _Service | None) -> Application:
+    sides = [("", service)] if beside is None else [("/left", service), ("/right", beside)]
+    routes: list[tuple[str, type[RequestHandler], dict[str, Any]]] = [
+        (prefix + pattern, handler, {"service": side})
+        for prefix, side in sides
+        for pattern, handler in _routes_of_log()
+    ]
+    if beside is None:
+        routes.append((r"/", _PageHandler, {"service": service}))
+    else:
+        routes.append((r"/", _TwoPagesHandler, {"service": service, "beside": beside.log}))
+        routes += [(rf"{prefix}/", _FramedPageHandler, {"service": side}) for prefix, side in sides]
+    return Application(
+        [*routes, (r"/page/([A-Za-z0-9_.]+)", _ScriptHandler, {"service": service})],
+        default_handler_class=_NothingHandler,
+        default_handler_args={"service": service},
+        log_function=_log_request,
+    )
+
+
+def _routes_of_log() -> list[tuple[str, type[RequestHandler]]]:
+    """Return where what is made of a log is handed out."""
+    return [
         (r"/api/dataset", _DatasetHandler),
         (r"/api/scenes", _ScenesHandler),
+        (rf"/api/tags/{_NUMBER}", _TagsHandler),
         (rf"/api/scene/{_NUMBER}", _SceneHandler),
         (rf"/api/drive/{_NUMBER}", _DriveHandler),
         (rf"/api/predictions/{_NUMBER}", _PredictionsHandler),
@@ -166,12 +197,6 @@ def _make_application(service: _Service) -> Application:
         (rf"/api/tile/{_NUMBER}/{_NUMBER}/{_NUMBER}", _TileHandler),
         (r"/api/status", _StatusHandler),
     ]
-    return Application(
-        [(pattern, handler, {"service": service}) for pattern, handler in routes],
-        default_handler_class=_NothingHandler,
-        default_handler_args={"service": service},
-        log_function=_log_request,
-    )
 
 
 def _log_request(handler: RequestHandler) -> None:
@@ -257,12 +282,31 @@ class _NothingHandler(_Handler):
 
 
 class _PageHandler(_Handler):
+    ancestors = "'none'"
+
     def get(self) -> None:
+        self.send_page(f"{self.log.facts()['name']} - l5kit", compose_page)
+
+    def send_page(self, title: str, compose: Callable[..., str]) -> None:
+        """Send a page whose scripts alone may run."""
         nonce = secrets.token_urlsafe(16)
-        self.set_header("Content-Security-Policy", _POLICY.format(nonce=nonce))
+        self.set_header("Content-Security-Policy", _POLICY.format(nonce=nonce, ancestors=self.ancestors))
         self.set_header("Referrer-Policy", "no-referrer")
-        title = f"{self.log.facts()['name']} - l5kit"
-        self.finish(compose_page(title=title, script_folder="/page", nonce=nonce))
+        self.finish(compose(title=title, script_folder="/page", nonce=nonce))
+
+
+class _FramedPageHandler(_PageHandler):
+    ancestors = "'self'"
+
+
+class _TwoPagesHandler(_PageHandler):
+    def initialize(self, service: _Service, beside: ViewedLog | None = None) -> None:
+        super().initialize(service)
+        self.beside = beside
+
+    def get(self) -> None:
+        names = [log.facts()["name"] for log in (self.log, self.beside) if log is not None]
+        self.send_page(f"{' beside '.join(names)} - l5kit", compose_two_pages)
 
 
 class _ScriptHandler(_Handler):
@@ -283,6 +327,12 @@ class _DatasetHandler(_Handler):
 class _ScenesHandler(_Handler):
     async def get(self) -> None:
         await self.answer_json(lambda: self.log.scene_columns)
+
+
+class _TagsHandler(_Handler):
+    async def get(self, first: str) -> None:
+        self.log.tags.begin(self.service.tag_threads)
+        await self.answer_json(lambda: self.log.tags.since(int(first)))
 
 
 class _SceneHandler(_Handler):

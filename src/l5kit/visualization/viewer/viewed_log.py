@@ -26,6 +26,7 @@ from l5kit.visualization.scene_pictures import num_frames_of
 from l5kit.visualization.viewer.aerial_tiles import AerialTiles
 from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
 from l5kit.visualization.viewer.lane_bytes import lane_bytes
+from l5kit.visualization.viewer.log_tags import LogTags
 from l5kit.visualization.viewer.prediction_bytes import prediction_bytes
 from l5kit.visualization.viewer.prediction_matches import find_in_log
 from l5kit.visualization.viewer.predictions import Predictions
@@ -55,6 +56,7 @@ class ViewedLog:
         samples: Draws what a model would see.
         sample_kinds: The kinds of rasters that the files allow.
         aerial: The aerial picture; None where there is none, or nothing says where it lies.
+        tags: What happens in the scenes.
 
     Raises:
         DatasetFormatError: The dataset cannot be opened; or another error of :meth:`ChunkedDataset.open`.
@@ -79,6 +81,7 @@ class ViewedLog:
         self._predictions = predictions
         if predictions is not None:
             self._note_lost(predictions)
+        self.tags = LogTags(self._dataset, self._map, self._require_open)
 
     @property
     def num_scenes(self) -> int:

@@ -25,6 +25,7 @@ export class Playback {
     this.clock_s = 0;
     this.lastTick_ms = 0;
     this.request = 0;
+    this.isMirror = false; // whether another clock runs in its place
   }
 
   /** @returns {number} */
@@ -93,6 +94,31 @@ export class Playback {
   setLoop(loop) {
     this.loop = loop;
     this.onState();
+  }
+
+  /**
+   * Show what another clock shows, which runs in the place of this one.
+   * @param {{time_s: number, playing: boolean, speed: number, loop: boolean}} other
+   */
+  mirror({ time_s, playing, speed, loop }) {
+    cancelAnimationFrame(this.request);
+    this.isMirror = true;
+    const isNew = playing !== this.playing || speed !== this.speed || loop !== this.loop;
+    Object.assign(this, { playing, speed, loop });
+    if (this.numFrames) {
+      this.clock_s = Math.min(time_s, this.duration_s);
+      this.show(frameAt(this.time_s, this.clock_s + 1e-6));
+    }
+    if (isNew) this.onState();
+  }
+
+  /** Run again, after another clock did. */
+  lead() {
+    if (!this.isMirror) return;
+    this.isMirror = false;
+    if (!this.playing) return;
+    this.playing = false;
+    this.play();
   }
 
   /** @param {number} now_ms time of this animation frame */

@@ -10,17 +10,17 @@ import { emptyFilter, TURNS } from "l5kit/scene_table";
  * Make the fields.
  * @param {import("l5kit/scene_table").SceneTable} table
  * @param {(filter: Filter) => void} onChange
- * @returns {HTMLElement}
+ * @returns {{form: HTMLElement, showTags: () => void}} showTags: the kinds of tags are known now
  */
 export function createSceneFilter(table, onChange) {
   let filter = emptyFilter();
   const changed = () => {
     const narrowed = countSet(filter);
     clear.hidden = narrowed === 0;
-    summary.textContent = narrowed ? `Ranges and turns (${narrowed} set)` : "Ranges and turns";
+    summary.textContent = narrowed ? `Ranges, turns, tags (${narrowed} set)` : "Ranges, turns, tags";
     onChange(filter);
   };
-  const wanted = table.isDriven ? "number, host or failure" : "number or host";
+  const wanted = table.isDriven ? "number, failure or tag" : "number, host or tag";
   const search = make("input", {
     type: "search",
     class: "field",
@@ -55,7 +55,7 @@ export function createSceneFilter(table, onChange) {
   const ranges = table.fields
     .filter((field) => field.digits !== undefined)
     .map((field) => rangeRow(field, () => filter, changed));
-  const summary = make("summary", { "data-testid": "filter-more" }, "Ranges and turns");
+  const summary = make("summary", { "data-testid": "filter-more" }, "Ranges, turns, tags");
   const clear = make(
     "button",
     { type: "button", class: "chip", "data-testid": "filter-clear", title: "Drop all filters" },
@@ -65,9 +65,14 @@ export function createSceneFilter(table, onChange) {
   clear.addEventListener("click", () => {
     filter = emptyFilter();
     for (const input of form.querySelectorAll("input")) input.value = "";
-    for (const chip of turns) setPressed(chip, false);
+    for (const chip of [...turns, ...tagGroup.querySelectorAll("button")]) setPressed(chip, false);
     changed();
   });
+  const tagGroup = make("div", { class: "filter-turns", role: "group", "aria-label": "Tags" });
+  const showTags = () => {
+    if (tagGroup.childElementCount) return;
+    tagGroup.append(...table.tags.kinds.map((kind) => tagButton(kind, () => filter, changed)));
+  };
   const form = make(
     "div",
     { class: "filter", role: "search", "aria-label": "Filter the scenes" },
@@ -77,16 +82,41 @@ export function createSceneFilter(table, onChange) {
       { class: "filter-more" },
       summary,
       make("div", { class: "filter-turns", role: "group", "aria-label": "Turn" }, ...turns),
+      tagGroup,
       make("div", { class: "filter-ranges" }, ...ranges),
     ),
   );
-  return form;
+  return { form, showTags };
+}
+
+/**
+ * @param {import("l5kit/scene_tags").TagKind} kind
+ * @param {() => Filter} getFilter
+ * @param {() => void} changed
+ * @returns {HTMLElement}
+ */
+function tagButton(kind, getFilter, changed) {
+  const title = kind.is_known ? `List scenes with this: ${kind.label}` : `${kind.label} is not known without a map`;
+  const chip = make(
+    "button",
+    { type: "button", class: "chip", "aria-pressed": "false", "data-testid": `filter-tag-${kind.name}`, title },
+    kind.label,
+  );
+  chip.disabled = !kind.is_known;
+  chip.addEventListener("click", () => {
+    const { tags } = getFilter();
+    const on = !tags.delete(kind.name);
+    if (on) tags.add(kind.name);
+    setPressed(chip, on);
+    changed();
+  });
+  return chip;
 }
 
 /** @param {Filter} filter @returns {number} how many things are set */
 function countSet(filter) {
   const bounds = Object.values(filter.ranges).flatMap(({ min, max }) => [min, max]);
-  return (filter.text.trim() ? 1 : 0) + filter.turns.size + bounds.filter((bound) => bound !== null).length;
+  return (filter.text.trim() ? 1 : 0) + filter.turns.size + filter.tags.size + bounds.filter((bound) => bound !== null).length;
 }
 
 /**

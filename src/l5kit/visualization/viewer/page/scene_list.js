@@ -5,10 +5,12 @@ import { make, setText } from "l5kit/dom";
 import { count, counted } from "l5kit/format";
 import { createSceneFilter } from "l5kit/scene_filter";
 import { emptyFilter } from "l5kit/scene_table";
+import { tagChip } from "l5kit/tag_chips";
 
 /** @typedef {import("l5kit/scene_table").SceneTable} SceneTable */
 
 const ROW_PX = 28; // as --row in page.css
+const TAGGED_ROW_PX = 50; // as .tagged .list-row in page.css
 const SPARE_ROWS = 6; // above and below the view
 
 /** The list in its section of the page. */
@@ -17,10 +19,13 @@ export class SceneList {
    * @param {HTMLElement} section
    * @param {SceneTable} table
    * @param {(scene: number) => void} onOpen
+   * @param {(scene: number, tag: import("l5kit/scene_tags").Tag) => void} onTag
    */
-  constructor(section, table, onOpen) {
+  constructor(section, table, onOpen, onTag) {
     this.table = table;
     this.onOpen = onOpen;
+    this.onTag = onTag;
+    this.rowPx = ROW_PX;
     this.order = table.order;
     this.filter = emptyFilter();
     this.listed = table.listed(this.filter, this.order);
@@ -50,11 +55,11 @@ export class SceneList {
       this.headRow,
       this.view,
     );
-    const filter = createSceneFilter(table, (value) => {
+    this.filters = createSceneFilter(table, (value) => {
       this.filter = value;
       this.refresh();
     });
-    section.append(filter, this.countLine, this.grid, this.none);
+    section.append(this.filters.form, this.countLine, this.grid, this.none);
     this.view.addEventListener("scroll", () => this.schedule(), { passive: true });
     this.view.addEventListener("keydown", (event) => this.onKey(event));
     this.view.addEventListener("focus", () => this.render());
@@ -94,6 +99,42 @@ export class SceneList {
     this.refresh();
   }
 
+  /** Show the tags that are known by now; whoever looks at the list stays where he is. */
+  showTags() {
+    const { tags } = this.table;
+    this.filters.showTags();
+    const isNarrowed = this.filter.tags.size > 0 || this.filter.text.trim() !== "";
+    if (isNarrowed) this.listed = this.table.listed(this.filter, this.order);
+    const first = this.view.scrollTop / this.rowPx;
+    if (tags.events.size) {
+      this.rowPx = TAGGED_ROW_PX;
+      this.grid.classList.add("tagged");
+    }
+    this.fit();
+    this.view.scrollTop = first * this.rowPx;
+    for (const row of this.sizer.children) delete (/** @type {HTMLElement} */ (row).dataset.scene);
+    this.tellCount();
+    this.render();
+  }
+
+  /** Tell how many scenes are listed, and how far the search for tags is. */
+  tellCount() {
+    const { numScenes, tags } = this.table;
+    const all = counted(numScenes, "scene");
+    const listed = this.listed.length === numScenes ? all : `${count(this.listed.length)} of ${all}`;
+    const isSearching = tags.kinds.length > 0 && tags.done < numScenes;
+    const searched = isSearching ? ` \u00b7 tags of ${count(tags.done)} found` : "";
+    setText(this.countLine, listed + (tags.error ? ` \u00b7 tags end: ${tags.error}` : searched));
+  }
+
+  /** Make room for the scenes that are listed. */
+  fit() {
+    const { length } = this.listed;
+    this.sizer.style.height = `${length * this.rowPx}px`;
+    this.none.hidden = length > 0 || this.table.numScenes === 0;
+    this.grid.setAttribute("aria-rowcount", String(length + 1));
+  }
+
   /** Filter and sort anew, and show the top. */
   refresh() {
     this.listed = this.table.listed(this.filter, this.order);
@@ -101,13 +142,8 @@ export class SceneList {
     for (const head of this.heads) {
       head.setAttribute("aria-sort", head.dataset.key !== key ? "none" : descending ? "descending" : "ascending");
     }
-    const { length } = this.listed;
-    const all = this.table.numScenes;
-    if (this.countLine)
-      setText(this.countLine, length === all ? counted(all, "scene") : `${count(length)} of ${counted(all, "scene")}`);
-    this.sizer.style.height = `${length * ROW_PX}px`;
-    this.none.hidden = length > 0 || all === 0;
-    this.grid.setAttribute("aria-rowcount", String(length + 1));
+    this.tellCount();
+    this.fit();
     this.active = 0;
     this.reveal();
     this.render();
@@ -150,18 +186,18 @@ export class SceneList {
 
   /** Scroll just so far that the active row is in view. */
   reveal() {
-    const top = this.active * ROW_PX;
+    const top = this.active * this.rowPx;
     const { scrollTop, clientHeight } = this.view;
     if (top < scrollTop) this.view.scrollTop = top;
-    else if (top + ROW_PX > scrollTop + clientHeight) this.view.scrollTop = top + ROW_PX - clientHeight;
+    else if (top + this.rowPx > scrollTop + clientHeight) this.view.scrollTop = top + this.rowPx - clientHeight;
   }
 
   /** Make the rows in view. A row element shows every n-th scene, so that scrolling writes only the new rows. */
   render() {
-    const room = Math.ceil(this.view.clientHeight / ROW_PX) + 2 * SPARE_ROWS;
+    const room = Math.ceil(this.view.clientHeight / this.rowPx) + 2 * SPARE_ROWS;
     const number = Math.min(room, this.listed.length);
     const highest = Math.max(this.listed.length - number, 0);
-    const first = Math.min(Math.max(Math.floor(this.view.scrollTop / ROW_PX) - SPARE_ROWS, 0), highest);
+    const first = Math.min(Math.max(Math.floor(this.view.scrollTop / this.rowPx) - SPARE_ROWS, 0), highest);
     while (this.sizer.children.length > number) this.sizer.lastElementChild?.remove();
     while (this.sizer.children.length < number) this.sizer.append(emptyRow(this.table.fields));
     for (let at = first; at < first + number; at += 1) {
@@ -176,7 +212,7 @@ export class SceneList {
   fillRow(row, at) {
     const scene = this.listed[at];
     const error = this.table.error(scene);
-    row.style.top = `${at * ROW_PX}px`;
+    row.style.top = `${at * this.rowPx}px`;
     row.classList.toggle("active", at === this.active);
     row.setAttribute("aria-selected", String(scene === this.selected));
     row.setAttribute("aria-rowindex", String(at + 2));
@@ -191,6 +227,8 @@ export class SceneList {
         error === null ? this.table.cell(scene, field) : column === 0 ? String(scene) : column === 1 ? error : "";
       setText(row.children[column], text);
     });
+    const chips = this.table.tags.of(scene).map((tag) => tagChip(tag, () => this.onTag(scene, tag)));
+    row.children[this.table.fields.length].replaceChildren(...chips);
   }
 
   /** @param {MouseEvent} event */
@@ -202,7 +240,7 @@ export class SceneList {
   /** @param {KeyboardEvent} event */
   onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const page = Math.max(Math.floor(this.view.clientHeight / ROW_PX) - 1, 1);
+    const page = Math.max(Math.floor(this.view.clientHeight / this.rowPx) - 1, 1);
     const last = this.listed.length - 1;
     /** @type {Record<string, number>} */
     const targets = {
@@ -225,5 +263,6 @@ export class SceneList {
 /** @param {import("l5kit/scene_table").Field[]} fields @returns {HTMLElement} */
 function emptyRow(fields) {
   const cells = fields.map((field) => make("span", { role: "gridcell", class: `cell cell-${field.key}` }));
-  return make("div", { class: "list-row", role: "row", "data-testid": "scene-row" }, ...cells);
+  const tags = make("span", { role: "gridcell", class: "row-tags" });
+  return make("div", { class: "list-row", role: "row", "data-testid": "scene-row" }, ...cells, tags);
 }

@@ -3,6 +3,7 @@
 
 import { failureOfMetric } from "l5kit/failures";
 import { quantity } from "l5kit/format";
+import { SceneTags } from "l5kit/scene_tags";
 
 /** @typedef {import("l5kit/source").SceneColumns} SceneColumns */
 /**
@@ -17,6 +18,7 @@ import { quantity } from "l5kit/format";
  * @typedef {object} Filter
  * @property {string} text within the host, or in the scene number
  * @property {Set<string>} turns empty: all
+ * @property {Set<string>} tags names; a scene has to have all of them
  * @property {Record<string, {min: number | null, max: number | null}>} ranges by key of the field
  */
 
@@ -42,7 +44,7 @@ export const DRIVEN_FIELDS = [
 
 /** A filter that all scenes pass. @returns {Filter} */
 export function emptyFilter() {
-  return { text: "", turns: new Set(), ranges: {} };
+  return { text: "", turns: new Set(), tags: new Set(), ranges: {} };
 }
 
 /** All scenes of a dataset, column by column. */
@@ -52,6 +54,7 @@ export class SceneTable {
     this.columns = columns;
     this.numScenes = numScenes;
     this.isDriven = columns.score !== undefined;
+    this.tags = new SceneTags();
     this.fields = this.isDriven ? DRIVEN_FIELDS : FIELDS;
     /** the order to begin with: the lowest score first */
     this.order = { key: this.isDriven ? "score" : "scene", descending: false };
@@ -118,6 +121,8 @@ export class SceneTable {
       const failures = this.failures(scene).join(", ") || "nothing";
       lines.push(`Score ${quantity(this.number(scene, "score"), 3)}, failed: ${failures}`);
     }
+    const tags = this.tags.of(scene).map(({ label }) => label);
+    if (tags.length) lines.push(`Tags: ${tags.join(", ")}`);
     const doubt = this.doubt(scene);
     if (doubt) lines.push(`Damaged: ${doubt}`);
     return lines.join("\n");
@@ -139,7 +144,8 @@ export class SceneTable {
   }
 
   /** @param {number} scene @param {Filter} filter @returns {boolean} */
-  passes(scene, { text, turns, ranges }) {
+  passes(scene, { text, turns, tags, ranges }) {
+    for (const name of tags) if (!this.tags.has(scene, name)) return false;
     if (turns.size && !turns.has(String(this.value(scene, "turn")))) return false;
     for (const [key, { min, max }] of Object.entries(ranges)) {
       const value = this.number(scene, key);
@@ -147,7 +153,8 @@ export class SceneTable {
       if (max !== null && !(value <= max)) return false;
     }
     const wanted = text.trim().toLowerCase();
-    return !wanted || this.words[scene].includes(wanted) || String(scene).includes(wanted);
+    if (!wanted || this.words[scene].includes(wanted) || String(scene).includes(wanted)) return true;
+    return this.tags.words(scene).includes(wanted);
   }
 
   /** @param {Uint32Array} scenes @param {{key: string, descending: boolean}} order @returns {Uint32Array} */

@@ -9,9 +9,13 @@ import { SceneTable } from "l5kit/scene_table";
 
 /** Table and list; without them the player works. */
 export class Scenes {
-  /** @param {(scene: number) => void} onOpen a scene of the list was chosen */
-  constructor(onOpen) {
+  /**
+   * @param {(scene: number) => void} onOpen a scene of the list was chosen
+   * @param {(scene: number, tag: import("l5kit/scene_tags").Tag) => void} onTag a tag of it was
+   */
+  constructor(onOpen, onTag) {
     this.onOpen = onOpen;
+    this.onTag = onTag;
     /** @type {SceneTable | null} */
     this.table = null;
     /** @type {SceneList | null} */
@@ -39,11 +43,22 @@ export class Scenes {
       return;
     }
     waiting.remove();
-    this.list = new SceneList(section, this.table, (scene) => {
+    const open = (/** @type {number} */ scene) => {
       closeDrawer();
       this.onOpen(scene);
+    };
+    this.list = new SceneList(section, this.table, open, (scene, tag) => {
+      closeDrawer();
+      this.onTag(scene, tag);
     });
     this.list.select(this.selected);
+  }
+
+  /** @param {import("l5kit/scene_tags").SceneTags} tags those that are known by now */
+  setTags(tags) {
+    if (!this.table) return;
+    this.table.tags = tags;
+    this.list?.showTags();
   }
 
   /** @returns {number[] | null} the scenes in the order of the list; null before it is there */

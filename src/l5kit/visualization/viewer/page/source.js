@@ -60,6 +60,7 @@ import { unpackDrive, unpackLanes, unpackMap, unpackPredictions, unpackScene } f
  * @property {() => Promise<number | null>} onlyScene number of the scene of an exported file, else null
  * @property {() => Promise<Dataset>} dataset
  * @property {() => Promise<SceneColumns>} scenes
+ * @property {(first: number) => Promise<import("l5kit/scene_tags").TagPart>} tags found so far, from a scene on
  * @property {(index: number) => Promise<PackedScene>} scene
  * @property {(index: number) => Promise<PackedDrive | null>} drive null where the dataset is no simulation
  * @property {(index: number) => Promise<PackedPredictions | null>} predictions null where there are none
@@ -78,17 +79,19 @@ export function openSource() {
   return embedded ? embeddedSource(JSON.parse(embedded.textContent || "{}")) : serverSource();
 }
 
+const NO_TAGS = { tags: [], scenes: {}, done: 0, error: "" };
+
 /** @returns {Source} */
 function serverSource() {
   /** @type {Promise<Dataset> | null} */
   let dataset = null;
-  const getDataset = () => (dataset ??= request("/api/dataset").then((response) => response.json()));
+  const getDataset = () => (dataset ??= request("api/dataset").then((response) => response.json()));
   /** @type {Samples} */
   const samples = {
     kinds: [],
-    rasterUrl: (scene, frame, trackId, kind) => `/api/raster/${scene}/${frame}${query({ track: trackId, kind })}`,
-    vectorUrl: (scene, frame, trackId) => `/api/vector/${scene}/${frame}${query({ track: trackId })}`,
-    isCompiling: async () => (await (await request("/api/status")).json()).compiling,
+    rasterUrl: (scene, frame, trackId, kind) => `api/raster/${scene}/${frame}${query({ track: trackId, kind })}`,
+    vectorUrl: (scene, frame, trackId) => `api/vector/${scene}/${frame}${query({ track: trackId })}`,
+    isCompiling: async () => (await (await request("api/status")).json()).compiling,
   };
   return {
     exported: false,
@@ -98,26 +101,27 @@ function serverSource() {
       samples.kinds = facts.sample_kinds ?? [];
       return facts;
     },
-    scenes: async () => (await request("/api/scenes")).json(),
-    scene: async (index) => unpackScene(await (await requestData(`/api/scene/${index}`)).arrayBuffer()),
+    scenes: async () => (await request("api/scenes")).json(),
+    tags: async (first) => (await request(`api/tags/${first}`)).json(),
+    scene: async (index) => unpackScene(await (await requestData(`api/scene/${index}`)).arrayBuffer()),
     drive: async (index) => {
       const { run } = await getDataset();
-      return run ? unpackDrive(await (await requestData(`/api/drive/${index}`)).arrayBuffer()) : null;
+      return run ? unpackDrive(await (await requestData(`api/drive/${index}`)).arrayBuffer()) : null;
     },
     predictions: async (index) => {
       const { predictions } = await getDataset();
       if (!predictions) return null;
-      return unpackPredictions(await (await requestData(`/api/predictions/${index}`)).arrayBuffer());
+      return unpackPredictions(await (await requestData(`api/predictions/${index}`)).arrayBuffer());
     },
     map: async () => {
       const facts = await getDataset();
-      return facts.has_map ? unpackMap(await (await requestData("/api/map")).arrayBuffer()) : null;
+      return facts.has_map ? unpackMap(await (await requestData("api/map")).arrayBuffer()) : null;
     },
     aerial: async (scene) => ({
-      facts: await (await request(`/api/aerial/${scene}`)).json(),
-      tileUrl: ({ level, column, row }) => `/api/tile/${level}/${column}/${row}`,
+      facts: await (await request(`api/aerial/${scene}`)).json(),
+      tileUrl: ({ level, column, row }) => `api/tile/${level}/${column}/${row}`,
     }),
-    lanes: async () => unpackLanes(await (await requestData("/api/lanes")).arrayBuffer()),
+    lanes: async () => unpackLanes(await (await requestData("api/lanes")).arrayBuffer()),
     samples,
   };
 }
@@ -125,7 +129,8 @@ function serverSource() {
 /**
  * @param {{dataset: Dataset, scenes: SceneColumns, scene_index: number, scene: string,
  *   drive?: string | null, predictions?: string | null, map: string | null, lanes?: string | null,
- *   aerial?: {facts: import("l5kit/aerial").AerialFacts, jpeg: string} | null}} data
+ *   aerial?: {facts: import("l5kit/aerial").AerialFacts, jpeg: string} | null,
+ *   tags?: import("l5kit/scene_tags").TagPart}} data
  * @returns {Source}
  */
 function embeddedSource(data) {
@@ -137,6 +142,7 @@ function embeddedSource(data) {
     onlyScene: async () => data.scene_index,
     dataset: async () => data.dataset,
     scenes: async () => data.scenes,
+    tags: async () => ({ ...(data.tags ?? NO_TAGS), done: data.dataset.num_scenes }), // there is but one scene
     scene: async (index) => {
       const packed = await getScene();
       const held = packed.facts.scene_index;

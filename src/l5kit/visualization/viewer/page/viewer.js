@@ -17,12 +17,15 @@ import { firstScene, placeInScene, sceneProblems } from "l5kit/places";
 import { Playback } from "l5kit/playback";
 import { RulerView } from "l5kit/ruler_view";
 import { SceneModel } from "l5kit/scene_model";
+import { followTags, nextStart, SceneTags } from "l5kit/scene_tags";
 import { Scenes } from "l5kit/scenes";
 import { copyLink } from "l5kit/share_link";
 import { openSource } from "l5kit/source";
 import { Stage } from "l5kit/stage";
+import { showTags } from "l5kit/tag_chips";
 import { createTheme } from "l5kit/theme";
 import { EGO_TRACK } from "l5kit/tracks";
+import { joinTwin } from "l5kit/twin";
 import { ViewControl } from "l5kit/view_control";
 
 /** @typedef {import("l5kit/address").Place} Place */
@@ -51,11 +54,11 @@ export class Viewer {
     this.opening = 0; // counts scenes asked for; an answer to an older question is dropped
     this.stage = new Stage();
     this.theme = createTheme((theme) => this.themeChanged(theme));
-    this.playback = new Playback({ onFrame: () => this.frameChanged(), onState: () => this.panels.showState() });
+    this.playback = new Playback({ onFrame: () => this.frameChanged(), onState: () => this.stateChanged() });
     this.view = new ViewControl({
       isOpen: () => this.model !== null,
       onFollowing: (ofTrack) => this.panels.showFollowing(ofTrack),
-      onChange: () => this.address.update(),
+      onChange: () => this.viewChanged(),
       onPick: (track, point) => this.pick(track, point),
     });
     this.panels = new FramePanels(this.playback, {
@@ -65,8 +68,14 @@ export class Viewer {
       onPredictions: (predictions) => this.view.birdseye?.setPredictions(predictions),
       theme: this.theme,
     });
-    this.scenes = new Scenes((scene) => this.openOther(scene));
+    this.scenes = new Scenes(
+      (scene) => this.openOther(scene),
+      (scene, tag) => this.goToTag(scene, tag),
+    );
+    this.tags = new SceneTags();
     this.address = createAddress({ current: () => this.place(), onChange: (read) => this.addressChanged(read) });
+    this.twin = joinTwin(this);
+    byId("layout").dataset.beside = String(this.twin !== null);
   }
 
   /** Load the dataset and show what the address asks for. */
@@ -104,6 +113,40 @@ export class Viewer {
     await (dataset.run ? list : Promise.race([list, patience])); // the list says which drive is the worst
     await this.openFirst(this.opened);
     await Promise.all([map, list]);
+    void this.loadTags(dataset.num_scenes);
+  }
+
+  /** Show what happens in the scenes as it is found. @param {number} numScenes */
+  async loadTags(numScenes) {
+    const wait = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(() => resolve(undefined), ms));
+    const onMore = (/** @type {SceneTags} */ tags) => {
+      this.tags = tags;
+      this.scenes.setTags(tags);
+      this.showTags();
+    };
+    try {
+      await followTags((first) => this.source.tags(first), numScenes, onMore, wait);
+    } catch (error) {
+      notice(`The tags of the scenes cannot be shown: ${messageOf(error)}`);
+    }
+  }
+
+  /** Show the tags of the scene that is open. */
+  showTags() {
+    const { scene } = this;
+    showTags(byId("scene-tags"), scene === null ? [] : this.tags.of(scene), (tag) => {
+      if (scene !== null) this.goToTag(scene, tag);
+    });
+  }
+
+  /** @param {number} scene @param {import("l5kit/scene_tags").Tag} tag go to where it happens, again: to the next */
+  goToTag(scene, { events }) {
+    const frame = nextStart(events, scene === this.scene && this.model ? this.playback.frame : -1);
+    if (scene !== this.scene) void this.open(scene, { place: { frame }, history: true });
+    else if (this.model) {
+      this.playback.pause();
+      this.playback.seek(frame);
+    }
   }
 
   /** Let buttons act. */
@@ -193,7 +236,8 @@ export class Viewer {
       this.stage.showError(`Scene ${scene} cannot be shown`, messageOf(error));
     }
     sayIgnored(told);
-    this.address.update();
+    this.viewChanged();
+    this.twin?.opened();
   }
 
   /** @param {number} scene @returns {Promise<import("l5kit/unpack").PackedDrive | null>} null where there is none */
@@ -227,6 +271,7 @@ export class Viewer {
     this.aerial?.setScene(model.facts.scene_index);
     this.panels.setScene(model);
     showScene(model, this.opened?.dataset.name ?? "");
+    this.showTags();
     this.frameChanged();
   }
 
@@ -306,6 +351,7 @@ export class Viewer {
   select(track) {
     if (!this.model) return;
     this.track = track;
+    byId("layout").dataset.picked = String(track !== null);
     this.view.select(track);
     this.panels.select(track);
     this.address.update();
@@ -315,7 +361,22 @@ export class Viewer {
     this.view.birdseye?.showFrame(this.playback.frame);
     this.lanes?.showFrame();
     this.panels.showFrame();
+    this.viewChanged();
+  }
+
+  stateChanged() {
+    this.panels.showState();
+    this.twin?.tell();
+  }
+
+  viewChanged() {
     this.address.update();
+    this.twin?.tell();
+  }
+
+  /** @param {number | string} scene of the log, which the page beside shows */
+  sayMissing(scene) {
+    notice(`Scene ${scene}, which is shown beside, is not in this dataset.`);
   }
 
   /** @param {import("l5kit/theme").Theme} theme */

@@ -1,0 +1,149 @@
+"""Tags of the scenes of a log for the page: found in the background, one scene after the other, and kept."""
+
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import astuple
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from l5kit._files import replaced_when_complete
+from l5kit._types import JsonObject
+from l5kit.data.map.api import MapAPI
+from l5kit.data.user_cache import cache_folder
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import L5KitError
+from l5kit.evaluation.scene_tags.tag_kinds import TAG_KINDS, TagThresholds
+from l5kit.evaluation.scene_tags.tag_map import TagMap
+from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
+
+__all__ = ["LogTags"]
+
+_VERSION: Final = 1
+"""To be raised when the same log gets other tags."""
+
+Events = dict[str, list[list[int]]]
+"""First frame and the one behind the last of the events of a scene, by tag."""
+
+
+class LogTags:
+    """The tags of all scenes of a log. May be used from several threads.
+
+    They are kept in the user's cache folder, under a digest of the log and the map, unless a scene is damaged.
+
+    Args:
+        dataset: The opened dataset.
+        map_api: Its map; None for the tags that need none.
+        require_open: Called before each scene; what it raises, an error of l5kit, ends the work.
+    """
+
+    def __init__(self, dataset: ChunkedDataset, map_api: MapAPI | None, require_open: Callable[[], None]) -> None:
+        self._dataset, self._map_api, self._require_open = dataset, map_api, require_open
+        self._lock = threading.Lock()
+        self._is_begun = False
+        self._found: list[Events] = []
+        self._error = ""
+
+    def begin(self, threads: Executor) -> None:
+        """Have the tags found by a thread, once."""
+        with self._lock:
+            is_first, self._is_begun = not self._is_begun, True
+        if is_first:
+            threads.submit(self.find)
+
+    def find(self) -> None:
+        """Find the tags of all scenes; what keeps it from that is told by :meth:`since`."""
+        try:
+            kept = self._file and _read_kept(self._file, len(self._dataset.scenes))
+            if kept:
+                self._found += kept
+                return
+            damaged = self._find_all()
+        except (L5KitError, OSError) as error:
+            self._error = str(error)
+            return
+        if self._file and not damaged:
+            _keep(self._file, self._found)
+
+    def since(self, first: int) -> JsonObject:
+        """Return what has been found so far, as the page takes it.
+
+        Args:
+            first: Scenes before it are left out.
+        """
+        found = self._found[:]  # the list grows
+        return self._as_json(dict(enumerate(found[first:], start=first)), done=len(found), error=self._error)
+
+    def of_scene(self, scene_index: int) -> JsonObject:
+        """Return the tags of one scene, as the page takes them."""
+        tag_map = None if self._map_api is None else TagMap.of(self._map_api)
+        return self._as_json({scene_index: self._tag(scene_index, tag_map)[0]}, done=1, error="")
+
+    def _as_json(self, found: dict[int, Events], *, done: int, error: str) -> JsonObject:
+        is_known = {kind.name: self._map_api is not None or not kind.needs_map for kind in TAG_KINDS}
+        return {
+            "tags": [{"name": kind.name, "label": kind.label, "is_known": is_known[kind.name]} for kind in TAG_KINDS],
+            "scenes": {str(scene): events for scene, events in found.items() if events},
+            "done": done,
+            "error": error,
+        }
+
+    def _find_all(self) -> bool:
+        """Find the tags of all scenes, and return whether one is damaged."""
+        self._require_open()
+        tag_map = None if self._map_api is None else TagMap.of(self._map_api)
+        is_any_damaged = False
+        for scene in range(len(self._dataset.scenes)):
+            self._require_open()
+            events, is_damaged = self._tag(scene, tag_map)
+            self._found.append(events)
+            is_any_damaged |= is_damaged
+        return is_any_damaged
+
+    def _tag(self, scene: int, tag_map: TagMap | None) -> tuple[Events, bool]:
+        """Return the events of a scene, and whether it is damaged."""
+        tags = tag_scenes(self._dataset, tag_map, scenes=[scene])
+        frames = {name: tags.frames_of(0, name).tolist() for name in tags.names}
+        return {name: events for name, events in frames.items() if events}, bool(tags.errors)
+
+    @property
+    def _file(self) -> Path | None:
+        """Where the tags are kept; None where they cannot be."""
+        fingerprint = self._dataset.fingerprint()
+        if fingerprint is None:
+            return None
+        signature: tuple[Any, ...] = (
+            _VERSION,
+            fingerprint,
+            [kind.name for kind in TAG_KINDS],
+            astuple(TagThresholds()),
+        )
+        if self._map_api is not None:
+            map_file = Path(self._map_api.protobuf_map_path).resolve()
+            try:
+                status = map_file.stat()
+            except OSError:  # a map that is on no disk
+                return None
+            signature += (str(map_file), status.st_size, status.st_mtime_ns)
+        return cache_folder() / "scene_tags" / f"{sha256(repr(signature).encode()).hexdigest()}.json"
+
+
+def _read_kept(file: Path, num_scenes: int) -> list[Events] | None:
+    """Return the tags that a file keeps; None where it has none, or of other scenes."""
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    is_right = isinstance(found, list) and len(found) == num_scenes and all(isinstance(each, dict) for each in found)
+    return found if is_right else None
+
+
+def _keep(file: Path, found: list[Events]) -> None:
+    """Write the tags, if there is a place for them."""
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replaced_when_complete(file) as temporary:
+            temporary.write_text(json.dumps(found), "utf-8")

@@ -1,0 +1,167 @@
+// @ts-check
+/** Two pages of the viewer beside each other: the one in which somebody acts leads, the other shows the same. */
+
+/** @typedef {import("l5kit/viewer").Viewer} Viewer */
+/**
+ * @typedef {object} Shown what a page shows, so that another one can show the same of its own dataset
+ * @property {number | string} source the scene, by its number in the log
+ * @property {number} time_s since the first frame of the scene
+ * @property {boolean} playing
+ * @property {number} speed
+ * @property {boolean} loop
+ * @property {boolean} follow whether the view follows the AV
+ * @property {number} zoom CSS pixels a metre
+ * @property {number} x middle of the view, metres, world
+ * @property {number} y
+ */
+/** @typedef {{shown: Shown} | {asks: true}} Message */
+/**
+ * @typedef {object} Sight how a page shows something
+ * @property {() => Shown | null} shown null while nothing is
+ * @property {(shown: Shown) => void} show
+ * @property {() => void} lead its clock runs again
+ */
+
+/** One of the two pages. */
+export class Twin {
+  /**
+   * @param {boolean} leads whether it leads until somebody acts in the other one
+   * @param {(message: Message) => void} send to the other page
+   * @param {Sight} sight
+   */
+  constructor(leads, send, sight) {
+    this.leads = leads;
+    this.send = send;
+    this.sight = sight;
+    this.told = "";
+    /** @type {Shown | null} */
+    this.heard = null; // the latest, to be shown once a scene is open
+  }
+
+  /** Somebody acts in this page. */
+  act() {
+    if (this.leads) return;
+    this.leads = true;
+    this.heard = null;
+    this.sight.lead();
+  }
+
+  /** Something may be shown otherwise than before. */
+  tell() {
+    const shown = this.leads ? this.sight.shown() : null;
+    const text = JSON.stringify(shown);
+    if (!shown || text === this.told) return;
+    this.told = text;
+    this.send({ shown });
+  }
+
+  /** A scene has been opened. */
+  opened() {
+    if (this.leads) this.tell();
+    else if (this.heard) this.sight.show(this.heard);
+    else this.send({ asks: true });
+  }
+
+  /** @param {Message} message of the other page */
+  hear(message) {
+    if ("asks" in message) {
+      this.told = "";
+      this.tell();
+    } else if ("shown" in message) {
+      this.leads = false;
+      this.heard = message.shown;
+      this.sight.show(message.shown);
+    }
+  }
+}
+
+/**
+ * The scene that another page shows, in this dataset.
+ * @param {number | string} source number in the log
+ * @param {number} numScenes
+ * @param {(scene: number) => number | string} sourceOf
+ * @returns {number | null} null where it is not there
+ */
+export function sceneOfSource(source, numScenes, sourceOf) {
+  for (let scene = 0; scene < numScenes; scene += 1) if (sourceOf(scene) === source) return scene;
+  return null;
+}
+
+/**
+ * Keep a page in step with the one beside it.
+ * @param {Viewer} viewer
+ * @returns {Twin | null} null where it stands alone
+ */
+export function joinTwin(viewer) {
+  if (window.parent === window || !["l5kit-left", "l5kit-right"].includes(window.name)) return null;
+  const send = (/** @type {Message} */ message) => window.parent.postMessage(message, location.origin);
+  const twin = new Twin(window.name === "l5kit-left", send, new ViewerSight(viewer));
+  addEventListener("message", ({ source, origin, data }) => {
+    if (source === window.parent && origin === location.origin) twin.hear(data);
+  });
+  for (const kind of ["pointerdown", "keydown", "wheel"]) {
+    addEventListener(kind, () => twin.act(), { capture: true, passive: true });
+  }
+  return twin;
+}
+
+const SAME_PLACE_M = 2000; // views that are farther from the AV of the other scene are not taken over
+
+/** How a page of the viewer shows something. @implements {Sight} */
+class ViewerSight {
+  /** @param {Viewer} viewer */
+  constructor(viewer) {
+    this.viewer = viewer;
+    this.missing = /** @type {number | string | null} */ (null);
+  }
+
+  /** @param {number} scene @returns {number | string} its number in the log */
+  sourceOf(scene) {
+    return this.viewer.scenes.table?.value(scene, "log_scene") ?? scene;
+  }
+
+  /** @returns {Shown | null} */
+  shown() {
+    const { scene, model, playback, view } = this.viewer;
+    if (scene === null || !model || !view.birdseye) return null;
+    const { x, y, scale } = view.birdseye.camera;
+    const { playing, speed, loop, frame, time_s } = playback;
+    const follow = view.following !== "off";
+    return { source: this.sourceOf(scene), time_s: time_s[frame], playing, speed, loop, follow, zoom: scale, x, y };
+  }
+
+  /** @param {Shown} shown */
+  show(shown) {
+    const { viewer } = this;
+    if (!viewer.opened || !viewer.view.birdseye) return;
+    const scene = sceneOfSource(shown.source, viewer.opened.numScenes, (each) => this.sourceOf(each));
+    if (scene === null) {
+      if (this.missing !== shown.source) viewer.sayMissing(shown.source);
+      this.missing = shown.source;
+      return;
+    }
+    this.missing = null;
+    if (scene !== viewer.scene) {
+      void viewer.open(scene); // and then what was heard last
+      return;
+    }
+    if (!viewer.model) return;
+    viewer.playback.mirror(shown);
+    this.look(shown);
+  }
+
+  /** @param {Shown} shown look where the other page looks */
+  look({ follow, zoom, x, y }) {
+    const { view } = this.viewer;
+    if (!view.birdseye) return;
+    if (follow !== (view.following !== "off")) view.setFollowing(follow ? "av" : "off");
+    const { camera } = view.birdseye;
+    const isNear = Math.hypot(x - camera.x, y - camera.y) < SAME_PLACE_M;
+    const place = follow || !isNear ? camera : { x, y };
+    if (zoom !== camera.scale || place !== camera) view.birdseye.camera = { x: place.x, y: place.y, scale: zoom };
+  }
+
+  lead() {
+    this.viewer.playback.lead();
+  }
+}
