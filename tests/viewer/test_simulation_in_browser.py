@@ -14,6 +14,7 @@ sync_api = pytest.importorskip("playwright.sync_api")
 from l5kit.visualization.simulated.simulation_folder import SimulationFolder  # noqa: E402
 from l5kit.visualization.viewer.exported_page import write_exported_page  # noqa: E402
 from l5kit.visualization.viewer.server import ViewerServer  # noqa: E402
+from l5kit.visualization.viewer.viewed_log import ViewedLog  # noqa: E402
 from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation  # noqa: E402
 from support.browser import CHROMIUM, OPTIONS, rgb_of, viewer_page  # noqa: E402
 
@@ -234,3 +235,22 @@ def test_a_dataset_has_nothing_of_a_simulation(browser, city_files):
         frame = page.state["frame"]
         page.page.keyboard.press("e")
         assert (page.state["frame"], page.state["playing"]) == (frame, False)
+
+
+def test_a_log_beside_its_simulation_shows_the_same_scenes(browser, city_files, driven_view):
+    """The simulation has scenes 0 and 2 of the log as 0 and 1, and scene 1, which failed, as 2."""
+    state = "([scene, frame]) => (({ scene: s, frame: f }) => s === scene && f === frame)(window.l5kitViewer.state())"
+    with ViewerServer(ViewedLog(city_files), beside=driven_view) as server, viewer_page(browser) as page:
+        page.page.goto(f"{server.url}#scene=2&frame=20")
+        log, simulation = (page.page.frame(f"l5kit-{side}") for side in ("left", "right"))
+        for side in (log, simulation):
+            side.wait_for_function("() => window.l5kitViewer")
+            side.evaluate("async () => { await window.l5kitViewer.ready }")
+        simulation.wait_for_function(state, arg=[1, 20])
+        simulation.locator("#birdseye").press("ArrowRight")
+        log.wait_for_function(state, arg=[2, 21])
+        simulation.locator("#scenes-toggle").click()
+        simulation.locator("#scene-row-0 .cell-scene").click()
+        log.wait_for_function(state, arg=[0, 0])
+        log.locator("#birdseye").press("End")
+        simulation.wait_for_function(state, arg=[0, log.evaluate("() => window.l5kitViewer.state().frame")])
