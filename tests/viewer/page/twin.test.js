@@ -14,7 +14,7 @@ function page(leads) {
     show: (what) => did.push(what),
     lead: () => did.push("lead"),
   };
-  return { sight, sent, did, twin: new Twin(leads, (message) => sent.push(message), sight) };
+  return { sight, sent, did, twin: new Twin(leads, ({ turn: _, ...message }) => sent.push(message), sight) };
 }
 
 test("who leads tells what has changed, once", () => {
@@ -66,6 +66,15 @@ describe("once a scene is open", () => {
     leader.twin.hear({ asks: true });
     assert.deepEqual(leader.sent, [{ shown: shown(1) }, { shown: shown(1) }]);
   });
+});
+
+test("what was sent before the lead changed is not heard", () => {
+  const { twin, did } = page(false);
+  twin.act();
+  twin.hear({ shown: shown(4), turn: 0 });
+  assert.deepEqual([did, twin.leads], [["lead"], true]);
+  twin.hear({ shown: shown(5), turn: 2 });
+  assert.deepEqual([did, twin.leads], [["lead", shown(5)], false]);
 });
 
 test("scenes are matched by their number in the log", () => {

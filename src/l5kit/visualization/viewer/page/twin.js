@@ -14,7 +14,7 @@
  * @property {number} x middle of the view, metres, world
  * @property {number} y
  */
-/** @typedef {{shown: Shown} | {asks: true}} Message */
+/** @typedef {{shown: Shown, turn?: number} | {asks: true}} Message turn: how often the lead has changed */
 /**
  * @typedef {object} Sight how a page shows something
  * @property {() => Shown | null} shown null while nothing is
@@ -34,6 +34,7 @@ export class Twin {
     this.send = send;
     this.sight = sight;
     this.told = "";
+    this.turn = 0; // what was sent before the lead changed is not heard
     /** @type {Shown | null} */
     this.heard = null; // the latest, to be shown once a scene is open
   }
@@ -42,6 +43,7 @@ export class Twin {
   act() {
     if (this.leads) return;
     this.leads = true;
+    this.turn += 1;
     this.heard = null;
     this.sight.lead();
   }
@@ -52,7 +54,7 @@ export class Twin {
     const text = JSON.stringify(shown);
     if (!shown || text === this.told) return;
     this.told = text;
-    this.send({ shown });
+    this.send({ shown, turn: this.turn });
   }
 
   /** A scene has been opened. */
@@ -67,7 +69,8 @@ export class Twin {
     if ("asks" in message) {
       this.told = "";
       this.tell();
-    } else if ("shown" in message) {
+    } else if ("shown" in message && (message.turn ?? this.turn) >= this.turn) {
+      this.turn = message.turn ?? this.turn;
       this.leads = false;
       this.heard = message.shown;
       this.sight.show(message.shown);
