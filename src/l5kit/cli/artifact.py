@@ -36,7 +36,7 @@ _DIGITS_SHOWN = 12
 
 
 def log(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="Data folder, or one .zarr folder.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Data folder, or one .zarr folder, of this machine.")],
     project: ProjectOption,
     name: Annotated[str, typer.Option(metavar="N", help="Name of the artifact, such as l5-data.")],
     store: StoreOption = "wandb",

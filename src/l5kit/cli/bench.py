@@ -15,6 +15,7 @@ from l5kit.cli.options import AerialOption, MapOption, MetaOption
 from l5kit.cli.output import print_facts, print_line, print_table, remark
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.progress import show_progress
+from l5kit.data.stores.store import is_url, path_of
 from l5kit.synthetic.city import make_city
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ def bench(
         raise typer.BadParameter("--memory and --startup measure no rates: give one of them, without options for rates")
     if reference is not None and data is None:
         raise typer.BadParameter("--reference holds rates on certain data: name them with --data")
+    if data is not None and is_url(path_of(data)):
+        raise typer.BadParameter(f"--data {path_of(data)!r} is a URL; what is measured lies on this machine: copy it")
     plan = _make_plan(only, reference, score_script, passes, quick, batch_size)
     with tempfile.TemporaryDirectory(prefix="l5kit-bench-") as scratch:
         folder = _make_city(Path(scratch) / "city", quick) if data is None else data

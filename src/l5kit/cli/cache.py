@@ -25,7 +25,9 @@ def cache(
     path: Annotated[
         Path | None,
         typer.Argument(
-            metavar="PATH", help="Dataset folder, or one .zarr (folder or zip file) in it.", show_default=False
+            metavar="PATH",
+            help="Dataset folder, or one .zarr (folder or zip file) in it, or a URL.",
+            show_default=False,
         ),
     ] = None,
     folder: Annotated[

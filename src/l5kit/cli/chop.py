@@ -12,7 +12,8 @@ from l5kit.data.dataset_files import find_dataset
 
 def chop(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH...", help="Dataset folders, or .zarr (folders or zip files) in them.")
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Dataset folders, or .zarr (folders or zip files) in them, or URLs."),
     ],
     frames: Annotated[int, typer.Option(min=1, help="Frames to keep of each scene.")] = 100,
     future: Annotated[int, typer.Option(min=1, help="Steps of the true positions.")] = 50,

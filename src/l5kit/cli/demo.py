@@ -28,7 +28,7 @@ def _check_folder(out: Path) -> Path:
 
 def demo(
     data: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Dataset folder or .zarr; by default a city is made.")
+        Path | None, typer.Option(metavar="PATH", help="Dataset folder or .zarr, or a URL; by default a city is made.")
     ] = None,
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", callback=_check_folder, help="Where pictures and page go.")

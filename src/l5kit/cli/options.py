@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 DatasetArgument = Annotated[
-    Path, typer.Argument(metavar="PATH", help="Dataset folder, or one .zarr (folder or zip file) in it.")
+    Path,
+    typer.Argument(metavar="PATH", help="Dataset folder, or one .zarr (folder or zip file) in it; may be a URL."),
 ]
 ScenesArgument = Annotated[
     Path,
-    typer.Argument(metavar="PATH", help="Dataset folder, or one .zarr in it; or the folder of a simulation."),
+    typer.Argument(metavar="PATH", help="Dataset folder, or one .zarr in it, also by URL; or a simulation's folder."),
 ]
 MapOption = Annotated[
     Path | None, typer.Option("--map", metavar="FILE", help="Semantic map; by default it is looked for.")
@@ -27,7 +28,8 @@ JsonOption = Annotated[
 ]
 
 DataFolderOption = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Data folder. Default: the environment's L5KIT_DATA_FOLDER.")
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Data folder, or its URL. Default: the environment's L5KIT_DATA_FOLDER."),
 ]
 
 WorkersOption = Annotated[

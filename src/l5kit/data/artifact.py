@@ -17,6 +17,7 @@ from l5kit.configs.texts import parse_json
 from l5kit.data.log_names import is_group, logs_in
 from l5kit.data.manifest import Manifest
 from l5kit.data.progress import Progress
+from l5kit.data.stores.store import is_url, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import ConfigError, DatasetNotFoundError, InvalidArgumentError, L5KitError
 
@@ -297,7 +298,7 @@ def describe_dataset(
 
     Raises:
         DatasetNotFoundError: There is nothing, or no log in it.
-        InvalidArgumentError: It is a file.
+        InvalidArgumentError: It is a file or a URL.
     """
     folder = Path(path)
     logs = find_logs(folder)
@@ -322,8 +323,14 @@ def find_logs(folder: Path) -> list[Path]:
 
     Raises:
         DatasetNotFoundError: There is no folder, or no log in it.
-        InvalidArgumentError: It is a file.
+        InvalidArgumentError: It is a file or a URL.
     """
+    url = path_of(folder)
+    if is_url(url):
+        raise InvalidArgumentError(
+            f"path is the URL {url!r}; an artifact is logged from files of this machine: copy them first, and pass "
+            "the URL as the reference (--reference) for a store that has the manifest only"
+        )
     if folder.is_file():
         raise InvalidArgumentError(
             f"path is {str(folder)!r}, a file; an artifact holds the files of a folder: unpack it first, or pass the "

@@ -118,7 +118,10 @@ def _require_names(files: list[ListedFile], location: str) -> list[ListedFile]:
             raise InvalidArgumentError(f"{location} holds a file named {file.path!r}: {problem}; rename or remove it")
         seen.add(file.path)
     if not files:
-        raise DatasetNotFoundError(f"no files at {location!r}; check the path for spelling")
+        advice = (
+            "; a web server that lists no folders has only zip files to read" if location.startswith("http") else ""
+        )
+        raise DatasetNotFoundError(f"no files at {location!r}; check the path for spelling{advice}")
     return sorted(files, key=lambda file: file.path.encode())
 
 

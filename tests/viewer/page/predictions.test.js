@@ -32,7 +32,10 @@ function model() {
 
 test("predictions are those of the frame, each of its track", () => {
   assert.deepEqual(model().at(0), [0, 1]);
-  assert.deepEqual([0, 1, 2, 3].map((prediction) => model().trackOf(prediction)), [0, EGO_TRACK, 0, EGO_TRACK]);
+  assert.deepEqual(
+    [0, 1, 2, 3].map((prediction) => model().trackOf(prediction)),
+    [0, EGO_TRACK, 0, EGO_TRACK],
+  );
   assert.equal(model().of(0, 1), 2);
   assert.equal(model().of(1, 0), null);
   assert.deepEqual(model().at(2), []);
@@ -40,7 +43,10 @@ test("predictions are those of the frame, each of its track", () => {
 
 test("the most probable mode comes first, and modes that only fill up a row are none", () => {
   const modes = model().modes(0);
-  assert.deepEqual(modes.map(({ confidence }) => confidence), [0.75, 0.25]);
+  assert.deepEqual(
+    modes.map(({ confidence }) => confidence),
+    [0.75, 0.25],
+  );
   assert.deepEqual([...modes[0].points], [1, 8, 2, 9]);
   assert.equal(model().modes(1).length, 1);
 });
@@ -60,7 +66,10 @@ describe("errors are distances to the log, in metres", () => {
   for (const [name, prediction, frame, expected, best, numKnown] of cases) {
     test(name, () => {
       const errors = model().errors(prediction, frame);
-      assert.deepEqual(errors.modes.flatMap(({ ade, fde }) => [ade, fde]), expected);
+      assert.deepEqual(
+        errors.modes.flatMap(({ ade, fde }) => [ade, fde]),
+        expected,
+      );
       assert.deepEqual([errors.best.ade, errors.best.fde], best);
       assert.equal(errors.numKnown, numKnown);
       assert.equal(errors.numSteps, 2);

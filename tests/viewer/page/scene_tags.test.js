@@ -13,7 +13,13 @@ const parts = {
   1: {
     tags: kinds,
     scenes: {
-      1: { stop_at_red: [[0, 40]], cut_in: [[5, 6], [80, 81]] },
+      1: {
+        stop_at_red: [[0, 40]],
+        cut_in: [
+          [5, 6],
+          [80, 81],
+        ],
+      },
     },
     done: 3,
     error: "",
@@ -25,7 +31,10 @@ test("tags of a scene come in the order of the kinds, with their events", () => 
   const tags = new SceneTags();
   tags.add(parts[1]);
   assert.deepEqual(names(tags.of(1)), ["cut_in", "stop_at_red"]);
-  assert.deepEqual(tags.of(1)[0].events, [[5, 6], [80, 81]]);
+  assert.deepEqual(tags.of(1)[0].events, [
+    [5, 6],
+    [80, 81],
+  ]);
   assert.deepEqual(tags.of(2), []);
   assert.ok(tags.has(1, "cut_in"));
   assert.ok(!tags.has(1, "standing"));
@@ -34,8 +43,18 @@ test("tags of a scene come in the order of the kinds, with their events", () => 
 });
 
 describe("a press on a tag goes to", () => {
-  const events = [[5, 9], [80, 81]];
-  const cases = [[-1, 5], [4, 5], [5, 80], [79, 80], [80, 5], [200, 5]];
+  const events = [
+    [5, 9],
+    [80, 81],
+  ];
+  const cases = [
+    [-1, 5],
+    [4, 5],
+    [5, 80],
+    [79, 80],
+    [80, 5],
+    [200, 5],
+  ];
   for (const [frame, expected] of cases) {
     test(`frame ${expected} from ${frame}`, () => assert.equal(nextStart(events, frame), expected));
   }
@@ -68,7 +87,12 @@ describe("tags are asked for", () => {
       return answers[asked.length - 1];
     };
     const pauses = [];
-    const tags = await followTags(ask, 3, ({ done }) => heard.push(done), async (ms) => void pauses.push(ms));
+    const tags = await followTags(
+      ask,
+      3,
+      ({ done }) => heard.push(done),
+      async (ms) => void pauses.push(ms),
+    );
     assert.deepEqual(asked, [0, 0, 1, 1]);
     assert.deepEqual(heard, [0, 1, 3]);
     assert.deepEqual(pauses, [100, 200, 400]);
@@ -77,7 +101,12 @@ describe("tags are asked for", () => {
   test("no more after an error", async () => {
     let count = 0;
     const ask = async () => ({ ...parts[0], done: 1, error: `broken ${++count}` });
-    const tags = await followTags(ask, 3, () => {}, async () => {});
+    const tags = await followTags(
+      ask,
+      3,
+      () => {},
+      async () => {},
+    );
     assert.equal(tags.error, "broken 1");
   });
 });

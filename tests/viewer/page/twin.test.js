@@ -2,7 +2,17 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { sceneOfSource, Twin } from "l5kit/twin";
 
-const shown = (time_s) => ({ source: 3, time_s, playing: false, speed: 1, loop: false, follow: true, zoom: 5, x: 0, y: 0 });
+const shown = (time_s) => ({
+  source: 3,
+  time_s,
+  playing: false,
+  speed: 1,
+  loop: false,
+  follow: true,
+  zoom: 5,
+  x: 0,
+  y: 0,
+});
 
 /** A page that shows one thing, and what it sent and did. */
 function page(leads) {

@@ -87,7 +87,9 @@ export class PredictionView {
   seekNear(event) {
     const { left, width } = this.stripe.getBoundingClientRect();
     const wanted = ((event.clientX - left) / Math.max(width, 1)) * ((this.model?.scene.numFrames ?? 1) - 1);
-    const frames = (this.model?.runs() ?? []).map(([first, last]) => Math.min(Math.max(Math.round(wanted), first), last));
+    const frames = (this.model?.runs() ?? []).map(([first, last]) =>
+      Math.min(Math.max(Math.round(wanted), first), last),
+    );
     if (!frames.length) return;
     this.playback.seek(frames.reduce((a, b) => (Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a)));
   }

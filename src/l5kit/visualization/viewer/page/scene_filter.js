@@ -116,7 +116,12 @@ function tagButton(kind, getFilter, changed) {
 /** @param {Filter} filter @returns {number} how many things are set */
 function countSet(filter) {
   const bounds = Object.values(filter.ranges).flatMap(({ min, max }) => [min, max]);
-  return (filter.text.trim() ? 1 : 0) + filter.turns.size + filter.tags.size + bounds.filter((bound) => bound !== null).length;
+  return (
+    (filter.text.trim() ? 1 : 0) +
+    filter.turns.size +
+    filter.tags.size +
+    bounds.filter((bound) => bound !== null).length
+  );
 }
 
 /**
