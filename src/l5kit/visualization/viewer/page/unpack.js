@@ -107,6 +107,7 @@
  * @property {Uint32Array} behind
  */
 /** @typedef {{facts: LaneFacts, arrays: LaneArrays}} PackedLanes as `lane_bytes.py` makes it */
+/**
  * @typedef {object} PredictionFacts
  * @property {string} name of the file
  * @property {number} num_modes M
