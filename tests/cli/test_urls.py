@@ -151,7 +151,7 @@ def test_a_zip_file_has_a_manifest_and_folders_of_web_servers_none(l5kit, web, c
     for path in (f"{web.url}/none.zarr.zip", "http://127.0.0.1:9/none.zip"):
         done = l5kit("manifest", path, "--out", tmp_path / "other.json")
         assert (done.exit_code, len(done.stderr.splitlines())) == (1, 1)
-        assert f"no files at {path!r}" in done.stderr
+        assert path in done.stderr
     assert not (tmp_path / "other.json").exists()
 
 

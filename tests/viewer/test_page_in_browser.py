@@ -625,6 +625,7 @@ def test_tags_are_listed_searched_and_gone_to(browser, city_view, city_url, tmp_
         ]
 
 
+@pytest.mark.long  # two pages at once wait long for each other on a busy machine
 def test_two_datasets_beside_each_other_are_in_step(browser, city_view, real_view):
     """Whatever is done on one side is done on both; a scene that the other does not have is said."""
     both = "() => ({ ...window.l5kitViewer.state(), zoom: window.l5kitViewer.birdseye.camera.scale })"

@@ -237,6 +237,7 @@ def test_a_dataset_has_nothing_of_a_simulation(browser, city_files):
         assert (page.state["frame"], page.state["playing"]) == (frame, False)
 
 
+@pytest.mark.long  # two pages at once wait long for each other on a busy machine
 def test_a_log_beside_its_simulation_shows_the_same_scenes(browser, city_files, driven_view):
     """The simulation has scenes 0 and 2 of the log as 0 and 1, and scene 1, which failed, as 2."""
     state = "([scene, frame]) => (({ scene: s, frame: f }) => s === scene && f === frame)(window.l5kitViewer.state())"

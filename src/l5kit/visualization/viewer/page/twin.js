@@ -118,6 +118,11 @@ class ViewerSight {
     this.missing = /** @type {number | string | null} */ (null);
   }
 
+  /** Whether it is known which scene of the log is which; the list of a simulation says so. */
+  isListed() {
+    return !this.viewer.opened?.dataset.run || this.viewer.scenes.table !== null;
+  }
+
   /** @param {number} scene @returns {number | string} its number in the log */
   sourceOf(scene) {
     return this.viewer.scenes.table?.value(scene, "log_scene") ?? scene;
@@ -126,7 +131,7 @@ class ViewerSight {
   /** @returns {Shown | null} */
   shown() {
     const { scene, model, playback, view } = this.viewer;
-    if (scene === null || !model || !view.birdseye) return null;
+    if (scene === null || !model || !view.birdseye || !this.isListed()) return null;
     const { x, y, scale } = view.birdseye.camera;
     const { playing, speed, loop, frame, time_s } = playback;
     const follow = view.following !== "off";
@@ -136,7 +141,7 @@ class ViewerSight {
   /** @param {Shown} shown */
   show(shown) {
     const { viewer } = this;
-    if (!viewer.opened || !viewer.view.birdseye) return;
+    if (!viewer.opened || !viewer.view.birdseye || !this.isListed()) return; // it is shown when a scene is open
     const scene = sceneOfSource(shown.source, viewer.opened.numScenes, (each) => this.sourceOf(each));
     if (scene === null) {
       if (this.missing !== shown.source) viewer.sayMissing(shown.source);
