@@ -113,6 +113,7 @@ def test_a_script_may_tell_the_score(l5kit, city, tmp_path):
 
 
 @pytest.mark.skipif(not has_memory_figures(), reason="only Linux tells the memory of a process")
+@pytest.mark.long
 def test_memory(l5kit, city, tmp_path):
     done = l5kit("bench", "--quick", "--memory", "--data", city, "--json", tmp_path / "memory.json")
     assert (done.exit_code, done.stderr) == (0, "")

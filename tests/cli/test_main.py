@@ -199,6 +199,7 @@ def test_a_command_at_work_that_is_interrupted_leaves_nothing_behind(tmp_path, w
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_compilation_is_told_once_where_it_happens(city, tmp_path):
     """Also where standard error is no terminal, and never on standard output."""

@@ -309,7 +309,7 @@ def run_apart(*arguments, **options):
 
 
 @pytest.mark.process
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_same_call_in_two_processes_gives_the_same_bytes(l5kit, city, tmp_path):
     """The second process has another seed of hashes and other values in fresh memory."""
     names = ["a.png", "a.gif", *(["a.mp4"] if find_spec("av") else [])]

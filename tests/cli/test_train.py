@@ -51,7 +51,9 @@ def test_a_network_is_trained_and_goes_on(l5kit, config, city, tmp_path):
 
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows knows no such signals")
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long)]
+)
 def test_a_command_that_is_ended_by_a_signal_has_its_status_and_can_go_on(
     number, status, l5kit, config, city, tmp_path
 ):

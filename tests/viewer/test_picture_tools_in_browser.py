@@ -263,6 +263,7 @@ def line_of(plot):
     return (line["x"] + line["width"] / 2 - box["x"]) / box["width"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("names", [("plot-speed", "plot-yaw"), ("curve-speed", "curve-log_distance")], ids="-".join)
 def test_plots_show_the_frame_and_are_dragged_through(browser, url, driven_view, names):
     if names[0].startswith("curve"):

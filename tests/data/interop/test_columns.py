@@ -160,6 +160,7 @@ def test_it_is_read_from_a_zip_file_and_from_memory(odd, out, tmp_path):
     assert_same_records(ChunkedDataset(MemoryStore(content)).open(), odd)
 
 
+@pytest.mark.long
 def test_it_is_read_and_checked_on_a_web_server_that_lists_nothing(stored, odd, out, tmp_path):
     export_columns(stored, tmp_path / "sound.zarr")
     with serve(tmp_path) as web:

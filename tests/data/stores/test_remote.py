@@ -308,7 +308,7 @@ def test_zip_files_are_for_reading(web):
         opened(url).scenes.append(np.zeros(1, opened(url).scenes.dtype))
 
 
-@pytest.mark.parametrize("name", ["log.zarr", "log.zarr.zip"])
+@pytest.mark.parametrize("name", ["log.zarr", pytest.param("log.zarr.zip", marks=pytest.mark.long)])
 def test_decoded_files_are_made_anew_when_the_remote_set_changes(log, tmp_path, name):
     write_with_chunks(log, tmp_path / "log.zarr", chunk_lengths=CHUNK_LENGTHS)
     zip_folder(tmp_path / "log.zarr", tmp_path / "log.zarr.zip")
