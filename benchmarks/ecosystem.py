@@ -8,22 +8,19 @@ so that machines and hours compare. Servers are processes or threads of this mac
 """
 
 import argparse
-import contextlib
 import importlib.util
-import json
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
-import urllib.request
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zarr
+from local_bucket import serve_bucket
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.interop import export_columns, export_parquet, to_pandas, to_xarray
@@ -32,7 +29,6 @@ from l5kit.data.manifest import Manifest
 from l5kit.data.verification import verify
 from l5kit.dataset import EgoDataset
 from l5kit.synthetic import make_city
-from support.processes import s3_server
 from support.samples import make_cfg
 from support.touched_chunks import touched_chunks
 from support.web_server import serve
@@ -89,29 +85,6 @@ def reading_row(where: str, dataset: ChunkedDataset, log: ChunkedDataset, num_sa
     return f"| {where} | {1e3 * opened_s:.0f} | {1e3 * first_s:.0f} | {1e3 * sample_s:.2f} | {requests} |"
 
 
-@contextlib.contextmanager
-def s3(folder: Path) -> Iterator[tuple[dict[str, Any], Callable[[], int]]]:
-    """Serve the log in a folder as a bucket; gives the options of its file system, and what counts the requests."""
-    import s3fs
-
-    command = [sys.executable, str(Path(s3_server.__file__))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        url = server.stdout.readline().strip()
-        options = {"key": "test", "secret": "test", "endpoint_url": url}
-        bucket = s3fs.S3FileSystem(**options)
-        bucket.mkdir("bucket")
-        bucket.put(str(folder / "log.zarr"), "bucket/log.zarr", recursive=True)
-
-        def count() -> int:
-            with urllib.request.urlopen(f"{url}/__requests") as answer:
-                return len(json.load(answer))
-
-        yield options, count
-        server.stdin.close()
-
-
 def print_reading(log: ChunkedDataset, scratch: Path, num_samples: int) -> None:
     """Print the table of reading from disk, from a zip file on a web server, and from a bucket."""
     folder = scratch / "served"
@@ -128,7 +101,7 @@ def print_reading(log: ChunkedDataset, scratch: Path, num_samples: int) -> None:
         web.tells_versions = False  # it would digest the whole file for each answer
         remote = ChunkedDataset(f"{web.url}/log.zarr.zip")
         print(reading_row("HTTP, zip file", remote, log, num_samples, lambda: len(web.requests)))
-    with s3(folder) as (options, count):
+    with serve_bucket(folder, ["log.zarr"]) as (options, count):
         remote = ChunkedDataset("s3://bucket/log.zarr", storage_options=options)
         print(reading_row("S3, folder", remote, log, num_samples, count))
 

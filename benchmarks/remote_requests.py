@@ -5,22 +5,19 @@
 Servers run on this machine and wait a while before each answer, as a network would; see docs/remote.md.
 """
 
-import json
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from local_bucket import serve_bucket
 
 from l5kit.data import ChunkedDataset
 from l5kit.dataset import EgoDataset
 from l5kit.synthetic import make_city
-from support.processes import s3_server
 from support.samples import make_cfg
 from support.web_server import serve
 
@@ -75,27 +72,11 @@ def main() -> None:
 
 def measure_s3(folder: Path) -> None:
     """Print the lines of a bucket."""
-    import s3fs
-
-    command = [sys.executable, str(Path(s3_server.__file__))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        url = server.stdout.readline().strip()
-        options = {"key": "test", "secret": "test", "endpoint_url": url}
-        bucket = s3fs.S3FileSystem(**options)
-        bucket.mkdir("bucket")
-        for name in ("log.zarr", "log.zarr.zip"):
-            bucket.put(str(folder / name), f"bucket/{name}", recursive=True)
-
-        def count() -> int:
-            with urllib.request.urlopen(f"{url}/__requests") as answer:
-                return len(json.load(answer))
-
-        for name in ("log.zarr", "log.zarr.zip"):
+    names = ("log.zarr", "log.zarr.zip")
+    with serve_bucket(folder, names) as (options, count):
+        for name in names:
             place = f"s3://bucket/{name}"
             measure_kinds(f"S3, {name}", lambda place=place: ChunkedDataset(place, storage_options=options), count)
-        server.stdin.close()
 
 
 if __name__ == "__main__":

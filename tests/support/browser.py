@@ -19,6 +19,10 @@ OPTIONS = [
     "--disable-quic",
     "--disable-sync",
 ]
+WITHOUT_WEBGL = [option for option in OPTIONS if "gl" not in option and "swiftshader" not in option] + [
+    "--disable-gpu",
+    "--disable-software-rasterizer",
+]
 LOAD_MS = 60_000
 
 

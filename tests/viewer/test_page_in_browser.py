@@ -11,17 +11,17 @@ from numba.core import event
 
 pytest.importorskip("torch")
 pytest.importorskip("tornado")
-sync_api = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 
-from l5kit.data import ChunkedDataset  # noqa: E402
-from l5kit.data.dataset_files import DatasetFiles, find_dataset_files  # noqa: E402
-from l5kit.data.labels import PERCEPTION_LABELS  # noqa: E402
-from l5kit.visualization.viewer.exported_page import write_exported_page  # noqa: E402
-from l5kit.visualization.viewer.server import ViewerServer  # noqa: E402
-from l5kit.visualization.viewer.viewed_log import ViewedLog  # noqa: E402
-from support.browser import CHROMIUM, OPTIONS, rgb_of, viewer_page  # noqa: E402
-from support.cities import NUM_FRAMES, NUM_SCENES, small_city  # noqa: E402
-from support.logs import make_agent, make_agents, make_scene  # noqa: E402
+from l5kit.data import ChunkedDataset
+from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
+from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.visualization.viewer.exported_page import write_exported_page
+from l5kit.visualization.viewer.server import ViewerServer
+from l5kit.visualization.viewer.viewed_log import ViewedLog
+from support.browser import CHROMIUM, WITHOUT_WEBGL, rgb_of, viewer_page
+from support.cities import NUM_FRAMES, NUM_SCENES, small_city
+from support.logs import make_agent, make_agents, make_scene
 
 pytestmark = [
     pytest.mark.browser,
@@ -30,19 +30,6 @@ pytestmark = [
 
 FRAME = 40
 HIDE_LINES = "() => window.l5kitViewer.birdseye.setOptions({ past: false, future: false, labels: false, mask: false })"
-
-
-@pytest.fixture(scope="module")
-def playwright():
-    with sync_api.sync_playwright() as playwright:
-        yield playwright
-
-
-@pytest.fixture(scope="module")
-def browser(playwright):
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -327,9 +314,7 @@ def test_lanes_lights_boxes_and_the_av_have_their_colours_where_they_are(browser
 
 
 def test_a_browser_without_webgl_draws_on_a_canvas(playwright, city_view, city_url):
-    options = [option for option in OPTIONS if "gl" not in option and "swiftshader" not in option]
-    options += ["--disable-gpu", "--disable-software-rasterizer"]
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=WITHOUT_WEBGL)
     with viewer_page(browser) as page:
         page.open_scene(f"{city_url}#scene=1&frame={FRAME}")
         assert page.page.evaluate("() => window.l5kitViewer.birdseye.stats.renderer") == "canvas"

@@ -8,13 +8,13 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("tornado")
-sync_api = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 
-from l5kit.visualization.viewer.exported_page import write_exported_page  # noqa: E402
-from l5kit.visualization.viewer.lane_bytes import lane_bytes  # noqa: E402
-from l5kit.visualization.viewer.server import ViewerServer  # noqa: E402
-from l5kit.visualization.viewer.viewed_log import ViewedLog  # noqa: E402
-from support.browser import CHROMIUM, OPTIONS, viewer_page  # noqa: E402
+from l5kit.visualization.viewer.exported_page import write_exported_page
+from l5kit.visualization.viewer.lane_bytes import lane_bytes
+from l5kit.visualization.viewer.server import ViewerServer
+from l5kit.visualization.viewer.viewed_log import ViewedLog
+from support.browser import CHROMIUM, WITHOUT_WEBGL, viewer_page
 
 pytestmark = [
     pytest.mark.browser,
@@ -22,23 +22,6 @@ pytestmark = [
 ]
 
 FRAME = 40
-WITHOUT_WEBGL = [option for option in OPTIONS if "gl" not in option and "swiftshader" not in option] + [
-    "--disable-gpu",
-    "--disable-software-rasterizer",
-]
-
-
-@pytest.fixture(scope="module")
-def playwright():
-    with sync_api.sync_playwright() as playwright:
-        yield playwright
-
-
-@pytest.fixture(scope="module")
-def browser(playwright):
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -7,15 +7,15 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("tornado")
-sync_api = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 
-from l5kit.data.dataset_files import DatasetFiles  # noqa: E402
-from l5kit.visualization.viewer.exported_page import write_exported_page  # noqa: E402
-from l5kit.visualization.viewer.predictions import Predictions  # noqa: E402
-from l5kit.visualization.viewer.server import ViewerServer  # noqa: E402
-from l5kit.visualization.viewer.viewed_log import ViewedLog  # noqa: E402
-from support.browser import CHROMIUM, OPTIONS, viewer_page  # noqa: E402
-from support.logs import make_agent, make_agents, make_scene  # noqa: E402
+from l5kit.data.dataset_files import DatasetFiles
+from l5kit.visualization.viewer.exported_page import write_exported_page
+from l5kit.visualization.viewer.predictions import Predictions
+from l5kit.visualization.viewer.server import ViewerServer
+from l5kit.visualization.viewer.viewed_log import ViewedLog
+from support.browser import CHROMIUM, viewer_page
+from support.logs import make_agent, make_agents, make_scene
 
 pytestmark = [
     pytest.mark.browser,
@@ -25,14 +25,6 @@ pytestmark = [
 FRAME, NUM_STEPS = 2, 4
 PROBABLE, OTHER = (20.0, 14.0), (24.0, 10.0)
 """Where the two ways of the car are after two steps."""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

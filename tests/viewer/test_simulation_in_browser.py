@@ -9,14 +9,14 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("tornado")
-sync_api = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 
-from l5kit.visualization.simulated.simulation_folder import SimulationFolder  # noqa: E402
-from l5kit.visualization.viewer.exported_page import write_exported_page  # noqa: E402
-from l5kit.visualization.viewer.server import ViewerServer  # noqa: E402
-from l5kit.visualization.viewer.viewed_log import ViewedLog  # noqa: E402
-from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation  # noqa: E402
-from support.browser import CHROMIUM, OPTIONS, rgb_of, viewer_page  # noqa: E402
+from l5kit.visualization.simulated.simulation_folder import SimulationFolder
+from l5kit.visualization.viewer.exported_page import write_exported_page
+from l5kit.visualization.viewer.server import ViewerServer
+from l5kit.visualization.viewer.viewed_log import ViewedLog
+from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
+from support.browser import CHROMIUM, rgb_of, viewer_page
 
 pytestmark = [
     pytest.mark.browser,
@@ -26,14 +26,6 @@ pytestmark = [
 ONLY = """(shown) => window.l5kitViewer.birdseye.setOptions(
   { past: false, future: false, labels: false, mask: false, ghosts: false, plan: false, ...shown })"""
 FRAME = 60
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,7 @@
-"""Kinematic baselines: where agents get to if they go on as they do now, in the ways that every model has to beat."""
+"""Kinematic baselines: where agents get to if they go on as they do now, in the ways that every model has to beat.
+
+:func:`baseline_ways` can be compiled by TorchScript.
+"""
 
 from typing import Final, Literal, TypeAlias
 
@@ -19,7 +22,7 @@ BASELINE_TITLES: Final[dict[str, str]] = {"constant_velocity": "constant velocit
 
 
 def baseline_ways(
-    baseline: Baseline,
+    baseline: str,
     positions: torch.Tensor,
     yaws: torch.Tensor,
     is_known: torch.Tensor,

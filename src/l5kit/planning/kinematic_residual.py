@@ -3,9 +3,7 @@
 import torch
 from torch import nn
 
-from l5kit.kinematic.baselines import Baseline
-from l5kit.kinematic.constant_velocity import current_velocities, ways_at_constant_velocity
-from l5kit.kinematic.motion_fit import fit_motion, ways_of_motion
+from l5kit.kinematic.baselines import Baseline, baseline_ways
 
 __all__ = ["KinematicResidual"]
 
@@ -49,8 +47,7 @@ class KinematicResidual(nn.Module):
         self.num_steps = num_steps
         self.step_time_s = float(step_time_s)
         self.past_step_time_s = float(past_step_time_s)
-        self.is_fitted = baseline != "constant_velocity"
-        self.with_acceleration = baseline == "ctra"
+        self.baseline: str = baseline
         self.least_unit_m = _LEAST_UNIT_M
         self.unit_per_way = _UNIT_PER_WAY
         self.past_key = "all_other_agents_history_positions" if of_all_agents else "history_positions"
@@ -94,12 +91,16 @@ class KinematicResidual(nn.Module):
     def _baseline_ways(self, data_batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """Return how far everybody gets by the baseline, (..., T, 2)."""
         past_m, is_known = data_batch[self.past_key], data_batch[self.known_key] > 0
-        if self.is_fitted:
-            yaws = data_batch[self.yaw_key][..., 0]
-            motion = fit_motion(past_m, yaws, is_known, self.past_step_time_s, self.with_acceleration)
-            return ways_of_motion(motion, self.num_steps, self.step_time_s)
-        velocities_mps = current_velocities(past_m, is_known, self.past_step_time_s)
-        return ways_at_constant_velocity(velocities_mps, self.num_steps, self.step_time_s)
+        yaws = past_m[..., 0] if self.baseline == "constant_velocity" else data_batch[self.yaw_key][..., 0]
+        return baseline_ways(
+            self.baseline,
+            past_m,
+            yaws,
+            is_known,
+            num_steps=self.num_steps,
+            step_time_s=self.step_time_s,
+            past_step_time_s=self.past_step_time_s,
+        )
 
     def _units(self, ways_m: torch.Tensor) -> torch.Tensor:
         """Return the unit of each step in metres, (..., T, 1), for ways (..., T, 2)."""

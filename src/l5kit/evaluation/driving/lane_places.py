@@ -12,7 +12,7 @@ from l5kit.evaluation.driving.driving_map import DrivingMap, project_on_line
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.geometry.box import compute_box_outline
 
-__all__ = ["LanePlaces", "find_lane_places"]
+__all__ = ["LanePlaces", "find_lane_places", "turn_to_line"]
 
 _ALL_CORNERS = 0b1111
 
@@ -113,8 +113,14 @@ def _is_ahead(ahead: tuple[Int64Array, Int64Array], lane: int, other: int) -> bo
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _turn_to_lane(line: Float64Array, point_m: Float64Array, yaw_rad: float) -> float:
-    """Return the size of the angle between a heading and a centre line at the place nearest to a point, 0 to pi."""
+def turn_to_line(line: Float64Array, point_m: Float64Array, yaw_rad: float) -> float:
+    """Return the size of the angle between a heading and a line at the place nearest to a point, 0 to pi.
+
+    Args:
+        line: Places in metres, float64 (N, 2), N >= 2.
+        point_m: The point, float64 (2,).
+        yaw_rad: The heading.
+    """
     edge, _ = project_on_line(line, point_m)
     heading = np.arctan2(line[edge + 1, 1] - line[edge, 1], line[edge + 1, 0] - line[edge, 0])
     turn: float = abs((heading - yaw_rad + np.pi) % (2 * np.pi) - np.pi)
@@ -143,7 +149,7 @@ def _write_chosen_lanes(
                 rank = 2
                 if before >= 0 and (lane == before or _is_ahead(ahead, before, lane)):
                     rank = 0 if lane == before else 1
-                turn = _turn_to_lane(centre_lines_m[lane], points_m[point], yaws_rad[point])
+                turn = turn_to_line(centre_lines_m[lane], points_m[point], yaws_rad[point])
                 if rank < chosen_rank or (rank == chosen_rank and turn < chosen_turn):
                     chosen, chosen_rank, chosen_turn = lane, rank, turn
             lanes[scene, frame] = chosen

@@ -6,9 +6,9 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.evaluation.driving.driving_map import DrivingMap, project_on_line
+from l5kit.evaluation.driving.driving_map import DrivingMap
 from l5kit.evaluation.driving.ego_states import EgoStates
-from l5kit.evaluation.driving.lane_places import LanePlaces
+from l5kit.evaluation.driving.lane_places import LanePlaces, turn_to_line
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.evaluation.scene_tags.frame_runs import find_runs, is_in_runs
 from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
@@ -72,7 +72,7 @@ def find_lane_changes(
         is_held = min(before_s, after_s) >= thresholds.lane_hold_s - 1e-9
         if is_held and _lie_side_by_side(driving_map, before, after):
             line, point_m = driving_map.centre_lines_m[after], states.positions_m[0, frame]
-            if _angle_to_line(line, point_m, states.yaws_rad[0, frame]) <= np.radians(thresholds.same_way_deg):
+            if turn_to_line(line, point_m, states.yaws_rad[0, frame]) <= np.radians(thresholds.same_way_deg):
                 runs.append((frame - 1, frame + 1))
     return np.array(runs, np.int64).reshape(-1, 2)
 
@@ -133,15 +133,6 @@ def _lie_side_by_side(driving_map: DrivingMap, before: int, after: int) -> bool:
         return False
     follows = after in driving_map.ahead_of(before) or before in driving_map.ahead_of(after)
     return not follows and not driving_map.is_in_junction[[before, after]].any()
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _angle_to_line(line: Float64Array, point_m: Float64Array, yaw_rad: float) -> float:
-    """Return the size of the angle between a heading and a line at the place nearest to a point."""
-    edge, _ = project_on_line(line, point_m)
-    heading_rad = np.arctan2(line[edge + 1, 1] - line[edge, 1], line[edge + 1, 0] - line[edge, 0])
-    angle_rad: float = abs((heading_rad - yaw_rad + np.pi) % (2 * np.pi) - np.pi)
-    return angle_rad
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
