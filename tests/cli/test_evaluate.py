@@ -79,6 +79,8 @@ def test_a_test_set_is_scored_as_in_the_competition_with_a_warning(l5kit, networ
     assert done.exit_code == 0, done.stderr
     assert "as in the competition" in done.stdout
     assert "neg_multi_log_likelihood" in done.stdout
+    assert "ade_oracle_unknown_as_zero_m" in done.stdout
+    assert "average_displacement_error" not in done.stdout
     assert done.stderr.count("\n") == done.stderr.count("warning: ") == 1
     assert "those of the training" in done.stderr
     assert "predictions.csv" in os.listdir(tmp_path / "out")

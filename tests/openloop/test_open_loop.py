@@ -178,7 +178,10 @@ def test_predictions_of_a_test_set_are_written_as_in_the_competition(city, test_
     # the same from the files, where unknown steps count as errors of 0 in averages, but not in the likelihood
     assert result.competition["neg_multi_log_likelihood"] == pytest.approx(end.nll, rel=NETWORK)
     assert result.competition["prob_true_mode"] == pytest.approx(end.prob_true_mode, rel=1e-3, abs=FLOAT32)
-    assert 0 < result.competition["average_displacement_error_oracle"] <= end.ade_oracle_m * (1 + 1e-4)
+    for name in ("ade_oracle", "ade_mean", "fde_oracle", "fde_mean"):
+        assert f"{name}_unknown_as_zero_m" in result.competition
+    assert not [name for name in result.competition if "displacement_error" in name]
+    assert 0 < result.competition["ade_oracle_unknown_as_zero_m"] <= end.ade_oracle_m * (1 + 1e-4)
 
 
 def test_a_training_on_other_agents_is_told_of(city, test_set, tmp_path):

@@ -119,6 +119,9 @@ def average_displacement_error_oracle(
 ) -> np.floating:
     """Return the distance averaged over the steps, of the mode for which it is smallest.
 
+    As in L5Kit 1.5, steps whose truth is not known count as distance 0; what l5kit calls ADE is over known steps only,
+    which is ``only_available=True``.
+
     Args:
         ground_truth: True positions, (T, C).
         pred: Predicted positions, (M, T, C).

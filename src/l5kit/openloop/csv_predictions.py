@@ -27,6 +27,14 @@ from l5kit.workflows.trajectories import Modes
 
 __all__ = ["CsvPredictions", "competition_metrics"]
 
+_NAMES = {
+    "average_displacement_error_oracle": "ade_oracle_unknown_as_zero_m",
+    "average_displacement_error_mean": "ade_mean_unknown_as_zero_m",
+    "final_displacement_error_oracle": "fde_oracle_unknown_as_zero_m",
+    "final_displacement_error_mean": "fde_mean_unknown_as_zero_m",
+}
+"""Names of what counts unknown steps as distance 0 in its means; ADE and FDE are over known steps everywhere else."""
+
 _METRICS = (
     neg_multi_log_likelihood,
     rmse,
@@ -85,6 +93,10 @@ class CsvPredictions:
 def competition_metrics(truth: Path, predictions: Path, *, num_modes: int) -> dict[str, float | list[float]]:
     """Return the means of all metrics over the rows of two files, by name, as numbers and lists.
 
+    The names are those of the functions in :mod:`l5kit.evaluation.metrics`, but ``ade_oracle_unknown_as_zero_m``,
+    ``ade_mean_unknown_as_zero_m``, ``fde_oracle_unknown_as_zero_m`` and ``fde_mean_unknown_as_zero_m`` for the
+    displacement errors: as in L5Kit 1.5, their means count steps whose truth is not known as distance 0.
+
     Args:
         truth: File of true positions.
         predictions: File of predictions for each of its rows.
@@ -94,4 +106,4 @@ def competition_metrics(truth: Path, predictions: Path, *, num_modes: int) -> di
         InvalidArgumentError: A row is missing, twice there, or not in the other file.
     """
     metrics = compute_metrics_csv(truth, predictions, _METRICS, max_modes=num_modes)
-    return {name: np.asarray(value).tolist() for name, value in metrics.items()}
+    return {_NAMES.get(name, name): np.asarray(value).tolist() for name, value in metrics.items()}

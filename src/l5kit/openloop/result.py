@@ -35,7 +35,8 @@ class OpenLoopResult:
         rows: The errors of each trajectory.
         selection: How agents were selected for the training and here; None for workflows that do not select.
         predictions: Of a test set, else None.
-        competition: Metrics of the files of a test set by name, numbers or lists; empty otherwise.
+        competition: Metrics of the files of a test set by the names of
+            :func:`l5kit.openloop.csv_predictions.competition_metrics`, numbers or lists; empty otherwise.
         device: What the network ran on.
         duration_s: Seconds that this took.
         samples_per_s: Samples that were made and predicted in a second.
