@@ -12,7 +12,7 @@ KNOWN = np.array([[1.0, 1.0, 0.0, 0.0]])
 
 
 def test_errors_that_count_unknown_steps_as_zero_are_not_called_ade(tmp_path):
-    """Two modes are 1 m and 3 m off at all four steps, of which two are known: 2/4 and (2 + 6)/2/4, and 0 at the end."""
+    """Two modes are 1 m and 3 m off at all four steps, two of them known: 2/4 and (2 + 6)/2/4, and 0 at the end."""
     truth, predicted = np.zeros((1, 4, 2)), np.zeros((1, 2, 4, 2))
     predicted[0, :, :, 0] = [[1.0], [3.0]]
     keys = np.array([7]), np.array([1])

@@ -10,6 +10,7 @@ from l5kit import __version__
 from l5kit.cli.artifact import make_artifact_app
 from l5kit.cli.bench import bench
 from l5kit.cli.cache import cache
+from l5kit.cli.checkpoint import make_checkpoint_app
 from l5kit.cli.chop import chop
 from l5kit.cli.config import config
 from l5kit.cli.demo import demo
@@ -162,6 +163,7 @@ def make_app() -> typer.Typer:
             no_args_is_help=False,
         )(function)
     app.add_typer(make_artifact_app(_in_paragraphs))
+    app.add_typer(make_checkpoint_app(_in_paragraphs))
     return app
 
 

@@ -45,10 +45,14 @@ __all__ = [
     "load_checkpoint",
     "read_checkpoint",
     "save_checkpoint",
+    "save_weights",
 ]
 
 _WRAPPER_PREFIXES = ("_orig_mod.", "module.", "model.")
 """What ``torch.compile``, ``DistributedDataParallel`` and Lightning put before the names of a model's weights."""
+
+_BACKBONE_PREFIX = "model."
+"""What networks on rasters put before the names of their backbone, which 1.5 trained on its own to predict agents."""
 
 _MAX_LISTED = 10
 """Names of one kind that a message lists."""
@@ -126,7 +130,7 @@ class Checkpoint:
         """
         inner = _unwrapped(model)
         wanted = inner.state_dict()
-        weights = _without_prefixes(self.state_dict, wanted)
+        weights = self.named_as(wanted)
         mismatch = _compare(weights, wanted)
         if mismatch and strict:
             raise CheckpointMismatchError(
@@ -139,6 +143,19 @@ class Checkpoint:
         self._warn_of_infinite(fitting)
         inner.load_state_dict(fitting, strict=False)
         return mismatch
+
+    def mismatch_with(self, model: nn.Module) -> WeightMismatch:
+        """Return what does not fit a model, which may be on the device ``meta``; nothing is loaded."""
+        wanted = _unwrapped(model).state_dict()
+        return _compare(self.named_as(wanted), wanted)
+
+    def named_as(self, wanted: Mapping[str, object]) -> dict[str, torch.Tensor]:
+        """Return the weights under the names that a model has for them, where these only have other prefixes.
+
+        Args:
+            wanted: The state dict of the model.
+        """
+        return _named_as(self.state_dict, wanted)
 
     def _warn_of_infinite(self, weights: Mapping[str, torch.Tensor]) -> None:
         names = [name for name, value in weights.items() if not torch.isfinite(value).all()]
@@ -175,13 +192,43 @@ def save_checkpoint(
         FileNotFoundError: The folder of ``path`` does not exist.
     """
     inner = _unwrapped(model)
+    save_weights(
+        path,
+        inner.state_dict(),
+        model_class=f"{type(inner).__module__}.{type(inner).__qualname__}",
+        config=config,
+        facts=facts,
+    )
+
+
+def save_weights(
+    path: str | os.PathLike[str],
+    weights: Mapping[str, torch.Tensor],
+    *,
+    model_class: str,
+    config: Mapping[str, object] | None = None,
+    facts: Mapping[str, object] | None = None,
+) -> None:
+    """Save weights without their model as :func:`save_checkpoint` does.
+
+    Args:
+        path: The file to write.
+        weights: The weights by name, on any device.
+        model_class: Module and name of the class of the model.
+        config: What JSON can hold, such as the configuration of the training.
+        facts: Likewise, what is to be known of the weights, such as their step and score.
+
+    Raises:
+        InvalidArgumentError: ``config`` or ``facts`` holds something that JSON cannot.
+        FileNotFoundError: The folder of ``path`` does not exist.
+    """
     metadata = {
         "format": "pt",
-        MODEL_KEY: f"{type(inner).__module__}.{type(inner).__qualname__}",
+        MODEL_KEY: model_class,
         CONFIG_KEY: _as_json(config or {}, "config"),
         FACTS_KEY: _as_json(facts or {}, "facts"),
     }
-    weights = {name: value.detach().cpu() for name, value in inner.state_dict().items()}
+    weights = {name: value.detach().cpu() for name, value in weights.items()}
     with replaced_when_complete(path, argument="path") as temporary:
         # copies, because safetensors takes neither strided tensors nor two names of one memory
         copies = {name: value.clone(memory_format=torch.contiguous_format) for name, value in weights.items()}
@@ -280,6 +327,13 @@ def _as_json(value: Mapping[str, object], argument: str) -> str:
         raise InvalidArgumentError(
             f"{argument} cannot be saved as JSON: {error}; give dicts, lists, texts, numbers, True, False and None only"
         ) from error
+
+
+def _named_as(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, object]) -> dict[str, torch.Tensor]:
+    """Return the weights under the names of a model, where they only have another prefix."""
+    named = _without_prefixes(weights, wanted)
+    longer = {f"{_BACKBONE_PREFIX}{name}": value for name, value in named.items()}
+    return longer if longer.keys() & wanted.keys() and not named.keys() & wanted.keys() else named
 
 
 def _without_prefixes(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, object]) -> dict[str, torch.Tensor]:

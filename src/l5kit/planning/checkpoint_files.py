@@ -47,7 +47,7 @@ _MAX_NESTING = 8
 
 _ANOTHER_COPY = "take another copy of the file, or write it again"
 
-_NESTED_KEYS = ("state_dict", "model_state_dict", "model")
+NESTED_KEYS = ("state_dict", "model_state_dict", "model")
 """Where training scripts keep the weights inside a larger dict."""
 
 _MOVED_MODULES = {"torchvision.models.resnet": "l5kit.planning.rasterized.backbones"}
@@ -56,6 +56,10 @@ _MOVED_MODULES = {"torchvision.models.resnet": "l5kit.planning.rasterized.backbo
 
 class CheckpointError(L5KitError, ValueError):
     """A file is no checkpoint, is broken, or cannot be read without a permission that the message names."""
+
+
+class PickleRefusedError(CheckpointError):
+    """A file holds more than plain weights, or is broken; loading it could run code that is in it."""
 
 
 def is_archive(path: Path) -> bool:
@@ -93,7 +97,7 @@ def check_archive(path: Path) -> list[str]:
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, NotImplementedError, OSError) as error:
         if isinstance(error, PermissionError):
             raise
-        raise CheckpointError(f"{path} is a broken archive: {_one_line(error)}; {_ANOTHER_COPY}") from error
+        raise CheckpointError(f"{path} is a broken archive: {one_line(error)}; {_ANOTHER_COPY}") from error
     if broken is not None:
         raise CheckpointError(f"{path} is a broken archive: the checksum of {broken!r} is wrong; {_ANOTHER_COPY}")
     if short is not None:
@@ -180,7 +184,7 @@ def read_safetensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str
     except PermissionError:
         raise
     except Exception as error:  # what it raises is not documented: SafetensorError, but also errors of torch
-        raise CheckpointError(f"{path} is a broken safetensors file: {_one_line(error)}; {_ANOTHER_COPY}") from error
+        raise CheckpointError(f"{path} is a broken safetensors file: {one_line(error)}; {_ANOTHER_COPY}") from error
     _check_checksum(path, tensors, metadata)
     return tensors, metadata
 
@@ -248,7 +252,7 @@ def _object_of(metadata: Mapping[str, str], key: str, path: Path) -> JsonObject:
     try:
         value = json.loads(metadata.get(key, "{}"))
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: the metadata {key} is no JSON: {_one_line(error)}; {_ANOTHER_COPY}") from error
+        raise CheckpointError(f"{path}: the metadata {key} is no JSON: {one_line(error)}; {_ANOTHER_COPY}") from error
     if not isinstance(value, dict):
         raise CheckpointError(
             f"{path}: the metadata {key} is a {type(value).__name__}, not a JSON object; {_ANOTHER_COPY}"
@@ -270,7 +274,7 @@ def read_torchscript(path: Path) -> dict[str, torch.Tensor]:
             weights = dict(module.state_dict())
         except Exception as error:  # torch raises what its parser stumbles over
             raise CheckpointError(
-                f"{path} is a broken TorchScript archive: {_one_line(error)}; {_ANOTHER_COPY}"
+                f"{path} is a broken TorchScript archive: {one_line(error)}; {_ANOTHER_COPY}"
             ) from error
     return _checked_weights(weights, path)
 
@@ -319,7 +323,7 @@ def _weights_only(path: Path) -> object:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise CheckpointError(
+        raise PickleRefusedError(
             f"{path} is no safetensors file and no plain state dict ({_reason(error)}). If it is a whole module or a"
             " checkpoint with other objects, reading it can run any code that is in it: pass allow_pickle=True if you"
             f" trust where it comes from. If it should be a plain one, it is broken: {_ANOTHER_COPY}"
@@ -334,7 +338,7 @@ def _unpickled(path: Path) -> object:
         return torch.load(path, map_location="cpu", weights_only=False, pickle_module=reader)
     except (ImportError, AttributeError) as error:
         raise CheckpointError(
-            f"{path} needs a class or module that is not there: {_one_line(error)}. Install or import what it was saved"
+            f"{path} needs a class or module that is not there: {one_line(error)}. Install or import what it was saved"
             f" with, or save model.state_dict() there; if it never needed that, it is broken: {_ANOTHER_COPY}"
         ) from error
     except Exception as error:  # pickles raise what the code in them does
@@ -347,10 +351,11 @@ def _unreadable(path: Path, error: Exception) -> CheckpointError:
 
 def _reason(error: Exception) -> str:
     """Return the part of a message of torch that says something about the file."""
-    return _one_line(str(error).split("WeightsUnpickler error:")[-1].strip() or type(error).__name__)
+    return one_line(str(error).split("WeightsUnpickler error:")[-1].strip() or type(error).__name__)
 
 
-def _one_line(error: object) -> str:
+def one_line(error: object) -> str:
+    """Return the first line of a text, up to 200 characters; the name of the type if there is none."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0][:200]
 
@@ -378,14 +383,14 @@ def _weights_in(content: object, path: Path) -> dict[str, torch.Tensor]:
             break
         if content and all(isinstance(value, torch.Tensor) for value in content.values()):
             return _checked_weights(content, path)
-        nested = next((content[key] for key in _NESTED_KEYS if key in content), None)
+        nested = next((content[key] for key in NESTED_KEYS if key in content), None)
         if isinstance(nested, nn.Module):
             return _weights_of_module(nested, path)
         if nested is None:
-            found = ", ".join(_one_line(key) for key in list(content)[:10]) or "nothing"
+            found = ", ".join(one_line(key) for key in list(content)[:10]) or "nothing"
             raise CheckpointError(
                 f"{path} holds a dict without weights; it has {found}. A state dict maps names to tensors, or is under"
-                f" one of {', '.join(_NESTED_KEYS)}"
+                f" one of {', '.join(NESTED_KEYS)}"
             )
         content = nested
     raise CheckpointError(f"{path} holds a {type(content).__name__}, which has no weights; save model.state_dict()")

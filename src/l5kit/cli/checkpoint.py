@@ -1,0 +1,195 @@
+"""``l5kit checkpoint``: what files of weights are, and their conversion to safetensors."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from l5kit._types import JsonObject
+from l5kit.cli.options import ChangesOption, JsonOption
+from l5kit.cli.output import print_facts, print_json, print_line, remark
+from l5kit.cli.reporting import ReportingCommand
+from l5kit.configs.overrides import load_training_config, with_overrides
+
+if TYPE_CHECKING:
+    from l5kit.planning.checkpoint import WeightMismatch
+    from l5kit.workflows.architectures import Architecture
+    from l5kit.workflows.checkpoint_description import CheckpointDescription
+
+_FileArgument = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="File of weights of any kind, or folder of l5kit train for its final weights."),
+]
+_ConfigOption = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="YAML file of the training, or a name of those that ship with l5kit."),
+]
+_WorkflowOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="What was trained, where the configuration does not say.")
+]
+_PickleOption = Annotated[
+    bool, typer.Option("--allow-pickle", help="Load whole pickled modules, which can run any code in them.")
+]
+
+
+def info(
+    file: _FileArgument,
+    config: _ConfigOption = None,
+    workflow: _WorkflowOption = None,
+    changes: ChangesOption = None,
+    allow_pickle: _PickleOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a file of weights is, which network they are of, and for which configuration.
+
+    Nothing in the file is run or imported. With --config it says whether the weights fit that configuration, lists
+    what does not, and ends with 1 then.
+    """
+    from l5kit.workflows.checkpoint_description import describe_checkpoint, mismatch_with_config
+
+    description = describe_checkpoint(file, allow_pickle=allow_pickle)
+    cfg = _read_config(config, workflow, changes)
+    mismatch = None if cfg is None else mismatch_with_config(description, cfg)
+    if as_json:
+        fit = None if mismatch is None else {"fits": not mismatch, **_differences(mismatch)}
+        print_json({**description.as_dict(), "given_config": fit})
+    else:
+        print_facts(str(description.file), _facts_of(description))
+        if mismatch is not None:
+            print_line(f"{config} does not fit:\n{mismatch}" if mismatch else f"{config} fits")
+    if mismatch:
+        raise typer.Exit(1)
+
+
+def convert(
+    file: _FileArgument,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, which ends in .safetensors.")],
+    config: _ConfigOption = None,
+    workflow: _WorkflowOption = None,
+    changes: ChangesOption = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    allow_pickle: _PickleOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write weights as safetensors with their configuration, which every command then takes without --config.
+
+    The weights are loaded into the network of the configuration, written, read again and compared bit by bit before
+    the file gets its name.
+    """
+    from dataclasses import asdict
+
+    from l5kit.workflows.checkpoint_conversion import convert_checkpoint
+
+    cfg = _read_config(config, workflow, changes)
+    done = convert_checkpoint(file, out, cfg=cfg, allow_pickle=allow_pickle, overwrite=overwrite)
+    if as_json:
+        print_json(asdict(done))
+        return
+    print_facts(
+        f"Written to {done.file}",
+        {
+            "from": f"{done.source}, {done.kind}",
+            "network": done.model_class,
+            "tensors": f"{done.num_tensors}, each the same as in the source",
+            "configuration": "inside" if done.has_config else "none",
+        },
+    )
+    if not done.has_config:
+        remark("note: the file holds no configuration; give it with --config, so that commands need nothing else")
+
+
+def make_checkpoint_app(text_of: Callable[[Callable[..., None]], str]) -> typer.Typer:
+    """Return the command with what it can do.
+
+    Args:
+        text_of: Makes the help of a function.
+    """
+    app = typer.Typer(
+        name="checkpoint",
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        help="Tell what files of weights are, and convert them to safetensors with their configuration.",
+        epilog=_as_examples(
+            (
+                "l5kit checkpoint info planner",
+                "l5kit checkpoint convert OL.pt OL.safetensors --config urban.yaml --workflow vector_planner",
+            )
+        ),
+    )
+    commands: dict[Callable[..., None], tuple[str, ...]] = {
+        info: (
+            "l5kit checkpoint info planner.pt",
+            "l5kit checkpoint info planner --json",
+            "l5kit checkpoint info planner.pt --config config.yaml --workflow raster_planner",
+        ),
+        convert: (
+            "l5kit checkpoint convert planner.pt planner.safetensors --config config.yaml --workflow raster_planner",
+            "l5kit checkpoint convert module.pt module.safetensors --allow-pickle --overwrite",
+        ),
+    }
+    for function, examples in commands.items():
+        app.command(cls=ReportingCommand, help=text_of(function), epilog=_as_examples(examples))(function)
+    return app
+
+
+def _as_examples(lines: tuple[str, ...]) -> str:
+    return "\n\n".join(("Examples:", *lines))
+
+
+def _read_config(config: str | None, workflow: str | None, changes: list[str] | None) -> JsonObject | None:
+    """Return the configuration that was given; None without one."""
+    if config is None:
+        if workflow is not None or changes:
+            raise typer.BadParameter("--workflow and --set change a configuration; name it with --config")
+        return None
+    cfg = with_overrides(load_training_config(config), changes or [])
+    return cfg if workflow is None else {**cfg, "workflow": workflow}
+
+
+def _facts_of(description: "CheckpointDescription") -> dict[str, object]:
+    """Return what people are shown of a checkpoint."""
+    types = ", ".join(f"{count} {dtype}" for dtype, count in description.dtypes.items())
+    parameters = f"{description.num_parameters:,}, and {description.num_buffer_values:,} values that are not trained"
+    facts: dict[str, object] = {
+        "kind": description.kind,
+        "size": f"{description.file.stat().st_size / 1e6:,.1f} MB",
+        "loading": "runs code in it (--allow-pickle)" if description.needs_pickle else "runs no code in it",
+        "tensors": types,
+        "parameters": parameters,
+    }
+    if description.model_class:
+        facts["class in the file"] = description.model_class
+    facts |= _facts_of_architecture(description.architecture)
+    facts["configuration inside"] = description.config.get("workflow", "yes") if description.config else "none"
+    facts["fits, of those that ship"] = ", ".join(description.fits) or "none"
+    return facts | {name: value for name, value in description.facts.items() if name not in facts}
+
+
+def _facts_of_architecture(found: "Architecture | None") -> dict[str, object]:
+    if found is None:
+        return {"network": "none that l5kit knows by the names and shapes of its weights"}
+    facts: dict[str, object] = {
+        "network": found.model_class + (", added to a kinematic baseline" if found.is_residual else ""),
+        "workflow": " or ".join(found.workflows) or "none",
+        **found.settings,
+    }
+    if found.readings:
+        facts["or"] = "; ".join(map(_as_text, found.readings))
+    if found.not_told:
+        facts["not in the weights"] = ", ".join(found.not_told)
+    return facts
+
+
+def _as_text(reading: JsonObject) -> str:
+    return ", ".join(f"{name} {value}" for name, value in reading.items())
+
+
+def _differences(mismatch: "WeightMismatch") -> JsonObject:
+    return {
+        "missing": list(mismatch.missing),
+        "unexpected": list(mismatch.unexpected),
+        "reshaped": [
+            {"name": name, "in_file": list(theirs), "in_model": list(ours)} for name, theirs, ours in mismatch.reshaped
+        ],
+    }

@@ -1,0 +1,186 @@
+"""Architectures of networks, told from the names and shapes of their weights."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from l5kit._types import JsonObject
+
+__all__ = ["Architecture", "architecture_of", "is_buffer"]
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+_PREFIXES = ("_orig_mod.", "module.", "model.", "network.", "residual.")
+"""What wrappers put before the names of weights; the last is that of :class:`KinematicResidual`."""
+
+_BUFFERS = (
+    *("running_mean", "running_var", "num_batches_tracked"),
+    *("weights_scaling", "xy_scale", "agent_std", "other_agent_std", "static_embedding"),
+)
+_BACKBONE = "model."
+_NUM_MAP_CHANNELS = 3
+_NUM_VALUES = 3
+"""Values of a step of a planner: x, y and yaw."""
+
+_OF_VECTOR_INPUTS = (
+    *("history_num_frames_ego", "history_num_frames_agents"),
+    *("use_agent_labels", "agents_in_own_frame", "disable_map", "disable_lane_boundaries", "disable_other_agents"),
+)
+"""Keys that change what a network on vectors is given, but not its weights."""
+
+_RESNETS: Final = {(False, 2): "resnet18", (False, 6): "resnet34", (True, 6): "resnet50", (True, 23): "resnet101"}
+"""Names by whether blocks are bottlenecks and the blocks of the third layer."""
+
+_PLANNER = "l5kit.planning.rasterized.model.RasterizedPlanningModel"
+_MULTIMODAL = "l5kit.planning.rasterized.multimodal_model.RasterizedMultiModalPlanningModel"
+_MOTION = "l5kit.prediction.rasterized.motion_model.RasterizedMotionModel"
+_VECTOR = "l5kit.planning.vectorized.open_loop_model.VectorizedModel"
+_UNROLL = "l5kit.planning.vectorized.closed_loop_model.VectorizedUnrollModel"
+_SAFEPATHNET = "l5kit.prediction.vectorized.safepathnet_model.SafePathNetModel"
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What weights are those of.
+
+    Attributes:
+        model_class: Module and name of the class that takes them.
+        workflows: Workflows that train such a network; empty for a class that no workflow has.
+        settings: What a configuration must say for them, by key; ``num_channels`` is that of the rasters.
+        readings: Other settings that have the same shapes.
+        not_told: Keys that matter and that the weights say nothing of.
+        is_residual: Whether they predict what is added to a kinematic baseline.
+    """
+
+    model_class: str
+    workflows: tuple[str, ...]
+    settings: JsonObject
+    readings: tuple[JsonObject, ...] = ()
+    not_told: tuple[str, ...] = ()
+    is_residual: bool = False
+
+
+def is_buffer(name: str) -> bool:
+    """Return whether a weight of this name is a buffer, which no optimiser changes, in the networks of l5kit."""
+    return name.rpartition(".")[2] in _BUFFERS
+
+
+def architecture_of(shapes: Shapes, model_class: str | None = None) -> Architecture | None:
+    """Return what network has weights of these names and shapes; None for one that l5kit does not know.
+
+    Args:
+        shapes: Shapes by name, with or without the prefixes of wrappers.
+        model_class: Module and name of the class, where a file tells it; it decides between several readings.
+    """
+    stripped, is_residual = _without_prefixes(shapes)
+    found = _of_vectors(stripped) or _of_rasters(stripped, (model_class or "").rpartition(".")[2])
+    if found is None or not is_residual:
+        return found
+    not_told = (*found.not_told, "model_params.kinematic_residual")
+    return dataclasses.replace(found, not_told=not_told, is_residual=True)
+
+
+def _without_prefixes(shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], bool]:
+    """Return the shapes without prefixes that all names have, and whether one was that of a residual."""
+    stripped, is_residual = dict(shapes), False
+    while stripped:
+        prefix = next((prefix for prefix in _PREFIXES if all(name.startswith(prefix) for name in stripped)), None)
+        if prefix is None:
+            break
+        stripped = {name.removeprefix(prefix): shape for name, shape in stripped.items()}
+        is_residual |= prefix == "residual."
+    return stripped, is_residual
+
+
+def _of_vectors(shapes: Shapes) -> Architecture | None:
+    """Return a network on vectors, whose first layer takes three values of a point."""
+    local, scale = shapes.get("input_embed.weight", ()), shapes.get("xy_scale", ())
+    if len(local) != 2 or len(scale) != 2:
+        return None
+    last = "global_head.agent_prediction_model.layers.2.weight"
+    inputs = tuple(f"model_params.{key}" for key in _OF_VECTOR_INPUTS)
+    trajectories = shapes.get("global_head.transformer.agents_embedding", ())
+    if len(trajectories) == 2 and len(shapes.get(last, ())) == 2:
+        graph = "global_head.transformer.transformer_global_graph."
+        settings = {
+            "model_params.future_num_frames": scale[0],
+            "model_params.agent_num_trajectories": trajectories[0],
+            "model_params.dim_local": local[0],
+            "model_params.dim_global": shapes[f"{graph}encoder_projection_layer.weight"][0],
+            "model_params.dim_feedforward": shapes[f"{graph}encoder.layers.0.linear1.weight"][0],
+        }
+        not_told = (*inputs, "model_params.yaw_residual", "data_generation_params.other_agents_num")
+        return Architecture(_SAFEPATHNET, ("safepathnet",), settings, not_told=not_told)
+    if "global_head.encoder.in_proj_weight" not in shapes:
+        return None
+    if scale[0] == 1:
+        not_told = (*inputs, "model_params.future_num_frames", "model_params.velocity_residual")
+        return Architecture(_UNROLL, ("urban_driver",), {}, not_told=not_told)
+    settings = {"model_params.future_num_frames": scale[0]}
+    return Architecture(_VECTOR, ("vector_planner",), settings, not_told=inputs)
+
+
+def _of_rasters(shapes: Shapes, class_name: str) -> Architecture | None:
+    """Return a network on rasters; its backbone may stand under ``model.`` or alone."""
+    has_scaling = "weights_scaling" in shapes
+    backbone = {name.removeprefix(_BACKBONE): shape for name, shape in shapes.items() if name != "weights_scaling"}
+    small = {"0.weight", "4.weight", "9.weight"} <= backbone.keys()
+    first, last = ("0.weight", "9.weight") if small else ("conv1.weight", "fc.weight")
+    if len(backbone.get(first, ())) != 4 or len(backbone.get(last, ())) != 2:
+        return None
+    name = "simple_cnn" if small else _resnet_of(backbone)
+    if name is None:
+        return None
+    num_channels, num_outputs = backbone[first][1], backbone[last][0]
+    common: JsonObject = {"model_params.model_architecture": name, "num_channels": num_channels}
+    num_past = _history_of(num_channels)
+    if num_past is not None:
+        common["model_params.history_num_frames"] = num_past
+    if has_scaling:
+        return _planner(common, num_outputs, is_multimodal=class_name == _MULTIMODAL.rpartition(".")[2])
+    return _motion(common, num_outputs)
+
+
+def _resnet_of(shapes: Shapes) -> str | None:
+    num_blocks = len({name.split(".")[1] for name in shapes if name.startswith("layer3.")})
+    return _RESNETS.get(("layer1.0.conv3.weight" in shapes, num_blocks))
+
+
+def _history_of(num_channels: int) -> int | None:
+    """Return the past frames of a raster of a map and boxes, or of boxes alone: two channels for each and now."""
+    num_of_boxes = num_channels if num_channels % 2 == 0 else num_channels - _NUM_MAP_CHANNELS
+    return num_of_boxes // 2 - 1 if num_of_boxes >= 2 else None
+
+
+def _planner(common: JsonObject, num_outputs: int, *, is_multimodal: bool) -> Architecture | None:
+    """Return a planner: 3 T values of one trajectory, or (3 T + 1) M of several and how likely they are."""
+    several = _several(num_outputs, _NUM_VALUES)
+    if num_outputs % _NUM_VALUES or is_multimodal:
+        settings = common | several[0] if len(several) == 1 else common
+        readings = several if len(several) > 1 else ()
+        return Architecture(_MULTIMODAL, (), settings, readings) if several else None
+    settings = {**common, "model_params.future_num_frames": num_outputs // _NUM_VALUES}
+    return Architecture(_PLANNER, ("raster_planner", "simnet"), settings, several)
+
+
+def _motion(common: JsonObject, num_outputs: int) -> Architecture | None:
+    """Return a prediction of agents: 2 T values of one trajectory, or (2 T + 1) M of several."""
+    several = _several(num_outputs, 2)
+    if num_outputs % 2:
+        settings = common | several[0] if len(several) == 1 else common
+        readings = several if len(several) > 1 else ()
+        return Architecture(_MOTION, ("agent_motion_multimodal",), settings, readings) if several else None
+    settings = {**common, "model_params.future_num_frames": num_outputs // 2}
+    workflows = ("agent_motion", "agent_motion_multimodal") if several else ("agent_motion",)
+    return Architecture(_MOTION, workflows, settings, several)
+
+
+def _several(num_outputs: int, num_values: int, *, most_modes: int = 10) -> tuple[JsonObject, ...]:
+    """Return the numbers of steps (at least 5) and modes (at least 2) that give so many outputs."""
+    pairs = ((num_outputs // modes, modes) for modes in range(2, most_modes + 1) if num_outputs % modes == 0)
+    return tuple(
+        {"model_params.future_num_frames": (each - 1) // num_values, "model_params.num_modes": modes}
+        for each, modes in pairs
+        if (each - 1) % num_values == 0 and (each - 1) // num_values >= 5
+    )

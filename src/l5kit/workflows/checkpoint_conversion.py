@@ -1,0 +1,143 @@
+"""Conversion of checkpoints of any kind to safetensors with the configuration of their training inside."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from l5kit import __version__
+from l5kit._files import replaced_when_complete
+from l5kit._types import Config, JsonObject
+from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.planning.checkpoint import CheckpointError, read_checkpoint, save_weights
+from l5kit.workflows.architectures import architecture_of
+from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network, weights_of
+from l5kit.workflows.workflow import TrainingConfig
+
+__all__ = ["Conversion", "convert_checkpoint"]
+
+_SUFFIX = ".safetensors"
+_UNKNOWN_CLASS = "torch.nn.Module"
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What was converted.
+
+    Attributes:
+        source: The file that was read.
+        file: The file that was written.
+        kind: Form in which the weights were stored.
+        model_class: Module and name of the class of the network.
+        num_tensors: Weights that were written, read again and found equal.
+        has_config: Whether the file holds the configuration, so that :func:`load_model` needs nothing else.
+    """
+
+    source: Path
+    file: Path
+    kind: str
+    model_class: str
+    num_tensors: int
+    has_config: bool
+
+
+def convert_checkpoint(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    cfg: Config | None = None,
+    allow_pickle: bool = False,
+    overwrite: bool = False,
+) -> Conversion:
+    """Write the weights of a checkpoint as safetensors, with a configuration, and compare them with what was read.
+
+    With a configuration its network is made and the weights are loaded into it, so that what does not fit is found
+    now, and their names become those of that network. The facts in the file name the source by name and SHA-256.
+
+    Args:
+        source: A file of weights of any kind, or the folder of a training, for its final weights.
+        target: The file to write, which ends in ``.safetensors``.
+        cfg: The configuration of the training; None for that in the file or beside it. Where there is none the
+            weights are written without.
+        allow_pickle: Also read whole pickled modules, which can run any code that is in the file.
+        overwrite: Replace an older file.
+
+    Raises:
+        FileNotFoundError: There is no such file, or no folder for the target.
+        InvalidArgumentError: The target has another suffix.
+        FileExistsError: The target is there and not to be replaced.
+        ConfigError: A key of the configuration is unknown, missing, of the wrong type or out of range.
+        CheckpointError: The source is no checkpoint or broken, or needs ``allow_pickle``.
+        CheckpointMismatchError: The weights are those of another network than the configuration's.
+    """
+    file, written = weights_of(source), Path(target)
+    require_target(written, overwrite=overwrite)
+    kept = read_checkpoint(file, allow_pickle=allow_pickle)
+    config = _given_or_found(file, cfg, allow_pickle=allow_pickle)
+    weights, model_class = kept.state_dict, kept.model_class
+    if config:
+        network = load_network(file, TrainingConfig.from_cfg({**WITHOUT_TRAINING, **config}), allow_pickle=allow_pickle)
+        weights, model_class = network.state_dict(), f"{type(network).__module__}.{type(network).__qualname__}"
+    found = architecture_of({name: tuple(value.shape) for name, value in weights.items()}, model_class)
+    model_class = model_class or (found.model_class if found else _UNKNOWN_CLASS)
+    facts = {**kept.facts, "converted_from": {"name": file.name, "sha256": _digest_of(file), "l5kit": __version__}}
+    with replaced_when_complete(written, argument="target") as temporary:
+        save_weights(temporary, weights, model_class=model_class, config=config, facts=facts)
+        _require_same(temporary, weights, kept.named_as(weights))
+    return Conversion(file, written, kept.kind, model_class, len(weights), bool(config))
+
+
+def require_target(target: Path, *, overwrite: bool) -> None:
+    """Refuse a file that is not to be written, before any work is done.
+
+    Raises:
+        InvalidArgumentError: It has another suffix than ``.safetensors``.
+        FileExistsError: It is there and not to be replaced.
+    """
+    if target.suffix != _SUFFIX:
+        raise InvalidArgumentError(f"target is {str(target)!r}; give the name of a file that ends in {_SUFFIX}")
+    if target.exists() and not overwrite:
+        raise FileExistsError(
+            f"{target} exists; choose another path, or replace it (overwrite=True, --overwrite on the command line)"
+        )
+
+
+def _given_or_found(file: Path, cfg: Config | None, *, allow_pickle: bool) -> JsonObject:
+    """Return the configuration that was given, or that in the file or beside it; an empty one if there is none."""
+    if cfg is not None:
+        return dict(cfg)
+    try:
+        return configuration_of(file, allow_pickle=allow_pickle)
+    except ConfigError:
+        return {}
+
+
+def _digest_of(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _require_same(file: Path, weights: Mapping[str, torch.Tensor], source: Mapping[str, torch.Tensor]) -> None:
+    """Refuse a file whose weights are not those that were to be written, or have lost something of the source."""
+    again = read_checkpoint(file).state_dict
+    different = [name for name, value in weights.items() if name not in again or not _is_equal(again[name], value)]
+    different += [name for name, value in source.items() if not _is_equal(weights[name].to(value.dtype), value)]
+    if different:
+        raise CheckpointError(
+            f"{', '.join(different[:3])}: as {weights[different[0]].dtype} not the same as in the source, which has "
+            f"{source[different[0]].dtype}; nothing was written"
+        )
+
+
+def _is_equal(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    """Return whether two tensors have the same type, shape and bits, of values that are no numbers too."""
+    if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+        return False
+    return torch.equal(_bits(ours), _bits(theirs))
+
+
+def _bits(value: torch.Tensor) -> torch.Tensor:
+    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)

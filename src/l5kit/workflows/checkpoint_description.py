@@ -1,0 +1,209 @@
+"""Descriptions of checkpoints: what a file is, which network its weights are of, and which configurations they fit."""
+
+import dataclasses
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+
+import torch
+
+from l5kit._types import Config, JsonObject
+from l5kit.configs.overrides import load_training_config, shipped_config_names
+from l5kit.planning.checkpoint import Checkpoint, CheckpointError, WeightMismatch, read_checkpoint
+from l5kit.planning.checkpoint_files import (
+    NESTED_KEYS,
+    PickleRefusedError,
+    check_archive,
+    is_archive,
+    is_safetensors,
+    is_torchscript,
+    one_line,
+)
+from l5kit.planning.checkpoint_outline import outline_of
+from l5kit.workflows.architectures import Architecture, architecture_of, is_buffer
+from l5kit.workflows.trained_network import WITHOUT_TRAINING, weights_of
+from l5kit.workflows.workflow import TrainingConfig, make_model
+
+__all__ = ["CheckpointDescription", "describe_checkpoint", "mismatch_with_config"]
+
+_LIGHTNING = "pytorch-lightning_version"
+_DRIVER_WEIGHTS = "policy.pth"
+_DRIVER_VERSION = "_stable_baselines3_version"
+_DRIVER_PARTS = frozenset({_DRIVER_WEIGHTS, _DRIVER_VERSION})
+_LARGEST_DRIVER_PART = 2**31
+
+
+@dataclass(frozen=True)
+class CheckpointDescription:
+    """What a checkpoint is.
+
+    Attributes:
+        file: The file with the weights.
+        kind: Form of the file, in words.
+        needs_pickle: Whether it can be loaded only by running code that is in it.
+        weights: Weights by name; those of a file whose code was not run have shapes and types, but no values.
+        model_class: Module and name of the class of the network, if the file tells it.
+        config: The configuration in the file; empty if there is none.
+        facts: What the file tells of its weights, such as their step and score.
+        architecture: What the weights are those of; None for a network that l5kit does not know.
+        fits: Configurations that ship with l5kit which the weights fit.
+    """
+
+    file: Path
+    kind: str
+    needs_pickle: bool
+    weights: Mapping[str, torch.Tensor] = field(repr=False)
+    model_class: str | None
+    config: Config = field(repr=False)
+    facts: Mapping[str, object]
+    architecture: Architecture | None
+    fits: tuple[str, ...] = ()
+
+    @property
+    def num_parameters(self) -> int:
+        """Values that training changes."""
+        return sum(value.numel() for name, value in self.weights.items() if not is_buffer(name))
+
+    @property
+    def num_buffer_values(self) -> int:
+        """Values that training does not change, such as scales and averages."""
+        return sum(value.numel() for name, value in self.weights.items() if is_buffer(name))
+
+    @property
+    def dtypes(self) -> dict[str, int]:
+        """How many tensors have which type, the most frequent first."""
+        counts = Counter(str(value.dtype).removeprefix("torch.") for value in self.weights.values())
+        return dict(counts.most_common())
+
+    def as_dict(self) -> JsonObject:
+        """Return all but the values of the weights, as JSON holds it."""
+        found = self.architecture
+        return {
+            "file": str(self.file),
+            "kind": self.kind,
+            "num_bytes": self.file.stat().st_size,
+            "needs_pickle": self.needs_pickle,
+            "model_class": self.model_class,
+            "num_tensors": len(self.weights),
+            "num_parameters": self.num_parameters,
+            "num_buffer_values": self.num_buffer_values,
+            "dtypes": self.dtypes,
+            "architecture": found
+            and {
+                "model_class": found.model_class,
+                "workflows": list(found.workflows),
+                "settings": dict(found.settings),
+                "other_readings": [dict(reading) for reading in found.readings],
+                "not_told": list(found.not_told),
+                "is_residual": found.is_residual,
+            },
+            "fits": list(self.fits),
+            "workflow": self.config.get("workflow"),
+            "facts": dict(self.facts),
+            "config": dict(self.config),
+        }
+
+
+def describe_checkpoint(checkpoint: str | os.PathLike[str], *, allow_pickle: bool = False) -> CheckpointDescription:
+    """Return what a checkpoint is; unless it is allowed, nothing in it is run or imported.
+
+    Args:
+        checkpoint: A safetensors file, a file of ``torch.save`` or TorchScript, a checkpoint of Lightning, a driver of
+            stable-baselines3, or the folder of a training, for its final weights.
+        allow_pickle: Load whole modules and other pickled objects, which can run any code that is in the file, instead
+            of reading their outlines.
+
+    Raises:
+        FileNotFoundError: There is no such file, or no final weights in the folder.
+        CheckpointError: The file is no checkpoint or broken.
+    """
+    file = weights_of(checkpoint)
+    if not is_safetensors(file) and is_archive(file):
+        if set(check_archive(file)) >= _DRIVER_PARTS:
+            return _describe_driver(file)
+        if is_torchscript(file):
+            outline = outline_of(file)
+            kept = Checkpoint(file, "TorchScript", outline.weights, model_class=outline.model_class)
+            return _described(kept, "TorchScript archive")
+    kept, kind, needs_pickle = _read(file, allow_pickle=allow_pickle)
+    return _described(kept, kind, needs_pickle=needs_pickle)
+
+
+def mismatch_with_config(description: CheckpointDescription, cfg: Config) -> WeightMismatch:
+    """Return what of the weights of a checkpoint does not fit the network of a configuration; nothing is loaded.
+
+    Raises:
+        ConfigError: A key is unknown, missing, of the wrong type or out of range.
+    """
+    config = TrainingConfig.from_cfg({**WITHOUT_TRAINING, **cfg})
+    with torch.random.fork_rng(devices=()), torch.device("meta"):
+        model = make_model(config.from_scratch())
+    return Checkpoint(description.file, "state dict", description.weights).mismatch_with(model)
+
+
+def _read(file: Path, *, allow_pickle: bool) -> tuple[Checkpoint, str, bool]:
+    """Return the weights of a file, its form in words, and whether loading it runs code in it."""
+    try:
+        kept = read_checkpoint(file)
+    except PickleRefusedError:
+        outline = outline_of(file)
+        kept = Checkpoint(file, "module", outline.weights, model_class=outline.model_class)
+        if allow_pickle:
+            kept = read_checkpoint(file, allow_pickle=True)
+        return kept, _kind_of_pickle(outline.keys), True
+    if kept.kind == "safetensors":
+        return kept, "safetensors of l5kit" if kept.model_class else "safetensors", False
+    return kept, _kind_of_pickle(outline_of(file).keys, has_weights_only=True), False
+
+
+def _kind_of_pickle(keys: tuple[str, ...], *, has_weights_only: bool = False) -> str:
+    if _LIGHTNING in keys:
+        return "checkpoint of Lightning"
+    if not keys:
+        return "whole pickled module"
+    nested = next((key for key in NESTED_KEYS if key in keys), None)
+    if nested is not None:
+        return (
+            f"dict with a state dict under {nested!r}"
+            if has_weights_only
+            else f"dict with objects, weights under {nested!r}"
+        )
+    return "state dict"
+
+
+def _described(kept: Checkpoint, kind: str, *, needs_pickle: bool = False) -> CheckpointDescription:
+    shapes = {name: tuple(value.shape) for name, value in kept.state_dict.items()}
+    found = architecture_of(shapes, kept.model_class)
+    description = CheckpointDescription(
+        kept.path, kind, needs_pickle, kept.state_dict, kept.model_class, kept.config, kept.facts, found
+    )
+    return dataclasses.replace(description, fits=_fitting(description))
+
+
+def _fitting(description: CheckpointDescription) -> tuple[str, ...]:
+    """Return the shipped configurations that weights fit."""
+    found = description.architecture
+    if found is None:
+        return ()
+    names = (name for name in shipped_config_names() if name in found.workflows)
+    return tuple(name for name in names if not mismatch_with_config(description, load_training_config(name)))
+
+
+def _describe_driver(file: Path) -> CheckpointDescription:
+    """Return what a zip file of stable-baselines3 holds: the weights of its policy."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            part = archive.getinfo(_DRIVER_WEIGHTS)
+            if part.file_size > _LARGEST_DRIVER_PART:
+                raise ValueError(f"{_DRIVER_WEIGHTS} has {part.file_size} bytes")
+            version = archive.read(_DRIVER_VERSION)[:40].decode("ascii", "replace").strip()
+            weights = torch.load(BytesIO(archive.read(part)), map_location="cpu", weights_only=True)
+        weights = {str(name): value for name, value in weights.items() if isinstance(value, torch.Tensor)}
+    except Exception as error:  # torch raises what its parser stumbles over
+        raise CheckpointError(f"{file} is a broken driver of stable-baselines3: {one_line(error)}") from error
+    kind = f"driver of stable-baselines3 {version} (l5kit train-rl)"
+    return CheckpointDescription(file, kind, True, weights, None, {}, {}, None)
