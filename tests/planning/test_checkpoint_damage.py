@@ -4,7 +4,9 @@ import collections
 import itertools
 import os
 import stat
+import tracemalloc
 import warnings
+import zipfile
 from pathlib import Path
 from random import Random
 
@@ -124,6 +126,20 @@ def test_names_of_weights_may_be_any_text(tmp_path):
         network.register_parameter(name, nn.Parameter(torch.ones(3)))
     save_checkpoint(tmp_path / "a", network)
     assert read_checkpoint(tmp_path / "a").state_dict.keys() == network.state_dict().keys()
+
+
+def test_a_number_in_a_pickle_takes_no_memory(tmp_path):
+    """A pickle that keeps an object under the number 2**24 makes a table of so many entries, if one lets it."""
+    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
+        archive.writestr("a/data.pkl", b"\x80\x02}r\x00\x00\x00\x01.")
+        archive.writestr("a/version", b"3\n")
+    tracemalloc.start()
+    try:
+        with pytest.raises(CheckpointError, match=r"a\.pt"):
+            read_checkpoint(tmp_path / "a.pt")
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
 
 
 def test_files_from_before_the_checksum_are_read(tmp_path):

@@ -145,8 +145,10 @@ class _Inert:
         """Forget values."""
 
 
-class _StorageReader(pickle.Unpickler):
+class _StorageReader(pickle._Unpickler):
     """Reads which storages a pickle of torch needs, without running code in it.
+
+    It is the reader that is written in Python: the other one takes as much memory as a number in the file says.
 
     Attributes:
         num_bytes: Bytes of each storage by its key.
