@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import zipfile
 
 import pytest
 import torch
@@ -142,6 +143,16 @@ def test_what_is_no_checkpoint_is_an_error_of_one_line(l5kit, command, content, 
     assert line.startswith("error: ")
     assert "a.pt" in line
     assert "unexpected" not in line
+
+
+def test_a_driver_is_not_converted(l5kit, tmp_path):
+    with zipfile.ZipFile(tmp_path / "driver.zip", "w") as archive:
+        archive.writestr("policy.pth", "")
+        archive.writestr("_stable_baselines3_version", "2.4.0")
+    done = l5kit("checkpoint", "convert", tmp_path / "driver.zip", tmp_path / "a.safetensors")
+    assert done.exit_code == 1
+    assert "stable_baselines3.PPO.load" in done.stderr
+    assert not (tmp_path / "a.safetensors").exists()
 
 
 def test_wrong_calls(l5kit, folder, tmp_path):

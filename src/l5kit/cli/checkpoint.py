@@ -154,7 +154,9 @@ def _facts_of(description: "CheckpointDescription") -> dict[str, object]:
     facts: dict[str, object] = {
         "kind": description.kind,
         "size": f"{description.file.stat().st_size / 1e6:,.1f} MB",
-        "loading": "runs code in it (--allow-pickle)" if description.needs_pickle else "runs no code in it",
+        "loading": "can run any code in it, which needs --allow-pickle"
+        if description.needs_pickle
+        else "needs no permission",
         "tensors": types,
         "parameters": parameters,
     }

@@ -14,6 +14,7 @@ from l5kit._types import Config, JsonObject
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.planning.checkpoint import CheckpointError, read_checkpoint, save_weights
 from l5kit.workflows.architectures import architecture_of
+from l5kit.workflows.checkpoint_description import is_driver
 from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network, weights_of
 from l5kit.workflows.workflow import TrainingConfig
 
@@ -75,6 +76,11 @@ def convert_checkpoint(
     """
     file, written = weights_of(source), Path(target)
     require_target(written, overwrite=overwrite)
+    if is_driver(file):
+        raise CheckpointError(
+            f"{file} is a driver of stable-baselines3, which has no configuration of a training of networks; load it "
+            "with stable_baselines3.PPO.load, or name a file of weights"
+        )
     kept = read_checkpoint(file, allow_pickle=allow_pickle)
     config = _given_or_found(file, cfg, allow_pickle=allow_pickle)
     weights, model_class = kept.state_dict, kept.model_class

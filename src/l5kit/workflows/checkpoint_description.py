@@ -28,7 +28,7 @@ from l5kit.workflows.architectures import Architecture, architecture_of, is_buff
 from l5kit.workflows.trained_network import WITHOUT_TRAINING, weights_of
 from l5kit.workflows.workflow import TrainingConfig, make_model
 
-__all__ = ["CheckpointDescription", "describe_checkpoint", "mismatch_with_config"]
+__all__ = ["CheckpointDescription", "describe_checkpoint", "is_driver", "mismatch_with_config"]
 
 _LIGHTNING = "pytorch-lightning_version"
 _DRIVER_WEIGHTS = "policy.pth"
@@ -123,7 +123,7 @@ def describe_checkpoint(checkpoint: str | os.PathLike[str], *, allow_pickle: boo
     """
     file = weights_of(checkpoint)
     if not is_safetensors(file) and is_archive(file):
-        if set(check_archive(file)) >= _DRIVER_PARTS:
+        if is_driver(file):
             return _describe_driver(file)
         if is_torchscript(file):
             outline = outline_of(file)
@@ -131,6 +131,15 @@ def describe_checkpoint(checkpoint: str | os.PathLike[str], *, allow_pickle: boo
             return _described(kept, "TorchScript archive")
     kept, kind, needs_pickle = _read(file, allow_pickle=allow_pickle)
     return _described(kept, kind, needs_pickle=needs_pickle)
+
+
+def is_driver(file: Path) -> bool:
+    """Return whether a file is a driver that stable-baselines3 wrote, as l5kit train-rl has them.
+
+    Raises:
+        CheckpointError: It is a zip archive, and broken.
+    """
+    return is_archive(file) and set(check_archive(file)) >= _DRIVER_PARTS
 
 
 def mismatch_with_config(description: CheckpointDescription, cfg: Config) -> WeightMismatch:
