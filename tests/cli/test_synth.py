@@ -37,3 +37,12 @@ def test_a_value_out_of_range_is_an_error_in_one_line(l5kit, tmp_path):
     assert (done.exit_code, done.stdout) == (2, "")
     assert "'--density'" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_with_noise_the_true_scenes_stand_beside_those_that_are_perceived(l5kit, tmp_path):
+    done = l5kit("synth", tmp_path / "city", *SMALL, "--noise")
+    assert done.exit_code == 0
+    assert "true sample" in done.stdout
+    true, seen = (ChunkedDataset(str(tmp_path / "city" / name / "sample.zarr")).open() for name in ("truth", "scenes"))
+    assert (true.frames["ego_translation"] == seen.frames["ego_translation"]).all()
+    assert (true.agents["centroid"][0] != seen.agents["centroid"][0]).any()

@@ -38,6 +38,10 @@ def synth(
     density: Annotated[
         float, typer.Option(min=0, max=LIMITS["traffic_density"][1], help="Traffic; 1 gives about 80 agents a frame.")
     ] = CityParams.traffic_density,
+    noise: Annotated[
+        bool,
+        typer.Option("--noise", help="Perceive others as a tracker does; the true scenes are written to truth/."),
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it is there.")] = False,
     workers: WorkersOption = 1,
 ) -> None:
@@ -52,9 +56,17 @@ def synth(
             town_size=town_size,
             traffic_density=density,
             num_frames=frames,
+            noise=noise,
             overwrite=overwrite,
             progress=progress,
             workers=workers,
         )
-    files = {**city.scenes, "semantic map": city.semantic_map, "aerial picture": city.aerial_map, "meta": city.meta}
+    truth = {f"true {name}": path for name, path in city.truth.items()}
+    files = {
+        **city.scenes,
+        **truth,
+        "semantic map": city.semantic_map,
+        "aerial picture": city.aerial_map,
+        "meta": city.meta,
+    }
     print_facts(f"City in {city.path}", files)

@@ -4,7 +4,8 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import cv2
@@ -20,6 +21,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.synthetic.aerial import draw_aerial
 from l5kit.synthetic.map_writer import build_map
 from l5kit.synthetic.params import FRAME_PERIOD_NS, MADE_FACTS, CityParams
+from l5kit.synthetic.perception_noise import perceive
 from l5kit.synthetic.scene import GROUND_Z_M, Town, build_town, record_scene, simulate_scene
 
 WORLD_TO_ECEF = np.array(
@@ -49,6 +51,7 @@ class CityFolder:
         semantic_map: the map.
         aerial_map: the aerial picture.
         meta: the file with the matrices ``world_to_ecef`` and ``ecef_to_aerial``.
+        truth: of a city with noise, the datasets with the true boxes, by the same names; else none.
     """
 
     path: Path
@@ -56,6 +59,7 @@ class CityFolder:
     semantic_map: Path
     aerial_map: Path
     meta: Path
+    truth: dict[str, Path] = field(default_factory=dict)
 
 
 def make_city(
@@ -69,6 +73,7 @@ def make_city(
     traffic_density: float = CityParams.traffic_density,
     num_frames: int = CityParams.num_frames,
     aerial_resolution_m: float = CityParams.aerial_resolution_m,
+    noise: bool = CityParams.noise,
     overwrite: bool = False,
     progress: Progress | None = None,
     workers: Workers = 1,
@@ -78,6 +83,9 @@ def make_city(
     The folder holds ``scenes/sample.zarr`` (and ``train.zarr``, ``validate.zarr`` if asked for),
     ``semantic_map/semantic_map.pb``, ``aerial_map/aerial_map.png`` and ``meta.json``. It appears under its name only
     once it is complete. The same arguments give the same bytes, and a scene does not depend on how many there are.
+
+    With ``noise`` the scenes hold what a tracker would perceive (:mod:`l5kit.synthetic.perception_noise`), and
+    ``truth/sample.zarr`` and so on hold what the same arguments give without.
 
     Args:
         path: the folder to write; it must not exist or be empty, unless ``overwrite``.
@@ -89,6 +97,7 @@ def make_city(
         traffic_density: factor on the number of road users besides the AV; 1 gives about 80 agent rows a frame.
         num_frames: frames per scene, 10 a second.
         aerial_resolution_m: side of a pixel of the aerial picture, metres.
+        noise: whether others are perceived with errors; the AV's pose and the lights stay true.
         overwrite: whether a dataset folder that is there is replaced.
         progress: called with (finished scenes, all scenes) after each scene.
         workers: number of threads that make scenes, or an executor; the files are the same. See
@@ -106,6 +115,7 @@ def make_city(
         traffic_density=traffic_density,
         num_frames=num_frames,
         aerial_resolution_m=aerial_resolution_m,
+        noise=noise,
     )
     target = Path(path).absolute()
     clear_leftovers(target)
@@ -113,20 +123,22 @@ def make_city(
     with placed_when_complete(target) as complete:
         complete.mkdir()
         _write_city(complete, params, progress, workers)
-    return _folder(target, [name for name, count in zip(_SPLITS, _split_sizes(params), strict=True) if count])
+    splits = [name for name, count in zip(_SPLITS, _split_sizes(params), strict=True) if count]
+    return _folder(target, splits, has_truth=noise)
 
 
 def _split_sizes(params: CityParams) -> tuple[int, int, int]:
     return params.num_scenes, params.num_train_scenes, params.num_validate_scenes
 
 
-def _folder(path: Path, splits: list[str]) -> CityFolder:
+def _folder(path: Path, splits: list[str], *, has_truth: bool) -> CityFolder:
     return CityFolder(
         path=path,
         scenes={name: path / "scenes" / f"{name}.zarr" for name in splits},
         semantic_map=path / "semantic_map" / "semantic_map.pb",
         aerial_map=path / "aerial_map" / "aerial_map.png",
         meta=path / "meta.json",
+        truth={name: path / "truth" / f"{name}.zarr" for name in splits if has_truth},
     )
 
 
@@ -152,18 +164,20 @@ def _write_city(part: Path, params: CityParams, progress: Progress | None, worke
     sizes = _split_sizes(params)
     with map_scenes(_MadeScenes(params, town), range(sum(sizes)), workers, block_size=1, progress=progress) as made:
         _write_surroundings(part, town, params)  # while workers make the first scenes
-        folder, scenes = _folder(part, list(_SPLITS)), (scene for block in made for scene in block)
+        folder = _folder(part, list(_SPLITS), has_truth=params.noise)
+        scenes = (scene for block in made for scene in block)
         for name, count in zip(_SPLITS, sizes, strict=True):
             if count:
-                _write_scenes(folder.scenes[name], itertools.islice(scenes, count))
+                _write_scenes(folder.scenes[name], folder.truth.get(name), itertools.islice(scenes, count))
         next(scenes, None)  # has the last one told of
 
 
 def _write_surroundings(part: Path, town: Town, params: CityParams) -> None:
     """Write map, aerial picture and metadata."""
-    folder = _folder(part, list(_SPLITS))
-    for parent in (folder.scenes["sample"].parent, folder.semantic_map.parent, folder.aerial_map.parent):
-        parent.mkdir(parents=True)
+    folder = _folder(part, list(_SPLITS), has_truth=params.noise)
+    datasets = [paths["sample"] for paths in (folder.scenes, folder.truth) if paths]
+    for file in (*datasets, folder.semantic_map, folder.aerial_map):
+        file.parent.mkdir(parents=True)
     build_map(town.plan, town.network, world_to_ecef=WORLD_TO_ECEF, ground_z_m=GROUND_Z_M).save(folder.semantic_map)
     _write_aerial(folder, town, params)
 
@@ -179,7 +193,7 @@ def _write_aerial(folder: CityFolder, town: Town, params: CityParams) -> None:
 
 
 def make_scene(town: Town, params: CityParams, *, split: int, scene_index: int) -> SceneRecords:
-    """Simulate and record one scene; it depends on the town, the seed and its own numbers only.
+    """Simulate and record one scene with true boxes; it depends on the town, the seed and its own numbers only.
 
     Args:
         town: the town of these parameters, from :func:`~l5kit.synthetic.scene.build_town`.
@@ -193,21 +207,29 @@ def make_scene(town: Town, params: CityParams, *, split: int, scene_index: int) 
     return record_scene(town, simulation, start_ns=start_ns, rng=rng)
 
 
+def perceive_scene(scene: SceneRecords, params: CityParams, *, split: int, scene_index: int) -> SceneRecords:
+    """Return what a tracker perceives of a scene of :func:`make_scene`; the arguments are those of it."""
+    return perceive(scene, np.random.default_rng([params.seed, 3, split, scene_index]))
+
+
 @dataclass(frozen=True)
 class _MadeScenes:
-    """The scenes of a city, by their numbers through all splits."""
+    """The scenes of a city, by their numbers through all splits, each with the true one where it has noise."""
 
     params: CityParams
     town: Town
 
-    def __call__(self, numbers: Int64Array) -> list[SceneRecords]:
+    def __call__(self, numbers: Int64Array) -> list[tuple[SceneRecords, SceneRecords | None]]:
         return [self._make(number) for number in numbers.tolist()]
 
-    def _make(self, number: int) -> SceneRecords:
+    def _make(self, number: int) -> tuple[SceneRecords, SceneRecords | None]:
         ends = np.cumsum(_split_sizes(self.params))
         split = int(np.searchsorted(ends, number, side="right"))
-        first = int(ends[split - 1]) if split else 0
-        return make_scene(self.town, self.params, split=split, scene_index=number - first)
+        index = number - (int(ends[split - 1]) if split else 0)
+        scene = make_scene(self.town, self.params, split=split, scene_index=index)
+        if not self.params.noise:
+            return scene, None
+        return perceive_scene(scene, self.params, split=split, scene_index=index), scene
 
     def __reduce__(self) -> tuple[Callable[[CityParams], "_MadeScenes"], tuple[CityParams]]:
         """Leave the town out, which another process builds faster than it would get it."""
@@ -218,8 +240,11 @@ def _made_elsewhere(params: CityParams) -> _MadeScenes:
     return _MadeScenes(params, build_town(params.town_size, seed=params.seed))
 
 
-def _write_scenes(path: Path, scenes: Iterator[SceneRecords]) -> None:
-    """Write the scenes of one dataset."""
-    with write_log(path, facts=MADE_FACTS) as writer:
-        for index, scene in enumerate(scenes):
-            writer.append(replace(scene, host=f"host-m{index % _NUM_HOSTS:03d}"))
+def _write_scenes(path: Path, truth: Path | None, scenes: Iterator[tuple[SceneRecords, SceneRecords | None]]) -> None:
+    """Write the scenes of one dataset, and the true ones where there are any."""
+    with ExitStack() as stack:
+        writers = [stack.enter_context(write_log(each, facts=MADE_FACTS)) for each in (path, truth) if each is not None]
+        for index, pair in enumerate(scenes):
+            for writer, scene in zip(writers, pair, strict=False):
+                if scene is not None:
+                    writer.append(replace(scene, host=f"host-m{index % _NUM_HOSTS:03d}"))

@@ -43,6 +43,7 @@ class CityParams:
             stands beside the roads, 1 gives about 80 agent rows a frame.
         num_frames: frames per scene, 10 a second.
         aerial_resolution_m: side of a pixel of the aerial picture, metres.
+        noise: whether the scenes are those that a tracker perceives, and the true ones stand beside them.
 
     Raises:
         InvalidArgumentError: if a value has the wrong type or is out of range.
@@ -56,11 +57,15 @@ class CityParams:
     traffic_density: float = 1.0
     num_frames: int = 248
     aerial_resolution_m: float = 0.5
+    noise: bool = False
 
     def __post_init__(self) -> None:
         """Check every field against its limits."""
         for field in fields(self):
-            _check_number(field.name, getattr(self, field.name))
+            if field.name in LIMITS:
+                _check_number(field.name, getattr(self, field.name))
+        if not isinstance(self.noise, bool):
+            raise InvalidArgumentError(f"noise must be True or False, got {self.noise!r}")
 
 
 def _check_number(name: str, value: float) -> None:
