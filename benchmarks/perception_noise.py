@@ -358,6 +358,7 @@ def fact_table(tracks: list[Track]) -> list[str]:
         "tracks with speed 0 in most frames": [f"{np.mean([_stands(t) for t in g]):.0%}" for g in groups],
         "velocity follows steps of the place, 0, 5, 10 frames later": [_following(groups[0]), ""],
         "velocity lags by": ["", f"{_lag_s(groups[1]):.2f} s"],
+        "change of length in a frame: median, 90 %, 99 %": [_changes(group) for group in groups],
         "skewness of length, width": [f"{_skewness(g, 0):.1f}, {_skewness(g, 1):.1f}" for g in groups],
     }
     return lines + [f"| {name} | {first} | {second} |" for name, (first, second) in rows.items()]
@@ -405,6 +406,11 @@ def _lag_s(tracks: list[Track]) -> float:
     accelerations = np.concatenate([each for _, each in found])
     usual = np.abs(accelerations) < 4.0
     return float(-(residuals * accelerations)[usual].sum() / (accelerations**2)[usual].sum())
+
+
+def _changes(tracks: list[Track]) -> str:
+    changes = np.concatenate([np.abs(np.diff(np.log(track.sizes_m[:, 0]))) for track in tracks])
+    return ", ".join(f"{value:.1%}" for value in np.expm1(np.quantile(changes, [0.5, 0.9, 0.99])))
 
 
 def _skewness(tracks: list[Track], side: int) -> float:

@@ -1,8 +1,9 @@
 """Perception noise: what a tracker makes of the true boxes of a made scene, as it was measured in a recorded one.
 
-Errors of places, headings and sizes are first-order processes: they last for a time, as those of trackers do.
-Velocities are what a tracker makes of the noisy places, tracks are lost and found again under another number, and some
-are not told apart from clutter. docs/perception_noise.md says how the numbers were measured, and what is left out.
+Errors of places, headings and sizes are first-order processes: they last for a time, as those of trackers do. Tracks
+are calm in most frames, and stirred in some, in which nearly all of the errors come. Velocities are what a tracker
+makes of the noisy places, tracks are lost and found again under another number, and some are not told apart from
+clutter. docs/perception_noise.md says how the numbers were measured, and what is left out.
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,16 @@ ANCHORING = 0.5
 SKEW = 0.32
 """Parameter of a log-normal with the skewness of lengths, -1: boxes are cut short more often than they are too long."""
 
-VELOCITY_TIME_S = 0.5
+STIRRED_SHARE = 0.325
+"""Mean share of stirred frames, in which a track gets nearly all of its errors; that of a track is up to twice this."""
+
+STIRRED_MEMORY = 0.35
+"""By how much it is likelier that a frame is stirred after one that was."""
+
+CALM = 0.12
+"""Fresh errors of calm frames as a share of what would be usual."""
+
+VELOCITY_TIME_S = 0.4
 """Time with which velocities follow the places."""
 
 STILL_SHARE = 0.42
@@ -209,7 +219,7 @@ class _Boxes:
 
 def _blur(rows: AgentRows, av_m: Float64Array, grid: _Grid, noise: _TrackNoise, rng: np.random.Generator) -> _Boxes:
     """Return noisy boxes of rows."""
-    errors = grid.gather(_processes(grid.shape[0], noise.times_s, rng))
+    errors = grid.gather(_processes(_stirred(grid.shape, rng), noise.times_s, rng))
     speed_mps = np.hypot(*rows.velocities_mps.astype(np.float64).T)
     moves = np.clip(speed_mps / MOVING_MPS, 0.0, 1.0)[:, None]
     deviations = noise.standing[grid.track] * (1.0 - moves) + noise.moving[grid.track] * moves
@@ -230,13 +240,36 @@ def _blur(rows: AgentRows, av_m: Float64Array, grid: _Grid, noise: _TrackNoise, 
     )
 
 
-def _processes(num_frames: int, times_s: Float64Array, rng: np.random.Generator) -> Float64Array:
-    """Return first-order processes of mean 0 and deviation 1 with these times (K, Q), (T, K, Q)."""
-    values = rng.standard_normal((num_frames, *times_s.shape))
+@dataclass(frozen=True)
+class _Stirred:
+    """In which frames tracks get most of their errors, (T, K), and for what share of them they do so, (K,)."""
+
+    frames: BoolArray
+    shares: Float64Array
+
+
+def _stirred(shape: tuple[int, int], rng: np.random.Generator) -> _Stirred:
+    """Draw calm and stirred frames of tracks: a share for each, and a chain of two states that forgets soon."""
+    shares = rng.uniform(0.0, 2.0 * STIRRED_SHARE, shape[1])
+    draws = rng.random(shape)
+    frames = np.zeros(shape, bool)
+    frames[0] = draws[0] < shares
+    for frame in range(1, shape[0]):
+        chances = shares * (1.0 - STIRRED_MEMORY) + STIRRED_MEMORY * frames[frame - 1]
+        frames[frame] = draws[frame] < chances
+    return _Stirred(frames, shares)
+
+
+def _processes(stirred: _Stirred, times_s: Float64Array, rng: np.random.Generator) -> Float64Array:
+    """Return first-order processes of mean 0 and these times (K, Q), of deviation 1 over all tracks, (T, K, Q)."""
+    most = (1.0 - (1.0 - STIRRED_SHARE) * CALM**2) / STIRRED_SHARE
+    values = rng.standard_normal((len(stirred.frames), *times_s.shape))
+    values[0] *= np.sqrt(CALM**2 + stirred.shares * (most - CALM**2))[:, None]
     kept = np.exp(-FRAME_PERIOD_S / times_s)
     fresh = np.sqrt(1.0 - kept**2)
-    for frame in range(1, num_frames):
-        values[frame] = kept * values[frame - 1] + fresh * values[frame]
+    for frame in range(1, len(values)):
+        sizes = np.where(stirred.frames[frame], np.sqrt(most), CALM)[:, None]
+        values[frame] = kept * values[frame - 1] + sizes * fresh * values[frame]
     return values
 
 
