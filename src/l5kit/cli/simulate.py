@@ -78,6 +78,12 @@ def simulate(
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Read whole pickled modules too, which can run any code in them.")
     ] = False,
+    truth: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="LOG", help="Log with the true boxes of a noisy one (l5kit synth --noise), to score against."
+        ),
+    ] = None,
     map_path: MapOption = None,
     meta: MetaOption = None,
     as_json: JsonOption = False,
@@ -117,6 +123,7 @@ def simulate(
         agents_cfg=_read_config(agents_config, agents_workflow),
         map_path=map_path,
         meta_path=meta,
+        truth=truth,
         options=options,
     )
     remark_cut("--scenes", scenes, result.num_scenes + len(result.failed), owner="the log")

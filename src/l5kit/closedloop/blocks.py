@@ -12,6 +12,7 @@ from l5kit.closedloop.parts import FinishedScene, write_part
 from l5kit.closedloop.scene_checks import read_scene
 from l5kit.closedloop.scored_scenes import find_overflow, score_driven
 from l5kit.closedloop.setup import ClosedLoopSetup
+from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import L5KitError
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
@@ -65,21 +66,35 @@ class SimulateBlock:
     def _simulate(self, scenes: list[int]) -> list[FinishedScene]:
         """Return scenes, those that failed included, in their order."""
         recorded: dict[int, SceneRecords] = {}
+        truth: dict[int, SceneArrays] = {}
         failed: list[FailedScene] = []
         for scene in scenes:
             found = read_scene(self.setup.log, scene, start=self.setup.options.start_frame)
             if isinstance(found, FailedScene):
                 failed.append(self._as_failed(found))
-            else:
-                recorded[scene] = found
-        finished = self._drive(recorded) if recorded else []
+                continue
+            true = self._read_truth(scene, found)
+            if isinstance(true, FailedScene):
+                failed.append(self._as_failed(true))
+                continue
+            recorded[scene] = found
+            if true is not None:
+                truth[scene] = true
+        finished = self._drive(recorded, truth) if recorded else []
         finished += [self._row_of(each) for each in failed]
         return sorted(finished, key=lambda each: each.scene)
 
-    def _drive(self, recorded: dict[int, SceneRecords]) -> list[FinishedScene]:
+    def _read_truth(self, scene: int, seen: SceneRecords) -> SceneArrays | FailedScene | None:
+        """Return the true boxes of a scene; None where it is scored against what is seen."""
+        if self.setup.truth is None:
+            return None
+        options = self.setup.options
+        return self.setup.truth.read(scene, seen, start=options.start_frame, num_frames=options.num_frames)
+
+    def _drive(self, recorded: dict[int, SceneRecords], truth: dict[int, SceneArrays]) -> list[FinishedScene]:
         """Return scenes that were driven together; where that is not possible, each was driven alone."""
         try:
-            return self._finish(self._run(recorded))
+            return self._finish(self._run(recorded), truth)
         except (MemoryError, FailedSceneError):
             raise
         except Exception as error:  # whatever is wrong with a scene must not end the others
@@ -89,7 +104,7 @@ class SimulateBlock:
                 (scene,) = recorded
                 text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
                 return [self._row_of(FailedScene(scene, None, None, text))]
-        return [done for scene, records in recorded.items() for done in self._drive({scene: records})]
+        return [done for scene, records in recorded.items() for done in self._drive({scene: records}, truth)]
 
     def _run(self, recorded: dict[int, SceneRecords]) -> DrivenScenes:
         setup, options = self.setup, self.setup.options
@@ -110,11 +125,11 @@ class SimulateBlock:
         )
         return simulation.run()
 
-    def _finish(self, driven: DrivenScenes) -> list[FinishedScene]:
+    def _finish(self, driven: DrivenScenes, truth: dict[int, SceneArrays]) -> list[FinishedScene]:
         """Return the scenes of a batch."""
         finished = [self._row_of(self._as_failed(FailedScene.of_fault(fault))) for fault in driven.faults.values()]
         with np.errstate(over="ignore"):  # found by find_overflow
-            scored = score_driven(driven)
+            scored = score_driven(driven, self._by_place(driven, truth))
         for place, (row, frames) in scored.items():
             overflow = find_overflow(row, frames)
             if overflow is not None:
@@ -123,6 +138,11 @@ class SimulateBlock:
             plans, times_s = _plans_of(driven, place, len(frames))
             finished.append(FinishedScene(self._whole_row(row), frames, driven.records(place), plans, times_s))
         return finished
+
+    def _by_place(self, driven: DrivenScenes, truth: dict[int, SceneArrays]) -> dict[int, SceneArrays] | None:
+        if self.setup.truth is None:
+            return None
+        return {place: truth[scene] for place, scene in enumerate(driven.batch.scene_indices.tolist())}
 
     def _as_failed(self, failed: FailedScene) -> FailedScene:
         """Return a scene that failed.

@@ -39,6 +39,7 @@ def simulate(
     agents_cfg: Config | None = None,
     map_path: str | os.PathLike[str] | None = None,
     meta_path: str | os.PathLike[str] | None = None,
+    truth: str | os.PathLike[str] | None = None,
     options: ClosedLoopOptions = _DEFAULTS,
 ) -> ClosedLoopResult:
     """Let a planner drive the scenes of a log, and score how well it does.
@@ -62,12 +63,14 @@ def simulate(
         agents_cfg: The same for a checkpoint that drives the others.
         map_path: The semantic map; None to look for it. Without one its metrics do not apply.
         meta_path: ``meta.json``; None to look for it.
+        truth: A log with the true boxes of the same scenes, against which is scored, where planners see boxes with
+            noise; None to score against what they see. Others must be replayed.
         options: Which scenes and frames, and how.
 
     Raises:
         DatasetNotFoundError: There is no dataset.
-        InvalidArgumentError: There are several logs or maps, no such planner, scenes or first frame, or the folder
-            holds something else; the message says what.
+        InvalidArgumentError: There are several logs or maps, no such planner, scenes or first frame, the true log is
+            not of the log, or the folder holds something else; the message says what.
         FileNotFoundError: A file does not exist.
         FailedSceneError: A scene fails, and ``options.strict``.
         L5KitError: A checkpoint cannot be used; the message says why.
@@ -83,10 +86,12 @@ def simulate(
             agents_cfg=agents_cfg,
             map_path=map_path,
             meta_path=meta_path,
+            truth=truth,
             options=options,
             progress=progress,
         )
-    require_apart(target, [setup.files.dataset, setup.files.semantic_map, setup.files.meta])
+    true_path = None if setup.truth is None else setup.truth.path
+    require_apart(target, [setup.files.dataset, setup.files.semantic_map, setup.files.meta, true_path])
     with claimed(target, setup.facts, overwrite=options.overwrite) as parts:
         scenes_per_s = None
         if not is_complete(target):

@@ -1,12 +1,14 @@
 """Scores and curves of driven scenes: the rows of the tables of scenes and of frames."""
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array, JsonObject, RecordArray
 from l5kit.closedloop.columns import FRAME_COLUMNS, FRAME_DTYPE, METRICS
 from l5kit.closedloop.failed_scene import FailedScene
+from l5kit.data.scene_arrays import SceneArrays
 from l5kit.evaluation.driving.collisions import CollisionKind
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.road_users import RoadUsers
@@ -23,16 +25,21 @@ _FARTHEST_M = 0.5
 """Distances from the road are not measured beyond."""
 
 
-def score_driven(driven: DrivenScenes) -> dict[int, ScoredScene]:
+def score_driven(driven: DrivenScenes, truth: Mapping[int, SceneArrays] | None = None) -> dict[int, ScoredScene]:
     """Return the rows of all scenes that were driven to their end, by scene of the batch.
 
     Scenes of the same length are scored together, so that no sum runs over frames that only another scene has.
+
+    Args:
+        driven: The scenes.
+        truth: By scene of the batch, where others truly were in the frames that were driven; None for where they were
+            in the simulation.
     """
     lengths = driven.batch.stops - driven.batch.starts
     scored: dict[int, ScoredScene] = {}
     for length in np.unique(lengths[driven.finished]).tolist():
         scenes = driven.finished[lengths[driven.finished] == length]
-        scored |= _score_equally_long(driven, scenes)
+        scored |= _score_equally_long(driven, scenes, truth)
     return scored
 
 
@@ -56,8 +63,10 @@ def find_overflow(row: JsonObject, frames: RecordArray) -> FailedScene | None:
     return FailedScene(row["scene"], frame, None, f"the drive has numbers that are infinite: {names}")
 
 
-def _score_equally_long(driven: DrivenScenes, scenes: Int64Array) -> dict[int, ScoredScene]:
-    arrays = [driven.arrays(scene) for scene in scenes.tolist()]
+def _score_equally_long(
+    driven: DrivenScenes, scenes: Int64Array, truth: Mapping[int, SceneArrays] | None
+) -> dict[int, ScoredScene]:
+    arrays = [driven.arrays(scene) if truth is None else truth[scene] for scene in scenes.tolist()]
     states, expert = driven.ego_states(scenes), driven.expert(scenes)
     road_users = read_road_users(arrays, threshold=driven.batch.threshold)
     details = detail_scenes(states, road_users, driven.batch.driving_map, expert=expert)

@@ -15,6 +15,7 @@ from l5kit.closedloop.failed_scene import as_unicode
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.planners import LANE_DRIVERS, Planner, Traffic, open_planner, open_traffic
 from l5kit.closedloop.scene_checks import require_start
+from l5kit.closedloop.true_log import TrueLog, open_truth
 from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map.opened import open_map
@@ -46,7 +47,9 @@ class ClosedLoopSetup:
         agents: Who drives the others.
         options: How it is simulated.
         data: Record of the log.
-        digests: SHA-256 by what it is of: ``data``, ``map``, ``planner``, ``agents`` and ``configuration``.
+        digests: SHA-256 by what it is of: ``data``, ``map``, ``planner``, ``agents`` and ``configuration``, and
+            ``truth`` where there is a true log.
+        truth: The log with the true boxes, against which is scored; None for the log itself.
     """
 
     files: DatasetFiles
@@ -58,6 +61,7 @@ class ClosedLoopSetup:
     options: ClosedLoopOptions
     data: DataRecord
     digests: Mapping[str, str | None]
+    truth: TrueLog | None = None
 
     @property
     def log_name(self) -> str:
@@ -68,6 +72,8 @@ class ClosedLoopSetup:
     def facts(self) -> JsonObject:
         """Return what was run, as JSON holds it."""
         files = {"log": self.files.dataset, "map": self.files.semantic_map, "meta": self.files.meta}
+        if self.truth is not None:
+            files["truth"] = self.truth.path
         return {
             "l5kit": __version__,
             "data": self.data.as_dict(),
@@ -88,6 +94,7 @@ def set_up(
     agents_cfg: Config | None,
     map_path: str | os.PathLike[str] | None,
     meta_path: str | os.PathLike[str] | None,
+    truth: str | os.PathLike[str] | None = None,
     options: ClosedLoopOptions,
     progress: Progress | None = None,
 ) -> ClosedLoopSetup:
@@ -101,6 +108,7 @@ def set_up(
         agents_cfg: Configuration of a checkpoint that drives the others.
         map_path: The semantic map; None to look for it.
         meta_path: ``meta.json``; None to look for it.
+        truth: The log with the true boxes; None for the log itself.
         options: How it is simulated.
         progress: Called with the bytes of the log that are read for its digest, and their total.
     """
@@ -112,6 +120,7 @@ def set_up(
         NetworkPlace(files, log.facts, cfg, options.device, options.allow_pickle) for cfg in (planner_cfg, agents_cfg)
     )
     ego, others = open_planner(planner, moves=options.moves, place=of_ego), open_traffic(agents, place=of_agents)
+    true_log = None if truth is None else _open_truth(truth, log, scenes, others)
     map_api = open_map(files)
     road = None if map_api is None else RoadMap(map_api)
     if road is None:
@@ -127,7 +136,23 @@ def set_up(
         "agents": others.digest,
         "configuration": hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest(),
     }
-    return ClosedLoopSetup(files, log, road, scenes, ego, others, options, data, digests)
+    if true_log is not None:
+        digests["truth"] = true_log.data.digest
+    return ClosedLoopSetup(files, log, road, scenes, ego, others, options, data, digests, true_log)
+
+
+def _open_truth(path: str | os.PathLike[str], log: ChunkedDataset, scenes: Int64Array, agents: Traffic) -> TrueLog:
+    """Return the true log.
+
+    Raises:
+        InvalidArgumentError: It is not that of the log, or agents are driven.
+    """
+    if agents.seat is not None:
+        raise InvalidArgumentError(
+            f"truth (--truth) is {str(path)!r}, which has where others truly were, but agents (--agents) is "
+            f"{agents.name!r}, who drives them elsewhere; replay them, or leave truth out"
+        )
+    return open_truth(path, log, scenes)
 
 
 def _as_path(path: str | os.PathLike[str] | None) -> Path | None:

@@ -1,0 +1,102 @@
+"""True log of a simulation: the boxes that drives are scored against where planners see others."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from l5kit._types import Int64Array
+from l5kit.closedloop.failed_scene import FailedScene
+from l5kit.closedloop.scene_checks import read_scene
+from l5kit.data.data_record import DataRecord
+from l5kit.data.dataset_files import find_dataset
+from l5kit.data.records import FRAME_INTERVAL
+from l5kit.data.scene_arrays import SceneArrays
+from l5kit.data.scene_records import SceneRecords
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["TrueLog", "open_truth"]
+
+_CLOSE_M = 1e-6
+"""So far the poses of the AV may be apart, metres, and the entries of its rotations."""
+
+
+@dataclass(frozen=True)
+class TrueLog:
+    """A log with the true boxes of another one, in which planners drive.
+
+    Attributes:
+        path: Where it lies.
+        log: The log.
+        data: Record of it.
+    """
+
+    path: Path
+    log: ChunkedDataset = field(repr=False)
+    data: DataRecord
+
+    def read(self, scene: int, seen: SceneRecords, *, start: int, num_frames: int | None) -> SceneArrays | FailedScene:
+        """Return the frames of a scene that are simulated, with true boxes, or why they cannot be those.
+
+        Args:
+            scene: The scene.
+            seen: The scene as planners see it, all frames.
+            start: First frame that is simulated.
+            num_frames: Frames that are simulated, at most; None for all.
+        """
+        found = read_scene(self.log, scene, start=start)
+        if isinstance(found, FailedScene):
+            return FailedScene(scene, found.frame, found.track, f"in the true log: {found.message}")
+        frame, difference = _find_difference(seen, found)
+        if difference is not None:
+            return FailedScene(scene, frame, None, f"the true log is not that of this one: {difference}")
+        length = len(found.frames)
+        stop = length if num_frames is None else min(length, start + num_frames)
+        return SceneArrays.of_records(found.cut(start, stop))
+
+
+def open_truth(path: str | os.PathLike[str], log: ChunkedDataset, scenes: Int64Array) -> TrueLog:
+    """Return the log with the true boxes of a log.
+
+    Args:
+        path: A ``.zarr``, or a dataset folder with one.
+        log: The log that planners see.
+        scenes: The scenes that are simulated, (S,).
+
+    Raises:
+        DatasetNotFoundError: There is no dataset.
+        InvalidArgumentError: It has other scenes: another number of them, or others in frames or times.
+    """
+    place = find_dataset(path)
+    truth = ChunkedDataset(place).open()
+    told = f"truth (--truth) is {str(path)!r}, which is not of the log that is simulated"
+    hint = "take the true log that was made with it"
+    if len(truth.scenes) != len(log.scenes):
+        raise InvalidArgumentError(f"{told}: it has {len(truth.scenes)} scenes in place of {len(log.scenes)}; {hint}")
+    own, others = truth.scenes[scenes], log.scenes[scenes]
+    for name, what in ((FRAME_INTERVAL, "frames"), ("start_time", "start time"), ("end_time", "end time")):
+        differs = (own[name] != others[name]).reshape(len(scenes), -1).any(axis=1)
+        if differs.any():
+            row = int(np.argmax(differs))
+            raise InvalidArgumentError(
+                f"{told}: the {what} of scene {int(scenes[row])} there: {own[name][row].tolist()}, in the log: "
+                f"{others[name][row].tolist()}; {hint}"
+            )
+    return TrueLog(place, truth, DataRecord.of(place, num_scenes=len(truth.scenes)))
+
+
+def _find_difference(seen: SceneRecords, true: SceneRecords) -> tuple[int | None, str | None]:
+    """Return frame and kind of the first difference of times and poses of the AV; None where there is none."""
+    if len(seen.frames) != len(true.frames):
+        return None, f"it has {len(true.frames)} frames in place of {len(seen.frames)}"
+    for name, what, tolerance in (
+        ("timestamp", "time", 0.0),
+        ("ego_translation", "place of the AV", _CLOSE_M),
+        ("ego_rotation", "rotation of the AV", _CLOSE_M),
+    ):
+        apart = np.abs(seen.frames[name] - true.frames[name]).reshape(len(seen.frames), -1).max(axis=1)
+        if (apart > tolerance).any():
+            return int(np.argmax(apart > tolerance)), f"the {what} is another"
+    return None, None
