@@ -197,3 +197,13 @@ def test_without_a_scored_scene_there_are_no_numbers(l5kit, city, tmp_path):
     assert "0 scored, 3 failed" in done.stdout
     assert "Means" not in done.stdout
     assert "at fault" not in done.stdout
+
+
+def test_a_true_log_is_taken_to_score_against(l5kit, city, tmp_path):
+    log = next((city / "scenes").glob("*.zarr"))
+    done = l5kit("simulate", city, "--out", tmp_path / "out", *FEW, "--truth", log)
+    assert done.exit_code == 0, done.stderr
+    assert json.loads((tmp_path / "out" / "scores.json").read_text())["files"]["truth"] == str(log)
+    refused = l5kit("simulate", city, "--out", tmp_path / "other", *FEW, "--truth", log, "--agents", "idm")
+    assert refused.exit_code == 1
+    assert "agents (--agents) is 'idm', who drives them elsewhere" in " ".join(refused.stderr.split())
