@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.kinematic_baselines import BASELINES, baseline_positions
 from l5kit.planning.kinematic_residual import KinematicResidual
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
@@ -48,9 +49,9 @@ def make_batch():
     }
 
 
-def wrap(model, *, of_all_agents=False, baseline="constant_velocity"):
+def wrap(model, *, of_all_agents=False, baseline="constant_velocity", unit_m=None):
     times = {"step_time_s": 0.2, "past_step_time_s": 0.1}
-    return KinematicResidual(model, NUM_STEPS, baseline=baseline, **times, of_all_agents=of_all_agents)
+    return KinematicResidual(model, NUM_STEPS, baseline=baseline, **times, of_all_agents=of_all_agents, unit_m=unit_m)
 
 
 @pytest.mark.parametrize("baseline", BASELINES)
@@ -90,6 +91,32 @@ def test_units_grow_with_time_and_with_the_way():
     fast, standing = positions[0, :, 1], positions[1, :, 1]  # to the left, where constant velocity does not lead
     assert standing.tolist() == pytest.approx([0.125, 0.25, 0.375, 0.5])
     assert fast.tolist() == pytest.approx([0.325, 0.65, 0.975, 1.3])  # 0.5 m and a tenth of 8 m at the last step
+
+
+def test_a_unit_of_its_own_is_that_of_everybody():
+    batch = make_batch()
+    batch["history_positions"][0] = torch.tensor([[0.0, 0.0], [-1.0, 0.0], [-2.0, 0.0], [-3.0, 0.0]])  # 10 m/s
+    batch["history_positions"][1] = 0
+    model = Parrot(of_all_agents=False)
+    model.learned = torch.ones(2, NUM_STEPS, 2)
+    positions = wrap(model, unit_m=2.0).eval()(batch)["positions"]
+    assert positions[0, :, 1].tolist() == pytest.approx([0.5, 1.0, 1.5, 2.0])
+    assert positions[1, :, 1].tolist() == pytest.approx([0.5, 1.0, 1.5, 2.0])
+
+
+@pytest.mark.parametrize("unit_m", [0.0, -1.0, math.nan])
+def test_units_are_above_0(unit_m):
+    with pytest.raises(InvalidArgumentError, match="unit_m"):
+        wrap(Parrot(of_all_agents=False), unit_m=unit_m)
+
+
+def test_a_new_network_is_near_the_baseline():
+    torch.manual_seed(0)
+    batch = make_batch() | raster_batch()
+    model = RasterizedPlanningModel("simple_cnn", 5, 3 * NUM_STEPS, [1.0] * 3, None, False)
+    positions = wrap(model, baseline="ctra", unit_m=1.0).eval()(batch)["positions"]
+    expected = baseline_positions(batch, "ctra", num_steps=NUM_STEPS, step_time_s=0.2, past_step_time_s=0.1)
+    assert (positions - expected).abs().max() < 0.05
 
 
 def test_agents_that_safepathnet_leaves_out():

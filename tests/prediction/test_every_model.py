@@ -35,6 +35,9 @@ MAKERS = {
             3, 3, 4, ONES, criterion, False, False, False, 2, 3, 0.25, agents_in_own_frame=True, position_scale_m=5.0
         )
     ),
+    "open loop, told the motion": lambda criterion: VectorizedModel(
+        3, 3, 12, ONES, criterion, 0.0, False, False, False, motion_step_time_s=0.1, dim_features=64
+    ),
 }
 
 TRAIN_KEYS = {
@@ -66,6 +69,7 @@ EVAL_SHAPES = {
 EVAL_SHAPES |= {
     "unroll by changes": EVAL_SHAPES["unroll"],
     "SafePathNet with motions": EVAL_SHAPES["SafePathNet"],
+    "open loop, told the motion": EVAL_SHAPES["open loop"],
 }
 
 ignore_jit = pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated:DeprecationWarning")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from l5kit.configs.kinds import Count, FilePath, Flag, Key, Number, PositiveCount, PositiveNumber, Text, ThreeNumbers
 from l5kit.configs.reading import Params
 
-__all__ = ["BackboneParams", "SafePathNetParams", "UnrollParams", "VectorModelParams"]
+__all__ = ["BackboneParams", "MotionFeatures", "SafePathNetParams", "UnrollParams", "VectorModelParams"]
 
 _WeightsScaling = Annotated[
     ThreeNumbers,
@@ -23,6 +23,14 @@ _AverageAvailableOnly = Annotated[
     Key(
         "whether planners average their loss over available steps only",
         at="model_params.average_available_only",
+        default=False,
+    ),
+]
+MotionFeatures = Annotated[
+    Flag,
+    Key(
+        "whether networks are told speeds, accelerations and turn rates, fitted to the past",
+        at="model_params.motion_features",
         default=False,
     ),
 ]
@@ -55,6 +63,7 @@ class BackboneParams(Params, section="model_params"):
         Key("trajectories of `agent_motion_multimodal`", default=3),
     ]
     weights_scaling: _WeightsScaling
+    motion_features: MotionFeatures
     average_available_only: _AverageAvailableOnly
 
 
@@ -86,6 +95,14 @@ class VectorModelParams(Params, section="model_params"):
     agents_in_own_frame: Annotated[
         Flag,
         Key("whether the past of other agents is embedded as seen from their own poses too", default=False),
+    ]
+    motion_features: MotionFeatures
+    dim_features: Annotated[
+        PositiveCount,
+        Key(
+            "features of an element, a multiple of 8; not of `safepathnet`, which has `dim_local` and `dim_global`",
+            default=256,
+        ),
     ]
     average_available_only: _AverageAvailableOnly
 

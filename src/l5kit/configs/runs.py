@@ -231,6 +231,14 @@ class TrainingKeys(Params, section="model_params"):
             otherwise="constant velocity with `velocity_residual`, else none",
         ),
     ] = None
+    residual_unit_m: Annotated[
+        PositiveNumber | None,
+        Key(
+            "unit that differences to the baseline are learned in at the last step, less at those before",
+            unit="metres",
+            otherwise="half a metre and a tenth of the way of the baseline",
+        ),
+    ] = None
     criterion: Annotated[
         Literal["l1", "mse", "smooth_l1"] | None,
         Key(

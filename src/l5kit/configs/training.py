@@ -1,13 +1,13 @@
 """Parameters of a whole training, read and checked together."""
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from l5kit._types import Config
 from l5kit.configs.known_keys import check_known_keys
-from l5kit.configs.networks import BackboneParams, SafePathNetParams, UnrollParams, VectorModelParams
+from l5kit.configs.networks import BackboneParams, MotionFeatures, SafePathNetParams, UnrollParams, VectorModelParams
 from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
-from l5kit.configs.reading import read_params
+from l5kit.configs.reading import Params, read_params
 from l5kit.configs.runs import (
     LOGGERS,
     PRECISIONS,
@@ -36,6 +36,9 @@ __all__ = [
     "read_workflow",
 ]
 
+_NUM_HEADS: Final = 8
+"""Heads of the attention of planners on vectors."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingParams(TrainingKeys):
@@ -53,7 +56,11 @@ class TrainingParams(TrainingKeys):
         params = read_params(cls, cfg)
         params._check_together()
         if params.velocity_residual or params.kinematic_residual:
-            _require_past(cfg, params.workflow)
+            _require_past(cfg, params.workflow, "residual")
+        if params.workflow in ("vector_planner", "urban_driver"):
+            _check_features(VectorModelParams.from_cfg(cfg).dim_features)
+        if _MotionFeatures.from_cfg(cfg).motion_features:
+            _require_past(cfg, params.workflow, "motion_features")
         return params
 
     @property
@@ -79,6 +86,11 @@ class TrainingParams(TrainingKeys):
     def _check_together(self) -> None:
         if self.future_num_frames < 1:
             raise ConfigError("model_params.future_num_frames: expected a whole number of at least 1, got 0")
+        if self.residual_unit_m is not None and (self.residual_to is None or self.workflow == "urban_driver"):
+            raise ConfigError(
+                "model_params.residual_unit_m: it is the unit of differences to a baseline; leave it out, or set "
+                "kinematic_residual, which urban_driver does not take"
+            )
         if self.kinematic_residual is not None and self.workflow == "urban_driver":
             raise ConfigError(
                 "model_params.kinematic_residual: urban_driver predicts step by step; leave it out, and set "
@@ -102,7 +114,18 @@ class TrainingParams(TrainingKeys):
             raise ConfigError("train_data_loader: give num_workers or threads, not both")
 
 
-def _require_past(cfg: Config, workflow: str) -> None:
+def _check_features(dim_features: int) -> None:
+    """Refuse numbers of features that the heads of the attention cannot share."""
+    if dim_features % _NUM_HEADS:
+        raise ConfigError(f"model_params.dim_features: expected a multiple of {_NUM_HEADS}, got {dim_features}")
+
+
+@dataclass(frozen=True)
+class _MotionFeatures(Params):
+    motion_features: MotionFeatures
+
+
+def _require_past(cfg: Config, workflow: str, wanted: str) -> None:
     """Refuse samples that do not tell how fast anybody is."""
     if workflow == "safepathnet":
         key, num_frames = "history_num_frames_agents", VectorSamplingParams.from_cfg(cfg).history_num_frames_agents
@@ -111,7 +134,7 @@ def _require_past(cfg: Config, workflow: str) -> None:
     else:
         key, num_frames = "history_num_frames", SamplingParams.from_cfg(cfg).history_num_frames
     if num_frames == 0:
-        raise ConfigError(f"model_params.{key}: 0 past frames tell no velocity; give at least 1, or no residual")
+        raise ConfigError(f"model_params.{key}: 0 past frames tell no velocity; give at least 1, or no {wanted}")
 
 
 def read_workflow(cfg: Config) -> str:

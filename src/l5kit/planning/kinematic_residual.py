@@ -3,9 +3,13 @@
 import torch
 from torch import nn
 
+from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic.baselines import Baseline, baseline_ways
 
 __all__ = ["KinematicResidual"]
+
+_FIRST_OUTPUTS = 0.01
+"""What the weights of the last layer are multiplied by."""
 
 _LEAST_UNIT_M = 0.5
 """Unit of differences at the last step, for agents that stand."""
@@ -18,9 +22,11 @@ class KinematicResidual(nn.Module):
     """Takes the easier half of its task from a network: what it learns is added to a kinematic baseline.
 
     For new trainings; L5Kit 1.5 has no such thing. It suits every network that predicts positions in one go, from
-    rasters or vectors. Differences are learned in units that grow with time and speed, because so does what may happen:
-    at the last step half a metre and a tenth of the way of the baseline, at those before less in proportion to
-    time. Yaws stay as they are.
+    rasters or vectors. A new network starts near the baseline, as its last linear layer starts with small weights.
+    Differences are learned in units that grow with time, because so does what may happen. The unit at the last step is
+    given, or grows with speed: half a metre and a tenth of the way of the baseline. Those of the steps before are less
+    in proportion to time. In one unit for everybody errors of fast agents count as in metres, and averages in metres
+    come out smaller. Yaws stay as they are.
 
     Args:
         model: The network.
@@ -30,6 +36,10 @@ class KinematicResidual(nn.Module):
         past_step_time_s: Seconds between two past ones.
         of_all_agents: Whether it predicts all agents of a sample, as SafePathNet does, instead of the agent of
             interest.
+        unit_m: Unit at the last step in metres; None for one that grows with the way.
+
+    Raises:
+        InvalidArgumentError: The unit is not above 0.
     """
 
     def __init__(
@@ -41,15 +51,19 @@ class KinematicResidual(nn.Module):
         step_time_s: float,
         past_step_time_s: float,
         of_all_agents: bool = False,
+        unit_m: float | None = None,
     ) -> None:
         super().__init__()
+        if unit_m is not None and not unit_m > 0:
+            raise InvalidArgumentError(f"unit_m is {unit_m!r}; give metres above 0, or None")
+        _start_small(model)
         self.residual = model
         self.num_steps = num_steps
         self.step_time_s = float(step_time_s)
         self.past_step_time_s = float(past_step_time_s)
         self.baseline: str = baseline
-        self.least_unit_m = _LEAST_UNIT_M
-        self.unit_per_way = _UNIT_PER_WAY
+        self.least_unit_m = _LEAST_UNIT_M if unit_m is None else float(unit_m)
+        self.unit_per_way = _UNIT_PER_WAY if unit_m is None else 0.0
         self.past_key = "all_other_agents_history_positions" if of_all_agents else "history_positions"
         self.yaw_key = "all_other_agents_history_yaws" if of_all_agents else "history_yaws"
         self.known_key = "all_other_agents_history_availability" if of_all_agents else "history_availabilities"
@@ -108,3 +122,13 @@ class KinematicResidual(nn.Module):
         whole_way_m = torch.linalg.vector_norm(ways_m[..., -1:, :], dim=[-1], keepdim=True)
         last_m: torch.Tensor = self.least_unit_m + self.unit_per_way * whole_way_m
         return time.unsqueeze(-1) * last_m
+
+
+def _start_small(model: nn.Module) -> None:
+    """Let the outputs of a network start near 0, if its last layer is linear."""
+    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    if layers:
+        with torch.no_grad():
+            layers[-1].weight.mul_(_FIRST_OUTPUTS)
+            if layers[-1].bias is not None:
+                layers[-1].bias.mul_(_FIRST_OUTPUTS)

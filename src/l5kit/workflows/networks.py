@@ -118,6 +118,11 @@ class RasterRecipe(NetworkRecipe):
             )
             return self._build(num_channels, pretrained=False)
 
+    @property
+    def motion_step_time_s(self) -> float | None:
+        """Seconds of a past step, for networks that are told how the agent moves."""
+        return self.params.past_step_time_s if self.backbone.motion_features else None
+
     @abstractmethod
     def _build(self, num_channels: int, *, pretrained: bool) -> nn.Module:
         """Return the network for rasters of so many channels."""
@@ -136,6 +141,7 @@ class RasterPlannerRecipe(RasterRecipe):
             self._criterion("mse"),
             pretrained,
             weights_file=self.backbone.weights_file,
+            motion_step_time_s=self.motion_step_time_s,
             average_available_only=self.backbone.average_available_only,
         )
 
@@ -153,6 +159,7 @@ class MotionRecipe(RasterRecipe):
             num_modes=self.backbone.num_modes if self.params.workflow == "agent_motion_multimodal" else 1,
             pretrained=pretrained,
             weights_file=self.backbone.weights_file,
+            motion_step_time_s=self.motion_step_time_s,
             criterion=None if criterion is None else self._criterion(criterion),
         )
 
@@ -169,6 +176,7 @@ class _VectorArguments(TypedDict):
     disable_lane_boundaries: bool
     use_agent_labels: bool
     agents_in_own_frame: bool
+    motion_step_time_s: float | None
 
 
 @dataclass(frozen=True)
@@ -195,6 +203,7 @@ class VectorRecipe(NetworkRecipe):
             "disable_lane_boundaries": self.model.disable_lane_boundaries,
             "use_agent_labels": self.model.use_agent_labels,
             "agents_in_own_frame": self.model.agents_in_own_frame,
+            "motion_step_time_s": self.params.past_step_time_s if self.model.motion_features else None,
         }
 
 
@@ -214,6 +223,7 @@ class VectorPlannerRecipe(VectorRecipe):
             num_targets=3 * self.params.future_num_frames,
             global_head_dropout=self.model.global_head_dropout,
             average_available_only=self.model.average_available_only,
+            dim_features=self.model.dim_features,
             normalize_targets=self.params.residual_to is None,  # which has units of its own
         )
 
@@ -246,6 +256,7 @@ class UrbanDriverRecipe(VectorRecipe):
             warmup_num_frames=self.unroll.warmup_num_frames,
             discount_factor=self.unroll.discount_factor,
             average_available_only=self.model.average_available_only,
+            dim_features=self.model.dim_features,
             velocity_residual=self.params.velocity_residual,
             num_unroll_steps=self.params.future_num_frames,
         )

@@ -178,4 +178,5 @@ def make_model(config: TrainingConfig, samples: BaseEgoDataset | None = None) ->
         step_time_s=params.step_time_s,
         past_step_time_s=params.past_step_time_s,
         of_all_agents=workflow.trajectories_of is agent_trajectories,
+        unit_m=params.residual_unit_m,
     )

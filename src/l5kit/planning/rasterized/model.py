@@ -7,6 +7,7 @@ from torch import nn
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.losses import mean_over_steps, missing_criterion
+from l5kit.planning.motion_embedding import DIM_IMAGE, MotionHead
 from l5kit.planning.rasterized.backbones import build_backbone
 
 _VALUES_PER_STEP = 3
@@ -28,6 +29,8 @@ class RasterizedPlanningModel(nn.Module):
         pretrained: Start a ResNet from ImageNet weights; see :func:`build_backbone`.
         weights_file: File with these weights, in place of that in the cache folder of torch hub.
         average_available_only: Average the loss over available steps, instead of over all as L5Kit 1.5 does.
+        motion_step_time_s: Tell the network speed, acceleration and turn rate of the agent, whose past steps take so
+            long, for new trainings; None for not, as L5Kit 1.5.
 
     Raises:
         UnsupportedValueError: There is no such ``model_arch``.
@@ -48,6 +51,7 @@ class RasterizedPlanningModel(nn.Module):
         *,
         weights_file: str | os.PathLike[str] | None = None,
         average_available_only: bool = False,
+        motion_step_time_s: float | None = None,
     ) -> None:
         super().__init__()
         self._check_targets(num_targets)
@@ -60,15 +64,20 @@ class RasterizedPlanningModel(nn.Module):
         self.pretrained = pretrained
         self.criterion = criterion
         self.average_available_only = average_available_only
+        num_features = num_targets if motion_step_time_s is None else DIM_IMAGE
         self.model = build_backbone(
-            model_arch, num_input_channels, num_targets, pretrained=pretrained, weights_file=weights_file
+            model_arch, num_input_channels, num_features, pretrained=pretrained, weights_file=weights_file
         )
+        self.motion_head: MotionHead | None = None
+        if motion_step_time_s is not None:
+            self.motion_head = MotionHead(num_targets, motion_step_time_s)
 
     def forward(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the loss in train mode, the trajectory in eval mode.
 
         Args:
-            data_batch: ``image``, shape (B, C, H, W), float32 from 0 to 1 or uint8. In train mode also
+            data_batch: ``image``, shape (B, C, H, W), float32 from 0 to 1 or uint8. For a network that is told the
+                motion also what :meth:`MotionHead.forward` takes. In train mode also
                 ``target_positions`` (B, T, 2) in metres and ``target_yaws`` (B, T, 1) in radians, both in the agent
                 frame, and ``target_availabilities`` (B, T).
 
@@ -79,7 +88,7 @@ class RasterizedPlanningModel(nn.Module):
         Raises:
             NotImplementedError: In train mode without a criterion.
         """
-        outputs = self.model(_as_float(data_batch["image"])).view(data_batch["image"].shape[0], -1, 3)
+        outputs = self._values(data_batch).view(data_batch["image"].shape[0], -1, 3)
         if not self.training:
             return {"positions": outputs[..., :2], "yaws": outputs[..., 2:3]}
         if self.criterion is None:
@@ -89,6 +98,11 @@ class RasterizedPlanningModel(nn.Module):
         errors = self.criterion(outputs, targets) * (available.unsqueeze(-1) * self.weights_scaling)
         return {"loss": mean_over_steps(errors, available, self.average_available_only)}
 
+    def _values(self, data_batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Return what the network makes of a batch, (B, num_targets)."""
+        values: torch.Tensor = self.model(as_float(data_batch["image"]))
+        return values if self.motion_head is None else self.motion_head(values, data_batch)
+
     def _check_targets(self, num_targets: int) -> None:
         if num_targets < _VALUES_PER_STEP or num_targets % _VALUES_PER_STEP:
             raise InvalidArgumentError(
@@ -96,7 +110,7 @@ class RasterizedPlanningModel(nn.Module):
             )
 
 
-def _as_float(image: torch.Tensor) -> torch.Tensor:
+def as_float(image: torch.Tensor) -> torch.Tensor:
     """Return rasters as floats from 0 to 1, also those that are made with ``raster_params.image_dtype: uint8``."""
     if image.dtype == torch.uint8:
         return image.float() / 255.0

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.losses import missing_criterion
-from l5kit.planning.rasterized.model import RasterizedPlanningModel, _as_float
+from l5kit.planning.rasterized.model import RasterizedPlanningModel
 
 
 class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
@@ -29,6 +29,8 @@ class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
         coef_alpha: Weight of the classifier's cross entropy in the loss.
         weights_file: File with ImageNet weights, in place of that in the cache folder of torch hub.
         average_available_only: Average errors over available steps, instead of over all as L5Kit 1.5 does.
+        motion_step_time_s: Tell the network speed, acceleration and turn rate of the agent, whose past steps take so
+            long, for new trainings; None for not, as L5Kit 1.5.
 
     Raises:
         UnsupportedValueError: There is no such ``model_arch``.
@@ -51,6 +53,7 @@ class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
         *,
         weights_file: str | os.PathLike[str] | None = None,
         average_available_only: bool = False,
+        motion_step_time_s: float | None = None,
     ) -> None:
         if future_num_frames < 1 or num_modes < 1 or num_outputs != 3:
             raise InvalidArgumentError(
@@ -66,6 +69,7 @@ class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
             pretrained,
             weights_file=weights_file,
             average_available_only=average_available_only,
+            motion_step_time_s=motion_step_time_s,
         )
         self.num_modes = num_modes
         self.num_timestamps = future_num_frames
@@ -86,7 +90,7 @@ class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
         Raises:
             NotImplementedError: In train mode without a criterion.
         """
-        outputs = self.model(_as_float(data_batch["image"]))
+        outputs = self._values(data_batch)
         logits = outputs[:, -self.num_modes :]
         shape = (-1, self.num_modes, self.num_timestamps, self.num_outputs)
         trajectories = outputs[:, : -self.num_modes].reshape(shape)

@@ -65,7 +65,10 @@ class VectorizedUnrollModel(VectorizedModel):
         use_agent_labels: Embed cars, cyclists and pedestrians apart, for new trainings; L5Kit 1.5 does not.
         agents_in_own_frame: Embed the past of other agents as seen from their own poses too, for new trainings; L5Kit
             1.5 does not.
+        motion_step_time_s: Embed speeds, accelerations and turn rates of agents too, whose past steps take so long, for
+            new trainings; None for not, as L5Kit 1.5.
         average_available_only: Average the loss over the steps that count, instead of over all as L5Kit 1.5 does.
+        dim_features: Features of an element; weights of L5Kit 1.5 have 256.
         velocity_residual: Predict how a step and its turn differ from the last one, for new trainings: a new network
             then goes on at about constant speed and turn rate. It needs a past frame of the agent of interest, and past
             steps as long as future ones.
@@ -95,7 +98,9 @@ class VectorizedUnrollModel(VectorizedModel):
         *,
         use_agent_labels: bool = False,
         agents_in_own_frame: bool = False,
+        motion_step_time_s: float | None = None,
         average_available_only: bool = False,
+        dim_features: int = 256,
         velocity_residual: bool = False,
         num_unroll_steps: int | None = None,
     ) -> None:
@@ -120,7 +125,9 @@ class VectorizedUnrollModel(VectorizedModel):
             disable_lane_boundaries,
             use_agent_labels=use_agent_labels,
             agents_in_own_frame=agents_in_own_frame,
+            motion_step_time_s=motion_step_time_s,
             average_available_only=average_available_only,
+            dim_features=dim_features,
         )
         self.detach_unroll = detach_unroll
         self.warmup_num_frames = warmup_num_frames

@@ -142,7 +142,11 @@ class MultiheadAttentionGlobalHead(nn.Module):
         self.output_embed = MLP(d_model, d_model * 4, num_timesteps * num_outputs, num_layers=3)
 
     def forward(
-        self, inputs: torch.Tensor, type_embedding: torch.Tensor, mask: torch.Tensor
+        self,
+        inputs: torch.Tensor,
+        type_embedding: torch.Tensor,
+        mask: torch.Tensor,
+        own: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the prediction and what was attended to.
 
@@ -150,11 +154,13 @@ class MultiheadAttentionGlobalHead(nn.Module):
             inputs: Elements, the agent of interest first, shape (N, B, d_model).
             type_embedding: What each element is, shape (N, B, d_model).
             mask: True for elements to ignore, bool, shape (B, N).
+            own: What is added to what was seen, shape (B, d_model).
 
         Returns:
             The outputs (B, T, O) and the attention, averaged over the heads, (B, 1, N).
         """
         attended, attention = self.encoder(inputs[:1], inputs + type_embedding, inputs, key_padding_mask=mask)
         assert attention is not None  # tells TorchScript, to which it is optional
-        outputs = self.output_embed(attended[0]).view(-1, self.num_timesteps, self.num_outputs)
+        seen = attended[0] if own is None else attended[0] + own
+        outputs = self.output_embed(seen).view(-1, self.num_timesteps, self.num_outputs)
         return outputs, attention

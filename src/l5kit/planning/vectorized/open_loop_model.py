@@ -32,7 +32,10 @@ class VectorizedModel(PolylineModel):
         use_agent_labels: Embed cars, cyclists and pedestrians apart, for new trainings; L5Kit 1.5 does not.
         agents_in_own_frame: Embed the past of other agents as seen from their own poses too, for new trainings; L5Kit
             1.5 does not.
+        motion_step_time_s: Embed speeds, accelerations and turn rates of agents too, whose past steps take so long, for
+            new trainings; None for not, as L5Kit 1.5.
         average_available_only: Average the loss over available steps, instead of over all as L5Kit 1.5 does.
+        dim_features: Features of an element; weights of L5Kit 1.5 have 256.
         normalize_targets: Divide targets by how far a car usually gets.
 
     Raises:
@@ -53,7 +56,9 @@ class VectorizedModel(PolylineModel):
         *,
         use_agent_labels: bool = False,
         agents_in_own_frame: bool = False,
+        motion_step_time_s: float | None = None,
         average_available_only: bool = False,
+        dim_features: int = _DIM,
         normalize_targets: bool = True,
     ) -> None:
         num_outputs = max(len(weights_scaling), 1)
@@ -65,12 +70,13 @@ class VectorizedModel(PolylineModel):
             num_steps=num_targets // num_outputs,
             weights_scaling=weights_scaling,
             criterion=criterion,
-            dim_local=_DIM,
-            dim_global=_DIM,
+            dim_local=dim_features,
+            dim_global=dim_features,
             num_local_layers=_NUM_LOCAL_LAYERS,
             normalize_targets=normalize_targets,
             use_agent_labels=use_agent_labels,
             agents_in_own_frame=agents_in_own_frame,
+            motion_step_time_s=motion_step_time_s,
             disable_other_agents=disable_other_agents,
             disable_map=disable_map,
             disable_lane_boundaries=disable_lane_boundaries,
@@ -79,7 +85,7 @@ class VectorizedModel(PolylineModel):
         self.history_num_frames_agents = history_num_frames_agents
         self.average_available_only = average_available_only
         self.global_head = MultiheadAttentionGlobalHead(
-            _DIM, num_targets // num_outputs, num_outputs, dropout=global_head_dropout
+            dim_features, num_targets // num_outputs, num_outputs, dropout=global_head_dropout
         )
 
     def model_call(
@@ -112,7 +118,8 @@ class VectorizedModel(PolylineModel):
         if self.disable_lane_boundaries:
             type_embedding = type_embedding[: type_embedding.shape[0] - lane_bdry_len]
         embeddings, invalid = self.embed_elements(agents_polys, static_polys, agents_avail, static_avail)
-        outputs, attention = self.global_head(embeddings.transpose(0, 1), type_embedding, invalid)
+        own = None if self.motion_embedding is None else embeddings[:, 0]
+        outputs, attention = self.global_head(embeddings.transpose(0, 1), type_embedding, invalid, own)
         return outputs, attention
 
     def forward(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

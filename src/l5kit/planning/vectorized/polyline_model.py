@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from l5kit.errors import InvalidArgumentError
+from l5kit.planning.motion_embedding import MotionEmbedding
 from l5kit.planning.vectorized.common import build_matrix, build_target_normalization, transform_xy
 from l5kit.planning.vectorized.global_graph import VectorizedEmbedding
 from l5kit.planning.vectorized.local_graph import LocalSubGraph, SinusoidalPositionalEmbedding
@@ -35,6 +36,7 @@ class PolylineModel(nn.Module):
         normalize_targets: Divide target positions by how far a car usually gets.
         use_agent_labels: Embed cars, cyclists and pedestrians apart; see :class:`VectorizedEmbedding`.
         agents_in_own_frame: Embed the past of other agents as seen from their own poses too.
+        motion_step_time_s: Embed the motion of agents too, whose past steps take so long; None for not.
         disable_other_agents: Leave the other agents out.
         disable_map: Leave lanes, crosswalks and boundaries out.
         disable_lane_boundaries: Leave the boundaries of lanes out.
@@ -60,6 +62,7 @@ class PolylineModel(nn.Module):
         normalize_targets: bool,
         use_agent_labels: bool,
         agents_in_own_frame: bool,
+        motion_step_time_s: float | None,
         disable_other_agents: bool,
         disable_map: bool,
         disable_lane_boundaries: bool,
@@ -86,6 +89,9 @@ class PolylineModel(nn.Module):
         self.positional_embedding = SinusoidalPositionalEmbedding(dim_local)
         self.type_embedding = VectorizedEmbedding(dim_global, use_agent_labels=use_agent_labels)
         self.local_subgraph = LocalSubGraph(num_local_layers, dim_local)
+        self.motion_embedding: MotionEmbedding | None = None
+        if motion_step_time_s is not None:
+            self.motion_embedding = MotionEmbedding(dim_local, motion_step_time_s)
 
     @property
     def disable_pos_encode(self) -> bool:
@@ -135,6 +141,9 @@ class PolylineModel(nn.Module):
             num_static = static_polys.shape[1]
             embeddings = embeddings + F.pad(motions, [0, 0, 1, num_static])  # not to the agent of interest or the map
         embeddings = embeddings * self.embedding_length
+        if self.motion_embedding is not None:
+            states = self.motion_embedding(agents_polys[..., :2], agents_polys[..., 2], agents_avail)
+            embeddings = embeddings + F.pad(states, [0, 0, 0, static_polys.shape[1]])
         first = torch.zeros_like(invalid_agents[:, :1])
         return embeddings, torch.cat((first, invalid_agents[:, 1:], invalid_static), dim=1)
 

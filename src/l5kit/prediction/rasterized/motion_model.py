@@ -7,8 +7,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from l5kit.errors import InvalidArgumentError
+from l5kit.planning.motion_embedding import DIM_IMAGE, MotionHead
 from l5kit.planning.rasterized.backbones import build_backbone
-from l5kit.planning.rasterized.model import _as_float
+from l5kit.planning.rasterized.model import as_float
 
 
 class RasterizedMotionModel(nn.Module):
@@ -25,6 +26,8 @@ class RasterizedMotionModel(nn.Module):
         num_modes: Trajectories M.
         pretrained: Start a ResNet from ImageNet weights.
         weights_file: File with these weights, in place of that in the cache folder of torch hub.
+        motion_step_time_s: Tell the network speed, acceleration and turn rate of the agent, whose past steps take so
+            long, for new trainings; None for not, as L5Kit 1.5.
         criterion: Element-wise loss for one mode; None for the squared error.
 
     Raises:
@@ -42,6 +45,7 @@ class RasterizedMotionModel(nn.Module):
         num_modes: int = 1,
         pretrained: bool = True,
         weights_file: str | os.PathLike[str] | None = None,
+        motion_step_time_s: float | None = None,
         criterion: nn.Module | None = None,
     ) -> None:
         super().__init__()
@@ -57,15 +61,20 @@ class RasterizedMotionModel(nn.Module):
         self.future_num_frames = future_num_frames
         self.num_modes = num_modes
         num_outputs = 2 * future_num_frames * num_modes + (num_modes if num_modes > 1 else 0)
+        num_features = num_outputs if motion_step_time_s is None else DIM_IMAGE
         self.model = build_backbone(
-            model_arch, num_input_channels, num_outputs, pretrained=pretrained, weights_file=weights_file
+            model_arch, num_input_channels, num_features, pretrained=pretrained, weights_file=weights_file
         )
+        self.motion_head: MotionHead | None = None
+        if motion_step_time_s is not None:
+            self.motion_head = MotionHead(num_outputs, motion_step_time_s)
 
     def forward(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the loss in train mode, the trajectories in eval mode.
 
         Args:
-            data_batch: ``image``, shape (B, C, H, W), float32 from 0 to 1 or uint8. In train mode also
+            data_batch: ``image``, shape (B, C, H, W), float32 from 0 to 1 or uint8. For a network that is told the
+                motion also what :meth:`MotionHead.forward` takes. In train mode also
                 ``target_positions`` (B, T, 2) in metres and ``target_availabilities`` (B, T).
 
         Returns:
@@ -73,7 +82,9 @@ class RasterizedMotionModel(nn.Module):
             ``positions_all`` (B, M, T, 2) and ``mode_logits`` (B, M), whose softmax is the probability of each mode.
             Metres in the agent frame.
         """
-        outputs = self.model(_as_float(data_batch["image"]))
+        outputs = self.model(as_float(data_batch["image"]))
+        if self.motion_head is not None:
+            outputs = self.motion_head(outputs, data_batch)
         num_values = 2 * self.future_num_frames * self.num_modes
         positions_m = outputs[:, :num_values].reshape(-1, self.num_modes, self.future_num_frames, 2)
         logits = outputs[:, num_values:] if self.num_modes > 1 else torch.zeros_like(outputs[:, :1])

@@ -54,6 +54,8 @@ class SafePathNetModel(PolylineModel):
         use_agent_labels: Embed cars, cyclists and pedestrians apart, for new trainings; L5Kit 1.5 does not.
         agents_in_own_frame: Embed the past of other agents as seen from their own poses too, for new trainings; L5Kit
             1.5 does not.
+        motion_step_time_s: Embed speeds, accelerations and turn rates of agents too, whose past steps take so long, for
+            new trainings; None for not, as L5Kit 1.5.
         normalize_targets: Divide targets by how far a car usually gets, for new trainings; L5Kit 1.5 does not.
         position_scale_m: Positions are learned in this unit; that of L5Kit 1.5 and its weights is 125 m.
         dropout: Probability with which values are dropped in training.
@@ -88,6 +90,7 @@ class SafePathNetModel(PolylineModel):
         apply_weights_scaling: bool = False,
         use_agent_labels: bool = False,
         agents_in_own_frame: bool = False,
+        motion_step_time_s: float | None = None,
         normalize_targets: bool = False,
         position_scale_m: float = _POSITION_SCALE_M,
         dropout: float = 0.1,
@@ -113,6 +116,7 @@ class SafePathNetModel(PolylineModel):
             normalize_targets=normalize_targets,
             use_agent_labels=use_agent_labels,
             agents_in_own_frame=agents_in_own_frame,
+            motion_step_time_s=motion_step_time_s,
             disable_other_agents=disable_other_agents,
             disable_map=disable_map,
             disable_lane_boundaries=disable_lane_boundaries,
