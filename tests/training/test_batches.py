@@ -9,7 +9,7 @@ import torch
 from l5kit.configs.training import LoaderParams
 from l5kit.dataset import loader
 from l5kit.errors import ConfigError
-from l5kit.training.batches import StepBatches, batches_per_epoch
+from l5kit.training.batches import StepBatches, steps_per_epoch
 
 
 class Numbers(torch.utils.data.Dataset):
@@ -70,7 +70,7 @@ def test_without_shuffling_samples_come_in_their_order():
 
 
 def test_an_epoch_has_whole_batches_only():
-    assert batches_per_epoch(11, params(), world_size=1) == 5
-    assert batches_per_epoch(11, params(), world_size=3) == 1
+    assert steps_per_epoch(11, params(), world_size=1) == 5
+    assert steps_per_epoch(11, params(), world_size=3) == 1
     with pytest.raises(ConfigError, match=r"batch_size is 2 on 6 devices, but log\.zarr gives only 11"):
-        batches_per_epoch(11, params(), world_size=6)
+        steps_per_epoch(11, params(), world_size=6)

@@ -30,6 +30,14 @@ COURSES = {
         "early_stopping_patience": 2,
         "learning_rate": 0.002,
     },
+    "averaged over batches": {
+        "eval_every_n_steps": 1,
+        "checkpoint_every_n_steps": 2,
+        "accumulate_grad_batches": 2,
+        "ema_decay": 0.9,
+        "save_top_k": 2,
+        "learning_rate": 0.002,
+    },
 }
 """How trainings are evaluated and saved; their scores become worse at times, see :func:`config`."""
 
@@ -110,6 +118,18 @@ def wholes(trainings, job, tmp_path_factory):
     return get
 
 
+def test_so_many_of_the_best_averaged_weights_stay(wholes):
+    facts, _, folder = wholes("averaged over batches")
+    rows = [row for row in facts["curves"] if row["val/ade_m/0.4s"]]
+    ranked = sorted((float(row["val/ade_m/0.4s"]), int(row["step"]) + 1) for row in rows)
+    names = {f"vector_planner_top_{step}_steps_{score:.4f}.safetensors": (score, step) for score, step in ranked[:2]}
+    assert len(ranked) == 6
+    assert {path.name for path in folder.glob("*_top_*")} == names.keys()
+    for name, (score, step) in names.items():
+        stored = read_checkpoint(folder / name).facts
+        assert (stored["score"], stored["step"]) == (score, step)
+
+
 def test_the_training_has_better_and_worse_evaluations(wholes):
     """Without these, the tests below would prove little."""
     facts, names, folder = wholes("it ends early")
@@ -138,6 +158,9 @@ def test_the_training_has_better_and_worse_evaluations(wholes):
         pytest.param("it ends early", "before replace last.ckpt", 3, id="before the last state of one that ends early"),
         pytest.param("it ends early", "after replace last.ckpt", 3, id="behind it"),
         pytest.param("it ends early", "before _write_result", 0, id="before the result"),
+        pytest.param("averaged over batches", "before training_step", 5, id="between two batches of a step"),
+        pytest.param("averaged over batches", "before remove", 2, id="before one of the best weights goes"),
+        pytest.param("averaged over batches", "after replace last.ckpt", 3, id="behind a state with averages"),
     ],
 )
 def test_a_kill_around_an_evaluation_changes_nothing(course, name, occurrence, wholes, trainings, job, tmp_path):

@@ -312,6 +312,8 @@ def _array_text(schema: JsonObject) -> str:
 def _range_text(schema: JsonObject) -> str:
     if "maximum" in schema:
         return f" from {schema['minimum']:g} to {schema['maximum']:g}"
+    if "exclusiveMaximum" in schema:
+        return f" between {schema['exclusiveMinimum']:g} and {schema['exclusiveMaximum']:g}"
     if "minimum" in schema:
         return f" of at least {schema['minimum']:g}"
     return f" greater than {schema['exclusiveMinimum']:g}" if "exclusiveMinimum" in schema else ""

@@ -22,9 +22,9 @@ from l5kit.configs.kinds import (
 )
 from l5kit.configs.parameters import FutureNumFrames, FutureStepSize, HistoryStepSize, StepTime
 from l5kit.configs.reading import Params, read_params
+from l5kit.configs.scaling import LoggerParams, ScalingParams
 
 __all__ = [
-    "LOGGERS",
     "PRECISIONS",
     "WORKFLOWS",
     "LoaderParams",
@@ -43,14 +43,10 @@ _Workflow = Literal[
     "safepathnet",
     "simnet",
 ]
-_Logger = Literal["csv", "tensorboard", "wandb", "mlflow"]
 _Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 
 WORKFLOWS: Final[tuple[str, ...]] = get_args(_Workflow)
 """What can be trained."""
-
-LOGGERS: Final[tuple[str, ...]] = get_args(_Logger)
-"""Where curves can be written."""
 
 PRECISIONS: Final[tuple[str, ...]] = get_args(_Precision)
 """Number formats of a training, by Lightning's names."""
@@ -153,7 +149,7 @@ class WeightsName(Params, section="train_params"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingRun(WeightsName):
+class TrainingRun(WeightsName, LoggerParams):
     """How long is trained, on what, and what is written."""
 
     max_num_steps: Annotated[
@@ -183,13 +179,6 @@ class TrainingRun(WeightsName):
         Count, Key("how many devices, 0 for all there are; each has a process and samples of its own")
     ] = 1
     precision: Annotated[_Precision, Key("formats of numbers, by Lightning's names")] = "32-true"
-    logger: Annotated[
-        _Logger,
-        Key(
-            "where curves are written. The latter two need their libraries; W&B and MLflow go where their own settings "
-            "say, MLflow otherwise into `mlflow.db` in the folder"
-        ),
-    ] = "csv"
     log_every_n_steps: Annotated[PositiveCount, Key("steps between two points of the curves")] = 10
     early_stopping_patience: Annotated[
         PositiveCount | None, Key("evaluations without a better ADE after which the training ends", otherwise="never")
@@ -214,6 +203,7 @@ class TrainingKeys(Params, section="model_params"):
         val_loader: Samples that evaluations take; None for no evaluation.
         optimizer: How weights are changed.
         run: How long, on what, and what is written.
+        scaling: How it is spread over processes and steps, and which weights are kept.
     """
 
     workflow: Annotated[_Workflow, Key("what is trained", at="workflow")]
@@ -253,3 +243,4 @@ class TrainingKeys(Params, section="model_params"):
     val_loader: Annotated[LoaderParams | None, Key("", at=_EVALUATED)] = None
     optimizer: OptimizerParams
     run: TrainingRun
+    scaling: ScalingParams

@@ -9,7 +9,6 @@ from l5kit.configs.networks import BackboneParams, MotionFeatures, SafePathNetPa
 from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.configs.reading import Params, read_params
 from l5kit.configs.runs import (
-    LOGGERS,
     PRECISIONS,
     WORKFLOWS,
     LoaderParams,
@@ -18,6 +17,7 @@ from l5kit.configs.runs import (
     TrainingRun,
     WeightsName,
 )
+from l5kit.configs.scaling import LOGGERS, ScalingParams
 from l5kit.errors import ConfigError
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "LoaderParams",
     "OptimizerParams",
     "SafePathNetParams",
+    "ScalingParams",
     "TrainingParams",
     "TrainingRun",
     "UnrollParams",
@@ -96,6 +97,10 @@ class TrainingParams(TrainingKeys):
                 "model_params.kinematic_residual: urban_driver predicts step by step; leave it out, and set "
                 "velocity_residual for differences to the last step"
             )
+        self.run.check()
+        self.scaling.check(self.run.precision)
+        if self.scaling.save_top_k and self.val_loader is None:
+            raise ConfigError("train_params.save_top_k: it needs evaluations; add a val_data_loader, or leave it out")
         if self.run.max_num_steps is None and self.run.num_epochs is None:
             raise ConfigError("train_params: give max_num_steps or num_epochs, so that the training ends")
         if self.run.early_stopping_patience is not None and self.val_loader is None:

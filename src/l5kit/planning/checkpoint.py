@@ -175,6 +175,7 @@ def save_checkpoint(
     *,
     config: Mapping[str, object] | None = None,
     facts: Mapping[str, object] | None = None,
+    weights: Mapping[str, torch.Tensor] | None = None,
 ) -> None:
     """Save the weights of a model as a safetensors file, with a configuration and a checksum in its metadata.
 
@@ -186,6 +187,7 @@ def save_checkpoint(
         model: The model, on any device.
         config: What JSON can hold, such as the configuration of the training.
         facts: Likewise, what is to be known of the weights, such as their step and score.
+        weights: The weights by name, where the model has others, or but a part of them; None for those that it has.
 
     Raises:
         InvalidArgumentError: ``config`` or ``facts`` holds something that JSON cannot.
@@ -194,7 +196,7 @@ def save_checkpoint(
     inner = _unwrapped(model)
     save_weights(
         path,
-        inner.state_dict(),
+        inner.state_dict() if weights is None else weights,
         model_class=f"{type(inner).__module__}.{type(inner).__qualname__}",
         config=config,
         facts=facts,
@@ -228,10 +230,10 @@ def save_weights(
         CONFIG_KEY: _as_json(config or {}, "config"),
         FACTS_KEY: _as_json(facts or {}, "facts"),
     }
-    weights = {name: value.detach().cpu() for name, value in weights.items()}
+    on_cpu = {name: value.detach().cpu() for name, value in weights.items()}
     with replaced_when_complete(path, argument="path") as temporary:
         # copies, because safetensors takes neither strided tensors nor two names of one memory
-        copies = {name: value.clone(memory_format=torch.contiguous_format) for name, value in weights.items()}
+        copies = {name: value.clone(memory_format=torch.contiguous_format) for name, value in on_cpu.items()}
         temporary.touch()
         permissions = stat.S_IMODE(temporary.stat().st_mode)
         save_file(copies, temporary, {**metadata, CHECKSUM_KEY: checksum_of(copies, metadata)})

@@ -18,48 +18,50 @@ from l5kit.dataset.sample_batch import collate
 from l5kit.errors import ConfigError
 from l5kit.workflows.samples import spread_indices
 
-__all__ = ["EvaluationBatches", "StepBatches", "batches_per_epoch"]
+__all__ = ["EvaluationBatches", "StepBatches", "steps_per_epoch"]
 
 _PREFETCH = 2
 
 
-def batches_per_epoch(num_samples: int, loader: LoaderParams, *, world_size: int) -> int:
-    """Return how many whole batches each process gets in an epoch.
+def steps_per_epoch(num_samples: int, loader: LoaderParams, *, world_size: int, batches_per_step: int = 1) -> int:
+    """Return how many whole steps an epoch has.
 
     Args:
         num_samples: Samples of an epoch.
         loader: How they are loaded.
         world_size: How many processes.
+        batches_per_step: Batches of a step in each process.
 
     Raises:
         ConfigError: Not even one.
     """
-    num_batches = num_samples // world_size // loader.batch_size
-    if num_batches == 0:
+    num_steps = num_samples // world_size // loader.batch_size // batches_per_step
+    if num_steps == 0:
+        accumulated = f", {batches_per_step} times a step," if batches_per_step > 1 else ""
         raise ConfigError(
-            f"train_data_loader.batch_size is {loader.batch_size} on {world_size} devices, but {loader.key} gives only "
-            f"{num_samples} samples; take smaller batches or more data"
+            f"train_data_loader.batch_size is {loader.batch_size}{accumulated} on {world_size} devices, but "
+            f"{loader.key} gives only {num_samples} samples; take smaller batches or more data"
         )
-    return num_batches
+    return num_steps
 
 
 @dataclass(frozen=True)
 class _PlanFromStep(BatchPlan):
-    """Batches of epochs of a fixed length, without those before a step."""
+    """Batches of epochs of a fixed length, without those before one."""
 
-    steps_per_epoch: int = 1
-    first_step: int = 0
+    batches_per_epoch: int = 1
+    first_batch: int = 0
 
     def orders(self, epoch: int) -> Iterator[BatchOrder]:
-        """Yield what the batches of an epoch are to be made of, from the first step on."""
-        num_passed = min(max(self.first_step - epoch * self.steps_per_epoch, 0), self.steps_per_epoch)
-        return itertools.islice(super().orders(epoch), num_passed, self.steps_per_epoch)
+        """Yield what the batches of an epoch are to be made of, from the first one on."""
+        num_passed = min(max(self.first_batch - epoch * self.batches_per_epoch, 0), self.batches_per_epoch)
+        return itertools.islice(super().orders(epoch), num_passed, self.batches_per_epoch)
 
 
 class StepBatches:
     """The batches of all steps of a training, epoch after epoch; an iteration starts at the step that is loaded.
 
-    What the batch of a step holds depends on the seed, the rank and the step only. The order of samples is that of
+    What the batches of a step hold depends on the seed, the rank and the step only. The order of samples is that of
     :func:`l5kit.dataset.loader` with ``drop_last=True``.
 
     Args:
@@ -68,6 +70,7 @@ class StepBatches:
         seed: Decides the order and the perturbations.
         num_steps: Steps of the whole training.
         steps_per_epoch: Steps after which the next epoch starts.
+        batches_per_step: Batches of a step in each process.
         pin_memory: Whether tensors lie in memory that CUDA copies from by itself.
 
     Attributes:
@@ -82,50 +85,51 @@ class StepBatches:
         seed: int,
         num_steps: int,
         steps_per_epoch: int,
+        batches_per_step: int = 1,
         pin_memory: bool,
     ) -> None:
         self._dataset = dataset
         self._loader = loader
         self._seed = seed
-        self._num_steps = num_steps
-        self._steps_per_epoch = steps_per_epoch
+        self._num_batches = num_steps * batches_per_step
+        self._batches_per_epoch = steps_per_epoch * batches_per_step
         self._pin_memory = pin_memory
-        self._next_step = 0
+        self._next_batch = 0
         self.waited_s = 0.0
 
     def __len__(self) -> int:
-        """Return one more than the steps: for Lightning, a checkpoint of the last step is then never one of an epoch.
+        """Return one more than the batches: for Lightning, a checkpoint of the last step is then never one of an epoch.
 
         What ends there could not be made longer.
         """
-        return self._num_steps + 1
+        return self._num_batches + 1
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
-        """Yield the batches from the step that is loaded on."""
-        first_step = self._next_step
-        batches = self._make_batches(first_step)
-        for step in range(first_step, self._num_steps):
+        """Yield the batches from the one that is loaded on."""
+        first_batch = self._next_batch
+        batches = self._make_batches(first_batch)
+        for number in range(first_batch, self._num_batches):
             start_s = time.perf_counter()
             batch = next(batches)
             self.waited_s += time.perf_counter() - start_s
-            self._next_step = step + 1
+            self._next_batch = number + 1
             yield batch
 
     def state_dict(self) -> dict[str, int]:
-        """Return the step whose batch comes next."""
-        return {"next_step": self._next_step}
+        """Return the number of the batch that comes next; that of the step where each has one."""
+        return {"next_step": self._next_batch}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Let the next iteration start at the step that :meth:`state_dict` gave."""
-        self._next_step = state_dict["next_step"]
+        """Let the next iteration start at the batch that :meth:`state_dict` gave."""
+        self._next_batch = state_dict["next_step"]
 
-    def _make_batches(self, first_step: int) -> Iterator[dict[str, torch.Tensor]]:
-        loader = self._new_loader(first_step)
-        loader.set_epoch(first_step // self._steps_per_epoch)
+    def _make_batches(self, first_batch: int) -> Iterator[dict[str, torch.Tensor]]:
+        loader = self._new_loader(first_batch)
+        loader.set_epoch(first_batch // self._batches_per_epoch)
         while True:
             yield from loader
 
-    def _new_loader(self, first_step: int) -> BatchLoader:
+    def _new_loader(self, first_batch: int) -> BatchLoader:
         """Return the loader of this process, whose place among others is known only when the training has started."""
         rank, world_size = process_place(None, None)
         sampler = RankSampler(
@@ -142,8 +146,8 @@ class StepBatches:
             drop_last=True,
             seed=self._seed,
             rank=rank,
-            steps_per_epoch=self._steps_per_epoch,
-            first_step=first_step,
+            batches_per_epoch=self._batches_per_epoch,
+            first_batch=first_batch,
         )
         source = BatchSource(self._dataset, collate, pin_memory=self._pin_memory, prefetch=_PREFETCH)
         if self._loader.num_workers:

@@ -15,10 +15,13 @@ from pathlib import Path
 from l5kit.planning.checkpoint import Checkpoint, CheckpointError, read_checkpoint, save_checkpoint
 from l5kit.training.batches import EvaluationBatches
 from l5kit.training.best import BestScore, evaluation_digest
+from l5kit.training.clock import TrainingClock
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.lightning_parts import TrainerFn, pl
 from l5kit.training.setup import TrainingSetup
-from l5kit.training.state_file import LAST_CHECKPOINT, LightningState, replace_writer_state
+from l5kit.training.sharding import load_stored_weights, whole_weights
+from l5kit.training.state_file import LAST_CHECKPOINT, LightningState, StateFiles, replace_writer_state
+from l5kit.training.top_weights import TopFile, TopWeights
 from l5kit.workflows.trajectory_scores import score_name
 
 __all__ = ["CheckpointWriter"]
@@ -54,6 +57,10 @@ class _BestRule:
         digest = evaluation_digest(setup.config.mapping, score=score)
         return cls(score, params.run.early_stopping_patience, digest, setup.evaluation)
 
+    def facts_of(self, best: BestScore) -> dict[str, object]:
+        """Return what weights with a score tell of it."""
+        return {"score": best.score, "step": best.step, "score_name": self.score, _EVALUATION: self.digest}
+
 
 class CheckpointWriter(pl.Callback):
     """Writes the weights and the state of a training every so many steps, and the weights that scored best.
@@ -65,6 +72,7 @@ class CheckpointWriter(pl.Callback):
         folder: Where to.
         facts: What all weights tell of their training, such as its data.
         resumed: Whether a training goes on.
+        clock: Counts the minutes of the training.
         tell: Takes a line for people.
 
     Attributes:
@@ -79,18 +87,22 @@ class CheckpointWriter(pl.Callback):
         *,
         facts: Mapping[str, object],
         resumed: bool = False,
+        clock: TrainingClock | None = None,
         tell: Callable[[str], None] = print,
     ) -> None:
         self.best = BestScore()
         self.evaluated_step: int | None = None
         self._folder = folder
         self._name = setup.config.params.run.output_name
+        self._module = setup.module
         self._every = setup.schedule.checkpoint_every
         self._eval_every = setup.schedule.eval_every
         self._config = setup.config.mapping
         self._facts = facts
         self._rule = _BestRule.of(setup)
+        self._top = TopWeights(folder, self._name, setup.config.params.scaling.save_top_k)
         self._resumed = resumed
+        self._clock = clock or TrainingClock()
         self._tell = tell
         self._course = BestScore()
         """The best score as the steps of this training up to now have it; the file may be of a later one."""
@@ -99,6 +111,7 @@ class CheckpointWriter(pl.Callback):
         self._loops: LightningState = {}
         self._loops_step: int | None = None
         self._is_due = False
+        self._is_restored = False
 
     @property
     def best_weights(self) -> Path:
@@ -109,7 +122,10 @@ class CheckpointWriter(pl.Callback):
         """Take up the best weights of a training that goes on, or let it end where its patience had."""
         if not self._resumed or not isinstance(pl_module, TrainingModule) or self._rule is None:
             return
+        if trainer.strategy.restore_checkpoint_after_setup and (self._folder / LAST_CHECKPOINT).is_file():
+            self._restore(StateFiles().load_checkpoint(self._folder / LAST_CHECKPOINT))
         self._take_up_best(pl_module, self._rule)
+        self._take_up_top(pl_module, self._rule)
         if self.evaluated_step == self._loops_step:  # the trainer's own step is restored after this
             pl_module.scores = dict(self._scores)
             self._stop_if_out_of_patience(trainer, self._loops_step)
@@ -124,10 +140,17 @@ class CheckpointWriter(pl.Callback):
         """Write the state of the step before, whose curves have been written now."""
         self._write_due(trainer)
 
-    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: object, **__: object) -> None:
+    def on_train_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: object,  # noqa: ARG002
+        batch: object,  # noqa: ARG002
+        batch_idx: int,
+    ) -> None:
         """Write the weights after the last of so many steps, and remember where Lightning's loops are."""
         step = trainer.global_step
-        if step % self._every == 0:
+        if self._module.ends_step(batch_idx) and step % self._every == 0:
             self._save_weights(trainer, pl_module, f"{self._name}_{step}_steps", {"step": step})
             self._loops, self._loops_step = copy.deepcopy(trainer.fit_loop.state_dict()), step
             self._is_due = True
@@ -145,6 +168,7 @@ class CheckpointWriter(pl.Callback):
         self._course = self._course.after(value, step)
         if self.best.after(value, step).num_worse == 0:
             self._save_best(trainer, pl_module, BestScore(value, step), self._rule)
+        self._save_top(pl_module, BestScore(value, step), self._rule)
         self._stop_if_out_of_patience(trainer, step)
         if self._loops_step != step:
             return
@@ -179,6 +203,8 @@ class CheckpointWriter(pl.Callback):
         checkpoint: LightningState,
     ) -> None:
         """Remember where the loops are, and what states of earlier versions have counted."""
+        if self._is_restored:
+            return
         self._loops, self._loops_step = copy.deepcopy(checkpoint["loops"]["fit_loop"]), checkpoint["global_step"]
         for key in [key for key in checkpoint["callbacks"] if key.startswith(_EARLY_STOPPING)]:
             counted = checkpoint["callbacks"].pop(key)
@@ -191,15 +217,24 @@ class CheckpointWriter(pl.Callback):
             "scores": self._scores,
             "evaluated_step": self.evaluated_step,
             _EVALUATION: self._digest,
+            "minutes": self._clock.minutes,
         }
 
     def load_state_dict(self, state_dict: LightningState) -> None:
         """Remember it; states of earlier versions had the best score of all that came before their own evaluation."""
+        if self._is_restored:
+            return
         if isinstance(state_dict.get("best"), dict):
             self._course = BestScore.of(state_dict["best"]) or BestScore()
         self._scores = dict(state_dict.get("scores", {}))
         self.evaluated_step = state_dict.get("evaluated_step")
         self._digest = state_dict.get(_EVALUATION)
+
+    def _restore(self, state: LightningState) -> None:
+        """Remember what is in a state that Lightning restores only after it is needed here."""
+        self.on_load_checkpoint(self._module.trainer, self._module, copy.deepcopy(state))
+        self.load_state_dict(state["callbacks"].get(type(self).__name__, {}))
+        self._is_restored = True
 
     def save_final_weights(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> Path:
         """Write the weights at the end of a training and return their file."""
@@ -216,7 +251,7 @@ class CheckpointWriter(pl.Callback):
         elif stored is not None:
             if module.trainer.is_global_zero:
                 self._tell(f"evaluating {stored.path.name} again, as its score is not known")
-            self._judge(stored, module, rule)
+            self._judge(stored, module, rule, lambda best: self._save_best(module.trainer, module, best, rule))
         if self._digest != rule.digest:  # the state is of other scores, of none yet, or of an earlier version
             num_worse = self._course.num_worse if self._digest is None else 0
             is_past = (self.best.step or 0) <= (self._loops_step or 0)
@@ -238,14 +273,31 @@ class CheckpointWriter(pl.Callback):
             warnings.warn(f"{error}; the next evaluation makes new best weights", UserWarning, stacklevel=2)
             return None
 
-    def _judge(self, stored: Checkpoint, module: TrainingModule, rule: _BestRule) -> None:
-        """Evaluate weights and write them again with their score; any finite score is better than one that is not."""
+    def _take_up_top(self, module: TrainingModule, rule: _BestRule) -> None:
+        """Take up the best weights in files of their own; those of other evaluations are evaluated again."""
+        stored: tuple[TopFile, ...] = ()
+        if module.trainer.is_global_zero:
+            stored = self._top.stored(_EVALUATION)
+        stored = module.trainer.strategy.broadcast(stored)
+        comparable = [file for file in stored if file.digest == rule.digest]
+        self._top.keep(*comparable, is_main=module.trainer.is_global_zero)
+        for file in stored:
+            if file.digest != rule.digest:
+                if file.step not in {other.step for other in comparable}:
+                    again = read_checkpoint(self._folder / file.name)
+                    self._judge(again, module, rule, lambda best: self._save_top(module, best, rule))
+                self._top.remove(file, is_main=module.trainer.is_global_zero)
+
+    def _judge(
+        self, stored: Checkpoint, module: TrainingModule, rule: _BestRule, save: Callable[[BestScore], None]
+    ) -> None:
+        """Evaluate weights and save them with their score; any finite score is better than one that is not."""
         current = {name: value.detach().clone() for name, value in module.model.state_dict().items()}
-        stored.load_into(module.model)
+        load_stored_weights(module.model, stored)
         step = stored.facts.get("step")
         score = module.scores_over(rule.batches)[rule.score]
         if math.isfinite(score):
-            self._save_best(module.trainer, module, BestScore(score, step if isinstance(step, int) else None), rule)
+            save(BestScore(score, step if isinstance(step, int) else None))
         module.model.load_state_dict(current)
 
     def _stop_if_out_of_patience(self, trainer: pl.Trainer, step: int | None) -> None:
@@ -270,16 +322,29 @@ class CheckpointWriter(pl.Callback):
         trainer.save_checkpoint(self._folder / LAST_CHECKPOINT)
 
     def _save_best(self, trainer: pl.Trainer, module: TrainingModule, best: BestScore, rule: _BestRule) -> None:
-        facts = {"score": best.score, "step": best.step, "score_name": rule.score, _EVALUATION: rule.digest}
         self.best = best
-        self._save_weights(trainer, module, self.best_weights.stem, facts)
+        self._save_weights(trainer, module, self.best_weights.stem, rule.facts_of(best))
+
+    def _save_top(self, module: TrainingModule, best: BestScore, rule: _BestRule) -> None:
+        """Write weights if they are among the best, and let the worst of these go."""
+        file = None
+        if math.isfinite(best.score) and best.step is not None:
+            file = self._top.file_for(best.score, best.step, rule.digest)
+        if file is not None:
+            self._save_weights(module.trainer, module, Path(file.name).stem, rule.facts_of(best))
+            self._top.keep(file, is_main=module.trainer.is_global_zero)
 
     def _save_weights(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, name: str, facts: Mapping[str, object]
     ) -> None:
-        if trainer.is_global_zero and isinstance(pl_module, TrainingModule):
+        if not isinstance(pl_module, TrainingModule):
+            return
+        weights = whole_weights(pl_module.model)
+        if trainer.is_global_zero:
             path = self._folder / f"{name}.safetensors"
-            save_checkpoint(path, pl_module.model, config=self._config, facts={**facts, **self._facts})
+            with pl_module.with_judged_weights():
+                told = {**facts, **self._facts}
+                save_checkpoint(path, pl_module.model, config=self._config, facts=told, weights=weights)
 
 
 def _evaluate_now(trainer: pl.Trainer) -> None:

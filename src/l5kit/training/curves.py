@@ -1,12 +1,17 @@
 """Curves of a training: the table, or the service, that they are written to."""
 
+import json
 import os
+import uuid
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+from l5kit._files import replaced_when_complete
+from l5kit.configs.texts import parse_json, read_text
 from l5kit.errors import MissingDependencyError
 from l5kit.training.curve_table import CurveTable
+from l5kit.training.folder import is_main_process
 from l5kit.training.lightning_parts import Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
 from l5kit.training.state_file import ResumePoint
 
@@ -14,6 +19,7 @@ __all__ = ["close_logger", "make_logger"]
 
 _CURVES = "curves"
 _TABLE = "metrics.csv"
+_RUNS = "runs.json"
 
 _MODULES = {"tensorboard": ("tensorboard",), "wandb": ("wandb",), "mlflow": ("mlflow",)}
 
@@ -25,7 +31,8 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
         kind: One of :data:`l5kit.configs.training.LOGGERS`.
         folder: Of the training.
         name: Of the training, for services that show several.
-        resumed: Where a training goes on; None for a new one. Services begin curves of their own there.
+        resumed: Where a training goes on; None for a new one. Services go on with the run that the folder names; what
+            they were told after the last checkpoint stands there twice.
 
     Raises:
         MissingDependencyError: The library for this kind is not there.
@@ -35,15 +42,53 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
             raise MissingDependencyError(
                 f"train_params.logger is {kind!r}, and {module} is not installed: pip install {module}, or take 'csv'"
             )
+    runs = _Runs(folder)
     options: dict[str, Callable[[], Logger]] = {
         "csv": lambda: CurveTable(_folder_of_curves(folder) / _TABLE, resumed=resumed),
         "tensorboard": lambda: TensorBoardLogger(
             folder, name=_CURVES, version=_folder_of_curves(folder).name, purge_step=resumed.step if resumed else None
         ),
-        "wandb": lambda: WandbLogger(name=name, project="l5kit", save_dir=folder),
-        "mlflow": lambda: MLFlowLogger("l5kit", run_name=name, tracking_uri=_mlflow_uri(folder)),
+        "wandb": lambda: _wandb_logger(folder, name, runs),
+        "mlflow": lambda: _mlflow_logger(folder, name, runs),
     }
     return options[kind]()
+
+
+def _wandb_logger(folder: Path, name: str, runs: "_Runs") -> Logger:
+    run = runs.of("wandb") or runs.note("wandb", uuid.uuid4().hex[:12])
+    return WandbLogger(name=name, project="l5kit", save_dir=folder, id=run, resume="allow")
+
+
+def _mlflow_logger(folder: Path, name: str, runs: "_Runs") -> Logger:
+    logger = MLFlowLogger("l5kit", run_name=name, tracking_uri=_mlflow_uri(folder), run_id=runs.of("mlflow"))
+    if is_main_process() and runs.of("mlflow") is None and logger.run_id is not None:  # the service makes it now
+        runs.note("mlflow", logger.run_id)
+    return logger
+
+
+class _Runs:
+    """The runs of services that show the curves of a training, by name of the service; a file in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _CURVES / _RUNS
+        self._runs: dict[str, str] = {}
+        if self._path.is_file():
+            stored = parse_json(read_text(self._path, called=_RUNS), called=str(self._path))
+            if isinstance(stored, dict):
+                self._runs = {str(kind): str(run) for kind, run in stored.items()}
+
+    def of(self, kind: str) -> str | None:
+        """Return the run that goes on, if there is one."""
+        return self._runs.get(kind)
+
+    def note(self, kind: str, run: str) -> str:
+        """Remember a run."""
+        self._runs[kind] = run
+        if is_main_process():
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with replaced_when_complete(self._path, argument="folder") as temporary:
+                temporary.write_text(json.dumps(self._runs) + "\n", encoding="utf-8")
+        return run
 
 
 def _folder_of_curves(folder: Path) -> Path:

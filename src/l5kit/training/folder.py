@@ -24,12 +24,17 @@ RESULT_FILE: Final = "result.json"
 _FIXED_SECTIONS: Final = ("workflow", "model_params", "raster_params", "data_generation_params", "train_data_loader")
 _FIXED_RUN_KEYS: Final = (
     *("seed", "devices", "accelerator", "learning_rate", "weight_decay", "schedule", "warmup_num_steps"),
+    *("accumulate_grad_batches", "num_nodes", "ema_decay"),
 )
 
 
+_RANKS: Final = ("LOCAL_RANK", "RANK", "NODE_RANK", "GROUP_RANK", "SLURM_PROCID")
+"""Variables by which Lightning, torchrun and Slurm tell a process or a machine its number."""
+
+
 def is_main_process() -> bool:
-    """Return whether this is the process that people started, not one that Lightning or torchrun added."""
-    return os.environ.get("LOCAL_RANK", "0") == "0" and os.environ.get("RANK", "0") == "0"
+    """Return whether this is the first process of the first machine, which alone writes; Lightning adds others."""
+    return all(os.environ.get(name, "0") == "0" for name in _RANKS)
 
 
 def prepare_folder(folder: Path, config: TrainingConfig, *, resume: bool) -> ResumePoint | None:

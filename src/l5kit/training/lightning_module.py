@@ -1,6 +1,8 @@
 """A network in training, as Lightning sees it."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import Any
 
 import torch
 from torch import nn
@@ -8,13 +10,18 @@ from torch import nn
 from l5kit.kinematic.baselines import BASELINES
 from l5kit.planning.network_inputs import network_inputs, tensors_on
 from l5kit.random.seeding import mix_seeds
+from l5kit.training.averaging import WeightAverage
 from l5kit.training.lightning_parts import OptimizerLRScheduler, pl
 from l5kit.training.schedule import TrainingSchedule, learning_rate_factor
+from l5kit.training.sharding import shard_weights
 from l5kit.workflows.trajectories import Batch
 from l5kit.workflows.trajectory_scores import TrajectoryScores, means_of
 from l5kit.workflows.workflow import TrainingConfig
 
 __all__ = ["TrainingModule"]
+
+_AVERAGES = "averaged_weights"
+"""Key of the state of a training."""
 
 
 class TrainingModule(pl.LightningModule):
@@ -40,21 +47,75 @@ class TrainingModule(pl.LightningModule):
         self._trajectories_of = config.workflow.trajectories_of
         self._schedule = schedule
         self._gathered = self._new_scores()
+        self._losses: list[dict[str, torch.Tensor]] = []
+        self._is_sharded = False
+        self._average: WeightAverage | None = None
+        self._stored_average: Mapping[str, torch.Tensor] | None = None
+        self._evaluation = ExitStack()
+
+    @property
+    def batches_per_step(self) -> int:
+        """Batches of a step, whose gradients are averaged."""
+        return self._params.scaling.accumulate_grad_batches
+
+    def ends_step(self, batch_idx: int) -> bool:
+        """Return whether weights change after a batch, counted from the first of the training."""
+        return (batch_idx + 1) % self.batches_per_step == 0
+
+    def with_judged_weights(self) -> AbstractContextManager[None]:
+        """Let the network have the weights that are evaluated and saved in a block: the averaged ones if there are."""
+        return nullcontext() if self._average is None else self._average.in_place()
+
+    def configure_model(self) -> None:
+        """Give each device its part of the weights, where a strategy asks for it; once."""
+        mesh = self._device_mesh
+        if mesh is not None and not self._is_sharded:
+            shard_weights(self.model, mesh["data_parallel"])
+            self._is_sharded = True
+
+    def on_fit_start(self) -> None:
+        """Start the average of the weights, or take up that of a training that goes on."""
+        if self._params.scaling.ema_decay is None:
+            return
+        self._average = WeightAverage(self.model, self._params.scaling.ema_decay)
+        if self._stored_average is not None:
+            self._average.load_state_dict(self._stored_average)
+            self._stored_average = None
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep the averaged weights beside the last ones."""
+        if self._average is not None:
+            checkpoint[_AVERAGES] = self._average.state_dict()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Remember the averaged weights until the network is on its device."""
+        self._stored_average = checkpoint.get(_AVERAGES)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
-        """Seed what the step draws."""
-        torch.manual_seed(mix_seeds(self._params.run.seed, self.global_step, self.global_rank))
+        """Seed what the batch draws."""
+        number = self.global_step * self.batches_per_step + batch_idx % self.batches_per_step
+        torch.manual_seed(mix_seeds(self._params.run.seed, number, self.global_rank))
 
-    def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:  # noqa: ARG002
-        """Return the loss of a batch and log all losses."""
+    def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
+        """Return the loss of a batch; with the last one of a step, log the means of all losses over its batches."""
         losses: dict[str, torch.Tensor] = self.model(batch)
-        size = len(batch["target_positions"])
-        self.log_dict({f"train/{name}": loss.detach() for name, loss in losses.items()}, batch_size=size)
+        self._losses.append({f"train/{name}": loss.detach() for name, loss in losses.items()})
+        if self.ends_step(batch_idx):
+            means = {name: torch.stack([each[name] for each in self._losses]).mean() for name in self._losses[0]}
+            self._losses = []
+            self.log_dict(means, batch_size=len(batch["target_positions"]))
         return losses["loss"]
 
+    def optimizer_step(self, *args: Any, **options: Any) -> None:
+        """Change the weights, and take the new ones into the average."""
+        super().optimizer_step(*args, **options)
+        if self._average is not None:
+            self._average.update(self.global_step + 1)
+
     def on_validation_epoch_start(self) -> None:
-        """Forget the scores of the last evaluation."""
+        """Forget the scores of the last evaluation, and take the weights that are judged."""
         self._gathered = self._new_scores()
+        self._evaluation.enter_context(self.with_judged_weights())
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
         """Score the trajectories of a batch, of which the model sees the past only."""
@@ -65,6 +126,7 @@ class TrainingModule(pl.LightningModule):
 
         They stand at the step that has just been trained, wherever the evaluation is made.
         """
+        self._evaluation.close()
         self.scores = self._means(self._gathered)
         self.log_dict({**self.scores, "step": float(max(self.global_step - 1, 0))}, sync_dist=True)
 

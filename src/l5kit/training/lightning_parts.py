@@ -8,6 +8,7 @@ try:
     from lightning.pytorch.callbacks import LearningRateMonitor
     from lightning.pytorch.loggers import MLFlowLogger, TensorBoardLogger, WandbLogger
     from lightning.pytorch.loggers.logger import Logger
+    from lightning.pytorch.strategies import ModelParallelStrategy, Strategy
     from lightning.pytorch.trainer.states import TrainerFn
     from lightning.pytorch.utilities import rank_zero_only
     from lightning.pytorch.utilities.types import OptimizerLRScheduler
@@ -21,7 +22,9 @@ __all__ = [
     "LearningRateMonitor",
     "Logger",
     "MLFlowLogger",
+    "ModelParallelStrategy",
     "OptimizerLRScheduler",
+    "Strategy",
     "TensorBoardLogger",
     "TrainerFn",
     "WandbLogger",

@@ -14,6 +14,7 @@ from l5kit.training.curves import make_logger
 from l5kit.training.lightning_parts import pl
 from l5kit.training.setup import TrainingSetup
 from l5kit.training.state_file import ResumePoint, StateFiles
+from l5kit.training.strategies import make_strategy
 
 __all__ = ["TERMINATED", "make_trainer", "quiet_lightning", "told_endings"]
 
@@ -35,22 +36,21 @@ def make_trainer(
     Raises:
         MissingDependencyError: The library of ``train_params.logger`` is not there.
     """
-    run = setup.config.params.run
-    strategy = "auto"
-    if setup.num_devices > 1:
-        strategy = "ddp_find_unused_parameters_true" if setup.config.workflow.has_idle_weights else "ddp"
+    run, scaling = setup.config.params.run, setup.config.params.scaling
     return pl.Trainer(
         accelerator=run.accelerator,
         devices=setup.num_devices,
-        strategy=strategy,
+        num_nodes=scaling.num_nodes,
+        strategy=make_strategy(setup),
         precision=run.precision,
-        logger=make_logger(run.logger, folder, name=run.output_name, resumed=resumed),
+        logger=[make_logger(kind, folder, name=run.output_name, resumed=resumed) for kind in run.loggers],
         callbacks=list(callbacks),
         plugins=[StateFiles()],
         min_epochs=0,
         max_epochs=1,
         max_steps=setup.schedule.num_steps,
-        val_check_interval=setup.schedule.eval_every,
+        accumulate_grad_batches=scaling.accumulate_grad_batches,
+        val_check_interval=setup.schedule.eval_every * scaling.accumulate_grad_batches,  # in batches
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
         log_every_n_steps=min(run.log_every_n_steps, setup.schedule.num_steps),

@@ -10,10 +10,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from l5kit.data.progress import NotebookBar, in_notebook
 from l5kit.training.lightning_module import TrainingModule
-from l5kit.training.lightning_parts import pl
+from l5kit.training.lightning_parts import LearningRateMonitor, pl
 from l5kit.training.setup import TrainingSetup
 
-__all__ = ["TrainingProgress"]
+__all__ = ["RateCurve", "TrainingProgress"]
+
+
+class RateCurve(LearningRateMonitor):
+    """Logs the learning rate once for each point of the curves, however many batches a step has."""
+
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: object, batch_idx: int
+    ) -> None:
+        """Log the rate with the first batch of a step."""
+        if batch_idx % trainer.accumulate_grad_batches == 0:
+            super().on_train_batch_start(trainer, pl_module, batch, batch_idx)
 
 
 class TrainingProgress(pl.Callback):
@@ -30,13 +41,14 @@ class TrainingProgress(pl.Callback):
 
     def __init__(self, setup: TrainingSetup, *, tell: Callable[[str], None], visible: bool = True) -> None:
         self._batches = setup.batches
-        self._step_num_samples = setup.config.params.train_loader.batch_size * setup.num_devices
+        self._batch_num_samples = setup.config.params.train_loader.batch_size * setup.world_size
+        self._module = setup.module
         self._tell = tell
         self._visible = visible
         self._bar: Progress | None = None
         self._notebook_bar: NotebookBar | None = None
         self._losses: list[float] = []
-        self._num_steps = 0
+        self._num_batches = 0
         self._taken_s = 0.0
         self._mark_s = 0.0
         self._waited_s = 0.0
@@ -58,14 +70,21 @@ class TrainingProgress(pl.Callback):
             self._bar.start()
 
     def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: object, **__: object
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: object,  # noqa: ARG002
+        batch_idx: int,
     ) -> None:
-        """Count a step; log and show every few of them."""
+        """Count a batch; log and show every few steps."""
         now_s = time.perf_counter()
         self._taken_s += now_s - self._mark_s
         self._mark_s = now_s
-        self._num_steps += 1
-        self._losses.append(outputs["loss"].detach())
+        self._num_batches += 1
+        self._losses.append(outputs["loss"].detach() * self._module.batches_per_step)  # Lightning has divided it
+        if not self._module.ends_step(batch_idx):
+            return
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=trainer.global_step)
         if self._notebook_bar is not None:
@@ -95,14 +114,14 @@ class TrainingProgress(pl.Callback):
     def _report(self, pl_module: pl.LightningModule) -> None:
         taken_s = max(self._taken_s, 1e-9)
         waited_s = self._batches.waited_s - self._waited_s
-        samples_per_s = self._num_steps * self._step_num_samples / taken_s
+        samples_per_s = self._num_batches * self._batch_num_samples / taken_s
         share = min(waited_s / taken_s, 1.0)
         pl_module.log_dict({"samples_per_s": samples_per_s, "loader_share": share})
         if self._bar is not None:
             loss = sum(float(loss) for loss in self._losses) / len(self._losses)
             speed = f"{samples_per_s:,.0f} samples/s, loader {share:.0%}"
             self._bar.update(self._bar.task_ids[0], loss=f"{loss:.4f}", speed=speed)
-        self._losses, self._num_steps, self._taken_s = [], 0, 0.0
+        self._losses, self._num_batches, self._taken_s = [], 0, 0.0
         self._waited_s = self._batches.waited_s
 
     def _restart_clock(self) -> None:

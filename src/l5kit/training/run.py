@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,13 +19,15 @@ from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
 from l5kit.training.best import BestScore
 from l5kit.training.checkpoint_writer import CheckpointWriter
+from l5kit.training.clock import TrainingClock
 from l5kit.training.curves import close_logger
 from l5kit.training.folder import CONFIG_FILE, RESULT_FILE, is_main_process, prepare_folder
-from l5kit.training.lightning_parts import LearningRateMonitor, pl
+from l5kit.training.lightning_parts import pl
 from l5kit.training.lightning_trainer import make_trainer, quiet_lightning, told_endings
-from l5kit.training.progress import TrainingProgress
+from l5kit.training.progress import RateCurve, TrainingProgress
 from l5kit.training.setup import set_up
 from l5kit.training.state_file import LAST_CHECKPOINT
+from l5kit.training.strategies import require_node
 from l5kit.workflows.workflow import TrainingConfig
 
 __all__ = ["TrainingResult", "is_main_process", "train"]
@@ -40,7 +41,8 @@ class TrainingResult:
         folder: Where its files are.
         weights: The weights at the end, a file that :func:`l5kit.planning.checkpoint.load_checkpoint` reads.
         num_steps: Steps that were trained in all.
-        minutes: Minutes that this call took.
+        minutes: Minutes that the training took, those before it was taken up included, but for those of steps that had
+            to be trained again.
         scores: Mean errors at the end by name, of the model and of the kinematic baselines.
         best_weights: The weights that scored best; None if no evaluation of this training had a finite score.
         best_step: Steps after which they were reached; None where that is not known.
@@ -93,11 +95,12 @@ def train(
         KeyboardInterrupt: Ctrl-C; the last state stays.
         SystemExit: SIGTERM, with status 143; the last state stays.
     """
-    start_s = time.perf_counter()
     config = TrainingConfig.from_cfg(cfg)
     _warn_of_ineffective(cfg)
+    require_node(config.params.scaling.num_nodes)
     target = Path(folder)
     resumed = prepare_folder(target, config, resume=resume)
+    clock = TrainingClock(0.0 if resumed is None else resumed.minutes)
     if resumed is not None and resumed.step == 0 and is_main_process():
         tell(f"there is no {target / LAST_CHECKPOINT} yet: the training starts at step 0")
     with torch.random.fork_rng(), quiet_lightning(), told_endings():
@@ -106,9 +109,9 @@ def train(
         facts = _facts_of(config, data_manager, show_bar=show_bar) if is_main_process() else {}
         if is_main_process():  # now that all is there that can be missing: before, the folder is free for another try
             save_config_data(config.mapping, str(target / CONFIG_FILE))
-        writer = CheckpointWriter(setup, target, facts=facts, resumed=resumed is not None, tell=tell)
+        writer = CheckpointWriter(setup, target, facts=facts, resumed=resumed is not None, clock=clock, tell=tell)
         progress = TrainingProgress(setup, tell=tell, visible=show_bar)
-        watching = [*callbacks, progress, LearningRateMonitor("step"), writer]
+        watching = [*callbacks, progress, RateCurve("step"), writer]
         trainer = make_trainer(setup, target, callbacks=watching, resumed=resumed)
         try:
             checkpoint = target / LAST_CHECKPOINT if resumed and resumed.step else None
@@ -124,7 +127,7 @@ def train(
         folder=target,
         weights=weights,
         num_steps=trainer.global_step,
-        minutes=(time.perf_counter() - start_s) / 60,
+        minutes=clock.minutes,
         scores=dict(setup.module.scores),
         best_weights=writer.best_weights if has_best else None,
         best_step=writer.best.step if has_best else None,

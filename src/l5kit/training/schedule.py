@@ -30,11 +30,11 @@ class TrainingSchedule:
 
     @classmethod
     def of(cls, params: TrainingParams, *, num_batches: int, schedule: str) -> "TrainingSchedule":
-        """Return the course of a training whose epochs have so many batches.
+        """Return the course of a training whose epochs have so many batches, each for a step.
 
         Args:
             params: The training.
-            num_batches: Batches of an epoch on each device.
+            num_batches: Batches of an epoch on each device; those whose gradients are averaged count as one.
             schedule: That of the workflow, where the configuration names none.
         """
         run, optimizer = params.run, params.optimizer

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.training.batches import EvaluationBatches, StepBatches, batches_per_epoch
+from l5kit.training.batches import EvaluationBatches, StepBatches, steps_per_epoch
+from l5kit.training.compiling import compile_network
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.schedule import TrainingSchedule
 from l5kit.workflows.workflow import TrainingConfig, make_model, open_samples
@@ -19,7 +20,8 @@ class TrainingSetup:
 
     Attributes:
         config: The configuration.
-        num_devices: How many devices are trained on.
+        num_devices: How many devices of each machine are trained on.
+        world_size: How many processes train, each on a device of its own.
         batches: Those of its steps.
         evaluation: Those of an evaluation, never perturbed; None without evaluations.
         schedule: Its course.
@@ -28,6 +30,7 @@ class TrainingSetup:
 
     config: TrainingConfig
     num_devices: int
+    world_size: int
     batches: StepBatches
     evaluation: EvaluationBatches | None
     schedule: TrainingSchedule
@@ -46,6 +49,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
         ConfigError: There is not one batch, or datasets miss a key.
     """
     params, loader = config.params, config.params.train_loader
+    batches_per_step = params.scaling.accumulate_grad_batches
     is_on_cuda = params.run.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
     num_devices = params.run.devices or (torch.cuda.device_count() if is_on_cuda else 1)
     samples = open_samples(config, loader, data_manager, perturbed=True)
@@ -53,16 +57,21 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     if params.val_loader is not None:
         seen = open_samples(config, params.val_loader, data_manager, perturbed=False)
         evaluation = EvaluationBatches(seen, params.val_loader, pin_memory=is_on_cuda)
-    num_batches = batches_per_epoch(len(samples), loader, world_size=num_devices)
+    world_size = num_devices * params.scaling.num_nodes
+    num_batches = steps_per_epoch(len(samples), loader, world_size=world_size, batches_per_step=batches_per_step)
     schedule = TrainingSchedule.of(params, num_batches=num_batches, schedule=config.workflow.schedule)
     torch.manual_seed(params.run.seed)
-    module = TrainingModule(make_model(config, samples), config, schedule)
+    network = make_model(config, samples)
+    if params.scaling.compile:
+        compile_network(network, params.scaling.compile_backend)
+    module = TrainingModule(network, config, schedule)
     batches = StepBatches(
         samples,
         loader,
         seed=params.run.seed,
         num_steps=schedule.num_steps,
         steps_per_epoch=schedule.steps_per_epoch,
+        batches_per_step=batches_per_step,
         pin_memory=is_on_cuda,
     )
-    return TrainingSetup(config, num_devices, batches, evaluation, schedule, module)
+    return TrainingSetup(config, num_devices, world_size, batches, evaluation, schedule, module)

@@ -39,10 +39,12 @@ class ResumePoint:
     Attributes:
         step: Steps that are done.
         evaluated_step: Steps that were done at the last evaluation in the state; None for a state without evaluations.
+        minutes: Minutes that the training had taken.
     """
 
     step: int = 0
     evaluated_step: int | None = None
+    minutes: float = 0.0
 
 
 def read_resume_point(path: Path) -> ResumePoint:
@@ -53,8 +55,11 @@ def read_resume_point(path: Path) -> ResumePoint:
     """
     state = StateFiles().load_checkpoint(path)
     step = state["global_step"]
-    written = state["callbacks"].get(_WRITER, {})
-    return ResumePoint(step, written.get("evaluated_step") if isinstance(written, dict) else None)
+    written = state["callbacks"].get(_WRITER)
+    if not isinstance(written, dict):
+        return ResumePoint(step)
+    minutes = written.get("minutes")
+    return ResumePoint(step, written.get("evaluated_step"), minutes if isinstance(minutes, float) else 0.0)
 
 
 def replace_writer_state(path: Path, written: LightningState) -> None:

@@ -122,11 +122,13 @@ def _train(job: Job, notes: Path, told: Path) -> int:
     from l5kit.training import run
     from l5kit.training.curve_table import CurveTable
     from l5kit.training.lightning_module import TrainingModule
+    from l5kit.training.top_weights import TopWeights
 
     os.environ["L5KIT_CACHE_DIR"] = job.cache
     moments = _Moments(job.killed_at, job.signal, notes)
     moments.around(os, "replace")
     moments.around(CurveTable, "log_metrics")
+    moments.around(TopWeights, "remove")
     moments.around(TrainingModule, "training_step", after=False)
     moments.around(TrainingModule, "validation_step", after=False)
     moments.around(run, "_write_result", after=False)
