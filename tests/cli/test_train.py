@@ -49,6 +49,26 @@ def test_a_network_is_trained_and_goes_on(l5kit, config, city, tmp_path):
     assert "step 3" in longer.stderr
 
 
+def test_several_values_make_trainings_with_one_table(l5kit, config, city, tmp_path):
+    call = ("train", config, "--data", city, "--out", tmp_path / "out", "--workflow", "vector_planner", *FEW)
+    some = (*call, "--sweep", "train_params.learning_rate=[1e-3, -1]", "--seeds", 1)
+    done = l5kit(*some)
+    assert done.exit_code == 1
+    assert "Trained 2 times" in done.stdout
+    assert "CTRA ADE 0.4s" in done.stdout
+    assert "failed: ConfigError: train_params.learning_rate: expected a finite number greater than 0" in done.stderr
+    again = l5kit(*some, "--resume", "--json")
+    assert again.exit_code == 1
+    first, second = json.loads(again.stdout)["runs"]
+    folder = tmp_path / "out" / "0001-learning_rate_0.001-seed_0"
+    result = json.loads((folder / "result.json").read_text())
+    assert (first["status"], first["val/ade_m/0.4s"]) == ("done", result["scores"]["val/ade_m/0.4s"])
+    assert (second["status"], second["train_params.learning_rate"]) == ("failed", -1)
+    assert "step 2" not in again.stderr
+    linked = l5kit(*some, "--artifact", "wandb:a/b/c:d")
+    assert (linked.exit_code, "leave it out of a sweep" in linked.stderr) == (2, True)
+
+
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows knows no such signals")
 @pytest.mark.parametrize(

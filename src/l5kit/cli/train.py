@@ -1,14 +1,23 @@
 """``l5kit train``: train a network."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from l5kit._types import JsonObject
 from l5kit.cli.artifact import link_used_artifact, parse_used_artifact
 from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption, UsedArtifactOption
-from l5kit.cli.output import print_facts, print_json, remark
+from l5kit.cli.output import print_facts, print_json, print_table, remark
 from l5kit.configs.overrides import load_training_config, with_overrides
+from l5kit.configs.sweeps import parse_sweep
+
+if TYPE_CHECKING:
+    from l5kit.training.sweep_table import SweepRow
+
+_SCORES = {"val/ade_m": "ADE", "val/fde_m": "FDE", "ctra/ade_m": "CTRA ADE", "ctra/fde_m": "CTRA FDE"}
+"""Scores that are printed of a sweep, at the last time ahead."""
 
 
 def train(
@@ -24,6 +33,20 @@ def train(
         str | None, typer.Option(metavar="NAME", help="What to train, where the configuration does not say.")
     ] = None,
     changes: ChangesOption = None,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sweep",
+            metavar="KEY=[A,B]",
+            help="Train once for each value of the list; given several times, for all combinations.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Train N times, also each combination, with train_params.seed and those after it."
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the training in the folder, where its last checkpoint is.")
     ] = False,
@@ -34,14 +57,20 @@ def train(
 
     Workflows: raster_planner, vector_planner, urban_driver, agent_motion, agent_motion_multimodal, safepathnet, simnet.
     Each has a small configuration of that name. Configurations of L5Kit 1.x work as they are, with --workflow. Scores
-    of three kinematic baselines stand beside those of the network.
+    of three kinematic baselines stand beside those of the network. With --sweep or --seeds, each training has a folder
+    in that of --out, and table.csv has their results; one that fails does not end the others.
     """
-    from l5kit.training.run import is_main_process
-    from l5kit.training.run import train as train_network
-
     cfg = with_overrides(load_training_config(config), changes or [])
     if workflow is not None:
         cfg["workflow"] = workflow
+    if sweep or seeds is not None:
+        if artifact is not None:
+            raise typer.BadParameter("it links one training; leave it out of a sweep", param_hint="--artifact")
+        _train_all(cfg, sweep or [], seeds, data=data, out=out, resume=resume, as_json=as_json)
+        return
+    from l5kit.training.run import is_main_process
+    from l5kit.training.run import train as train_network
+
     in_use = parse_used_artifact(artifact)
     result = train_network(cfg, out, data_folder=data, resume=resume, tell=remark)
     facts = {
@@ -57,3 +86,42 @@ def train(
         print_json(facts)
     else:
         print_facts(f"Trained {cfg['workflow']}", facts)
+
+
+def _train_all(
+    cfg: JsonObject,
+    texts: list[str],
+    num_seeds: int | None,
+    *,
+    data: Path | None,
+    out: Path,
+    resume: bool,
+    as_json: bool,
+) -> None:
+    """Train all of a sweep, and print its table; the exit status is 1 if one of them failed."""
+    from l5kit.training.sweeping import sweep
+
+    values = parse_sweep(texts)
+    result = sweep(cfg, out, values, num_seeds=num_seeds, data_folder=data, resume=resume, tell=remark)
+    if as_json:
+        print_json({"table": result.table, "runs": [row.as_dict() for row in result.rows]})
+    else:
+        keys = {name: name.rpartition(".")[2] for name in result.rows[0].values}
+        names = {"status": "", **keys, **_scores_of(result.rows), "best_score": "best", "minutes": "minutes"}
+        rows = [[row.run[:4], *(_cell(row.as_dict().get(name)) for name in names)] for row in result.rows]
+        print_table(f"Trained {len(rows)} times: {result.table}", ("run", *names.values()), rows)
+    if result.num_failed:
+        raise typer.Exit(1)
+
+
+def _scores_of(rows: Sequence["SweepRow"]) -> dict[str, str]:
+    """Return the columns of scores that are printed, and what they are called."""
+    found = [name.rpartition("/") for row in rows for name in row.as_dict() if name.startswith(tuple(_SCORES))]
+    last = max((time for _, _, time in found), key=lambda time: float(time.removesuffix("s")), default="")
+    return {f"{name}/{last}": f"{called} {last}" for name, called in _SCORES.items()} if last else {}
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

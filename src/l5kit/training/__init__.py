@@ -2,5 +2,6 @@
 
 from l5kit.training.datamodule import SampleDataModule
 from l5kit.training.run import TrainingResult, train
+from l5kit.training.sweeping import SweepResult, sweep
 
-__all__ = ["SampleDataModule", "TrainingResult", "train"]
+__all__ = ["SampleDataModule", "SweepResult", "TrainingResult", "sweep", "train"]

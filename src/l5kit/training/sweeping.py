@@ -1,0 +1,205 @@
+"""Sweeps: several trainings that differ in a few keys, one after the other, with one table of results."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from l5kit._files import clear_leftovers_in, replaced_when_complete
+from l5kit._types import JsonObject
+from l5kit.configs.config import save_config_data
+from l5kit.configs.known_keys import check_known_keys
+from l5kit.configs.sweeps import SEED, SweepRun, plan_sweep, seeds_from
+from l5kit.configs.texts import parse_json, read_text
+from l5kit.configs.training import TrainingParams
+from l5kit.errors import ConfigError, InvalidArgumentError, L5KitError
+from l5kit.training.folder import CONFIG_FILE, RESULT_FILE
+from l5kit.training.run import train
+from l5kit.training.sweep_table import TABLE_FILE, SweepRow, write_table
+
+__all__ = ["SWEEP_FILE", "SweepResult", "sweep"]
+
+SWEEP_FILE: Final = "sweep.json"
+"""What is swept: the configuration that the trainings have in common, and their values."""
+
+_GIVEN = ".given.yaml"
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The outcome of a sweep.
+
+    Attributes:
+        folder: Where the trainings are, each in a folder of its own.
+        table: The csv file with all rows.
+        rows: What became of each training.
+    """
+
+    folder: Path
+    table: Path
+    rows: tuple[SweepRow, ...]
+
+    @property
+    def num_failed(self) -> int:
+        """How many trainings have ended with an error."""
+        return sum(row.status == "failed" for row in self.rows)
+
+
+def sweep(
+    cfg: JsonObject,
+    folder: str | os.PathLike[str],
+    values: Mapping[str, Sequence[object]],
+    *,
+    num_seeds: int | None = None,
+    data_folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    tell: Callable[[str], None] = print,
+    show_bar: bool = True,
+) -> SweepResult:
+    """Train a network for each combination of values.
+
+    An error of one training is told in its row, and the others go on. Trainings on several devices have a process of
+    their own, which is that of ``l5kit train``.
+
+    Args:
+        cfg: What they have in common.
+        folder: Where to write; new or empty, unless ``resume``. Each training has a folder in it, as :func:`train`
+            writes it, ``table.csv`` a row for each.
+        values: What keys are to have, by their paths, such as ``{"train_params.learning_rate": [1e-3, 1e-4]}``.
+        num_seeds: Trainings of each combination, with ``train_params.seed`` from the configured one on; None for one.
+        data_folder: As for :func:`train`.
+        resume: Go on with the sweep in the folder: trainings that have come to their end are not trained again, those
+            that were killed or failed go on.
+        tell: Takes a line for people.
+        show_bar: Whether a bar is shown, if standard error is a terminal.
+
+    Raises:
+        ConfigError: Keys are unknown, or values are none; the sweep in the folder is another one, or this process is
+            one of several.
+        FileNotFoundError: There is nothing to go on from.
+        InvalidArgumentError: The folder holds files.
+        KeyboardInterrupt: Ctrl-C; the table has what has come to its end.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError("a sweep starts its trainings itself, one after the other; call it once, without torchrun")
+    target = Path(folder)
+    runs = plan_sweep(cfg, _with_seeds(cfg, values, num_seeds))
+    check_known_keys(runs[0].cfg)
+    _prepare(target, cfg, runs, resume=resume)
+    rows = [SweepRow(run.name, "waiting", run.values, _result_of(target / run.name)) for run in runs]
+    for number, run in enumerate(runs):
+        if not rows[number].result:
+            tell(f"training {number + 1} of {len(runs)}: {run.name}")
+        rows[number] = _done(run, target / run.name, data_folder, tell=tell, show_bar=show_bar)
+        if rows[number].error:
+            tell(f"{run.name} failed: {rows[number].error}")
+        write_table(rows, target / TABLE_FILE)
+    return SweepResult(target, target / TABLE_FILE, tuple(rows))
+
+
+def _with_seeds(
+    cfg: JsonObject, values: Mapping[str, Sequence[object]], num_seeds: int | None
+) -> Mapping[str, Sequence[object]]:
+    """Return the values with those of the seed."""
+    if num_seeds is None:
+        return values
+    if SEED in values:
+        raise ConfigError(f"{SEED}: it is swept, and a number of seeds is given; leave one of them out")
+    if num_seeds < 1:
+        raise InvalidArgumentError(f"num_seeds is {num_seeds}; it must be at least 1")
+    return {**values, SEED: seeds_from(cfg, num_seeds)}
+
+
+def _prepare(folder: Path, cfg: JsonObject, runs: Sequence[SweepRun], *, resume: bool) -> None:
+    """Write down what is swept in a new folder, or make sure that it is what the folder has."""
+    file = folder / SWEEP_FILE
+    planned = {"config": cfg, "runs": {run.name: run.values for run in runs}}
+    text = json.dumps(planned, indent=2, default=str)
+    if resume:
+        if not file.is_file():
+            raise FileNotFoundError(f"there is no {file} to go on from; start without resume")
+        clear_leftovers_in(folder)
+        stored = parse_json(read_text(file, called=SWEEP_FILE), called=str(file))
+        if stored != json.loads(text):
+            raise ConfigError(
+                f"the sweep in {folder} has another configuration or other values than the one that is to go on, as "
+                f"{file} tells; start a new one in another folder"
+            )
+        return
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidArgumentError(
+            f"folder is {str(folder)!r}, which holds files; name another, or resume to go on with what is in it"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    with replaced_when_complete(file, argument="folder") as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def _done(
+    run: SweepRun,
+    folder: Path,
+    data_folder: str | os.PathLike[str] | None,
+    *,
+    tell: Callable[[str], None],
+    show_bar: bool,
+) -> SweepRow:
+    """Return the row of a training, which is trained unless it has come to its end before."""
+    result = _result_of(folder)
+    if not result:
+        try:
+            if _is_on_several_devices(run.cfg):
+                _train_apart(run.cfg, folder, data_folder, tell=tell)
+            else:
+                resume = (folder / CONFIG_FILE).is_file()
+                train(run.cfg, folder, data_folder=data_folder, resume=resume, tell=tell, show_bar=show_bar)
+        except Exception as error:  # whatever one of them raises, the others are not lost
+            lines = str(error).strip().splitlines() or ["no message"]
+            return SweepRow(run.name, "failed", run.values, error=f"{type(error).__name__}: {lines[0]}")
+        result = _result_of(folder)
+    return SweepRow(run.name, "done", run.values, result)
+
+
+def _result_of(folder: Path) -> JsonObject:
+    """Return what a training found; nothing if it has not come to its end."""
+    file = folder / RESULT_FILE
+    if not file.is_file():
+        return {}
+    stored = parse_json(read_text(file, called=RESULT_FILE), called=str(file))
+    return stored if isinstance(stored, dict) else {}
+
+
+def _is_on_several_devices(cfg: JsonObject) -> bool:
+    """Return whether a training has processes, which would all run the sweep.
+
+    Raises:
+        ConfigError: It is on several machines, or its configuration is wrong.
+    """
+    params = TrainingParams.from_cfg(cfg)
+    if params.scaling.num_nodes > 1:
+        raise ConfigError("train_params.num_nodes: sweeps are trained on one machine; start the trainings one by one")
+    return params.run.devices != 1
+
+
+def _train_apart(
+    cfg: JsonObject, folder: Path, data_folder: str | os.PathLike[str] | None, *, tell: Callable[[str], None]
+) -> None:
+    """Train in a process of its own."""
+    given = folder.with_name(f"{folder.name}{_GIVEN}")
+    save_config_data(cfg, str(given))
+    call = [sys.executable, "-m", "l5kit.cli", "train", str(given), "--out", str(folder), "--json"]
+    call += [] if data_folder is None else ["--data", os.fspath(data_folder)]
+    call += ["--resume"] if (folder / CONFIG_FILE).is_file() else []
+    last = ""
+    try:
+        with subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            for line in process.stderr or ():
+                last = line.rstrip() or last
+                tell(line.rstrip())
+        if process.returncode != 0:
+            raise L5KitError(f"{last or 'the training'} (exit status {process.returncode})")
+    finally:
+        given.unlink(missing_ok=True)
