@@ -116,6 +116,9 @@ def test_facts_come_back_and_equal_checkpoints_are_equal_files(tmp_path):
         assert (tmp_path / "a").read_bytes() == (tmp_path / name).read_bytes()
     assert read_checkpoint(tmp_path / "unsorted").config == config
     assert read_checkpoint(tmp_path / "a").facts == {"step": 3, "score": 0.5}
+    reordered = {"y": 1, "x": config["x"]}
+    save_checkpoint(tmp_path / "b", small_network(), config=reordered, facts={"score": 0.5, "step": 3})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     with pytest.raises(InvalidArgumentError, match="facts cannot be saved as JSON"):
         save_checkpoint(tmp_path / "a", small_network(), facts={"step": object()})
 

@@ -194,10 +194,11 @@ def save_checkpoint(
         FileNotFoundError: The folder of ``path`` does not exist.
     """
     inner = _unwrapped(model)
+    kind = _class_of(inner)
     save_weights(
         path,
         inner.state_dict() if weights is None else weights,
-        model_class=f"{type(inner).__module__}.{type(inner).__qualname__}",
+        model_class=f"{kind.__module__}.{kind.__qualname__}",
         config=config,
         facts=facts,
     )
@@ -322,9 +323,16 @@ def _unwrapped(model: nn.Module) -> nn.Module:
             return model
 
 
+def _class_of(model: nn.Module) -> type:
+    """Return the class of a model, not the one that ``fully_shard`` derives of it."""
+    bases = type(model).__bases__
+    return bases[-1] if any(base.__name__ == "FSDPModule" for base in bases) else type(model)
+
+
 def _as_json(value: Mapping[str, object], argument: str) -> str:
+    """Return JSON with keys in order; they are sorted as the texts that JSON makes of them."""
     try:
-        return json.dumps(value)
+        return json.dumps(json.loads(json.dumps(value)), sort_keys=True)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(
             f"{argument} cannot be saved as JSON: {error}; give dicts, lists, texts, numbers, True, False and None only"
