@@ -1,16 +1,93 @@
 """Several devices, each with a process of its own."""
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 
 import pytest
+import torch
 
 from l5kit.configs.config import save_config_data
+from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.training import train
+from l5kit.training.state_file import read_resume_point
 from support.tolerances import NETWORK
 from support.workflows import small_config
+
+
+def start(city, folder, config, *options, **environment):
+    """Start ``l5kit train``, as on a machine of its own."""
+    call = [sys.executable, "-m", "l5kit.cli", "train", config, "--data", city, "--out", folder, "--json", *options]
+    return subprocess.Popen(
+        [*map(str, call)],
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def facts_of(*processes):
+    """What the first of several processes has told; the others tell nothing."""
+    told = [process.communicate(timeout=300) for process in processes]
+    assert [process.returncode for process in processes] == [0] * len(processes), told
+    assert not any(output for output, _ in told[1:])
+    return json.loads(told[0][0])
+
+
+def config_of(path, **train_params):
+    params = {"max_num_steps": 2, "accelerator": "cpu", "log_every_n_steps": 1, **train_params}
+    cfg = small_config("vector_planner", train_params=params)
+    cfg["val_data_loader"] |= {"max_num_batches": None, "batch_size": 32}
+    save_config_data(cfg, str(path))
+    return path
+
+
+def files_of(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.process
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:the agents mask of")
+def test_machines_and_devices_with_parts_train_the_network_of_two_devices(city, tmp_path):
+    """Two devices, two machines with a device each, and two devices with a part of the weights each."""
+    extra = {"accumulate_grad_batches": 2, "save_top_k": 1, "checkpoint_every_n_steps": 1}
+    both = facts_of(start(city, tmp_path / "both", config_of(tmp_path / "both.yaml", devices=2, **extra)))
+
+    with contextlib.closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    config = config_of(tmp_path / "nodes.yaml", num_nodes=2, **extra)
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    nodes = [start(city, tmp_path / "nodes", config, NODE_RANK=str(rank), **place) for rank in (0, 1)]
+    machines = facts_of(*nodes)
+    own = ("weights", "minutes")
+    assert {key: value for key, value in machines.items() if key not in own} == {
+        key: value for key, value in both.items() if key not in own
+    }
+    weights = [read_checkpoint(tmp_path / name / "vector_planner.safetensors").state_dict for name in ("both", "nodes")]
+    assert all((value == weights[1][name]).all() for name, value in weights[0].items())
+    assert files_of(tmp_path / "nodes") == files_of(tmp_path / "both")
+
+    config = config_of(tmp_path / "parts.yaml", devices=2, strategy="fsdp", **{**extra, "max_num_steps": 1})
+    facts_of(start(city, tmp_path / "parts", config))
+    assert read_resume_point(tmp_path / "parts" / "last.ckpt").step == 1
+    config = config_of(tmp_path / "parts.yaml", devices=2, strategy="fsdp", **extra)
+    parts = facts_of(start(city, tmp_path / "parts", config, "--resume"))
+    assert parts["steps"] == 2
+    assert parts["val/ade_m/0.4s"] == pytest.approx(both["val/ade_m/0.4s"], rel=1e-2)
+    found = read_checkpoint(tmp_path / "parts" / "vector_planner.safetensors").state_dict
+    assert {name: value.shape for name, value in found.items()} == {
+        name: value.shape for name, value in weights[0].items()
+    }
+    for name, value in weights[0].items():
+        torch.testing.assert_close(found[name], value, rtol=0.0, atol=2.5e-3)  # two steps of Adam, of 1e-3 each
+    (top,) = (tmp_path / "parts").glob("*_top_*")
+    assert read_checkpoint(top).facts["step"] in (1, 2)
 
 
 @pytest.mark.process

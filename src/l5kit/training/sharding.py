@@ -42,11 +42,12 @@ def whole_weights(model: nn.Module) -> Mapping[str, torch.Tensor] | None:
     """
     if not _is_sharded(model):
         return None
-    from torch.distributed.checkpoint import state_dict
-
-    options = state_dict.StateDictOptions(full_state_dict=True, cpu_offload=True)
-    found = state_dict.get_model_state_dict(model, options=options)
-    return {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
+    whole: dict[str, torch.Tensor] = {}
+    for name, value in model.state_dict().items():
+        gathered = value.full_tensor() if hasattr(value, "full_tensor") else value
+        if torch.distributed.get_rank() == 0:
+            whole[name] = gathered.detach().cpu().clone()
+    return whole
 
 
 def load_stored_weights(model: nn.Module, stored: Checkpoint) -> None:
@@ -61,4 +62,5 @@ def load_stored_weights(model: nn.Module, stored: Checkpoint) -> None:
 
 
 def _is_sharded(model: nn.Module) -> bool:
-    return any(hasattr(weight, "full_tensor") for weight in model.parameters())
+    """Return whether :func:`shard_weights` had the network; its weights tell no more while they are gathered."""
+    return any(base.__name__ == "FSDPModule" for base in type(model).__bases__)
