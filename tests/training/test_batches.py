@@ -74,3 +74,22 @@ def test_an_epoch_has_whole_batches_only():
     assert steps_per_epoch(11, params(), world_size=3) == 1
     with pytest.raises(ConfigError, match=r"batch_size is 2 on 6 devices, but log\.zarr gives only 11"):
         steps_per_epoch(11, params(), world_size=6)
+
+
+@pytest.mark.parametrize("first_batch", [0, 3, 4, 7], ids=["start", "within a step", "next epoch", "within its step"])
+def test_steps_of_two_batches_are_those_of_batches_of_twice_the_size(first_batch):
+    """Eleven samples give two steps of four; the epoch ends then, though one more batch of two would be there."""
+    options = {"seed": 3, "num_steps": 5, "steps_per_epoch": 2, "pin_memory": False}
+    whole = numbers_of(StepBatches(Numbers(), params(batch_size=4), **options))
+    halves = StepBatches(Numbers(), params(), batches_per_step=2, **options)
+    halves.load_state_dict({"next_step": first_batch})
+    expected = [half for batch in whole for half in (batch[:2], batch[2:])]
+    assert len(expected) == 10
+    assert numbers_of(halves) == expected[first_batch:]
+    assert len(halves) == 11
+
+
+def test_an_epoch_has_whole_steps_only():
+    assert steps_per_epoch(11, params(), world_size=1, batches_per_step=2) == 2
+    with pytest.raises(ConfigError, match="batch_size is 2, 3 times a step, on 2 devices"):
+        steps_per_epoch(11, params(), world_size=2, batches_per_step=3)
