@@ -109,7 +109,7 @@ def test_every_workflow_is_scored_and_drawn(workflow, city, tmp_path):
     end, end_s = result.network[-1], 0.4 if workflow in VECTOR_WORKFLOWS else 1.2
     assert end.horizon_s == pytest.approx(end_s)
     assert result.num_samples == 12
-    assert (result.modes is not None) == (workflow in ("agent_motion_multimodal", "safepathnet"))
+    assert (result.modes is not None) == (workflow in ("agent_motion_multimodal", "safepathnet", "motion_tokens"))
 
     scores = json.loads((tmp_path / "out" / "scores.json").read_text())
     assert scores["scores"][0]["ade_m"] == result.network[0].ade_m
@@ -122,8 +122,11 @@ def test_every_workflow_is_scored_and_drawn(workflow, city, tmp_path):
     assert {row["label"] == "AV" for row in rows} <= {row["track_id"] == "-1" for row in rows}
 
     pictures = sorted((tmp_path / "out" / "worst").iterdir())
-    worst = max(known, key=lambda row: float(row["fde_m"]))
-    assert f"scene{worst['scene_index']}_frame{worst['frame_index']}_" in pictures[0].name
+    largest = max(float(row["fde_m"]) for row in known)
+    worst = [
+        row for row in known if float(row["fde_m"]) == largest
+    ]  # several, where a token leads several the same way
+    assert any(f"scene{row['scene_index']}_frame{row['frame_index']}_" in pictures[0].name for row in worst)
     assert min(Image.open(pictures[0]).size) >= 448
 
 

@@ -77,6 +77,19 @@ CHANGES = {
             "yaw_residual": "single",
         }
     },
+    "motion_tokens": {
+        "model_params": {
+            "history_num_frames_ego": 10,
+            "history_num_frames_agents": 10,
+            "token_num_steps": 2,
+            "num_tokens": 16,
+            "num_rollouts": 3,
+            "dim_tokens": 64,
+            "num_token_layers": 1,
+            "num_token_heads": 4,
+            "token_dropout": 0.0,
+        }
+    },
     "simnet": {
         "model_params": {"model_architecture": "resnet18"},
         "raster_params": {"raster_size": [40, 32], "pixel_size": [1.0, 1.0]},
@@ -84,7 +97,7 @@ CHANGES = {
 }
 """What sets a workflow apart from the others with rasters, or with vectors."""
 
-VECTOR_WORKFLOWS = ("vector_planner", "urban_driver", "safepathnet")
+VECTOR_WORKFLOWS = ("vector_planner", "urban_driver", "safepathnet", "motion_tokens")
 
 
 def small_config(workflow, **changes):

@@ -129,13 +129,16 @@ def test_the_baseline_is_that_of_the_evaluation(city, tmp_path):
 @pytest.mark.parametrize("workflow", WORKFLOWS)
 def test_differences_to_constant_velocity_are_learned_as_they_should_be(workflow, city):
     changes = {"velocity_residual": True, "criterion": "smooth_l1", "history_step_size": 2, "future_step_size": 3}
-    if workflow == "agent_motion_multimodal":
+    if workflow in ("agent_motion_multimodal", "motion_tokens"):
         del changes["criterion"]
     cfg = small_config(workflow)
     cfg["model_params"] |= {"pretrained": False} | changes
     config = TrainingConfig.from_cfg(cfg)
     samples = open_samples(config, config.params.train_loader, LocalDataManager(city), perturbed=False)
     model = make_model(config, samples)
+    if workflow == "motion_tokens":
+        assert model.tokeniser.base == "constant_velocity"
+        return
     network = model if workflow == "urban_driver" else model.residual
     assert isinstance(network.criterion, torch.nn.SmoothL1Loss) == (workflow != "agent_motion_multimodal")
     if workflow == "urban_driver":

@@ -4,10 +4,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Literal
 
-from l5kit.configs.kinds import Count, FilePath, Flag, Key, Number, PositiveCount, PositiveNumber, Text, ThreeNumbers
+from l5kit.configs.kinds import (
+    Count,
+    FilePath,
+    Flag,
+    Key,
+    Number,
+    NumberFromZero,
+    PositiveCount,
+    PositiveNumber,
+    Probability,
+    Text,
+    ThreeNumbers,
+)
 from l5kit.configs.reading import Params
 
-__all__ = ["BackboneParams", "MotionFeatures", "SafePathNetParams", "UnrollParams", "VectorModelParams"]
+__all__ = [
+    "BackboneParams",
+    "MotionFeatures",
+    "MotionTokenParams",
+    "SafePathNetParams",
+    "UnrollParams",
+    "VectorModelParams",
+]
 
 _WeightsScaling = Annotated[
     ThreeNumbers,
@@ -154,3 +173,25 @@ class SafePathNetParams(Params, section="model_params"):
         """Arguments of the model that are configured; those that are not keep its defaults."""
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.default is None}
         return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MotionTokenParams(Params, section="model_params"):
+    """The motion token model."""
+
+    token_num_steps: Annotated[PositiveCount, Key("predicted steps that a motion token lasts")] = 5
+    num_tokens: Annotated[PositiveCount, Key("motion tokens of each class of agents, at most")] = 512
+    num_rollouts: Annotated[PositiveCount, Key("ways of each agent in evaluations; the first is the greedy one")] = 6
+    temperature: Annotated[
+        NumberFromZero, Key("of the tokens that are sampled: above 0, the lower the likelier; 0 for the likeliest")
+    ] = 1.0
+    sampling_seed: Annotated[Count, Key("decides which tokens are sampled")] = 0
+    token_noise_m: Annotated[
+        NumberFromZero, Key("noise with which motion tokens are followed in training", unit="metres")
+    ] = 0.0
+    dim_tokens: Annotated[PositiveCount, Key("features of the motion token model")] = 128
+    num_token_layers: Annotated[PositiveCount, Key("rounds of attention over time, to the map, between agents")] = 4
+    num_token_heads: Annotated[PositiveCount, Key("heads of that attention")] = 8
+    num_map_pieces: Annotated[PositiveCount, Key("nearest pieces of the map that an agent looks at")] = 32
+    agents_radius_m: Annotated[PositiveNumber, Key("agents look at others nearer than this", unit="metres")] = 50.0
+    token_dropout: Annotated[Probability, Key("probability with which values are dropped in training")] = 0.1

@@ -42,6 +42,7 @@ _Workflow = Literal[
     "agent_motion_multimodal",
     "safepathnet",
     "simnet",
+    "motion_tokens",
 ]
 _Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 

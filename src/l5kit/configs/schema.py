@@ -8,7 +8,13 @@ from typing import Final
 from l5kit._types import JsonObject
 from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.kinds import Key
-from l5kit.configs.networks import BackboneParams, SafePathNetParams, UnrollParams, VectorModelParams
+from l5kit.configs.networks import (
+    BackboneParams,
+    MotionTokenParams,
+    SafePathNetParams,
+    UnrollParams,
+    VectorModelParams,
+)
 from l5kit.configs.parameters import (
     RASTERIZERS,
     LightParams,
@@ -61,6 +67,7 @@ DOORS: Final[dict[str, Door]] = {
         Door("agent_motion_multimodal", (BackboneParams,), _OF_RASTERS),
         Door("safepathnet", (VectorModelParams, SafePathNetParams), _OF_VECTORS),
         Door("simnet", (BackboneParams,), _OF_RASTERS),
+        Door("motion_tokens", (VectorModelParams, MotionTokenParams), _OF_VECTORS),
         Door("environments", (EnvironmentParams,), _OF_RASTERS),
         Door("train-rl", (ReinforcementParams,), ("environments",)),
     )

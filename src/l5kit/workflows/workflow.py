@@ -21,6 +21,7 @@ from l5kit.kinematic.ackerman_perturbation import AckermanPerturbation
 from l5kit.planning.kinematic_residual import KinematicResidual
 from l5kit.random.random_generator import GaussianRandomGenerator
 from l5kit.rasterization.rasterizer_builder import count_channels
+from l5kit.workflows.motion_tokens import MotionTokenRecipe
 from l5kit.workflows.networks import (
     MotionRecipe,
     NetworkRecipe,
@@ -48,6 +49,7 @@ class Workflow:
         schedule: Course of the learning rate, unless it is configured.
         has_idle_weights: Whether the network has weights that no loss depends on.
         is_unrolled: Whether the network predicts step by step.
+        has_own_residual: Whether the network itself learns differences to a kinematic baseline.
     """
 
     make_samples: Callable[[SampleSource], BaseEgoDataset]
@@ -57,6 +59,7 @@ class Workflow:
     schedule: str = "constant"
     has_idle_weights: bool = False
     is_unrolled: bool = False
+    has_own_residual: bool = False
 
     @property
     def is_of_agents(self) -> bool:
@@ -79,6 +82,9 @@ _WORKFLOWS: Final[Mapping[str, Workflow]] = MappingProxyType(
             takes_perturbation=True,
             schedule="cosine",
             has_idle_weights=True,
+        ),
+        "motion_tokens": Workflow(
+            ego_agent_vectors, MotionTokenRecipe, agent_trajectories, schedule="cosine", has_own_residual=True
         ),
     }
 )
@@ -169,7 +175,7 @@ def make_model(config: TrainingConfig, samples: BaseEgoDataset | None = None) ->
         network = config.network.build_for(count_channels(config.mapping))
     else:
         network = config.network.build(samples)
-    if params.residual_to is None or workflow.is_unrolled:
+    if params.residual_to is None or workflow.is_unrolled or workflow.has_own_residual:
         return network
     return KinematicResidual(
         network,

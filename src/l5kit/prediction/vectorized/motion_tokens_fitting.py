@@ -1,0 +1,87 @@
+"""Fitting of motion tokens to samples: what their agents do in the time of a token, and the clusters of that."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+import torch
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.errors import InvalidArgumentError
+from l5kit.prediction.vectorized.motion_tokens_matching import Motions, MotionTokeniser
+from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes, read_motions
+from l5kit.prediction.vectorized.motion_tokens_poses import relative_to
+from l5kit.prediction.vectorized.motion_tokens_vocabulary import LEVERS_M, make_vocabulary
+
+__all__ = ["fit_vocabulary", "true_differences"]
+
+_KEPT_PART: Final = 0.999
+_LEAST_FOR_PARTS: Final = 1000
+
+
+def fit_vocabulary(
+    tokeniser: MotionTokeniser, batches: Iterable[dict[str, torch.Tensor]], times: TokenTimes, *, seed: int = 0
+) -> None:
+    """Set the tokens to clusters of what agents do in batches of samples.
+
+    The longest 0.1 % of each class, by how far they are from what they are differences to, are left out: mostly tracks
+    that jump.
+
+    Args:
+        tokeniser: Takes the tokens.
+        batches: Samples with history and future; see :func:`read_motions`.
+        times: How long tokens last.
+        seed: Decides where k-means starts.
+
+    Raises:
+        InvalidArgumentError: No agent of the batches is seen for as long as that takes.
+    """
+    moves, classes = [np.zeros((0, 3))], [np.zeros(0, np.int64)]
+    for batch in batches:
+        found = true_differences(tokeniser, read_motions(batch, times, tokeniser.class_of_label, with_future=True))
+        moves.append(found[0])
+        classes.append(found[1])
+    all_moves, all_classes = np.concatenate(moves), np.concatenate(classes)
+    if len(all_moves) == 0:
+        raise InvalidArgumentError(
+            "the samples have no agent that is seen for as long as a token lasts; give other samples, or shorter "
+            "tokens (model_params.token_num_steps)"
+        )
+    is_kept = _is_usual(all_moves, all_classes)
+    tokens, sizes = make_vocabulary(all_moves[is_kept], all_classes[is_kept], tokeniser.num_tokens, seed=seed)
+    tokeniser.set_vocabulary(torch.from_numpy(tokens), torch.from_numpy(sizes))
+
+
+def true_differences(tokeniser: MotionTokeniser, motions: Motions) -> tuple[Float64Array, Int64Array]:
+    """Return what tokens would have to be to lead to the truth, (N, 3), and the class of each, (N,).
+
+    Args:
+        tokeniser: Knows what tokens are differences to.
+        motions: Agents, of any shape.
+    """
+    poses, is_known = motions.poses.double(), motions.is_known
+    moves = relative_to(poses[..., :-1, :], poses[..., 1:, :])
+    has_move = is_known[..., :-1] & is_known[..., 1:]
+    classes = motions.classes.unsqueeze(-1).expand(has_move.shape)
+    if tokeniser.base == "none":
+        return moves[has_move].numpy(), classes[has_move].numpy()
+    last, before, has_before = torch.zeros_like(moves), torch.zeros_like(moves), torch.zeros_like(has_move)
+    last[..., 1:, :], before[..., 2:, :], has_before[..., 2:] = (
+        moves[..., :-1, :],
+        moves[..., :-2, :],
+        has_move[..., :-2],
+    )
+    has_move = torch.cat((torch.zeros_like(has_move[..., :1]), has_move[..., 1:] & has_move[..., :-1]), dim=-1)
+    differences = relative_to(tokeniser.base_moves(last, before, has_before), moves)
+    return differences[has_move].numpy(), classes[has_move].numpy()
+
+
+def _is_usual(moves: Float64Array, classes: Int64Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which moves are no outliers of their class, (N,)."""
+    is_usual = np.ones(len(moves), np.bool_)
+    for number, lever_m in enumerate(LEVERS_M):
+        own = np.flatnonzero(classes == number)
+        if len(own) >= _LEAST_FOR_PARTS:
+            sizes = np.linalg.norm(moves[own] * (1.0, 1.0, lever_m), axis=1)
+            is_usual[own] = sizes <= np.quantile(sizes, _KEPT_PART)
+    return is_usual

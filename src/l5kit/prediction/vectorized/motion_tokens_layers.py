@@ -1,0 +1,289 @@
+"""Layers of the motion token model: attention with relative poses over time, to the map, and between agents."""
+
+import math
+from typing import Final, NamedTuple
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from l5kit.errors import InvalidArgumentError
+from l5kit.prediction.vectorized.motion_tokens_poses import relative_to
+
+__all__ = ["AgentStates", "FactorisedDecoder", "PastStates", "RelativeAttention", "Road", "pose_features"]
+
+POSE_FEATURES: Final = 8
+"""Values that :func:`pose_features` gives."""
+
+_FAR_M: Final = 20.0
+_NEAR_M: Final = 4.0
+
+
+class AgentStates(NamedTuple):
+    """Agents at some steps."""
+
+    features: torch.Tensor  # (B, A, Q, D)
+    poses: torch.Tensor  # (B, A, Q, 3): metres and radians
+    is_known: torch.Tensor  # bool, (B, A, Q)
+
+
+class PastStates(NamedTuple):
+    """What the decoder keeps of the steps before, of which later steps learn."""
+
+    inputs: list[torch.Tensor]  # (B, A, P, D) for each layer
+    poses: torch.Tensor  # (B, A, P, 3)
+    is_known: torch.Tensor  # bool, (B, A, P)
+
+
+class Road(NamedTuple):
+    """The map: S pieces of polylines."""
+
+    features: torch.Tensor  # (B, S, D)
+    poses: torch.Tensor  # (B, S, 3): their own frames
+    is_known: torch.Tensor  # bool, (B, S)
+
+
+def pose_features(start: torch.Tensor, end: torch.Tensor, steps: torch.Tensor | float = 0.0) -> torch.Tensor:
+    """Return how poses look from others, in values of about one; the same wherever both stand together.
+
+    Args:
+        start: From where, shape (..., 3).
+        end: What, in a shape that broadcasts with it.
+        steps: How many steps later, in a shape (...) that broadcasts.
+
+    Returns:
+        Shape (..., POSE_FEATURES).
+    """
+    seen = relative_to(start, end)
+    x, y, yaw = seen.unbind(dim=-1)
+    distance = torch.sqrt(x * x + y * y + 1e-6)
+    time = torch.zeros_like(x) + steps
+    columns = (x / _FAR_M, y / _FAR_M, torch.tanh(x / _NEAR_M), torch.tanh(y / _NEAR_M))
+    return torch.stack((*columns, torch.log1p(distance), torch.cos(yaw), torch.sin(yaw), time / 4), dim=-1)
+
+
+class RelativeAttention(nn.Module):
+    """Attention whose keys and values know the pose of each source as seen from the query.
+
+    A query may look at nothing: beside its sources it always has a key of 0 without a value. So the result is finite
+    and 0 where there is no source.
+
+    Args:
+        dim: Features of queries, sources and the result.
+        num_heads: Heads; ``dim`` is a multiple of it.
+        edge_dim: Features of edges.
+    """
+
+    def __init__(self, dim: int, num_heads: int, edge_dim: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.query = nn.Linear(dim, dim)
+        self.edge_query = nn.Linear(dim, num_heads * edge_dim)
+        self.source = nn.Linear(dim, 2 * dim)
+        self.result = nn.Linear(dim, dim, bias=False)
+        self.edge_result = nn.Linear(num_heads * edge_dim, dim, bias=False)
+
+    def forward(
+        self,
+        queries: torch.Tensor,
+        sources: torch.Tensor,
+        edges: torch.Tensor,
+        is_seen: torch.Tensor,
+        chosen: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return what the queries see.
+
+        Args:
+            queries: Shape (..., Q, D).
+            sources: Shape (..., S, D).
+            edges: Of each query and source, shape (..., Q, S, E).
+            is_seen: Which sources a query may look at, bool, shape (..., Q, S).
+            chosen: Which sources each query looks at, int64, shape (N, Q, K), for queries (N, Q, D) and sources
+                (N, S, D); then K stands for S in edges and ``is_seen``. None for all.
+
+        Returns:
+            Shape (..., Q, D).
+        """
+        heads = (self.num_heads, -1)
+        keys, values = self.source(sources).chunk(2, dim=-1)
+        asked = self.query(queries).unflatten(-1, heads)
+        scores = self.edge_query(queries).unflatten(-1, heads) @ edges.transpose(-1, -2)
+        scores = (scores + _scores_of(asked, _picked(keys.unflatten(-1, heads), chosen))) / math.sqrt(asked.shape[-1])
+        scores = scores.masked_fill(~is_seen.unsqueeze(-2), -torch.inf)  # (..., Q, H, S)
+        weights = F.pad(scores, [0, 1]).softmax(dim=-1)[..., :-1]
+        found = _weighed(weights, _picked(values.unflatten(-1, heads), chosen))
+        result: torch.Tensor = self.result(found.flatten(-2)) + self.edge_result((weights @ edges).flatten(-2))
+        return result
+
+
+def _picked(values: torch.Tensor, chosen: torch.Tensor | None) -> torch.Tensor:
+    """Return values of all sources, (..., S, H, d), or of those that each query looks at, (N, Q, K, H, d)."""
+    if chosen is None:
+        return values
+    return values[torch.arange(len(values), device=values.device)[:, None, None], chosen]
+
+
+def _scores_of(asked: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    """Return products (..., Q, H, S) of queries (..., Q, H, d) and keys (..., S, H, d), or (..., Q, S, H, d)."""
+    if keys.ndim > asked.ndim:
+        return (asked.unsqueeze(-3) * keys).sum(dim=-1).transpose(-1, -2)
+    return (asked.transpose(-2, -3) @ keys.transpose(-2, -3).transpose(-1, -2)).transpose(-2, -3)
+
+
+def _weighed(weights: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Return sums (..., Q, H, d) of values (..., S, H, d), or (..., Q, S, H, d), by weights (..., Q, H, S)."""
+    if values.ndim > weights.ndim:
+        return (weights.transpose(-1, -2).unsqueeze(-1) * values).sum(dim=-3)
+    return (weights.transpose(-2, -3) @ values.transpose(-2, -3)).transpose(-2, -3)
+
+
+class _Seen(NamedTuple):
+    """Who sees what at Q steps, and the poses of that as seen from there."""
+
+    time_edges: torch.Tensor  # (B, A, Q, P, E): to all steps so far
+    is_past: torch.Tensor  # bool, (B, A, Q, P)
+    map_edges: torch.Tensor  # (B, A * Q, K, E): to the nearest pieces of the map
+    is_piece: torch.Tensor  # bool, (B, A * Q, K)
+    pieces: torch.Tensor  # int64, (B, A * Q, K)
+    agent_edges: torch.Tensor  # (B, Q, A, A, E): between agents
+    is_other: torch.Tensor  # bool, (B, Q, A, A)
+
+
+class _Layer(nn.Module):
+    """One round: over time, to the map, between agents, and a feed-forward network, each added to what there was."""
+
+    def __init__(self, dim: int, num_heads: int, dropout: float) -> None:
+        super().__init__()
+        edge_dim = _edge_dim(dim)
+        self.over_time = RelativeAttention(dim, num_heads, edge_dim)
+        self.to_map = RelativeAttention(dim, num_heads, edge_dim)
+        self.to_agents = RelativeAttention(dim, num_heads, edge_dim)
+        self.time_norm, self.map_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.agents_norm, self.own_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.dropout = nn.Dropout(dropout)
+        self.own = nn.Sequential(nn.Linear(dim, 4 * dim), nn.ReLU(), nn.Linear(4 * dim, dim))
+
+    def forward(
+        self, features: torch.Tensor, before: torch.Tensor, road: torch.Tensor, seen: _Seen
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return features (B, A, Q, D) after the round, and what its attention over time saw, (B, A, P, D)."""
+        own = self.time_norm(features)
+        steps = torch.cat((before, own), dim=2)
+        features = features + self.dropout(self.over_time(own, steps, seen.time_edges, seen.is_past))
+        asked = self.map_norm(features).flatten(1, 2)
+        found = self.to_map(asked, road, seen.map_edges, seen.is_piece, seen.pieces)
+        features = features + self.dropout(found.reshape(features.shape))
+        at_steps = self.agents_norm(features).transpose(1, 2)
+        found = self.to_agents(at_steps, at_steps, seen.agent_edges, seen.is_other).transpose(1, 2)
+        features = features + self.dropout(found)
+        return features + self.dropout(self.own(self.own_norm(features))), steps
+
+
+class FactorisedDecoder(nn.Module):
+    """Lets agents at each step look at their own past, at the map and at the other agents of the same step.
+
+    Nothing looks at a later step, so that steps can be added one by one. All that is known of places is how they look
+    from each other: turning or moving the whole scene changes nothing.
+
+    Args:
+        dim: Features.
+        num_layers: Rounds.
+        num_heads: Heads of the attention.
+        num_pieces: Pieces of the map that an agent looks at, the nearest ones.
+        agents_radius_m: Agents look at others that are nearer than this.
+        dropout: Probability with which values are dropped in training.
+
+    Raises:
+        InvalidArgumentError: ``dim`` is no multiple of ``num_heads``.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        num_layers: int,
+        num_heads: int,
+        *,
+        num_pieces: int,
+        agents_radius_m: float,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if dim % num_heads:
+            raise InvalidArgumentError(f"dim is {dim} and num_heads {num_heads}; dim must be a multiple of num_heads")
+        self.num_pieces, self.agents_radius_m = num_pieces, float(agents_radius_m)
+        self.layers = nn.ModuleList(_Layer(dim, num_heads, dropout) for _ in range(num_layers))
+        self.time_edges = _edge_network(dim)
+        self.map_edges = _edge_network(dim)
+        self.agent_edges = _edge_network(dim)
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(
+        self, states: AgentStates, road: Road, past: PastStates | None = None
+    ) -> tuple[torch.Tensor, PastStates]:
+        """Return what the agents know at each of Q steps, and what later steps need of it.
+
+        Args:
+            states: The agents at these steps.
+            road: The map.
+            past: What was kept of the steps before; None for the first ones.
+
+        Returns:
+            Shape (B, A, Q, D), and what is kept of all steps so far.
+        """
+        if past is None:
+            nothing = states.features[:, :, :0]
+            past = PastStates([nothing] * len(self.layers), states.poses[:, :, :0], states.is_known[:, :, :0])
+        poses = torch.cat((past.poses, states.poses), dim=2)
+        is_known = torch.cat((past.is_known, states.is_known), dim=2)
+        seen = _Seen(
+            *self._see_time(states.poses, poses, is_known),
+            *self._see_map(states.poses, road),
+            *self._see_agents(states),
+        )
+        features, kept = states.features, []
+        for layer, before in zip(self.layers, past.inputs, strict=True):
+            features, steps = layer(features, before, road.features, seen)
+            kept.append(steps)
+        known: torch.Tensor = self.norm(features)
+        return known, PastStates(kept, poses, is_known)
+
+    def _see_time(
+        self, poses: torch.Tensor, all_poses: torch.Tensor, is_known: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return edges (B, A, Q, P, E) from steps to all steps so far, and which of these they see."""
+        num_all, device = all_poses.shape[2], poses.device
+        steps = torch.arange(num_all, device=device)
+        own = steps[num_all - poses.shape[2] :]
+        ago = (own[:, None] - steps).to(poses.dtype)
+        features = pose_features(poses.unsqueeze(3), all_poses.unsqueeze(2), ago)
+        return self.time_edges(features), is_known.unsqueeze(2) & (ago >= 0)
+
+    def _see_map(self, poses: torch.Tensor, road: Road) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return edges (B, A * Q, K, E) to the nearest pieces of the map, which are there, and which they are."""
+        own, pieces = poses.flatten(1, 2), road.poses
+        distances = ((own[:, :, None, :2] - pieces[:, None, :, :2]) ** 2).sum(dim=-1)
+        distances = distances.masked_fill(~road.is_known.unsqueeze(1), torch.inf)
+        nearest = distances.topk(min(self.num_pieces, pieces.shape[1]), dim=-1, largest=False)
+        rows = torch.arange(len(pieces), device=poses.device)[:, None, None]
+        features = pose_features(own.unsqueeze(2), pieces[rows, nearest.indices])
+        return self.map_edges(features), torch.isfinite(nearest.values), nearest.indices
+
+    def _see_agents(self, states: AgentStates) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return edges (B, Q, A, A, E) between agents of a step, and who sees whom."""
+        poses, is_known = states.poses.transpose(1, 2), states.is_known.transpose(1, 2)
+        away = poses[:, :, :, None, :2] - poses[:, :, None, :, :2]
+        is_near = (away**2).sum(dim=-1) < self.agents_radius_m**2
+        is_other = ~torch.eye(poses.shape[2], dtype=torch.bool, device=poses.device)
+        features = pose_features(poses.unsqueeze(3), poses.unsqueeze(2))
+        return self.agent_edges(features), is_known.unsqueeze(2) & is_near & is_other
+
+
+def _edge_dim(dim: int) -> int:
+    """Return how many features an edge has."""
+    return max(dim // 2, 1)
+
+
+def _edge_network(dim: int) -> nn.Module:
+    """Return the layers from pose features to edges."""
+    edge_dim = _edge_dim(dim)
+    return nn.Sequential(nn.Linear(POSE_FEATURES, edge_dim), nn.ReLU(), nn.Linear(edge_dim, edge_dim), nn.ReLU())

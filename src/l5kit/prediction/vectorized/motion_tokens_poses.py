@@ -1,0 +1,70 @@
+"""Poses in the plane as rows x, y and yaw: one seen from another, one after another, and those on the way."""
+
+import torch
+
+__all__ = ["compose", "relative_to", "way_of_move", "wrapped"]
+
+
+def wrapped(angle: torch.Tensor) -> torch.Tensor:
+    """Return angles in radians brought to -pi to pi."""
+    return torch.atan2(torch.sin(angle), torch.cos(angle))
+
+
+def compose(start: torch.Tensor, move: torch.Tensor) -> torch.Tensor:
+    """Return where a move leads.
+
+    Args:
+        start: Poses, metres and radians, shape (..., 3).
+        move: Poses as seen from these, shape (..., 3).
+
+    Returns:
+        Shape (..., 3); yaws are not wrapped.
+    """
+    cos, sin = torch.cos(start[..., 2]), torch.sin(start[..., 2])
+    x = start[..., 0] + cos * move[..., 0] - sin * move[..., 1]
+    y = start[..., 1] + sin * move[..., 0] + cos * move[..., 1]
+    return torch.stack((x, y, start[..., 2] + move[..., 2]), dim=-1)
+
+
+def relative_to(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+    """Return poses as seen from others, the inverse of :func:`compose`.
+
+    Args:
+        start: Where they are seen from, shape (..., 3).
+        end: What is seen, shape (..., 3).
+
+    Returns:
+        Shape (..., 3), yaws from -pi to pi.
+    """
+    cos, sin = torch.cos(start[..., 2]), torch.sin(start[..., 2])
+    x, y = end[..., 0] - start[..., 0], end[..., 1] - start[..., 1]
+    return torch.stack((cos * x + sin * y, cos * y - sin * x, wrapped(end[..., 2] - start[..., 2])), dim=-1)
+
+
+def way_of_move(move: torch.Tensor, speed_ratio: torch.Tensor, num_steps: int) -> torch.Tensor:
+    """Return the poses on the way of a move: along a circle, with constant acceleration.
+
+    Args:
+        move: The whole move, shape (..., 3).
+        speed_ratio: Speed at its start over its mean speed, 0 to 2, shape (...).
+        num_steps: Poses, evenly spread over time; the last one is the end.
+
+    Returns:
+        As seen from the start, shape (..., num_steps, 3).
+    """
+    time = torch.arange(1, num_steps + 1, device=move.device).to(move.dtype) / num_steps
+    ratio = speed_ratio.unsqueeze(-1)
+    part = ratio * time + (1 - ratio) * time * time
+    half = move[..., 2:3] / 2
+    chord_half = half * part  # half of the angle that is turned by then
+    shrink = part * _sinc(chord_half) / _sinc(half)  # chords of one circle, as parts of the whole chord
+    turn = chord_half - half
+    cos, sin = torch.cos(turn), torch.sin(turn)
+    x = shrink * (cos * move[..., :1] - sin * move[..., 1:2])
+    y = shrink * (sin * move[..., :1] + cos * move[..., 1:2])
+    return torch.stack((x, y, 2 * chord_half), dim=-1)
+
+
+def _sinc(angle: torch.Tensor) -> torch.Tensor:
+    """Return sin(angle) / angle."""
+    return torch.sinc(angle / torch.pi)

@@ -1,0 +1,91 @@
+"""Road of the motion token model: the polylines of the map cut into pieces, each seen from its own frame."""
+
+from typing import Final
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from l5kit.prediction.vectorized.motion_tokens_layers import Road
+
+__all__ = ["RoadEncoder"]
+
+_PIECE_POINTS: Final = 4
+_NUM_LIGHT_STATES: Final = 5
+_CROSSWALK, _BOUNDARY = _NUM_LIGHT_STATES, _NUM_LIGHT_STATES + 1
+_SCALE_M: Final = 5.0
+
+
+class RoadEncoder(nn.Module):
+    """Embeds lanes with the state of their lights, crosswalks and boundaries of lanes.
+
+    Each polyline is cut into pieces of four points that share their ends. The frame of a piece lies at its first point
+    and looks at its last one.
+
+    Args:
+        dim: Features of a piece.
+        with_map: Whether there is a map at all.
+        with_boundaries: Whether the boundaries of lanes are in it.
+    """
+
+    def __init__(self, dim: int, *, with_map: bool = True, with_boundaries: bool = True) -> None:
+        super().__init__()
+        self.with_map, self.with_boundaries = with_map, with_boundaries
+        self.points = nn.Sequential(nn.Linear(3 * _PIECE_POINTS, dim), nn.ReLU(), nn.Linear(dim, dim))
+        self.kinds = nn.Embedding(_NUM_LIGHT_STATES + 2, dim)
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(self, batch: dict[str, torch.Tensor]) -> Road:
+        """Return the pieces of the map.
+
+        Args:
+            batch: ``lanes_mid`` (B, L, P, 3), whose third value is the state of a light, ``crosswalks`` (B, X, P', 3)
+                and, with boundaries, ``lanes`` (B, Lb, P'', 3), and the availabilities of each.
+        """
+        lanes = batch["lanes_mid"]
+        parts = [
+            _pieces(lanes, batch["lanes_mid_availabilities"], lanes[..., 2].long().clamp(0, _NUM_LIGHT_STATES - 1)),
+            _pieces(batch["crosswalks"], batch["crosswalks_availabilities"], _CROSSWALK),
+        ]
+        if self.with_boundaries:
+            parts.append(_pieces(batch["lanes"], batch["lanes_availabilities"], _BOUNDARY))
+        points, is_there, kinds = (torch.cat(column, dim=1) for column in zip(*parts, strict=True))
+        is_known = (is_there.sum(dim=-1) > 1) & is_there[..., 0] & self.with_map
+        poses = _frames_of(points, is_there)
+        away = points - poses[..., None, :2]
+        cos, sin = torch.cos(poses[..., 2:3]), torch.sin(poses[..., 2:3])
+        x, y = cos * away[..., 0] + sin * away[..., 1], cos * away[..., 1] - sin * away[..., 0]
+        seen = torch.stack((x / _SCALE_M, y / _SCALE_M, torch.ones_like(x)), dim=-1) * is_there.unsqueeze(-1)
+        features = self.norm(self.points(seen.flatten(-2)) + self.kinds(kinds))
+        return Road(features, poses * is_known.unsqueeze(-1), is_known)
+
+
+def _pieces(
+    polylines: torch.Tensor, available: torch.Tensor, kind: torch.Tensor | int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the pieces of polylines (B, N, P, 3): points (B, S, 4, 2), which are there, and kinds (B, S).
+
+    Args:
+        polylines: x, y and a third value.
+        available: Which points are there, (B, N, P).
+        kind: Kind of all of them, or of each point, int64 (B, N, P).
+    """
+    stride, num_points = _PIECE_POINTS - 1, polylines.shape[2]
+    num_pieces = max(-(-(num_points - 1) // stride), 1)
+    missing = max(num_pieces * stride + 1 - num_points, 0)
+    is_there = F.pad(available > 0, [0, missing]).unfold(2, _PIECE_POINTS, stride)
+    points = F.pad(polylines[..., :2].float(), [0, 0, 0, missing]).unfold(2, _PIECE_POINTS, stride)
+    if isinstance(kind, int):
+        kinds = torch.full(is_there.shape[:3], kind, dtype=torch.int64, device=polylines.device)
+    else:
+        kinds = kind[:, :, ::stride][:, :, :num_pieces]
+    return points.transpose(3, 4).flatten(1, 2), is_there.flatten(1, 2), kinds.flatten(1, 2)
+
+
+def _frames_of(points: torch.Tensor, is_there: torch.Tensor) -> torch.Tensor:
+    """Return the frames of pieces, (B, S, 3), for points (B, S, 4, 2)."""
+    first = points[..., 0, :]
+    last = is_there.int() * torch.arange(1, points.shape[-2] + 1, device=points.device)
+    end = points.gather(-2, last.argmax(dim=-1)[..., None, None].expand(*last.shape[:-1], 1, 2)).squeeze(-2)
+    way = end - first
+    return torch.cat((first, torch.atan2(way[..., 1], way[..., 0]).unsqueeze(-1)), dim=-1)

@@ -1,0 +1,132 @@
+"""Recipe of the motion token model: its parameters, and its tokens, which are fitted to the samples of a training."""
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Self
+
+import torch
+from torch import nn
+
+from l5kit._types import Config, JsonObject
+from l5kit.configs.networks import MotionTokenParams
+from l5kit.configs.parameters import VectorizerParams
+from l5kit.configs.training import TrainingParams, VectorModelParams
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.sample_batch import collate
+from l5kit.errors import ConfigError
+from l5kit.prediction.vectorized.motion_tokens_fitting import fit_vocabulary
+from l5kit.prediction.vectorized.motion_tokens_model import MotionTokenModel
+from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes
+from l5kit.workflows.networks import VectorRecipe
+from l5kit.workflows.samples import spread_indices
+
+__all__ = ["MotionTokenRecipe", "whole_scenes"]
+
+_MOST_SAMPLES: Final = 4000
+_BATCH_SIZE: Final = 100
+_SAME: Final = 1e-6
+
+_WHOLE_SCENE: Final = {"other_agents_num": 200, "max_agents_distance": 250, "order_agents_by_distance": True}
+_WHOLE_MAP: Final = {"max_num_lanes": 200, "max_num_crosswalks": 40, "max_retrieval_distance_m": 150}
+"""What the samples of token traffic hold: all agents that are driven, and the map around them."""
+
+
+@dataclass(frozen=True)
+class MotionTokenRecipe(VectorRecipe):
+    """A motion token model.
+
+    Attributes:
+        params: The whole training.
+        sizes: Sizes of a sample.
+        model: What it has in common with other networks on vectors.
+        network: What it has of its own.
+        times: How long tokens last, and how many there are.
+        is_fitted_later: Whether the tokens come with weights, so that none are fitted.
+    """
+
+    network: MotionTokenParams
+    times: TokenTimes
+    is_fitted_later: bool = False
+
+    @classmethod
+    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
+        """Read ``model_params`` and ``data_generation_params``.
+
+        Raises:
+            ConfigError: Tokens do not fit the steps, or there is a criterion.
+        """
+        sizes, model = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg)
+        network = MotionTokenParams.from_cfg(cfg)
+        if params.criterion is not None:
+            raise ConfigError(
+                "model_params.criterion: motion_tokens learns tokens by their cross entropy; leave it out"
+            )
+        return cls(params, sizes, model, network, _times_of(params, sizes, network))
+
+    def from_scratch(self) -> Self:
+        """Return a recipe whose tokens come with weights."""
+        return dataclasses.replace(self, is_fitted_later=True)
+
+    def build(self, samples: BaseEgoDataset | None) -> nn.Module:
+        """Return the network; without samples its tokens are still to be set."""
+        network, model = self.network, self.model
+        built = MotionTokenModel(
+            self.times,
+            num_tokens=network.num_tokens,
+            base=self.params.residual_to or "none",
+            dim=network.dim_tokens,
+            num_layers=network.num_token_layers,
+            num_heads=network.num_token_heads,
+            num_pieces=network.num_map_pieces,
+            agents_radius_m=network.agents_radius_m,
+            dropout=network.token_dropout,
+            token_noise_m=network.token_noise_m,
+            num_rollouts=network.num_rollouts,
+            temperature=network.temperature,
+            seed=network.sampling_seed,
+            disable_other_agents=model.disable_other_agents,
+            disable_map=model.disable_map,
+            disable_lane_boundaries=model.disable_lane_boundaries,
+        )
+        if samples is not None and not self.is_fitted_later:
+            fit_vocabulary(built.tokeniser, _batches_of(samples), self.times, seed=self.params.run.seed)
+        return built
+
+
+def whole_scenes(cfg: JsonObject) -> JsonObject:
+    """Return a configuration whose samples hold all agents of a scene and the map around them, for simulations."""
+    given = cfg["data_generation_params"]
+    lanes = {**given["lane_params"], **_WHOLE_MAP}
+    return {**cfg, "data_generation_params": {**given, **_WHOLE_SCENE, "lane_params": lanes}}
+
+
+def _times_of(params: TrainingParams, sizes: VectorizerParams, network: MotionTokenParams) -> TokenTimes:
+    """Return how long tokens last, in past and future steps."""
+    num_steps, key = network.token_num_steps, "model_params.token_num_steps"
+    if params.future_num_frames % num_steps:
+        raise ConfigError(
+            f"{key}: tokens of {num_steps} steps do not fill the {params.future_num_frames} steps of "
+            "future_num_frames; give a divisor of these"
+        )
+    token_s = num_steps * params.step_time_s
+    num_past_steps = round(token_s / params.past_step_time_s)
+    if abs(num_past_steps * params.past_step_time_s - token_s) > _SAME or num_past_steps == 0:
+        raise ConfigError(
+            f"{key}: tokens of {token_s:g} s are no multiple of the {params.past_step_time_s:g} s between two past "
+            "frames"
+        )
+    num_past_tokens = sizes.history_num_frames_agents // num_past_steps
+    if num_past_tokens == 0:
+        raise ConfigError(
+            f"{key}: tokens of {num_past_steps} past frames are longer than the {sizes.history_num_frames_agents} of "
+            "history_num_frames_agents"
+        )
+    return TokenTimes(num_steps, num_past_steps, num_past_tokens, params.future_num_frames // num_steps)
+
+
+def _batches_of(samples: BaseEgoDataset) -> Iterator[dict[str, torch.Tensor]]:
+    """Return batches of samples that are spread evenly over a log."""
+    indices = spread_indices(len(samples), _MOST_SAMPLES).tolist()
+    for first in range(0, len(indices), _BATCH_SIZE):
+        yield collate(samples.__getitems__(indices[first : first + _BATCH_SIZE]))
