@@ -74,6 +74,14 @@ def simulate(
     agents_workflow: Annotated[
         str | None, typer.Option(metavar="NAME", help="What it was trained as, where --agents-config does not say.")
     ] = None,
+    agents_changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--agents-set",
+            metavar="KEY=VALUE",
+            help="Change a value of the configuration of --agents, such as model_params.temperature=0.8.",
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What networks run on.")] = "auto",
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Read whole pickled modules too, which can run any code in them.")
@@ -120,7 +128,7 @@ def simulate(
         planner=planner,
         agents=agents,
         planner_cfg=_read_config(config, workflow),
-        agents_cfg=_read_config(agents_config, agents_workflow),
+        agents_cfg=_changed(agents, _read_config(agents_config, agents_workflow), agents_changes, allow_pickle),
         map_path=map_path,
         meta_path=meta,
         truth=truth,
@@ -150,6 +158,20 @@ def _read_config(file: str | None, workflow: str | None) -> JsonObject | None:
         return None
     cfg = dict(load_training_config(file))
     return cfg if workflow is None else cfg | {"workflow": workflow}
+
+
+def _changed(
+    checkpoint: str, cfg: JsonObject | None, changes: list[str] | None, allow_pickle: bool
+) -> JsonObject | None:
+    """Return the configuration of a network with some values changed, that in its file where none is given."""
+    if not changes:
+        return cfg
+    from l5kit.configs.overrides import with_overrides
+    from l5kit.workflows.trained_network import configuration_of
+
+    if cfg is None:
+        cfg = configuration_of(checkpoint, allow_pickle=allow_pickle)
+    return with_overrides(cfg, changes)
 
 
 def _tell_failed(result: "ClosedLoopResult") -> None:

@@ -18,6 +18,8 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.network import NetworkDriver
+from l5kit.simulation.drivers.token_traffic import TokenTraffic
+from l5kit.workflows.motion_tokens import MotionTokenRecipe, whole_scenes
 from l5kit.workflows.samples import SampleSource, ego_rasters
 from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network, weights_of
 from l5kit.workflows.workflow import TrainingConfig
@@ -41,7 +43,7 @@ def load_driver(
     device: str = "auto",
     max_batch: int = 128,
     allow_pickle: bool = False,
-) -> NetworkDriver:
+) -> NetworkDriver | TokenTraffic:
     """Return a trained network as a driver.
 
     Arguments and errors are those of :class:`DriverCheckpoint` and its :meth:`~DriverCheckpoint.load`.
@@ -58,6 +60,7 @@ class DriverCheckpoint:
 
     Planners (``raster_planner``, ``vector_planner``, ``urban_driver``, ``safepathnet``) drive the AV; ``simnet``,
     ``agent_motion`` and ``agent_motion_multimodal`` drive agents, the latter two with headings along their paths.
+    ``motion_tokens`` drives either: the AV by its likeliest way, agents by tokens that are sampled for all together.
 
     Attributes:
         checkpoint: A file of weights that :func:`l5kit.planning.checkpoint.load_checkpoint` reads, or the folder of a
@@ -67,7 +70,8 @@ class DriverCheckpoint:
         cfg: The configuration of the training, with ``workflow``; None for that in the file, or in ``config.yaml``
             beside it.
         device: ``auto``, for CUDA where it is there, or a device of torch.
-        max_batch: Samples at once; see :class:`NetworkDriver`.
+        max_batch: Samples at once; see :class:`NetworkDriver`. Token traffic has one scene at once, so that a scene is
+            driven alike in any batch.
         allow_pickle: Also read whole pickled modules, which can run any code that is in the file.
 
     Raises:
@@ -90,7 +94,7 @@ class DriverCheckpoint:
             raise InvalidArgumentError(f"whom is {self.whom!r}; it must be 'ego' or 'agents'")
         file, workflow = self.file, self.config.params.workflow
         drives: Whom = "agents" if self.config.workflow.is_of_agents else "ego"
-        if drives != self.whom:
+        if drives != self.whom and not self._is_token_traffic:
             raise InvalidArgumentError(
                 f"{file} is a network of {workflow}, which drives {_NAME_OF[drives]}, not {_NAME_OF[self.whom]}; pass "
                 f"it with {_OPTION_OF[drives]} (in Python: whom={drives!r})"
@@ -117,7 +121,7 @@ class DriverCheckpoint:
         given = configuration_of(self.file, allow_pickle=self.allow_pickle) if self.cfg is None else self.cfg
         return TrainingConfig.from_cfg({**WITHOUT_TRAINING, **given})
 
-    def load(self, facts: LogFacts | None = None) -> NetworkDriver:
+    def load(self, facts: LogFacts | None = None) -> NetworkDriver | TokenTraffic:
         """Return the driver.
 
         Args:
@@ -133,20 +137,29 @@ class DriverCheckpoint:
         device = self.device
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
+        network = load_network(self.file, self.config, samples, allow_pickle=self.allow_pickle)
+        params, recipe = self.config.params, self.config.network
+        if self._is_token_traffic and isinstance(recipe, MotionTokenRecipe):
+            num_steps = recipe.times.num_steps
+            return TokenTraffic(network, samples, num_steps=num_steps, step_time_s=params.step_time_s, device=device)
         return NetworkDriver(
-            load_network(self.file, self.config, samples, allow_pickle=self.allow_pickle),
+            network,
             samples,
             device=device,
-            headings="path" if self.config.params.workflow.startswith("agent_motion") else "network",
+            headings="path" if params.workflow.startswith("agent_motion") else "network",
             max_batch=self.max_batch,
         )
+
+    @property
+    def _is_token_traffic(self) -> bool:
+        return self.whom == "agents" and isinstance(self.config.network, MotionTokenRecipe)
 
     def _samples(self, facts: LogFacts | None) -> BaseEgoDataset:
         """Return what makes the samples: a dataset of a log of nothing, that makes none of the future."""
         config = self.config
         mapping = {**config.mapping, "model_params": {**config.mapping["model_params"], "future_num_frames": 0}}
         source = SampleSource(
-            mapping,
+            whole_scenes(mapping) if self._is_token_traffic else mapping,
             ChunkedDataset.in_memory(facts=facts),
             LoaderParams.from_cfg(config.mapping, "train_data_loader"),
             LocalDataManager(self.data_folder),

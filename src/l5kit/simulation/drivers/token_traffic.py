@@ -1,0 +1,246 @@
+"""Token traffic: all agents of a scene driven together by a next-token model, one sampled motion token at a time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import torch
+from torch import nn
+
+from l5kit._types import BoolArray, Column, Float64Array, Int64Array
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.sample_batch import tensors_of
+from l5kit.dataset.sample_places import SamplePlaces
+from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.planning.network_inputs import network_inputs, tensors_on
+from l5kit.simulation.drivers.simple import poses_ahead
+from l5kit.simulation.engine.actions import Actions
+from l5kit.simulation.engine.buffer_samples import samples_of_buffer
+from l5kit.simulation.engine.traffic_state import TrafficState
+
+__all__ = ["TokenTraffic", "TokenWays", "WaysOfTokens"]
+
+_MEMORY: Final = "token traffic"
+_NEVER: Final = -2
+_ROW_KEYS: Final = ("all_other_agents_", "other_agents_polyline")
+
+
+class TokenWays(Protocol):
+    """What a model samples; :class:`l5kit.prediction.vectorized.motion_tokens_model.Rollouts` is one."""
+
+    @property
+    def ways(self) -> torch.Tensor:
+        """x, y in metres and yaw in radians in the frame of the sample, (B, K, A, T, 3)."""
+
+
+class WaysOfTokens(Protocol):
+    """A next-token model, such as :class:`l5kit.prediction.vectorized.motion_tokens_model.MotionTokenModel`."""
+
+    def roll_out(
+        self,
+        data_batch: dict[str, torch.Tensor],
+        *,
+        num_rollouts: int,
+        num_tokens: int,
+        temperature: float | None,
+        seed: int | None,
+        first_is_greedy: bool,
+    ) -> TokenWays:
+        """Return ways of all agents of samples of the AVs."""
+
+
+@dataclass(eq=False)
+class _Tokens:
+    """The tokens that the T tracks of a batch follow.
+
+    Attributes:
+        poses: World poses at the steps of a token, (T, N, 3).
+        begin: Frame of the scene in which the token begins, ``_NEVER`` for none, (T,).
+        last: Last frame in which the track was driven, (T,).
+    """
+
+    poses: Float64Array
+    begin: Int64Array
+    last: Int64Array
+
+
+class TokenTraffic:
+    """A next-token model that drives agents: the same token model for all of a scene, sampled with a temperature.
+
+    The frames of a scene are cut into tokens from the first one that is simulated on. When a token begins, the model
+    sees the AV and all agents with their past, and draws a token for each agent that is driven; until the next one all
+    follow theirs. Who enters in between gets one at once, and the next one with the others. Agents that the
+    samples leave out go straight on as fast as they are.
+
+    What is drawn depends on the seed, the scene, the frame and the track, and with ``max_batch=1`` the model sees each
+    scene alone: then a scene is driven alike in any batch. More at once pays on a device only; probabilities then
+    differ in their last digits, so that a token may come out otherwise once in a long while.
+
+    Args:
+        model: The model, in eval mode; it is moved to the device.
+        dataset: Makes samples of the AV with all agents around as rows, the AV first; of its log nothing is read but
+            the facts.
+        num_steps: Steps of a token.
+        step_time_s: Seconds between two of them.
+        temperature: Of the tokens, 0 for the likeliest; None for that of the model.
+        seed: At least 0; None for that of the model.
+        device: Where the model runs.
+        max_batch: Scenes that the model sees at once.
+
+    Raises:
+        InvalidArgumentError: A number is out of its range.
+        UnsupportedValueError: The model draws no tokens, or the dataset makes its samples one by one.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        dataset: BaseEgoDataset,
+        *,
+        num_steps: int,
+        step_time_s: float,
+        temperature: float | None = None,
+        seed: int | None = None,
+        device: torch.device | str = "cpu",
+        max_batch: int = 1,
+    ) -> None:
+        if max_batch < 1 or num_steps < 1 or not step_time_s > 0 or not 0 <= (temperature or 0.0) < np.inf:
+            raise InvalidArgumentError(
+                f"max_batch is {max_batch}, num_steps {num_steps}, step_time_s {step_time_s} and temperature "
+                f"{temperature}; give at least 1 scene and step, a time above 0, and a temperature from 0 on"
+            )
+        if not callable(getattr(model, "roll_out", None)) or not dataset.makes_columns:
+            raise UnsupportedValueError(
+                f"model {type(model).__name__} has no roll_out, or dataset {dataset!r} makes its samples one by one; "
+                "give a MotionTokenModel and an EgoAgentDatasetVectorized"
+            )
+        self.device = torch.device(device)
+        self.model = model.to(self.device)
+        self.dataset = dataset
+        self.num_steps, self.step_time_s = num_steps, float(step_time_s)
+        self.temperature, self.seed = temperature, seed
+        self._ways_of: WaysOfTokens = model  # type: ignore[assignment]
+        self._max_batch = max_batch
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {type(self.model).__name__} on {self.device}>"
+
+    def drive(self, state: TrafficState) -> Actions:
+        """Return the poses of the next step, (K, 1, 3).
+
+        Raises:
+            InvalidArgumentError: It is to drive AVs, or a token does not last a whole number of frames.
+        """
+        if state.actors is None:
+            raise InvalidArgumentError("TokenTraffic drives agents only; NetworkDriver drives AVs with such a model")
+        num_frames = self._frames_of_token(state.step_time_s)
+        tracks, frames = state.actor_tracks, state.frame_indices[state.actor_scenes]
+        kept = state.memory.get(_MEMORY)
+        if kept is None:
+            kept = state.memory[_MEMORY] = self._no_tokens(len(state.batch.tracks))
+        since_start = frames - state.batch.starts[state.scenes[state.actor_scenes]]
+        is_due = (since_start % num_frames == 0) | (kept.last[tracks] != frames - 1)
+        is_due &= kept.begin[tracks] != frames  # asked again in the same frame, as after an error
+        self._choose(state, np.flatnonzero(is_due), kept)
+        kept.last[tracks] = frames
+        times_s = (frames - kept.begin[tracks] + 1) * state.step_time_s
+        return Actions(self._poses_at(state, kept.poses[tracks], times_s, frames - kept.begin[tracks])[:, None])
+
+    def _no_tokens(self, num_tracks: int) -> _Tokens:
+        never: Int64Array = np.full(num_tracks, _NEVER, np.int64)
+        return _Tokens(np.zeros((num_tracks, self.num_steps, 3)), never, never.copy())
+
+    def _frames_of_token(self, step_time_s: float) -> int:
+        """Return how many frames of a scene a token lasts."""
+        length = self.num_steps * self.step_time_s / step_time_s
+        if round(length) < 1 or abs(length - round(length)) > 1e-3:
+            raise InvalidArgumentError(
+                f"tokens of {self.num_steps * self.step_time_s:g} s do not last a whole number of frames of "
+                f"{step_time_s:g} s; train a model whose tokens do"
+            )
+        return round(length)
+
+    def _choose(self, state: TrafficState, due: Int64Array, kept: _Tokens) -> None:
+        """Draw tokens for some of the actors."""
+        scenes = np.unique(state.actor_scenes[due])
+        for first in range(0, len(scenes), self._max_batch):
+            asked = scenes[first : first + self._max_batch]
+            track_ids, ways = self._ask(state, asked)
+            for number, scene in enumerate(asked.tolist()):
+                actors = due[state.actor_scenes[due] == scene]
+                rows, is_found = _rows_of(state.batch.tracks.track_ids[state.actor_tracks[actors]], track_ids[number])
+                poses = self._straight_on(state, actors)
+                poses[is_found] = ways[number, rows[is_found]]
+                kept.poses[state.actor_tracks[actors]] = poses
+                kept.begin[state.actor_tracks[actors]] = state.frame_indices[scene]
+
+    def _ask(self, state: TrafficState, scenes: Int64Array) -> tuple[Int64Array, Float64Array]:
+        """Return for scenes (R,) the tracks of the rows of their samples, (R, A), and their ways, (R, A, N, 3)."""
+        places = SamplePlaces(state.scenes[scenes], state.frame_indices[scenes], None)
+        columns = samples_of_buffer(self.dataset, state.buffer, places, scene_indices=state.batch.scene_indices).arrays
+        batch = _without_empty_rows(tensors_on(self.device, network_inputs(tensors_of(columns))))
+        with torch.no_grad():
+            found = self._ways_of.roll_out(
+                batch,
+                num_rollouts=1,
+                num_tokens=1,
+                temperature=self.temperature,
+                seed=self.seed,
+                first_is_greedy=False,
+            )
+        ways = np.asarray(found.ways[:, 0].cpu().double().numpy(), np.float64)
+        return batch["all_other_agents_track_ids"].cpu().numpy(), _in_world(ways, columns)
+
+    def _straight_on(self, state: TrafficState, actors: Int64Array) -> Float64Array:
+        """Return the poses of agents that go on as they are, (K, N, 3)."""
+        states = state.actor_states.taken(actors)
+        times_s = self.step_time_s * np.arange(1, self.num_steps + 1)
+        return poses_ahead(states, states.speeds_mps[:, None] * times_s)
+
+    def _poses_at(
+        self, state: TrafficState, poses: Float64Array, times_s: Float64Array, num_followed: Int64Array
+    ) -> Float64Array:
+        """Return poses some time after tokens began, (K, 3), between the steps of these (K, N, 3)."""
+        steps = np.clip(times_s / self.step_time_s, 0.0, self.num_steps)
+        after = np.clip(np.ceil(steps - 1e-6).astype(np.int64), 1, self.num_steps)
+        parts = np.clip(steps - (after - 1), 0.0, 1.0)
+        parts[parts > 1 - 1e-6] = 1.0
+        rows = np.arange(len(poses))
+        ends = poses[rows, after - 1]
+        now = np.column_stack([state.actor_states.positions_m, state.actor_states.yaws_rad])
+        is_first: BoolArray = (after == 1) & (num_followed == 0)
+        starts = np.where(is_first[:, None], now, poses[rows, np.maximum(after - 2, 0)])
+        turns = (ends[:, 2] - starts[:, 2] + np.pi) % (2 * np.pi) - np.pi
+        between: Float64Array = starts + parts[:, None] * (ends - starts)
+        between[:, 2] = starts[:, 2] + parts * turns
+        between[parts == 1.0] = ends[parts == 1.0]
+        return between
+
+
+def _without_empty_rows(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return a batch without the rows for agents that nobody has now, in all samples as many as the fullest has."""
+    is_there = batch["all_other_agents_history_availability"][:, :, 0] > 0
+    most = max(int(is_there.sum(dim=1).max()), 1)
+    rows = torch.argsort((~is_there).int(), dim=1, stable=True)[:, :most]
+    samples = torch.arange(len(rows), device=rows.device)[:, None]
+    return {key: value[samples, rows] if key.startswith(_ROW_KEYS) else value for key, value in batch.items()}
+
+
+def _rows_of(track_ids: Int64Array, of_rows: Int64Array) -> tuple[Int64Array, BoolArray]:
+    """Return the rows of tracks (K,) among those of a sample (A,), and which tracks it has."""
+    order = np.argsort(of_rows, kind="stable")
+    places = np.minimum(np.searchsorted(of_rows[order], track_ids.astype(np.int64)), len(order) - 1)
+    rows: Int64Array = order[places]
+    return rows, of_rows[rows] == track_ids.astype(np.int64)
+
+
+def _in_world(ways: Float64Array, columns: Mapping[str, Column]) -> Float64Array:
+    """Return ways (R, A, N, 3) in the world."""
+    matrices = np.asarray(columns["world_from_agent"], np.float64)[:, None, None]
+    x_m, y_m = ways[..., 0], ways[..., 1]
+    world = np.empty_like(ways)
+    for axis in range(2):
+        world[..., axis] = matrices[..., axis, 0] * x_m + matrices[..., axis, 1] * y_m + matrices[..., axis, 2]
+    world[..., 2] = ways[..., 2] + np.asarray(columns["yaw"], np.float64)[:, None, None]
+    return world
