@@ -1,8 +1,8 @@
 """Compare how agents drive with how those of the log do, over a made city that nothing was tuned on.
 
 Run ``python benchmarks/realism_table.py --planners FOLDER`` with the folder of trainings of ``closed_loop_table.py``:
-each ``simnet-SEED`` in it drives all vehicles that follow lanes, then the intelligent driver model and constant
-velocity do, while the AV is replayed. The table of docs/realism.md is written.
+each ``simnet-SEED`` and ``motion_tokens-SEED`` in it drives all vehicles that follow lanes, then the intelligent driver
+model and constant velocity do, while the AV is replayed. The table of docs/realism.md is written.
 """
 
 import argparse
@@ -46,9 +46,13 @@ def main() -> None:
         make_city(city, **UNSEEN)
     batch = read_batch(city, num_scenes=options.scenes, num_frames=options.frames)
     rules = IntelligentDriver()
-    networks = sorted(path.parent for path in options.planners.glob("simnet-*/result.json"))
+    networks, tokens = (
+        sorted(path.parent for path in options.planners.glob(f"{workflow}-*/result.json"))
+        for workflow in ("simnet", "motion_tokens")
+    )
     kinds: dict[str, list[Driver]] = {
         "SimNet": [load_driver(path, data_folder=city, whom="agents") for path in networks],
+        "motion tokens": [load_driver(path, data_folder=city, whom="agents") for path in tokens],
         "idm": [rules],
         "constant-velocity": [ConstantVelocity()],
     }
@@ -56,7 +60,8 @@ def main() -> None:
         kind: [measure(batch, driver, rules) for driver in drivers] for kind, drivers in kinds.items() if drivers
     }
     lines = [
-        f"{options.scenes} scenes of {options.frames} frames; `SimNet` is the mean of {len(networks)} trainings.",
+        f"{options.scenes} scenes of {options.frames} frames; `SimNet` is the mean of {len(networks)} trainings, "
+        f"`motion tokens` that of {len(tokens)}.",
         "",
     ]
     lines += make_table(reports)

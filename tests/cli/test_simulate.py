@@ -162,6 +162,27 @@ def test_an_old_checkpoint_comes_with_its_configuration(l5kit, city, tmp_path):
     assert "3 scored" in done.stdout
 
 
+@pytest.mark.filterwarnings("ignore:the agents mask of")
+def test_how_a_network_drives_agents_can_be_changed(l5kit, city, tmp_path):
+    pytest.importorskip("torch")
+    from l5kit.data import ChunkedDataset
+    from support.networks import save_network
+
+    network = save_network("motion_tokens", city, tmp_path)
+    call = ("simulate", city, "--planner", "replay", "--agents", network, "--frames", 6, "--scenes", "0:1", "--json")
+
+    def driven(folder, *options):
+        done = l5kit(*call, "--device", "cpu", "--out", tmp_path / folder, *options)
+        assert done.exit_code == 0, done.stderr
+        log = ChunkedDataset(str(tmp_path / folder / "simulated.zarr")).open()
+        return log.agents[:]["centroid"].tobytes()
+
+    assert driven("usual") != driven("other", "--agents-set", "model_params.sampling_seed=3")
+    wrong = l5kit(*call, "--out", tmp_path / "wrong", "--agents-set", "model_params.temprature=1")
+    assert wrong.exit_code == 1
+    assert "temperature" in wrong.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
