@@ -7,6 +7,7 @@ model and constant velocity do, while the AV is replayed. The table of docs/real
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
@@ -81,6 +82,7 @@ def read_batch(city: Path, *, num_scenes: int, num_frames: int) -> SceneBatch:
 def measure(batch: SceneBatch, driver: Driver, rules: IntelligentDriver) -> RealismReport:
     """Return how far the vehicles that follow lanes are from the log when somebody drives them."""
     control = AgentControl.of_traffic(tracks=rules.tracks)
+    control = replace(control, near_m=min(control.near_m, getattr(driver, "reach_m", control.near_m)))
     driven = SceneSimulation(batch, agents=AgentSeat(driver, control=control), strict=True).run()
     bounds = zip(batch.tracks.starts, batch.tracks.starts[1:], strict=False)
     tracks = [batch.tracks.track_ids[a:b][driven.was_driven[a:b]] for a, b in bounds]

@@ -6,7 +6,7 @@ import pickle
 import re
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
@@ -172,7 +172,9 @@ def open_traffic(asked: str | Driver | AgentSeat, *, place: NetworkPlace | None 
         seat = TRAFFIC[asked]()
         return Traffic(asked, seat, _digest_of(asked, _described(seat)))
     driver, name, source = _open_driver(asked, TRAFFIC, whom="agents", place=place)
-    seat = AgentSeat(driver, control=AgentControl.of_traffic())
+    control = AgentControl.of_traffic()
+    reach_m = getattr(driver, "reach_m", control.near_m)  # of networks that know agents near the AV only
+    seat = AgentSeat(driver, control=replace(control, near_m=min(control.near_m, reach_m)))
     return Traffic(name, seat, _digest_of(source, _described(seat, has_code=isinstance(asked, str))))
 
 

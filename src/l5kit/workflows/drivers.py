@@ -140,8 +140,14 @@ class DriverCheckpoint:
         network = load_network(self.file, self.config, samples, allow_pickle=self.allow_pickle)
         params, recipe = self.config.params, self.config.network
         if self._is_token_traffic and isinstance(recipe, MotionTokenRecipe):
-            num_steps = recipe.times.num_steps
-            return TokenTraffic(network, samples, num_steps=num_steps, step_time_s=params.step_time_s, device=device)
+            return TokenTraffic(
+                network,
+                samples,
+                num_steps=recipe.times.num_steps,
+                step_time_s=params.step_time_s,
+                device=device,
+                reach_m=recipe.sizes.max_agents_distance_m,
+            )
         return NetworkDriver(
             network,
             samples,

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from l5kit.closedloop.planners import open_traffic
 from l5kit.dataset import EgoAgentDatasetVectorized
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.prediction.vectorized.motion_tokens_model import Rollouts
@@ -69,6 +70,8 @@ def test_a_network_of_tokens_drives_agents_and_the_av(driver, file, city):
     assert isinstance(driver.dataset, EgoAgentDatasetVectorized)
     assert driver.num_steps == 2
     assert driver.step_time_s == pytest.approx(0.1)
+    seat = open_traffic(driver).seat
+    assert driver.reach_m == seat.control.near_m == 35
     assert not isinstance(load_driver(file, whom="ego", data_folder=city, device="cpu"), TokenTraffic)
 
 

@@ -87,6 +87,11 @@ class TokenTraffic:
         seed: At least 0; None for that of the model.
         device: Where the model runs.
         max_batch: Scenes that the model sees at once.
+        reach_m: How far from the AV agents were in its training, at most; :attr:`reach_m`.
+
+    Attributes:
+        reach_m: An agent is to be driven from when it is nearer to the AV than this, metres: farther ones are unlike
+            all that the model has learned from, and tend to stop.
 
     Raises:
         InvalidArgumentError: A number is out of its range.
@@ -104,6 +109,7 @@ class TokenTraffic:
         seed: int | None = None,
         device: torch.device | str = "cpu",
         max_batch: int = 1,
+        reach_m: float = np.inf,
     ) -> None:
         if max_batch < 1 or num_steps < 1 or not step_time_s > 0 or not 0 <= (temperature or 0.0) < np.inf:
             raise InvalidArgumentError(
@@ -119,7 +125,7 @@ class TokenTraffic:
         self.model = model.to(self.device)
         self.dataset = dataset
         self.num_steps, self.step_time_s = num_steps, float(step_time_s)
-        self.temperature, self.seed = temperature, seed
+        self.temperature, self.seed, self.reach_m = temperature, seed, float(reach_m)
         self._ways_of: WaysOfTokens = model  # type: ignore[assignment]
         self._max_batch = max_batch
 
