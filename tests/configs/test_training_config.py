@@ -107,6 +107,32 @@ def test_urban_driver_has_no_baseline_to_add_to():
         TrainingParams.from_cfg(cfg)
 
 
+@pytest.mark.parametrize(
+    ("workflow", "changes"),
+    [
+        pytest.param("raster_planner", ["velocity_residual=false"], id="no baseline"),
+        pytest.param("urban_driver", ["velocity_residual=true"], id="step by step"),
+        pytest.param("motion_tokens", ["kinematic_residual=ctra"], id="tokens"),
+    ],
+)
+def test_a_unit_is_that_of_differences_to_a_baseline(workflow, changes):
+    cfg = with_overrides(small_config(workflow), [f"model_params.{change}" for change in changes])
+    with pytest.raises(ConfigError, match="residual_unit_m: it is the unit of differences"):
+        TrainingParams.from_cfg(with_overrides(cfg, ["model_params.residual_unit_m=2.0"]))
+
+
+def test_a_unit_of_differences():
+    cfg = with_overrides(small_config("vector_planner"), ["model_params.kinematic_residual=ctra"])
+    assert TrainingParams.from_cfg(cfg).residual_unit_m is None
+    assert TrainingParams.from_cfg(with_overrides(cfg, ["model_params.residual_unit_m=2.0"])).residual_unit_m == 2.0
+
+
+def test_motion_tokens_are_told_no_motion():
+    cfg = with_overrides(small_config("motion_tokens"), ["model_params.motion_features=true"])
+    with pytest.raises(ConfigError, match="sees motions as they are"):
+        TrainingParams.from_cfg(cfg)
+
+
 def test_early_stopping_needs_evaluations():
     cfg = with_overrides(small_config("raster_planner"), ["train_params.early_stopping_patience=2"])
     assert TrainingParams.from_cfg(cfg).run.early_stopping_patience == 2

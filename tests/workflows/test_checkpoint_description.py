@@ -6,7 +6,7 @@ from random import Random
 import pytest
 import torch
 
-from l5kit.configs.overrides import load_training_config, shipped_config_names
+from l5kit.configs.overrides import load_training_config, shipped_config_names, with_overrides
 from l5kit.planning.checkpoint import CheckpointError, save_checkpoint
 from l5kit.workflows import TrainingConfig, make_model
 from l5kit.workflows.architectures import architecture_of
@@ -141,6 +141,29 @@ def test_networks_of_shipped_configurations_fit_them(name):
     assert {key: value for key, value in found.settings.items() if key != "num_channels"} == {
         key: value for key, value in wanted.items() if key != "num_channels"
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "further"),
+    [
+        ("vector_planner", {"model_params.dim_features": 64}),
+        ("urban_driver", {"model_params.dim_features": 64}),
+        ("safepathnet", {}),
+        ("raster_planner", {}),
+        ("agent_motion", {}),
+        ("agent_motion_multimodal", {}),
+    ],
+)
+def test_networks_that_are_told_the_motion(name, further):
+    wanted = {"model_params.motion_features": True, **further}
+    cfg = with_overrides(load_training_config(name), [f"{key}={value}".lower() for key, value in wanted.items()])
+    with torch.device("meta"):
+        model = make_model(TrainingConfig.from_cfg(cfg))
+    found = architecture_of(shapes_of(model))
+    assert name in found.workflows
+    if name not in ("urban_driver", "agent_motion_multimodal"):  # whose steps the shapes leave open
+        wanted["model_params.future_num_frames"] = cfg["model_params"]["future_num_frames"]
+    assert wanted.items() <= found.settings.items()
 
 
 def test_a_file_of_ours_tells_its_configuration_and_fits_it(tmp_path):

@@ -61,6 +61,8 @@ class TrainingParams(TrainingKeys):
         if params.workflow in ("vector_planner", "urban_driver"):
             _check_features(VectorModelParams.from_cfg(cfg).dim_features)
         if _MotionFeatures.from_cfg(cfg).motion_features:
+            if params.workflow == "motion_tokens":
+                raise ConfigError("model_params.motion_features: motion_tokens sees motions as they are; leave it out")
             _require_past(cfg, params.workflow, "motion_features")
         return params
 
@@ -87,10 +89,11 @@ class TrainingParams(TrainingKeys):
     def _check_together(self) -> None:
         if self.future_num_frames < 1:
             raise ConfigError("model_params.future_num_frames: expected a whole number of at least 1, got 0")
-        if self.residual_unit_m is not None and (self.residual_to is None or self.workflow == "urban_driver"):
+        has_no_unit = self.residual_to is None or self.workflow in ("urban_driver", "motion_tokens")
+        if self.residual_unit_m is not None and has_no_unit:
             raise ConfigError(
                 "model_params.residual_unit_m: it is the unit of differences to a baseline; leave it out, or set "
-                "kinematic_residual, which urban_driver does not take"
+                "kinematic_residual, with which neither urban_driver nor motion_tokens has such a unit"
             )
         if self.kinematic_residual is not None and self.workflow == "urban_driver":
             raise ConfigError(

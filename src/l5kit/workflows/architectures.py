@@ -17,11 +17,18 @@ _PREFIXES = ("_orig_mod.", "module.", "model.", "network.", "residual.")
 _BUFFERS = (
     *("running_mean", "running_var", "num_batches_tracked"),
     *("weights_scaling", "xy_scale", "agent_std", "other_agent_std", "static_embedding"),
+    *("vocabulary", "vocabulary_sizes"),
 )
 _BACKBONE = "model."
+_MOTION_HEAD = "motion_head.layers.layers.2.weight"
+"""Last layer of networks on rasters that are told how the agent moves."""
+
 _NUM_MAP_CHANNELS = 3
 _NUM_VALUES = 3
 """Values of a step of a planner: x, y and yaw."""
+
+_DIM_FEATURES = 256
+"""Features of an element of the planners on vectors, unless they are configured."""
 
 _OF_VECTOR_INPUTS = (
     *("history_num_frames_ego", "history_num_frames_agents"),
@@ -37,6 +44,7 @@ _MULTIMODAL = "l5kit.planning.rasterized.multimodal_model.RasterizedMultiModalPl
 _MOTION = "l5kit.prediction.rasterized.motion_model.RasterizedMotionModel"
 _VECTOR = "l5kit.planning.vectorized.open_loop_model.VectorizedModel"
 _UNROLL = "l5kit.planning.vectorized.closed_loop_model.VectorizedUnrollModel"
+_TOKENS = "l5kit.prediction.vectorized.motion_tokens_model.MotionTokenModel"
 _SAFEPATHNET = "l5kit.prediction.vectorized.safepathnet_model.SafePathNetModel"
 
 
@@ -74,7 +82,9 @@ def architecture_of(shapes: Shapes, model_class: str | None = None) -> Architect
         model_class: Module and name of the class, where a file tells it; it decides between several readings.
     """
     stripped, is_residual = _without_prefixes(shapes)
-    found = _of_vectors(stripped) or _of_rasters(stripped, (model_class or "").rpartition(".")[2])
+    found = (
+        _of_tokens(stripped) or _of_vectors(stripped) or _of_rasters(stripped, (model_class or "").rpartition(".")[2])
+    )
     if found is None or not is_residual:
         return found
     not_told = (*found.not_told, "model_params.kinematic_residual")
@@ -93,6 +103,22 @@ def _without_prefixes(shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], bool]
     return stripped, is_residual
 
 
+def _of_tokens(shapes: Shapes) -> Architecture | None:
+    """Return a motion token model, which holds its tokens: three values of each, by class of agents."""
+    vocabulary, tokens = shapes.get("tokeniser.vocabulary", ()), shapes.get("token_own", ())
+    if len(vocabulary) != 3 or len(tokens) != 3:
+        return None
+    layers = {name.split(".")[2] for name in shapes if name.startswith("decoder.layers.")}
+    settings = {
+        "model_params.num_tokens": vocabulary[1],
+        "model_params.dim_tokens": tokens[2],
+        "model_params.num_token_layers": len(layers),
+    }
+    own = ("token_num_steps", "num_token_heads", "num_map_pieces", "agents_radius_m", "future_num_frames")
+    not_told = tuple(f"model_params.{key}" for key in (*own, "kinematic_residual", *_OF_VECTOR_INPUTS))
+    return Architecture(_TOKENS, ("motion_tokens",), settings, not_told=not_told)
+
+
 def _of_vectors(shapes: Shapes) -> Architecture | None:
     """Return a network on vectors, whose first layer takes three values of a point."""
     local, scale = shapes.get("input_embed.weight", ()), shapes.get("xy_scale", ())
@@ -100,6 +126,7 @@ def _of_vectors(shapes: Shapes) -> Architecture | None:
         return None
     last = "global_head.agent_prediction_model.layers.2.weight"
     inputs = tuple(f"model_params.{key}" for key in _OF_VECTOR_INPUTS)
+    told = {"model_params.motion_features": True} if "motion_embedding.norm.weight" in shapes else {}
     trajectories = shapes.get("global_head.transformer.agents_embedding", ())
     if len(trajectories) == 2 and len(shapes.get(last, ())) == 2:
         graph = "global_head.transformer.transformer_global_graph."
@@ -109,15 +136,18 @@ def _of_vectors(shapes: Shapes) -> Architecture | None:
             "model_params.dim_local": local[0],
             "model_params.dim_global": shapes[f"{graph}encoder_projection_layer.weight"][0],
             "model_params.dim_feedforward": shapes[f"{graph}encoder.layers.0.linear1.weight"][0],
+            **told,
         }
         not_told = (*inputs, "model_params.yaw_residual", "data_generation_params.other_agents_num")
         return Architecture(_SAFEPATHNET, ("safepathnet",), settings, not_told=not_told)
     if "global_head.encoder.in_proj_weight" not in shapes:
         return None
+    if local[0] != _DIM_FEATURES:
+        told = {**told, "model_params.dim_features": local[0]}
     if scale[0] == 1:
         not_told = (*inputs, "model_params.future_num_frames", "model_params.velocity_residual")
-        return Architecture(_UNROLL, ("urban_driver",), {}, not_told=not_told)
-    settings = {"model_params.future_num_frames": scale[0]}
+        return Architecture(_UNROLL, ("urban_driver",), told, not_told=not_told)
+    settings = {"model_params.future_num_frames": scale[0], **told}
     return Architecture(_VECTOR, ("vector_planner",), settings, not_told=inputs)
 
 
@@ -134,6 +164,9 @@ def _of_rasters(shapes: Shapes, class_name: str) -> Architecture | None:
         return None
     num_channels, num_outputs = backbone[first][1], backbone[last][0]
     common: JsonObject = {"model_params.model_architecture": name, "num_channels": num_channels}
+    if len(shapes.get(_MOTION_HEAD, ())) == 2:
+        num_outputs = shapes[_MOTION_HEAD][0]
+        common["model_params.motion_features"] = True
     num_past = _history_of(num_channels)
     if num_past is not None:
         common["model_params.history_num_frames"] = num_past
