@@ -56,13 +56,35 @@ def interrupted(path):
 
 
 def test_a_folder_that_may_not_be_written_to_is_named(tmp_path, monkeypatch):
-    def refuse(**options):
-        raise PermissionError(13, "Permission denied", f"{options['dir']}/.a.part")
+    def refuse(folder, mode):
+        raise PermissionError(13, "Permission denied", str(folder))
 
-    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    monkeypatch.setattr(Path, "mkdir", refuse)
     with pytest.raises(PermissionError, match="may not be written to") as raised, scratch_beside(tmp_path / "a"):
         pass
     assert str(tmp_path) in str(raised.value)
+
+
+def test_an_interruption_as_soon_as_the_scratch_folder_is_there_leaves_nothing(tmp_path, monkeypatch):
+    make = Path.mkdir
+
+    def make_and_interrupt(folder, mode):
+        make(folder, mode)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "mkdir", make_and_interrupt)
+    with pytest.raises(KeyboardInterrupt), scratch_beside(tmp_path / "a"):
+        pytest.fail("the block must not run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scratch_folder_of_another_writer_is_left_alone(tmp_path, monkeypatch):
+    (tmp_path / ".a.0.part").mkdir()
+    tokens = iter("01")
+    monkeypatch.setattr("secrets.token_hex", lambda num_bytes: next(tokens))
+    with scratch_beside(tmp_path / "a") as scratch:
+        assert scratch.name == ".a.1.part"
+    assert [path.name for path in tmp_path.iterdir()] == [".a.0.part"]
 
 
 def test_an_interruption_keeps_the_older_file(tmp_path):

@@ -11,8 +11,8 @@ has made is therefore left alone for a day.
 import os
 import platform
 import re
+import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -112,20 +112,26 @@ def scratch_beside(target: Path) -> Iterator[Path]:
     from filelock import FileLock  # here, since reading a configuration needs no locks
 
     while True:
-        try:
-            scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=_SUFFIX))
-        except PermissionError as error:
-            raise PermissionError(
-                f"{str(target)!r} cannot be made: the folder {str(target.parent)!r} may not be written to; name one "
-                "that may"
-            ) from error
+        scratch = target.parent / f".{target.name}.{secrets.token_hex(4)}{_SUFFIX}"
         lock = FileLock(scratch / _LOCK)
-        try:
+        is_own = True
+        try:  # before the folder is there, so that an interruption at any moment leaves nothing
+            try:
+                scratch.mkdir(mode=0o700)
+            except FileExistsError:
+                is_own = False
+                continue
+            except PermissionError as error:
+                raise PermissionError(
+                    f"{str(target)!r} cannot be made: the folder {str(target.parent)!r} may not be written to; name "
+                    "one that may"
+                ) from error
             if _own(scratch, lock):
                 yield scratch
                 return
         finally:
-            _remove(scratch, target, lock)
+            if is_own:
+                _remove(scratch, target, lock)
 
 
 def _own(scratch: Path, lock: "BaseFileLock") -> bool:
