@@ -1,0 +1,145 @@
+"""Class paths: classes of users that a configuration names, with what they are made of."""
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Final, Self, TypeVar
+
+from l5kit._types import JsonObject
+from l5kit.errors import ConfigError
+
+__all__ = ["ClassPath"]
+
+_T = TypeVar("_T")
+
+_FORM: Final = "a text such as package.module.Class, or a mapping of class_path and init_args"
+
+
+@dataclass(frozen=True)
+class ClassPath:
+    """A class by its path, and arguments that it is made with.
+
+    Reading one imports nothing; :meth:`load` does, and runs what the module of the class runs when it is imported.
+
+    Attributes:
+        key: Where it stands in the configuration; errors name it.
+        class_path: Module and name, with a dot between them.
+        init_args: Arguments by name; they go before those of a context.
+    """
+
+    key: str
+    class_path: str
+    init_args: JsonObject = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, value: object, *, key: str) -> Self:
+        """Read a class path as it stands in a configuration.
+
+        Args:
+            value: A text, or a mapping with ``class_path`` and, where there are any, ``init_args``.
+            key: Where it stands, such as ``model_params.model``.
+
+        Raises:
+            ConfigError: It has another form.
+        """
+        if isinstance(value, str):
+            value = {"class_path": value}
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{key}: expected {_FORM}, got {value!r}")
+        unknown = [str(name) for name in value if name not in ("class_path", "init_args")]
+        if unknown:
+            raise ConfigError(
+                f"{key}.{unknown[0]}: unknown{_nearest(unknown[0], ['class_path', 'init_args'])}; "
+                "arguments of the class stand under init_args"
+            )
+        path, init_args = value.get("class_path"), value.get("init_args")
+        if not isinstance(path, str) or "." not in path or not all(map(str.isidentifier, path.split("."))):
+            raise ConfigError(f"{key}.class_path: expected a text such as package.module.Class, got {path!r}")
+        init_args = {} if init_args is None else init_args
+        if not isinstance(init_args, Mapping) or not all(isinstance(name, str) for name in init_args):
+            raise ConfigError(f"{key}.init_args: expected a mapping of names and values, got {init_args!r}")
+        return cls(key, path, dict(init_args))
+
+    def load(self, base: type[_T]) -> type[_T]:
+        """Import the class.
+
+        Args:
+            base: What it has to be a subclass of.
+
+        Raises:
+            ConfigError: Its module cannot be imported or lacks the name, or it is no class of that kind.
+        """
+        module_name, _, name = self.class_path.rpartition(".")
+        found = getattr(self._import(module_name), name, None)
+        if found is None:
+            names = [n for n, value in vars(self._import(module_name)).items() if inspect.isclass(value)]
+            raise ConfigError(
+                f"{self.key}.class_path: module {module_name} has no {name!r}{_nearest(name, names)}; "
+                "give the name of a class that the module defines"
+            )
+        if not inspect.isclass(found) or not issubclass(found, base):
+            raise ConfigError(
+                f"{self.key}.class_path: expected a subclass of {base.__module__}.{base.__qualname__}, "
+                f"got {self.class_path}, which is {_kind_of(found)}"
+            )
+        return found
+
+    def make(self, base: type[_T], context: Mapping[str, object]) -> _T:
+        """Make an object of the class.
+
+        It gets those parts of the context that its signature names, and ``init_args``, which go before them. A
+        ``**kwargs`` of its signature takes init_args only.
+
+        Args:
+            base: What it has to be a subclass of.
+            context: Arguments that it may ask for, by name.
+
+        Raises:
+            ConfigError: As :meth:`load`; or it takes none of the ``init_args``, or needs arguments that nobody gives.
+        """
+        made = self.load(base)
+        return made(**self._arguments_of(inspect.signature(made), context))
+
+    def _arguments_of(self, signature: inspect.Signature, context: Mapping[str, object]) -> dict[str, object]:
+        """Return what a class of this signature is called with."""
+        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        taken = {name: p for name, p in signature.parameters.items() if p.kind in by_name}
+        takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
+        for name in () if takes_all else self.init_args:
+            if name not in taken:
+                raise ConfigError(
+                    f"{self.key}.init_args.{name}: {self.class_path} takes no such argument"
+                    f"{_nearest(name, list(taken))}; it takes {', '.join(taken) or 'none'}"
+                )
+        arguments = {name: context[name] for name in taken if name in context} | self.init_args
+        missing = [name for name, p in taken.items() if p.default is p.empty and name not in arguments]
+        if missing:
+            raise ConfigError(
+                f"{self.key}.init_args: {self.class_path} needs {', '.join(missing)}; give a value under init_args, "
+                f"or take from what is offered: {', '.join(context) or 'nothing'}"
+            )
+        return arguments
+
+    def _import(self, module_name: str) -> ModuleType:
+        """Import the module, and say why where that fails."""
+        try:
+            return importlib.import_module(module_name)
+        except Exception as error:
+            raise ConfigError(
+                f"{self.key}.class_path: module {module_name!r} of {self.class_path} cannot be imported "
+                f"({type(error).__name__}: {error}); install it, or put its folder on PYTHONPATH"
+            ) from error
+
+
+def _kind_of(found: object) -> str:
+    """Say what was found instead."""
+    return f"a class with bases {[b.__qualname__ for b in found.__bases__]}" if isinstance(found, type) else "no class"
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    """Return a hint at the most similar name, if there is one."""
+    similar = get_close_matches(name, names, n=1)
+    return f" (did you mean {similar[0]!r}?)" if similar else ""
