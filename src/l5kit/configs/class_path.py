@@ -2,7 +2,8 @@
 
 import importlib
 import inspect
-from collections.abc import Mapping
+import traceback
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import ModuleType
@@ -11,11 +12,14 @@ from typing import Final, Self, TypeVar
 from l5kit._types import JsonObject
 from l5kit.errors import ConfigError
 
-__all__ = ["ClassPath"]
+__all__ = ["ClassPath", "told_of"]
 
 _T = TypeVar("_T")
 
 _FORM: Final = "a text such as package.module.Class, or a mapping of class_path and init_args"
+
+_BY_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_BY_NAME: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,13 @@ class ClassPath:
     init_args: JsonObject = field(default_factory=dict)
 
     @classmethod
-    def read(cls, value: object, *, key: str) -> Self:
+    def read(cls, value: object, *, key: str, package: str = "") -> Self:
         """Read a class path as it stands in a configuration.
 
         Args:
             value: A text, or a mapping with ``class_path`` and, where there are any, ``init_args``.
             key: Where it stands, such as ``model_params.model``.
+            package: Module of names without a dot, such as ``torch.optim``; none without it.
 
         Raises:
             ConfigError: It has another form.
@@ -56,8 +61,11 @@ class ClassPath:
                 "arguments of the class stand under init_args"
             )
         path, init_args = value.get("class_path"), value.get("init_args")
+        if package and isinstance(path, str) and path.isidentifier():
+            path = f"{package}.{path}"
         if not isinstance(path, str) or "." not in path or not all(map(str.isidentifier, path.split("."))):
-            raise ConfigError(f"{key}.class_path: expected a text such as package.module.Class, got {path!r}")
+            short = f", or the name of a class of {package}" if package else ""
+            raise ConfigError(f"{key}.class_path: expected a text such as package.module.Class{short}, got {path!r}")
         init_args = {} if init_args is None else init_args
         if not isinstance(init_args, Mapping) or not all(isinstance(name, str) for name in init_args):
             raise ConfigError(f"{key}.init_args: expected a mapping of names and values, got {init_args!r}")
@@ -70,12 +78,14 @@ class ClassPath:
             base: What it has to be a subclass of.
 
         Raises:
-            ConfigError: Its module cannot be imported or lacks the name, or it is no class of that kind.
+            ConfigError: Its module cannot be imported or lacks the name, or it is no class of that kind, or one that
+                lacks methods.
         """
         module_name, _, name = self.class_path.rpartition(".")
-        found = getattr(self._import(module_name), name, None)
+        module = self._import(module_name)
+        found = getattr(module, name, None)
+        names = [n for n, value in vars(module).items() if inspect.isclass(value) and issubclass(value, base)]
         if found is None:
-            names = [n for n, value in vars(self._import(module_name)).items() if inspect.isclass(value)]
             raise ConfigError(
                 f"{self.key}.class_path: module {module_name} has no {name!r}{_nearest(name, names)}; "
                 "give the name of a class that the module defines"
@@ -83,11 +93,17 @@ class ClassPath:
         if not inspect.isclass(found) or not issubclass(found, base):
             raise ConfigError(
                 f"{self.key}.class_path: expected a subclass of {base.__module__}.{base.__qualname__}, "
-                f"got {self.class_path}, which is {_kind_of(found)}"
+                f"got {self.class_path}, which is {_kind_of(found)}{_nearest(name, names)}"
+            )
+        lacking = sorted(getattr(found, "__abstractmethods__", ()))
+        if lacking:
+            raise ConfigError(
+                f"{self.key}.class_path: {self.class_path} is abstract, it lacks {', '.join(lacking)}; "
+                "name a class that defines them"
             )
         return found
 
-    def make(self, base: type[_T], context: Mapping[str, object]) -> _T:
+    def make(self, base: type[_T], context: Mapping[str, object], *given: object) -> _T:
         """Make an object of the class.
 
         It gets those parts of the context that its signature names, and ``init_args``, which go before them. A
@@ -96,24 +112,41 @@ class ClassPath:
         Args:
             base: What it has to be a subclass of.
             context: Arguments that it may ask for, by name.
+            *given: Its first arguments, such as the weights that an optimiser changes, whatever it calls them.
 
         Raises:
-            ConfigError: As :meth:`load`; or it takes none of the ``init_args``, or needs arguments that nobody gives.
+            ConfigError: As :meth:`load`; or it takes none of the ``init_args``, or needs arguments that nobody gives,
+                or raises an exception.
         """
         made = self.load(base)
-        return made(**self._arguments_of(inspect.signature(made), context))
+        try:
+            signature = inspect.signature(made)
+        except ValueError:  # of classes in C: they say themselves what they take
+            arguments = dict(self.init_args)
+        else:
+            arguments = self._arguments_of(signature, context, len(given))
+        try:
+            return made(*given, **arguments)
+        except Exception as error:  # whatever a class of a user raises, the key that named it is told
+            raise ConfigError(f"{self.key}: {self.class_path} cannot be made: {told_of(error)}") from error
 
-    def _arguments_of(self, signature: inspect.Signature, context: Mapping[str, object]) -> dict[str, object]:
-        """Return what a class of this signature is called with."""
-        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        taken = {name: p for name, p in signature.parameters.items() if p.kind in by_name}
-        takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
-        for name in () if takes_all else self.init_args:
-            if name not in taken:
-                raise ConfigError(
-                    f"{self.key}.init_args.{name}: {self.class_path} takes no such argument"
-                    f"{_nearest(name, list(taken))}; it takes {', '.join(taken) or 'none'}"
-                )
+    def _arguments_of(
+        self, signature: inspect.Signature, context: Mapping[str, object], num_given: int
+    ) -> dict[str, object]:
+        """Return what a class of this signature is called with by name, after its first arguments."""
+        parameters = list(signature.parameters.values())
+        first = [p for p in parameters if p.kind in _BY_POSITION][:num_given]
+        rest = [p for p in parameters if p not in first]
+        if len(first) < num_given and not any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+            raise ConfigError(f"{self.key}.class_path: {self.class_path} takes no {num_given} arguments by position")
+        needed = [p.name for p in rest if p.kind is inspect.Parameter.POSITIONAL_ONLY and p.default is p.empty]
+        if needed:
+            raise ConfigError(
+                f"{self.key}.class_path: {self.class_path} takes {', '.join(needed)} by position only, and "
+                "configurations name arguments; write a class that takes them by name"
+            )
+        taken = {p.name: p for p in rest if p.kind in _BY_NAME}
+        self._require_taken(taken, first, takes_all=any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters))
         arguments = {name: context[name] for name in taken if name in context} | self.init_args
         missing = [name for name, p in taken.items() if p.default is p.empty and name not in arguments]
         if missing:
@@ -123,6 +156,19 @@ class ClassPath:
             )
         return arguments
 
+    def _require_taken(
+        self, taken: Mapping[str, inspect.Parameter], first: Sequence[inspect.Parameter], *, takes_all: bool
+    ) -> None:
+        """Refuse ``init_args`` that the class does not take, or that l5kit itself gives."""
+        for name in self.init_args:
+            if name in [p.name for p in first]:
+                raise ConfigError(f"{self.key}.init_args.{name}: l5kit gives this one itself; leave it out")
+            if name not in taken and not takes_all:
+                raise ConfigError(
+                    f"{self.key}.init_args.{name}: {self.class_path} takes no such argument"
+                    f"{_nearest(name, list(taken))}; it takes {', '.join(taken) or 'none'}"
+                )
+
     def _import(self, module_name: str) -> ModuleType:
         """Import the module, and say why where that fails."""
         try:
@@ -130,8 +176,16 @@ class ClassPath:
         except Exception as error:
             raise ConfigError(
                 f"{self.key}.class_path: module {module_name!r} of {self.class_path} cannot be imported "
-                f"({type(error).__name__}: {error}); install it, or put its folder on PYTHONPATH"
+                f"({told_of(error)}); install it, or put its folder on PYTHONPATH"
             ) from error
+
+
+def told_of(error: Exception) -> str:
+    """Return an exception of a user's code in a line: its type, what it says, and where it was raised."""
+    lines = str(error).strip().splitlines() or ["no message"]
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}: {lines[0]}{place}"
 
 
 def _kind_of(found: object) -> str:

@@ -296,6 +296,8 @@ def _kind_text(schema: JsonObject) -> str:
             return "true or false"
         case "array":
             return _array_text(schema)
+        case "object":
+            return "a mapping of class_path and init_args"
         case _:
             return "a path that is not empty" if schema.get("format") == "path" else "a text"
 
@@ -303,7 +305,7 @@ def _kind_text(schema: JsonObject) -> str:
 def _array_text(schema: JsonObject) -> str:
     parts = schema.get("prefixItems")
     item = parts[0] if parts else schema["items"]
-    if "enum" in item:
+    if "enum" in item or "anyOf" in item:
         return f"a list of {_kind_text(item)}"
     number = "a list of" if not parts else _COUNT_WORDS[len(parts)]
     return f"{number} {'whole' if item['type'] == 'integer' else 'finite'} numbers{_range_text(item)}"

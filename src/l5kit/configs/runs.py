@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal, Self, get_args
 
 from l5kit._types import Config
+from l5kit.configs.class_path import ClassPath
 from l5kit.configs.kinds import (
     BatchSize,
     Count,
@@ -20,6 +21,7 @@ from l5kit.configs.kinds import (
     ThreeNumbers,
     WorkerCount,
 )
+from l5kit.configs.own_classes import ClassMapping, OwnClasses
 from l5kit.configs.parameters import FutureNumFrames, FutureStepSize, HistoryStepSize, StepTime
 from l5kit.configs.reading import Params, read_params
 from l5kit.configs.scaling import LoggerParams, ScalingParams
@@ -124,9 +126,10 @@ class OptimizerParams(Params, section="train_params"):
     learning_rate: Annotated[PositiveNumber, Key("of Adam, at its peak")] = 1e-3
     weight_decay: Annotated[Number, Key("decoupled decay (AdamW) where above 0")] = 0.0
     schedule: Annotated[
-        Literal["constant", "cosine"] | None,
+        Literal["constant", "cosine"] | ClassMapping | None,
         Key(
-            "course of the learning rate; `cosine` is half a cosine down to 0",
+            "course of the learning rate; `cosine` is half a cosine down to 0. A mapping names a class, also of "
+            "`torch.optim.lr_scheduler`; code that is run",
             otherwise="`constant`; `cosine` for `safepathnet`",
         ),
     ] = None
@@ -137,6 +140,13 @@ class OptimizerParams(Params, section="train_params"):
     gradient_clip_norm: Annotated[PositiveNumber | None, Key("largest norm of the gradient", otherwise="no limit")] = (
         None
     )
+
+    @property
+    def own_schedule(self) -> ClassPath | None:
+        """The class of the course of the learning rate; None for those of l5kit."""
+        if not isinstance(self.schedule, dict):
+            return None
+        return ClassPath.read(self.schedule, key="train_params.schedule", package="torch.optim.lr_scheduler")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +215,7 @@ class TrainingKeys(Params, section="model_params"):
         optimizer: How weights are changed.
         run: How long, on what, and what is written.
         scaling: How it is spread over processes and steps, and which weights are kept.
+        own: Classes of users.
     """
 
     workflow: Annotated[_Workflow, Key("what is trained", at="workflow")]
@@ -231,9 +242,10 @@ class TrainingKeys(Params, section="model_params"):
         ),
     ] = None
     criterion: Annotated[
-        Literal["l1", "mse", "smooth_l1"] | None,
+        Literal["l1", "mse", "smooth_l1"] | ClassMapping | None,
         Key(
-            "error of a value in the loss; several trajectories of `agent_motion_multimodal` have the likelihood",
+            "error of a value in the loss; several trajectories of `agent_motion_multimodal` have the likelihood. A "
+            "mapping names a class, also of `torch.nn`; code that is run",
             otherwise="as in 1.5: `l1` for vectors, `mse` for rasters",
         ),
     ] = None
@@ -245,3 +257,20 @@ class TrainingKeys(Params, section="model_params"):
     optimizer: OptimizerParams
     run: TrainingRun
     scaling: ScalingParams
+    own: OwnClasses
+
+    @property
+    def own_criterion(self) -> ClassPath | None:
+        """The class of the error of a value; None for those of l5kit."""
+        if not isinstance(self.criterion, dict):
+            return None
+        return ClassPath.read(self.criterion, key="model_params.criterion", package="torch.nn")
+
+    def own_classes(self) -> tuple[ClassPath, ...]:
+        """Return all classes that the configuration names; nothing is imported.
+
+        Raises:
+            ConfigError: One has another form than a class path.
+        """
+        others = (self.own_criterion, self.optimizer.own_schedule)
+        return (*self.own.all(), *(each for each in others if each is not None))

@@ -37,6 +37,9 @@ __all__ = [
     "read_workflow",
 ]
 
+_SAME_SAMPLES: Final = {"urban_driver": "vector_planner", "motion_tokens": "safepathnet"}
+"""Workflows that are their networks, and those with the same samples."""
+
 _NUM_HEADS: Final = 8
 """Heads of the attention of planners on vectors."""
 
@@ -100,6 +103,7 @@ class TrainingParams(TrainingKeys):
                 "model_params.kinematic_residual: urban_driver predicts step by step; leave it out, and set "
                 "velocity_residual for differences to the last step"
             )
+        self._check_own_classes()
         self.run.check()
         self.scaling.check(self.run.precision)
         if self.scaling.save_top_k and self.val_loader is None:
@@ -120,6 +124,26 @@ class TrainingParams(TrainingKeys):
             )
         if self.train_loader.num_workers and self.train_loader.threads > 1:
             raise ConfigError("train_data_loader: give num_workers or threads, not both")
+
+    def _check_own_classes(self) -> None:
+        """Refuse class paths that are none, and what does not go with them; nothing is imported."""
+        if self.own.loss is not None and self.own.model is None:
+            raise ConfigError(
+                "model_params.loss: it is the loss of a model of your own; name that under model_params.model, or "
+                "set model_params.criterion, which is the error of a value in the losses of l5kit"
+            )
+        if self.own.model is not None and self.workflow in _SAME_SAMPLES:
+            raise ConfigError(
+                f"model_params.model: {self.workflow} trains its own network only; take workflow "
+                f"{_SAME_SAMPLES[self.workflow]}, which has the same samples"
+            )
+        if self.optimizer.own_schedule is not None and self.optimizer.warmup_num_steps:
+            raise ConfigError(
+                "train_params.warmup_num_steps: a schedule of a class has its own warmup; leave one of them out"
+            )
+        self.own_classes()
+        if self.own.model is not None:
+            raise ConfigError("model_params.model: no workflow takes a model of your own; leave it out")
 
 
 def _check_features(dim_features: int) -> None:

@@ -23,7 +23,8 @@ RESULT_FILE: Final = "result.json"
 
 _FIXED_SECTIONS: Final = ("workflow", "model_params", "raster_params", "data_generation_params", "train_data_loader")
 _FIXED_RUN_KEYS: Final = (
-    *("seed", "devices", "accelerator", "learning_rate", "weight_decay", "schedule", "warmup_num_steps"),
+    *("seed", "devices", "accelerator", "learning_rate", "weight_decay", "optimizer", "schedule"),
+    "warmup_num_steps",
     *("accumulate_grad_batches", "num_nodes", "ema_decay"),
 )
 

@@ -12,7 +12,8 @@ from l5kit.planning.network_inputs import network_inputs, tensors_on
 from l5kit.random.seeding import mix_seeds
 from l5kit.training.averaging import WeightAverage
 from l5kit.training.lightning_parts import OptimizerLRScheduler, pl
-from l5kit.training.schedule import TrainingSchedule, learning_rate_factor
+from l5kit.training.optimizing import make_course, make_optimizer
+from l5kit.training.schedule import TrainingSchedule
 from l5kit.training.sharding import shard_weights
 from l5kit.workflows.trajectories import Batch
 from l5kit.workflows.trajectory_scores import TrajectoryScores, means_of
@@ -155,12 +156,10 @@ class TrainingModule(pl.LightningModule):
         return tensors_on(device, batch)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        """Return Adam, or AdamW with a weight decay, and the course of its learning rate by steps."""
-        rate, decay = self._params.optimizer.learning_rate, self._params.optimizer.weight_decay
-        parameters = self.model.parameters()
-        adam = torch.optim.AdamW(parameters, rate, weight_decay=decay) if decay else torch.optim.Adam(parameters, rate)
-        course = torch.optim.lr_scheduler.LambdaLR(adam, lambda step: learning_rate_factor(step, self._schedule))
-        return {"optimizer": adam, "lr_scheduler": {"scheduler": course, "interval": "step"}}
+        """Return the optimiser, and the course of its learning rate by steps."""
+        optimizer = make_optimizer(self._params, self.model.parameters())
+        course = make_course(self._params, optimizer, self._schedule)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": course, "interval": "step"}}
 
     def _means(self, gathered: TrajectoryScores) -> dict[str, float]:
         """Return the mean errors over all processes of the model and of the baselines."""

@@ -5,7 +5,7 @@ from l5kit.errors import MissingDependencyError
 try:
     import lightning.pytorch as pl
     from lightning.fabric.plugins.io.checkpoint_io import CheckpointIO
-    from lightning.pytorch.callbacks import LearningRateMonitor
+    from lightning.pytorch.callbacks import Checkpoint, EarlyStopping, LearningRateMonitor
     from lightning.pytorch.loggers import MLFlowLogger, TensorBoardLogger, WandbLogger
     from lightning.pytorch.loggers.logger import Logger
     from lightning.pytorch.strategies import ModelParallelStrategy, Strategy
@@ -18,7 +18,9 @@ except ModuleNotFoundError as error:
     raise MissingDependencyError("training needs Lightning: pip install 'l5kit2[train]'") from error
 
 __all__ = [
+    "Checkpoint",
     "CheckpointIO",
+    "EarlyStopping",
     "LearningRateMonitor",
     "Logger",
     "MLFlowLogger",

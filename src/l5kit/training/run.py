@@ -24,6 +24,7 @@ from l5kit.training.curves import close_logger
 from l5kit.training.folder import CONFIG_FILE, RESULT_FILE, is_main_process, prepare_folder
 from l5kit.training.lightning_parts import pl
 from l5kit.training.lightning_trainer import make_trainer, quiet_lightning, told_endings
+from l5kit.training.optimizing import make_callbacks
 from l5kit.training.progress import RateCurve, TrainingProgress
 from l5kit.training.setup import set_up
 from l5kit.training.state_file import LAST_CHECKPOINT
@@ -71,6 +72,8 @@ def train(
 ) -> TrainingResult:
     """Train a network.
 
+    Classes that the configuration names are imported, which runs their code.
+
     The folder gets ``config.yaml``, ``curves/``, the weights as safetensors (every so many steps, the best ones, and
     those at the end under ``train_params.output_name``), ``last.ckpt`` to take the training up from, and
     ``result.json``.
@@ -106,12 +109,13 @@ def train(
     with torch.random.fork_rng(), quiet_lightning(), told_endings():
         data_manager = LocalDataManager(data_folder)
         setup = set_up(config, data_manager)
+        named = make_callbacks(config.params)
         facts = _facts_of(config, data_manager, show_bar=show_bar) if is_main_process() else {}
         if is_main_process():  # now that all is there that can be missing: before, the folder is free for another try
             save_config_data(config.mapping, str(target / CONFIG_FILE))
         writer = CheckpointWriter(setup, target, facts=facts, resumed=resumed is not None, clock=clock, tell=tell)
         progress = TrainingProgress(setup, tell=tell, visible=show_bar)
-        watching = [*callbacks, progress, RateCurve("step"), writer]
+        watching = [*named, *callbacks, progress, RateCurve("step"), writer]
         trainer = make_trainer(setup, target, callbacks=watching, resumed=resumed)
         try:
             checkpoint = target / LAST_CHECKPOINT if resumed and resumed.step else None

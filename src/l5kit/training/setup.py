@@ -65,6 +65,8 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     if params.scaling.compile:
         compile_network(network, params.scaling.compile_backend)
     module = TrainingModule(network, config, schedule)
+    if params.own_classes():
+        module.configure_optimizers()  # now, before anything is written: they may not be there
     batches = StepBatches(
         samples,
         loader,

@@ -26,6 +26,7 @@ from l5kit.prediction.rasterized.motion_model import RasterizedMotionModel
 from l5kit.prediction.vectorized.safepathnet_model import SafePathNetModel
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.window_rasterizer import WindowRasterizer
+from l5kit.workflows.own_parts import make_criterion
 
 __all__ = [
     "MotionRecipe",
@@ -75,6 +76,8 @@ class NetworkRecipe(ABC):
     def _criterion(self, usual: str) -> nn.Module:
         """Return the error of a value in the loss, that of L5Kit 1.5 unless it is configured."""
         criteria: dict[str, type[nn.Module]] = {"l1": nn.L1Loss, "mse": nn.MSELoss, "smooth_l1": nn.SmoothL1Loss}
+        if isinstance(self.params.criterion, dict):
+            return make_criterion(self.params)
         return criteria[self.params.criterion or usual](reduction="none")
 
 
@@ -160,7 +163,7 @@ class MotionRecipe(RasterRecipe):
             pretrained=pretrained,
             weights_file=self.backbone.weights_file,
             motion_step_time_s=self.motion_step_time_s,
-            criterion=None if criterion is None else self._criterion(criterion),
+            criterion=None if criterion is None else self._criterion("l1"),
         )
 
 
