@@ -118,6 +118,11 @@ def test_a_schedule_of_torch_knows_the_steps_of_the_training():
     assert rates[10] == pytest.approx(0.0)
 
 
+def make_all(params):
+    make_course(params, make_optimizer(params, weights()), schedule_of(params))
+    make_callbacks(params)
+
+
 @pytest.mark.parametrize(
     ("train_params", "says"),
     [
@@ -137,8 +142,7 @@ def test_a_schedule_of_torch_knows_the_steps_of_the_training():
 def test_what_cannot_be_made_is_told_with_its_key(train_params, says):
     params = params_of(**train_params)
     with pytest.raises(ConfigError, match=says):
-        make_course(params, make_optimizer(params, weights()), schedule_of(params))
-        make_callbacks(params)
+        make_all(params)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +191,7 @@ def test_a_killed_training_of_own_classes_goes_on_to_the_bit(own, city, tmp_path
     assert all(torch.equal(value, resumed.state_dict[name]) for name, value in whole.state_dict.items())
     assert resumed.config["train_params"]["optimizer"]["class_path"] == f"{own}.Sign"
     changed = own_config(own, optimizer="SGD")
-    with pytest.raises(ConfigError, match="train_params.optimizer: 'SGD' differs"):
+    with pytest.raises(ConfigError, match=r"train_params\.optimizer: 'SGD' differs"):
         train(changed, tmp_path / "killed", data_folder=city, resume=True)
 
 

@@ -142,8 +142,6 @@ class TrainingParams(TrainingKeys):
                 "train_params.warmup_num_steps: a schedule of a class has its own warmup; leave one of them out"
             )
         self.own_classes()
-        if self.own.model is not None:
-            raise ConfigError("model_params.model: no workflow takes a model of your own; leave it out")
 
 
 def _check_features(dim_features: int) -> None:

@@ -35,12 +35,14 @@ from l5kit.planning.checkpoint_files import (
     read_torchscript,
     sort_header,
 )
+from l5kit.planning.own_network import own_network_in
 
 __all__ = [
     "Checkpoint",
     "CheckpointError",
     "CheckpointMismatchError",
     "WeightMismatch",
+    "class_path_of",
     "export_torchscript",
     "load_checkpoint",
     "read_checkpoint",
@@ -194,11 +196,10 @@ def save_checkpoint(
         FileNotFoundError: The folder of ``path`` does not exist.
     """
     inner = _unwrapped(model)
-    kind = _class_of(inner)
     save_weights(
         path,
         inner.state_dict() if weights is None else weights,
-        model_class=f"{kind.__module__}.{kind.__qualname__}",
+        model_class=class_path_of(inner),
         config=config,
         facts=facts,
     )
@@ -321,6 +322,13 @@ def _unwrapped(model: nn.Module) -> nn.Module:
             model = model._orig_mod  # type: ignore[assignment]
         else:
             return model
+
+
+def class_path_of(model: nn.Module) -> str:
+    """Return module and name of the class of a model; of a model of a user, as its configuration names it."""
+    own = own_network_in(model)
+    kind = _class_of(model)
+    return f"{kind.__module__}.{kind.__qualname__}" if own is None else own.class_path
 
 
 def _class_of(model: nn.Module) -> type:

@@ -9,6 +9,7 @@ from l5kit.training.batches import EvaluationBatches, StepBatches, steps_per_epo
 from l5kit.training.compiling import compile_network
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.schedule import TrainingSchedule
+from l5kit.workflows.own_models import require_outputs
 from l5kit.workflows.workflow import TrainingConfig, make_model, open_samples
 
 __all__ = ["TrainingSetup", "set_up"]
@@ -62,6 +63,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     schedule = TrainingSchedule.of(params, num_batches=num_batches, schedule=config.workflow.schedule)
     torch.manual_seed(params.run.seed)
     network = make_model(config, samples)
+    require_outputs(network, samples)
     if params.scaling.compile:
         compile_network(network, params.scaling.compile_backend)
     module = TrainingModule(network, config, schedule)

@@ -12,7 +12,7 @@ from l5kit import __version__
 from l5kit._files import replaced_when_complete
 from l5kit._types import Config, JsonObject
 from l5kit.errors import ConfigError, InvalidArgumentError
-from l5kit.planning.checkpoint import CheckpointError, read_checkpoint, save_weights
+from l5kit.planning.checkpoint import CheckpointError, class_path_of, read_checkpoint, save_weights
 from l5kit.workflows.architectures import architecture_of
 from l5kit.workflows.checkpoint_description import is_driver
 from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network, weights_of
@@ -86,7 +86,7 @@ def convert_checkpoint(
     weights, model_class = kept.state_dict, kept.model_class
     if config:
         network = load_network(file, TrainingConfig.from_cfg({**WITHOUT_TRAINING, **config}), allow_pickle=allow_pickle)
-        weights, model_class = network.state_dict(), f"{type(network).__module__}.{type(network).__qualname__}"
+        weights, model_class = network.state_dict(), class_path_of(network)
     found = architecture_of({name: tuple(value.shape) for name, value in weights.items()}, model_class)
     model_class = model_class or (found.model_class if found else _UNKNOWN_CLASS)
     facts = {**kept.facts, "converted_from": {"name": file.name, "sha256": _digest_of(file), "l5kit": __version__}}

@@ -13,6 +13,7 @@ import torch
 
 from l5kit._types import Config, JsonObject
 from l5kit.configs.overrides import load_training_config, shipped_config_names
+from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import Checkpoint, CheckpointError, WeightMismatch, read_checkpoint
 from l5kit.planning.checkpoint_files import (
     NESTED_KEYS,
@@ -146,9 +147,15 @@ def mismatch_with_config(description: CheckpointDescription, cfg: Config) -> Wei
     """Return what of the weights of a checkpoint does not fit the network of a configuration; nothing is loaded.
 
     Raises:
-        ConfigError: A key is unknown, missing, of the wrong type or out of range.
+        ConfigError: A key is unknown, missing, of the wrong type or out of range, or names a class of a user.
     """
     config = TrainingConfig.from_cfg({**WITHOUT_TRAINING, **cfg})
+    named = config.params.own_criterion or config.params.own.model
+    if named is not None:
+        raise ConfigError(
+            f"{named.key}: the configuration names {named.class_path}, which is not imported to look at a file; "
+            "l5kit.load_model(FILE, cfg=...) imports it and says what does not fit"
+        )
     with torch.random.fork_rng(devices=()), torch.device("meta"):
         model = make_model(config.from_scratch())
     return Checkpoint(description.file, "state dict", description.weights).mismatch_with(model)
@@ -186,7 +193,9 @@ def _kind_of_pickle(keys: tuple[str, ...], *, has_weights_only: bool = False) ->
 
 def _described(kept: Checkpoint, kind: str, *, needs_pickle: bool = False) -> CheckpointDescription:
     shapes = {name: tuple(value.shape) for name, value in kept.state_dict.items()}
-    found = architecture_of(shapes, kept.model_class)
+    model_params = kept.config.get("model_params")
+    is_own = isinstance(model_params, Mapping) and model_params.get("model") is not None
+    found = None if is_own else architecture_of(shapes, kept.model_class)
     description = CheckpointDescription(
         kept.path, kind, needs_pickle, kept.state_dict, kept.model_class, kept.config, kept.facts, found
     )

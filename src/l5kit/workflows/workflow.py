@@ -31,6 +31,7 @@ from l5kit.workflows.networks import (
     UrbanDriverRecipe,
     VectorPlannerRecipe,
 )
+from l5kit.workflows.own_models import OwnModelRecipe
 from l5kit.workflows.samples import SampleSource, agent_rasters, ego_agent_vectors, ego_rasters, ego_vectors
 from l5kit.workflows.trajectories import TrajectoriesOf, agent_trajectories, ego_trajectories
 
@@ -117,6 +118,8 @@ class TrainingConfig:
         """
         params = TrainingParams.from_cfg(cfg)
         workflow = _WORKFLOWS[params.workflow]
+        if params.own.model is not None:
+            workflow = dataclasses.replace(workflow, recipe=OwnModelRecipe, has_idle_weights=True)
         return cls(copy.deepcopy(dict(cfg)), params, workflow, workflow.recipe.from_cfg(cfg, params))
 
     def _repr_html_(self) -> str:
@@ -168,6 +171,7 @@ def make_model(config: TrainingConfig, samples: BaseEgoDataset | None = None) ->
         samples: What it is trained on or predicts; None for what the configuration describes.
 
     Raises:
+        ConfigError: A class that the configuration names cannot be imported or made.
         FileNotFoundError: ``model_params.pretrained`` is true, and there are no ImageNet weights.
     """
     params, workflow = config.params, config.workflow

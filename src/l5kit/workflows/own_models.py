@@ -1,0 +1,115 @@
+"""Models of users: what they are made of, what they predict, and their trial before a training."""
+
+import copy
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, Self
+
+import torch
+from torch import nn
+
+from l5kit._types import Config, JsonObject
+from l5kit.configs.class_path import told_of
+from l5kit.configs.parameters import SamplingParams, VectorizerParams
+from l5kit.configs.training import TrainingParams
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.sample_batch import collate
+from l5kit.errors import ConfigError
+from l5kit.planning.network_inputs import network_inputs
+from l5kit.planning.own_network import OwnNetwork, own_network_in
+from l5kit.rasterization.rasterizer_builder import count_channels
+from l5kit.workflows.networks import NetworkRecipe
+
+__all__ = ["OwnModelRecipe", "require_outputs"]
+
+_PLANS: Final = {"positions": "BT2", "yaws": "BT1"}
+_OUTPUTS: Final = MappingProxyType(
+    {
+        "raster_planner": _PLANS,
+        "simnet": _PLANS,
+        "vector_planner": _PLANS,
+        "agent_motion": {"positions": "BT2"},
+        "agent_motion_multimodal": {"positions": "BT2", "positions_all": "BMT2", "mode_logits": "BM"},
+        "safepathnet": {
+            "agent_positions": "BAT2",
+            "agent_yaws": "BAT1",
+            "all_agent_positions": "BAMT2",
+            "agent_traj_logits": "BAM",
+        },
+    }
+)
+"""What models predict by workflow, with the axes of each key."""
+
+_OPTIONAL: Final = ("all_agent_positions", "agent_traj_logits")
+_OF_VECTORS: Final = ("vector_planner", "safepathnet")
+
+
+@dataclass(frozen=True)
+class OwnModelRecipe(NetworkRecipe):
+    """A model of a user.
+
+    Attributes:
+        params: The whole training.
+        offered: Arguments that it may ask for, by name.
+    """
+
+    offered: JsonObject = field(default_factory=dict)
+
+    @classmethod
+    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
+        """Read what is offered to the model; nothing is imported."""
+        offered: JsonObject = {
+            "workflow": params.workflow,
+            "future_num_frames": params.future_num_frames,
+            "step_time_s": params.step_time_s,
+            "past_step_time_s": params.past_step_time_s,
+        }
+        if params.workflow in _OF_VECTORS:
+            sizes = VectorizerParams.from_cfg(cfg)
+            for name in ("history_num_frames_ego", "history_num_frames_agents", "other_agents_num"):
+                offered[name] = getattr(sizes, name)
+        else:
+            offered["num_channels"] = count_channels(cfg)
+            offered["history_num_frames"] = SamplingParams.from_cfg(cfg).history_num_frames
+        return cls(params, offered)
+
+    def build(self, samples: BaseEgoDataset | None) -> nn.Module:  # noqa: ARG002
+        """Return the model with its loss; their modules are imported, which runs their code.
+
+        Raises:
+            ConfigError: A class cannot be imported or made, or is no module.
+        """
+        named, loss = self.params.own.model, self.params.own.loss
+        if named is None:
+            raise ConfigError("model_params.model: it names no class")
+        return OwnNetwork(
+            named.make(nn.Module, self.offered),
+            None if loss is None else loss.make(nn.Module, self.offered),
+            outputs=_OUTPUTS[self.params.workflow],
+            optional=_OPTIONAL,
+            num_steps=self.params.future_num_frames,
+            class_path=named.class_path,
+        )
+
+
+def require_outputs(network: nn.Module, samples: BaseEgoDataset) -> None:
+    """Try a copy of a model of a user in both modes, on two samples; those of l5kit are not tried.
+
+    Raises:
+        ConfigError: It raises an exception, or its outputs are others than they must be.
+    """
+    if own_network_in(network) is None:
+        return
+    batch = collate(samples.__getitems__([0, len(samples) - 1]))
+    batch = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
+    for is_training, inputs in ((False, network_inputs(batch)), (True, batch)):
+        tried = copy.deepcopy(network).train(is_training)
+        try:
+            with torch.random.fork_rng(devices=()):
+                tried(dict(inputs))
+        except ConfigError:
+            raise
+        except Exception as error:  # whatever a class of a user raises, the key that named it is told
+            mode = "train" if is_training else "eval"
+            hint = "" if is_training else "; it gets nothing of the future there"
+            raise ConfigError(f"model_params.model: forward fails in {mode} mode: {told_of(error)}{hint}") from error
