@@ -1,0 +1,106 @@
+"""Decoder of the query-centric model: queries of modes propose trajectories, look again, and refine them."""
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from l5kit.prediction.vectorized.query_centric_attention import RelativeAttention
+from l5kit.prediction.vectorized.query_centric_encoder import Context
+
+__all__ = ["ModeDecoder", "Motions"]
+
+_NUM_VALUES = 5  # x, y, the logarithms of their scales, turn
+
+
+class Motions(NamedTuple):
+    """What is predicted of the modes of agents, each in its own frame and in units of its own."""
+
+    proposed: torch.Tensor  # (B, A, K, T, 5): x, y, the logarithms of their scales, turn in radians
+    refined: torch.Tensor  # the same
+    logits: torch.Tensor  # (B, A, K), alike for all agents if they are of whole scenes
+
+
+class ModeDecoder(nn.Module):
+    """Predicts K motions of each agent without anchors: proposals first, then what is to be added to these.
+
+    Args:
+        dim: Features of an element.
+        num_heads: Heads of the attention.
+        num_modes: Modes K.
+        num_steps: Steps T.
+        joint: Whether modes are those of whole scenes: then agents look at each other within a mode, and a mode has one
+            probability.
+        dropout: Probability with which values are dropped in training.
+        with_agents: Whether agents look at each other within a mode.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int,
+        num_modes: int,
+        *,
+        num_steps: int,
+        joint: bool,
+        dropout: float = 0.0,
+        with_agents: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_steps, self.joint, self.with_agents = num_steps, joint, with_agents
+        self.modes = nn.Parameter(torch.randn(num_modes, dim))
+        self.propose = _Round(dim, num_heads, joint=joint, dropout=dropout)
+        self.refine = _Round(dim, num_heads, joint=joint, dropout=dropout)
+        self.proposals, self.additions = _head(dim, _NUM_VALUES * num_steps), _head(dim, _NUM_VALUES * num_steps)
+        self.embed_proposals = nn.Sequential(nn.Linear(2 * num_steps, dim), nn.ReLU(), nn.Linear(dim, dim))
+        self.logits = _head(dim, 1)
+
+    def forward(self, context: Context) -> Motions:
+        """Return the motions of all agents."""
+        pairs = torch.zeros_like(context.elements_seen[:, :, : context.agents.shape[1]])
+        if self.with_agents:
+            pairs = context.elements_seen[:, :, : context.agents.shape[1]]
+        queries = self.propose(context.agents.unsqueeze(2) + self.modes, context, pairs)
+        proposed = self.proposals(queries).unflatten(-1, (self.num_steps, _NUM_VALUES))
+        queries = queries + self.embed_proposals(proposed[..., :2].detach().flatten(-2))
+        queries = self.refine(queries, context, pairs)
+        added = self.additions(queries).unflatten(-1, (self.num_steps, _NUM_VALUES))
+        base = torch.cat((proposed[..., :2].detach(), torch.zeros_like(proposed[..., 2:])), dim=-1)
+        logits = self.logits(self._of_scenes(queries, context.agents_there) if self.joint else queries).squeeze(-1)
+        return Motions(proposed.float(), (base + added).float(), logits.float().expand(proposed.shape[:3]))
+
+    def _of_scenes(self, queries: torch.Tensor, is_there: torch.Tensor) -> torch.Tensor:
+        """Return the mean of the queries (B, A, K, D) of a mode over the agents that there are, (B, 1, K, D)."""
+        weights = is_there[:, :, None, None].to(queries.dtype)
+        return (queries * weights).sum(dim=1, keepdim=True) / weights.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+class _Round(nn.Module):
+    """Lets modes look at the scene, then at the other modes of the agent, or at other agents in the mode."""
+
+    def __init__(self, dim: int, num_heads: int, *, joint: bool, dropout: float) -> None:
+        super().__init__()
+        self.joint = joint
+        self.to_scene = RelativeAttention(dim, num_heads, dropout=dropout)
+        self.together = RelativeAttention(dim, num_heads, has_relations=joint, dropout=dropout)
+
+    def forward(self, queries: torch.Tensor, context: Context, pairs: torch.Tensor) -> torch.Tensor:
+        queries = self.to_scene(queries, context.elements, context.relations, context.elements_seen)
+        num_scenes, num_agents, num_modes, dim = queries.shape
+        if self.joint:
+            within = queries.transpose(1, 2).reshape(num_scenes * num_modes, num_agents, dim)
+            relations = context.relations[:, :, :num_agents].repeat_interleave(num_modes, dim=0)
+            within = self.together(within.unsqueeze(2), within, relations, pairs.repeat_interleave(num_modes, dim=0))
+            return within.reshape(num_scenes, num_modes, num_agents, dim).transpose(1, 2)
+        modes = queries.flatten(0, 1)
+        all_modes = torch.ones((1, 1, num_modes), dtype=torch.bool, device=queries.device)
+        modes = self.together(modes.unsqueeze(2), modes, None, all_modes.expand(modes.shape[0], -1, -1))
+        return modes.reshape(queries.shape)
+
+
+def _head(dim: int, num_values: int) -> nn.Sequential:
+    """Return the layers from features to values, which are small at first."""
+    last = nn.Linear(dim, num_values)
+    nn.init.normal_(last.weight, std=0.01)
+    nn.init.zeros_(last.bias)
+    return nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, dim), nn.ReLU(), last)

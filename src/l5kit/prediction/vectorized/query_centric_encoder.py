@@ -1,0 +1,191 @@
+"""Encoder of the query-centric model: every agent and polyline in a frame of its own, attention factorised."""
+
+from typing import Final, NamedTuple
+
+import torch
+from torch import nn
+
+from l5kit.prediction.vectorized.query_centric_attention import RelativeAttention
+from l5kit.prediction.vectorized.query_centric_poses import (
+    RelationEmbedding,
+    fourier_features,
+    newest_poses,
+    polyline_poses,
+    seen_from,
+)
+
+__all__ = ["Context", "HistoryEncoder", "MapEncoder", "SceneEncoder"]
+
+_NUM_LIGHT_STATES: Final = 5
+_CROSSWALK, _BOUNDARY = _NUM_LIGHT_STATES, _NUM_LIGHT_STATES + 1
+_NUM_LABELS: Final = 18
+_NUM_WAVES: Final = 4
+
+
+class Context(NamedTuple):
+    """What the encoder knows of a batch of scenes."""
+
+    agents: torch.Tensor  # (B, A, D)
+    agents_there: torch.Tensor  # bool, (B, A)
+    agent_poses: torch.Tensor  # (B, A, 3), in the frame of the batch
+    elements: torch.Tensor  # (B, A + S, D), agents that may be looked at and the map
+    relations: torch.Tensor  # (B, A, A + S, D)
+    elements_seen: torch.Tensor  # bool, (B, A, A + S)
+
+
+class HistoryEncoder(nn.Module):
+    """Embeds the past of each agent as seen from its newest pose, by attention over its time.
+
+    Args:
+        dim: Features of an agent.
+        num_heads: Heads of the attention.
+        num_steps: Most past frames, the current one included.
+        dropout: Probability with which values are dropped in training.
+    """
+
+    def __init__(self, dim: int, num_heads: int, *, num_steps: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.points = nn.Sequential(nn.Linear(2 * (2 * _NUM_WAVES + 1) + 5, dim), nn.ReLU(), nn.Linear(dim, dim))
+        self.time = nn.Embedding(num_steps, dim)
+        self.labels = nn.Embedding(_NUM_LABELS, dim)
+        self.between = RelativeAttention(dim, num_heads, has_relations=False, dropout=dropout)
+        self.pool = RelativeAttention(dim, num_heads, has_relations=False, dropout=dropout)
+
+    def forward(
+        self, positions: torch.Tensor, yaws: torch.Tensor, is_known: torch.Tensor, labels: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return features (B, A, D), poses (B, A, 3) and which agents there are, bool (B, A).
+
+        Args:
+            positions: Past positions in metres, the current one first, shape (B, A, H, 2).
+            yaws: Headings there in radians, shape (B, A, H).
+            is_known: Where they are known, bool, shape (B, A, H).
+            labels: What the agents are, int64, shape (B, A).
+        """
+        poses, is_there = newest_poses(positions, yaws, is_known)
+        xy = seen_from(poses.unsqueeze(2), positions)
+        turn = yaws - poses[..., 2:]
+        step = torch.zeros_like(xy)
+        step[:, :, 1:] = (xy[:, :, :-1] - xy[:, :, 1:]) * (is_known[:, :, :-1] & is_known[:, :, 1:]).unsqueeze(-1)
+        age = torch.arange(xy.shape[2], device=xy.device)
+        rest = torch.stack((torch.cos(turn), torch.sin(turn), (age / 10.0).expand_as(turn)), dim=-1)
+        points = self.points(torch.cat((fourier_features(xy, _NUM_WAVES), step, rest), dim=-1)) + self.time(age)
+        points, seen = points.flatten(0, 1), is_known.flatten(0, 1).unsqueeze(1)
+        points = self.between(points.unsqueeze(2), points, None, seen).squeeze(2)
+        agents = self.labels(labels.clamp(0, _NUM_LABELS - 1))
+        agents = self.pool(agents.reshape(-1, 1, 1, agents.shape[-1]), points, None, seen)
+        return agents.reshape(is_there.shape[0], is_there.shape[1], -1), poses, is_there
+
+
+class MapEncoder(nn.Module):
+    """Embeds lanes with the state of their lights, crosswalks and boundaries of lanes, each in a frame of its own.
+
+    Args:
+        dim: Features of a polyline.
+        with_boundaries: Whether the boundaries of lanes are among them.
+    """
+
+    def __init__(self, dim: int, *, with_boundaries: bool = True) -> None:
+        super().__init__()
+        self.with_boundaries = with_boundaries
+        self.points = nn.Sequential(nn.Linear(2 * (2 * _NUM_WAVES + 1), dim), nn.ReLU(), nn.Linear(dim, dim), nn.ReLU())
+        self.kinds = nn.Embedding(_NUM_LIGHT_STATES + 2, dim)
+        self.out = nn.Sequential(nn.Linear(2 * dim, dim), nn.ReLU(), nn.Linear(dim, dim))
+
+    def forward(self, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return features (B, S, D), poses (B, S, 3) and which polylines there are, bool (B, S).
+
+        Args:
+            batch: ``lanes_mid`` (B, L, P, 3), whose third value is the state of a light, ``crosswalks`` (B, X, P', 3),
+                and with boundaries ``lanes`` (B, Lb, P'', 3), and the availabilities of each.
+        """
+        lanes, known = batch["lanes_mid"], batch["lanes_mid_availabilities"] > 0
+        states = torch.where(known, lanes[..., 2], torch.zeros_like(lanes[..., 2])).amax(dim=-1)
+        parts = [
+            self._embed(lanes, known, states.long().clamp(0, _NUM_LIGHT_STATES - 1)),
+            self._embed_kind(batch["crosswalks"], batch["crosswalks_availabilities"], _CROSSWALK),
+        ]
+        if self.with_boundaries:
+            parts.append(self._embed_kind(batch["lanes"], batch["lanes_availabilities"], _BOUNDARY))
+        return (
+            torch.cat([part[0] for part in parts], dim=1),
+            torch.cat([part[1] for part in parts], dim=1),
+            torch.cat([part[2] for part in parts], dim=1),
+        )
+
+    def _embed_kind(
+        self, polylines: torch.Tensor, known: torch.Tensor, kind: int
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        kinds = torch.full(polylines.shape[:2], kind, dtype=torch.int64, device=polylines.device)
+        return self._embed(polylines, known > 0, kinds)
+
+    def _embed(
+        self, polylines: torch.Tensor, known: torch.Tensor, kinds: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        points = torch.where(known.unsqueeze(-1), polylines[..., :2], torch.zeros_like(polylines[..., :2])).float()
+        poses, is_there = polyline_poses(points, known)
+        features = self.points(fourier_features(seen_from(poses.unsqueeze(2), points), _NUM_WAVES))
+        pooled = (features * known.unsqueeze(-1)).amax(dim=2)  # features are not negative
+        embedded: torch.Tensor = self.out(torch.cat((pooled, self.kinds(kinds)), dim=-1))
+        return embedded, poses, is_there
+
+
+class SceneEncoder(nn.Module):
+    """Embeds scenes: agents by their past, then round by round by the map around them and by each other.
+
+    Args:
+        dim: Features of an element.
+        num_heads: Heads of the attention.
+        num_layers: Rounds.
+        num_steps: Most past frames, the current one included.
+        dropout: Probability with which values are dropped in training.
+        with_agents: Whether agents look at each other.
+        with_map: Whether they look at the map.
+        with_boundaries: Whether the boundaries of lanes are in it.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int,
+        num_layers: int,
+        *,
+        num_steps: int,
+        dropout: float = 0.0,
+        with_agents: bool = True,
+        with_map: bool = True,
+        with_boundaries: bool = True,
+    ) -> None:
+        super().__init__()
+        self.with_agents, self.with_map = with_agents, with_map
+        self.history = HistoryEncoder(dim, num_heads, num_steps=num_steps, dropout=dropout)
+        self.map = MapEncoder(dim, with_boundaries=with_boundaries)
+        self.relations_map, self.relations_agents = RelationEmbedding(dim), RelationEmbedding(dim)
+        layers = [RelativeAttention(dim, num_heads, dropout=dropout) for _ in range(2 * num_layers)]
+        self.to_map, self.to_agents = nn.ModuleList(layers[:num_layers]), nn.ModuleList(layers[num_layers:])
+
+    def forward(self, batch: dict[str, torch.Tensor]) -> Context:
+        """Return what is known of the scenes of a batch, whose keys are those of :class:`QueryCentricModel`."""
+        known = batch["all_other_agents_history_availability"] > 0
+        positions = batch["all_other_agents_history_positions"].float()
+        yaws = batch["all_other_agents_history_yaws"][..., 0].float()
+        positions = torch.where(known.unsqueeze(-1), positions, torch.zeros_like(positions))
+        yaws = torch.where(known, yaws, torch.zeros_like(yaws))
+        agents, poses, is_there = self.history(positions, yaws, known, batch["all_other_agents_types"].long())
+        roads, road_poses, road_there = self.map(batch)
+        relations_map = self.relations_map(poses, road_poses)
+        relations_agents = self.relations_agents(poses, poses)
+        others = ~torch.eye(agents.shape[1], dtype=torch.bool, device=agents.device)
+        sees_agents = is_there.unsqueeze(1) & others & self.with_agents
+        sees_map = (road_there.unsqueeze(1) & self.with_map).expand(-1, agents.shape[1], -1)
+        for to_map, to_agents in zip(self.to_map, self.to_agents):  # noqa: B905
+            agents = to_map(agents.unsqueeze(2), roads, relations_map, sees_map).squeeze(2)
+            agents = to_agents(agents.unsqueeze(2), agents, relations_agents, sees_agents).squeeze(2)
+        return Context(
+            agents,
+            is_there,
+            poses,
+            torch.cat((agents, roads), dim=1),
+            torch.cat((relations_agents, relations_map), dim=2),
+            torch.cat((sees_agents, sees_map), dim=2),
+        )

@@ -1,0 +1,197 @@
+"""Query-centric model: several trajectories for each agent or each scene, every element in a frame of its own."""
+
+import torch
+from torch import nn
+
+from l5kit.errors import InvalidArgumentError
+from l5kit.kinematic.baselines import Baseline, baseline_ways
+from l5kit.prediction.vectorized.query_centric_decoder import ModeDecoder, Motions
+from l5kit.prediction.vectorized.query_centric_encoder import Context, SceneEncoder
+from l5kit.prediction.vectorized.query_centric_losses import laplace_nll, mode_surprise, of_winners, winners
+from l5kit.prediction.vectorized.query_centric_poses import seen_from
+
+__all__ = ["QueryCentricModel"]
+
+_LEAST_UNIT_M = 0.5
+_UNIT_PER_WAY = 0.1
+
+
+class QueryCentricModel(nn.Module):
+    """Predicts several trajectories of each agent, or of each scene as a whole, and how likely each is.
+
+    After the ideas of QCNet (Zhou et al., CVPR 2023) and Wayformer (Nayakanti et al., 2022): each agent and polyline is
+    embedded in its own frame, and attention knows how one looks from the other, so turning or moving the whole scene
+    changes nothing in the frames of the agents. The samples are those of ``EgoAgentDatasetVectorized``.
+
+    Args:
+        num_steps: Steps T to predict.
+        history_num_frames: Past frames of the agents beside the current one.
+        num_modes: Trajectories K.
+        joint: Whether modes are those of whole scenes, with one probability each.
+        dim: Features of an element.
+        num_heads: Heads of the attention; a divisor of ``dim``.
+        num_layers: Rounds of the encoder.
+        dropout: Probability with which values are dropped in training.
+        modes_weight: Weight of the probabilities in the loss.
+        residual_to: Kinematic baseline that trajectories are differences to, or None.
+        step_time_s: Seconds between two future steps.
+        past_step_time_s: Seconds between two past ones.
+        disable_other_agents: Let no agent look at others.
+        disable_map: Leave lanes, crosswalks and boundaries out.
+        disable_lane_boundaries: Leave the boundaries of lanes out.
+
+    Raises:
+        InvalidArgumentError: There are no modes, or the heads do not divide ``dim``.
+    """
+
+    def __init__(
+        self,
+        num_steps: int,
+        history_num_frames: int,
+        *,
+        num_modes: int = 6,
+        joint: bool = False,
+        dim: int = 128,
+        num_heads: int = 8,
+        num_layers: int = 2,
+        dropout: float = 0.1,
+        modes_weight: float = 1.0,
+        residual_to: Baseline | None = None,
+        step_time_s: float = 0.1,
+        past_step_time_s: float = 0.1,
+        disable_other_agents: bool = False,
+        disable_map: bool = False,
+        disable_lane_boundaries: bool = False,
+    ) -> None:
+        super().__init__()
+        if num_modes < 1:
+            raise InvalidArgumentError(f"num_modes is {num_modes}; give at least 1")
+        self.num_steps, self.joint, self.modes_weight = num_steps, joint, float(modes_weight)
+        self.residual_to: str | None = residual_to
+        self.step_time_s, self.past_step_time_s = float(step_time_s), float(past_step_time_s)
+        self.encoder = SceneEncoder(
+            dim,
+            num_heads,
+            num_layers,
+            num_steps=history_num_frames + 1,
+            dropout=dropout,
+            with_agents=not disable_other_agents,
+            with_map=not disable_map,
+            with_boundaries=not disable_lane_boundaries,
+        )
+        self.decoder = ModeDecoder(
+            dim,
+            num_heads,
+            num_modes,
+            num_steps=num_steps,
+            joint=joint,
+            dropout=dropout,
+            with_agents=not disable_other_agents,
+        )
+
+    def forward(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the losses in train mode, the trajectories in eval mode; the batch is not changed.
+
+        Args:
+            data_batch: ``all_other_agents_history_positions`` (B, A, H, 2) in metres, ``_yaws`` (B, A, H, 1) in radians
+                and ``_availability`` (B, A, H), newest first, the AV among the agents, ``all_other_agents_types``
+                (B, A), and the map: ``lanes_mid`` (B, L, P, 3), ``crosswalks`` (B, X, P', 3), ``lanes`` (B, Lb, P'', 3)
+                with their availabilities, all in the frame of the AV. In train mode also
+                ``all_other_agents_future_positions`` (B, A, T, 2), ``_yaws`` (B, A, T, 1), ``_availability`` (B, A, T).
+
+        Returns:
+            In train mode the scalars ``loss``, ``loss/proposals``, ``loss/trajectories``, ``loss/yaws`` and
+            ``loss/modes``. In eval mode ``agent_positions`` (B, A, T, 2) and ``agent_yaws`` (B, A, T, 1) of the
+            likeliest modes, ``all_agent_positions`` (B, A, K, T, 2), ``all_agent_yaws`` (B, A, K, T, 1) and
+            ``agent_traj_logits`` (B, A, K) in the frame of the AV, ``all_agent_scales`` (B, A, K, T, 2), the scales of
+            Laplace distributions along and across the agent's own frame in metres, and with joint modes
+            ``scene_logits`` (B, K).
+        """
+        context: Context = self.encoder(data_batch)
+        motions: Motions = self.decoder(context)
+        ways, units = self._ways_and_units(data_batch, context)
+        if self.training:
+            return self._losses(data_batch, context, motions, ways, units)
+        return self._predictions(context, motions, ways, units)
+
+    def _ways_and_units(
+        self, data_batch: dict[str, torch.Tensor], context: Context
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the ways of the baseline in own frames (B, A, T, 2), and units of differences to them (B, A, T, 1)."""
+        known = data_batch["all_other_agents_history_availability"] > 0
+        past = seen_from(context.agent_poses.unsqueeze(2), data_batch["all_other_agents_history_positions"].float())
+        turns = data_batch["all_other_agents_history_yaws"][..., 0].float() - context.agent_poses[..., 2:]
+        past = torch.where(known.unsqueeze(-1), past, torch.zeros_like(past))
+        ways = baseline_ways(
+            "constant_velocity" if self.residual_to is None else self.residual_to,
+            past,
+            torch.where(known, turns, torch.zeros_like(turns)),
+            known,
+            num_steps=self.num_steps,
+            step_time_s=self.step_time_s,
+            past_step_time_s=self.past_step_time_s,
+        )
+        time = torch.arange(1, self.num_steps + 1, device=ways.device).to(ways.dtype).unsqueeze(-1) / self.num_steps
+        whole_way = torch.linalg.vector_norm(ways[:, :, -1:], dim=[-1], keepdim=True)
+        if self.residual_to is None:
+            return torch.zeros_like(ways), time * (_LEAST_UNIT_M + whole_way)
+        return ways, time * (_LEAST_UNIT_M + _UNIT_PER_WAY * whole_way)
+
+    def _losses(
+        self,
+        data_batch: dict[str, torch.Tensor],
+        context: Context,
+        motions: Motions,
+        ways: torch.Tensor,
+        units: torch.Tensor,
+    ) -> dict[str, torch.Tensor]:
+        known = (data_batch["all_other_agents_future_availability"] > 0) & context.agents_there.unsqueeze(-1)
+        future = seen_from(context.agent_poses.unsqueeze(2), data_batch["all_other_agents_future_positions"].float())
+        turns = data_batch["all_other_agents_future_yaws"][..., 0].float() - context.agent_poses[..., 2:]
+        future = torch.where(known.unsqueeze(-1), future, torch.zeros_like(future))
+        turns = torch.where(known, turns, torch.zeros_like(turns))
+        targets = torch.where(known.unsqueeze(-1), (future - ways) / units, torch.zeros_like(future))
+        away = motions.refined[..., :2].detach() - targets.unsqueeze(2)
+        distances = torch.linalg.vector_norm(away * units.unsqueeze(2), dim=[-1])
+        winner = winners(distances, known, joint=self.joint)
+        proposed, refined = of_winners(motions.proposed, winner), of_winners(motions.refined, winner)
+        of_proposals = _mean_over(laplace_nll(proposed[..., :2] - targets, proposed[..., 2:4]).sum(dim=-1), known)
+        of_refined = _mean_over(laplace_nll(refined[..., :2] - targets, refined[..., 2:4]).sum(dim=-1), known)
+        of_yaws = _mean_over(1 - torch.cos(refined[..., 4] - turns) + 1 - torch.cos(proposed[..., 4] - turns), known)
+        of_modes = mode_surprise(motions.logits, winner, known.any(dim=-1), joint=self.joint)
+        return {
+            "loss": of_proposals + of_refined + of_yaws + self.modes_weight * of_modes,
+            "loss/proposals": of_proposals,
+            "loss/trajectories": of_refined,
+            "loss/yaws": of_yaws,
+            "loss/modes": of_modes,
+        }
+
+    def _predictions(
+        self, context: Context, motions: Motions, ways: torch.Tensor, units: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        there = context.agents_there[:, :, None, None, None]
+        own = (ways.unsqueeze(2) + motions.refined[..., :2] * units.unsqueeze(2)) * there
+        poses = context.agent_poses[:, :, None, None]
+        cos, sin = torch.cos(poses[..., 2]), torch.sin(poses[..., 2])
+        x = poses[..., 0] + cos * own[..., 0] - sin * own[..., 1]
+        y = poses[..., 1] + sin * own[..., 0] + cos * own[..., 1]
+        positions = torch.stack((x, y), dim=-1)
+        yaws = poses[..., 2:] + motions.refined[..., 4:] * there
+        likeliest = motions.logits.argmax(dim=-1)
+        outputs = {
+            "agent_positions": of_winners(positions, likeliest),
+            "agent_yaws": of_winners(yaws, likeliest),
+            "all_agent_positions": positions,
+            "all_agent_yaws": yaws,
+            "agent_traj_logits": motions.logits,
+            "all_agent_scales": torch.exp(motions.refined[..., 2:4].clamp(-5.0, 5.0)) * units.unsqueeze(2) * there,
+        }
+        if self.joint:
+            outputs["scene_logits"] = motions.logits[:, 0]
+        return outputs
+
+
+def _mean_over(values: torch.Tensor, is_known: torch.Tensor) -> torch.Tensor:
+    """Return the mean of values (B, A, T) over known steps."""
+    return torch.where(is_known, values, torch.zeros_like(values)).sum() / is_known.sum().clamp(min=1)
