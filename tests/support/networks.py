@@ -41,7 +41,7 @@ class KeepsVelocity(nn.Module):
     def __init__(self, setup):
         super().__init__()
         self.num_steps = setup.config.params.future_num_frames
-        self.of_all_agents = setup.config.params.workflow in ("safepathnet", "motion_tokens")
+        self.of_all_agents = setup.config.params.workflow in ("safepathnet", "motion_tokens", "query_centric")
 
     def forward(self, batch):
         assert not [key for key in batch if key.startswith("target_") or "future_pos" in key]

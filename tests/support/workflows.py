@@ -90,6 +90,16 @@ CHANGES = {
             "token_dropout": 0.0,
         }
     },
+    "query_centric": {
+        "model_params": {
+            "history_num_frames_ego": 10,
+            "history_num_frames_agents": 10,
+            "dim_queries": 32,
+            "num_query_layers": 1,
+            "num_query_heads": 4,
+            "query_dropout": 0.0,
+        }
+    },
     "simnet": {
         "model_params": {"model_architecture": "resnet18"},
         "raster_params": {"raster_size": [40, 32], "pixel_size": [1.0, 1.0]},
@@ -97,7 +107,7 @@ CHANGES = {
 }
 """What sets a workflow apart from the others with rasters, or with vectors."""
 
-VECTOR_WORKFLOWS = ("vector_planner", "urban_driver", "safepathnet", "motion_tokens")
+VECTOR_WORKFLOWS = ("vector_planner", "urban_driver", "safepathnet", "motion_tokens", "query_centric")
 
 
 def small_config(workflow, **changes):

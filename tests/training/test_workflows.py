@@ -139,10 +139,13 @@ def test_differences_to_constant_velocity_are_learned_as_they_should_be(workflow
     if workflow == "motion_tokens":
         assert model.tokeniser.base == "constant_velocity"
         return
-    network = model if workflow == "urban_driver" else model.residual
+    network = model if workflow in ("urban_driver", "query_centric") else model.residual
     assert isinstance(network.criterion, torch.nn.SmoothL1Loss) == (workflow != "agent_motion_multimodal")
     if workflow == "urban_driver":
         assert model.velocity_residual
+        return
+    if workflow == "query_centric":
+        assert (model.residual_to, model.step_time_s) == ("constant_velocity", pytest.approx(0.3))
         return
     assert (model.past_step_time_s, model.step_time_s) == (pytest.approx(0.2), pytest.approx(0.3))
     assert model.num_steps == cfg["model_params"]["future_num_frames"]

@@ -23,6 +23,7 @@ __all__ = [
     "BackboneParams",
     "MotionFeatures",
     "MotionTokenParams",
+    "QueryCentricParams",
     "SafePathNetParams",
     "UnrollParams",
     "VectorModelParams",
@@ -43,6 +44,14 @@ _AverageAvailableOnly = Annotated[
         "whether planners average their loss over available steps only",
         at="model_params.average_available_only",
         default=False,
+    ),
+]
+_NumModes = Annotated[
+    PositiveCount,
+    Key(
+        "trajectories of `agent_motion_multimodal`, and of each agent of `query_centric`",
+        at="model_params.num_modes",
+        default=3,
     ),
 ]
 MotionFeatures = Annotated[
@@ -77,10 +86,7 @@ class BackboneParams(Params, section="model_params"):
         FilePath | None,
         Key("file with ImageNet weights", otherwise="that in torch hub's cache", default=None),
     ]
-    num_modes: Annotated[
-        PositiveCount,
-        Key("trajectories of `agent_motion_multimodal`", default=3),
-    ]
+    num_modes: _NumModes
     weights_scaling: _WeightsScaling
     motion_features: MotionFeatures
     average_available_only: _AverageAvailableOnly
@@ -195,3 +201,25 @@ class MotionTokenParams(Params, section="model_params"):
     num_map_pieces: Annotated[PositiveCount, Key("nearest pieces of the map that an agent looks at")] = 32
     agents_radius_m: Annotated[PositiveNumber, Key("agents look at others nearer than this", unit="metres")] = 50.0
     token_dropout: Annotated[Probability, Key("probability with which values are dropped in training")] = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryCentricParams(Params, section="model_params"):
+    """The query-centric model."""
+
+    num_modes: _NumModes
+    joint_modes: Annotated[
+        Flag, Key("whether modes are those of whole scenes, with one probability each; otherwise of each agent")
+    ] = False
+    mode_loss: Annotated[
+        Literal["winner", "mixture"],
+        Key(
+            "`winner`: the error of the mode nearest to the truth, its scales and its cross entropy; `mixture`: the "
+            "negative log-likelihood of a mixture of Laplace distributions"
+        ),
+    ] = "winner"
+    modes_weight: Annotated[NumberFromZero, Key("weight of the cross entropy of modes in the loss")] = 0.1
+    dim_queries: Annotated[PositiveCount, Key("features of the query-centric model")] = 128
+    num_query_layers: Annotated[PositiveCount, Key("rounds of attention to the map and between agents")] = 2
+    num_query_heads: Annotated[PositiveCount, Key("heads of that attention")] = 8
+    query_dropout: Annotated[Probability, Key("probability with which values are dropped in training")] = 0.1

@@ -45,6 +45,7 @@ _Workflow = Literal[
     "safepathnet",
     "simnet",
     "motion_tokens",
+    "query_centric",
 ]
 _Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 

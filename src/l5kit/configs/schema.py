@@ -11,6 +11,7 @@ from l5kit.configs.kinds import Key
 from l5kit.configs.networks import (
     BackboneParams,
     MotionTokenParams,
+    QueryCentricParams,
     SafePathNetParams,
     UnrollParams,
     VectorModelParams,
@@ -68,6 +69,7 @@ DOORS: Final[dict[str, Door]] = {
         Door("safepathnet", (VectorModelParams, SafePathNetParams), _OF_VECTORS),
         Door("simnet", (BackboneParams,), _OF_RASTERS),
         Door("motion_tokens", (VectorModelParams, MotionTokenParams), _OF_VECTORS),
+        Door("query_centric", (VectorModelParams, QueryCentricParams), _OF_VECTORS),
         Door("environments", (EnvironmentParams,), _OF_RASTERS),
         Door("train-rl", (ReinforcementParams,), ("environments",)),
     )

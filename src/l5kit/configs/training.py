@@ -157,7 +157,7 @@ class _MotionFeatures(Params):
 
 def _require_past(cfg: Config, workflow: str, wanted: str) -> None:
     """Refuse samples that do not tell how fast anybody is."""
-    if workflow in ("safepathnet", "motion_tokens"):
+    if workflow in ("safepathnet", "motion_tokens", "query_centric"):
         key, num_frames = "history_num_frames_agents", VectorSamplingParams.from_cfg(cfg).history_num_frames_agents
     elif workflow in ("vector_planner", "urban_driver"):
         key, num_frames = "history_num_frames_ego", VectorSamplingParams.from_cfg(cfg).history_num_frames_ego

@@ -27,6 +27,9 @@ _NUM_MAP_CHANNELS = 3
 _NUM_VALUES = 3
 """Values of a step of a planner: x, y and yaw."""
 
+_NUM_QUERY_VALUES = 5
+"""Values of a step of the query-centric model: x, y, their scales and yaw."""
+
 _DIM_FEATURES = 256
 """Features of an element of the planners on vectors, unless they are configured."""
 
@@ -45,6 +48,7 @@ _MOTION = "l5kit.prediction.rasterized.motion_model.RasterizedMotionModel"
 _VECTOR = "l5kit.planning.vectorized.open_loop_model.VectorizedModel"
 _UNROLL = "l5kit.planning.vectorized.closed_loop_model.VectorizedUnrollModel"
 _TOKENS = "l5kit.prediction.vectorized.motion_tokens_model.MotionTokenModel"
+_QUERIES = "l5kit.prediction.vectorized.query_centric_model.QueryCentricModel"
 _SAFEPATHNET = "l5kit.prediction.vectorized.safepathnet_model.SafePathNetModel"
 
 
@@ -83,7 +87,10 @@ def architecture_of(shapes: Shapes, model_class: str | None = None) -> Architect
     """
     stripped, is_residual = _without_prefixes(shapes)
     found = (
-        _of_tokens(stripped) or _of_vectors(stripped) or _of_rasters(stripped, (model_class or "").rpartition(".")[2])
+        _of_tokens(stripped)
+        or _of_queries(stripped)
+        or _of_vectors(stripped)
+        or _of_rasters(stripped, (model_class or "").rpartition(".")[2])
     )
     if found is None or not is_residual:
         return found
@@ -117,6 +124,27 @@ def _of_tokens(shapes: Shapes) -> Architecture | None:
     own = ("token_num_steps", "num_token_heads", "num_map_pieces", "agents_radius_m", "future_num_frames")
     not_told = tuple(f"model_params.{key}" for key in (*own, "kinematic_residual", *_OF_VECTOR_INPUTS))
     return Architecture(_TOKENS, ("motion_tokens",), settings, not_told=not_told)
+
+
+def _of_queries(shapes: Shapes) -> Architecture | None:
+    """Return a query-centric model, which proposes five values of a step for each of its modes."""
+    modes, last = shapes.get("decoder.modes", ()), shapes.get("decoder.proposals.3.weight", ())
+    if len(modes) != 2 or len(last) != 2 or last[0] % _NUM_QUERY_VALUES:
+        return None
+    layers = {name.split(".")[2] for name in shapes if name.startswith("encoder.to_map.")}
+    settings: JsonObject = {
+        "model_params.num_modes": modes[0],
+        "model_params.dim_queries": modes[1],
+        "model_params.num_query_layers": len(layers),
+        "model_params.joint_modes": "decoder.propose.together.relations.weight" in shapes,
+        "model_params.future_num_frames": last[0] // _NUM_QUERY_VALUES,
+    }
+    if "encoder.history.motion.norm.weight" in shapes:
+        settings = {**settings, "model_params.motion_features": True}
+    own = ("num_query_heads", "kinematic_residual", "residual_unit_m")
+    inputs = tuple(key for key in _OF_VECTOR_INPUTS if key not in ("use_agent_labels", "agents_in_own_frame"))
+    not_told = tuple(f"model_params.{key}" for key in (*own, *inputs))
+    return Architecture(_QUERIES, ("query_centric",), settings, not_told=not_told)
 
 
 def _of_vectors(shapes: Shapes) -> Architecture | None:

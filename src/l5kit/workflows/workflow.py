@@ -32,6 +32,7 @@ from l5kit.workflows.networks import (
     VectorPlannerRecipe,
 )
 from l5kit.workflows.own_models import OwnModelRecipe
+from l5kit.workflows.query_centric import QueryCentricRecipe
 from l5kit.workflows.samples import SampleSource, agent_rasters, ego_agent_vectors, ego_rasters, ego_vectors
 from l5kit.workflows.trajectories import TrajectoriesOf, agent_trajectories, ego_trajectories
 
@@ -86,6 +87,14 @@ _WORKFLOWS: Final[Mapping[str, Workflow]] = MappingProxyType(
         ),
         "motion_tokens": Workflow(
             ego_agent_vectors, MotionTokenRecipe, agent_trajectories, schedule="cosine", has_own_residual=True
+        ),
+        "query_centric": Workflow(
+            ego_agent_vectors,
+            QueryCentricRecipe,
+            agent_trajectories,
+            takes_perturbation=True,
+            schedule="cosine",
+            has_own_residual=True,
         ),
     }
 )

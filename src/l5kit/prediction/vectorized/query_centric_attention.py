@@ -13,8 +13,8 @@ __all__ = ["RelativeAttention"]
 class RelativeAttention(nn.Module):
     """Lets queries look at keys, and adds what they saw; then a feed-forward network adds its own.
 
-    What a pair of elements is to each other is added to the key and to the value, pair by pair. Queries that see nothing
-    keep what they are before the feed-forward network.
+    What a pair of elements is to each other is added to the key and to the value, pair by pair. Queries that see
+    nothing keep what they are before the feed-forward network.
 
     Args:
         dim: Features of an element.
@@ -70,4 +70,5 @@ class RelativeAttention(nn.Module):
         found = torch.einsum("nqmhk,nqkhd->nqmhd", weights.to(value.dtype), value).flatten(-2)
         queries = queries + self.dropout(self.out(found)) * is_seen.any(dim=-1)[:, :, None, None]
         added: torch.Tensor = self.feed_forward(self.norm(queries))
-        return queries + self.dropout(added)
+        result: torch.Tensor = queries + self.dropout(added)
+        return result

@@ -53,7 +53,7 @@ class ModeDecoder(nn.Module):
         self.refine = _Round(dim, num_heads, joint=joint, dropout=dropout)
         self.proposals, self.additions = _head(dim, _NUM_VALUES * num_steps), _head(dim, _NUM_VALUES * num_steps)
         self.embed_proposals = nn.Sequential(nn.Linear(2 * num_steps, dim), nn.ReLU(), nn.Linear(dim, dim))
-        self.logits = _head(dim, 1)
+        self.logits = _head(dim, 1, bias=False)  # one shared by all modes has no effect
 
     def forward(self, context: Context) -> Motions:
         """Return the motions of all agents."""
@@ -90,17 +90,21 @@ class _Round(nn.Module):
         if self.joint:
             within = queries.transpose(1, 2).reshape(num_scenes * num_modes, num_agents, dim)
             relations = context.relations[:, :, :num_agents].repeat_interleave(num_modes, dim=0)
-            within = self.together(within.unsqueeze(2), within, relations, pairs.repeat_interleave(num_modes, dim=0))
-            return within.reshape(num_scenes, num_modes, num_agents, dim).transpose(1, 2)
+            seen = pairs.repeat_interleave(num_modes, dim=0)
+            of_modes: torch.Tensor = self.together(within.unsqueeze(2), within, relations, seen)
+            return of_modes.reshape(num_scenes, num_modes, num_agents, dim).transpose(1, 2)
         modes = queries.flatten(0, 1)
         all_modes = torch.ones((1, 1, num_modes), dtype=torch.bool, device=queries.device)
-        modes = self.together(modes.unsqueeze(2), modes, None, all_modes.expand(modes.shape[0], -1, -1))
-        return modes.reshape(queries.shape)
+        of_agents: torch.Tensor = self.together(
+            modes.unsqueeze(2), modes, None, all_modes.expand(modes.shape[0], -1, -1)
+        )
+        return of_agents.reshape(queries.shape)
 
 
-def _head(dim: int, num_values: int) -> nn.Sequential:
+def _head(dim: int, num_values: int, *, bias: bool = True) -> nn.Sequential:
     """Return the layers from features to values, which are small at first."""
-    last = nn.Linear(dim, num_values)
+    last = nn.Linear(dim, num_values, bias=bias)
     nn.init.normal_(last.weight, std=0.01)
-    nn.init.zeros_(last.bias)
+    if bias:
+        nn.init.zeros_(last.bias)
     return nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, dim), nn.ReLU(), last)

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 import torch
 from torch import nn
 
+from l5kit.planning.motion_embedding import MotionEmbedding
 from l5kit.prediction.vectorized.query_centric_attention import RelativeAttention
 from l5kit.prediction.vectorized.query_centric_poses import (
     RelationEmbedding,
@@ -41,10 +42,22 @@ class HistoryEncoder(nn.Module):
         num_heads: Heads of the attention.
         num_steps: Most past frames, the current one included.
         dropout: Probability with which values are dropped in training.
+        motion_step_time_s: Embed speeds, accelerations and turn rates too, whose past steps take so long; None for not.
     """
 
-    def __init__(self, dim: int, num_heads: int, *, num_steps: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int,
+        *,
+        num_steps: int,
+        dropout: float = 0.0,
+        motion_step_time_s: float | None = None,
+    ) -> None:
         super().__init__()
+        self.motion: MotionEmbedding | None = None
+        if motion_step_time_s is not None:
+            self.motion = MotionEmbedding(dim, motion_step_time_s)
         self.points = nn.Sequential(nn.Linear(2 * (2 * _NUM_WAVES + 1) + 5, dim), nn.ReLU(), nn.Linear(dim, dim))
         self.time = nn.Embedding(num_steps, dim)
         self.labels = nn.Embedding(_NUM_LABELS, dim)
@@ -63,8 +76,8 @@ class HistoryEncoder(nn.Module):
             labels: What the agents are, int64, shape (B, A).
         """
         poses, is_there = newest_poses(positions, yaws, is_known)
-        xy = seen_from(poses.unsqueeze(2), positions)
-        turn = yaws - poses[..., 2:]
+        xy = seen_from(poses.unsqueeze(2), positions) * is_known.unsqueeze(-1)
+        turn = (yaws - poses[..., 2:]) * is_known
         step = torch.zeros_like(xy)
         step[:, :, 1:] = (xy[:, :, :-1] - xy[:, :, 1:]) * (is_known[:, :, :-1] & is_known[:, :, 1:]).unsqueeze(-1)
         age = torch.arange(xy.shape[2], device=xy.device)
@@ -74,7 +87,10 @@ class HistoryEncoder(nn.Module):
         points = self.between(points.unsqueeze(2), points, None, seen).squeeze(2)
         agents = self.labels(labels.clamp(0, _NUM_LABELS - 1))
         agents = self.pool(agents.reshape(-1, 1, 1, agents.shape[-1]), points, None, seen)
-        return agents.reshape(is_there.shape[0], is_there.shape[1], -1), poses, is_there
+        agents = agents.reshape(is_there.shape[0], is_there.shape[1], -1)
+        if self.motion is not None:
+            agents = agents + self.motion(xy, turn, is_known)
+        return agents, poses, is_there
 
 
 class MapEncoder(nn.Module):
@@ -139,6 +155,8 @@ class SceneEncoder(nn.Module):
         num_layers: Rounds.
         num_steps: Most past frames, the current one included.
         dropout: Probability with which values are dropped in training.
+        motion_step_time_s: Tell speeds, accelerations and turn rates of agents, whose past steps take so long; None for
+            not.
         with_agents: Whether agents look at each other.
         with_map: Whether they look at the map.
         with_boundaries: Whether the boundaries of lanes are in it.
@@ -152,13 +170,16 @@ class SceneEncoder(nn.Module):
         *,
         num_steps: int,
         dropout: float = 0.0,
+        motion_step_time_s: float | None = None,
         with_agents: bool = True,
         with_map: bool = True,
         with_boundaries: bool = True,
     ) -> None:
         super().__init__()
         self.with_agents, self.with_map = with_agents, with_map
-        self.history = HistoryEncoder(dim, num_heads, num_steps=num_steps, dropout=dropout)
+        self.history = HistoryEncoder(
+            dim, num_heads, num_steps=num_steps, dropout=dropout, motion_step_time_s=motion_step_time_s
+        )
         self.map = MapEncoder(dim, with_boundaries=with_boundaries)
         self.relations_map, self.relations_agents = RelationEmbedding(dim), RelationEmbedding(dim)
         layers = [RelativeAttention(dim, num_heads, dropout=dropout) for _ in range(2 * num_layers)]
@@ -178,7 +199,7 @@ class SceneEncoder(nn.Module):
         others = ~torch.eye(agents.shape[1], dtype=torch.bool, device=agents.device)
         sees_agents = is_there.unsqueeze(1) & others & self.with_agents
         sees_map = (road_there.unsqueeze(1) & self.with_map).expand(-1, agents.shape[1], -1)
-        for to_map, to_agents in zip(self.to_map, self.to_agents):  # noqa: B905
+        for to_map, to_agents in zip(self.to_map, self.to_agents, strict=True):
             agents = to_map(agents.unsqueeze(2), roads, relations_map, sees_map).squeeze(2)
             agents = to_agents(agents.unsqueeze(2), agents, relations_agents, sees_agents).squeeze(2)
         return Context(

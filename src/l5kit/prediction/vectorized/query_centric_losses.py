@@ -2,7 +2,7 @@
 
 import torch
 
-__all__ = ["laplace_nll", "mode_surprise", "of_winners", "winners"]
+__all__ = ["laplace_nll", "mixture_nll", "mode_surprise", "of_winners", "winners"]
 
 _LOG_SCALE_RANGE = (-5.0, 5.0)
 
@@ -41,6 +41,23 @@ def laplace_nll(errors: torch.Tensor, log_scales: torch.Tensor) -> torch.Tensor:
     """
     log_scales = log_scales.clamp(_LOG_SCALE_RANGE[0], _LOG_SCALE_RANGE[1])
     return errors.abs() * torch.exp(-log_scales) + log_scales + 0.6931471805599453
+
+
+def mixture_nll(surprise: torch.Tensor, logits: torch.Tensor, is_known: torch.Tensor, *, joint: bool) -> torch.Tensor:
+    """Return the negative log-likelihood of mixtures for each known step, a scalar.
+
+    Args:
+        surprise: Negative log-likelihoods of each step in each mode, shape (B, A, K, T).
+        logits: Of the modes, shape (B, A, K).
+        is_known: Steps whose truth is known, bool, shape (B, A, T).
+        joint: Whether all agents of a scene have one mode in common.
+    """
+    of_modes = torch.where(is_known.unsqueeze(2), surprise, torch.zeros_like(surprise)).sum(dim=-1)
+    log_probabilities = logits.log_softmax(dim=-1)
+    if joint:
+        of_modes, log_probabilities = of_modes.sum(dim=1), log_probabilities[:, 0]
+    of_mixtures = -torch.logsumexp(log_probabilities - of_modes, dim=-1)  # 0 where no step is known
+    return of_mixtures.sum() / is_known.sum().clamp(min=1)
 
 
 def mode_surprise(logits: torch.Tensor, winner: torch.Tensor, is_any: torch.Tensor, *, joint: bool) -> torch.Tensor:

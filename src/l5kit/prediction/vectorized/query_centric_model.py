@@ -1,5 +1,7 @@
 """Query-centric model: several trajectories for each agent or each scene, every element in a frame of its own."""
 
+from typing import Literal, get_args
+
 import torch
 from torch import nn
 
@@ -7,13 +9,23 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic.baselines import Baseline, baseline_ways
 from l5kit.prediction.vectorized.query_centric_decoder import ModeDecoder, Motions
 from l5kit.prediction.vectorized.query_centric_encoder import Context, SceneEncoder
-from l5kit.prediction.vectorized.query_centric_losses import laplace_nll, mode_surprise, of_winners, winners
+from l5kit.prediction.vectorized.query_centric_losses import (
+    laplace_nll,
+    mixture_nll,
+    mode_surprise,
+    of_winners,
+    winners,
+)
 from l5kit.prediction.vectorized.query_centric_poses import seen_from
 
-__all__ = ["QueryCentricModel"]
+__all__ = ["ModeLoss", "QueryCentricModel"]
+
+ModeLoss = Literal["winner", "mixture"]
+"""How several modes are compared with one truth."""
 
 _LEAST_UNIT_M = 0.5
 _UNIT_PER_WAY = 0.1
+_SCALES_WEIGHT = 0.1
 
 
 class QueryCentricModel(nn.Module):
@@ -32,8 +44,14 @@ class QueryCentricModel(nn.Module):
         num_heads: Heads of the attention; a divisor of ``dim``.
         num_layers: Rounds of the encoder.
         dropout: Probability with which values are dropped in training.
-        modes_weight: Weight of the probabilities in the loss.
+        mode_loss: ``winner`` for the error of the mode that comes nearest to the truth, and its cross entropy; scales
+            are learned beside, without gradients to positions. ``mixture`` for the negative log-likelihood of a mixture of
+            Laplace distributions, in which all modes share the truth.
+        modes_weight: Weight of that cross entropy in the loss.
+        criterion: Element-wise error of positions, of proposals and of the winner; smooth L1 by default.
         residual_to: Kinematic baseline that trajectories are differences to, or None.
+        residual_unit_m: Unit of these at the last step in metres; None for one that grows with the way.
+        motion_features: Tell speeds, accelerations and turn rates, fitted to the past.
         step_time_s: Seconds between two future steps.
         past_step_time_s: Seconds between two past ones.
         disable_other_agents: Let no agent look at others.
@@ -41,7 +59,8 @@ class QueryCentricModel(nn.Module):
         disable_lane_boundaries: Leave the boundaries of lanes out.
 
     Raises:
-        InvalidArgumentError: There are no modes, or the heads do not divide ``dim``.
+        InvalidArgumentError: There are no modes, the heads do not divide ``dim``, the unit is not above 0, or there is
+            no such ``mode_loss``.
     """
 
     def __init__(
@@ -55,8 +74,12 @@ class QueryCentricModel(nn.Module):
         num_heads: int = 8,
         num_layers: int = 2,
         dropout: float = 0.1,
-        modes_weight: float = 1.0,
+        mode_loss: ModeLoss = "winner",
+        modes_weight: float = 0.1,
+        criterion: nn.Module | None = None,
         residual_to: Baseline | None = None,
+        residual_unit_m: float | None = None,
+        motion_features: bool = False,
         step_time_s: float = 0.1,
         past_step_time_s: float = 0.1,
         disable_other_agents: bool = False,
@@ -66,7 +89,14 @@ class QueryCentricModel(nn.Module):
         super().__init__()
         if num_modes < 1:
             raise InvalidArgumentError(f"num_modes is {num_modes}; give at least 1")
+        if mode_loss not in get_args(ModeLoss):
+            raise InvalidArgumentError(f"mode_loss is {mode_loss!r}; it must be 'winner' or 'mixture'")
+        if residual_unit_m is not None and not residual_unit_m > 0:
+            raise InvalidArgumentError(f"residual_unit_m is {residual_unit_m!r}; give metres above 0, or None")
         self.num_steps, self.joint, self.modes_weight = num_steps, joint, float(modes_weight)
+        self.mode_loss: ModeLoss = mode_loss
+        self.criterion = nn.SmoothL1Loss(reduction="none") if criterion is None else criterion
+        self.residual_unit_m = residual_unit_m
         self.residual_to: str | None = residual_to
         self.step_time_s, self.past_step_time_s = float(step_time_s), float(past_step_time_s)
         self.encoder = SceneEncoder(
@@ -75,6 +105,7 @@ class QueryCentricModel(nn.Module):
             num_layers,
             num_steps=history_num_frames + 1,
             dropout=dropout,
+            motion_step_time_s=past_step_time_s if motion_features else None,
             with_agents=not disable_other_agents,
             with_map=not disable_map,
             with_boundaries=not disable_lane_boundaries,
@@ -100,8 +131,9 @@ class QueryCentricModel(nn.Module):
                 ``all_other_agents_future_positions`` (B, A, T, 2), ``_yaws`` (B, A, T, 1), ``_availability`` (B, A, T).
 
         Returns:
-            In train mode the scalars ``loss``, ``loss/proposals``, ``loss/trajectories``, ``loss/yaws`` and
-            ``loss/modes``. In eval mode ``agent_positions`` (B, A, T, 2) and ``agent_yaws`` (B, A, T, 1) of the
+            In train mode the scalars ``loss``, ``loss/proposals``, ``loss/trajectories``, ``loss/yaws``,
+            ``loss/scales`` and ``loss/modes``; of a mixture the trajectories hold the latter two.
+            In eval mode ``agent_positions`` (B, A, T, 2) and ``agent_yaws`` (B, A, T, 1) of the
             likeliest modes, ``all_agent_positions`` (B, A, K, T, 2), ``all_agent_yaws`` (B, A, K, T, 1) and
             ``agent_traj_logits`` (B, A, K) in the frame of the AV, ``all_agent_scales`` (B, A, K, T, 2), the scales of
             Laplace distributions along and across the agent's own frame in metres, and with joint modes
@@ -122,19 +154,23 @@ class QueryCentricModel(nn.Module):
         past = seen_from(context.agent_poses.unsqueeze(2), data_batch["all_other_agents_history_positions"].float())
         turns = data_batch["all_other_agents_history_yaws"][..., 0].float() - context.agent_poses[..., 2:]
         past = torch.where(known.unsqueeze(-1), past, torch.zeros_like(past))
-        ways = baseline_ways(
-            "constant_velocity" if self.residual_to is None else self.residual_to,
-            past,
-            torch.where(known, turns, torch.zeros_like(turns)),
-            known,
-            num_steps=self.num_steps,
-            step_time_s=self.step_time_s,
-            past_step_time_s=self.past_step_time_s,
-        )
+        ways = torch.zeros_like(past[:, :, :1]).expand(-1, -1, self.num_steps, -1)
+        if past.shape[2] > 1:
+            ways = baseline_ways(
+                "constant_velocity" if self.residual_to is None else self.residual_to,
+                past,
+                torch.where(known, turns, torch.zeros_like(turns)),
+                known,
+                num_steps=self.num_steps,
+                step_time_s=self.step_time_s,
+                past_step_time_s=self.past_step_time_s,
+            )
         time = torch.arange(1, self.num_steps + 1, device=ways.device).to(ways.dtype).unsqueeze(-1) / self.num_steps
         whole_way = torch.linalg.vector_norm(ways[:, :, -1:], dim=[-1], keepdim=True)
         if self.residual_to is None:
             return torch.zeros_like(ways), time * (_LEAST_UNIT_M + whole_way)
+        if self.residual_unit_m is not None:
+            return ways, time * self.residual_unit_m + torch.zeros_like(whole_way)
         return ways, time * (_LEAST_UNIT_M + _UNIT_PER_WAY * whole_way)
 
     def _losses(
@@ -155,16 +191,25 @@ class QueryCentricModel(nn.Module):
         distances = torch.linalg.vector_norm(away * units.unsqueeze(2), dim=[-1])
         winner = winners(distances, known, joint=self.joint)
         proposed, refined = of_winners(motions.proposed, winner), of_winners(motions.refined, winner)
-        of_proposals = _mean_over(laplace_nll(proposed[..., :2] - targets, proposed[..., 2:4]).sum(dim=-1), known)
-        of_refined = _mean_over(laplace_nll(refined[..., :2] - targets, refined[..., 2:4]).sum(dim=-1), known)
+        of_proposals = _mean_over(self.criterion(proposed[..., :2], targets).sum(dim=-1), known)
         of_yaws = _mean_over(1 - torch.cos(refined[..., 4] - turns) + 1 - torch.cos(proposed[..., 4] - turns), known)
+        losses = {"loss/proposals": of_proposals, "loss/yaws": of_yaws}
+        if self.mode_loss == "mixture":
+            errors = motions.refined[..., :2] - targets.unsqueeze(2)
+            surprise = laplace_nll(errors, motions.refined[..., 2:4]).sum(dim=-1)
+            of_trajectories = mixture_nll(surprise, motions.logits, known, joint=self.joint)
+            return {"loss": of_trajectories + of_proposals + of_yaws, "loss/trajectories": of_trajectories, **losses}
+        of_refined = _mean_over(self.criterion(refined[..., :2], targets).sum(dim=-1), known)
+        scaled = laplace_nll((refined[..., :2] - targets).detach(), refined[..., 2:4])
+        of_scales = _mean_over(scaled.sum(dim=-1), known)
         of_modes = mode_surprise(motions.logits, winner, known.any(dim=-1), joint=self.joint)
+        loss = of_proposals + of_refined + of_yaws + _SCALES_WEIGHT * of_scales + self.modes_weight * of_modes
         return {
-            "loss": of_proposals + of_refined + of_yaws + self.modes_weight * of_modes,
-            "loss/proposals": of_proposals,
+            "loss": loss,
             "loss/trajectories": of_refined,
-            "loss/yaws": of_yaws,
+            "loss/scales": of_scales,
             "loss/modes": of_modes,
+            **losses,
         }
 
     def _predictions(

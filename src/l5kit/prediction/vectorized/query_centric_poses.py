@@ -33,7 +33,8 @@ def newest_poses(
 def polyline_poses(points: torch.Tensor, is_known: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the pose of each polyline, and whether it has one.
 
-    It lies at the middle point, and looks there from the first. The last point would not do, as polygons end where they begin.
+    It lies at the middle point, and looks there from the first. The last point would not do, as polygons end where they
+    begin.
 
     Args:
         points: In metres, shape (B, N, P, 2).
