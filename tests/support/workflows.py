@@ -94,7 +94,7 @@ CHANGES = {
         "model_params": {
             "history_num_frames_ego": 10,
             "history_num_frames_agents": 10,
-            "dim_queries": 32,
+            "dim_queries": 64,
             "num_query_layers": 1,
             "num_query_heads": 4,
             "query_dropout": 0.0,

@@ -25,7 +25,7 @@ def test_keys_reach_the_model():
         "model_params.modes_weight=0.5",
     )
     assert (model.joint, model.residual_to, model.residual_unit_m, model.modes_weight) == (True, "ctra", 2.0, 0.5)
-    assert model.decoder.modes.shape == (5, 32)
+    assert model.decoder.modes.shape == (5, 64)
     assert model.encoder.history.motion is not None
     assert model_of("model_params.mode_loss=mixture").mode_loss == "mixture"
 

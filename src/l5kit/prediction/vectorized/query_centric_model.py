@@ -45,8 +45,8 @@ class QueryCentricModel(nn.Module):
         num_layers: Rounds of the encoder.
         dropout: Probability with which values are dropped in training.
         mode_loss: ``winner`` for the error of the mode that comes nearest to the truth, and its cross entropy; scales
-            are learned beside, without gradients to positions. ``mixture`` for the negative log-likelihood of a mixture of
-            Laplace distributions, in which all modes share the truth.
+            are learned beside, without gradients to positions. ``mixture`` for the negative log-likelihood of a mixture
+            of Laplace distributions, in which all modes share the truth.
         modes_weight: Weight of that cross entropy in the loss.
         criterion: Element-wise error of positions, of proposals and of the winner; smooth L1 by default.
         residual_to: Kinematic baseline that trajectories are differences to, or None.
