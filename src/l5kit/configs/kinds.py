@@ -31,6 +31,7 @@ __all__ = [
     "Count",
     "ElementCount",
     "FilePath",
+    "FilePaths",
     "Flag",
     "FrameCount",
     "Key",
@@ -119,6 +120,7 @@ Probability = Annotated[float, Meta(ge=0, le=1)]
 Flag = bool
 Text = str
 FilePath = Annotated[str, Meta(pattern=r"\S", extra_json_schema={"format": "path"})]
+FilePaths = Annotated[tuple[FilePath, ...], Meta(min_length=1)]
 
 _Side = Annotated[int, Meta(ge=1, le=MAX_RASTER_SIDE_PX)]
 SizePair = tuple[_Side, _Side]

@@ -307,6 +307,8 @@ def _array_text(schema: JsonObject) -> str:
     item = parts[0] if parts else schema["items"]
     if "enum" in item or "anyOf" in item:
         return f"a list of {_kind_text(item)}"
+    if item["type"] == "string":
+        return "a list of paths" if item.get("format") == "path" else "a list of texts"
     number = "a list of" if not parts else _COUNT_WORDS[len(parts)]
     return f"{number} {'whole' if item['type'] == 'integer' else 'finite'} numbers{_range_text(item)}"
 

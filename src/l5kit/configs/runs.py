@@ -10,6 +10,7 @@ from l5kit.configs.kinds import (
     BatchSize,
     Count,
     FilePath,
+    FilePaths,
     Flag,
     Key,
     Number,
@@ -64,7 +65,15 @@ _PERTURB_STD: Final = (0.5, 1.5, math.pi / 6)
 class LoaderParams(Params, section=_TRAINED):
     """Which samples are taken, and how they are loaded."""
 
-    key: Annotated[FilePath, Key("the log, relative to the data folder")]
+    key: Annotated[FilePath, Key("the log, relative to the data folder, or to each of `folders`")]
+    folders: Annotated[
+        FilePaths | None,
+        Key(
+            "folders in the data folder, such as `[town-1, town-2]`, whose samples are taken together: each has a log "
+            "under `key`, and a map of its own under the keys of `raster_params`",
+            otherwise="the data folder itself",
+        ),
+    ] = None
     batch_size: Annotated[BatchSize, Key("samples of a batch, on each device")]
     shuffle: Annotated[
         Flag,
@@ -84,7 +93,7 @@ class LoaderParams(Params, section=_TRAINED):
         ),
     ]
     max_scene_id: Annotated[
-        PositiveCount | None, Key("how many scenes are taken, from the first on", otherwise="all")
+        PositiveCount | None, Key("how many scenes are taken of each log, from the first on", otherwise="all")
     ] = None
     min_frame_history: Annotated[
         Count,

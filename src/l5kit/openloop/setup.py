@@ -22,14 +22,14 @@ from l5kit.openloop.chopped_set import ChoppedSet, is_chopped_set
 from l5kit.openloop.options import OpenLoopOptions
 from l5kit.workflows.samples import rasters_of_test_agents
 from l5kit.workflows.trained_network import load_network, weights_of
-from l5kit.workflows.workflow import TrainingConfig, open_samples
+from l5kit.workflows.workflow import TrainingConfig, open_log_samples
 
 __all__ = ["OpenLoopSetup", "set_up"]
 
 _AGENT_WORKFLOWS: Final = ("agent_motion", "agent_motion_multimodal", "simnet")
 """Those that predict any agent from a sample of its own, as test sets need it."""
 
-_OF_TRAININGS: Final = ("max_num_batches", "num_workers", "shuffle")
+_OF_TRAININGS: Final = ("folders", "max_num_batches", "num_workers", "shuffle")
 """Keys of ``val_data_loader`` that are for evaluations during a training."""
 
 
@@ -92,7 +92,7 @@ def set_up(
     log = _find_log(data_manager, loader.key)
     chopped_set = ChoppedSet.read(log) if is_chopped_set(log) else None
     if chopped_set is None:
-        samples = open_samples(config, loader, data_manager, perturbed=False)
+        samples = open_log_samples(config, loader, data_manager, perturbed=False)
     else:
         _require_fit(config, chopped_set)
         samples = rasters_of_test_agents(config.mapping, chopped_set.log, chopped_set.mask, data_manager)

@@ -9,7 +9,6 @@ import torch
 from torch.utils.data import Subset
 
 from l5kit.configs.training import LoaderParams
-from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.loading import BatchLoader, BatchPlan, BatchSource, IndexedSamples, ThreadLoader, WorkerLoader
 from l5kit.dataset.loading import loader as make_loader
 from l5kit.dataset.rank_sampler import RankSampler, process_place
@@ -17,6 +16,7 @@ from l5kit.dataset.reseeding import BatchOrder
 from l5kit.dataset.sample_batch import collate
 from l5kit.errors import ConfigError
 from l5kit.workflows.samples import spread_indices
+from l5kit.workflows.workflow import Samples
 
 __all__ = ["EvaluationBatches", "StepBatches", "steps_per_epoch"]
 
@@ -164,7 +164,7 @@ class EvaluationBatches:
         pin_memory: Whether tensors lie in memory that CUDA copies from by itself.
     """
 
-    def __init__(self, samples: BaseEgoDataset, loader: LoaderParams, *, pin_memory: bool) -> None:
+    def __init__(self, samples: Samples, loader: LoaderParams, *, pin_memory: bool) -> None:
         self._samples = samples
         self._loader = loader
         self._pin_memory = pin_memory

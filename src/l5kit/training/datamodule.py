@@ -9,7 +9,6 @@ from torch import nn
 
 from l5kit._types import Config
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.loading import BatchLoader
 from l5kit.dataset.loading import loader as make_loader
 from l5kit.errors import InvalidArgumentError
@@ -17,7 +16,7 @@ from l5kit.planning.network_inputs import tensors_on
 from l5kit.training.batches import EvaluationBatches
 from l5kit.training.lightning_parts import pl
 from l5kit.workflows.trajectories import Batch
-from l5kit.workflows.workflow import TrainingConfig, make_model, open_samples
+from l5kit.workflows.workflow import Samples, TrainingConfig, make_model, open_samples
 
 __all__ = ["SampleDataModule"]
 
@@ -45,8 +44,8 @@ class SampleDataModule(pl.LightningDataModule):
         super().__init__()
         self.config = config
         self._data_manager = LocalDataManager(data_folder)
-        self._train_samples: BaseEgoDataset | None = None
-        self.val_samples: BaseEgoDataset | None = None
+        self._train_samples: Samples | None = None
+        self.val_samples: Samples | None = None
 
     @classmethod
     def from_cfg(cls, cfg: Config, data_folder: str | os.PathLike[str] | None = None) -> Self:
@@ -58,7 +57,7 @@ class SampleDataModule(pl.LightningDataModule):
         return cls(TrainingConfig.from_cfg(cfg), data_folder)
 
     @property
-    def train_samples(self) -> BaseEgoDataset:
+    def train_samples(self) -> Samples:
         """The samples that are trained on.
 
         Raises:

@@ -14,6 +14,7 @@ from l5kit._files import replaced_when_complete
 from l5kit._types import Config, JsonObject
 from l5kit.configs.config import save_config_data
 from l5kit.configs.known_keys import LEGACY_KEYS
+from l5kit.configs.training import LoaderParams
 from l5kit.data.data_record import DataRecord
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
@@ -154,14 +155,23 @@ def _warn_of_ineffective(cfg: Config) -> None:
 def _facts_of(config: TrainingConfig, data_manager: LocalDataManager, *, show_bar: bool) -> JsonObject:
     """Return what weights and ``result.json`` tell of a training: the version of l5kit, and its data."""
     params = config.params
-    keys = {"data": params.train_loader.key, "eval_data": params.val_loader.key if params.val_loader else None}
+    loaders = {"data": params.train_loader, "eval_data": params.val_loader}
+    keys = {name: _keys_of(loader) if loader else [] for name, loader in loaders.items()}
     with show_progress("Reading", visible=show_bar) as progress:
         records = {
             key: DataRecord.of_log(data_manager.require(key), key=key, progress=progress).as_dict()
-            for key in dict.fromkeys(keys.values())
-            if key is not None
+            for key in dict.fromkeys([*keys["data"], *keys["eval_data"]])
         }
-    return {"l5kit": __version__, **{name: key and records[key] for name, key in keys.items()}}
+    told: JsonObject = {"l5kit": __version__}
+    for name, loader in loaders.items():
+        of_loader = [records[key] for key in keys[name]]
+        told[name] = of_loader if loader is None or loader.folders is not None else of_loader[0]
+    return {**told, "eval_data": told["eval_data"] or None}
+
+
+def _keys_of(loader: LoaderParams) -> list[str]:
+    """Return the keys of the logs of a loader, relative to the data folder."""
+    return [loader.key] if loader.folders is None else [f"{folder}/{loader.key}" for folder in loader.folders]
 
 
 def _write_result(result: TrainingResult, told: Mapping[str, object]) -> None:

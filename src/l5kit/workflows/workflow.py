@@ -17,6 +17,7 @@ from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.scene_view import view_of_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.joined import JoinedDataset
 from l5kit.kinematic.ackerman_perturbation import AckermanPerturbation
 from l5kit.planning.kinematic_residual import KinematicResidual
 from l5kit.random.random_generator import GaussianRandomGenerator
@@ -36,7 +37,10 @@ from l5kit.workflows.query_centric import QueryCentricRecipe
 from l5kit.workflows.samples import SampleSource, agent_rasters, ego_agent_vectors, ego_rasters, ego_vectors
 from l5kit.workflows.trajectories import TrajectoriesOf, agent_trajectories, ego_trajectories
 
-__all__ = ["TrainingConfig", "Workflow", "make_model", "open_samples"]
+__all__ = ["Samples", "TrainingConfig", "Workflow", "make_model", "open_log_samples", "open_samples"]
+
+Samples = BaseEgoDataset | JoinedDataset
+"""The samples of one log, or of several."""
 
 
 @dataclass(frozen=True)
@@ -146,21 +150,31 @@ class TrainingConfig:
 
 def open_samples(
     config: TrainingConfig, loader: LoaderParams, data_manager: LocalDataManager, *, perturbed: bool
-) -> BaseEgoDataset:
-    """Return the samples of a log.
+) -> Samples:
+    """Return the samples of a log, or of the logs of several folders, each with the map of its folder.
 
-    The log is read from decoded files that are mapped into memory; they are made in the user's cache folder first.
+    Logs are read from decoded files that are mapped into memory; they are made in the user's cache folder first.
 
     Args:
         config: The configuration.
-        loader: Which log, scenes and agents.
-        data_manager: Finds the log and the map.
+        loader: Which logs, scenes and agents.
+        data_manager: Finds logs and maps.
         perturbed: Whether perturbations that are configured are made.
 
     Raises:
         FileNotFoundError: There is no such log or map.
         ConfigError: A key that datasets or rasterizers need is missing or of the wrong type.
     """
+    if loader.folders is None:
+        return open_log_samples(config, loader, data_manager, perturbed=perturbed)
+    managers = [LocalDataManager(data_manager.root_folder / folder) for folder in loader.folders]
+    return JoinedDataset([open_log_samples(config, loader, manager, perturbed=perturbed) for manager in managers])
+
+
+def open_log_samples(
+    config: TrainingConfig, loader: LoaderParams, data_manager: LocalDataManager, *, perturbed: bool
+) -> BaseEgoDataset:
+    """Return the samples of the log ``loader.key`` of one data folder; see :func:`open_samples`."""
     log = ChunkedDataset(data_manager.require(loader.key)).open(cached="mmap")
     if loader.max_scene_id is not None:
         log = view_of_scenes(log, np.arange(min(loader.max_scene_id, len(log.scenes))))
@@ -172,7 +186,7 @@ def open_samples(
     return config.workflow.make_samples(SampleSource(config.mapping, log, loader, data_manager, perturbation))
 
 
-def make_model(config: TrainingConfig, samples: BaseEgoDataset | None = None) -> nn.Module:
+def make_model(config: TrainingConfig, samples: Samples | None = None) -> nn.Module:
     """Return the network of a workflow, with weights drawn from torch's global generator.
 
     Args:
@@ -184,6 +198,7 @@ def make_model(config: TrainingConfig, samples: BaseEgoDataset | None = None) ->
         FileNotFoundError: ``model_params.pretrained`` is true, and there are no ImageNet weights.
     """
     params, workflow = config.params, config.workflow
+    samples = samples.parts[0] if isinstance(samples, JoinedDataset) else samples
     if samples is None and isinstance(config.network, RasterRecipe):
         network = config.network.build_for(count_channels(config.mapping))
     else:

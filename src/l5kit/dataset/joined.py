@@ -1,0 +1,107 @@
+"""Joined datasets: the samples of several logs, each with a map of its own, as one dataset."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from l5kit._types import Column, Int64Array, NumericArray, Sample
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.sample_batch import SampleBatch
+from l5kit.dataset.torch_parts import Dataset
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["JoinedDataset"]
+
+
+class JoinedDataset(Dataset[Sample]):
+    """The samples of several datasets, one dataset after the other.
+
+    A batch may hold samples of all of them. ``scene_index``, ``frame_index`` and ``track_id`` are those of the log that
+    a sample is from.
+
+    Args:
+        parts: The datasets; all make samples of the same keys and shapes.
+
+    Attributes:
+        parts: As above.
+
+    Raises:
+        InvalidArgumentError: There are none.
+    """
+
+    def __init__(self, parts: Sequence[BaseEgoDataset]) -> None:
+        if not parts:
+            raise InvalidArgumentError("parts is empty; pass at least one dataset")
+        self.parts = tuple(parts)
+        self._ends = np.cumsum([len(part) for part in self.parts])
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def __getitem__(self, index: int) -> Sample:
+        """Return a sample.
+
+        Args:
+            index: Its place; negative counts from the end.
+
+        Raises:
+            IndexError: There is no such sample.
+            SampleError: The sample cannot be made; the cause is chained.
+        """
+        part, place = self.place_of(index)
+        return self.parts[part][place]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Sample]:
+        """Return several samples at once, which each part makes together; see :meth:`BaseEgoDataset.__getitems__`.
+
+        Raises:
+            IndexError: There is no such sample.
+            SampleError: A sample cannot be made; the cause is chained.
+        """
+        places = np.array([self.place_of(index) for index in indices], np.int64).reshape(-1, 2)
+        used = np.unique(places[:, 0])
+        rows = [np.flatnonzero(places[:, 0] == part) for part in used]
+        made: list[list[Sample]] = [
+            self.parts[part].__getitems__(places[of_part, 1].tolist())
+            for part, of_part in zip(used.tolist(), rows, strict=True)
+        ]
+        if len(made) == 1:
+            return made[0]
+        order = np.argsort(np.concatenate(rows)) if rows else np.empty(0, np.int64)
+        columns = _joined_columns(made, order)
+        if columns is not None:
+            return SampleBatch(columns)
+        samples = [sample for part in made for sample in part]
+        return [samples[row] for row in order]
+
+    def place_of(self, index: int) -> tuple[int, int]:
+        """Return which part a sample is from, and its place there.
+
+        Raises:
+            IndexError: There is no such sample.
+        """
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index {index} is out of range; there are {len(self)} samples")
+        position = int(index) % len(self)
+        part = int(np.searchsorted(self._ends, position, side="right"))
+        return part, position - (int(self._ends[part - 1]) if part else 0)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} samples of {len(self.parts)} datasets)"
+
+
+def _joined_columns(made: Sequence[list[Sample]], order: Int64Array) -> dict[str, Column] | None:
+    """Return the columns of several batches in an order, or None where these do not lie in arrays."""
+    batches = [batch.columns for batch in made if isinstance(batch, SampleBatch)]
+    if len(batches) < len(made) or not batches:
+        return None
+    columns: dict[str, Column] = {}
+    for key in batches[0]:
+        parts: list[NumericArray] = []
+        for batch in batches:
+            column = batch[key]
+            if not isinstance(column, np.ndarray):
+                return None
+            parts.append(column)
+        columns[key] = np.concatenate(parts)[order]
+    return columns
