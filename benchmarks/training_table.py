@@ -1,105 +1,218 @@
-"""Train the small configuration of each workflow on a made city, over several seeds, and write the table of scores.
+"""Train the small configuration of each workflow over several seeds, score it in other towns, and write the table.
 
-Run ``python benchmarks/training_table.py`` for all of docs/training.md (about two hours), or part of it:
-``--workflow safepathnet --seeds 1``. Every training is added to ``--results`` when it ends, one JSON object a line, and
-the table is made anew of all lines of that file, so that a run may be stopped and gone on with.
+Networks are trained in four made towns. In two others (selection) the learning rate is chosen, among the factors
+``--rate-factors`` of the configured one, with seed 0, and the best weights of each training; nothing else is. Scores
+are those in four more (test), which nothing was chosen on. The digest of each town is pinned here: where a town comes
+out otherwise, the table is refused without ``--other-towns``.
+
+Run ``python benchmarks/training_table.py`` for all of docs/training.md, or a part: ``--workflow safepathnet --seeds 1
+--steps-factor 0.05``. What a finished run has measured is kept in ``WORK/results``, and trainings go on where they were
+killed, so that the same command goes on with a table. Minutes of a training add up over its processes.
 """
 
 import argparse
+import copy
+import hashlib
 import json
-import os
-import platform
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean
 
-from l5kit.configs.overrides import load_training_config, with_overrides
+from training_scores import make_tables, score_town
+
+from l5kit._files import replaced_when_complete
+from l5kit._types import JsonObject
+from l5kit.configs.overrides import load_training_config
 from l5kit.configs.training import WORKFLOWS
+from l5kit.data.digest import dataset_digest
 from l5kit.synthetic import make_city
 from l5kit.training import train
+from l5kit.workflows import TrainingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "training.md"
-START, END = "<!-- table: made by benchmarks/training_table.py -->", "<!-- end of table -->"
-CITY = {"seed": 11, "num_train_scenes": 100, "num_scenes": 12}
-HEADER = (
-    "| workflow | horizon | ADE | constant velocity | CTRA | FDE | constant velocity | CTRA | seeds | least minutes |",
-    "|---|---|---|---|---|---|---|---|---|---|",
+START, END = "<!-- towns: made by benchmarks/training_table.py -->", "<!-- end of table -->"
+KEY = "scenes/sample.zarr"
+
+
+@dataclass(frozen=True)
+class Town:
+    """A made city: what it is for, its seed, its scenes, and the digest of its log and its map."""
+
+    part: str
+    seed: int
+    num_scenes: int
+    digest: str
+
+    @property
+    def name(self) -> str:
+        """Its folder."""
+        return f"{self.part}-{self.seed}"
+
+
+TOWNS = (
+    Town("train", 101, 30, "23af5051d6ca26a63a6801788fb0fac98d28a6f20029d6cef35b0fc84d103d78"),
+    Town("train", 102, 30, "3b29096645f0ab879de7f2b024c2bd40a22ee3c5ff9bbd32f00a6bd527dad094"),
+    Town("train", 103, 30, "4d9e42a058f143f79f5c1c5769d9466794f1a2ef113de07dd1f1baf91be200dd"),
+    Town("train", 104, 30, "0daf609615e522475bda30d0fba90ee8477d2bb5f527fdb6b48b23fa056bd1b1"),
+    Town("selection", 201, 12, "24465592a70e2c8d266033a620f4867e91524aee01521a4343ec38a1302b4c2e"),
+    Town("selection", 202, 12, "52b000a3bd5a8fcfbe01ff16d0ca317d0a519e65426b807a447829941752ebb5"),
+    Town("test", 301, 15, "a1c5308968c2aeb05e8fa920d7391af55e7d62bba87d03b8282a42a1f53ae904"),
+    Town("test", 302, 15, "67d67904402db87fcad5d4b522b24b896f37afc503d55d6f9eb0a07de32f90c5"),
+    Town("test", 303, 15, "81ac77647aaba2630a0c303b1af98503b54bad710b9ae2d7ae55daac40fcdb0d"),
+    Town("test", 304, 15, "57134bf754d1296eabcf39500bbbcfb68ca4e01267eaaff9228c18202ea9aa8a"),
 )
+SIZE: dict[str, float] = {}
+"""More arguments of ``make_city``."""
 
 
-def main() -> None:
-    """Train what is asked for and write the table."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the towns, train and score what is missing, and write the table."""
     parser = argparse.ArgumentParser(description="The table of docs/training.md.")
     parser.add_argument("--workflow", action="append", choices=WORKFLOWS, help="may be given several times; all")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each workflow")
-    parser.add_argument("--work", type=Path, default=Path("training-table"), help="folder for city and trainings")
-    parser.add_argument("--results", type=Path, help="file of the scores; WORK/results.jsonl")
-    parser.add_argument("--document", type=Path, default=DOCUMENT, help="file whose table is replaced")
-    options = parser.parse_args()
-    results = options.results or options.work / "results.jsonl"
-    options.work.mkdir(parents=True, exist_ok=True)
-    city = options.work / "city"
-    if not city.exists():
-        make_city(city, **CITY)
-    done = {(row["workflow"], row["seed"]) for row in read_rows(results)}
+    parser.add_argument("--rate-factors", type=float, nargs="+", default=[1.0, 2.0], help="learning rates to choose of")
+    parser.add_argument("--steps-factor", type=float, default=1.0, help="part of the configured steps that is trained")
+    parser.add_argument("--samples", type=int, default=640, help="samples of each test town")
+    parser.add_argument("--work", type=Path, default=Path("training-table"), help="folder of towns and trainings")
+    parser.add_argument("--other-towns", action="store_true", help="take towns whose digest is not the pinned one")
+    parser.add_argument("--document", type=Path, help="file whose table is replaced; that of the docs for all")
+    options = parser.parse_args(arguments)
+    digests = make_towns(options.work / "towns", other_towns=options.other_towns)
     for workflow in options.workflow or WORKFLOWS:
+        chosen = min(options.rate_factors, key=lambda factor: run(workflow, 0, factor, digests, options)["selection_m"])
         for seed in range(options.seeds):
-            if (workflow, seed) not in done:
-                row = train_once(workflow, seed, city, options.work / f"{workflow}-{seed}")
-                with open(results, "a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
-    table = make_table(read_rows(results))
-    print("\n".join(table))
-    replace_table(options.document, table)
+            run(workflow, seed, chosen, digests, options)
+        mark_chosen(workflow, chosen, options)
+    rows = [row for row in read_rows(options.work / "results") if row["is_chosen"]]
+    lines = [f"Towns: {', '.join(f'`{name}` {digest[:12]}' for name, digest in digests.items())}."]
+    if options.steps_factor != 1.0:
+        lines.append(f"A quick table: {options.steps_factor:g} of the configured steps.")
+    lines += make_tables(rows)
+    print("\n".join(lines))
+    is_whole = options.workflow is None and options.steps_factor == 1.0 and not options.other_towns
+    document = options.document or (DOCUMENT if is_whole else None)
+    if document is not None:
+        replace_table(document, ["", *lines, ""])
 
 
-def train_once(workflow: str, seed: int, city: Path, folder: Path, *, changes: Sequence[str] = ()) -> dict:
-    """Train one seed of a workflow, or go on with it, and return its scores at the longest horizon."""
-    always = (f"train_params.seed={seed}", "train_params.accelerator=cpu")
-    cfg = with_overrides(load_training_config(workflow), [*always, *changes])
-    result = train(cfg, folder, data_folder=city, resume=(folder / "last.ckpt").is_file())
-    (horizon,) = {name.rpartition("/")[2] for name in result.scores}
-    return {
+def make_towns(folder: Path, *, other_towns: bool) -> dict[str, str]:
+    """Make the towns that are missing, and return the digests of all.
+
+    Raises:
+        SystemExit: One differs from what is pinned.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    digests = {}
+    for town in TOWNS:
+        place = folder / town.name
+        if not place.exists():
+            make_city(place, seed=town.seed, num_scenes=town.num_scenes, **SIZE)
+        digests[town.name] = digest = town_digest(place)
+        if digest != town.digest:
+            told = f"{place} has the digest {digest}, not {town.digest}, which the scores of the docs are of"
+            if not other_towns:
+                raise SystemExit(
+                    f"{told}: l5kit.synthetic has changed, or processor and libraries round otherwise (the last bits "
+                    "differ without AVX-512). Remove it if it is old; --other-towns takes it as it is"
+                )
+            print(f"warning: {told}", flush=True)
+    return digests
+
+
+def town_digest(town: Path) -> str:
+    """Return one SHA-256 of the log and the map of a town."""
+    parts = (dataset_digest(town / KEY), dataset_digest(town / "semantic_map"))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def run(workflow: str, seed: int, factor: float, digests: dict[str, str], options: argparse.Namespace) -> JsonObject:
+    """Train and score once, or return what was kept of it.
+
+    Raises:
+        SystemExit: What was kept is of another configuration, or of other towns.
+    """
+    name = f"{workflow}-{seed}" + (f"-rate-{factor:g}" if factor != 1.0 else "")
+    file = options.work / "results" / f"{name}.json"
+    cfg = configuration_of(workflow, seed, factor, options.steps_factor)
+    facts = {"configuration": cfg, "towns": digests, "samples": options.samples}
+    if file.is_file():
+        kept: JsonObject = json.loads(file.read_text("utf-8"))
+        if kept["facts"] != json.loads(json.dumps(facts)):
+            raise SystemExit(f"{file} is of another configuration or of other towns; name another --work, or remove it")
+        return kept
+    folder = options.work / "trainings" / name
+    towns = options.work / "towns"
+    trained = train(cfg, folder, data_folder=towns, resume=(folder / "config.yaml").is_file())
+    weights = trained.best_weights or trained.weights
+    parts = [
+        score_town(weights, cfg, towns / town.name, key=KEY, max_samples=options.samples)
+        for town in TOWNS
+        if town.part == "test"
+    ]
+    scenes = parts[0]
+    for part in parts[1:]:
+        scenes = scenes.followed_by(part)
+    params = TrainingConfig.from_cfg(cfg).params
+    horizon_s = params.future_num_frames * params.step_time_s
+    row = {
         "workflow": workflow,
         "seed": seed,
-        "horizon": horizon,
-        "minutes": result.minutes,
-        "steps": result.num_steps,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        **{name.rpartition("/")[0]: value for name, value in result.scores.items()},
+        "rate_factor": factor,
+        "is_chosen": False,
+        "horizon_s": horizon_s,
+        "num_modes": num_modes_of(cfg),
+        "selection_m": trained.best_score or trained.scores[f"val/ade_m/{horizon_s:g}s"],
+        "steps": trained.num_steps,
+        "best_step": trained.best_step,
+        "minutes": trained.minutes,
+        "scenes": scenes.as_dict(),
+        "facts": facts,
     }
+    write_row(file, row)
+    return row
 
 
-def read_rows(results: Path) -> list[dict]:
-    """Return what was measured so far."""
-    return [json.loads(line) for line in results.read_text("utf-8").splitlines()] if results.is_file() else []
+def configuration_of(workflow: str, seed: int, factor: float, steps_factor: float) -> JsonObject:
+    """Return the small configuration of a workflow for the towns."""
+    cfg: JsonObject = copy.deepcopy(dict(load_training_config(workflow)))
+    for loader, part in (("train_data_loader", "train"), ("val_data_loader", "selection")):
+        cfg[loader] |= {"key": KEY, "folders": [town.name for town in TOWNS if town.part == part]}
+    params = cfg["train_params"]
+    params |= {"seed": seed, "accelerator": "cpu", "learning_rate": params["learning_rate"] * factor}
+    if steps_factor != 1.0:
+        for name in ("max_num_steps", "eval_every_n_steps", "checkpoint_every_n_steps", "warmup_num_steps"):
+            if params.get(name):
+                params[name] = max(1, round(params[name] * steps_factor))
+    return cfg
 
 
-def make_table(rows: list[dict]) -> list[str]:
-    """Return the lines of the table: means over seeds, the worst ADE, the least minutes."""
-    lines = list(HEADER)
-    for workflow in WORKFLOWS:
-        of_workflow = [row for row in rows if row["workflow"] == workflow]
-        if of_workflow:
-            lines.append(table_line(workflow, of_workflow))
-    return lines
+def num_modes_of(cfg: JsonObject) -> int | None:
+    """Return how many trajectories a network predicts, by the key of its configuration."""
+    model = cfg["model_params"]
+    names = ("num_modes", "agent_num_trajectories", "num_rollouts")
+    return next((model[name] for name in names if name in model), None)
 
 
-def table_line(workflow: str, rows: list[dict]) -> str:
-    """Return the line of a workflow."""
-    who = ("val", "constant_velocity", "ctra")
-    ade_m, fde_m = ([mean(row[f"{name}/{error}"] for row in rows) for name in who] for error in ("ade_m", "fde_m"))
-    worst = max(row["val/ade_m"] for row in rows)
-    cells = (
-        f"`{workflow}`",
-        rows[0]["horizon"].replace("s", " s"),
-        f"{ade_m[0]:.2f} m" + (f" (worst {worst:.2f})" if len(rows) > 1 else ""),
-        *(f"{error_m:.2f} m" for error_m in (*ade_m[1:], *fde_m)),
-        str(len(rows)),
-        f"{min(row['minutes'] for row in rows):.1f}",
-    )
-    return f"| {' | '.join(cells)} |"
+def mark_chosen(workflow: str, factor: float, options: argparse.Namespace) -> None:
+    """Write into the results of a workflow which of them are in the table."""
+    folder = options.work / "results"
+    for file in sorted(folder.glob(f"{workflow}-[0-9]*.json")):
+        row = json.loads(file.read_text("utf-8"))
+        write_row(file, {**row, "is_chosen": row["rate_factor"] == factor and row["seed"] < options.seeds})
+
+
+def write_row(file: Path, row: JsonObject) -> None:
+    """Write what a run has measured; it is whole or not there."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replaced_when_complete(file, argument="work") as temporary:
+        temporary.write_text(json.dumps(row) + "\n", encoding="utf-8")
+
+
+def read_rows(folder: Path) -> list[JsonObject]:
+    """Return what was measured so far, in the order of workflows and seeds."""
+    rows = [json.loads(file.read_text("utf-8")) for file in folder.glob("*.json")]
+    return sorted(rows, key=lambda row: (WORKFLOWS.index(row["workflow"]), row["seed"]))
 
 
 def replace_table(document: Path, table: list[str], *, start: str = START) -> None:
