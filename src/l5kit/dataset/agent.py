@@ -102,6 +102,15 @@ class AgentDataset(MaskedAgentsDataset, EgoDataset):
         """
         return self.get_scene_agent_indices(scene_idx)
 
+    def scene_starts(self) -> Int64Array | None:
+        """Return the first index of each scene, and behind the last one, (S + 1,); None if the log is damaged."""
+        frames = super().scene_starts()
+        if frames is None:
+            return None
+        end_rows = self.cumulative_sizes_agents
+        rows = np.where(frames > 0, end_rows[frames - 1], 0) if len(end_rows) else frames
+        return np.searchsorted(self.agents_indices, rows)
+
     def get_frame_indices(self, frame_idx: int) -> Int64Array:
         """Return the indices of this dataset that belong to a frame of the log; negative counts from the end.
 

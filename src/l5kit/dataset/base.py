@@ -288,6 +288,12 @@ class BaseEgoDataset(Dataset[Sample]):
         """
         return np.array([checked_index("frame_idx", frame_idx, len(self.dataset.frames))], dtype=np.int64)
 
+    def scene_starts(self) -> Int64Array | None:
+        """Return the first index of each scene, and behind the last one, (S + 1,); None if the log is damaged."""
+        if self._damage is not None:
+            return None
+        return np.append(0, self.cumulative_sizes)
+
     @property
     def hands_on_perturbation(self) -> bool:
         """Whether all that draws random numbers for the perturbation takes it from where :meth:`with_draws` sets it."""

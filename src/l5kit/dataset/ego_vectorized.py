@@ -179,6 +179,10 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
             return super().get_scene_indices(scene_idx)
         return np.array([checked_index("scene_idx", scene_idx, len(self.cumulative_sizes))], dtype=np.int64)
 
+    def scene_starts(self) -> Int64Array | None:
+        """Return the first index of each scene, and behind the last one, (S + 1,); None if the log is damaged."""
+        return np.arange(len(self) + 1) if self.eval_mode else super().scene_starts()
+
     def get_frame_indices(self, frame_idx: int) -> Int64Array:
         """Return the indices of this dataset that belong to a frame; for evaluation its scene, if it shows the frame.
 

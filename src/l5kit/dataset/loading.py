@@ -12,10 +12,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from l5kit._overriding import overrides
 from l5kit.dataset.allocators import allocate_pinned
-from l5kit.dataset.rank_sampler import RankSampler, process_place
+from l5kit.dataset.rank_sampler import MOST_SHUFFLED_AS_WHOLE, RankSampler, ShuffleBy, process_place
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder, CollateFn
 from l5kit.dataset.sample_batch import collate
+from l5kit.dataset.scene_order import SceneRanges
 from l5kit.dataset.torch_parts import Dataset, Sampler, require_torch
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
@@ -41,6 +43,7 @@ def loader(
     num_workers: int = 0,
     threads: int = 1,
     shuffle: bool = False,
+    shuffle_by: ShuffleBy | None = None,
     seed: int = 0,
     drop_last: bool = False,
     sampler: Iterable[int] | None = None,
@@ -67,6 +70,8 @@ def loader(
         num_workers: Processes that make batches; 0 for threads of this process.
         threads: Threads that make batches; 0 to make each when it is asked for. Not together with ``num_workers``.
         shuffle: Whether every epoch has another order.
+        shuffle_by: ``samples`` to shuffle all of them as a whole, ``scenes`` by blocks of scenes, in bounded memory and
+            with reads near each other; None for the latter where there are more than 2**23 samples.
         seed: Decides the orders and the random numbers of perturbations; the same in all processes.
         drop_last: Whether all batches have ``batch_size`` samples, and all processes of a distributed training the same
             number of batches, which their synchronisation needs. Otherwise every sample is given exactly once.
@@ -90,8 +95,17 @@ def loader(
     _require_at_least(prefetch=(prefetch, 1), seed=(seed, 0))
     rank, world_size = process_place(rank, world_size)
     if sampler is None:
+        num_samples = _length_of(dataset)
+        by_scenes = shuffle and (shuffle_by == "scenes" if shuffle_by else num_samples > MOST_SHUFFLED_AS_WHOLE)
         sampler = RankSampler(
-            _length_of(dataset), shuffle=shuffle, seed=seed, drop_last=drop_last, rank=rank, world_size=world_size
+            num_samples,
+            shuffle=shuffle,
+            seed=seed,
+            drop_last=drop_last,
+            rank=rank,
+            world_size=world_size,
+            shuffle_by=shuffle_by,
+            scenes=SceneRanges.of(dataset) if by_scenes else None,
         )
     elif shuffle:
         raise InvalidArgumentError("shuffle is True and a sampler is given, which decides the order; pass one of them")
@@ -133,12 +147,20 @@ class BatchPlan:
         num_samples = _length_of(self.sampler)
         return num_samples // self.batch_size if self.drop_last else -(-num_samples // self.batch_size)
 
-    def orders(self, epoch: int) -> Iterator[BatchOrder]:
-        """Yield what the batches of an epoch are to be made of."""
+    def orders(self, epoch: int, *, first: int = 0) -> Iterator[BatchOrder]:
+        """Yield what the batches of an epoch are to be made of.
+
+        Args:
+            epoch: The epoch.
+            first: Number of the batch to start with.
+        """
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
-        indices = iter(self.sampler)
-        for number in itertools.count():
+        if isinstance(self.sampler, RankSampler) and not overrides(self.sampler, "__iter__", base=RankSampler):
+            indices = self.sampler.iterate_from(first * self.batch_size)
+        else:
+            indices = itertools.islice(self.sampler, first * self.batch_size, None)
+        for number in itertools.count(first):
             chosen = list(itertools.islice(indices, self.batch_size))
             if not chosen or (self.drop_last and len(chosen) < self.batch_size):
                 return

@@ -1,18 +1,25 @@
 """The samples that each process of a distributed training gets, and its random numbers."""
 
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from l5kit._types import NumericArray
+from l5kit._types import Float64Array, Int64Array
+from l5kit.dataset.scene_order import SceneOrder, SceneRanges
 from l5kit.dataset.torch_parts import Sampler, is_torch_missing, require_torch
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
 
 if TYPE_CHECKING:
     import torch
+
+ShuffleBy = Literal["samples", "scenes"]
+"""How an order is drawn: of all samples as a whole, or by blocks of scenes in bounded memory."""
+
+MOST_SHUFFLED_AS_WHOLE: Final = 1 << 23
+"""Samples up to which an order is drawn as a whole, unless it is said otherwise; it takes 32 MiB then."""
 
 _INDICES_AT_ONCE = 65_536
 
@@ -24,6 +31,9 @@ class RankSampler(Sampler[int]):
     that metrics over all processes are right, and some processes may have one sample more than others. With
     ``drop_last`` all have the same number, and up to ``world_size - 1`` samples of an epoch are left out.
 
+    The order of a shuffle by scenes is computed place by place (:mod:`l5kit.dataset.scene_order`): no process makes
+    the whole of it, and any place can be entered at once.
+
     Args:
         num_samples: How many samples there are.
         shuffle: Whether every epoch has another order; all processes must say the same.
@@ -31,9 +41,16 @@ class RankSampler(Sampler[int]):
         drop_last: Whether all processes get the same number of samples.
         rank: This process; None for that of torch.distributed, or of ``RANK`` in the environment.
         world_size: Number of processes; None for that of torch.distributed, or of ``WORLD_SIZE`` in the environment.
+        shuffle_by: ``samples`` for one order of all samples, ``scenes`` for one by blocks of scenes; None for the
+            former up to :data:`MOST_SHUFFLED_AS_WHOLE` samples, for the latter beyond.
+        scenes: Which samples are those of one scene; samples of scenes that are left out are not given. None for runs
+            of successive samples.
+        scene_weights: How often the samples of each scene are taken, relative to others, (S,); the shuffle is by scenes
+            then. An epoch stays as long as it is. None for every sample once.
 
     Raises:
-        InvalidArgumentError: ``rank`` is not in [0, world_size), or only one of the two is given.
+        InvalidArgumentError: ``rank`` is not in [0, world_size), or only one of the two is given; ``scenes`` have
+            another number of samples; ``scene_weights`` do not fit them, or come without ``shuffle``.
     """
 
     def __init__(
@@ -45,13 +62,31 @@ class RankSampler(Sampler[int]):
         drop_last: bool = False,
         rank: int | None = None,
         world_size: int | None = None,
+        shuffle_by: ShuffleBy | None = None,
+        scenes: SceneRanges | None = None,
+        scene_weights: Float64Array | None = None,
     ) -> None:
+        if scenes is not None and scenes.num_samples != num_samples:
+            raise InvalidArgumentError(f"num_samples is {num_samples}, but scenes have {scenes.num_samples} samples")
+        if shuffle_by not in (None, "samples", "scenes"):
+            raise InvalidArgumentError(f"shuffle_by must be 'samples', 'scenes' or None, got {shuffle_by!r}")
+        if scene_weights is not None and (not shuffle or shuffle_by == "samples"):
+            raise InvalidArgumentError(
+                f"scene_weights need a shuffle by scenes, but shuffle is {shuffle} and shuffle_by is {shuffle_by!r}"
+            )
         self.num_samples = num_samples
         self.shuffle = shuffle
         self.seed = seed
         self.drop_last = drop_last
         self.rank, self.world_size = process_place(rank, world_size)
         self.epoch = 0
+        is_large = num_samples > MOST_SHUFFLED_AS_WHOLE
+        is_by_scenes = scene_weights is not None or (shuffle_by == "scenes" if shuffle_by else is_large)
+        self._is_by_scenes = shuffle and is_by_scenes
+        self._scenes = scenes
+        self._weights = scene_weights
+        if self._is_by_scenes:
+            self._order_by_scenes()  # which refuses weights that do not fit
 
     def set_epoch(self, epoch: int) -> None:
         """Take the order of an epoch from now on."""
@@ -64,16 +99,35 @@ class RankSampler(Sampler[int]):
         return len(range(self.rank, self.num_samples, self.world_size))
 
     def __iter__(self) -> Iterator[int]:
-        order = self._order_of_epoch()[self.rank :: self.world_size][: len(self)]
-        for start in range(0, len(order), _INDICES_AT_ONCE):
-            yield from order[start : start + _INDICES_AT_ONCE].tolist()
+        return self.iterate_from(0)
 
-    def _order_of_epoch(self) -> NumericArray:
-        """Return all indices in the order of the epoch, in as few bytes as hold them."""
+    def iterate_from(self, first: int) -> Iterator[int]:
+        """Yield the indices of this process in the epoch, without the first ones, which are not made.
+
+        Args:
+            first: How many are left out.
+        """
+        samples_at = self._order_of_epoch()
+        for start in range(first, len(self), _INDICES_AT_ONCE):
+            numbers = np.arange(start, min(start + _INDICES_AT_ONCE, len(self)), dtype=np.int64)
+            yield from samples_at(self.rank + self.world_size * numbers).tolist()
+
+    def _order_of_epoch(self) -> Callable[[Int64Array], Int64Array]:
+        """Return what gives the samples at places of the epoch."""
+        if self._is_by_scenes:
+            return self._order_by_scenes().samples_at
+        scenes = self._scenes
+        if not self.shuffle:
+            return (lambda places: places) if scenes is None else scenes.samples_at
         order = np.arange(self.num_samples, dtype=np.min_scalar_type(max(self.num_samples - 1, 0)))
-        if self.shuffle:
-            np.random.default_rng(mix_seeds(self.seed, self.epoch)).shuffle(order)
-        return order
+        np.random.default_rng(mix_seeds(self.seed, self.epoch)).shuffle(order)
+        if scenes is None:
+            return lambda places: order[places]
+        return lambda places: scenes.samples_at(order[places].astype(np.int64))
+
+    def _order_by_scenes(self) -> SceneOrder:
+        scenes = SceneRanges.of_runs(self.num_samples) if self._scenes is None else self._scenes
+        return SceneOrder.of_epoch(scenes, seed=self.seed, epoch=self.epoch, weights=self._weights)
 
 
 def rank_generator(seed: int, *, rank: int | None = None, world_size: int | None = None) -> "torch.Generator":

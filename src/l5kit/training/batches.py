@@ -52,10 +52,11 @@ class _PlanFromStep(BatchPlan):
     batches_per_epoch: int = 1
     first_batch: int = 0
 
-    def orders(self, epoch: int) -> Iterator[BatchOrder]:
+    def orders(self, epoch: int, *, first: int = 0) -> Iterator[BatchOrder]:
         """Yield what the batches of an epoch are to be made of, from the first one on."""
         num_passed = min(max(self.first_batch - epoch * self.batches_per_epoch, 0), self.batches_per_epoch)
-        return itertools.islice(super().orders(epoch), num_passed, self.batches_per_epoch)
+        num_left = self.batches_per_epoch - num_passed
+        return itertools.islice(super().orders(epoch, first=first + num_passed), num_left)
 
 
 class StepBatches:

@@ -1,0 +1,187 @@
+"""Order of samples by scenes: shuffled so that reads are near each other, computed for any place in bounded memory.
+
+Blocks of successive scenes are shuffled among each other, and the samples of several blocks that then follow each
+other, a window, are shuffled among themselves. The place of a sample is computed: what is held are numbers for each
+scene.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array, NumericArray
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.keyed_permutation import permuted
+from l5kit.errors import InvalidArgumentError
+from l5kit.random.seeding import mix_seeds
+
+__all__ = ["SCENES_PER_BLOCK", "SCENES_PER_WINDOW", "SceneOrder", "SceneRanges"]
+
+SCENES_PER_BLOCK: Final = 8
+"""Successive scenes that stay together in a shuffle by scenes."""
+
+SCENES_PER_WINDOW: Final = 512
+"""Scenes whose samples are shuffled among each other."""
+
+_SAMPLES_PER_RUN: Final = 1024
+"""Successive samples that take the place of a scene where nobody knows the scenes."""
+
+_SCENE_STEP: Final = np.uint64(0xD1B54A32D192ED03)
+
+
+@dataclass(frozen=True, eq=False)
+class SceneRanges:
+    """The samples of S scenes of a dataset: each scene has successive ones.
+
+    Attributes:
+        starts: First sample of each scene, an index of the dataset, int64 (S,).
+        ends: Number of samples of all scenes up to each one, int64 (S,).
+
+    Raises:
+        InvalidArgumentError: The shapes differ.
+    """
+
+    starts: Int64Array
+    ends: Int64Array
+
+    def __post_init__(self) -> None:
+        if self.starts.shape != self.ends.shape or self.starts.ndim != 1:
+            raise InvalidArgumentError(
+                f"starts and ends must have one value for each scene, got {self.starts.shape} and {self.ends.shape}"
+            )
+
+    @classmethod
+    def of(cls, dataset: Any) -> Self:
+        """Return the scenes of a dataset; of one that is none of this package's, runs of successive samples.
+
+        Args:
+            dataset: Anything with a length.
+        """
+        num_samples = len(dataset)
+        bounds = dataset.scene_starts() if isinstance(dataset, BaseEgoDataset) else None
+        if bounds is None or bounds[0] != 0 or bounds[-1] != num_samples or (np.diff(bounds) < 0).any():
+            return cls.of_runs(num_samples)
+        return cls(bounds[:-1], bounds[1:])
+
+    @classmethod
+    def of_runs(cls, num_samples: int, length: int = _SAMPLES_PER_RUN) -> Self:
+        """Return runs of successive samples of a length, the last of which may be shorter."""
+        starts = np.arange(0, num_samples, length, dtype=np.int64)
+        return cls(starts, np.minimum(starts + length, num_samples))
+
+    def __len__(self) -> int:
+        """Return the number of scenes."""
+        return len(self.starts)
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of all scenes."""
+        return int(self.ends[-1]) if len(self.ends) else 0
+
+    @property
+    def counts(self) -> Int64Array:
+        """Samples of each scene, (S,)."""
+        return np.diff(self.ends, prepend=0)
+
+    def chosen(self, scenes: Int64Array) -> "SceneRanges":
+        """Return some of the scenes, by their places here."""
+        return SceneRanges(self.starts[scenes], np.cumsum(self.counts[scenes]))
+
+    def samples_at(self, positions: Int64Array) -> Int64Array:
+        """Return the indices of samples (N,) by their places in the row of all samples of these scenes."""
+        scenes = np.searchsorted(self.ends, positions, side="right")
+        samples: Int64Array = self.starts[scenes] + positions - np.where(scenes > 0, self.ends[scenes - 1], 0)
+        return samples
+
+
+@dataclass(frozen=True, eq=False)
+class SceneOrder:
+    """The order of an epoch, by the places of its samples.
+
+    Attributes:
+        ranges: The scenes, in the order in which the dataset has them.
+        scenes: The scenes in the order of the epoch, (S,).
+        ends: End place of each of these, (S,).
+        window_ends: End place of each window, (W,).
+        key: Decides the order within windows and scenes.
+        is_weighted: Whether scenes have more or fewer places than samples.
+    """
+
+    ranges: SceneRanges
+    scenes: Int64Array
+    ends: Int64Array
+    window_ends: Int64Array
+    key: int
+    is_weighted: bool = False
+
+    @classmethod
+    def of_epoch(
+        cls,
+        ranges: SceneRanges,
+        *,
+        seed: int,
+        epoch: int,
+        weights: Float64Array | None = None,
+        scenes_per_block: int = SCENES_PER_BLOCK,
+        scenes_per_window: int = SCENES_PER_WINDOW,
+    ) -> Self:
+        """Return the order of an epoch; equal arguments give equal orders.
+
+        With weights an epoch is as long as without: a scene of twice the weight has twice the places for each of its
+        samples. Each sample of a scene is taken as often as any other of it, or once more; which ones changes.
+
+        Args:
+            ranges: The scenes.
+            seed: At least 0.
+            epoch: At least 0.
+            weights: Of the scenes, not negative and not all 0, (S,); None for all the same.
+            scenes_per_block: See :data:`SCENES_PER_BLOCK`.
+            scenes_per_window: See :data:`SCENES_PER_WINDOW`; a multiple of the former.
+        """
+        random = np.random.default_rng(mix_seeds(seed, epoch, 1))
+        num_blocks = -(-len(ranges) // scenes_per_block)
+        blocks = random.permutation(num_blocks) * scenes_per_block
+        scenes = (blocks[:, None] + np.arange(scenes_per_block)).reshape(-1)
+        scenes = scenes[scenes < len(ranges)]
+        counts = ranges.counts if weights is None else _weighted_counts(ranges, weights, float(random.random()))
+        ends = np.cumsum(counts[scenes])
+        last = np.append(np.arange(scenes_per_window, len(scenes), scenes_per_window), len(scenes)) - 1
+        return cls(ranges, scenes, ends, ends[last[last >= 0]], mix_seeds(seed, epoch, 2), weights is not None)
+
+    def samples_at(self, places: Int64Array) -> Int64Array:
+        """Return the samples at places (N,) of the epoch, indices of the dataset."""
+        windows = np.searchsorted(self.window_ends, places, side="right")
+        starts = np.where(windows > 0, self.window_ends[windows - 1], 0)
+        keys = np.uint64(self.key) + windows.astype(np.uint64) * _SCENE_STEP
+        shuffled = starts + permuted(places - starts, self.window_ends[windows] - starts, keys)
+        rows = np.searchsorted(self.ends, shuffled, side="right")
+        offsets = shuffled - np.where(rows > 0, self.ends[rows - 1], 0)
+        scenes = self.scenes[rows]
+        if self.is_weighted:
+            offsets = self._within_scenes(scenes, offsets)
+        samples: Int64Array = self.ranges.starts[scenes] + offsets
+        return samples
+
+    def _within_scenes(self, scenes: Int64Array, offsets: Int64Array) -> Int64Array:
+        """Return which samples of scenes (N,) have places that are counted within the scenes."""
+        before = np.where(scenes > 0, self.ranges.ends[scenes - 1], 0)
+        counts = self.ranges.ends[scenes] - before
+        keys = np.uint64(self.key) ^ (scenes.astype(np.uint64) + np.uint64(1)) * _SCENE_STEP
+        return permuted(offsets % counts, counts, keys)
+
+
+def _weighted_counts(ranges: SceneRanges, weights: NumericArray, offset: float) -> Int64Array:
+    """Return the places of each scene (S,), together as many as there are samples; ``offset`` in [0, 1) rounds."""
+    if weights.shape != (len(ranges),) or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise InvalidArgumentError(
+            f"scene_weights must be {len(ranges)} finite numbers of at least 0, got {weights.dtype} {weights.shape}"
+        )
+    shares = weights * ranges.counts
+    total = shares.sum()
+    if total == 0:
+        raise InvalidArgumentError("scene_weights are 0 for all scenes that have samples; give one of them more")
+    ends = np.floor(np.cumsum(shares) * (ranges.num_samples / total) + offset).astype(np.int64)
+    ends = np.minimum(ends, ranges.num_samples)
+    ends[int(np.flatnonzero(shares)[-1]) :] = ranges.num_samples
+    return np.diff(ends, prepend=0)
