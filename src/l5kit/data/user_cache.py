@@ -1,15 +1,39 @@
 """The folder for what l5kit keeps between runs, and the locks in it."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 from filelock import FileLock
+from numpy.typing import DTypeLike
 from platformdirs import user_cache_dir
+
+from l5kit._types import NumericArray
 
 CACHE_DIR_ENV_KEY = "L5KIT_CACHE_DIR"
 """Environment variable that names the cache folder, in place of the usual one of the platform."""
+
+LARGE_NUM_BYTES = 1 << 28
+"""Bytes of an array from which on it lies in a file."""
+
+
+def scratch_array(shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
+    """Return an array of zeros: a large one in a file without a name, so that the system may take its pages to disk.
+
+    The file lies in the cache folder, and is gone with the array. Where it cannot be made the array lies in memory.
+    """
+    num_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    if num_bytes < LARGE_NUM_BYTES:
+        return np.zeros(shape, dtype)
+    try:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=cache_folder()) as file:
+            return np.memmap(file, dtype=dtype, mode="w+", shape=shape).view(np.ndarray)
+    except OSError:
+        return np.zeros(shape, dtype)
 
 
 def cache_folder() -> Path:

@@ -92,7 +92,9 @@ class AgentDataset(MaskedAgentsDataset, EgoDataset):
     def locate(self, positions: Int64Array) -> SamplePlaces:
         """Return where the samples at positions (B,) of this dataset lie in the log; see the base class."""
         rows = self.agents_indices[positions]
-        return self._places_of_frames(self._frames_of_rows(rows), rows)
+        places = self._places_of_frames(self._frames_of_rows(rows), rows)
+        self._note_located(len(positions))
+        return places
 
     def get_scene_indices(self, scene_idx: int) -> Int64Array:
         """Return the indices of this dataset that belong to a scene; negative counts from the end.

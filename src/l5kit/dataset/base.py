@@ -23,6 +23,7 @@ from l5kit.data.track_ids import as_sample_track_id
 from l5kit.data.window_cutting import WindowSteps
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.allocators import Allocator, Memory, default_allocator
+from l5kit.dataset.kept_index import kept_end_rows
 from l5kit.dataset.sample_batch import SampleBatch, reuse_images
 from l5kit.dataset.sample_places import (
     EGO_TRACK_ID,
@@ -102,7 +103,7 @@ class BaseEgoDataset(Dataset[Sample]):
         read_disable_traffic_light_faces(cfg)  # it is read for every sample; what is wrong with it is told now
         self.cfg = cfg
         self.dataset = zarr_dataset
-        self.cumulative_sizes: Int64Array = _end_frames(self._check_log().scenes)
+        self.cumulative_sizes: Int64Array = _end_frames(self._check_log())
         self.sample_function = self._get_sample_function()
         self._warn_of_other_steps()
         self._worker_seed: int | None = None
@@ -474,7 +475,7 @@ class BaseEgoDataset(Dataset[Sample]):
         """Return a copy of this object that reads another log."""
         other = copy.copy(self)
         other.dataset = dataset
-        other.cumulative_sizes = _end_frames(other._check_log().scenes)
+        other.cumulative_sizes = _end_frames(other._check_log())
         return other
 
     def _scene(self, scene_index: int) -> RecordArray:
@@ -505,8 +506,11 @@ class BaseEgoDataset(Dataset[Sample]):
                 self.sample_function = replace(self.sample_function, ego_extent_m=ego_extent_of(self.dataset))
         return self._index
 
-    def _check_log(self) -> LogIndex:
-        """Check the intervals of the log, tell if they are wrong, and return them."""
+    def _check_log(self) -> IntervalRun:
+        """Check the intervals of the log, tell if they are wrong, and return those of its scenes."""
+        if kept_end_rows(self.dataset) is not None:  # it has been found as it should be
+            self._indexed, self._index = self.dataset, None
+            return check_scenes(self.dataset)
         whole = index = LogIndex.of(self.dataset)
         self._indexed, self._index = self.dataset, None if index.is_plain else index
         if read_disable_traffic_light_faces(self.cfg):
@@ -522,7 +526,7 @@ class BaseEgoDataset(Dataset[Sample]):
                 f"{path!r} has no traffic light faces, although its frames name {index.num_lost_faces} of them: "
                 "it is read as one without traffic lights; l5kit validate lists what is wrong"
             )
-        return whole
+        return whole.scenes
 
     def _require_readable(self, damage: LogIndex, scenes: Int64Array, state_indices: Int64Array) -> None:
         """Refuse samples (B,) that need scenes or frames that cannot be trusted."""

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import Int64Array, NumericArray
+from l5kit._types import Int64Array, UInt64Array
 
 __all__ = ["permuted"]
 
@@ -13,7 +13,7 @@ _ROUND_STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 _MULTIPLIERS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
-def permuted(numbers: Int64Array, sizes: Int64Array, keys: NumericArray) -> Int64Array:
+def permuted(numbers: Int64Array, sizes: Int64Array, keys: UInt64Array) -> Int64Array:
     """Return the image of each number under a permutation of as many numbers as its size, chosen by its key.
 
     It is an alternating Feistel network on a rectangle that holds the size, walked until it meets a number below the
@@ -36,7 +36,7 @@ def permuted(numbers: Int64Array, sizes: Int64Array, keys: NumericArray) -> Int6
     return images
 
 
-def _one_walk(numbers: Int64Array, rectangles: tuple[Int64Array, Int64Array], keys: NumericArray) -> Int64Array:
+def _one_walk(numbers: Int64Array, rectangles: tuple[Int64Array, Int64Array], keys: UInt64Array) -> Int64Array:
     """Return the images in rectangles of (widths, heights) (N,), row by row."""
     widths, heights = rectangles
     rows, columns = np.divmod(numbers, widths)
@@ -53,7 +53,7 @@ def _one_walk(numbers: Int64Array, rectangles: tuple[Int64Array, Int64Array], ke
     return images
 
 
-def _mixed(values: NumericArray) -> NumericArray:
+def _mixed(values: UInt64Array) -> UInt64Array:
     """Return numbers of 64 bits in which each bit of a value changes about half of the bits."""
     first, second = _MULTIPLIERS
     values = (values ^ (values >> np.uint64(30))) * first

@@ -4,22 +4,30 @@ import contextlib
 import operator
 import warnings
 import zlib
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 
+from l5kit._overriding import overrides_package
 from l5kit._types import BoolArray, Int64Array, NumericArray, UInt8Array, UInt32Array
 from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.filter import _get_label_filter
 from l5kit.data.record_sequence import RecordSequence, column_at, column_of, near_rows
 from l5kit.data.records import AGENT_INTERVAL
+from l5kit.data.stores.npy_files import release_pages
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset, checked_index
 from l5kit.dataset.inclusion import InclusionRule
+from l5kit.dataset.kept_index import ROWS_AT_ONCE, TakenRows, keep_taken_rows, kept_end_rows
 from l5kit.dataset.mask_cache import mask_and_whether_kept
+from l5kit.dataset.select_agents.stored_mask import stored_mask_signature
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
+
+_LOCATED_BEFORE_RELEASE = 512
+"""Samples after which pages of a mapped index are given back: each touches up to 64 KiB of a file."""
 
 
 class MaskedAgentsDataset(BaseEgoDataset):
@@ -36,6 +44,9 @@ class MaskedAgentsDataset(BaseEgoDataset):
 
     _is_mask_kept: bool = True
     """Whether another process finds the same mask on disk; not, if one was computed that could not be kept."""
+
+    _num_located: int = 0
+    """Samples that have been looked up in the index since its pages were given back."""
 
     @property
     def mask_indices(self) -> Int64Array:
@@ -128,7 +139,8 @@ class MaskedAgentsDataset(BaseEgoDataset):
         ):
             if minimum != usual:
                 _warn(f"{name} is {minimum}; the usual value is {usual}")
-        self._select(self._mask_of_minima())
+        kept = self._kept_rows()
+        self._take(kept) if kept else self._select(self._mask_of_minima())
 
     def _indices_of_frames(self, first_frame: int, end_frame: int) -> Int64Array:
         bounds = np.searchsorted(self.agents_indices, self._rows_of_frames(first_frame, end_frame))
@@ -162,13 +174,39 @@ class MaskedAgentsDataset(BaseEgoDataset):
 
     def _mask_of_minima(self) -> BoolArray:
         """Return the rows with enough valid frames before and after, bool (N,)."""
-        counts = self.load_agents_mask()
+        return self._mask_of_counts(self.load_agents_mask(), 0)
+
+    def _mask_of_counts(self, counts: NumericArray, first_row: int) -> BoolArray:
+        """Return which rows from one on have enough valid frames, (n,), of the agents mask of these rows (n, 2)."""
         mask: BoolArray = (counts[:, 0] >= self.min_frame_history) & (counts[:, 1] >= self.min_frame_future)
         if self._rule.takes_isolated_rows:
             # (0, 0) stands for a rejected row as well as for a valid one without neighbours
             rows = np.flatnonzero(mask)
-            mask[rows[~self.passes_label_filter(rows)]] = False
+            mask[rows[~self.passes_label_filter(first_row + rows)]] = False
         return mask
+
+    def _kept_rows(self) -> TakenRows | None:
+        """Return the rows with enough valid frames before and after that files keep; None where none do."""
+        thresholds = self._rule.thresholds
+        key = (
+            sorted(thresholds.as_attributes().items()),
+            (self.min_frame_history, self.min_frame_future),
+            stored_mask_signature(self.dataset, thresholds),
+        )
+        return None if self._overrides_selection else keep_taken_rows(self.dataset, key, self._mask_blocks)
+
+    @property
+    def _overrides_selection(self) -> bool:
+        """Whether a subclass decides which rows are taken, which the files of others do not know."""
+        return overrides_package(self, "load_agents_mask", "passes_label_filter", package="l5kit.dataset")
+
+    def _mask_blocks(self) -> Iterator[BoolArray] | None:
+        """Return the mask of all rows in blocks; None if the agents mask is not on disk."""
+        counts = self.load_agents_mask()
+        if not self._is_mask_kept:
+            return None
+        starts = range(0, len(counts), ROWS_AT_ONCE)
+        return (self._mask_of_counts(np.array(counts[start : start + ROWS_AT_ONCE]), start) for start in starts)
 
     def _leave_out(self, mask: BoolArray) -> int:
         """Take the rows out of a mask that do not pass the label filter, and return how many these are."""
@@ -190,14 +228,23 @@ class MaskedAgentsDataset(BaseEgoDataset):
     def _select(self, mask: BoolArray) -> None:
         """Take the rows of a mask."""
         mask.setflags(write=False)
-        self.agents_mask = mask
-        self.agents_indices: Int64Array = np.flatnonzero(mask)
+        self._take(TakenRows(mask, np.flatnonzero(mask)))
+
+    def _take(self, taken: TakenRows) -> None:
+        self.agents_mask, self.agents_indices = taken.mask, taken.indices
         damage = self._damage
-        if damage is None:
-            intervals = column_of(self.dataset.frames, AGENT_INTERVAL, strict=True)
-        else:
-            intervals = damage.frames.bounds
-        self.cumulative_sizes_agents: Int64Array = np.ascontiguousarray(intervals[:, 1])
+        ends = kept_end_rows(self.dataset) if damage is None else damage.frames.bounds[:, 1]
+        if ends is None:
+            ends = column_of(self.dataset.frames, AGENT_INTERVAL, strict=True)[:, 1]
+        self.cumulative_sizes_agents: Int64Array = np.ascontiguousarray(ends)
+
+    def _note_located(self, num_samples: int) -> None:
+        """Give back pages of the index now and then."""
+        self._num_located += num_samples
+        if self._num_located >= _LOCATED_BEFORE_RELEASE:
+            self._num_located = 0
+            release_pages(self.agents_indices)
+            release_pages(self.cumulative_sizes_agents)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what another process can read from files; a mask that it cannot find there is packed."""
@@ -217,7 +264,8 @@ class MaskedAgentsDataset(BaseEgoDataset):
         packed = state.pop("_packed_mask", None)
         super().__setstate__(state)
         if packed is None:
-            self._select(self._mask_of_minima())
+            kept = self._kept_rows()
+            self._take(kept) if kept else self._select(self._mask_of_minima())
         else:
             bits = np.frombuffer(zlib.decompress(packed), dtype=np.uint8)
             self._select(np.unpackbits(bits, count=len(self.dataset.agents)).astype(np.bool_))

@@ -184,4 +184,5 @@ def _weighted_counts(ranges: SceneRanges, weights: NumericArray, offset: float) 
     ends = np.floor(np.cumsum(shares) * (ranges.num_samples / total) + offset).astype(np.int64)
     ends = np.minimum(ends, ranges.num_samples)
     ends[int(np.flatnonzero(shares)[-1]) :] = ranges.num_samples
-    return np.diff(ends, prepend=0)
+    places: Int64Array = np.diff(ends, prepend=0)
+    return places

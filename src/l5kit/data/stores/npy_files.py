@@ -1,5 +1,6 @@
 """Arrays in ``.npy`` files that are mapped into memory: their pages are read when touched, and shared by processes."""
 
+import mmap
 import os
 from io import BytesIO
 from pathlib import Path
@@ -32,3 +33,18 @@ def map_npy(file: Path, *, dtype: DTypeLike, shape: tuple[int, ...]) -> NumericA
             return None
         mapped = np.memmap(opened, dtype=dtype, mode="r", offset=len(header), shape=shape)
     return mapped.view(np.ndarray)  # slices of np.memmap cost five times as much
+
+
+def release_pages(array: NumericArray) -> None:
+    """Take the pages of a mapped array out of this process; they stay in the memory of the system, and come back.
+
+    What is touched at random places would count as memory of the process for as long as the system has enough.
+
+    Args:
+        array: From :func:`map_npy`, or any other, with which nothing is done.
+    """
+    owner: object = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        owner.madvise(mmap.MADV_DONTNEED)

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numcodecs
 import zarr
@@ -12,12 +13,14 @@ from zarr.storage import LocalStore
 from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import NumericArray, UInt32Array
 from l5kit.data.stores.checked_blosc import with_checked_lengths
+from l5kit.data.user_cache import scratch_array
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.errors import InvalidArgumentError, ReadOnlyDatasetError
 
 MASK_GROUP = "agents_mask"
 _MASK_CHUNKS = (10_000, 2)
+_ROWS_AT_ONCE = 1 << 20
 
 
 def mask_folder(dataset: ChunkedDataset, probability: float) -> Path:
@@ -40,6 +43,17 @@ def read_stored_mask(dataset: ChunkedDataset, thresholds: MaskThresholds) -> tup
         if mask is not None:
             return mask, ""
     return None, problem
+
+
+def stored_mask_signature(dataset: ChunkedDataset, thresholds: MaskThresholds) -> object:
+    """Return what changes when another mask is stored in a dataset folder for some thresholds; None without one."""
+    folder = mask_folder(dataset, thresholds.probability).parent
+    if not dataset.path or not folder.is_dir():
+        return None
+    names = [name for name in sorted(os.listdir(folder)) if _as_number(name) == thresholds.probability]
+    files = [file for name in names for file in (folder / name, folder / name / ".zarray", folder / name / ".zattrs")]
+    statuses = [(str(file.relative_to(folder)), file.stat()) for file in files if file.exists()]
+    return [(name, status.st_size, status.st_mtime_ns) for name, status in statuses]
 
 
 def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32Array) -> Path:
@@ -123,10 +137,18 @@ def _read_fitting(dataset: ChunkedDataset, name: str, thresholds: MaskThresholds
     try:
         array = dataset.root[f"{MASK_GROUP}/{name}"]
         problem = _problem_of(array, num_agents=len(dataset.agents), thresholds=thresholds)
-        mask = None if problem else with_checked_lengths(array)[:]
+        mask = None if problem else _read_blocks(with_checked_lengths(array))
     except Exception as error:  # whatever damaged files make zarr and its codecs raise
         mask, problem = None, f"cannot be read ({type(error).__name__}: {error})"
     return mask, problem and f"the stored agents mask {name!r} {problem}"
+
+
+def _read_blocks(array: Any) -> NumericArray:
+    """Return a whole array, in a file without a name where it is large."""
+    whole = scratch_array(array.shape, array.dtype)
+    for start in range(0, len(whole), _ROWS_AT_ONCE):
+        whole[start : start + _ROWS_AT_ONCE] = array[start : start + _ROWS_AT_ONCE]
+    return whole
 
 
 def _problem_of(array: object, *, num_agents: int, thresholds: MaskThresholds) -> str:

@@ -20,12 +20,14 @@ from l5kit._types import (
     UInt32Array,
 )
 from l5kit.data.filter import kept_probability
-from l5kit.data.log_index import LogIndex
+from l5kit.data.log_index import LogIndex, check_scenes
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.user_cache import scratch_array
 from l5kit.data.window_rows import read_only_field
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.kept_index import kept_end_rows
 from l5kit.dataset.select_agents.conditions import MIN_AREA_M2
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.errors import CorruptedDataError
@@ -183,18 +185,21 @@ def compute_readable_mask(
     Raises:
         CorruptedDataError: The scenes cannot be read, or a scene is damaged and ``strict``.
     """
-    mask = np.zeros((len(dataset.agents), 2), dtype=np.uint32)
+    mask = scratch_array((len(dataset.agents), 2), np.uint32)
     report: Counter[str] = Counter()
     errors: dict[int, CorruptedDataError] = {}
-    index = LogIndex.of(dataset).without_faces()
-    job = _MaskOfScenes(dataset, thresholds, index.scenes.bounds, index.is_scene_sound())
-    for found in map_scenes(job, range(len(index.scenes)), workers, progress=progress):
+    is_whole = kept_end_rows(dataset) is not None  # found as it should be, without an index in memory
+    index = None if is_whole else LogIndex.of(dataset).without_faces()
+    scenes = check_scenes(dataset) if index is None else index.scenes
+    is_sound = scenes.is_sound if index is None else index.is_scene_sound()
+    job = _MaskOfScenes(dataset, thresholds, scenes.bounds, is_sound)
+    for found in map_scenes(job, range(len(scenes)), workers, progress=progress):
         for scene, valid in found.items():
             if isinstance(valid, _MaskOfScene):
                 mask[slice(*valid.rows)] = valid.counts
                 report.update(valid.report)
                 continue
-            errors[scene] = valid or CorruptedDataError(index.explain_scene(scene))
+            errors[scene] = valid or CorruptedDataError(index.explain_scene(scene) if index else scenes.explain(scene))
             if strict:
                 raise errors[scene]
     return mask, report, errors
