@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from l5kit.configs.training import LoaderParams
-from l5kit.dataset import loader
+from l5kit.dataset import loader, rank_sampler
 from l5kit.errors import ConfigError
 from l5kit.training.batches import StepBatches, steps_per_epoch
 
@@ -45,6 +45,16 @@ def test_batches_are_those_of_the_loader_epoch_after_epoch(changes):
     plain = loader(Numbers(), 2, shuffle=True, seed=3, drop_last=True)
     expected = [numbers for _ in range(3) for numbers in numbers_of(plain)]
     assert numbers_of(step_batches(**changes)) == expected[:12]
+
+
+@pytest.mark.parametrize("first_step", [0, 3, 7])
+def test_large_sets_are_shuffled_by_scenes_as_the_loader_does(monkeypatch, first_step):
+    monkeypatch.setattr(rank_sampler, "MOST_SHUFFLED_AS_WHOLE", 10)
+    plain = loader(Numbers(), 2, shuffle=True, shuffle_by="scenes", seed=3, drop_last=True)
+    expected = [numbers for _ in range(3) for numbers in numbers_of(plain)][:12]
+    assert numbers_of(step_batches(first_step)) == expected[first_step:]
+    whole = loader(Numbers(), 2, shuffle=True, shuffle_by="samples", seed=3, drop_last=True)
+    assert numbers_of(whole) != expected[:5]
 
 
 @pytest.mark.parametrize("steps_per_epoch", [5, 3], ids=["whole epochs", "epochs cut short"])

@@ -14,7 +14,7 @@ import numpy as np
 
 from l5kit._overriding import overrides
 from l5kit.dataset.allocators import allocate_pinned
-from l5kit.dataset.rank_sampler import MOST_SHUFFLED_AS_WHOLE, RankSampler, ShuffleBy, process_place
+from l5kit.dataset.rank_sampler import RankSampler, ShuffleBy, is_shuffled_by_scenes, process_place
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder, CollateFn
 from l5kit.dataset.sample_batch import collate
 from l5kit.dataset.scene_order import SceneRanges
@@ -96,7 +96,7 @@ def loader(
     rank, world_size = process_place(rank, world_size)
     if sampler is None:
         num_samples = _length_of(dataset)
-        by_scenes = shuffle and (shuffle_by == "scenes" if shuffle_by else num_samples > MOST_SHUFFLED_AS_WHOLE)
+        by_scenes = is_shuffled_by_scenes(num_samples, shuffle=shuffle, shuffle_by=shuffle_by)
         sampler = RankSampler(
             num_samples,
             shuffle=shuffle,

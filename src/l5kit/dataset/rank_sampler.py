@@ -80,9 +80,8 @@ class RankSampler(Sampler[int]):
         self.drop_last = drop_last
         self.rank, self.world_size = process_place(rank, world_size)
         self.epoch = 0
-        is_large = num_samples > MOST_SHUFFLED_AS_WHOLE
-        is_by_scenes = scene_weights is not None or (shuffle_by == "scenes" if shuffle_by else is_large)
-        self._is_by_scenes = shuffle and is_by_scenes
+        by_weights = scene_weights is not None
+        self._is_by_scenes = by_weights or is_shuffled_by_scenes(num_samples, shuffle=shuffle, shuffle_by=shuffle_by)
         self._scenes = scenes
         self._weights = scene_weights
         if self._is_by_scenes:
@@ -128,6 +127,11 @@ class RankSampler(Sampler[int]):
     def _order_by_scenes(self) -> SceneOrder:
         scenes = SceneRanges.of_runs(self.num_samples) if self._scenes is None else self._scenes
         return SceneOrder.of_epoch(scenes, seed=self.seed, epoch=self.epoch, weights=self._weights)
+
+
+def is_shuffled_by_scenes(num_samples: int, *, shuffle: bool, shuffle_by: ShuffleBy | None = None) -> bool:
+    """Return whether an order is drawn by scenes, which a :class:`RankSampler` is then to be told of."""
+    return shuffle and (shuffle_by == "scenes" if shuffle_by else num_samples > MOST_SHUFFLED_AS_WHOLE)
 
 
 def rank_generator(seed: int, *, rank: int | None = None, world_size: int | None = None) -> "torch.Generator":

@@ -11,9 +11,10 @@ from torch.utils.data import Subset
 from l5kit.configs.training import LoaderParams
 from l5kit.dataset.loading import BatchLoader, BatchPlan, BatchSource, IndexedSamples, ThreadLoader, WorkerLoader
 from l5kit.dataset.loading import loader as make_loader
-from l5kit.dataset.rank_sampler import RankSampler, process_place
+from l5kit.dataset.rank_sampler import RankSampler, is_shuffled_by_scenes, process_place
 from l5kit.dataset.reseeding import BatchOrder
 from l5kit.dataset.sample_batch import collate
+from l5kit.dataset.scene_order import SceneRanges
 from l5kit.errors import ConfigError
 from l5kit.workflows.samples import spread_indices
 from l5kit.workflows.workflow import Samples
@@ -133,13 +134,16 @@ class StepBatches:
     def _new_loader(self, first_batch: int) -> BatchLoader:
         """Return the loader of this process, whose place among others is known only when the training has started."""
         rank, world_size = process_place(None, None)
+        num_samples, shuffle = len(self._dataset), self._loader.shuffle
+        by_scenes = is_shuffled_by_scenes(num_samples, shuffle=shuffle)
         sampler = RankSampler(
-            len(self._dataset),
-            shuffle=self._loader.shuffle,
+            num_samples,
+            shuffle=shuffle,
             seed=self._seed,
             drop_last=True,
             rank=rank,
             world_size=world_size,
+            scenes=SceneRanges.of(self._dataset) if by_scenes else None,
         )
         plan = _PlanFromStep(
             sampler,
