@@ -7,9 +7,12 @@ import pytest
 import torch
 
 from l5kit.configs.training import LoaderParams
-from l5kit.dataset import loader, rank_sampler
+from l5kit.dataset import EgoDataset, loader, rank_sampler
+from l5kit.dataset.scene_choice import SceneChoice
 from l5kit.errors import ConfigError
 from l5kit.training.batches import StepBatches, steps_per_epoch
+from support.logs import make_several_scenes_log
+from support.samples import make_cfg
 
 
 class Numbers(torch.utils.data.Dataset):
@@ -20,6 +23,16 @@ class Numbers(torch.utils.data.Dataset):
 
     def __getitem__(self, index):
         return {"number": np.float32(index)}
+
+
+class Rows(EgoDataset):
+    """The samples of a log, each its number."""
+
+    def __getitem__(self, index):
+        return {"number": np.float32(index)}
+
+    def __getitems__(self, indices):
+        return [self[index] for index in indices]
 
 
 def params(**changes):
@@ -55,6 +68,26 @@ def test_large_sets_are_shuffled_by_scenes_as_the_loader_does(monkeypatch, first
     assert numbers_of(step_batches(first_step)) == expected[first_step:]
     whole = loader(Numbers(), 2, shuffle=True, shuffle_by="samples", seed=3, drop_last=True)
     assert numbers_of(whole) != expected[:5]
+
+
+@pytest.mark.parametrize("first_step", [0, 3, 7])
+def test_chosen_and_weighted_scenes_are_entered_at_any_step_on_all_ranks(monkeypatch, first_step):
+    samples = Rows(make_cfg(), make_several_scenes_log(), None)
+    weights = np.linspace(0.0, 2.0, len(samples.dataset.scenes))
+    choice = SceneChoice(fraction=0.5, subset_seed=2, weights=weights)
+    num_steps = choice.num_samples_of(samples) // 4
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        how = {"fraction": 0.5, "subset_seed": 2, "scene_weights": weights}
+        plain = loader(samples, 2, shuffle=True, seed=3, drop_last=True, **how)
+        expected = [numbers for _ in range(9) for numbers in numbers_of(plain)][:12]
+        batches = StepBatches(
+            samples, params(), seed=3, num_steps=12, steps_per_epoch=num_steps, choice=choice, pin_memory=False
+        )
+        batches.load_state_dict({"next_step": first_step})
+        assert numbers_of(batches) == expected[first_step:]
+    assert len({number for numbers in expected for number in numbers}) > 1
 
 
 @pytest.mark.parametrize("steps_per_epoch", [5, 3], ids=["whole epochs", "epochs cut short"])

@@ -51,6 +51,22 @@ def same_weights(one, other):
     return one.keys() == other.keys() and all((one[name] == other[name]).all() for name in one)
 
 
+@pytest.mark.filterwarnings("ignore:what happens in")
+def test_chosen_and_weighted_scenes_go_on_with_the_same_steps(city, tmp_path, monkeypatch):
+    monkeypatch.setenv("L5KIT_CACHE_DIR", str(tmp_path / "cache"))
+    cfg = small_config("vector_planner", train_params={"max_num_steps": 6, "checkpoint_every_n_steps": 2})
+    cfg["train_data_loader"] |= {"fraction": 0.67, "scenario_weights": {"standing": 3, "left_turn": 2}}
+    whole, weights = run(cfg, tmp_path / "whole", city)
+    before, _ = run(cfg, tmp_path / "killed", city, killed_after=5)
+    after, resumed_weights = run(cfg, tmp_path / "killed", city, resume=True)
+    assert min(after) == 4
+    assert before | after == whole
+    assert same_weights(weights, resumed_weights)
+    cfg["train_data_loader"] = cfg["train_data_loader"] | {"subset_seed": 1}
+    with pytest.raises(ConfigError, match="subset_seed: None became 1"):
+        run(cfg, tmp_path / "killed", city, resume=True)
+
+
 @pytest.mark.parametrize(
     ("workflow", "threads"),
     [

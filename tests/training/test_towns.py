@@ -12,12 +12,14 @@ from l5kit.data import LocalDataManager
 from l5kit.data.digest import dataset_digest
 from l5kit.dataset import collate
 from l5kit.dataset.joined import JoinedDataset
+from l5kit.dataset.scene_choice import SceneChoice
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.openloop import evaluate
 from l5kit.openloop.options import OpenLoopOptions
 from l5kit.synthetic import make_city
 from l5kit.training import SampleDataModule, train
 from l5kit.workflows import TrainingConfig, open_samples
+from l5kit.workflows.scenarios import open_choice
 from support.models import one_thread
 from support.workflows import small_config
 
@@ -109,6 +111,33 @@ def test_a_training_on_two_towns_is_evaluated_in_a_third_place(towns, tmp_path):
     evaluated = evaluate(result.weights, tmp_path / "scores", data_folder=towns / "new", options=options)
     assert evaluated.num_samples == 60
     assert np.isclose(evaluated.network[0].ade_m, result.scores["val/ade_m/0.4s"])
+
+
+def test_scenes_of_joined_towns_are_chosen_and_weighted(towns):
+    joined = samples_of(towns, "vector_planner", ["old", "new"])
+    starts = [part.scene_starts() for part in joined.parts]
+    assert joined.scene_starts().tolist() == [*starts[0].tolist(), *(len(joined.parts[0]) + starts[1][1:]).tolist()]
+    num_scenes = [len(of_part) - 1 for of_part in starts]
+    weights = np.repeat([0.0, 1.0], num_scenes)
+    weighted = SceneChoice(weights=weights).sampler_of(joined, shuffle=True, seed=0, drop_last=False)
+    assert len(weighted) == len(joined)
+    assert min(weighted) >= len(joined.parts[0])
+    half = SceneChoice(fraction=0.5).sampler_of(joined, shuffle=True, seed=0, drop_last=False)
+    scene_of = np.searchsorted(joined.scene_starts(), list(half), side="right") - 1
+    assert len(set(scene_of)) == round(sum(num_scenes) / 2)
+
+
+@pytest.mark.filterwarnings("ignore:what happens in")
+def test_what_happens_is_looked_up_in_each_town(towns, tmp_path, monkeypatch):
+    monkeypatch.setenv("L5KIT_CACHE_DIR", str(tmp_path))
+    cfg = small_config("vector_planner")
+    cfg["train_data_loader"] |= {"scenario_weights": {"standing": 2.0, "left_turn": 3.0, "others": 0.25}}
+
+    def weights_in(folders):
+        cfg["train_data_loader"]["folders"] = folders
+        return open_choice(LoaderParams.from_cfg(cfg), cfg, LocalDataManager(towns)).weights.tolist()
+
+    assert weights_in(["old", "new"]) == weights_in(["old"]) + weights_in(["new"])
 
 
 def test_perturbations_of_joined_towns_are_seeded_by_the_batch(towns):

@@ -33,6 +33,7 @@ __all__ = [
     "FilePath",
     "FilePaths",
     "Flag",
+    "Fraction",
     "FrameCount",
     "Key",
     "Number",
@@ -47,6 +48,7 @@ __all__ = [
     "SizePair",
     "StepSeconds",
     "StepSize",
+    "TagWeights",
     "Text",
     "ThreeNumbers",
     "WorkerCount",
@@ -116,6 +118,8 @@ PositiveNumber = Annotated[float, Meta(gt=0)]
 StepSeconds = Annotated[float, Meta(ge=MIN_STEP_TIME_S, le=MAX_STEP_TIME_S)]
 NumberFromZero = Annotated[float, Meta(ge=0)]
 Probability = Annotated[float, Meta(ge=0, le=1)]
+Fraction = Annotated[float, Meta(gt=0, le=1)]
+TagWeights = Annotated[dict[str, NumberFromZero], Meta(min_length=1)]
 
 Flag = bool
 Text = str

@@ -232,7 +232,7 @@ def _checked(value: object, kind: object) -> object:
     """
     plain = _plain(value, kind)
     checked = msgspec.convert(plain, kind)
-    numbers = checked if isinstance(checked, tuple) else (checked,)
+    numbers = checked if isinstance(checked, tuple) else checked.values() if isinstance(checked, dict) else (checked,)
     if any(isinstance(number, float) and not math.isfinite(number) for number in numbers):
         raise msgspec.ValidationError("not finite")
     return plain if isinstance(checked, float) else checked
@@ -245,6 +245,8 @@ def _plain(value: object, kind: object) -> object:
         value = value.tolist()
     if get_origin(base) is tuple and isinstance(value, (list, tuple)):
         return [_plain(item, get_args(base)[0]) for item in value]
+    if get_origin(base) is dict and isinstance(value, Mapping):
+        return {name: _plain(item, get_args(base)[1]) for name, item in value.items()}
     if base is int and isinstance(value, float) and value.is_integer():
         return int(value)
     if base is bool and isinstance(value, (int, float)) and value in (0, 1):
@@ -297,6 +299,9 @@ def _kind_text(schema: JsonObject) -> str:
         case "array":
             return _array_text(schema)
         case "object":
+            of_names = schema.get("additionalProperties")
+            if isinstance(of_names, Mapping) and of_names:
+                return f"names with {_kind_text(of_names)} each"
             return "a mapping of class_path and init_args"
         case _:
             return "a path that is not empty" if schema.get("format") == "path" else "a text"
@@ -314,6 +319,8 @@ def _array_text(schema: JsonObject) -> str:
 
 
 def _range_text(schema: JsonObject) -> str:
+    if "maximum" in schema and "exclusiveMinimum" in schema:
+        return f" above {schema['exclusiveMinimum']:g} and at most {schema['maximum']:g}"
     if "maximum" in schema:
         return f" from {schema['minimum']:g} to {schema['maximum']:g}"
     if "exclusiveMaximum" in schema:

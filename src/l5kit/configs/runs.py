@@ -12,12 +12,14 @@ from l5kit.configs.kinds import (
     FilePath,
     FilePaths,
     Flag,
+    Fraction,
     Key,
     Number,
     PositiveCount,
     PositiveList,
     PositiveNumber,
     Probability,
+    TagWeights,
     Text,
     ThreeNumbers,
     WorkerCount,
@@ -26,6 +28,7 @@ from l5kit.configs.own_classes import ClassMapping, OwnClasses
 from l5kit.configs.parameters import FutureNumFrames, FutureStepSize, HistoryStepSize, StepTime
 from l5kit.configs.reading import Params, read_params
 from l5kit.configs.scaling import LoggerParams, ScalingParams
+from l5kit.errors import ConfigError
 
 __all__ = [
     "PRECISIONS",
@@ -83,6 +86,14 @@ class LoaderParams(Params, section=_TRAINED):
             otherwise="true for trainings, false for evaluations",
         ),
     ]
+    shuffle_by: Annotated[
+        Literal["samples", "scenes"] | None,
+        Key(
+            "what is shuffled: all samples as a whole, or scenes in bounded memory, with reads near each other",
+            only_in=_TRAINED,
+            otherwise="`samples` up to 2^23 samples, `scenes` beyond",
+        ),
+    ] = None
     num_workers: Annotated[WorkerCount, Key("processes that make batches")] = 0
     threads: Annotated[
         WorkerCount,
@@ -94,6 +105,26 @@ class LoaderParams(Params, section=_TRAINED):
     ]
     max_scene_id: Annotated[
         PositiveCount | None, Key("how many scenes are taken of each log, from the first on", otherwise="all")
+    ] = None
+    fraction: Annotated[
+        Fraction, Key("share of these scenes that is trained on, at random", only_in=_TRAINED, null_is_missing=True)
+    ] = 1.0
+    subset_seed: Annotated[
+        Count,
+        Key(
+            "decides which scenes; those of a smaller `fraction` are among those of a larger one",
+            only_in=_TRAINED,
+            null_is_missing=True,
+        ),
+    ] = 0
+    scenario_weights: Annotated[
+        TagWeights | None,
+        Key(
+            "how often the samples of scenes with a [tag](scene_tags.md) are drawn, and those of `others` that have "
+            "none of the tags here, 1 unless it is said; the largest of a scene counts",
+            only_in=_TRAINED,
+            otherwise="every sample once in an epoch",
+        ),
     ] = None
     min_frame_history: Annotated[
         Count,
@@ -127,6 +158,19 @@ class LoaderParams(Params, section=_TRAINED):
     def from_cfg(cls, cfg: Config, name: str = _TRAINED) -> Self:
         """Read ``train_data_loader`` or ``val_data_loader``."""
         return read_params(cls, cfg, section=name)
+
+    def check(self) -> None:
+        """Refuse ways to train that do not go together."""
+        if self.num_workers and self.threads > 1:
+            raise ConfigError("train_data_loader: give num_workers or threads, not both")
+        if self.shuffle_by is not None and not self.shuffle:
+            raise ConfigError("train_data_loader.shuffle_by: nothing is shuffled; set shuffle, or leave it out")
+        if self.scenario_weights is not None and not self.shuffle:
+            raise ConfigError("train_data_loader.scenario_weights: they need a shuffle; set shuffle, or leave them out")
+        if self.scenario_weights is not None and self.shuffle_by == "samples":
+            raise ConfigError(
+                "train_data_loader.scenario_weights: they need a shuffle by scenes; leave out shuffle_by or them"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

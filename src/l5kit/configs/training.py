@@ -122,8 +122,7 @@ class TrainingParams(TrainingKeys):
             raise ConfigError(
                 f"train_params.horizons_s: {self.horizons_s[-1]} s lies beyond the {longest_s:g} s that are predicted"
             )
-        if self.train_loader.num_workers and self.train_loader.threads > 1:
-            raise ConfigError("train_data_loader: give num_workers or threads, not both")
+        self.train_loader.check()
 
     def _check_own_classes(self) -> None:
         """Refuse class paths that are none, and what does not go with them; nothing is imported."""

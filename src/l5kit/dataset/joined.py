@@ -86,6 +86,19 @@ class JoinedDataset(Dataset[Sample]):
         part = int(np.searchsorted(self._ends, position, side="right"))
         return part, position - (int(self._ends[part - 1]) if part else 0)
 
+    def scene_starts(self) -> Int64Array | None:
+        """Return the first sample of each scene of all parts, and the number of samples, int64 (S + 1,).
+
+        Returns None where a part is of a damaged log, whose scenes have no such rows.
+        """
+        starts = [np.zeros(1, np.int64)]
+        for part in self.parts:
+            of_part = part.scene_starts()
+            if of_part is None:
+                return None
+            starts.append(of_part[1:] + starts[-1][-1])
+        return np.concatenate(starts)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} samples of {len(self.parts)} datasets)"
 

@@ -13,11 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from l5kit._overriding import overrides
+from l5kit._types import Float64Array
 from l5kit.dataset.allocators import allocate_pinned
-from l5kit.dataset.rank_sampler import RankSampler, ShuffleBy, is_shuffled_by_scenes, process_place
+from l5kit.dataset.rank_sampler import RankSampler, ShuffleBy, process_place
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder, CollateFn
 from l5kit.dataset.sample_batch import collate
-from l5kit.dataset.scene_order import SceneRanges
+from l5kit.dataset.scene_choice import SceneChoice
 from l5kit.dataset.torch_parts import Dataset, Sampler, require_torch
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
@@ -44,6 +45,9 @@ def loader(
     threads: int = 1,
     shuffle: bool = False,
     shuffle_by: ShuffleBy | None = None,
+    fraction: float = 1.0,
+    subset_seed: int = 0,
+    scene_weights: Float64Array | None = None,
     seed: int = 0,
     drop_last: bool = False,
     sampler: Iterable[int] | None = None,
@@ -72,6 +76,10 @@ def loader(
         shuffle: Whether every epoch has another order.
         shuffle_by: ``samples`` to shuffle all of them as a whole, ``scenes`` by blocks of scenes, in bounded memory and
             with reads near each other; None for the latter where there are more than 2**23 samples.
+        fraction: Share of the scenes that is taken, the same in every epoch, above 0 and at most 1.
+        subset_seed: Decides which scenes; those of a smaller fraction are among those of a larger one.
+        scene_weights: How often the samples of each scene of the dataset are drawn, relative to others, (S,), with a
+            shuffle, which is by scenes then; an epoch is as long as without. None for every sample once.
         seed: Decides the orders and the random numbers of perturbations; the same in all processes.
         drop_last: Whether all batches have ``batch_size`` samples, and all processes of a distributed training the same
             number of batches, which their synchronisation needs. Otherwise every sample is given exactly once.
@@ -95,20 +103,17 @@ def loader(
     _require_at_least(prefetch=(prefetch, 1), seed=(seed, 0))
     rank, world_size = process_place(rank, world_size)
     if sampler is None:
-        num_samples = _length_of(dataset)
-        by_scenes = is_shuffled_by_scenes(num_samples, shuffle=shuffle, shuffle_by=shuffle_by)
-        sampler = RankSampler(
-            num_samples,
-            shuffle=shuffle,
-            seed=seed,
-            drop_last=drop_last,
-            rank=rank,
-            world_size=world_size,
-            shuffle_by=shuffle_by,
-            scenes=SceneRanges.of(dataset) if by_scenes else None,
+        _length_of(dataset)
+        weights = None if scene_weights is None else np.asarray(scene_weights, np.float64)
+        choice = SceneChoice(shuffle_by=shuffle_by, fraction=fraction, subset_seed=subset_seed, weights=weights)
+        sampler = choice.sampler_of(
+            dataset, shuffle=shuffle, seed=seed, drop_last=drop_last, rank=rank, world_size=world_size
         )
     elif shuffle:
         raise InvalidArgumentError("shuffle is True and a sampler is given, which decides the order; pass one of them")
+    elif fraction != 1 or scene_weights is not None:
+        given = "scene_weights" if fraction == 1 else f"fraction {fraction}"
+        raise InvalidArgumentError(f"{given} and a sampler are given, which decides what is drawn; pass one of them")
     if pin_memory is None:
         pin_memory = torch.cuda.is_available()
     plan = BatchPlan(sampler, batch_size, drop_last=drop_last, seed=seed, rank=rank)

@@ -12,6 +12,7 @@ import numpy as np
 
 from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.joined import JoinedDataset
 from l5kit.dataset.keyed_permutation import permuted
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
@@ -58,10 +59,19 @@ class SceneRanges:
         Args:
             dataset: Anything with a length.
         """
-        num_samples = len(dataset)
-        bounds = dataset.scene_starts() if isinstance(dataset, BaseEgoDataset) else None
-        if bounds is None or bounds[0] != 0 or bounds[-1] != num_samples or (np.diff(bounds) < 0).any():
-            return cls.of_runs(num_samples)
+        known = cls.known_of(dataset)
+        return cls.of_runs(len(dataset)) if known is None else known
+
+    @classmethod
+    def known_of(cls, dataset: Any) -> Self | None:
+        """Return the scenes of a dataset; None for one that is none of this package's, and of a damaged log.
+
+        Args:
+            dataset: Anything with a length.
+        """
+        bounds = dataset.scene_starts() if isinstance(dataset, (BaseEgoDataset, JoinedDataset)) else None
+        if bounds is None or bounds[0] != 0 or bounds[-1] != len(dataset) or (np.diff(bounds) < 0).any():
+            return None
         return cls(bounds[:-1], bounds[1:])
 
     @classmethod

@@ -11,12 +11,13 @@ from torch.utils.data import Subset
 from l5kit.configs.training import LoaderParams
 from l5kit.dataset.loading import BatchLoader, BatchPlan, BatchSource, IndexedSamples, ThreadLoader, WorkerLoader
 from l5kit.dataset.loading import loader as make_loader
-from l5kit.dataset.rank_sampler import RankSampler, is_shuffled_by_scenes, process_place
+from l5kit.dataset.rank_sampler import process_place
 from l5kit.dataset.reseeding import BatchOrder
 from l5kit.dataset.sample_batch import collate
-from l5kit.dataset.scene_order import SceneRanges
+from l5kit.dataset.scene_choice import SceneChoice
 from l5kit.errors import ConfigError
 from l5kit.workflows.samples import spread_indices
+from l5kit.workflows.scenarios import choice_of
 from l5kit.workflows.workflow import Samples
 
 __all__ = ["EvaluationBatches", "StepBatches", "steps_per_epoch"]
@@ -73,6 +74,7 @@ class StepBatches:
         num_steps: Steps of the whole training.
         steps_per_epoch: Steps after which the next epoch starts.
         batches_per_step: Batches of a step in each process.
+        choice: Which scenes are drawn, and how often; None for what the loader says, without weights.
         pin_memory: Whether tensors lie in memory that CUDA copies from by itself.
 
     Attributes:
@@ -88,10 +90,12 @@ class StepBatches:
         num_steps: int,
         steps_per_epoch: int,
         batches_per_step: int = 1,
+        choice: SceneChoice | None = None,
         pin_memory: bool,
     ) -> None:
         self._dataset = dataset
         self._loader = loader
+        self._choice = choice or choice_of(loader)
         self._seed = seed
         self._num_batches = num_steps * batches_per_step
         self._batches_per_epoch = steps_per_epoch * batches_per_step
@@ -134,16 +138,13 @@ class StepBatches:
     def _new_loader(self, first_batch: int) -> BatchLoader:
         """Return the loader of this process, whose place among others is known only when the training has started."""
         rank, world_size = process_place(None, None)
-        num_samples, shuffle = len(self._dataset), self._loader.shuffle
-        by_scenes = is_shuffled_by_scenes(num_samples, shuffle=shuffle)
-        sampler = RankSampler(
-            num_samples,
-            shuffle=shuffle,
+        sampler = self._choice.sampler_of(
+            self._dataset,
+            shuffle=self._loader.shuffle,
             seed=self._seed,
             drop_last=True,
             rank=rank,
             world_size=world_size,
-            scenes=SceneRanges.of(self._dataset) if by_scenes else None,
         )
         plan = _PlanFromStep(
             sampler,

@@ -11,10 +11,12 @@ from l5kit._types import Config
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.dataset.loading import BatchLoader
 from l5kit.dataset.loading import loader as make_loader
+from l5kit.dataset.scene_choice import SceneChoice
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.network_inputs import tensors_on
 from l5kit.training.batches import EvaluationBatches
 from l5kit.training.lightning_parts import pl
+from l5kit.workflows.scenarios import open_choice
 from l5kit.workflows.trajectories import Batch
 from l5kit.workflows.workflow import Samples, TrainingConfig, make_model, open_samples
 
@@ -46,6 +48,7 @@ class SampleDataModule(pl.LightningDataModule):
         self._data_manager = LocalDataManager(data_folder)
         self._train_samples: Samples | None = None
         self.val_samples: Samples | None = None
+        self._choice = SceneChoice()
 
     @classmethod
     def from_cfg(cls, cfg: Config, data_folder: str | os.PathLike[str] | None = None) -> Self:
@@ -79,6 +82,7 @@ class SampleDataModule(pl.LightningDataModule):
             return
         if params.val_loader is not None:
             self.val_samples = open_samples(self.config, params.val_loader, self._data_manager, perturbed=False)
+        self._choice = open_choice(params.train_loader, self.config.mapping, self._data_manager)
         self._train_samples = open_samples(self.config, params.train_loader, self._data_manager, perturbed=True)
 
     def make_network(self) -> nn.Module:
@@ -95,6 +99,10 @@ class SampleDataModule(pl.LightningDataModule):
             self.train_samples,
             loader.batch_size,
             shuffle=loader.shuffle,
+            shuffle_by=self._choice.shuffle_by,
+            fraction=self._choice.fraction,
+            subset_seed=self._choice.subset_seed,
+            scene_weights=self._choice.weights,
             seed=self.config.params.run.seed,
             drop_last=True,
             num_workers=loader.num_workers,

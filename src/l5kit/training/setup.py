@@ -10,6 +10,7 @@ from l5kit.training.compiling import compile_network
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.schedule import TrainingSchedule
 from l5kit.workflows.own_models import require_outputs
+from l5kit.workflows.scenarios import open_choice
 from l5kit.workflows.workflow import TrainingConfig, make_model, open_samples
 
 __all__ = ["TrainingSetup", "set_up"]
@@ -47,7 +48,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
 
     Raises:
         FileNotFoundError: A log, the map, or ImageNet weights that are asked for are missing.
-        ConfigError: There is not one batch, or datasets miss a key.
+        ConfigError: There is not one batch, datasets miss a key, or no scene has a weight above 0.
     """
     params, loader = config.params, config.params.train_loader
     batches_per_step = params.scaling.accumulate_grad_batches
@@ -59,7 +60,9 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
         seen = open_samples(config, params.val_loader, data_manager, perturbed=False)
         evaluation = EvaluationBatches(seen, params.val_loader, pin_memory=is_on_cuda)
     world_size = num_devices * params.scaling.num_nodes
-    num_batches = steps_per_epoch(len(samples), loader, world_size=world_size, batches_per_step=batches_per_step)
+    choice = open_choice(loader, config.mapping, data_manager)
+    num_samples = choice.num_samples_of(samples)
+    num_batches = steps_per_epoch(num_samples, loader, world_size=world_size, batches_per_step=batches_per_step)
     schedule = TrainingSchedule.of(params, num_batches=num_batches, schedule=config.workflow.schedule)
     torch.manual_seed(params.run.seed)
     network = make_model(config, samples)
@@ -76,6 +79,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
         num_steps=schedule.num_steps,
         steps_per_epoch=schedule.steps_per_epoch,
         batches_per_step=batches_per_step,
+        choice=choice,
         pin_memory=is_on_cuda,
     )
     return TrainingSetup(config, num_devices, world_size, batches, evaluation, schedule, module)

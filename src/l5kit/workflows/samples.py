@@ -21,6 +21,7 @@ from l5kit.vectorization.vectorizer_builder import build_vectorizer
 __all__ = [
     "SampleSource",
     "agent_rasters",
+    "data_managers_of",
     "ego_agent_vectors",
     "ego_rasters",
     "ego_vectors",
@@ -125,6 +126,13 @@ def place_rasters(mapping: Config, log: ChunkedDataset, data_manager: LocalDataM
         "raster_params": {**mapping["raster_params"], **_PLACE_RASTER},
     }
     return EgoDataset(own_mapping, log, build_rasterizer(own_mapping, data_manager))
+
+
+def data_managers_of(loader: LoaderParams, data_manager: LocalDataManager) -> list[LocalDataManager]:
+    """Return what finds the log and the map of each of the folders of a loader; without folders, of the data folder."""
+    if loader.folders is None:
+        return [data_manager]
+    return [LocalDataManager(data_manager.root_folder / folder) for folder in loader.folders]
 
 
 def spread_indices(num_samples: int, most: int | None) -> Int64Array:

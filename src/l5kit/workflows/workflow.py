@@ -34,7 +34,15 @@ from l5kit.workflows.networks import (
 )
 from l5kit.workflows.own_models import OwnModelRecipe
 from l5kit.workflows.query_centric import QueryCentricRecipe
-from l5kit.workflows.samples import SampleSource, agent_rasters, ego_agent_vectors, ego_rasters, ego_vectors
+from l5kit.workflows.samples import (
+    SampleSource,
+    agent_rasters,
+    data_managers_of,
+    ego_agent_vectors,
+    ego_rasters,
+    ego_vectors,
+)
+from l5kit.workflows.scenarios import check_tags
 from l5kit.workflows.trajectories import TrajectoriesOf, agent_trajectories, ego_trajectories
 
 __all__ = ["Samples", "TrainingConfig", "Workflow", "make_model", "open_log_samples", "open_samples"]
@@ -130,6 +138,7 @@ class TrainingConfig:
             ConfigError: A key is missing, unknown, of the wrong type or out of range, or two do not go together.
         """
         params = TrainingParams.from_cfg(cfg)
+        check_tags(params.train_loader.scenario_weights or {})
         workflow = _WORKFLOWS[params.workflow]
         if params.own.model is not None:
             workflow = dataclasses.replace(workflow, recipe=OwnModelRecipe, has_idle_weights=True)
@@ -165,10 +174,9 @@ def open_samples(
         FileNotFoundError: There is no such log or map.
         ConfigError: A key that datasets or rasterizers need is missing or of the wrong type.
     """
-    if loader.folders is None:
-        return open_log_samples(config, loader, data_manager, perturbed=perturbed)
-    managers = [LocalDataManager(data_manager.root_folder / folder) for folder in loader.folders]
-    return JoinedDataset([open_log_samples(config, loader, manager, perturbed=perturbed) for manager in managers])
+    managers = data_managers_of(loader, data_manager)
+    logs = [open_log_samples(config, loader, manager, perturbed=perturbed) for manager in managers]
+    return logs[0] if loader.folders is None else JoinedDataset(logs)
 
 
 def open_log_samples(

@@ -1,0 +1,172 @@
+"""Scenarios of a training: which scenes it draws and how often, by what happens in them."""
+
+import difflib
+import os
+import warnings
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from l5kit._files import replaced_when_complete
+from l5kit._types import BoolArray, Config, Float64Array
+from l5kit.configs.parameters import MapKeys
+from l5kit.configs.training import LoaderParams
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.map.api import MapAPI
+from l5kit.data.stores.npy_files import map_npy, npy_header
+from l5kit.data.user_cache import cache_folder, hold_lock
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.scene_choice import SceneChoice
+from l5kit.errors import ConfigError
+from l5kit.evaluation.scene_tags import TAG_KINDS, TagThresholds, tag_scenes
+from l5kit.workflows.samples import data_managers_of
+
+__all__ = ["OTHERS", "check_tags", "choice_of", "open_choice"]
+
+OTHERS: Final = "others"
+"""Stands among weights for scenes that have none of the tags."""
+
+_KEY: Final = "train_data_loader.scenario_weights"
+_VERSION: Final = 1
+_NAMES: Final = tuple(kind.name for kind in TAG_KINDS)
+
+
+def check_tags(weights: Mapping[str, float]) -> None:
+    """Refuse weights of tags that no scene can have.
+
+    Raises:
+        ConfigError: There is no such tag; the message names the nearest one and all that there are.
+    """
+    for name in weights:
+        if name not in (*_NAMES, OTHERS):
+            nearest = max((*_NAMES, OTHERS), key=lambda known: difflib.SequenceMatcher(None, name, known).ratio())
+            raise ConfigError(
+                f"{_KEY}: there is no tag {name!r}, the nearest is {nearest!r}; there are {', '.join(_NAMES)}, and "
+                f"{OTHERS} for scenes with none of those that are named"
+            )
+
+
+def choice_of(loader: LoaderParams, *, weights: Float64Array | None = None) -> SceneChoice:
+    """Return what is drawn of a log.
+
+    Args:
+        loader: Says by which shuffle, and which share of the scenes.
+        weights: Of the scenes, (S,).
+    """
+    return SceneChoice(
+        shuffle_by=loader.shuffle_by, fraction=loader.fraction, subset_seed=loader.subset_seed, weights=weights
+    )
+
+
+def open_choice(loader: LoaderParams, cfg: Config, data_manager: LocalDataManager) -> SceneChoice:
+    """Return what is drawn of the logs of a loader, whose scenes are looked at where it gives weights to what happens.
+
+    What happens is kept in the user's cache folder, for the same log, map and version of the tags. One process looks
+    at the scenes while others wait.
+
+    Args:
+        loader: Which logs, scenes and weights.
+        cfg: Names the map, which is read only if a tag that is weighted needs it.
+        data_manager: Finds log and map.
+
+    Raises:
+        ConfigError: There is no such tag, no scene has a weight above 0, or the configuration names no map.
+        FileNotFoundError: There is no such log or map.
+    """
+    weights = loader.scenario_weights
+    if weights is None:
+        return choice_of(loader)
+    check_tags(weights)
+    managers = data_managers_of(loader, data_manager)
+    of_scenes = np.concatenate([_weights_of_log(loader, weights, cfg, manager) for manager in managers])
+    if not (of_scenes > 0).any():
+        raise ConfigError(
+            f"{_KEY}: {dict(weights)} leave no scene of {loader.key} a weight above 0; give {OTHERS} or another tag one"
+        )
+    return choice_of(loader, weights=of_scenes)
+
+
+def _weights_of_log(
+    loader: LoaderParams, weights: Mapping[str, float], cfg: Config, data_manager: LocalDataManager
+) -> Float64Array:
+    """Return the weights of the scenes of one log, (S,)."""
+    log = ChunkedDataset(data_manager.require(loader.key)).open(cached="mmap")
+    num_scenes = min(loader.max_scene_id or len(log.scenes), len(log.scenes))
+    needs_map = any(kind.needs_map and kind.name in weights for kind in TAG_KINDS)
+    map_api = MapAPI.from_cfg(data_manager, cfg) if needs_map else None
+    map_files = _signature(data_manager, cfg) if needs_map else None
+    return weights_of_scenes(_kept_tags(log, num_scenes, map_api, map_files), weights)
+
+
+def weights_of_scenes(has_tag: BoolArray, weights: Mapping[str, float]) -> Float64Array:
+    """Return the weight of each scene: the largest of those of its tags, or that of the others, 1 unless it is given.
+
+    Args:
+        has_tag: Which scenes have which tags of :data:`~l5kit.evaluation.scene_tags.TAG_KINDS`, (S, T).
+        weights: By names of tags, at least 0.
+    """
+    largest = np.full(len(has_tag), -1.0)
+    for name, weight in weights.items():
+        if name != OTHERS:
+            largest = np.where(has_tag[:, _NAMES.index(name)], np.maximum(largest, weight), largest)
+    return np.where(largest < 0, float(weights.get(OTHERS, 1.0)), largest)
+
+
+def _kept_tags(log: ChunkedDataset, num_scenes: int, map_api: MapAPI | None, map_files: object) -> BoolArray:
+    """Return which of the first scenes have which tags, (S, T), from a kept file where there is one."""
+    fingerprint = log.fingerprint()
+    if fingerprint is None:
+        return _find_tags(log, num_scenes, map_api)
+    parts = (_VERSION, _NAMES, fingerprint, num_scenes, map_files, TagThresholds())
+    file = cache_folder() / "scene_tags" / f"{sha256(repr(parts).encode()).hexdigest()}.npy"
+    shape = (num_scenes, len(_NAMES))
+    kept = _read(file, shape)
+    if kept is not None:
+        return kept
+    with hold_lock(file.with_suffix(".lock")) as problem:
+        kept = None if problem else _read(file, shape)
+        if kept is not None:
+            return kept
+        fate = f"cannot be kept in {file.parent} ({problem})" if problem else f"is kept in {file.parent}"
+        warnings.warn(
+            f"what happens in {num_scenes} scenes of {log.path!r} has to be found, which takes a while; it {fate}",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        found = _find_tags(log, num_scenes, map_api)
+        if not problem:
+            _write(file, found)
+    return found
+
+
+def _find_tags(log: ChunkedDataset, num_scenes: int, map_api: MapAPI | None) -> BoolArray:
+    """Return which of the first scenes have which tags, (S, T)."""
+    has_tag: BoolArray = tag_scenes(log, map_api, scenes=range(num_scenes), workers=os.cpu_count() or 1).counts > 0
+    return has_tag
+
+
+def _read(file: Path, shape: tuple[int, int]) -> BoolArray | None:
+    try:
+        return map_npy(file, dtype="|b1", shape=shape)
+    except OSError:
+        return None
+
+
+def _write(file: Path, found: BoolArray) -> None:
+    """Keep what was found; the lock of the file must be held. Where there is no space nothing is kept."""
+    try:
+        with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
+            opened.write(npy_header("|b1", found.shape))
+            opened.write(np.ascontiguousarray(found).data)
+    except OSError as error:
+        warnings.warn(f"what happens in scenes cannot be kept in {file}: {error}", RuntimeWarning, stacklevel=5)
+
+
+def _signature(data_manager: LocalDataManager, cfg: Config) -> object:
+    """Return what changes when the map or where it lies in the world does."""
+    keys = MapKeys.from_cfg(cfg)
+    statuses = [os.stat(data_manager.require(key)) for key in (keys.semantic_map_key, keys.dataset_meta_key)]
+    return [(status.st_size, status.st_mtime_ns) for status in statuses]
