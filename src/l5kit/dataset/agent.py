@@ -22,6 +22,9 @@ MIN_FRAME_HISTORY = AGENT_MIN_FRAME_HISTORY
 MIN_FRAME_FUTURE = AGENT_MIN_FRAME_FUTURE
 """Name of ``AGENT_MIN_FRAME_FUTURE`` in releases before 1.5."""
 
+_SCENES_AT_ONCE = 512
+"""Scenes that are looked up in the index before its pages are given back."""
+
 
 class AgentDataset(MaskedAgentsDataset, EgoDataset):
     """Samples of agents with a picture, one per agent row that can be trained on.
@@ -109,6 +112,15 @@ class AgentDataset(MaskedAgentsDataset, EgoDataset):
         frames = super().scene_starts()
         if frames is None:
             return None
+        starts = np.zeros(len(frames), np.int64)
+        for first in range(0, len(frames), _SCENES_AT_ONCE):
+            part = slice(first, first + _SCENES_AT_ONCE)
+            starts[part] = self._starts_of_frames(frames[part])
+            self._note_located(_SCENES_AT_ONCE)
+        return starts
+
+    def _starts_of_frames(self, frames: Int64Array) -> Int64Array:
+        """Return the first index from each frame (n,) on."""
         end_rows = self.cumulative_sizes_agents
         rows = np.where(frames > 0, end_rows[frames - 1], 0) if len(end_rows) else frames
         return np.searchsorted(self.agents_indices, rows)
