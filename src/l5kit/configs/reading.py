@@ -300,7 +300,7 @@ def _kind_text(schema: JsonObject) -> str:
             return _array_text(schema)
         case "object":
             of_names = schema.get("additionalProperties")
-            if isinstance(of_names, Mapping) and of_names:
+            if isinstance(of_names, dict) and of_names:
                 return f"names with {_kind_text(of_names)} each"
             return "a mapping of class_path and init_args"
         case _:

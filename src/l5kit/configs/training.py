@@ -37,7 +37,11 @@ __all__ = [
     "read_workflow",
 ]
 
-_SAME_SAMPLES: Final = {"urban_driver": "vector_planner", "motion_tokens": "safepathnet"}
+_SAME_SAMPLES: Final = {
+    "urban_driver": "vector_planner",
+    "motion_tokens": "safepathnet",
+    "query_centric": "safepathnet",
+}
 """Workflows that are their networks, and those with the same samples."""
 
 _NUM_HEADS: Final = 8

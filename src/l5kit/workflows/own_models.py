@@ -13,6 +13,7 @@ from l5kit.configs.class_path import told_of
 from l5kit.configs.parameters import SamplingParams, VectorizerParams
 from l5kit.configs.training import TrainingParams
 from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.joined import JoinedDataset
 from l5kit.dataset.sample_batch import collate
 from l5kit.errors import ConfigError
 from l5kit.planning.network_inputs import network_inputs
@@ -92,7 +93,7 @@ class OwnModelRecipe(NetworkRecipe):
         )
 
 
-def require_outputs(network: nn.Module, samples: BaseEgoDataset) -> None:
+def require_outputs(network: nn.Module, samples: BaseEgoDataset | JoinedDataset) -> None:
     """Try a copy of a model of a user in both modes, on two samples; those of l5kit are not tried.
 
     Raises:
