@@ -42,11 +42,18 @@ RULES = {
 """What drives without a network: the planner, and how its plans move the AV."""
 
 WORKFLOWS = ("raster_planner", "vector_planner", "urban_driver", "safepathnet")
+_DIRECT = (
+    "model_params.velocity_residual=false",
+    "model_params.kinematic_residual=null",
+    "model_params.residual_unit_m=null",
+)
+"""Networks that learn no difference to a baseline."""
+
 WAYS = {
     "": (),
     "-perturbed": ("train_data_loader.perturb_probability=0.5",),
-    "-direct": ("model_params.velocity_residual=false",),
-    "-direct-perturbed": ("model_params.velocity_residual=false", "train_data_loader.perturb_probability=0.5"),
+    "-direct": _DIRECT,
+    "-direct-perturbed": (*_DIRECT, "train_data_loader.perturb_probability=0.5"),
 }
 """Ways of training, and what they change in the small configuration."""
 

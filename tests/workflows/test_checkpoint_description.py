@@ -182,7 +182,8 @@ def test_a_file_of_ours_tells_its_configuration_and_fits_it(tmp_path):
     assert "model_params.kinematic_residual" in found.architecture.not_told
     other = {**cfg, "model_params": {**cfg["model_params"], "num_modes": 2}}
     mismatch = mismatch_with_config(found, other)
-    assert [name for name, _, _ in mismatch.reshaped] == ["residual.model.9.weight", "residual.model.9.bias"]
+    last = "residual.motion_head.layers.layers.2"
+    assert [name for name, _, _ in mismatch.reshaped] == [f"{last}.weight", f"{last}.bias"]
 
 
 @pytest.mark.parametrize(
