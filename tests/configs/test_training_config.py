@@ -101,8 +101,8 @@ def test_what_differences_are_learned_to(changes, expected):
     assert TrainingParams.from_cfg(with_overrides(cfg, texts)).residual_to == expected
 
 
-def test_urban_driver_has_no_baseline_to_add_to():
-    cfg = with_overrides(small_config("urban_driver"), ["model_params.kinematic_residual=ctra"])
+def test_urban_driver_goes_on_with_its_last_step_instead_of_at_constant_velocity():
+    cfg = with_overrides(small_config("urban_driver"), ["model_params.kinematic_residual=constant_velocity"])
     with pytest.raises(ConfigError, match=r"urban_driver predicts step by step.*velocity_residual"):
         TrainingParams.from_cfg(cfg)
 

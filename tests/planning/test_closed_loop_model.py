@@ -7,6 +7,8 @@ import torch
 from torch import nn
 
 from l5kit.errors import InvalidArgumentError
+from l5kit.kinematic.baselines import baseline_ways
+from l5kit.kinematic.motion_fit import fit_motion
 from l5kit.planning.vectorized.closed_loop_model import VectorizedUnrollModel
 from l5kit.planning.vectorized.common import build_matrix
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
@@ -159,6 +161,45 @@ def test_a_driver_that_changes_nothing_goes_on_as_before(step_m, turn):
     way = (step_m * torch.stack((torch.cos(ahead), torch.sin(ahead)), dim=-1)).cumsum(dim=0)
     torch.testing.assert_close(outputs["positions"], way.expand(2, 4, 2), atol=FLOAT32_LONG, rtol=0)
     torch.testing.assert_close(outputs["yaws"][0, :, 0], torch.arange(1, 5) * turn, atol=FLOAT32, rtol=0)
+
+
+@pytest.mark.parametrize("baseline", ["ctrv", "ctra"])
+def test_a_driver_that_changes_nothing_goes_the_way_of_its_baseline(baseline):
+    batch = vector_batch()
+    past, known = batch["agent_trajectory_polyline"], batch["agent_polyline_availability"]
+    past[:] = torch.tensor([[0.0, 0.0, 0.0], [-1.0, 0.02, -0.05], [-1.8, 0.08, -0.1], [-2.4, 0.15, -0.14]])
+    known[:] = True
+    driver = Driver(same_actions(0.0, 0.0, 0.0), motion_residual=baseline, past_step_time_s=0.2, step_time_s=0.1)
+    ways = baseline_ways(
+        baseline, past[..., :2], past[..., 2], known > 0, num_steps=4, step_time_s=0.1, past_step_time_s=0.2
+    )
+    outputs = driver.eval()(batch)
+    torch.testing.assert_close(outputs["positions"], ways, atol=FLOAT32, rtol=0)
+    turn = fit_motion(past[..., :2], past[..., 2], known > 0, 0.2, True).yaw_rate_rad_s[0].item() * 0.1
+    assert outputs["yaws"][0, :, 0].tolist() == pytest.approx([turn * step for step in range(1, 5)], abs=FLOAT32)
+
+
+def test_changes_of_a_baseline_last():
+    """One centimetre more in the first step is one more in each later one."""
+    batch = vector_batch()
+    batch["agent_trajectory_polyline"][:] = torch.tensor([[0.0, 0, 0], [-1, 0, 0], [-1.8, 0, 0], [-2.4, 0, 0]])
+    batch["agent_polyline_availability"][:] = True
+    changes = torch.zeros(4, 2, 3)
+    plain = Driver(changes, motion_residual="ctra").eval()(batch)["positions"]
+    changed = changes.clone()
+    changed[0, :, 0] = 1.0
+    faster = Driver(changed, motion_residual="ctra").eval()(batch)["positions"]
+    more = (faster - plain)[0, :, 0]
+    torch.testing.assert_close(more / more[0], torch.arange(1.0, 5.0), atol=1e-4, rtol=0)
+    assert more[0] > 0
+
+
+def test_a_braking_baseline_stands_at_last():
+    batch = vector_batch()
+    batch["agent_trajectory_polyline"][:] = torch.tensor([[0.0, 0, 0], [-0.1, 0, 0], [-0.3, 0, 0], [-0.6, 0, 0]])
+    batch["agent_polyline_availability"][:] = True
+    positions = Driver(same_actions(0.0, 0.0, 0.0), motion_residual="ctra").eval()(batch)["positions"]
+    torch.testing.assert_close(positions[:, 2], positions[:, 3], atol=FLOAT32, rtol=0)
 
 
 def test_a_driver_without_a_past_starts_from_a_stand():
@@ -359,6 +400,10 @@ def test_p4_without_targets_and_a_number_of_steps():
         ({"warmup": -1}, "warmup_num_frames is -1"),
         ({"num_unroll_steps": 0}, "num_unroll_steps is 0"),
         ({"velocity_residual": True, "history": (0, 3)}, "history_num_frames_ego is 0"),
+        ({"motion_residual": "ctra", "history": (0, 3)}, "history_num_frames_ego is 0"),
+        ({"motion_residual": "ctr"}, "motion_residual is 'ctr'; give 'ctrv', 'ctra' or None"),
+        ({"motion_residual": "ctra", "velocity_residual": True}, "choose one of them"),
+        ({"step_time_s": 0.0}, "step_time_s 0.0"),
     ],
 )
 def test_arguments_that_make_no_drive(options, message):

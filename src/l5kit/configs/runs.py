@@ -283,7 +283,7 @@ class TrainingKeys(Params, section="model_params"):
     kinematic_residual: Annotated[
         Literal["constant_velocity", "ctrv", "ctra"] | None,
         Key(
-            "baseline that the network learns differences to, not for `urban_driver`",
+            "baseline that the network learns differences to; `urban_driver` takes `ctrv` and `ctra`",
             otherwise="constant velocity with `velocity_residual`, else none",
         ),
     ] = None

@@ -102,10 +102,10 @@ class TrainingParams(TrainingKeys):
                 "model_params.residual_unit_m: it is the unit of differences to a baseline; leave it out, or set "
                 "kinematic_residual, with which neither urban_driver nor motion_tokens has such a unit"
             )
-        if self.kinematic_residual is not None and self.workflow == "urban_driver":
+        if self.kinematic_residual == "constant_velocity" and self.workflow == "urban_driver":
             raise ConfigError(
-                "model_params.kinematic_residual: urban_driver predicts step by step; leave it out, and set "
-                "velocity_residual for differences to the last step"
+                "model_params.kinematic_residual: urban_driver predicts step by step; set ctrv or ctra, or leave it "
+                "out and set velocity_residual for differences to the last step"
             )
         self._check_own_classes()
         self.run.check()

@@ -173,7 +173,8 @@ def _of_vectors(shapes: Shapes) -> Architecture | None:
     if local[0] != _DIM_FEATURES:
         told = {**told, "model_params.dim_features": local[0]}
     if scale[0] == 1:
-        not_told = (*inputs, "model_params.future_num_frames", "model_params.velocity_residual")
+        residuals = ("model_params.velocity_residual", "model_params.kinematic_residual")
+        not_told = (*inputs, "model_params.future_num_frames", *residuals)
         return Architecture(_UNROLL, ("urban_driver",), told, not_told=not_told)
     settings = {"model_params.future_num_frames": scale[0], **told}
     return Architecture(_VECTOR, ("vector_planner",), settings, not_told=inputs)

@@ -260,7 +260,10 @@ class UrbanDriverRecipe(VectorRecipe):
             discount_factor=self.unroll.discount_factor,
             average_available_only=self.model.average_available_only,
             dim_features=self.model.dim_features,
-            velocity_residual=self.params.velocity_residual,
+            velocity_residual=self.params.residual_to == "constant_velocity",
+            motion_residual=None if self.params.residual_to == "constant_velocity" else self.params.residual_to,
+            past_step_time_s=self.params.past_step_time_s,
+            step_time_s=self.params.step_time_s,
             num_unroll_steps=self.params.future_num_frames,
         )
 

@@ -1,12 +1,13 @@
 """The planning model that looks at vectors and is trained by driving: Scheel et al., "Urban Driver" (2021)."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from l5kit.errors import InvalidArgumentError
+from l5kit.kinematic.motion_fit import MotionFit, fit_motion, ways_of_motion
 from l5kit.planning.losses import mean_over_steps, missing_criterion
 from l5kit.planning.vectorized.common import build_matrix, compose, transform_points, transform_xy
 from l5kit.planning.vectorized.elements import SceneElements, collect_elements
@@ -72,12 +73,17 @@ class VectorizedUnrollModel(VectorizedModel):
         velocity_residual: Predict how a step and its turn differ from the last one, for new trainings: a new network
             then goes on at about constant speed and turn rate. It needs a past frame of the agent of interest, and past
             steps as long as future ones.
+        motion_residual: Predict how a step and its turn differ from those of constant turn rate and velocity (``ctrv``)
+            or acceleration (``ctra``), fitted to the past at the start, for new trainings: a new network then drives
+            as that baseline does. Changes last: later steps differ from the last one as those of the baseline do.
+        past_step_time_s: Seconds between two past steps, which the fit needs.
+        step_time_s: Seconds between two steps ahead.
         num_unroll_steps: Steps to take in eval mode, whatever the batch holds; the futures of other agents that it
             lacks are not seen. None takes as many as the batch has targets.
 
     Raises:
-        InvalidArgumentError: A count is negative, ``velocity_residual`` has no past, or ``weights_scaling`` does not
-            fit three values a step.
+        InvalidArgumentError: A count is negative, a residual has no past, both residuals are asked for, or
+            ``weights_scaling`` does not fit three values a step.
     """
 
     def __init__(
@@ -102,14 +108,27 @@ class VectorizedUnrollModel(VectorizedModel):
         average_available_only: bool = False,
         dim_features: int = 256,
         velocity_residual: bool = False,
+        motion_residual: Literal["ctrv", "ctra"] | None = None,
+        past_step_time_s: float = 0.1,
+        step_time_s: float = 0.1,
         num_unroll_steps: int | None = None,
     ) -> None:
         if warmup_num_frames < 0:
             raise InvalidArgumentError(f"warmup_num_frames is {warmup_num_frames}; give 0 or more")
-        if velocity_residual and history_num_frames_ego < 1:
+        if motion_residual not in (None, "ctrv", "ctra"):
+            raise InvalidArgumentError(f"motion_residual is {motion_residual!r}; give 'ctrv', 'ctra' or None")
+        if velocity_residual and motion_residual is not None:
             raise InvalidArgumentError(
-                f"history_num_frames_ego is {history_num_frames_ego}; give at least 1 with velocity_residual, which"
-                " starts from the last step"
+                f"velocity_residual is set and motion_residual is {motion_residual!r}; choose one of them"
+            )
+        if (velocity_residual or motion_residual is not None) and history_num_frames_ego < 1:
+            raise InvalidArgumentError(
+                f"history_num_frames_ego is {history_num_frames_ego}; give at least 1 with a residual, which starts"
+                " from the past"
+            )
+        if not (past_step_time_s > 0 and step_time_s > 0):
+            raise InvalidArgumentError(
+                f"past_step_time_s is {past_step_time_s!r} and step_time_s {step_time_s!r}; give seconds above 0"
             )
         if num_unroll_steps is not None and num_unroll_steps < 1:
             raise InvalidArgumentError(f"num_unroll_steps is {num_unroll_steps}; give at least 1, or None")
@@ -133,7 +152,11 @@ class VectorizedUnrollModel(VectorizedModel):
         self.warmup_num_frames = warmup_num_frames
         self.discount_factor = discount_factor
         self.limit_predicted_yaw = limit_predicted_yaw
-        self.velocity_residual = velocity_residual
+        self.is_residual = velocity_residual or motion_residual is not None
+        self.fits_motion = motion_residual is not None
+        self.fits_acceleration = motion_residual == "ctra"
+        self.past_step_time_s = float(past_step_time_s)
+        self.step_time_s = float(step_time_s)
         self.step_change = list(_STEP_CHANGE)
         self.num_unroll_steps = num_unroll_steps
         self.max_yaw_step_rad = _MAX_YAW_STEP_RAD
@@ -223,6 +246,7 @@ class VectorizedUnrollModel(VectorizedModel):
         types = self.type_embedding(data_batch).transpose(0, 1)
         num_boundaries = data_batch["lanes"].shape[1]
         state = _start(elements)
+        fitted = self._fitted_steps(state, num_steps)
         outputs: list[torch.Tensor] = []
         matrices: list[torch.Tensor] = []
         yaws: list[torch.Tensor] = []
@@ -233,7 +257,14 @@ class VectorizedUnrollModel(VectorizedModel):
         for step in range(num_steps):
             window = timeline[:, :, step : step + num_points].flip(2)
             window_available = timeline_available[:, :, step : step + num_points].flip(2)
+            growth = fitted[:, step] - fitted[:, step - 1] if step > 0 else fitted[:, 0]
+            is_first_fitted = self.fits_motion and step == 0  # whose growth is the whole step
+            last_pose = torch.zeros_like(growth) if is_first_fitted else _last_pose(state)
             output, attention = self._look(elements, state, window, window_available, types, num_boundaries)
+            if self.is_residual:
+                output = self._changed_step(output, last_pose, growth)
+            if self.limit_predicted_yaw:
+                output = self._limited_turn(output)
             matrices.append(state.ts_from_t0)
             yaws.append(state.yaw_ts_from_t0)
             state = self._drive(state, output[:, :2] * self.xy_scale[0], output[:, 2:3])
@@ -280,23 +311,45 @@ class VectorizedUnrollModel(VectorizedModel):
             num_boundaries,
         )
         output = outputs[:, 0].to(self.xy_scale.dtype)  # poses are not composed in half precision under autocast
-        if self.velocity_residual:
-            output = self._changed_step(output, agents[:, 0, 1])
-        if self.limit_predicted_yaw:
-            turn, most = output[:, 2:3], self.max_yaw_step_rad
-            turn = turn.clamp(-most, most) if self.velocity_residual else most * torch.tanh(turn)
-            output = torch.cat((output[:, :2], turn), dim=1)
         return output, attention
 
-    def _changed_step(self, change: torch.Tensor, last_pose: torch.Tensor) -> torch.Tensor:
+    def _limited_turn(self, output: torch.Tensor) -> torch.Tensor:
+        """Return a step with the turn that it may have, (B, 3)."""
+        turn, most = output[:, 2:3], self.max_yaw_step_rad
+        turn = turn.clamp(-most, most) if self.is_residual else most * torch.tanh(turn)
+        return torch.cat((output[:, :2], turn), dim=1)
+
+    def _fitted_steps(self, state: _EgoState, num_steps: int) -> torch.Tensor:
+        """Return the steps and turns of the baseline, each in the frame of its start in metres and radians, (B, F, 3).
+
+        They are 0 where none is fitted.
+        """
+        past = state.polyline
+        if not self.fits_motion:
+            return torch.zeros_like(past[:, :1]).expand(-1, num_steps, -1)
+        known = _latest(state.available, self.history_num_frames_ego)
+        motion = fit_motion(past[..., :2], past[..., 2], known, self.past_step_time_s, self.fits_acceleration)
+        straight = MotionFit(
+            motion.speed_mps,
+            motion.acceleration_mps2,
+            torch.zeros_like(motion.yaw_rad),
+            torch.zeros_like(motion.yaw_rate_rad_s),
+        )
+        ways_m = ways_of_motion(straight, num_steps, self.step_time_s)[..., 0]
+        lengths_m = torch.diff(ways_m, dim=-1, prepend=torch.zeros_like(ways_m[:, :1]))
+        turns = (motion.yaw_rate_rad_s * self.step_time_s).unsqueeze(-1).expand_as(lengths_m)
+        return torch.stack((lengths_m * torch.cos(turns / 2), lengths_m * torch.sin(turns / 2), turns), dim=-1)
+
+    def _changed_step(self, change: torch.Tensor, last_pose: torch.Tensor, growth: torch.Tensor) -> torch.Tensor:
         """Return the last step and turn, which led from a pose to the origin, with what is to change; scaled, (B, 3).
 
         Args:
             change: In units of ``step_change``, (B, 3).
             last_pose: In the current frame; the origin where it is not known, (B, 3).
+            growth: How the steps of the baseline change, in metres and radians, (B, 3).
         """
         _, last_from_now = build_matrix(last_pose[:, :2], last_pose[:, 2])
-        last_step = torch.cat((last_from_now[:, :2, 2], -last_pose[:, 2:3]), dim=1)
+        last_step = torch.cat((last_from_now[:, :2, 2], -last_pose[:, 2:3]), dim=1) + growth
         step = last_step + change * torch.tensor(self.step_change, dtype=change.dtype, device=change.device)
         return torch.cat((step[:, :2] / self.xy_scale[0], step[:, 2:3]), dim=1)
 
@@ -330,6 +383,13 @@ def _start(elements: SceneElements) -> _EgoState:
     identity = torch.eye(3, dtype=polyline.dtype, device=polyline.device).expand(polyline.shape[0], 3, 3)
     no_turn = torch.zeros_like(polyline[:, 0, :1])
     return _EgoState(identity, identity, no_turn, no_turn, polyline, elements.agents_available[:, 0])
+
+
+def _last_pose(state: _EgoState) -> torch.Tensor:
+    """Return the pose before the current one, in the frame of the current one; 0 where it is not known, (B, 3)."""
+    pose = state.polyline[:, 1:2].unsqueeze(1)
+    available = state.available[:, 1:2].unsqueeze(1)
+    return transform_points(pose, state.ts_from_t0, available, state.yaw_ts_from_t0)[:, 0, 0]
 
 
 def _detached(state: _EgoState) -> _EgoState:
