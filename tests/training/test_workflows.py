@@ -142,7 +142,7 @@ def test_differences_to_constant_velocity_are_learned_as_they_should_be(workflow
     network = model if workflow in ("urban_driver", "query_centric") else model.residual
     assert isinstance(network.criterion, torch.nn.SmoothL1Loss) == (workflow != "agent_motion_multimodal")
     if workflow == "urban_driver":
-        assert model.velocity_residual
+        assert (model.is_residual, model.fits_motion) == (True, False)
         return
     if workflow == "query_centric":
         assert (model.residual_to, model.step_time_s) == ("constant_velocity", pytest.approx(0.3))
