@@ -8,6 +8,9 @@ out otherwise, the table is refused without ``--other-towns``.
 Run ``python benchmarks/training_table.py`` for all of docs/training.md, or a part: ``--workflow safepathnet --seeds 1
 --steps-factor 0.05``. What a finished run has measured is kept in ``WORK/results``, and trainings go on where they were
 killed, so that the same command goes on with a table. Minutes of a training add up over its processes.
+
+The runs behind the table of the docs are in ``benchmarks/training_results``: ``--results benchmarks/training_results``
+adds to them, and with ``--only-table`` the table is made of them anew, without training.
 """
 
 import argparse
@@ -22,6 +25,7 @@ from training_scores import make_tables, score_town
 
 from l5kit._files import replaced_when_complete
 from l5kit._types import JsonObject
+from l5kit.bench.machine import describe_machine
 from l5kit.configs.overrides import load_training_config
 from l5kit.configs.training import WORKFLOWS
 from l5kit.data.digest import dataset_digest
@@ -75,25 +79,49 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps-factor", type=float, default=1.0, help="part of the configured steps that is trained")
     parser.add_argument("--samples", type=int, default=640, help="samples of each test town")
     parser.add_argument("--work", type=Path, default=Path("training-table"), help="folder of towns and trainings")
+    parser.add_argument("--results", type=Path, help="folder of what runs have measured; WORK/results")
+    parser.add_argument("--only-table", action="store_true", help="train nothing: the table of what is there")
     parser.add_argument("--other-towns", action="store_true", help="take towns whose digest is not the pinned one")
     parser.add_argument("--document", type=Path, help="file whose table is replaced; that of the docs for all")
     options = parser.parse_args(arguments)
+    options.results = options.results or options.work / "results"
+    if not options.only_table:
+        train_all(options)
+    lines = table_of(options.results)
+    print("\n".join(lines))
+    is_whole = options.workflow is None and options.steps_factor == 1.0 and not options.other_towns
+    document = options.document or (DOCUMENT if is_whole else None)
+    if document is not None:
+        replace_table(document, ["", *lines, ""])
+
+
+def train_all(options: argparse.Namespace) -> None:
+    """Make the towns, and run what is missing of each workflow."""
     digests = make_towns(options.work / "towns", other_towns=options.other_towns)
     for workflow in options.workflow or WORKFLOWS:
         chosen = min(options.rate_factors, key=lambda factor: run(workflow, 0, factor, digests, options)["selection_m"])
         for seed in range(options.seeds):
             run(workflow, seed, chosen, digests, options)
         mark_chosen(workflow, chosen, options)
-    rows = [row for row in read_rows(options.work / "results") if row["is_chosen"]]
+
+
+def table_of(results: Path) -> list[str]:
+    """Return the lines of the table of what runs have measured.
+
+    Raises:
+        SystemExit: No run of a table is there, or they are of different towns.
+    """
+    rows = [row for row in read_rows(results) if row["is_chosen"]]
+    towns = {json.dumps(row["facts"]["towns"]) for row in rows}
+    if len(towns) != 1:
+        raise SystemExit(f"{results} must hold runs over the same towns, and has some of {len(towns)} sets of towns")
+    digests: dict[str, str] = json.loads(towns.pop())
     lines = [f"Towns: {', '.join(f'`{name}` {digest[:12]}' for name, digest in digests.items())}."]
-    if options.steps_factor != 1.0:
-        lines.append(f"A quick table: {options.steps_factor:g} of the configured steps.")
-    lines += make_tables(rows)
-    print("\n".join(lines))
-    is_whole = options.workflow is None and options.steps_factor == 1.0 and not options.other_towns
-    document = options.document or (DOCUMENT if is_whole else None)
-    if document is not None:
-        replace_table(document, ["", *lines, ""])
+    factors = {row["steps_factor"] for row in rows}
+    if factors != {1.0}:
+        lines.append(f"A quick table: {', '.join(f'{factor:g}' for factor in factors)} of the configured steps.")
+    lines.append(f"Trained on {' and '.join(sorted({row['hardware'] for row in rows}))}.")
+    return [*lines, *make_tables(rows)]
 
 
 def make_towns(folder: Path, *, other_towns: bool) -> dict[str, str]:
@@ -133,7 +161,7 @@ def run(workflow: str, seed: int, factor: float, digests: dict[str, str], option
         SystemExit: What was kept is of another configuration, or of other towns.
     """
     name = f"{workflow}-{seed}" + (f"-rate-{factor:g}" if factor != 1.0 else "")
-    file = options.work / "results" / f"{name}.json"
+    file = options.results / f"{name}.json"
     cfg = configuration_of(workflow, seed, factor, options.steps_factor)
     facts = {"configuration": cfg, "towns": digests, "samples": options.samples}
     if file.is_file():
@@ -159,6 +187,8 @@ def run(workflow: str, seed: int, factor: float, digests: dict[str, str], option
         "workflow": workflow,
         "seed": seed,
         "rate_factor": factor,
+        "steps_factor": options.steps_factor,
+        "hardware": describe_machine().hardware,
         "is_chosen": False,
         "horizon_s": horizon_s,
         "num_modes": num_modes_of(cfg),
@@ -196,8 +226,7 @@ def num_modes_of(cfg: JsonObject) -> int | None:
 
 def mark_chosen(workflow: str, factor: float, options: argparse.Namespace) -> None:
     """Write into the results of a workflow which of them are in the table."""
-    folder = options.work / "results"
-    for file in sorted(folder.glob(f"{workflow}-[0-9]*.json")):
+    for file in sorted(options.results.glob(f"{workflow}-[0-9]*.json")):
         row = json.loads(file.read_text("utf-8"))
         write_row(file, {**row, "is_chosen": row["rate_factor"] == factor and row["seed"] < options.seeds})
 

@@ -46,6 +46,11 @@ def test_a_table_is_made_kept_and_made_again(script, tmp_path, capsys, monkeypat
     monkeypatch.setattr(script, "train", None)
     script.main([*given, "--other-towns"])
     assert (tmp_path / "doc.md").read_text() == document
+    (tmp_path / "doc.md").write_text(f"{script.START}\n{script.END}")
+    script.main([*given, "--only-table", "--work", str(tmp_path / "none"), "--results", str(tmp_path / "results")])
+    assert (tmp_path / "doc.md").read_text() == document.removeprefix("before\n").removesuffix("\nafter\n")
+    with pytest.raises(SystemExit, match="0 sets of towns"):
+        script.main([*given, "--only-table", "--results", str(tmp_path / "none")])
     with pytest.raises(SystemExit, match="other configuration"):
         script.main([*given, "--other-towns", "--samples", "9"])
 
