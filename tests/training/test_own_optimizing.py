@@ -2,15 +2,20 @@
 
 import sys
 
+import lightning.pytorch as pl
 import pytest
 import torch
 
+from l5kit.configs.config import save_config_data
 from l5kit.configs.training import TrainingParams
 from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.training import train
+from l5kit.training.folder import prepare_folder
 from l5kit.training.optimizing import make_callbacks, make_course, make_optimizer
 from l5kit.training.schedule import TrainingSchedule
+from l5kit.training.state_file import StateFiles
+from l5kit.workflows.workflow import TrainingConfig
 from support.workflows import small_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")
@@ -118,6 +123,133 @@ def test_a_schedule_of_torch_knows_the_steps_of_the_training():
     assert rates[10] == pytest.approx(0.0)
 
 
+COURSES = {
+    "OneCycleLR": {},
+    "OneCycleLR of three phases": {"three_phase": True, "pct_start": 0.4},
+    "CyclicLR": {"base_lr": 1e-4, "step_size_up": 2},
+    "CyclicLR that falls": {"base_lr": 1e-4, "step_size_up": 2, "mode": "triangular2", "cycle_momentum": False},
+    "CyclicLR that decays": {"base_lr": 1e-4, "step_size_up": 2, "mode": "exp_range", "gamma": 0.9},
+    "CosineAnnealingWarmRestarts": {"T_0": 2, "T_mult": 2},
+    "CosineAnnealingLR": {},
+    "MultiStepLR": {"milestones": [1, 3, 4]},
+    "ExponentialLR": {"gamma": 0.9},
+    "PolynomialLR": {"total_iters": 5, "power": 2.0},
+    "LinearLR": {"total_iters": 5},
+    "ConstantLR": {"total_iters": 5},
+    "StepLR": {"step_size": 2},
+}
+
+
+class Course:
+    """Steps of an optimiser whose rate a schedule sets, with states in files as trainings have them."""
+
+    def __init__(self, name):
+        schedule = {"class_path": name.partition(" ")[0], "init_args": COURSES[name]}
+        params = params_of(schedule=schedule, optimizer="AdamW", learning_rate=0.25, max_num_steps=9)
+        self.weights = weights()
+        self.optimizer = make_optimizer(params, self.weights)
+        self.course = make_course(params, self.optimizer, schedule_of(params))
+
+    def step(self, number):
+        for step in number:
+            self.weights[0].grad = torch.tensor([1.0, -2.0, 0.5]) * (1 + step % 3)
+            self.optimizer.step()
+            self.course.step()
+        group = self.optimizer.param_groups[0]
+        return self.weights[0].tolist(), group["lr"], group["betas"], self.course.get_last_lr()
+
+    def save(self, file):
+        own = {"optimizer_states": [self.optimizer.state_dict()], "lr_schedulers": [self.course.state_dict()]}
+        weights = {"weight": self.weights[0].detach()}
+        StateFiles().save_checkpoint(
+            {"global_step": 0, "state_dict": weights, "loops": {}, "callbacks": {}, **own}, file
+        )
+
+    def load(self, file):
+        state = StateFiles().load_checkpoint(file)
+        self.weights[0].data.copy_(state["state_dict"]["weight"])
+        self.optimizer.load_state_dict(state["optimizer_states"][0])
+        self.course.load_state_dict(state["lr_schedulers"][0])
+        return self
+
+
+@pytest.mark.parametrize("name", COURSES)
+def test_a_schedule_of_torch_goes_on_to_the_bit(name, tmp_path):
+    whole, rates = Course(name), set()
+    expected = []
+    for step in range(9):
+        expected.append(whole.step([step]))
+        rates.add(expected[-1][1])
+    assert len(rates) > 1
+    for killed_after in range(9):
+        killed = Course(name)
+        killed.step(range(killed_after))
+        killed.save(tmp_path / "last.ckpt")
+        resumed = Course(name).load(tmp_path / "last.ckpt")
+        assert [resumed.step([step]) for step in range(killed_after, 9)] == expected[killed_after:]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("OneCycleLR", marks=pytest.mark.slow),
+        *(pytest.param(name, marks=pytest.mark.long) for name in COURSES if name != "OneCycleLR"),
+    ],
+)
+def test_a_killed_training_with_a_schedule_of_torch_goes_on_to_the_bit(name, city, tmp_path):
+    rates = {}
+
+    class Watcher(pl.Callback):
+        def __init__(self, killed_at=None):
+            self.killed_at = killed_at
+
+        def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+            if trainer.global_step == self.killed_at:
+                raise RuntimeError("killed")
+            group = pl_module.optimizers().param_groups[0]
+            rate = (group["lr"], group["betas"])
+            assert rates.setdefault(trainer.global_step, rate) == rate
+
+    def run(folder, killed_at=None, **options):
+        schedule = {"class_path": name.partition(" ")[0], "init_args": COURSES[name]}
+        steps = {"max_num_steps": 6, "checkpoint_every_n_steps": 2, "accelerator": "cpu"}
+        cfg = small_config("vector_planner", train_params={**steps, "schedule": schedule})
+        made = train(cfg, tmp_path / folder, data_folder=city, callbacks=(Watcher(killed_at),), **options)
+        return read_checkpoint(made.weights).state_dict
+
+    whole = run("whole")
+    with pytest.raises(RuntimeError, match="killed"):
+        run("killed", killed_at=5)
+    resumed = run("killed", resume=True)
+    assert sorted(rates) == list(range(6))
+    assert len(set(rates.values())) > 1
+    assert all(torch.equal(value, resumed[key]) for key, value in whole.items())
+
+
+@pytest.mark.parametrize(
+    ("schedule", "says"),
+    [
+        ({"class_path": "OneCycleLR"}, r"max_num_steps: 3 differs from 2 .* \(total_steps of .*OneCycleLR\)"),
+        ({"class_path": "CosineAnnealingLR"}, r"max_num_steps: 3 differs from 2 .* \(T_max of .*CosineAnnealingLR\)"),
+        ({"class_path": "CosineAnnealingLR", "init_args": {"T_max": 5}}, None),
+        ({"class_path": "StepLR", "init_args": {"step_size": 1}}, None),
+    ],
+    ids=lambda value: value["class_path"] if isinstance(value, dict) else "",
+)
+def test_a_training_is_made_longer_only_if_its_schedule_was_not_made_for_its_length(schedule, says, tmp_path):
+    def config(steps):
+        params = {"max_num_steps": steps, "schedule": schedule}
+        return TrainingConfig.from_cfg(small_config("vector_planner", train_params=params))
+
+    save_config_data(config(2).mapping, str(tmp_path / "config.yaml"))
+    assert prepare_folder(tmp_path, config(2), resume=True).step == 0
+    if says is None:
+        assert prepare_folder(tmp_path, config(3), resume=True).step == 0
+        return
+    with pytest.raises(ConfigError, match=says):
+        prepare_folder(tmp_path, config(3), resume=True)
+
+
 def make_all(params):
     make_course(params, make_optimizer(params, weights()), schedule_of(params))
     make_callbacks(params)
@@ -134,6 +266,10 @@ def make_all(params):
         ({"optimizer": "Rprop", "weight_decay": 0.1}, "weight_decay: torch.optim.Rprop takes none"),
         ({"schedule": {"class_path": "StepLR"}}, "schedule.init_args: .*StepLR needs step_size"),
         ({"schedule": {"class_path": "ReduceLROnPlateau"}}, "goes by scores"),
+        (
+            {"schedule": {"class_path": "OneCycleLR", "init_args": {"total_steps": 19}}},
+            r"schedule\.init_args: the cycle of .*OneCycleLR ends after 19 steps, and the training has 20",
+        ),
         ({"callbacks": ["Timr"]}, r"train_params\.callbacks\[0\].*did you mean 'Timer'"),
         ({"callbacks": ["ModelCheckpoint"]}, "does itself.*save_top_k"),
         ({"callbacks": ["EarlyStopping"]}, "early_stopping_patience"),

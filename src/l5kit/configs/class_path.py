@@ -184,7 +184,9 @@ def told_of(error: Exception) -> str:
     """Return an exception of a user's code in a line: its type, what it says, and where it was raised."""
     lines = str(error).strip().splitlines() or ["no message"]
     frames = traceback.extract_tb(error.__traceback__)
-    place = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    # a module that is missing is told by the import system, which is no place to look at
+    is_code = bool(frames) and not frames[-1].filename.startswith("<")
+    place = f", at {frames[-1].filename}:{frames[-1].lineno}" if is_code else ""
     return f"{type(error).__name__}: {lines[0]}{place}"
 
 

@@ -6,11 +6,13 @@ from typing import Final
 import torch
 from torch import nn
 
+from l5kit.configs.class_path import told_of
 from l5kit.errors import ConfigError
 
 __all__ = ["OwnNetwork", "own_network_in"]
 
 _KEY: Final = "model_params.model"
+_KEY_OF_LOSS: Final = "model_params.loss"
 _NUMBERS: Final = {"1": 1, "2": 2}
 _PAST_OF_ALL: Final = "all_other_agents_history_positions"
 
@@ -21,7 +23,7 @@ class OwnNetwork(nn.Module):
     In train mode the model gets a whole batch. Without a loss it returns losses by name, scalars, of which ``loss`` is
     minimised; with one it returns predictions as in eval mode, and the loss, called with these and the batch, returns
     the losses, or ``loss`` alone. In eval mode the model gets the batch without the future, and returns predictions.
-    The first outputs of each mode are checked.
+    The first outputs of each mode are checked, and what the first call of each mode raises is told with its key.
 
     Args:
         model: The model.
@@ -55,14 +57,15 @@ class OwnNetwork(nn.Module):
         """Return losses in train mode, predictions in eval mode; see the class.
 
         Raises:
-            ConfigError: Keys, shapes or types of the first outputs are others than they must be.
+            ConfigError: The first call of a mode raises an exception, or keys, shapes or types of its outputs are
+                others than they must be.
         """
-        given: object = self.model(dict(data_batch))
         is_first = not self._is_checked[self.training]
+        given = self._given_by(self.model, dict(data_batch), is_first=is_first)
         if is_first and not (self.training and self.loss is None):
             self._require_predictions(given, data_batch)
         if self.training and self.loss is not None:
-            given = self.loss(given, dict(data_batch))
+            given = self._given_by(self.loss, given, dict(data_batch), is_first=is_first)
             given = {"loss": given} if isinstance(given, torch.Tensor) else given
         if is_first and self.training:
             self._require_losses(given)
@@ -71,13 +74,24 @@ class OwnNetwork(nn.Module):
             raise ConfigError(f"{self._where}: expected a dict of tensors, got {type(given).__name__}")
         return given
 
+    def _given_by(self, module: nn.Module, *inputs: object, is_first: bool) -> object:
+        """Return what a module of the user gives; what its first call raises is told with its key."""
+        if not is_first:
+            return module(*inputs)
+        try:
+            return module(*inputs)
+        except Exception as error:  # whatever a class of a user raises
+            key = _KEY if module is self.model else _KEY_OF_LOSS
+            mode, hint = ("train", "") if self.training else ("eval", "; it gets nothing of the future there")
+            raise ConfigError(f"{key}: forward fails in {mode} mode: {told_of(error)}{hint}") from error
+
     @property
     def _where(self) -> str:
         mode = "train" if self.training else "eval"
         return f"{_KEY}: {self.class_path}.forward in {mode} mode"
 
     def _require_losses(self, given: object) -> None:
-        where = self._where if self.loss is None else f"model_params.loss: {type(self.loss).__qualname__}.forward"
+        where = self._where if self.loss is None else f"{_KEY_OF_LOSS}: {type(self.loss).__qualname__}.forward"
         if not isinstance(given, dict) or "loss" not in given:
             got = sorted(map(str, given)) if isinstance(given, dict) else type(given).__name__
             raise ConfigError(f"{where}: expected a dict of losses with 'loss', got {got}")

@@ -10,6 +10,7 @@ from l5kit._files import clear_leftovers_in
 from l5kit._types import Config
 from l5kit.configs.config import load_config_data
 from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.training.optimizing import length_of_course
 from l5kit.training.state_file import LAST_CHECKPOINT, ResumePoint, read_resume_point
 from l5kit.workflows.workflow import TrainingConfig
 
@@ -28,6 +29,7 @@ _FIXED_RUN_KEYS: Final = (
     *("accumulate_grad_batches", "num_nodes", "ema_decay"),
 )
 
+_LENGTH_KEYS: Final = ("max_num_steps", "num_epochs")
 
 _RANKS: Final = ("LOCAL_RANK", "RANK", "NODE_RANK", "GROUP_RANK", "SLURM_PROCID")
 """Variables by which Lightning, torchrun and Slurm tell a process or a machine its number."""
@@ -58,7 +60,9 @@ def prepare_folder(folder: Path, config: TrainingConfig, *, resume: bool) -> Res
         clear_leftovers_in(folder)
     if resume:
         _require_files_to_go_on(folder, config.params.run.output_name)
-        _require_same_training(config.mapping, load_config_data(str(folder / CONFIG_FILE)))
+        stored = load_config_data(str(folder / CONFIG_FILE))
+        _require_same_training(config.mapping, stored)
+        _require_same_course(config, stored)
         resumed = read_resume_point(checkpoint) if checkpoint.exists() else ResumePoint()
     elif is_main_process() and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidArgumentError(
@@ -102,6 +106,20 @@ def _require_same_training(given: Config, stored: Config) -> None:
                 f"train_params.{key}: {now!r} differs from {before!r} of the training that is to go on; "
                 "start a new one in another folder"
             )
+
+
+def _require_same_course(config: TrainingConfig, stored: Config) -> None:
+    """Refuse another number of steps where the state of a schedule of a class depends on it."""
+    given = config.mapping["train_params"]
+    changed = [key for key in _LENGTH_KEYS if given.get(key) != stored["train_params"].get(key)]
+    argument = length_of_course(config.params) if changed else None
+    if argument is not None:
+        key, named = changed[0], config.params.optimizer.own_schedule
+        raise ConfigError(
+            f"train_params.{key}: {given.get(key)!r} differs from {stored['train_params'].get(key)!r} of the training "
+            f"that is to go on, whose schedule was made for that length ({argument} of {named and named.class_path}); "
+            "start a new one in another folder, with init_args for the schedule if it is to be made longer"
+        )
 
 
 def _first_difference(given: Mapping[str, object], stored: Mapping[str, object], section: str) -> str:

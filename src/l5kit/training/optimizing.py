@@ -1,18 +1,22 @@
 """Optimisers and courses of the learning rate: Adam and those of l5kit, or classes that a configuration names."""
 
+import inspect
 from collections.abc import Iterable
 from typing import Final
 
 from torch import nn
 from torch.optim import Adam, AdamW, Optimizer
-from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler, OneCycleLR, ReduceLROnPlateau
 
 from l5kit.configs.training import TrainingParams
 from l5kit.errors import ConfigError
 from l5kit.training.lightning_parts import Checkpoint, EarlyStopping, pl
 from l5kit.training.schedule import TrainingSchedule, learning_rate_factor
 
-__all__ = ["make_callbacks", "make_course", "make_optimizer"]
+__all__ = ["length_of_course", "make_callbacks", "make_course", "make_optimizer"]
+
+_LENGTHS: Final = ("total_steps", "T_max")
+"""Arguments of schedules that are the steps of the training, unless the configuration gives them."""
 
 _KEYS_INSTEAD: Final[dict[type[pl.Callback], str]] = {
     Checkpoint: "train_params.checkpoint_every_n_steps and save_top_k",
@@ -49,7 +53,8 @@ def make_course(params: TrainingParams, optimizer: Optimizer, schedule: Training
     ``T_max``, which are the steps of the training.
 
     Raises:
-        ConfigError: The class cannot be imported or made, or is no schedule that goes by steps.
+        ConfigError: The class cannot be imported or made, is no schedule that goes by steps, or ends before the
+            training.
     """
     named = params.optimizer.own_schedule
     if named is None:
@@ -58,8 +63,27 @@ def make_course(params: TrainingParams, optimizer: Optimizer, schedule: Training
     if issubclass(found, ReduceLROnPlateau):
         raise ConfigError(f"{named.key}: {named.class_path} goes by scores; take a schedule that goes by steps")
     steps = schedule.num_steps
-    context = {"max_lr": params.optimizer.learning_rate, "total_steps": steps, "T_max": steps}
-    return named.make(LRScheduler, context, optimizer)
+    context = {"max_lr": params.optimizer.learning_rate, **dict.fromkeys(_LENGTHS, steps)}
+    made = named.make(LRScheduler, context, optimizer)
+    if isinstance(made, OneCycleLR) and made.total_steps < steps:
+        raise ConfigError(
+            f"{named.key}.init_args: the cycle of {named.class_path} ends after {made.total_steps} steps, and the "
+            f"training has {steps}; leave total_steps out, or give at least {steps}"
+        )
+    return made
+
+
+def length_of_course(params: TrainingParams) -> str | None:
+    """Return the argument of the named schedule that is the steps of the training, so that they cannot be changed.
+
+    Raises:
+        ConfigError: The class cannot be imported.
+    """
+    named = params.optimizer.own_schedule
+    if named is None:
+        return None
+    taken = inspect.signature(named.load(LRScheduler)).parameters
+    return next((name for name in _LENGTHS if name in taken and name not in named.init_args), None)
 
 
 def make_callbacks(params: TrainingParams) -> list[pl.Callback]:
