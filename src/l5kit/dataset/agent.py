@@ -1,7 +1,5 @@
 """The dataset that iterates over agents that can be trained on."""
 
-import numpy as np
-
 from l5kit._types import Int64Array, JsonObject, NumericArray, Sample
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import checked_index
@@ -87,8 +85,8 @@ class AgentDataset(MaskedAgentsDataset, EgoDataset):
         return self._make_item(index, *self._locate_item(index))
 
     def _place_of(self, position: int) -> tuple[int, int, int | None]:
-        rows = self._taken_rows.at(np.array([position]))
-        return *self._locate_frame(int(self._frames_of_rows(rows)[0])), int(rows[0])
+        row = self._taken_rows.one_at(position)
+        return *self._locate_frame(self._frame_of_row(row)), row
 
     def locate(self, positions: Int64Array) -> SamplePlaces:
         """Return where the samples at positions (B,) of this dataset lie in the log; see the base class."""
@@ -136,7 +134,7 @@ class AgentDataset(MaskedAgentsDataset, EgoDataset):
         return [self._explain_row(row, valid) for row in range(*self._rows_of_frames(frame_index, frame_index + 1))]
 
     def _explain_row(self, row: int, valid: ValidAgents) -> AgentInclusion:
-        index = int(self._taken_rows.search(np.array([row]))[0]) if self.agents_mask[row] else None
+        index = self._taken_rows.search_one(row) if self.agents_mask[row] else None
         in_scene = row - valid.rows[0]
         past, future = valid.counts[in_scene].tolist()
         reason = self._rule.explain(

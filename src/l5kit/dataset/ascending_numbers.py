@@ -20,6 +20,9 @@ _READ_AT_ONCE: Final = 1 << 19
 
 _PLACES_AT_ONCE: Final = 1 << 13
 
+Side = Literal["left", "right"]
+"""Whether numbers that equal a value are not before it, or are."""
+
 
 class AscendingNumbers:
     """Numbers that ascend, or stay equal.
@@ -71,7 +74,21 @@ class AscendingNumbers:
             found[part] = pieces.read(places[part], 1)[:, 0]
         return found
 
-    def search(self, values: Int64Array, side: Literal["left", "right"] = "left") -> Int64Array:
+    def one_at(self, place: int) -> int:
+        """Return the number at a place, from 0."""
+        pieces = self._pieces
+        return int(self.array[place] if pieces is None else pieces.read_one(place, 1)[0])
+
+    def search_one(self, value: int, side: Side = "left") -> int:
+        """Return how many numbers are below a value, or with ``right`` at most as large."""
+        if self._pieces is None:
+            return int(self.array.searchsorted(value, side))
+        piece = max(int(self._first_of_pieces.searchsorted(value, side)) - 1, 0)
+        start = piece * self._piece_length
+        read = self._pieces.read_one(start, min(self._piece_length, len(self) - start))
+        return start + int(read.searchsorted(value, side))
+
+    def search(self, values: Int64Array, side: Side = "left") -> Int64Array:
         """Return how many numbers are below each value (B,), or with ``right`` at most as large."""
         if self._pieces is None:
             return np.searchsorted(self.array, values, side)
@@ -82,7 +99,7 @@ class AscendingNumbers:
             found[part] = self._search_file(self._pieces, values[part], side)
         return found
 
-    def _search_file(self, pieces: NpyPieces, values: Int64Array, side: Literal["left", "right"]) -> Int64Array:
+    def _search_file(self, pieces: NpyPieces, values: Int64Array, side: Side) -> Int64Array:
         """Return what :meth:`search` does, of one piece for each value."""
         length = min(self._piece_length, len(self))
         number = np.maximum(np.searchsorted(self._first_of_pieces, values, side) - 1, 0)

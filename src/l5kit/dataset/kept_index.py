@@ -200,8 +200,9 @@ def _blocks_of(frames: Records) -> Iterator[RecordArray]:
 
     Files on disk are decoded one after the other: side by side each thread would keep memory of its own for good.
     """
-    is_on_disk = isinstance(frames, ChunkedArray) and not is_remote(frames.zarr_array.store)
-    source = frames.uncached() if is_on_disk else frames
+    source = frames
+    if isinstance(frames, ChunkedArray) and not is_remote(frames.zarr_array.store):
+        source = frames.uncached()
     try:
         for start in range(0, len(frames), ROWS_PER_BLOCK):
             yield rows_of(source, slice(start, min(start + ROWS_PER_BLOCK, len(frames))), strict=True)

@@ -183,6 +183,11 @@ class MaskedAgentsDataset(BaseEgoDataset):
             return damage.find_frames(rows)
         return self._end_rows.search(rows, "right")
 
+    def _frame_of_row(self, row: int) -> int:
+        if self._damage is not None:
+            return int(self._damage.find_frames(np.array([row]))[0])
+        return self._end_rows.search_one(row, "right")
+
     def _mask_of_minima(self) -> BoolArray:
         """Return the rows with enough valid frames before and after, bool (N,)."""
         return self._mask_of_counts(self.load_agents_mask(), 0)
@@ -245,14 +250,13 @@ class MaskedAgentsDataset(BaseEgoDataset):
         self.agents_mask, self.agents_indices = taken.mask, taken.indices.array
         self._taken_numbers = taken.indices
         damage = self._damage
-        ends = kept_end_rows(self.dataset) if damage is None else None
-        if ends is None:
-            bounds = (
-                column_of(self.dataset.frames, AGENT_INTERVAL, strict=True) if damage is None else damage.frames.bounds
-            )
-            ends = AscendingNumbers(np.ascontiguousarray(bounds[:, 1]))
-        self._end_numbers = ends
-        self.cumulative_sizes_agents: Int64Array = ends.array
+        kept = kept_end_rows(self.dataset) if damage is None else None
+        if kept is None:
+            frames = self.dataset.frames
+            bounds = column_of(frames, AGENT_INTERVAL, strict=True) if damage is None else damage.frames.bounds
+            kept = AscendingNumbers(np.ascontiguousarray(bounds[:, 1]))
+        self._end_numbers = kept
+        self.cumulative_sizes_agents: Int64Array = kept.array
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what another process can read from files; a mask that it cannot find there is packed."""
