@@ -3,7 +3,8 @@
 Run ``python benchmarks/index_memory.py``: a made log of 170,000 scenes and 600 million agent rows is opened. It has
 scenes, frames and an agents mask on disk, but of agents the last rows alone: an index reads none. The first process
 makes the kept files; then several open an ``AgentDataset`` at once and look up the samples of batches of a shuffle.
-Private memory is what no other process shares (``Private_Clean`` and ``Private_Dirty``), above that after the imports.
+Private memory is what no other process shares, above that after the imports: ``Private_Dirty``, and ``Private_Clean`` of
+the files of the log. Told is the most of each at any time, looked at twenty times a second.
 It needs Linux and about 14 GB of disk in ``--scratch``.
 """
 
@@ -13,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -112,36 +114,71 @@ def run_processes(path: Path, num_processes: int, num_indices: int, title: str) 
 
 def use_index(path: Path, rank: int, world_size: int, num_indices: int) -> None:
     """Open the samples, look up those of batches of this process, and print memory and times."""
-    before_mb, start_s = private_mb(), time.perf_counter()
     warnings.simplefilter("ignore", RuntimeWarning)
+    memory = PrivateMemory(path.parent)
+    start_s = time.perf_counter()
     samples = AgentDataset(CFG, ChunkedDataset(str(path)).open(), None)
-    opened_s, opened_mb = time.perf_counter() - start_s, private_mb()
+    opened_s, to_open = time.perf_counter() - start_s, memory.most()
     sampler = SceneChoice().sampler_of(samples, shuffle=True, seed=0, drop_last=True, rank=rank, world_size=world_size)
     indices = iter(sampler)
     samples.locate(np.array([next(indices)]))
-    first_s, most_mb = time.perf_counter() - start_s, private_mb()
-    start_s, looked_s = time.perf_counter(), 0.0
-    for number in range(num_indices // BATCH):
-        start_s = time.perf_counter()
-        samples.locate(np.array([next(indices) for _ in range(BATCH)]))
-        looked_s += time.perf_counter() - start_s
-        if number % 64 == 0:
-            most_mb = max(most_mb, private_mb())
+    first_s = time.perf_counter() - start_s
+    looked_s = 0.0
+    for _ in range(num_indices // BATCH):
+        batch = np.array([next(indices) for _ in range(BATCH)])
+        start_s = time.process_time()
+        samples.locate(batch)
+        looked_s += time.process_time() - start_s
     told = {
         "samples": len(samples),
-        "private MB opened": opened_mb - before_mb,
-        "most private MB": max(most_mb, private_mb()) - before_mb,
+        **{f"{name} to open": value for name, value in to_open.items()},
+        **{f"{name} in use": value for name, value in memory.most().items()},
         "s to open": opened_s,
         "s to first index": first_s,
-        "us an index": looked_s / max(num_indices // BATCH * BATCH, 1) * 1e6,
+        "us of a core for an index": looked_s / max(num_indices // BATCH * BATCH, 1) * 1e6,
     }
     print(json.dumps(told))
 
 
-def private_mb() -> float:
-    """Return the memory of this process that no other one shares."""
-    lines = [line.split() for line in Path("/proc/self/smaps_rollup").read_text("ascii").splitlines()[1:]]
-    return sum(int(line[1]) for line in lines if line[0].startswith("Private_")) * 1024 / 1e6
+class PrivateMemory:
+    """Watches the memory of this process that no other one shares, above what it is now.
+
+    ``Private_Dirty`` is what the process has written, and pages of files that are not on disk yet; ``Private_Clean``
+    are pages of files that no other process has mapped, here those of the log and the kept files.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder)
+        self._most = {"dirty MB": 0.0, "clean MB": 0.0}
+        self._before = self._now()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def most(self) -> dict[str, float]:
+        """Return the most since this was last asked for."""
+        self._look()
+        most, self._most = self._most, {"dirty MB": 0.0, "clean MB": 0.0}
+        return most
+
+    def _watch(self) -> None:
+        while True:
+            self._look()
+            time.sleep(0.05)
+
+    def _look(self) -> None:
+        for name, value in self._now().items():
+            self._most[name] = max(self._most[name], value - self._before[name])
+
+    def _now(self) -> dict[str, float]:
+        found, file = {"dirty MB": 0.0, "clean MB": 0.0}, ""
+        for line in Path("/proc/self/smaps").read_text("utf-8").splitlines():
+            words = line.split(maxsplit=5)
+            if not words[0].endswith(":"):
+                file = words[5] if len(words) > 5 else ""
+            elif words[0] == "Private_Dirty:":
+                found["dirty MB"] += int(words[1]) * 1024 / 1e6
+            elif words[0] == "Private_Clean:" and file.startswith(self._folder):
+                found["clean MB"] += int(words[1]) * 1024 / 1e6
+        return found
 
 
 def compare_shuffles(num_scenes: int, samples_per_scene: int = 100) -> None:

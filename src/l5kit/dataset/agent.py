@@ -1,12 +1,11 @@
 """The dataset that iterates over agents that can be trained on."""
 
-import numpy as np
-
 from l5kit._types import Int64Array, JsonObject, NumericArray, Sample
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import checked_index
 from l5kit.dataset.ego import EgoDataset
 from l5kit.dataset.inclusion import AgentInclusion
+from l5kit.dataset.kept_index import count_taken_before
 from l5kit.dataset.masked_agents import MaskedAgentsDataset
 from l5kit.dataset.sample_places import SamplePlaces
 from l5kit.dataset.select_agents.valid_agents import RowVerdict, ValidAgents, find_valid_agents
@@ -21,9 +20,6 @@ MIN_FRAME_HISTORY = AGENT_MIN_FRAME_HISTORY
 
 MIN_FRAME_FUTURE = AGENT_MIN_FRAME_FUTURE
 """Name of ``AGENT_MIN_FRAME_FUTURE`` in releases before 1.5."""
-
-_SCENES_AT_ONCE = 512
-"""Scenes that are looked up in the index before its pages are given back."""
 
 
 class AgentDataset(MaskedAgentsDataset, EgoDataset):
@@ -89,15 +85,13 @@ class AgentDataset(MaskedAgentsDataset, EgoDataset):
         return self._make_item(index, *self._locate_item(index))
 
     def _place_of(self, position: int) -> tuple[int, int, int | None]:
-        row = int(self.agents_indices[position])
+        row = self._taken_rows.one_at(position)
         return *self._locate_frame(self._frame_of_row(row)), row
 
     def locate(self, positions: Int64Array) -> SamplePlaces:
         """Return where the samples at positions (B,) of this dataset lie in the log; see the base class."""
-        rows = self.agents_indices[positions]
-        places = self._places_of_frames(self._frames_of_rows(rows), rows)
-        self._note_located(len(positions))
-        return places
+        rows = self._taken_rows.at(positions)
+        return self._places_of_frames(self._frames_of_rows(rows), rows)
 
     def get_scene_indices(self, scene_idx: int) -> Int64Array:
         """Return the indices of this dataset that belong to a scene; negative counts from the end.
@@ -112,18 +106,8 @@ class AgentDataset(MaskedAgentsDataset, EgoDataset):
         frames = super().scene_starts()
         if frames is None:
             return None
-        starts = np.zeros(len(frames), np.int64)
-        for first in range(0, len(frames), _SCENES_AT_ONCE):
-            part = slice(first, first + _SCENES_AT_ONCE)
-            starts[part] = self._starts_of_frames(frames[part])
-            self._note_located(_SCENES_AT_ONCE)
-        return starts
-
-    def _starts_of_frames(self, frames: Int64Array) -> Int64Array:
-        """Return the first index from each frame (n,) on."""
-        end_rows = self.cumulative_sizes_agents
-        rows = np.where(frames > 0, end_rows[frames - 1], 0) if len(end_rows) else frames
-        return np.searchsorted(self.agents_indices, rows)
+        rows, taken = self._first_rows_of(frames), self._taken_rows
+        return count_taken_before(self.agents_mask, rows) if taken.is_read_in_pieces else taken.search(rows)
 
     def get_frame_indices(self, frame_idx: int) -> Int64Array:
         """Return the indices of this dataset that belong to a frame of the log; negative counts from the end.
@@ -150,7 +134,7 @@ class AgentDataset(MaskedAgentsDataset, EgoDataset):
         return [self._explain_row(row, valid) for row in range(*self._rows_of_frames(frame_index, frame_index + 1))]
 
     def _explain_row(self, row: int, valid: ValidAgents) -> AgentInclusion:
-        index = int(np.searchsorted(self.agents_indices, row)) if self.agents_mask[row] else None
+        index = self._taken_rows.search_one(row) if self.agents_mask[row] else None
         in_scene = row - valid.rows[0]
         past, future = valid.counts[in_scene].tolist()
         reason = self._rule.explain(

@@ -8,21 +8,26 @@ of logs in memory, nothing is kept: their arrays are made anew in less time than
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from l5kit._files import clear_leftovers, placed_when_complete, replaced_when_complete
-from l5kit._types import BoolArray, Int64Array, NumericArray
-from l5kit.data.log_index import check_scenes, readable_blocks
-from l5kit.data.record_sequence import RecordSequence
+from l5kit._types import BoolArray, Int64Array, NumericArray, RecordArray, Records
+from l5kit.data.log_index import check_scenes
+from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
-from l5kit.data.stores.npy_files import map_npy, npy_header
+from l5kit.data.stores.chunked_array import ChunkedArray
+from l5kit.data.stores.npy_files import map_npy, npy_header, release_pages
+from l5kit.data.stores.remote_chunks import is_remote
 from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.ascending_numbers import AscendingNumbers
+from l5kit.errors import CorruptedDataError
 
-__all__ = ["LARGE_NUM_FRAMES", "LARGE_NUM_ROWS", "TakenRows", "keep_taken_rows", "kept_end_rows"]
+__all__ = ["LARGE_NUM_FRAMES", "LARGE_NUM_ROWS", "TakenRows", "count_taken_before", "keep_taken_rows", "kept_end_rows"]
 
 LARGE_NUM_FRAMES = 1 << 20
 """Frames from which on the ends of their agents are kept in a file."""
@@ -42,15 +47,15 @@ class TakenRows:
 
     Attributes:
         mask: Which rows, bool (N,).
-        indices: Their numbers, ascending, int64.
+        indices: Their numbers.
     """
 
     mask: BoolArray
-    indices: Int64Array
+    indices: AscendingNumbers
 
 
-def kept_end_rows(dataset: ChunkedDataset) -> Int64Array | None:
-    """Return the end agent row of each frame of a large log that is as it should be, mapped from a file, int64 (F,).
+def kept_end_rows(dataset: ChunkedDataset) -> AscendingNumbers | None:
+    """Return the end agent row of each frame of a large log that is as it should be, in a file, (F,).
 
     The file is made if there is none. It proves that scenes, frames, agents and faces fit together, so that this need
     not be looked at again.
@@ -66,14 +71,14 @@ def kept_end_rows(dataset: ChunkedDataset) -> Int64Array | None:
         return None
     file = _folder() / f"{_digest('ends', fingerprint, signature)}.npy"
     shape = (len(dataset.frames),)
-    ends = _mapped(file, "<i8", shape)
+    ends = _numbers_in(file, len(dataset.frames))
     if ends is not None:
         return ends
     with hold_lock(file.with_suffix(".lock")) as problem:
         if not problem:
-            ends = _mapped(file, "<i8", shape)
+            ends = _numbers_in(file, len(dataset.frames))
             if ends is None and _write_npy(file, "<i8", shape, lambda: _ends_of_frames(dataset)):
-                ends = _mapped(file, "<i8", shape)
+                ends = _numbers_in(file, len(dataset.frames))
     return ends
 
 
@@ -116,6 +121,28 @@ def keep_taken_rows(
         return _read_taken(folder, num_rows)
 
 
+def count_taken_before(mask: BoolArray, rows: Int64Array) -> Int64Array:
+    """Return how many rows of a mask are taken before each of ascending rows (B,), in one pass over the mask.
+
+    Args:
+        mask: Of all rows, mapped or in memory, bool (N,).
+        rows: From 0 to N.
+    """
+    found = np.empty(len(rows), np.int64)
+    done = num_taken = 0
+    for start in range(0, len(mask), ROWS_AT_ONCE):
+        stop = min(start + ROWS_AT_ONCE, len(mask))
+        end = done + int(np.searchsorted(rows[done:], stop))
+        edges = [start, *rows[done:end].tolist(), stop]
+        counts = [np.count_nonzero(mask[low:high]) for low, high in pairwise(edges)]
+        ends = num_taken + np.cumsum(counts)
+        found[done:end] = ends[:-1]
+        done, num_taken = end, int(ends[-1])
+        release_pages(mask)
+    found[done:] = num_taken
+    return found
+
+
 def _write_taken(folder: Path, blocks: Iterator[BoolArray], num_rows: int) -> None:
     """Write the mask, and of the mask the numbers of the rows that it takes."""
     folder.mkdir()
@@ -134,6 +161,7 @@ def _write_taken(folder: Path, blocks: Iterator[BoolArray], num_rows: int) -> No
             rows = np.flatnonzero(mask[start : start + ROWS_AT_ONCE]).astype("<i8")
             rows += start
             opened.write(rows.data)
+            release_pages(mask)
     (folder / "num_taken").write_text(str(num_taken), "ascii")
 
 
@@ -144,7 +172,7 @@ def _read_taken(folder: Path, num_rows: int) -> TakenRows | None:
     except (OSError, ValueError):
         return None
     mask = _mapped(folder / "mask.npy", "|b1", (num_rows,))
-    indices = _mapped(folder / "indices.npy", "<i8", (num_taken,))
+    indices = _numbers_in(folder / "indices.npy", num_taken)
     return None if mask is None or indices is None else TakenRows(mask, indices)
 
 
@@ -157,15 +185,29 @@ def _ends_of_frames(dataset: ChunkedDataset) -> Iterator[NumericArray]:
         lengths[FACE_INTERVAL] = len(dataset.tl_faces)
     ends = dict.fromkeys(lengths, 0)
     row = 0
-    errors: dict[int, str] = {}
-    for start, frames in readable_blocks(dataset.frames, errors):
-        if start != row or not all(_goes_on(frames[field], ends[field]) for field in ends):
+    for frames in _blocks_of(dataset.frames):
+        if not all(_goes_on(frames[field], ends[field]) for field in ends):
             return
-        row = start + len(frames)
+        row += len(frames)
         ends = {field: int(frames[field][-1, 1]) for field in ends}
         if row == len(dataset.frames) and ends != lengths:
             return
         yield frames[AGENT_INTERVAL][:, 1].astype("<i8")
+
+
+def _blocks_of(frames: Records) -> Iterator[RecordArray]:
+    """Yield all rows in blocks; rows that cannot be read end them early.
+
+    Files on disk are decoded one after the other: side by side each thread would keep memory of its own for good.
+    """
+    source = frames
+    if isinstance(frames, ChunkedArray) and not is_remote(frames.zarr_array.store):
+        source = frames.uncached()
+    try:
+        for start in range(0, len(frames), ROWS_PER_BLOCK):
+            yield rows_of(source, slice(start, min(start + ROWS_PER_BLOCK, len(frames))), strict=True)
+    except CorruptedDataError:
+        return
 
 
 def _goes_on(intervals: NumericArray, start: int) -> bool:
@@ -197,6 +239,12 @@ def _mapped(file: Path, dtype: str, shape: tuple[int, ...]) -> NumericArray | No
         return map_npy(file, dtype=dtype, shape=shape)
     except OSError:
         return None
+
+
+def _numbers_in(file: Path, length: int) -> AscendingNumbers | None:
+    """Return kept numbers; None if there are none that fit."""
+    array = _mapped(file, "<i8", (length,))
+    return None if array is None else AscendingNumbers.of_file(file, array)
 
 
 def _folder() -> Path:

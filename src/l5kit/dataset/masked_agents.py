@@ -17,6 +17,7 @@ from l5kit.data.record_sequence import RecordSequence, column_at, column_of, nea
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.stores.npy_files import release_pages
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.ascending_numbers import AscendingNumbers
 from l5kit.dataset.base import BaseEgoDataset, checked_index
 from l5kit.dataset.inclusion import InclusionRule
 from l5kit.dataset.kept_index import ROWS_AT_ONCE, TakenRows, keep_taken_rows, kept_end_rows
@@ -25,9 +26,6 @@ from l5kit.dataset.select_agents.stored_mask import stored_mask_signature
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
-
-_LOCATED_BEFORE_RELEASE = 512
-"""Samples after which pages of a mapped index are given back: each touches up to 64 KiB of a file."""
 
 
 class MaskedAgentsDataset(BaseEgoDataset):
@@ -45,8 +43,11 @@ class MaskedAgentsDataset(BaseEgoDataset):
     _is_mask_kept: bool = True
     """Whether another process finds the same mask on disk; not, if one was computed that could not be kept."""
 
-    _num_located: int = 0
-    """Samples that have been looked up in the index since its pages were given back."""
+    _taken_numbers: AscendingNumbers | None = None
+    """How numbers of ``agents_indices`` are looked up."""
+
+    _end_numbers: AscendingNumbers | None = None
+    """How numbers of ``cumulative_sizes_agents`` are looked up."""
 
     @property
     def mask_indices(self) -> Int64Array:
@@ -143,7 +144,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         self._take(kept) if kept else self._select(self._mask_of_minima())
 
     def _indices_of_frames(self, first_frame: int, end_frame: int) -> Int64Array:
-        bounds = np.searchsorted(self.agents_indices, self._rows_of_frames(first_frame, end_frame))
+        bounds = self._taken_rows.search(np.array(self._rows_of_frames(first_frame, end_frame)))
         return np.arange(bounds[0], bounds[1], dtype=np.int64)
 
     def _rows_of_frames(self, first_frame: int, end_frame: int) -> tuple[int, int]:
@@ -157,20 +158,35 @@ class MaskedAgentsDataset(BaseEgoDataset):
             damage.require_frames(np.array([first_frame]), np.array([end_frame]))
             bounds = damage.frames.bounds[first_frame:end_frame]
             return (int(bounds[0, 0]), int(bounds[-1, 1])) if len(bounds) else (0, 0)
-        start = int(self.cumulative_sizes_agents[first_frame - 1]) if first_frame > 0 else 0
-        return start, int(self.cumulative_sizes_agents[end_frame - 1]) if end_frame > 0 else 0
+        start, stop = self._first_rows_of(np.array([first_frame, end_frame])).tolist()
+        return start, stop
+
+    def _first_rows_of(self, frames: Int64Array) -> Int64Array:
+        """Return the first agent row from each frame (B,) on, of a log that is not damaged."""
+        rows = np.zeros(len(frames), np.int64)
+        is_later = frames > 0
+        rows[is_later] = self._end_rows.at(frames[is_later] - 1)
+        return rows
+
+    @property
+    def _taken_rows(self) -> AscendingNumbers:
+        return _looked_up(self.agents_indices, self._taken_numbers)
+
+    @property
+    def _end_rows(self) -> AscendingNumbers:
+        return _looked_up(self.cumulative_sizes_agents, self._end_numbers)
 
     def _frames_of_rows(self, rows: Int64Array) -> Int64Array:
         """Return the frame of each agent row (B,)."""
         damage = self._damage
         if damage is not None:
             return damage.find_frames(rows)
-        return np.searchsorted(self.cumulative_sizes_agents, rows, side="right")
+        return self._end_rows.search(rows, "right")
 
     def _frame_of_row(self, row: int) -> int:
         if self._damage is not None:
             return int(self._damage.find_frames(np.array([row]))[0])
-        return int(self.cumulative_sizes_agents.searchsorted(row, side="right"))
+        return self._end_rows.search_one(row, "right")
 
     def _mask_of_minima(self) -> BoolArray:
         """Return the rows with enough valid frames before and after, bool (N,)."""
@@ -206,7 +222,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         if not self._is_mask_kept:
             return None
         starts = range(0, len(counts), ROWS_AT_ONCE)
-        return (self._mask_of_counts(np.array(counts[start : start + ROWS_AT_ONCE]), start) for start in starts)
+        return (self._mask_of_counts(_copied(counts, start), start) for start in starts)
 
     def _leave_out(self, mask: BoolArray) -> int:
         """Take the rows out of a mask that do not pass the label filter, and return how many these are."""
@@ -228,29 +244,27 @@ class MaskedAgentsDataset(BaseEgoDataset):
     def _select(self, mask: BoolArray) -> None:
         """Take the rows of a mask."""
         mask.setflags(write=False)
-        self._take(TakenRows(mask, np.flatnonzero(mask)))
+        self._take(TakenRows(mask, AscendingNumbers(np.flatnonzero(mask))))
 
     def _take(self, taken: TakenRows) -> None:
-        self.agents_mask, self.agents_indices = taken.mask, taken.indices
+        self.agents_mask, self.agents_indices = taken.mask, taken.indices.array
+        self._taken_numbers = taken.indices
         damage = self._damage
-        ends = kept_end_rows(self.dataset) if damage is None else damage.frames.bounds[:, 1]
-        if ends is None:
-            ends = column_of(self.dataset.frames, AGENT_INTERVAL, strict=True)[:, 1]
-        self.cumulative_sizes_agents: Int64Array = np.ascontiguousarray(ends)
-
-    def _note_located(self, num_samples: int) -> None:
-        """Give back pages of the index now and then."""
-        self._num_located += num_samples
-        if self._num_located >= _LOCATED_BEFORE_RELEASE:
-            self._num_located = 0
-            release_pages(self.agents_indices)
-            release_pages(self.cumulative_sizes_agents)
+        kept = kept_end_rows(self.dataset) if damage is None else None
+        if kept is None:
+            frames = self.dataset.frames
+            bounds = column_of(frames, AGENT_INTERVAL, strict=True) if damage is None else damage.frames.bounds
+            kept = AscendingNumbers(np.ascontiguousarray(bounds[:, 1]))
+        self._end_numbers = kept
+        self.cumulative_sizes_agents: Int64Array = kept.array
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what another process can read from files; a mask that it cannot find there is packed."""
         state = super().__getstate__()
         for name in ("agents_mask", "agents_indices", "cumulative_sizes_agents"):
             del state[name]
+        for name in ("_taken_numbers", "_end_numbers"):
+            state.pop(name, None)
         if not self._can_read_mask_again():
             state["_packed_mask"] = zlib.compress(np.packbits(self.agents_mask).tobytes(), level=1)
         return state
@@ -269,6 +283,18 @@ class MaskedAgentsDataset(BaseEgoDataset):
         else:
             bits = np.frombuffer(zlib.decompress(packed), dtype=np.uint8)
             self._select(np.unpackbits(bits, count=len(self.dataset.agents)).astype(np.bool_))
+
+
+def _looked_up(array: Int64Array, kept: AscendingNumbers | None) -> AscendingNumbers:
+    """Return what looks up the numbers of an array, which a user may have put in the place of the one there was."""
+    return kept if kept is not None and kept.array is array else AscendingNumbers(array)
+
+
+def _copied(counts: NumericArray, start: int) -> NumericArray:
+    """Return a block of an agents mask from a row on, of which no page stays in this process."""
+    block = np.array(counts[start : start + ROWS_AT_ONCE])
+    release_pages(counts)
+    return block
 
 
 def _mask_of(rows: Int64Array, num_rows: int) -> BoolArray:

@@ -1,14 +1,20 @@
-"""Arrays in ``.npy`` files that are mapped into memory: their pages are read when touched, and shared by processes."""
+"""Arrays in ``.npy`` files that are mapped into memory, and pieces of them that are read without.
+
+Pages of a mapped file are read when touched, and shared by processes; but each touch takes up to 2 MiB around it into
+the process, and what no other process has taken counts as its own.
+"""
 
 import mmap
 import os
+import weakref
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from l5kit._types import NumericArray
+from l5kit._types import Int64Array, NumericArray
+from l5kit.errors import CorruptedDataError
 
 
 def npy_header(dtype: DTypeLike, shape: tuple[int, ...]) -> bytes:
@@ -33,6 +39,58 @@ def map_npy(file: Path, *, dtype: DTypeLike, shape: tuple[int, ...]) -> NumericA
             return None
         mapped = np.memmap(opened, dtype=dtype, mode="r", offset=len(header), shape=shape)
     return mapped.view(np.ndarray)  # slices of np.memmap cost five times as much
+
+
+class NpyPieces:
+    """Reads pieces of a mapped ``.npy`` file of one axis: the system keeps the pages, this process copies of pieces.
+
+    Threads and forked processes may share it; it cannot be pickled.
+
+    Args:
+        file: The file.
+        array: What :func:`map_npy` returned for it.
+
+    Raises:
+        OSError: The file cannot be opened.
+    """
+
+    can_be_made = hasattr(os, "pread")
+    """Whether the system has what is needed."""
+
+    def __init__(self, file: Path, array: NumericArray) -> None:
+        self._file = file
+        self._dtype, self._length = array.dtype, len(array)
+        self._first_byte = len(npy_header(array.dtype, array.shape))
+        self._descriptor = os.open(file, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._descriptor)
+
+    def read(self, starts: Int64Array, length: int) -> NumericArray:
+        """Return pieces of the array, (B, length).
+
+        Args:
+            starts: Where each begins, such that it lies within the array, (B,).
+            length: Of each.
+
+        Raises:
+            CorruptedDataError: The file has become shorter.
+        """
+        num_bytes = length * self._dtype.itemsize
+        offsets = (self._first_byte + starts * self._dtype.itemsize).tolist()
+        content = b"".join([os.pread(self._descriptor, num_bytes, offset) for offset in offsets])
+        return self._numbers_of(content, len(starts) * length).reshape(len(starts), length)
+
+    def read_one(self, start: int, length: int) -> NumericArray:
+        """Return one piece of the array, (length,); see :meth:`read`."""
+        size = self._dtype.itemsize
+        return self._numbers_of(os.pread(self._descriptor, length * size, self._first_byte + start * size), length)
+
+    def _numbers_of(self, content: bytes, length: int) -> NumericArray:
+        if len(content) != length * self._dtype.itemsize:
+            raise CorruptedDataError(
+                f"{self._file} has fewer than the {self._length} rows that it had when it was opened; remove it and "
+                "open the dataset again, which makes it anew"
+            )
+        return np.frombuffer(content, self._dtype)
 
 
 def release_pages(array: NumericArray) -> None:

@@ -13,6 +13,7 @@ from zarr.storage import LocalStore
 from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import NumericArray, UInt32Array
 from l5kit.data.stores.checked_blosc import with_checked_lengths
+from l5kit.data.stores.npy_files import release_pages
 from l5kit.data.user_cache import scratch_array
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
@@ -148,6 +149,7 @@ def _read_blocks(array: Any) -> NumericArray:
     whole = scratch_array(array.shape, array.dtype)
     for start in range(0, len(whole), _ROWS_AT_ONCE):
         whole[start : start + _ROWS_AT_ONCE] = array[start : start + _ROWS_AT_ONCE]
+        release_pages(whole)
     return whole
 
 
