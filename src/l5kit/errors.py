@@ -13,6 +13,7 @@ __all__ = [
     "DatasetFormatError",
     "DatasetNotFoundError",
     "DownloadError",
+    "EngineError",
     "EvaluationPlanError",
     "IndexOutOfRangeError",
     "InvalidArgumentError",
@@ -125,6 +126,10 @@ class UnpicklableStoreError(L5KitError, TypeError):
 
 class UnreachableDataError(L5KitError, ConnectionError):
     """A file of a remote dataset cannot be read: its service does not answer, or refuses; the message names the URL."""
+
+
+class EngineError(L5KitError, RuntimeError):
+    """A cluster of Ray or Dask does not answer, or its workers have another version of l5kit."""
 
 
 class WorkerDiedError(L5KitError, BrokenExecutor):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from l5kit.cli.options import JsonOption, WorkersOption
+from l5kit.cli.options import JsonOption, ReadersOption
 from l5kit.cli.output import print_facts, print_json, print_line, print_texts, remark
 from l5kit.cli.reporting import ReportingCommand
 from l5kit.data.artifact import DatasetArtifact, DatasetContent, describe_dataset
@@ -50,7 +50,7 @@ def log(
     by_reference: Annotated[
         bool, typer.Option("--by-reference", help="The same, with PATH itself as a file:// URL.")
     ] = False,
-    workers: WorkersOption = 0,
+    workers: ReadersOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Log a dataset as a version of an artifact, with manifest, digest and counts.
@@ -139,7 +139,7 @@ def link(
         Path | None,
         typer.Option(metavar="PATH", help="The data that was trained on, to prove that it is what the store has."),
     ] = None,
-    workers: WorkersOption = 0,
+    workers: ReadersOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Record that a training used a version of a dataset, and the weights that came out of it.

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import JsonOption, WorkersOption
+from l5kit.cli.options import AddressOption, Engine, EngineOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_json, print_texts
 from l5kit.data.dataset_files import find_dataset
+from l5kit.engines.opening import open_workers
 
 
 def chop(
@@ -26,7 +27,9 @@ def chop(
         typer.Option(metavar="FOLDER", help="Folder to write, for one PATH. Default: NAME_chopped_FRAMES beside it."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a test set that is there.")] = False,
-    workers: WorkersOption = 1,
+    workers: WorkersOption = None,
+    engine: EngineOption = Engine.THREADS,
+    address: AddressOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make test sets as the competition did: the start of every scene, and where the agents of its last frame go.
@@ -41,11 +44,19 @@ def chop(
         raise typer.BadParameter("--out names one folder, so there must be one PATH")
     datasets = [find_dataset(path) for path in paths]
     made = []
-    for dataset in datasets:
-        folder = create_chopped_dataset(
-            dataset, probability, frames, future, min_future, output_folder=out, overwrite=overwrite, workers=workers
-        )
-        made.append({"dataset": dataset, "folder": Path(folder), **describe_test_set(folder)})
+    with open_workers(engine, address=address, num_workers=workers) as carriers:
+        for dataset in datasets:
+            folder = create_chopped_dataset(
+                dataset,
+                probability,
+                frames,
+                future,
+                min_future,
+                output_folder=out,
+                overwrite=overwrite,
+                workers=carriers,
+            )
+            made.append({"dataset": dataset, "folder": Path(folder), **describe_test_set(folder)})
     if as_json:
         print_json(made)
         return

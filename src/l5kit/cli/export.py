@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import DatasetArgument, JsonOption, WorkersOption
+from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json
 from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import find_dataset
@@ -17,6 +17,7 @@ from l5kit.data.interop.parquet_files import export_parquet
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.engines.opening import open_workers
 
 
 class Layout(StrEnum):
@@ -37,7 +38,9 @@ def export(
         typer.Option(help="Columns: many chunks in a file. Readers such as GDAL 3.12 know none of that."),
     ] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an export that is there.")] = False,
-    workers: WorkersOption = 1,
+    workers: WorkersOption = None,
+    engine: EngineOption = Engine.THREADS,
+    address: AddressOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a dataset in a form that other tools read; OUT appears when it is complete.
@@ -50,7 +53,10 @@ def export(
     dataset = ChunkedDataset(find_dataset(path)).open(cached=False)
     with show_progress("Digesting", visible=True, in_bytes=True) as progress:
         digest = DataRecord.of(dataset.path, num_scenes=len(dataset.scenes), progress=progress).digest
-    with show_progress(f"Exporting {layout.value}", visible=True) as progress:
+    with (
+        open_workers(engine, address=address, num_workers=workers) as carriers,
+        show_progress(f"Exporting {layout.value}", visible=True) as progress,
+    ):
         if layout is Layout.COLUMNS:
             export_columns(
                 dataset,
@@ -59,10 +65,10 @@ def export(
                 overwrite=overwrite,
                 digest=digest or "",
                 progress=progress,
-                workers=workers,
+                workers=carriers,
             )
         else:
-            export_parquet(dataset, out, overwrite=overwrite, digest=digest or "", progress=progress, workers=workers)
+            export_parquet(dataset, out, overwrite=overwrite, digest=digest or "", progress=progress, workers=carriers)
     sizes = [os.path.getsize(file) for file in out.rglob("*") if file.is_file()]
     counts = {key: len(getattr(dataset, attribute)) for key, (attribute, _, _) in ARRAYS.items()}
     facts = {"out": out.absolute(), "layout": layout.value, "digest": digest, "files": len(sizes)}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import JsonOption
+from l5kit.cli.options import JsonOption, ReadersOption
 from l5kit.cli.output import print_json, print_line, remark, require_writable
 from l5kit.data.manifest import Manifest
 from l5kit.data.progress import show_progress
@@ -20,9 +20,6 @@ FilesArgument = Annotated[
     typer.Argument(
         metavar="PATH", help="Dataset folder, one .zarr (folder or zip file) in it, another file, or a URL."
     ),
-]
-ReadersOption = Annotated[
-    int, typer.Option(min=0, help="Threads that read; 0 for one on each core. The result is the same for any number.")
 ]
 
 

@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import DatasetArgument, JsonOption, WorkersOption
+from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json, print_table, remark
 from l5kit.data.dataset_files import find_dataset
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.engines.opening import open_workers
 
 
 def mask(
@@ -25,7 +26,9 @@ def mask(
     store: Annotated[
         bool, typer.Option("--store", help="Store the mask inside the dataset, where L5Kit 1.x looks for it.")
     ] = False,
-    workers: WorkersOption = 1,
+    workers: WorkersOption = None,
+    engine: EngineOption = Engine.THREADS,
+    address: AddressOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show how many agents have enough past and future frames to be trained on.
@@ -43,15 +46,18 @@ def mask(
     dataset = ChunkedDataset(location).open()
     thresholds = MaskThresholds(probability, yaw, extent_ratio, distance)
     rejections: dict[str, int] = {}
-    with show_progress("Agents mask", visible=True) as progress:
+    with (
+        open_workers(engine, address=address, num_workers=workers) as carriers,
+        show_progress("Agents mask", visible=True) as progress,
+    ):
         if store:
             require_place_for_mask(dataset, thresholds.probability)
-            counts, report = compute_agents_mask(dataset, thresholds, progress=progress, workers=workers)
+            counts, report = compute_agents_mask(dataset, thresholds, progress=progress, workers=carriers)
             rejections = dict(sorted(report.items()))
             remark(f"agents mask stored in {write_mask(dataset, thresholds, counts)}")
         else:
             warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
-            counts = load_or_compute_mask(dataset, thresholds, progress=progress, strict=True, workers=workers)
+            counts = load_or_compute_mask(dataset, thresholds, progress=progress, strict=True, workers=carriers)
     facts = thresholds.as_attributes() | rejections | mask_facts(counts)
     if as_json:
         print_json({"dataset": location, **facts, "table": mask_table(counts).tolist()})

@@ -1,6 +1,7 @@
 """Arguments and options that several commands share."""
 
 import re
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -32,10 +33,40 @@ DataFolderOption = Annotated[
     typer.Option(metavar="FOLDER", help="Data folder, or its URL. Default: the environment's L5KIT_DATA_FOLDER."),
 ]
 
+ReadersOption = Annotated[
+    int, typer.Option(min=0, help="Threads that read; 0 for one on each core. The result is the same for any number.")
+]
+
 WorkersOption = Annotated[
-    int,
+    int | None,
     typer.Option(
-        min=0, help="Threads that work at the same time; 0 for one on each core. The result is the same for any number."
+        min=0,
+        show_default=False,
+        help="How many work at the same time; 0 for one on each core. Default: 1, of a cluster all. The result is the "
+        "same for any number.",
+    ),
+]
+
+
+class Engine(StrEnum):
+    """What carries out a job over scenes."""
+
+    THREADS = "threads"
+    PROCESSES = "processes"
+    RAY = "ray"
+    DASK = "dask"
+
+
+EngineOption = Annotated[
+    Engine,
+    typer.Option(help="What the workers are: threads, processes, or those of a cluster of Ray or Dask. Likewise."),
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        show_default=False,
+        help="Where the cluster is, such as auto (Ray) or tcp://head:8786 (Dask). Default: one on this machine.",
     ),
 ]
 

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import WorkersOption
+from l5kit.cli.options import AddressOption, Engine, EngineOption, WorkersOption
 from l5kit.cli.output import print_facts
 from l5kit.data.progress import show_progress
+from l5kit.engines.opening import open_workers
 from l5kit.synthetic.city import make_city
 from l5kit.synthetic.params import LIMITS, CityParams
 
@@ -43,10 +44,15 @@ def synth(
         typer.Option("--noise", help="Perceive others as a tracker does; the true scenes are written to truth/."),
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it is there.")] = False,
-    workers: WorkersOption = 1,
+    workers: WorkersOption = None,
+    engine: EngineOption = Engine.THREADS,
+    address: AddressOption = None,
 ) -> None:
     """Make a city: a complete dataset folder of a town that does not exist, with traffic, map and aerial picture."""
-    with show_progress("Driving", visible=True) as progress:
+    with (
+        open_workers(engine, address=address, num_workers=workers) as carriers,
+        show_progress("Driving", visible=True) as progress,
+    ):
         city = make_city(
             out,
             seed=seed,
@@ -59,7 +65,7 @@ def synth(
             noise=noise,
             overwrite=overwrite,
             progress=progress,
-            workers=workers,
+            workers=carriers,
         )
     truth = {f"true {name}": path for name, path in city.truth.items()}
     files = {

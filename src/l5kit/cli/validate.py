@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from l5kit.cli.options import DatasetArgument, JsonOption, WorkersOption
+from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_json, print_line, print_texts
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.texts import parse_json, read_text
@@ -18,7 +18,9 @@ from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.map.api import MapAPI
 from l5kit.data.progress import show_progress
 from l5kit.data.remote_dataset_files import local_file
+from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores.store import path_of
+from l5kit.engines.opening import open_workers
 from l5kit.errors import ConfigError, L5KitError
 
 
@@ -28,12 +30,15 @@ def validate(
     checksums: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Digests that `l5kit info PATH --checksums FILE` has written.")
     ] = None,
-    workers: WorkersOption = 1,
+    workers: WorkersOption = None,
+    engine: EngineOption = Engine.THREADS,
+    address: AddressOption = None,
 ) -> None:
     """Check every file and record of a dataset, and its maps; exit status 1 if anything is wrong."""
     files = find_dataset_files(path)
     digests = None if checksums is None else _read_digests(checksums)
-    findings = check_files(files, checksums=digests, workers=workers)
+    with open_workers(engine, address=address, num_workers=workers) as carriers:
+        findings = check_files(files, checksums=digests, workers=carriers)
     if as_json:
         print_json(findings_as_json(files, findings))
     else:
@@ -42,7 +47,7 @@ def validate(
         raise typer.Exit(1)
 
 
-def check_files(files: DatasetFiles, *, checksums: dict[str, str] | None = None, workers: int = 1) -> list[Finding]:
+def check_files(files: DatasetFiles, *, checksums: dict[str, str] | None = None, workers: Workers = 1) -> list[Finding]:
     """Return what is wrong with a log and the files that lie with it."""
     with show_progress("Checking", visible=True) as progress:
         findings = validate_path(files.dataset, checksums=checksums, progress=progress, workers=workers)

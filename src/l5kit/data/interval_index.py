@@ -47,6 +47,13 @@ class IntervalIndex:
         inside = stops[(starts >= 0) & (starts <= stops) & (stops <= length)]
         return int(inside.max(initial=0))
 
+    def part(self, first_row: int, end_row: int) -> "IntervalIndex":
+        """Return the intervals that may own rows from ``first_row`` to before ``end_row``, which it tells the same."""
+        first = max(int(np.searchsorted(self._starts, first_row, side="right")) - 1, 0)
+        end = int(np.searchsorted(self._starts, end_row, side="left"))
+        chosen = np.sort(self._order[first:end])
+        return IntervalIndex(self.parents[chosen], self.bounds[chosen])
+
     def owners(self, rows: Int64Array) -> Int64Array:
         """Return the record that each row (N,) belongs to, -1 where none; of overlapping ones the last to start."""
         if len(self._order) == 0:

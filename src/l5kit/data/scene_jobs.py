@@ -43,7 +43,7 @@ _ADVICE = "where memory ran out, take fewer workers; else carry it out with one 
 
 
 def map_scenes(
-    function: Callable[[Int64Array], Result],
+    function: Callable[..., Result],
     scenes: Sequence[int] | Int64Array,
     executor: Workers | None = None,
     *,
@@ -51,6 +51,7 @@ def map_scenes(
     num_ahead: int | None = None,
     unit: str = "scene",
     progress: Progress | None = None,
+    brief: Callable[[Int64Array], object] | None = None,
 ) -> "SceneResults[Result]":
     """Return what a function makes of blocks of scenes, in the order of the scenes, as it comes to be.
 
@@ -71,6 +72,8 @@ def map_scenes(
         num_ahead: Blocks that are handed over before their results are taken; None for two for each worker.
         unit: What a number stands for, in messages.
         progress: Called with the number of scenes whose results have been taken and of all scenes.
+        brief: Makes, here, what the function is to know of a block besides its numbers, its second argument then: of
+            what is large as a whole, each block is sent its part.
 
     Raises:
         InvalidArgumentError: A number is out of its range, or ``executor`` is none.
@@ -87,11 +90,13 @@ def map_scenes(
     if isinstance(executor, Executor):
         sent = call if isinstance(executor, ThreadPoolExecutor) else _as_sent(call)
         carrier = executor if sent is not None else None
-        return SceneResults(sent or call, blocks, carrier, unit=unit, num_ahead=ahead, progress=progress)
+        return SceneResults(sent or call, blocks, carrier, unit=unit, num_ahead=ahead, progress=progress, brief=brief)
     threads = None
     if num_workers > 1 and len(blocks) > 1:
         threads = ThreadPoolExecutor(min(num_workers, len(blocks)), thread_name_prefix=f"l5kit {unit}s")
-    return SceneResults(call, blocks, threads, unit=unit, num_ahead=ahead, progress=progress, owned=threads)
+    return SceneResults(
+        call, blocks, threads, unit=unit, num_ahead=ahead, progress=progress, owned=threads, brief=brief
+    )
 
 
 class SceneResults(Iterator[Result]):
@@ -105,11 +110,12 @@ class SceneResults(Iterator[Result]):
         num_ahead: Blocks that are handed over before the first of their results is taken.
         progress: Called with the number of scenes whose results have been taken and of all scenes.
         owned: Threads that end with the results.
+        brief: Makes what the call is given of a block besides its numbers.
     """
 
     def __init__(
         self,
-        call: Callable[[Int64Array], Result],
+        call: Callable[..., Result],
         blocks: list[Int64Array],
         executor: Executor | None,
         *,
@@ -117,6 +123,7 @@ class SceneResults(Iterator[Result]):
         num_ahead: int,
         progress: Progress | None,
         owned: ThreadPoolExecutor | None = None,
+        brief: Callable[[Int64Array], object] | None = None,
     ) -> None:
         self._call = call
         self._left = iter(blocks)
@@ -124,6 +131,7 @@ class SceneResults(Iterator[Result]):
         self._unit = unit
         self._progress = progress
         self._owned = owned
+        self._brief = brief
         self._num_scenes = sum(map(len, blocks))
         self._num_taken = self._num_told = 0
         self._pending: deque[tuple[Int64Array, Future[Result] | None]] = deque()
@@ -141,7 +149,7 @@ class SceneResults(Iterator[Result]):
             if not self._pending:
                 raise StopIteration
             block, future = self._pending[0]
-            result = self._call(block) if future is None else self._result_of(future)
+            result = self._call(*self._arguments(block)) if future is None else self._result_of(future)
             self._pending.popleft()
             self._num_taken += len(block)
         except BaseException:
@@ -180,13 +188,16 @@ class SceneResults(Iterator[Result]):
     def _hand_over_next(self) -> None:
         for block in self._left:
             try:
-                future = None if self._executor is None else self._executor.submit(self._call, block)
+                future = None if self._executor is None else self._executor.submit(self._call, *self._arguments(block))
             except BrokenExecutor:
                 if not self._pending:  # whose error tells more
                     raise
             else:
                 self._pending.append((block, future))
             return
+
+    def _arguments(self, block: Int64Array) -> tuple[object, ...]:
+        return (block,) if self._brief is None else (block, self._brief(block))
 
     def _result_of(self, future: "Future[Result]") -> Result:
         try:
@@ -252,14 +263,14 @@ def _at_least_one(argument: str, value: int) -> int:
 class _NamingCall(Generic[Result]):
     """A function whose errors name the scene that they are from."""
 
-    function: Callable[[Int64Array], Result]
+    function: Callable[..., Result]
     unit: str
 
-    def __call__(self, block: Int64Array) -> Result:
+    def __call__(self, block: Int64Array, *brief: object) -> Result:
         try:
-            return self.function(block)
+            return self.function(block, *brief)
         except Exception as error:
-            hit, block_error = self._find_failing(block) or (block, error)
+            hit, block_error = self._find_failing(block, *brief) or (block, error)
             if isinstance(block_error, StopIteration):
                 block_error = _stop_as_error(self.function, block_error)
             block_error.add_note(f"in {_named(self.unit, hit)}")
@@ -267,12 +278,12 @@ class _NamingCall(Generic[Result]):
                 raise
             raise block_error from block_error.__cause__
 
-    def _find_failing(self, block: Int64Array) -> tuple[Int64Array, Exception] | None:
+    def _find_failing(self, block: Int64Array, *brief: object) -> tuple[Int64Array, Exception] | None:
         """Return the first scene of a block that fails by itself, and its error."""
         if len(block) > 1:
             for place in range(len(block)):
                 try:
-                    self.function(block[place : place + 1])
+                    self.function(block[place : place + 1], *brief)
                 except Exception as error:
                     return block[place : place + 1], error
         return None
@@ -323,9 +334,9 @@ class _SentCall(Generic[Result]):
 
     payload: bytes
 
-    def __call__(self, block: Int64Array) -> Result:
+    def __call__(self, block: Int64Array, *brief: object) -> Result:
         try:
-            result: Result = _opened(self.payload)(block)
+            result: Result = _opened(self.payload)(block, *brief)
             return result
         except Exception as error:
             if _can_be_sent(error):
@@ -337,8 +348,8 @@ class _SentCall(Generic[Result]):
 
 
 @lru_cache(maxsize=2)
-def _opened(payload: bytes) -> Callable[[Int64Array], Any]:
-    call: Callable[[Int64Array], Any] = pickle.loads(payload)
+def _opened(payload: bytes) -> Callable[..., Any]:
+    call: Callable[..., Any] = pickle.loads(payload)
     return call
 
 

@@ -12,13 +12,13 @@ import os
 import pickle
 import signal
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from l5kit.data.sent_tasks import answer, result_of
 from l5kit.errors import InvalidArgumentError, WorkerDiedError
 
 __all__ = ["WorkerProcesses"]
@@ -152,16 +152,13 @@ class _Worker:
         try:
             self._connection.send_bytes(task)
             wait([self._connection, self._process.sentinel])
-            answer = self._connection.recv_bytes() if self._connection.poll() else b""
+            answered = self._connection.recv_bytes() if self._connection.poll() else b""
         except (EOFError, OSError):
-            answer = b""
-        if not answer:
+            answered = b""
+        if not answered:
             raise WorkerDiedError(self._cause_of_death())
         self._has_answered = True
-        result, error, trace = pickle.loads(answer)
-        if error is not None:
-            raise error from _WorkerError(trace)
-        return result
+        return result_of(answered)
 
     def close(self) -> None:
         """Let the process end; it does so when it finds nobody at the other end."""
@@ -184,13 +181,6 @@ def _name_of(number: int) -> str:
     return names[0] if names else ""
 
 
-class _WorkerError(Exception):
-    """Where an error came up in another process, as text."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
-
-
 def _serve(connection: "Connection[bytes, bytes]") -> None:
     """Carry out tasks until nobody is there who hands them over."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the parent decides
@@ -198,8 +188,7 @@ def _serve(connection: "Connection[bytes, bytes]") -> None:
     while True:
         try:
             task = connection.recv_bytes()
-            answer = _answer(task)
-            connection.send_bytes(answer)
+            connection.send_bytes(_answer(task))
         except (EOFError, OSError):
             return
 
@@ -213,18 +202,16 @@ def _end_with_parent() -> None:
 
 
 def _answer(task: bytes) -> bytes:
-    """Return result, error and traceback of a task, pickled."""
+    """Return what comes of a pickled task."""
     try:
         function, args, kwargs = pickle.loads(task)
-        return pickle.dumps((function(*args, **kwargs), None, ""), protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:
-        trace = traceback.format_exc()
-        try:
-            answer = pickle.dumps((None, error, trace))
-            pickle.loads(answer)
-        except Exception:  # whatever its class makes of being pickled
-            return pickle.dumps((None, RuntimeError(f"{type(error).__name__}: {error}"), trace))
-        return answer
+        return answer(_fail, (error,))
+    return answer(function, args, kwargs)
+
+
+def _fail(error: Exception) -> None:
+    raise error
 
 
 @contextlib.contextmanager

@@ -148,28 +148,26 @@ class CheckBlocks:
 
     Attributes:
         source: The array.
-        owners: What owns its rows.
         interval_fields: Fields of intervals whose values are wanted.
         check: The check of one block.
     """
 
     source: BlockSource
-    owners: IntervalIndex
     interval_fields: tuple[str, ...]
     check: BlockCheck
 
-    def __call__(self, numbers: Int64Array) -> list[CheckedBlock]:
-        """Return what was found in the blocks of these numbers."""
-        return [self._check(self.source.read(number)) for number in numbers.tolist()]
+    def __call__(self, numbers: Int64Array, owners: IntervalIndex) -> list[CheckedBlock]:
+        """Return what was found in the blocks of these numbers, whose rows ``owners`` own."""
+        return [self._check(self.source.read(number), owners) for number in numbers.tolist()]
 
-    def _check(self, block: ReadBlock) -> CheckedBlock:
+    def _check(self, block: ReadBlock, owners: IntervalIndex) -> CheckedBlock:
         rows, place = block.rows, ReadBlock(block.start, block.rows[:0], block.problem)
         present = [field for field in self.interval_fields if field in (rows.dtype.names or ())]
         intervals = tuple(rows[field].astype(np.int64) for field in present)
         if len(rows) == 0:
             return CheckedBlock(place, 0, intervals=intervals)
         with np.errstate(all="ignore"):
-            found = self.check(np.arange(block.start, block.start + len(rows), dtype=np.int64), rows, self.owners)
+            found = self.check(np.arange(block.start, block.start + len(rows), dtype=np.int64), rows, owners)
         return CheckedBlock(place, len(rows), found.faults, found.steps, found.ends, found.tracks, intervals)
 
 

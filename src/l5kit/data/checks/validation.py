@@ -146,9 +146,9 @@ class _Validation:
         if source is not None:
             used_end = source.length if owners is None else owners.used_end(source.length)
             source.report_missing(used_end, self._findings)
-            job = CheckBlocks(source, self._scene_index if owners is None else owners, interval_fields, check)
-            progress = partial(self._tell, self._num_done)
-            for checked in map_scenes(job, source.present, self._workers, unit="chunk", progress=progress):
+            job, progress = CheckBlocks(source, interval_fields, check), partial(self._tell, self._num_done)
+            brief = partial(_owners_of, source, self._scene_index if owners is None else owners)
+            for checked in map_scenes(job, source.present, self._workers, unit="chunk", progress=progress, brief=brief):
                 for block in checked:
                     self._take(key, source, block)
                     for blocks, values in zip(intervals, block.intervals, strict=False):
@@ -292,6 +292,11 @@ def _interval_checks(index: IntervalIndex, title: str, length: int | None) -> It
     gap[:1] = False
     gap[1:] = (index.parents[1:] == index.parents[:-1] + 1) & (starts[1:] != stops[:-1])
     yield "error", "interval", f"the interval of {title} does not start where the one before ends", gap
+
+
+def _owners_of(source: BlockSource, owners: IntervalIndex, numbers: Int64Array) -> IntervalIndex:
+    """Return what owns the rows of some blocks."""
+    return owners.part(int(numbers.min()) * source.block_length, (int(numbers.max()) + 1) * source.block_length)
 
 
 def _owner(index: IntervalIndex, row: int) -> int | None:

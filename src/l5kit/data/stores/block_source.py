@@ -60,6 +60,11 @@ class BlockSource:
         """Record type of the blocks."""
         return self._array.dtype
 
+    @property
+    def block_length(self) -> int:
+        """Rows of a block; the last one may have fewer."""
+        return self._step
+
     def file_of(self, row: int) -> str | None:
         """Return the path of the file that holds a row; None for arrays in memory."""
         return None if self._chunked is None else self._chunked.chunk_file(row // self._step)

@@ -10,7 +10,6 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import (
-    BoolArray,
     Float32Array,
     Float64Array,
     Int64Array,
@@ -22,7 +21,7 @@ from l5kit._types import (
 from l5kit.data.filter import kept_probability
 from l5kit.data.log_index import LogIndex, check_scenes
 from l5kit.data.record_sequence import rows_of
-from l5kit.data.records import AGENT_INTERVAL
+from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.user_cache import scratch_array
 from l5kit.data.window_rows import read_only_field
@@ -192,17 +191,22 @@ def compute_readable_mask(
     index = None if is_whole else LogIndex.of(dataset).without_faces()
     scenes = check_scenes(dataset) if index is None else index.scenes
     is_sound = scenes.is_sound if index is None else index.is_scene_sound()
-    job = _MaskOfScenes(dataset, thresholds, scenes.bounds, is_sound)
-    for found in map_scenes(job, range(len(scenes)), workers, progress=progress):
+    unsound = np.flatnonzero(~is_sound).tolist()
+    numbers = np.flatnonzero(is_sound[: unsound[0] if strict and unsound else None])
+    for found in map_scenes(_MaskOfScenes(dataset, thresholds), numbers, workers, progress=progress):
         for scene, valid in found.items():
             if isinstance(valid, _MaskOfScene):
                 mask[slice(*valid.rows)] = valid.counts
                 report.update(valid.report)
                 continue
-            errors[scene] = valid or CorruptedDataError(index.explain_scene(scene) if index else scenes.explain(scene))
+            errors[scene] = valid
             if strict:
-                raise errors[scene]
-    return mask, report, errors
+                raise valid
+    for scene in unsound:
+        errors[scene] = CorruptedDataError(index.explain_scene(scene) if index else scenes.explain(scene))
+        if strict:
+            raise errors[scene]
+    return mask, report, dict(sorted(errors.items()))
 
 
 @dataclass(frozen=True)
@@ -216,25 +220,23 @@ class _MaskOfScene:
 
 @dataclass(frozen=True)
 class _MaskOfScenes:
-    """The masks of some scenes, by scene.
+    """The masks of some sound scenes, by scene.
 
     Attributes:
         dataset: An opened dataset.
         thresholds: What a row must keep.
-        frames: First and end frame of all scenes, (S, 2).
-        is_sound: Scenes that can be trusted, (S,); there are no masks of others.
     """
 
     dataset: ChunkedDataset
     thresholds: MaskThresholds
-    frames: Int64Array
-    is_sound: BoolArray
 
-    def __call__(self, scenes: Int64Array) -> dict[int, _MaskOfScene | CorruptedDataError | None]:
-        return {scene: self._mask_of(scene) if self.is_sound[scene] else None for scene in scenes.tolist()}
+    def __call__(self, scenes: Int64Array) -> dict[int, _MaskOfScene | CorruptedDataError]:
+        first = int(scenes.min())
+        records = rows_of(self.dataset.scenes, slice(first, int(scenes.max()) + 1), strict=True)
+        bounds = records[FRAME_INTERVAL][scenes - first].astype(np.int64)
+        return {scene: self._mask_of(*each) for scene, each in zip(scenes.tolist(), bounds.tolist(), strict=True)}
 
-    def _mask_of(self, scene: int) -> _MaskOfScene | CorruptedDataError:
-        first_frame, end_frame = self.frames[scene].tolist()
+    def _mask_of(self, first_frame: int, end_frame: int) -> _MaskOfScene | CorruptedDataError:
         try:
             valid = find_valid_agents(self.dataset, first_frame, end_frame, thresholds=self.thresholds)
         except CorruptedDataError as error:

@@ -1,0 +1,45 @@
+"""Sent tasks: how a function is carried out in another process, and how what came of it gets back.
+
+An answer is bytes, whatever carried the task: nothing of it is shared with the other process, arrays in it can be
+written to, and an error comes up here with its type, its notes and where it came from.
+"""
+
+import pickle
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["answer", "result_of"]
+
+
+class _WorkerError(Exception):
+    """Where an error came up in another process, as text."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+def answer(function: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> bytes:
+    """Return result, error and traceback of a call, pickled; an error that cannot be pickled comes as text."""
+    try:
+        return pickle.dumps((function(*args, **(kwargs or {})), None, ""), protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        trace = traceback.format_exc()
+        try:
+            failure = pickle.dumps((None, error, trace))
+            pickle.loads(failure)
+        except Exception:  # whatever its class makes of being pickled
+            return pickle.dumps((None, RuntimeError(f"{type(error).__name__}: {error}"), trace))
+        return failure
+
+
+def result_of(answered: bytes) -> Any:
+    """Return what a task gave, or raise its error.
+
+    Args:
+        answered: From :func:`answer`.
+    """
+    result, error, trace = pickle.loads(answered)
+    if error is not None:
+        raise error from _WorkerError(trace)
+    return result

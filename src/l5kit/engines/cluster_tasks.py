@@ -1,0 +1,130 @@
+"""Cluster tasks: an executor of ``concurrent.futures`` whose tasks a cluster carries out, so many at a time.
+
+What schedules, moves and repeats work is the cluster. Here stand only the limit of how many tasks are there at once,
+and what becomes of their answers.
+"""
+
+import itertools
+import threading
+from abc import abstractmethod
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from l5kit import __version__
+from l5kit.data.sent_tasks import answer, result_of
+from l5kit.errors import EngineError, WorkerDiedError
+
+__all__ = ["ClusterTasks", "answer_of_version"]
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+
+
+class ClusterTasks(Executor):
+    """Tasks on a cluster; a ``with`` block that is left by an error, or by Ctrl-C, calls back those that are running.
+
+    Args:
+        num_workers: Tasks that are on the cluster at the same time, at least 1.
+        attempts: How often a task is handed over whose worker dies, where the cluster does not do so itself.
+    """
+
+    def __init__(self, num_workers: int, *, attempts: int = 1) -> None:
+        self._max_workers = num_workers
+        self._attempts = attempts
+        self._threads = ThreadPoolExecutor(num_workers, thread_name_prefix="l5kit cluster")
+        self._lock = threading.Lock()
+        self._running: set[Any] = set()
+        self._is_killed = False
+
+    def submit(self, fn: Callable[Params, Result], /, *args: Params.args, **kwargs: Params.kwargs) -> "Future[Result]":
+        """Hand a task over and return its future; see ``concurrent.futures.Executor``.
+
+        The future raises a ``WorkerDiedError`` if the worker that had the task died.
+        """
+        return self._threads.submit(self._carry_out, fn, args, kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for the tasks, and let go of the cluster; without ``wait``, return before that."""
+        self._threads.shutdown(wait, cancel_futures=cancel_futures)
+        if wait:
+            self._disconnect()
+
+    def kill(self) -> None:
+        """Call back what is on the cluster, and let go of it."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._is_killed = True
+            running = list(self._running)
+        for task in running:
+            self._call_back(task)
+        self._disconnect()
+        self._threads.shutdown(wait=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if kind is None:
+            return super().__exit__(kind, error, trace)
+        self.kill()
+        return None
+
+    def _carry_out(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for number in itertools.count(1):
+            try:
+                answered = self._ask(fn, args, kwargs)
+                break
+            except WorkerDiedError:
+                if number >= self._attempts or self._is_killed:
+                    raise
+        return result_of(answered)
+
+    def _ask(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+        """Return the answer of a task."""
+        with self._lock:
+            if self._is_killed:
+                raise WorkerDiedError("the cluster was let go of")  # nobody is there who takes it
+            task = self._hand_over(fn, args, kwargs)
+            self._running.add(task)
+        try:
+            return self._wait_for(task)
+        finally:
+            with self._lock:
+                self._running.discard(task)
+
+    @abstractmethod
+    def _hand_over(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the task on the cluster, an object that can be hashed."""
+
+    @abstractmethod
+    def _wait_for(self, task: Any) -> bytes:
+        """Return the answer of a task.
+
+        Raises:
+            WorkerDiedError: The worker that had it died.
+        """
+
+    @abstractmethod
+    def _call_back(self, task: Any) -> None:
+        """Give a task up; it may be done already."""
+
+    @abstractmethod
+    def _disconnect(self) -> None:
+        """Let go of the cluster; end it if it was started here. May be called twice."""
+
+
+def answer_of_version(
+    version: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bytes:
+    """Return what comes of a call, in a worker with the same l5kit as the one that asks; an error in another one."""
+    if version != __version__:
+        return answer(_refuse, (version,))
+    return answer(function, args, kwargs)
+
+
+def _refuse(version: str) -> None:
+    raise EngineError(
+        f"a worker of the cluster has l5kit {__version__}, and the one that asks has {version}; install the same "
+        "version everywhere, as results could differ"
+    )

@@ -1,0 +1,92 @@
+"""Dask as an executor: tasks go to the scheduler of ``distributed``, one that is there or one on this machine."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from l5kit import __version__
+from l5kit.engines.cluster_tasks import ClusterTasks, answer_of_version
+from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError
+
+__all__ = ["DaskTasks"]
+
+_PATIENCE_S = 30.0
+"""How long a scheduler, and its first worker, are waited for."""
+
+
+class DaskTasks(ClusterTasks):
+    """Tasks that Dask carries out, each on one thread of a worker.
+
+    Functions and results go through Dask, scenes do not: workers open a log themselves, so that its files must lie
+    where all machines find them. A task whose worker dies goes to another, as often as the scheduler allows
+    (``distributed.scheduler.allowed-failures``, 3).
+
+    Args:
+        address: Of the scheduler, such as ``tcp://head:8786``, or a file that it has written; None for workers on this
+            machine that end with the executor.
+        num_workers: Tasks at the same time; 0 for as many as the workers have threads.
+
+    Raises:
+        MissingDependencyError: ``distributed`` is not installed.
+        InvalidArgumentError: ``num_workers`` is negative.
+        EngineError: No scheduler answers at the address, or it has no worker.
+    """
+
+    def __init__(self, address: str | None = None, num_workers: int = 0) -> None:
+        self._distributed = _import_distributed()
+        if num_workers < 0:
+            raise InvalidArgumentError(f"num_workers must be at least 0, got {num_workers}")
+        self._cluster = None if address is not None else self._start_cluster(num_workers)
+        self._client = self._connect(address)
+        super().__init__(num_workers or sum(self._client.nthreads().values()))
+
+    def _start_cluster(self, num_workers: int) -> Any:
+        return self._distributed.LocalCluster(
+            n_workers=num_workers or None, threads_per_worker=1, processes=True, dashboard_address=None
+        )
+
+    def _connect(self, address: str | None) -> Any:
+        where = {"scheduler_file": address} if address is not None and address.endswith(".json") else {}
+        try:
+            client = self._distributed.Client(
+                None if where else address or self._cluster, timeout=_PATIENCE_S, set_as_default=False, **where
+            )
+            client.wait_for_workers(1, timeout=_PATIENCE_S)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise EngineError(
+                f"address (--address) is {address!r}, where no Dask scheduler with workers answers "
+                f"({' '.join(str(error).split())}); start them with `dask scheduler` and `dask worker`, or leave the "
+                "address out for workers on this machine"
+            ) from error
+        return client
+
+    def _hand_over(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        key = f"l5kit-{uuid.uuid4().hex}"
+        return self._client.submit(answer_of_version, __version__, fn, args, kwargs, key=key, pure=False)
+
+    def _wait_for(self, task: Any) -> bytes:
+        try:
+            answered: bytes = task.result()
+        except self._distributed.KilledWorker as error:
+            raise WorkerDiedError(
+                f"workers of Dask died with a task, the last one {error.last_worker.address}"
+            ) from error
+        except self._distributed.CancelledError as error:
+            raise WorkerDiedError("the scheduler of Dask has lost or cancelled a task") from error
+        return answered
+
+    def _call_back(self, task: Any) -> None:
+        task.cancel()
+
+    def _disconnect(self) -> None:
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+def _import_distributed() -> Any:
+    try:
+        import distributed
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError("the engine dask needs Dask's distributed: pip install 'l5kit2[dask]'") from error
+    return distributed

@@ -1,0 +1,55 @@
+"""Opening of engines by name: threads and processes of this machine, Ray, Dask."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from l5kit.data.scene_jobs import Workers, count_workers
+from l5kit.data.worker_processes import WorkerProcesses
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["ENGINES", "open_workers"]
+
+ENGINES: Final = ("threads", "processes", "ray", "dask")
+"""Names of engines; ``threads`` share what they decode, the others have a memory of their own."""
+
+
+@contextmanager
+def open_workers(
+    engine: str = "threads", *, address: str | None = None, num_workers: int | None = None
+) -> Iterator[Workers]:
+    """Hand out what carries out a job over scenes; it ends with the block.
+
+    Args:
+        engine: One of :data:`ENGINES`.
+        address: Where the cluster of Ray or Dask is; None for one on this machine.
+        num_workers: How many work at the same time; 0 for one on each core of this machine or of the cluster, None for
+            1 on this machine and all of a cluster.
+
+    Raises:
+        InvalidArgumentError: There is no such engine, an address is given for none that has one, or a number is
+            negative.
+        MissingDependencyError: The engine is not installed.
+        EngineError: No cluster answers at the address.
+    """
+    if engine not in ENGINES:
+        raise InvalidArgumentError(f"engine is {engine!r}; allowed are {', '.join(ENGINES)}")
+    if engine in ("threads", "processes") and address is not None:
+        raise InvalidArgumentError(f"address is {address!r}, but engine {engine!r} has none; take ray or dask")
+    if num_workers is not None and num_workers < 0:
+        raise InvalidArgumentError(f"num_workers must be at least 0, got {num_workers}")
+    if engine == "threads":
+        yield 1 if num_workers is None else num_workers
+    elif engine == "processes":
+        with WorkerProcesses(count_workers(num_workers)) as processes:
+            yield processes
+    elif engine == "ray":
+        from l5kit.engines.ray_tasks import RayTasks
+
+        with RayTasks(address, num_workers or 0) as tasks:
+            yield tasks
+    else:
+        from l5kit.engines.dask_tasks import DaskTasks
+
+        with DaskTasks(address, num_workers or 0) as tasks_of_dask:
+            yield tasks_of_dask

@@ -1,0 +1,100 @@
+"""Ray as an executor: tasks are remote functions of a cluster that is there, or of one on this machine."""
+
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from l5kit import __version__
+from l5kit.engines.cluster_tasks import ClusterTasks, answer_of_version
+from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError
+
+__all__ = ["RayTasks"]
+
+_ATTEMPTS: Final = 3
+"""How often a task is handed over whose worker dies."""
+
+
+class RayTasks(ClusterTasks):
+    """Tasks that Ray carries out, each on one processor of the cluster.
+
+    Functions and results go through Ray, scenes do not: workers open a log themselves, so that its files must lie
+    where all machines find them. A task whose worker dies goes to another, three times in all.
+
+    Args:
+        address: Of the cluster, such as ``auto`` or ``ray://head:10001``; None for that in ``RAY_ADDRESS``, or else
+            for a cluster on this machine that ends with the executor. Where Ray is connected already, that is used,
+            and stays.
+        num_workers: Tasks at the same time; 0 for as many as the cluster has processors.
+
+    Raises:
+        MissingDependencyError: Ray is not installed.
+        InvalidArgumentError: ``num_workers`` is negative, or the cluster has no processors.
+        EngineError: No cluster answers at the address.
+    """
+
+    def __init__(self, address: str | None = None, num_workers: int = 0) -> None:
+        self._ray = _import_ray()
+        if num_workers < 0:
+            raise InvalidArgumentError(f"num_workers must be at least 0, got {num_workers}")
+        self._is_own = not self._ray.is_initialized()
+        if self._is_own:
+            self._connect(address, num_workers)
+        elif address is not None and not _is_same(address, self._ray.get_runtime_context().gcs_address):
+            raise InvalidArgumentError(
+                f"address is {address!r}, but this process is connected with Ray at "
+                f"{self._ray.get_runtime_context().gcs_address!r}; leave address out, or call ray.shutdown() first"
+            )
+        num_found = int(self._ray.cluster_resources().get("CPU", 0))
+        if num_found == 0 and num_workers == 0:
+            raise InvalidArgumentError(
+                "num_workers is 0, and the Ray cluster has no processors; add nodes, or say how many"
+            )
+        super().__init__(num_workers or num_found, attempts=_ATTEMPTS)
+        self._remote = self._ray.remote(max_retries=0, num_cpus=1)(answer_of_version)
+        self._sent: tuple[Any, Any] = (None, None)
+
+    def _connect(self, address: str | None, num_workers: int) -> None:
+        place = address or os.environ.get("RAY_ADDRESS") or "local"
+        options: dict[str, Any] = {"num_cpus": num_workers or None, "include_dashboard": False}
+        try:
+            self._ray.init(place, log_to_driver=False, logging_level="ERROR", **(options if place == "local" else {}))
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise EngineError(
+                f"address (--address) is {place!r}, where no Ray cluster answers ({' '.join(str(error).split())}); "
+                "start one with `ray start --head`, or leave the address out for one on this machine"
+            ) from error
+
+    def _hand_over(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._sent[0] is not fn:  # a job is sent once, not with each of its blocks
+            self._sent = (fn, self._ray.put(fn))
+        return self._remote.remote(__version__, self._sent[1], args, kwargs)
+
+    def _wait_for(self, task: Any) -> bytes:
+        errors = self._ray.exceptions
+        try:
+            answered: bytes = self._ray.get(task)
+        except errors.RayTaskError:
+            raise  # of what a worker could not even begin
+        except errors.RayError as error:
+            raise WorkerDiedError(f"a worker of Ray died each of {_ATTEMPTS} times ({type(error).__name__})") from error
+        return answered
+
+    def _call_back(self, task: Any) -> None:
+        self._ray.cancel(task, force=True)
+
+    def _disconnect(self) -> None:
+        if self._is_own and self._ray.is_initialized():
+            self._ray.shutdown()
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+        import ray.exceptions
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError("the engine ray needs Ray: pip install 'l5kit2[ray]'") from error
+    return ray
+
+
+def _is_same(address: str, connected: str) -> bool:
+    return address in ("auto", "local", connected)
