@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
@@ -129,6 +130,10 @@ class Reader(Protocol):
     It can be pickled, and reading changes nothing but caches, so that several threads or processes read at once.
     Reading a scene twice gives the same.
     """
+
+    @property
+    def source(self) -> Path:
+        """The folder."""
 
     @property
     def info(self) -> SourceInfo:
