@@ -179,8 +179,6 @@ def _row_of(head: PartHead, scene: int, offset_m: Float64Array) -> JsonObject:
         "record": head.ref.record,
         "map": head.map_name,
         "offset_m": offset_m.tolist(),
-        "frames": head.num_frames,
-        "agents": head.num_agents,
         "targets": head.targets,
         "track_ids": head.track_ids,
         "remarks": head.remarks,

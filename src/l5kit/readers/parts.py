@@ -35,8 +35,6 @@ class PartHead:
         map_name: Name of its map.
         bounds_m: [[x_min, y_min], [x_max, y_max]] of its map and of whoever drives there, in the frame of the map.
         ego_size_m: Length, width and height of the AV.
-        num_frames: Frames of it.
-        num_agents: Agent rows of it.
         targets: Tracks whose future the source asks for, by their numbers; None where it does not tell.
         track_ids: What the source calls each track, by its number; None where that is the number.
         lights: Where the light of each lane stands, None where that is not known, by the id of the lane.
@@ -47,8 +45,6 @@ class PartHead:
     map_name: str
     bounds_m: list[list[float]]
     ego_size_m: list[float]
-    num_frames: int
-    num_agents: int
     targets: list[int] | None
     track_ids: dict[str, str] | None
     lights: dict[str, list[float] | None]
@@ -173,8 +169,6 @@ def _head_of(ref: SceneRef, scene: SourceScene, records: SceneRecords, points: F
         map_name=scene.map.name,
         bounds_m=[places_m.min(axis=0).tolist(), places_m.max(axis=0).tolist()],
         ego_size_m=scene.ego.size_m.tolist(),
-        num_frames=len(records.frames),
-        num_agents=len(records.agents),
         targets=None if tracks.is_target is None else numbers[tracks.is_target].tolist(),
         track_ids=None if are_numbers else {str(n): name for n, name in zip(numbers, tracks.ids, strict=True)},
         lights={
