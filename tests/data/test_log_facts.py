@@ -222,3 +222,28 @@ def test_facts_cannot_be_changed_and_are_pickled_copied_and_compared():
         assert again == facts
         assert hash(again) == hash(facts)
         assert again.label_mapping["lorry"] == "PERCEPTION_LABEL_TRUCK"
+
+
+IMPORTED = replace(TRUCK, sources=({"dataset": "A", "licence": "for research"},))
+
+
+def test_sources_are_stored_where_there_are_any_and_no_log_made_of_it_loses_them(tmp_path):
+    assert "sources" not in TRUCK.as_attributes()
+    made = random_dataset(np.random.default_rng(2), 2, min_frames=3)
+    arrays = {name: getattr(made, name) for name in ("scenes", "frames", "agents", "tl_faces")}
+    ChunkedDataset.in_memory(**arrays, facts=IMPORTED).save(tmp_path / "log.zarr")
+    assert attributes_of(tmp_path / "log.zarr")["sources"] == [{"dataset": "A", "licence": "for research"}]
+    assert ChunkedDataset(str(tmp_path / "log.zarr")).open().facts == IMPORTED
+    assert pickle.loads(pickle.dumps(IMPORTED)) == copy.deepcopy(IMPORTED) == IMPORTED
+
+
+def test_logs_that_become_one_have_all_their_sources_each_once():
+    other = replace(TRUCK, sources=({"dataset": "B"}, {"dataset": "A", "licence": "for research"}))
+    joined = agreed_facts([("a", IMPORTED), ("plain", TRUCK), ("b", other)])
+    assert [source["dataset"] for source in joined.sources] == ["A", "B"]
+
+
+@pytest.mark.parametrize("sources", [{"dataset": "A"}, "A", [{"version": 3}], ["A"]], ids=repr)
+def test_sources_that_are_no_texts_by_name_are_refused(sources):
+    with pytest.raises(InvalidArgumentError, match="sources must be a list of texts by name"):
+        LogFacts(sources=sources)

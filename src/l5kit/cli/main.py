@@ -17,6 +17,7 @@ from l5kit.cli.demo import demo
 from l5kit.cli.download import download
 from l5kit.cli.evaluate import evaluate
 from l5kit.cli.export import export
+from l5kit.cli.importing import import_dataset, resample
 from l5kit.cli.info import info
 from l5kit.cli.manifest import manifest, verify
 from l5kit.cli.mask import mask
@@ -30,6 +31,9 @@ from l5kit.cli.train_rl import train_rl
 from l5kit.cli.validate import validate
 from l5kit.cli.view import view
 from l5kit.cli.warmup import warmup
+
+_NAMES: dict[Callable[..., None], str] = {import_dataset: "import"}
+"""Commands that are not called as their function."""
 
 
 def _examples(*lines: str) -> str:
@@ -93,6 +97,11 @@ def make_app() -> typer.Typer:
             "l5kit download --from addresses.txt --out prediction-dataset --manifest manifest.json",
             "l5kit download s3://bucket/prediction-dataset --out prediction-dataset",
         ),
+        import_dataset: (
+            "l5kit import argoverse2 /data/av2/val av2 --workers 8",
+            "l5kit import argoverse2 /data/av2 av2 --max-scenes 100 --json",
+        ),
+        resample: ("l5kit resample nuscenes nuscenes-10hz", "l5kit resample nuscenes/scenes/sample.zarr sample.zarr"),
         mask: ("l5kit mask city", "l5kit mask city --json", "l5kit mask city/scenes/sample.zarr --store"),
         cache: (
             "l5kit cache city",
@@ -157,6 +166,7 @@ def make_app() -> typer.Typer:
     }
     for function, examples in commands.items():
         app.command(
+            _NAMES.get(function),
             cls=ReportingCommand,
             help=_in_paragraphs(function),
             epilog=_examples(*examples),

@@ -1,11 +1,11 @@
-"""Facts of a log: the size of its AV, the time between its frames, what the classes of its agents had been before.
+"""Facts of a log: the size of its AV, the time between its frames, what its classes had been before, and its sources.
 
 They are attributes of the zarr group of a log that l5kit has written. Logs of L5Kit 1.x have none; for them hold the
 constants that 1.5 has for all logs.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -42,6 +42,8 @@ class LogFacts:
         step_time_s: Time between two frames, seconds.
         label_mapping: For each class of the dataset that the log was made from, the one of ``PERCEPTION_LABELS`` that
             its agents have, read-only; empty where the classes are those of the log itself.
+        sources: The datasets that it was made from, texts by name, such as ``dataset``, ``version`` and ``licence``,
+            read-only; empty for logs that were not imported. Logs that are made of this one have them, too.
 
     Raises:
         InvalidArgumentError: A value is not possible.
@@ -50,6 +52,7 @@ class LogFacts:
     ego_extent_m: tuple[float, float, float] = EGO_EXTENT_M
     step_time_s: float = 0.1
     label_mapping: Mapping[str, str] = field(default_factory=dict, hash=False)
+    sources: Sequence[Mapping[str, str]] = field(default=(), hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ego_extent_m", _as_extent_m(self.ego_extent_m))
@@ -59,10 +62,12 @@ class LogFacts:
             )
         object.__setattr__(self, "step_time_s", float(self.step_time_s))
         object.__setattr__(self, "label_mapping", _as_label_mapping(self.label_mapping))
+        object.__setattr__(self, "sources", _as_sources(self.sources))
 
-    def __reduce__(self) -> tuple[type["LogFacts"], tuple[tuple[float, float, float], float, dict[str, str]]]:
+    def __reduce__(self) -> tuple[type["LogFacts"], tuple[object, ...]]:
         """Return class and fields, as what cannot be changed cannot be pickled either."""
-        return type(self), (self.ego_extent_m, self.step_time_s, dict(self.label_mapping))
+        sources = tuple(dict(source) for source in self.sources)
+        return type(self), (self.ego_extent_m, self.step_time_s, dict(self.label_mapping), sources)
 
     @classmethod
     def from_attributes(cls, attributes: JsonObject, *, file: str) -> "LogFacts | None":
@@ -87,12 +92,13 @@ class LogFacts:
             ) from error
 
     def as_attributes(self) -> JsonObject:
-        """Return the facts as JSON holds them, under the names of the attributes."""
-        return {
+        """Return the facts as JSON holds them, under the names of the attributes; sources only where there are any."""
+        attributes = {
             "ego_extent_m": list(self.ego_extent_m),
             "step_time_s": self.step_time_s,
             "label_mapping": dict(self.label_mapping),
         }
+        return attributes | ({"sources": [dict(source) for source in self.sources]} if self.sources else {})
 
 
 def require_facts(facts: object) -> None:
@@ -109,7 +115,7 @@ def require_facts(facts: object) -> None:
 
 
 def agreed_facts(logs: Sequence[tuple[str, LogFacts | None]]) -> LogFacts | None:
-    """Return the facts of logs that become one; None if none of them tells any.
+    """Return the facts of logs that become one, with the sources of all of them; None if none of them tells any.
 
     Args:
         logs: Name and facts of each, None for those of L5Kit 1.5.
@@ -120,11 +126,19 @@ def agreed_facts(logs: Sequence[tuple[str, LogFacts | None]]) -> LogFacts | None
     for first_name, first in logs[:1]:
         for name, facts in logs[1:]:
             _require_same(first_name, first or LogFacts(), name, facts or LogFacts())
-    return next((facts for _, facts in logs if facts is not None), None)
+    agreed = next((facts for _, facts in logs if facts is not None), None)
+    if agreed is None:
+        return None
+    sources: list[Mapping[str, str]] = []
+    for source in (source for _, facts in logs if facts is not None for source in facts.sources):
+        sources += [source] if source not in sources else []
+    return replace(agreed, sources=sources)
 
 
 def _require_same(first_name: str, first: LogFacts, name: str, facts: LogFacts) -> None:
     for known in fields(LogFacts):
+        if known.name == "sources":
+            continue
         values = first.as_attributes()[known.name], facts.as_attributes()[known.name]
         if values[0] != values[1]:
             raise InvalidArgumentError(
@@ -153,6 +167,18 @@ def _as_label_mapping(mapping: object) -> MappingProxyType[str, str]:
                 f"label_mapping must give one of PERCEPTION_LABELS for each class by name, got {label!r} for {name!r}"
             )
     return MappingProxyType(dict(mapping))
+
+
+def _as_sources(sources: object) -> tuple[MappingProxyType[str, str], ...]:
+    is_right = isinstance(sources, (list, tuple)) and all(isinstance(source, Mapping) for source in sources)
+    if not is_right or not all(
+        isinstance(text, str)
+        for source in sources  # type: ignore[attr-defined]
+        for pair in source.items()
+        for text in pair
+    ):
+        raise InvalidArgumentError(f"sources must be a list of texts by name, one for each dataset, got {sources!r}")
+    return tuple(MappingProxyType(dict(source)) for source in sources)  # type: ignore[attr-defined]
 
 
 def _is_number(value: Any, *, above: float, up_to: float) -> bool:

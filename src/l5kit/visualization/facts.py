@@ -10,6 +10,7 @@ __all__ = ["map_counts", "summary_facts"]
 
 def summary_facts(summary: DatasetSummary, facts: LogFacts) -> dict[str, str]:
     """Return names and values of what a dataset holds, and of what its log tells of itself."""
+    of_sources = {f"Source, {name}": text for source in facts.sources for name, text in source.items()}
     return {
         "Scenes": f"{summary.num_scenes:,}",
         "Frames": f"{summary.num_frames:,}",
@@ -20,6 +21,7 @@ def summary_facts(summary: DatasetSummary, facts: LogFacts) -> dict[str, str]:
         "Agents per frame": f"{summary.agents_per_frame:.1f}",
         "Frame rate": f"{summary.frequency_hz:.2f} Hz",
         "Size of the AV": " x ".join(f"{size_m:.2f}" for size_m in facts.ego_extent_m) + " m",
+        **of_sources,
     }
 
 

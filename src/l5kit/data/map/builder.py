@@ -11,6 +11,7 @@ from pymap3d.ecef import ecef2geodetic, geodetic2ecef
 from l5kit._files import replaced_when_complete
 from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.data.proto.road_network_pb2 import (
+    AccessRestriction,
     GeoFrame,
     GeoLocation,
     GlobalId,
@@ -69,6 +70,7 @@ class MapBuilder:
         turn_type: str = "THROUGH",
         orientation: str = "ONE_WAY_FORWARD",
         can_have_parked_cars: bool = False,
+        access: str = "UNKNOWN",
     ) -> None:
         """Add a lane.
 
@@ -85,6 +87,7 @@ class MapBuilder:
             turn_type: Name of a ``Lane.TurnType``.
             orientation: Name of a ``RoadNetworkSegment.TravelDirection``, relative to the segment.
             can_have_parked_cars: Whether cars may park in the lane.
+            access: Name of an ``AccessRestriction.Type``: for whom the lane is.
 
         Raises:
             InvalidArgumentError: The id is empty or used, a boundary has another shape or is not finite, or a name is
@@ -104,6 +107,9 @@ class MapBuilder:
             turn_type_in_parent_junction=_enum_value(Lane.TurnType, "turn_type", turn_type),
             orientation_in_parent_segment=_enum_value(RoadNetworkSegment.TravelDirection, "orientation", orientation),
         )
+        access_type = _enum_value(AccessRestriction.Type, "access", access)
+        if access_type:  # so that maps without any stay as they were, to the byte
+            lane.access_restriction.type = access_type
         self._add(lane_id, lane=lane)
 
     def add_crosswalk(self, crosswalk_id: str, xyz: NumericArray, *, traffic_lights: Iterable[str] = ()) -> None:

@@ -1,11 +1,13 @@
-"""Turn ``road_network.proto`` into the embedded descriptor and the type stub: ``python -m l5kit.data.proto.generate``.
+"""Turn schemas into embedded descriptors and type stubs: ``python -m l5kit.data.proto.generate [FILE.proto]``.
 
-Needs grpcio-tools, which only the developers of l5kit have to install, and only after a change of the schema.
+The files are written beside the schema, ``road_network.proto`` where none is named. Needs grpcio-tools, which only the
+developers of l5kit have to install, and only after a change of a schema.
 """
 
 import base64
 import importlib
 import re
+import sys
 import tempfile
 import textwrap
 from pathlib import Path
@@ -14,17 +16,16 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 
 from l5kit.errors import L5KitError, MissingDependencyError
 
-HERE = Path(__file__).parent
-PROTO_NAME = "road_network.proto"
+ROAD_NETWORK = Path(__file__).parent / "road_network.proto"
 
-_DESCRIPTOR_TEMPLATE = '''"""Compiled ``road_network.proto``, written by ``python -m l5kit.data.proto.generate``."""
+_DESCRIPTOR_TEMPLATE = '''"""Compiled ``{name}``, written by ``python -m l5kit.data.proto.generate``."""
 
 FILE_DESCRIPTOR_BASE64 = """
 {lines}
 """
 '''
 
-_STUB_HEAD = """# Types of road_network_pb2.py, written by `python -m l5kit.data.proto.generate`.
+_STUB_HEAD = """# Types of {name}_pb2.py, written by `python -m l5kit.data.proto.generate`.
 # ruff: noqa
 # fmt: off
 """
@@ -36,17 +37,17 @@ class Empty(_message.Message):
 """
 
 
-def _run_protoc(folder: Path) -> tuple[bytes, str]:
-    """Return the serialized ``FileDescriptorSet`` of the schema and protoc's type stub."""
+def _run_protoc(schema: Path, folder: Path) -> tuple[bytes, str]:
+    """Return the serialized ``FileDescriptorSet`` of a schema and protoc's type stub, made in a folder."""
     try:
         protoc = importlib.import_module("grpc_tools.protoc")
     except ImportError as error:
         raise MissingDependencyError("generating the schema needs protoc: pip install grpcio-tools") from error
-    includes = [f"-I{HERE}", f"-I{Path(str(protoc.__file__)).parent / '_proto'}"]
+    includes = [f"-I{schema.parent}", f"-I{Path(str(protoc.__file__)).parent / '_proto'}"]
     descriptor_set = folder / "descriptor_set"
-    if protoc.main(["protoc", *includes, f"--descriptor_set_out={descriptor_set}", f"--pyi_out={folder}", PROTO_NAME]):
-        raise L5KitError(f"protoc refused {HERE / PROTO_NAME}; its message stands above")
-    return descriptor_set.read_bytes(), (folder / "road_network_pb2.pyi").read_text(encoding="utf-8")
+    if protoc.main(["protoc", *includes, f"--descriptor_set_out={descriptor_set}", f"--pyi_out={folder}", schema.name]):
+        raise L5KitError(f"protoc refused {schema}; its message stands above")
+    return descriptor_set.read_bytes(), (folder / f"{schema.stem}_pb2.pyi").read_text(encoding="utf-8")
 
 
 def _strip_json_names(message: DescriptorProto) -> None:
@@ -57,42 +58,44 @@ def _strip_json_names(message: DescriptorProto) -> None:
         _strip_json_names(nested)
 
 
-def _descriptor_module(descriptor_set: bytes) -> str:
+def _descriptor_module(name: str, descriptor_set: bytes) -> str:
     file = FileDescriptorSet.FromString(descriptor_set).file[0]
     for message in file.message_type:
         _strip_json_names(message)
     encoded = base64.b64encode(file.SerializeToString(deterministic=True)).decode("ascii")
-    return _DESCRIPTOR_TEMPLATE.format(lines="\n".join(textwrap.wrap(encoded, 116)))
+    return _DESCRIPTOR_TEMPLATE.format(name=name, lines="\n".join(textwrap.wrap(encoded, 116)))
 
 
-def _stub(generated: str) -> str:
-    """Make protoc's stub name the ``Empty`` class of this schema's own pool, and strictly typed."""
+def _stub(name: str, generated: str) -> str:
+    """Make protoc's stub name the ``Empty`` class of this schema's own pool, if it needs it, and strictly typed."""
     lines = [line for line in generated.splitlines() if not re.match(r"from google\.protobuf import \w+_pb2 ", line)]
     text = "\n".join(lines).replace("_empty_pb2.Empty", "Empty")
     text = re.sub(r"_Mapping(?=\])", "_Mapping[str, object]", text)
     head, first_class = text.split("DESCRIPTOR: _descriptor.FileDescriptor\n", maxsplit=1)
-    return f"{_STUB_HEAD}{head}DESCRIPTOR: _descriptor.FileDescriptor\n{_STUB_EMPTY}{first_class}\n"
+    empty = _STUB_EMPTY if "import empty_pb2" in generated else ""
+    return f"{_STUB_HEAD.format(name=name)}{head}DESCRIPTOR: _descriptor.FileDescriptor\n{empty}{first_class}\n"
 
 
-def generate() -> dict[str, str]:
-    """Return file name to text of everything made from the schema.
+def generate(schema: Path = ROAD_NETWORK) -> dict[str, str]:
+    """Return file name to text of everything made from a schema.
 
     Raises:
         MissingDependencyError: grpcio-tools is not installed.
         L5KitError: protoc refuses the schema.
     """
     with tempfile.TemporaryDirectory() as folder:
-        descriptor_set, generated_stub = _run_protoc(Path(folder))
+        descriptor_set, generated_stub = _run_protoc(schema, Path(folder))
     return {
-        "road_network_descriptor.py": _descriptor_module(descriptor_set),
-        "road_network_pb2.pyi": _stub(generated_stub),
+        f"{schema.stem}_descriptor.py": _descriptor_module(schema.name, descriptor_set),
+        f"{schema.stem}_pb2.pyi": _stub(schema.stem, generated_stub),
     }
 
 
 def main() -> None:
     """Write the generated files beside the schema."""
-    for name, text in generate().items():
-        (HERE / name).write_text(text, encoding="utf-8", newline="\n")
+    schema = Path(sys.argv[1]) if len(sys.argv) > 1 else ROAD_NETWORK
+    for name, text in generate(schema).items():
+        (schema.parent / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

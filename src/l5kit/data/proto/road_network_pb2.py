@@ -6,42 +6,15 @@ pool of their own, so that another copy of the same schema in the process does n
 fields without content.
 """
 
-import base64
-
 from google.protobuf import descriptor_pb2, empty_pb2
-from google.protobuf.descriptor import Descriptor
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
-from google.protobuf.message import Message
-from google.protobuf.message_factory import GetMessageClass
 
 from l5kit.data.proto import road_network_descriptor
+from l5kit.data.proto.message_classes import build_class, file_of_private_pool
 
-
-def _private_pool() -> DescriptorPool:
-    """Return a pool that holds this schema and the two files it imports, and nothing else."""
-    pool = DescriptorPool()
-    pool.AddSerializedFile(descriptor_pb2.DESCRIPTOR.serialized_pb)
-    pool.AddSerializedFile(empty_pb2.DESCRIPTOR.serialized_pb)
-    pool.AddSerializedFile(base64.b64decode(road_network_descriptor.FILE_DESCRIPTOR_BASE64))
-    return pool
-
-
-def _build_class(descriptor: Descriptor, *, outer: str = "") -> type[Message]:
-    """Return the message class with its nested messages, enums and enum values as attributes, on every runtime."""
-    message_class = GetMessageClass(descriptor)
-    message_class.__module__ = __name__
-    message_class.__qualname__ = f"{outer}{descriptor.name}"
-    for nested in descriptor.nested_types:
-        setattr(message_class, nested.name, _build_class(nested, outer=f"{message_class.__qualname__}."))
-    for enum in descriptor.enum_types:
-        setattr(message_class, enum.name, EnumTypeWrapper(enum))
-        for value in enum.values:
-            setattr(message_class, value.name, value.number)
-    return message_class
-
-
-_POOL = _private_pool()
-DESCRIPTOR = _POOL.FindFileByName("road_network.proto")
-Empty = _build_class(_POOL.FindMessageTypeByName("google.protobuf.Empty"))
-globals().update({name: _build_class(message) for name, message in DESCRIPTOR.message_types_by_name.items()})
+DESCRIPTOR = file_of_private_pool(
+    road_network_descriptor.FILE_DESCRIPTOR_BASE64, imports=[descriptor_pb2.DESCRIPTOR, empty_pb2.DESCRIPTOR]
+)
+Empty = build_class(DESCRIPTOR.pool.FindMessageTypeByName("google.protobuf.Empty"), module=__name__)
+globals().update(
+    {name: build_class(message, module=__name__) for name, message in DESCRIPTOR.message_types_by_name.items()}
+)

@@ -1,0 +1,141 @@
+"""``l5kit import`` and ``l5kit resample``: datasets in other formats, and logs at another rate."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from l5kit.cli.options import JsonOption
+from l5kit.cli.output import print_facts, print_json, remark
+from l5kit.data.progress import show_progress
+from l5kit.data.scene_jobs import Workers, count_workers
+from l5kit.data.worker_processes import WorkerProcesses
+from l5kit.readers.formats import SourceFormat
+
+if TYPE_CHECKING:
+    from l5kit.readers.importing import ImportResult
+
+_MOST_LISTED = 5
+"""Failed scenes that are told of; all are in import.json."""
+
+_USUAL_STEP_S = 0.1
+
+ProcessesOption = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        help="Processes that work at the same time; 0 for one on each core. The result is the same for any number.",
+    ),
+]
+
+
+def import_dataset(
+    source_format: Annotated[SourceFormat, typer.Argument(metavar="FORMAT", help="What the source is.")],
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="Folder of the dataset, as it is shipped.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Dataset folder to write.")],
+    max_scenes: Annotated[
+        int | None, typer.Option(min=1, show_default=False, help="Import only the first scenes. Default: all.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="End at the first scene that cannot be read.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an import that is there.")] = False,
+    workers: ProcessesOption = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a dataset folder of a dataset in another format; OUT appears when it is complete.
+
+    It holds a log for each part of the source (scenes/train.zarr, say), the semantic map, meta.json, areas.json with
+    what the map has no room for, a line for each scene on where it came from, and import.json, which tells what is
+    missing and what was made up. All else of l5kit works on it. The licence of the source holds for what is made of
+    it, and is written into the logs.
+
+    Scenes that cannot be read are listed, and the others go on; the status is 1 if none can be read, or with --strict
+    one cannot. What was read waits in OUT.parts, with which an import that was stopped goes on.
+    """
+    from l5kit.readers.formats import open_reader
+    from l5kit.readers.importing import import_dataset as import_source
+
+    with ExitStack() as stack:
+        progress = stack.enter_context(show_progress("Importing", visible=True))
+        result = import_source(
+            open_reader(source_format, source),
+            out,
+            max_scenes=max_scenes,
+            strict=strict,
+            overwrite=overwrite,
+            workers=_executor(workers, stack),
+            progress=progress,
+        )
+    _tell(result)
+    if as_json:
+        print_json(_as_json(result))
+        return
+    info = result.info
+    facts = {
+        "scenes": f"{result.num_scenes:,} read, {len(result.failed):,} failed",
+        **{f"log {split}": str(path) for split, path in result.scenes.items()},
+        "time between frames": f"{info.step_time_s:g} s",
+        "licence": info.licence,
+        "left out or mended": f"{result.num_remarks:,} things, listed in {result.folder / 'sources'}",
+    }
+    print_facts(f"Imported {info.dataset}", facts)
+
+
+def resample(
+    path: Annotated[Path, typer.Argument(metavar="IN", help="Dataset folder, or one .zarr in it.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write; a .zarr where IN is one.")],
+    step: Annotated[float, typer.Option(min=1e-3, help="Time between two frames, seconds.")] = _USUAL_STEP_S,
+    workers: ProcessesOption = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a dataset at another rate, by default the 10 frames a second of the published one.
+
+    Positions, headings and sizes between two frames are interpolated where a track is in both; gaps stay gaps. Classes
+    and lights are those of the frame before. Map, meta.json, aerial picture and sources are copied.
+    """
+    from l5kit.readers.resampling import resample_dataset
+
+    with ExitStack() as stack:
+        progress = stack.enter_context(show_progress("Resampling", visible=True))
+        frames = resample_dataset(path, out, step_time_s=step, workers=_executor(workers, stack), progress=progress)
+    if as_json:
+        counts = {name: {"frames_before": before, "frames": after} for name, (before, after) in frames.items()}
+        print_json({"out": out.absolute(), "step_time_s": step, "logs": counts})
+        return
+    print_facts(
+        f"Resampled {path}", {name: f"{before:,} frames, now {after:,}" for name, (before, after) in frames.items()}
+    )
+
+
+def _executor(workers: int, stack: ExitStack) -> Workers:
+    """Return what carries out so many tasks at once: this thread for one, else processes, as Python itself is busy."""
+    number = count_workers(workers)
+    return 1 if number == 1 else stack.enter_context(WorkerProcesses(number))
+
+
+def _tell(result: "ImportResult") -> None:
+    """Say what the source has otherwise than usual, and which scenes have failed, the first few of them."""
+    if abs(result.info.step_time_s - _USUAL_STEP_S) > 1e-6:
+        remark(
+            f"note: frames are {result.info.step_time_s:g} s apart, as in the source; l5kit resample makes a dataset "
+            "with 10 frames a second of it"
+        )
+    for each in result.failed[:_MOST_LISTED]:
+        remark(f"failed: {' '.join(each.message.split())}")
+    if len(result.failed) > _MOST_LISTED:
+        remark(f"failed: {len(result.failed) - _MOST_LISTED} more, listed in {result.folder / 'import.json'} (failed)")
+
+
+def _as_json(result: "ImportResult") -> dict[str, object]:
+    info = result.info
+    return {
+        "folder": result.folder,
+        "dataset": info.dataset,
+        "version": info.version,
+        "licence": info.licence,
+        "step_time_s": info.step_time_s,
+        "logs": result.scenes,
+        "scenes": result.num_scenes,
+        "remarks": result.num_remarks,
+        "failed": [each.as_json() for each in result.failed],
+    }

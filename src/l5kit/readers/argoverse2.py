@@ -1,0 +1,366 @@
+"""Argoverse 2 motion forecasting: scenarios of 11 s at 10 Hz, each a Parquet file of tracks and a map as JSON."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+
+from l5kit._types import Float64Array, Int64Array, JsonObject, NumericArray
+from l5kit.errors import DatasetNotFoundError
+from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
+from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, is_line
+from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
+
+__all__ = ["Argoverse2Reader"]
+
+_CLASSES: Final = {
+    "vehicle": "PERCEPTION_LABEL_CAR",
+    "bus": "PERCEPTION_LABEL_BUS",
+    "pedestrian": "PERCEPTION_LABEL_PEDESTRIAN",
+    "cyclist": "PERCEPTION_LABEL_CYCLIST",
+    "motorcyclist": "PERCEPTION_LABEL_MOTORCYCLIST",
+    "riderless_bicycle": "PERCEPTION_LABEL_BICYCLE",
+    "static": "PERCEPTION_LABEL_UNKNOWN",
+    "background": "PERCEPTION_LABEL_UNKNOWN",
+    "construction": "PERCEPTION_LABEL_UNKNOWN",
+    "unknown": "PERCEPTION_LABEL_UNKNOWN",
+}
+_SIZES_M: Final = {
+    "vehicle": (4.6, 1.9, 1.6),
+    "bus": (11.5, 2.9, 3.2),
+    "pedestrian": (0.6, 0.6, 1.75),
+    "cyclist": (1.8, 0.7, 1.7),
+    "motorcyclist": (2.1, 0.8, 1.6),
+    "riderless_bicycle": (1.8, 0.6, 1.1),
+}
+_OTHER_SIZE_M: Final = (1.0, 1.0, 1.0)
+_AV_SIZE_M: Final = (4.87, 1.85, 1.48)
+_AV: Final = "AV"
+_FOCAL, _SCORED = 3, 2
+_COLUMNS: Final = (
+    *("track_id", "object_type", "object_category", "timestep", "position_x", "position_y", "heading", "velocity_x"),
+    *("velocity_y", "start_timestamp", "end_timestamp", "num_timestamps", "city"),
+)
+_ELEMENTS: Final = ("lane_segments", "pedestrian_crossings", "drivable_areas")
+_BOUNDARIES: Final = ("left_lane_boundary", "right_lane_boundary")
+_FEWEST_CORNERS: Final = 3
+_LANE_KINDS: Final = {"VEHICLE": "vehicle", "BUS": "bus", "BIKE": "bike"}
+_NOT_CROSSED: Final = {"SOLID_WHITE", "SOLID_YELLOW", "SOLID_BLUE", "DOUBLE_SOLID_WHITE", "DOUBLE_SOLID_YELLOW"}
+_SPLITS: Final = ("train", "val", "test")
+_SCENARIO_FOLDER: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MOST_STEPS: Final = 100_000
+
+_INFO: Final = SourceInfo(
+    dataset="Argoverse 2 motion forecasting",
+    version="not told in its files",
+    licence="CC BY-NC-SA 4.0: not for commercial use, shared alike, naming Argoverse 2 (Wilson et al., 2021)",
+    step_time_s=0.1,
+    label_mapping=_CLASSES,
+    missing=(
+        "Boxes have no sizes.",
+        "There are no traffic lights, stop signs and speed limits.",
+        "Tracks and the AV have no height.",
+        "Where scenarios are of the test set, nothing is told after the first 5 s.",
+    ),
+    made_up=(
+        "Sizes of boxes are usual ones of their class, that of the AV is 4.87 x 1.85 x 1.48 m.",
+        "Times between the first and the last step are evenly spread, as its own readers have it.",
+        "The AV is as high as the nearest lane boundary, centre lines as the boundaries of their lane.",
+        "Lanes may be changed where a neighbour in the same direction lies behind no solid marking.",
+        "Solid things, construction and what is unknown have the class UNKNOWN.",
+    ),
+)
+
+
+class Argoverse2Reader:
+    """Reads scenarios of Argoverse 2 motion forecasting.
+
+    Args:
+        source: A folder of scenarios, as they are shipped, with or without folders ``train``, ``val`` and ``test``; or
+            the folder of one scenario.
+    """
+
+    def __init__(self, source: str | os.PathLike[str]) -> None:
+        self._source = Path(source)
+
+    @property
+    def source(self) -> Path:
+        """The folder."""
+        return self._source
+
+    @property
+    def info(self) -> SourceInfo:
+        """What holds for all scenes."""
+        return _INFO
+
+    def list_scenes(self) -> list[SceneRef]:
+        """Return where the scenarios are, sorted, without opening their files.
+
+        Raises:
+            DatasetNotFoundError: The folder is not there, or has no scenarios.
+        """
+        if not self._source.is_dir():
+            raise DatasetNotFoundError(f"no dataset at {str(self._source)!r}: this folder does not exist")
+        splits = [name for name in _SPLITS if (self._source / name).is_dir()]
+        refs = [ref for name in splits for ref in self._refs_in(name, split=name)]
+        if not splits:
+            own_name = self._source.resolve().name
+            refs = list(self._refs_in("", split=own_name if own_name in _SPLITS else "sample"))
+        if not refs:
+            raise DatasetNotFoundError(
+                f"no scenario of Argoverse 2 motion forecasting in {str(self._source)!r}: there is no "
+                "scenario_ID.parquet in it, in its folders, or in those of train, val and test"
+            )
+        return sorted(refs)
+
+    def read(self, ref: SceneRef) -> SourceScene:
+        """Return a scenario with its map.
+
+        Raises:
+            SourceDataError: A file is damaged, missing, or tells what cannot be.
+        """
+        columns = self._read_columns(ref.file)
+        map_file = f"{Path(ref.file).parent.as_posix()}/log_map_archive_{ref.name}.json"
+        elements = self._read_elements(map_file)
+        remarks: list[str] = []
+        with naming_source(ref.file):
+            source_map = _map_of(map_file, elements, _only(columns, "city"), remarks)
+            return _scene_of(ref.name, columns, source_map, remarks)
+
+    def _refs_in(self, folder: str, *, split: str) -> Iterator[SceneRef]:
+        """Yield the scenarios of a folder, which lie in it or in folders of their own."""
+        with os.scandir(self._source / folder) as entries:
+            found = [(entry.name, entry.is_dir()) for entry in entries]
+        for name, is_folder in found:
+            if is_folder:
+                file = f"{folder}/{name}/scenario_{name}.parquet".lstrip("/")
+                if _SCENARIO_FOLDER.fullmatch(name) or (self._source / file).exists():
+                    yield SceneRef(split, name, file)
+            elif name.startswith("scenario_") and name.endswith(".parquet"):
+                yield SceneRef(split, name[len("scenario_") : -len(".parquet")], f"{folder}/{name}".lstrip("/"))
+
+    def _read_columns(self, file: str) -> dict[str, pyarrow.ChunkedArray]:
+        path = self._source / file
+        if not path.is_file():
+            raise SourceDataError(file, "", "there is no such file, but a folder for it")
+        try:
+            table = pyarrow.parquet.read_table(path, use_threads=False)  # ten times as fast for files this small
+        except (pyarrow.ArrowException, OSError) as error:
+            raise SourceDataError(file, "", f"it cannot be read as Parquet: {error}") from error
+        missing = [name for name in _COLUMNS if name not in table.column_names]
+        if missing:
+            raise SourceDataError(
+                file, "", f"there is no column {', '.join(missing)}; it is of another dataset or of an unknown version"
+            )
+        if not table.num_rows:
+            raise SourceDataError(file, "", "it has no rows; the scenario is empty")
+        return {name: table.column(name) for name in _COLUMNS}
+
+    def _read_elements(self, file: str) -> JsonObject:
+        try:
+            content = json.loads((self._source / file).read_bytes())
+        except FileNotFoundError as error:
+            raise SourceDataError(file, "", "there is no such file, the map of the scenario beside it") from error
+        except ValueError as error:
+            raise SourceDataError(file, "", f"it cannot be read as JSON: {error}") from error
+        if not isinstance(content, dict) or not all(isinstance(content.get(name), dict) for name in _ELEMENTS):
+            raise SourceDataError(
+                file, "", f"it must have {', '.join(_ELEMENTS)}; it is no map, or of an unknown version"
+            )
+        return content
+
+
+def _only(columns: dict[str, pyarrow.ChunkedArray], name: str) -> str:
+    """Return the text that all rows of a column have."""
+    values = columns[name].unique().to_pylist()
+    if len(values) != 1 or not values[0]:
+        raise ValueError(f"column {name} must have one value in all rows, got {values[:3]}")
+    return str(values[0])
+
+
+def _scene_of(
+    name: str, columns: dict[str, pyarrow.ChunkedArray], source_map: SourceMap, remarks: list[str]
+) -> SourceScene:
+    times_ns = _times_of(columns)
+    codes, ids = _codes_of(columns["track_id"])
+    steps = _numbers(columns["timestep"], np.int64)
+    _require_once(codes, steps, ids, len(times_ns))
+    if _AV not in ids:
+        raise ValueError(f"there is no track {_AV}, that of the car that recorded it")
+    values = _grid_of(columns, codes, steps, (len(ids), len(times_ns)))
+    is_valid = np.zeros((len(ids), len(times_ns)), np.bool_)
+    is_valid[codes, steps] = True
+    av = ids.index(_AV)
+    kept = _steps_of_av(is_valid[av], remarks)
+    others = np.array([code for code in range(len(ids)) if code != av and is_valid[code, kept].any()], np.int64)
+    rows_of_tracks = np.unique(codes, return_index=True)[1]
+    classes = columns["object_type"].take(pyarrow.array(rows_of_tracks[others])).to_pylist()
+    categories = _numbers(columns["object_category"], np.int64)[rows_of_tracks[others]]
+    positions_m = values[av, kept, :2]
+    return SourceScene(
+        name=name,
+        timestamps_ns=times_ns[kept],
+        ego=SourceEgo(
+            np.column_stack([positions_m, _heights_at(positions_m, source_map)]),
+            values[av, kept, 2],
+            np.array(_AV_SIZE_M),
+        ),
+        tracks=SourceTracks(
+            ids=tuple(ids[code] for code in others),
+            classes=tuple(classes),
+            is_valid=is_valid[others, kept],
+            positions_m=values[others, kept, :2],
+            yaws_rad=values[others, kept, 2],
+            velocities_mps=values[others, kept, 3:],
+            sizes_m=np.array([_SIZES_M.get(each, _OTHER_SIZE_M) for each in classes]).reshape(-1, 3),
+            is_target=(categories == _FOCAL) | (categories == _SCORED),
+        ),
+        lights=SourceLights.none(kept.stop - kept.start),
+        map=source_map,
+        remarks=remarks,
+    )
+
+
+def _times_of(columns: dict[str, pyarrow.ChunkedArray]) -> Int64Array:
+    """Return the times of the steps, evenly between the first and the last one."""
+    first, last, count = (
+        float(_only(columns, f"{name}")) for name in ("start_timestamp", "end_timestamp", "num_timestamps")
+    )
+    if not 1 <= count <= _MOST_STEPS or count != int(count):
+        raise ValueError(f"num_timestamps must be a number of steps from 1 to {_MOST_STEPS}, got {count:g}")
+    if count > 1 and not last > first:
+        raise ValueError(f"time goes backwards: start_timestamp is {first:.0f} and end_timestamp {last:.0f}")
+    return np.rint(np.linspace(first, last, int(count))).astype(np.int64)
+
+
+def _codes_of(column: pyarrow.ChunkedArray) -> tuple[Int64Array, list[str]]:
+    """Return the number of the track of each row, and the ids of the tracks in the order in which they come."""
+    encoded = column.combine_chunks().dictionary_encode()
+    if encoded.null_count:
+        raise ValueError("column track_id has rows without a value")
+    return encoded.indices.to_numpy().astype(np.int64), [str(name) for name in encoded.dictionary.to_pylist()]
+
+
+def _numbers(column: pyarrow.ChunkedArray, dtype: type) -> NumericArray:
+    if column.null_count:
+        raise ValueError("a column has rows without a number")
+    values: NumericArray = column.to_numpy().astype(dtype)
+    return values
+
+
+def _require_once(codes: Int64Array, steps: Int64Array, ids: list[str], num_steps: int) -> None:
+    """Refuse steps that are none of the scenario, and a track that is twice in a step."""
+    if steps.min() < 0 or steps.max() >= num_steps:
+        raise ValueError(f"timestep must be 0 to {num_steps - 1}, got {steps.min()} to {steps.max()}")
+    places, counts = np.unique(codes * num_steps + steps, return_counts=True)
+    if (counts > 1).any():
+        track, step = divmod(int(places[counts > 1][0]), num_steps)
+        raise ValueError(f"track {ids[track]!r} is in timestep {step} twice")
+
+
+def _grid_of(
+    columns: dict[str, pyarrow.ChunkedArray], codes: Int64Array, steps: Int64Array, shape: tuple[int, int]
+) -> Float64Array:
+    """Return x, y, heading and velocity of each track in each step, NaN where it is not, (N, T, 5)."""
+    names = ("position_x", "position_y", "heading", "velocity_x", "velocity_y")
+    values = np.full((*shape, len(names)), np.nan)
+    values[codes, steps] = np.stack([_numbers(columns[name], np.float64) for name in names], axis=1)
+    return values
+
+
+def _steps_of_av(is_there: NumericArray, remarks: list[str]) -> slice:
+    """Return the steps from the first to the last one of the AV."""
+    steps = np.flatnonzero(is_there)
+    first, stop = int(steps[0]), int(steps[-1]) + 1
+    if len(steps) != stop - first:
+        raise ValueError(f"track {_AV} has a gap after timestep {int(steps[np.argmax(np.diff(steps) > 1)])}")
+    if len(steps) != len(is_there):
+        remarks.append(f"Steps {first} to {stop - 1} of {len(is_there)} are kept, those in which the AV is.")
+    return slice(first, stop)
+
+
+def _heights_at(points_m: Float64Array, source_map: SourceMap) -> Float64Array:
+    """Return the height of the lane boundary nearest to each point; 0 without lanes."""
+    lines = [line for lane in source_map.lanes for line in (lane.left_m, lane.right_m) if line is not None]
+    if not lines:
+        return np.zeros(len(points_m))
+    corners_m = np.concatenate(lines)
+    nearest = np.linalg.norm(points_m[:, None] - corners_m[None, :, :2], axis=2).argmin(axis=1)
+    heights_m: Float64Array = corners_m[nearest, 2]
+    return heights_m
+
+
+def _map_of(file: str, elements: JsonObject, city: str, remarks: list[str]) -> SourceMap:
+    segments: JsonObject = elements["lane_segments"]
+    lines = {}
+    for key, segment in segments.items():
+        with naming_source(file, f"lane segment {key}"):
+            lines[key] = [_line_of(segment[name]) for name in ("centerline", *_BOUNDARIES)]
+    lanes = []
+    for key in segments:
+        if not all(is_line(line) for line in lines[key]):
+            remarks.append(f"Lane segment {key} has no geometry and is left out.")
+            continue
+        with naming_source(file, f"lane segment {key}"):
+            lanes.append(_lane_of(key, segments, lines))
+    areas = []
+    for name in _ELEMENTS[1:]:
+        for key, element in elements[name].items():
+            with naming_source(file, f"{name} {key}"):
+                outline_m = _outline_of(element)
+                if len(outline_m) < _FEWEST_CORNERS:
+                    remarks.append(f"{name} {key} has no geometry and is left out.")
+                    continue
+                areas.append(SourceArea(key, "crosswalk" if "edge1" in element else "drivable_area", outline_m))
+    return SourceMap(city, tuple(lanes), tuple(areas))
+
+
+def _lane_of(key: str, segments: JsonObject, lines: dict[str, list[Float64Array]]) -> SourceLane:
+    segment = segments[key]
+    centre_m, left_m, right_m = lines[key]
+    if segment["lane_type"] not in _LANE_KINDS:
+        raise ValueError(f"lane_type must be one of {', '.join(_LANE_KINDS)}, got {segment['lane_type']!r}")
+    if not centre_m[:, 2].any():  # as its makers left it
+        centre_m = np.column_stack(
+            [centre_m[:, :2], np.full(len(centre_m), (left_m[:, 2].mean() + right_m[:, 2].mean()) / 2)]
+        )
+    return SourceLane(
+        lane_id=key,
+        centre_m=centre_m,
+        left_m=left_m,
+        right_m=right_m,
+        successors=tuple(map(str, segment["successors"])),
+        predecessors=tuple(map(str, segment["predecessors"])),
+        left_neighbour=_change_of(key, "left", segments),
+        right_neighbour=_change_of(key, "right", segments),
+        kind=_LANE_KINDS[segment["lane_type"]],
+        is_in_junction=bool(segment["is_intersection"]),
+    )
+
+
+def _change_of(key: str, side: str, segments: JsonObject) -> str | None:
+    """Return the lane to which one may change; a neighbour that does not name the lane in return runs against it."""
+    segment = segments[key]
+    other = str(segment[f"{side}_neighbor_id"])
+    back = "right" if side == "left" else "left"
+    if other not in segments or str(segments[other][f"{back}_neighbor_id"]) != key:
+        return None
+    return None if segment[f"{side}_lane_mark_type"] in _NOT_CROSSED else other
+
+
+def _outline_of(element: JsonObject) -> Float64Array:
+    """Return the corners of a crosswalk, given by two edges that run alike, or of a drivable area."""
+    if "edge1" in element:
+        return np.concatenate([_line_of(element["edge1"]), _line_of(element["edge2"])[::-1]])
+    corners_m = _line_of(element["area_boundary"])
+    return corners_m[:-1] if len(corners_m) > 1 and (corners_m[0] == corners_m[-1]).all() else corners_m
+
+
+def _line_of(points: list[dict[str, float]]) -> Float64Array:
+    return np.array([(point["x"], point["y"], point["z"]) for point in points], np.float64).reshape(-1, 3)

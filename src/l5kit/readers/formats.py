@@ -1,0 +1,45 @@
+"""The formats that l5kit imports, by name; the reader of a format is imported only when it is asked for."""
+
+import os
+from enum import StrEnum
+
+from l5kit.errors import MissingDependencyError
+from l5kit.readers.reader import Reader
+
+__all__ = ["SourceFormat", "open_reader"]
+
+
+class SourceFormat(StrEnum):
+    """Formats of other datasets."""
+
+    ARGOVERSE2 = "argoverse2"
+
+
+def open_reader(source_format: SourceFormat | str, source: str | os.PathLike[str]) -> Reader:
+    """Return the reader of a dataset in another format.
+
+    Args:
+        source_format: Its format.
+        source: Its folder.
+
+    Raises:
+        MissingDependencyError: A library is needed that is not installed.
+        ValueError: There is no such format.
+    """
+    try:
+        return _READERS[SourceFormat(source_format)](source)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("l5kit"):
+            raise
+        raise MissingDependencyError(
+            f"reading {source_format} needs {error.name}, which is not installed: pip install 'l5kit2[import]'"
+        ) from error
+
+
+def _open_argoverse2(source: str | os.PathLike[str]) -> Reader:
+    from l5kit.readers.argoverse2 import Argoverse2Reader
+
+    return Argoverse2Reader(source)
+
+
+_READERS = {SourceFormat.ARGOVERSE2: _open_argoverse2}

@@ -1,0 +1,189 @@
+"""The files of an imported dataset, written from its parts, a scene at a time."""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from l5kit import __version__
+from l5kit._types import Float64Array, JsonObject
+from l5kit.data.log_facts import LogFacts
+from l5kit.data.log_writer import write_log
+from l5kit.data.map.builder import MapBuilder
+from l5kit.readers.joined_map import JoinedMap
+from l5kit.readers.map_writing import WORLD_TO_ECEF, add_map, areas_as_json
+from l5kit.readers.parts import Part, PartHead
+from l5kit.readers.reader import SourceInfo
+
+__all__ = ["IMPORT_FILE", "ImportFiles", "offsets_of"]
+
+IMPORT_FILE: Final = "import.json"
+_TILE_M = 1000.0
+_APART_M = 500.0
+
+
+@dataclass(frozen=True, eq=False)
+class ImportFiles:
+    """What is written of an import.
+
+    Attributes:
+        parts: The scenes, in their order, at least one.
+        info: What the source tells.
+        failed: Scenes that could not be read, as JSON.
+    """
+
+    parts: Sequence[Part]
+    info: SourceInfo
+    failed: Sequence[JsonObject]
+
+    @property
+    def splits(self) -> list[str]:
+        """Parts of the source that have scenes."""
+        return list(self._by_split)
+
+    def write(self, folder: Path) -> int:
+        """Write all files into a folder, and return how many remarks they have."""
+        for name in ("scenes", "semantic_map", "sources"):
+            (folder / name).mkdir()
+        map_remarks = self._write_maps(folder)
+        num_remarks = len(map_remarks) + sum(self._write_split(folder, split) for split in self._by_split)
+        _write_json(folder / "meta.json", {"world_to_ecef": WORLD_TO_ECEF.tolist()})
+        _write_json(folder / IMPORT_FILE, self._as_json(map_remarks))
+        return num_remarks
+
+    @cached_property
+    def _heads(self) -> list[PartHead]:
+        return [part.read_head() for part in self.parts]
+
+    @cached_property
+    def _by_split(self) -> Mapping[str, list[int]]:
+        """Numbers of the parts of each split."""
+        numbers = defaultdict(list)
+        for number, head in enumerate(self._heads):
+            numbers[head.ref.split].append(number)
+        return dict(sorted(numbers.items()))
+
+    @cached_property
+    def _by_map(self) -> Mapping[str, list[int]]:
+        """Numbers of the parts of each map."""
+        numbers = defaultdict(list)
+        for number, head in enumerate(self._heads):
+            numbers[head.map_name].append(number)
+        return dict(sorted(numbers.items()))
+
+    @cached_property
+    def _offsets(self) -> Mapping[str, Float64Array]:
+        bounds = {
+            name: np.array([self._heads[number].bounds_m for number in numbers])
+            for name, numbers in self._by_map.items()
+        }
+        return offsets_of({name: np.stack([b[:, 0].min(0), b[:, 1].max(0)]) for name, b in bounds.items()})
+
+    @cached_property
+    def _facts(self) -> LogFacts:
+        length_m, width_m, height_m = np.median([head.ego_size_m for head in self._heads], axis=0).round(3).tolist()
+        source = {"dataset": self.info.dataset, "version": self.info.version, "licence": self.info.licence}
+        return LogFacts(
+            (length_m, width_m, height_m), self.info.step_time_s, dict(self.info.label_mapping), sources=(source,)
+        )
+
+    def _write_split(self, folder: Path, split: str) -> int:
+        """Write the log of a split and where its scenes came from, and return how many remarks there are."""
+        num_remarks = 0
+        with ExitStack() as stack:
+            table = stack.enter_context(
+                (folder / "sources" / f"{split}.jsonl").open("w", encoding="utf-8", newline="\n")
+            )
+            log = stack.enter_context(write_log(folder / "scenes" / f"{split}.zarr", facts=self._facts))
+            for number in self._by_split[split]:
+                head = self._heads[number]
+                offset_m = self._offsets[head.map_name]
+                scene = log.append(self.parts[number].read_records(offset_m))
+                table.write(json.dumps(_row_of(head, scene, offset_m), ensure_ascii=False, allow_nan=False) + "\n")
+                num_remarks += len(head.remarks)
+        return num_remarks
+
+    def _write_maps(self, folder: Path) -> list[str]:
+        """Write the semantic map and the areas, and return where pieces of maps contradict each other."""
+        builder = MapBuilder(WORLD_TO_ECEF, name=self.info.dataset)
+        areas: list[JsonObject] = []
+        remarks: list[str] = []
+        for joined in self._joined_maps():
+            add_map(builder, joined, self._offsets[joined.name])
+            areas += areas_as_json(joined, self._offsets[joined.name])
+            remarks += joined.remarks
+        builder.save(folder / "semantic_map" / "semantic_map.pb")
+        _write_json(folder / "semantic_map" / "areas.json", {"frame": "world", "areas": areas})
+        return remarks
+
+    def _joined_maps(self) -> Iterator[JoinedMap]:
+        for name, numbers in self._by_map.items():
+            joined = JoinedMap(name)
+            for number in numbers:
+                joined.add(self.parts[number].read_map(), scene=self._heads[number].ref.name)
+                for lane, position_m in self._heads[number].lights.items():
+                    known = joined.lights.get(lane)
+                    joined.lights[lane] = known if position_m is None else np.array(position_m)
+            yield joined
+
+    def _as_json(self, map_remarks: Iterable[str]) -> JsonObject:
+        info = self.info
+        return {
+            "l5kit_version": __version__,
+            "dataset": info.dataset,
+            "version": info.version,
+            "licence": info.licence,
+            "step_time_s": info.step_time_s,
+            "label_mapping": dict(info.label_mapping),
+            "missing": list(info.missing),
+            "made_up": list(info.made_up),
+            "scenes": {split: len(numbers) for split, numbers in self._by_split.items()},
+            "map_offsets_m": {name: offset_m.tolist() for name, offset_m in self._offsets.items()},
+            "map_remarks": list(map_remarks),
+            "failed": list(self.failed),
+        }
+
+
+def offsets_of(bounds_m: Mapping[str, Float64Array]) -> dict[str, Float64Array]:
+    """Return what is added to x and y of each map, so that all of them lie in one world, on a square grid.
+
+    One map alone stays where it is. Offsets are whole metres, which change no position by rounding.
+
+    Args:
+        bounds_m: [[x_min, y_min], [x_max, y_max]] of each map, by its name, in the order of the grid.
+    """
+    if len(bounds_m) == 1:
+        return {name: np.zeros(2) for name in bounds_m}
+    widest_m = max(float((bounds[1] - bounds[0]).max()) for bounds in bounds_m.values())
+    tile_m = math.ceil((widest_m + _APART_M) / _TILE_M) * _TILE_M
+    num_columns = math.ceil(math.sqrt(len(bounds_m)))
+    return {
+        name: np.array([number % num_columns, number // num_columns]) * tile_m - np.round(bounds.mean(axis=0))
+        for number, (name, bounds) in enumerate(bounds_m.items())
+    }
+
+
+def _row_of(head: PartHead, scene: int, offset_m: Float64Array) -> JsonObject:
+    """Return where a scene came from."""
+    return {
+        "scene": scene,
+        "name": head.ref.name,
+        "file": head.ref.file,
+        "record": head.ref.record,
+        "map": head.map_name,
+        "offset_m": offset_m.tolist(),
+        "targets": head.targets,
+        "track_ids": head.track_ids,
+        "remarks": head.remarks,
+    }
+
+
+def _write_json(path: Path, content: JsonObject) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")

@@ -1,0 +1,199 @@
+"""The import of another dataset: scenes are read one by one, and become logs and a map in one world frame."""
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from l5kit._files import clear_leftovers, placed_when_complete, remove_whole
+from l5kit._types import Int64Array, JsonObject
+from l5kit.data.folder_lock import held_alone
+from l5kit.data.progress import Progress
+from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.errors import InvalidArgumentError, L5KitError
+from l5kit.readers.import_files import IMPORT_FILE, ImportFiles
+from l5kit.readers.parts import Part, part_path, write_part
+from l5kit.readers.reader import Reader, SceneRef, SourceDataError, SourceInfo, naming_source
+from l5kit.readers.scene_conversion import to_records
+
+__all__ = ["FailedImport", "ImportResult", "import_dataset"]
+
+_PARTS_SUFFIX = ".parts"
+_LOCK = "import.lock"
+_SCENES_SENT = 10_000
+"""A job that is sent to processes names so many scenes at most."""
+
+
+@dataclass(frozen=True)
+class FailedImport:
+    """A scene that could not be read.
+
+    Attributes:
+        ref: Which one.
+        message: Why, with file and record.
+    """
+
+    ref: SceneRef
+    message: str
+
+    def as_json(self) -> JsonObject:
+        """Return it as it stands in ``import.json``."""
+        ref = self.ref
+        return {"split": ref.split, "name": ref.name, "file": ref.file, "record": ref.record, "message": self.message}
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """What an import has made.
+
+    Attributes:
+        folder: The dataset folder.
+        scenes: The log of each split.
+        num_scenes: Scenes in all of them.
+        info: What the source tells.
+        failed: Scenes that could not be read.
+        num_remarks: What was left out or mended, in ``sources/SPLIT.jsonl`` and ``import.json``.
+    """
+
+    folder: Path
+    scenes: dict[str, Path]
+    num_scenes: int
+    info: SourceInfo
+    failed: tuple[FailedImport, ...]
+    num_remarks: int
+
+
+def import_dataset(
+    reader: Reader,
+    out: str | os.PathLike[str],
+    *,
+    max_scenes: int | None = None,
+    strict: bool = False,
+    overwrite: bool = False,
+    workers: Workers = 1,
+    progress: Progress | None = None,
+) -> ImportResult:
+    """Read a dataset in another format and write it as a dataset folder, which appears when it is complete.
+
+    It has ``scenes/SPLIT.zarr`` for each part of the source, ``semantic_map/semantic_map.pb`` with all maps,
+    ``semantic_map/areas.json`` with the areas that this has no room for, ``meta.json``, ``sources/SPLIT.jsonl`` with a
+    line for each scene on where it came from, and ``import.json``. They are the same for any number of workers.
+
+    A scene that cannot be read is listed as failed, and the others go on. Scenes that were read wait in the folder
+    ``OUT.parts`` beside: an import that was killed goes on with them when it is started again.
+
+    Args:
+        reader: Of the source.
+        out: The folder to write; it must not exist or be empty, unless ``overwrite``.
+        max_scenes: Read only so many, the first ones; None for all.
+        strict: Raise the error of the first scene that fails, instead of going on.
+        overwrite: Replace the folder of an import that is there.
+        workers: Threads that read at the same time, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
+        progress: Called with the number of scenes that were read and of all.
+
+    Raises:
+        DatasetNotFoundError: The source is not there, or holds nothing in its format.
+        InvalidArgumentError: The folder holds something, another process imports into it, or a number is out of range.
+        SourceDataError: No scene can be read, or with ``strict`` one cannot.
+        OSError: The disk is full, for example; what was read until then is kept.
+    """
+    if max_scenes is not None and max_scenes < 1:
+        raise InvalidArgumentError(f"max_scenes must be at least 1, or None for all, got {max_scenes}")
+    target = Path(out).absolute()
+    clear_leftovers(target)
+    _require_free(target, overwrite=overwrite)
+    refs = sorted(reader.list_scenes())[:max_scenes]
+    parts = target.with_name(target.name + _PARTS_SUFFIX)
+    parts.mkdir(parents=True, exist_ok=True)
+    with held_alone(parts / _LOCK, f"out is {str(target)!r}, into which another process is importing; name another"):
+        failed = _read_missing(reader, parts, refs, strict=strict, workers=workers, progress=progress)
+        failed_refs = {each.ref for each in failed}
+        done = [Part(part_path(parts, reader, ref)) for ref in refs if ref not in failed_refs]
+        if not done:
+            first = failed[0]
+            raise SourceDataError(
+                first.ref.file, first.ref.record, f"{first.message}; none of {len(refs)} scenes could be read"
+            )
+        files = ImportFiles(done, reader.info, [each.as_json() for each in failed])
+        with placed_when_complete(target) as complete:
+            _require_free(target, overwrite=overwrite)
+            complete.mkdir()
+            num_remarks = files.write(complete)
+    remove_whole(parts)
+    scenes = {split: target / "scenes" / f"{split}.zarr" for split in files.splits}
+    return ImportResult(target, scenes, len(done), reader.info, tuple(failed), num_remarks)
+
+
+@dataclass(frozen=True)
+class _ReadScenes:
+    """The job of an import: some scenes, each read and written as a part unless there is one."""
+
+    reader: Reader
+    parts: Path
+    refs: Sequence[SceneRef]
+    strict: bool
+
+    def __call__(self, numbers: Int64Array) -> list[tuple[int, str]]:
+        """Return the scenes that failed, and why."""
+        problems = [(number, self._read(self.refs[number])) for number in numbers.tolist()]
+        return [(number, problem) for number, problem in problems if problem is not None]
+
+    def _read(self, ref: SceneRef) -> str | None:
+        path = part_path(self.parts, self.reader, ref)
+        if Part(path).is_whole():
+            return None
+        path.unlink(missing_ok=True)
+        try:
+            scene = self.reader.read(ref)
+            with naming_source(ref.file, ref.record):
+                records = to_records(scene, self.reader.info)
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever is wrong with a scene must not end the others
+            if self.strict:
+                raise
+            return str(error) if isinstance(error, L5KitError) else f"{type(error).__name__}: {error}"
+        write_part(path, ref, scene, records)
+        return None
+
+
+def _read_missing(
+    reader: Reader,
+    parts: Path,
+    refs: Sequence[SceneRef],
+    *,
+    strict: bool,
+    workers: Workers,
+    progress: Progress | None,
+) -> list[FailedImport]:
+    """Read the scenes that have no part yet, and return those that failed."""
+    failed: list[FailedImport] = []
+    for start in range(0, len(refs), _SCENES_SENT):
+        some = refs[start : start + _SCENES_SENT]
+        job = _ReadScenes(reader, parts, some, strict)
+        told = None if progress is None else _shifted(progress, start, len(refs))
+        with closing(map_scenes(job, range(len(some)), workers, progress=told)) as results:
+            for problems in results:
+                failed += [FailedImport(some[number], problem) for number, problem in problems]
+    return failed
+
+
+def _shifted(progress: Progress, start: int, total: int) -> Progress:
+    return lambda done, _: progress(start + done, total)
+
+
+def _require_free(target: Path, *, overwrite: bool) -> None:
+    """Refuse to write where something is, but for an import that may be replaced."""
+    if target.exists() and not target.is_dir():
+        raise InvalidArgumentError(f"out is {str(target)!r}, which is a file; name a folder")
+    if not target.exists() or not any(target.iterdir()):
+        return
+    if not (target / IMPORT_FILE).is_file():
+        raise InvalidArgumentError(
+            f"out is {str(target)!r}, which holds files, but no import; name another folder, or move them away"
+        )
+    if not overwrite:
+        raise InvalidArgumentError(
+            f"out is {str(target)!r}, where an import is; name another folder, or replace it (--overwrite)"
+        )

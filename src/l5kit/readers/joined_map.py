@@ -1,0 +1,166 @@
+"""Pieces of maps, one for each scene, joined by the ids of their elements, and packed for the disk."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from l5kit._types import Float64Array, JsonObject
+from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign
+
+__all__ = ["JoinedMap", "pack_map", "unpack_map"]
+
+_NEAR_M = 0.05
+"""Up to here, lines of one id in two pieces are the same."""
+
+
+@dataclass
+class JoinedMap:
+    """The pieces of one map, put together one by one.
+
+    Attributes:
+        name: Name of the map.
+        lanes: By their ids, in the order in which they came.
+        areas: By kind and id.
+        signs: By id.
+        lights: Where the light of a lane stands, None where that is not known, by the id of the lane.
+        remarks: Where pieces contradict each other.
+    """
+
+    name: str
+    lanes: dict[str, SourceLane] = field(default_factory=dict)
+    areas: dict[tuple[str, str], SourceArea] = field(default_factory=dict)
+    signs: dict[str, SourceSign] = field(default_factory=dict)
+    lights: dict[str, Float64Array | None] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    def add(self, piece: SourceMap, *, scene: str) -> None:
+        """Join a piece.
+
+        A lane with the id of another one that lies elsewhere, as where ids hold for one piece alone, gets a name of
+        its own in this piece.
+
+        Args:
+            piece: A piece of this map.
+            scene: Name of the scene that it came with, for remarks.
+        """
+        names = {lane.lane_id: self._name_of(lane, scene) for lane in piece.lanes}
+        for lane in piece.lanes:
+            renamed = _renamed(lane, names)
+            known = self.lanes.get(renamed.lane_id)
+            self.lanes[renamed.lane_id] = renamed if known is None else _joined(known, renamed)
+        for area in piece.areas:
+            self.areas.setdefault((area.kind, area.area_id), area)
+        for sign in piece.signs:
+            lanes = tuple(names.get(lane, lane) for lane in sign.lane_ids)
+            self.signs.setdefault(sign.sign_id, replace(sign, lane_ids=lanes))
+
+    def _name_of(self, lane: SourceLane, scene: str) -> str:
+        """Return the id of a lane, or another one if a lane elsewhere has it."""
+        name, number = lane.lane_id, 1
+        while name in self.lanes and not _is_same_line(self.lanes[name].centre_m, lane.centre_m):
+            number += 1
+            name = f"{lane.lane_id}~{number}"
+        if number > 1 and name not in self.lanes:
+            self.remarks.append(
+                f"Lane {lane.lane_id} of map {self.name} lies elsewhere in scene {scene} than in one before, and is "
+                f"called {name} there."
+            )
+        return name
+
+
+def _renamed(lane: SourceLane, names: Mapping[str, str]) -> SourceLane:
+    if all(names.get(name, name) == name for name in _names_in(lane)):
+        return lane
+
+    def other(name: str | None) -> str | None:
+        return None if name is None else names.get(name, name)
+
+    return replace(
+        lane,
+        lane_id=names[lane.lane_id],
+        successors=tuple(names.get(name, name) for name in lane.successors),
+        predecessors=tuple(names.get(name, name) for name in lane.predecessors),
+        left_neighbour=other(lane.left_neighbour),
+        right_neighbour=other(lane.right_neighbour),
+    )
+
+
+def _names_in(lane: SourceLane) -> list[str]:
+    neighbours = [name for name in (lane.left_neighbour, lane.right_neighbour) if name is not None]
+    return [lane.lane_id, *lane.successors, *lane.predecessors, *neighbours]
+
+
+def _joined(known: SourceLane, lane: SourceLane) -> SourceLane:
+    """Return a lane with what both of its pieces know of the lanes around it."""
+    return replace(
+        known,
+        successors=tuple(dict.fromkeys(known.successors + lane.successors)),
+        predecessors=tuple(dict.fromkeys(known.predecessors + lane.predecessors)),
+        left_neighbour=known.left_neighbour or lane.left_neighbour,
+        right_neighbour=known.right_neighbour or lane.right_neighbour,
+    )
+
+
+def pack_map(piece: SourceMap) -> tuple[JsonObject, Float64Array]:
+    """Return a map as JSON and the points of all its lines, one line after the other, (P, 3)."""
+    lanes = [
+        {
+            "id": lane.lane_id,
+            "lines": [None if line is None else len(line) for line in (lane.centre_m, lane.left_m, lane.right_m)],
+            "successors": list(lane.successors),
+            "predecessors": list(lane.predecessors),
+            "neighbours": [lane.left_neighbour, lane.right_neighbour],
+            "speed_limit_mps": lane.speed_limit_mps,
+            "kind": lane.kind,
+            "is_in_junction": lane.is_in_junction,
+        }
+        for lane in piece.lanes
+    ]
+    areas = [{"id": area.area_id, "kind": area.kind, "corners": len(area.outline_m)} for area in piece.areas]
+    signs = [{"id": sign.sign_id, "lanes": list(sign.lane_ids)} for sign in piece.signs]
+    points = np.concatenate([np.zeros((0, 3)), *_lines_of(piece)])
+    return {"name": piece.name, "lanes": lanes, "areas": areas, "signs": signs}, points
+
+
+def unpack_map(content: JsonObject, points: Float64Array) -> SourceMap:
+    """Return the map that :func:`pack_map` has packed."""
+    place = 0
+
+    def take(count: int) -> Float64Array:
+        nonlocal place
+        place += count
+        return points[place - count : place]
+
+    lanes = []
+    for lane in content["lanes"]:
+        centre, left, right = (None if count is None else take(count) for count in lane["lines"])
+        lanes.append(
+            SourceLane(
+                lane_id=lane["id"],
+                centre_m=np.zeros((0, 3)) if centre is None else centre,
+                left_m=left,
+                right_m=right,
+                successors=tuple(lane["successors"]),
+                predecessors=tuple(lane["predecessors"]),
+                left_neighbour=lane["neighbours"][0],
+                right_neighbour=lane["neighbours"][1],
+                speed_limit_mps=lane["speed_limit_mps"],
+                kind=lane["kind"],
+                is_in_junction=lane["is_in_junction"],
+            )
+        )
+    areas = [SourceArea(area["id"], area["kind"], take(area["corners"])) for area in content["areas"]]
+    signs = [SourceSign(sign["id"], take(1)[0], tuple(sign["lanes"])) for sign in content["signs"]]
+    return SourceMap(content["name"], tuple(lanes), tuple(areas), tuple(signs))
+
+
+def _lines_of(piece: SourceMap) -> Iterator[Float64Array]:
+    for lane in piece.lanes:
+        yield from (line for line in (lane.centre_m, lane.left_m, lane.right_m) if line is not None)
+    yield from (area.outline_m for area in piece.areas)
+    yield from (sign.position_m[None] for sign in piece.signs)
+
+
+def _is_same_line(first: Float64Array, second: Float64Array) -> bool:
+    return first.shape == second.shape and bool(np.abs(first - second).max() <= _NEAR_M)

@@ -1,0 +1,186 @@
+"""From joined maps of another dataset to one semantic map in the world frame, and the areas that it has no room for."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import Float64Array, JsonObject
+from l5kit.data.map.builder import MapBuilder
+from l5kit.readers.joined_map import JoinedMap
+from l5kit.readers.lane_groups import group_lanes
+from l5kit.readers.scene_conversion import FACE_COLORS, face_id, light_id
+from l5kit.readers.source_map import SourceLane
+
+__all__ = ["WORLD_TO_ECEF", "add_map", "areas_as_json", "boundaries_of", "turn_of"]
+
+WORLD_TO_ECEF = np.array([[0.0, 0.0, 1.0, 6378137.0], [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+"""The world of imported datasets lies at latitude 0, longitude 0, x east, y north and z up, wherever it really is."""
+WORLD_TO_ECEF.setflags(write=False)
+
+USUAL_WIDTHS_M = {"vehicle": 3.5, "bus": 3.5, "bike": 1.5}
+"""Width of a lane of each kind where its boundaries are not known."""
+
+_ACCESS = {"vehicle": "UNKNOWN", "bus": "ONLY_BUS", "bike": "ONLY_BIKE"}
+_STRAIGHT_RAD, _SHARP_RAD, _U_TURN_RAD = np.radians([30.0, 110.0, 150.0])
+
+
+def add_map(builder: MapBuilder, joined: JoinedMap, offset_m: Float64Array) -> None:
+    """Add a map to the semantic map; ids become ``MAP/ID``, and those of lights what records have room for.
+
+    Args:
+        builder: The semantic map.
+        joined: The map.
+        offset_m: What is added to its x and y, (2,).
+    """
+    writer = _MapWriter(builder, joined, np.append(offset_m, 0.0))
+    writer.write()
+
+
+def areas_as_json(joined: JoinedMap, offset_m: Float64Array) -> list[JsonObject]:
+    """Return the areas of a map, with their corners in the world, metres."""
+    offset = np.append(offset_m, 0.0)
+    return [
+        {
+            "id": f"{joined.name}/{area.area_id}",
+            "kind": area.kind,
+            "outline_m": np.round(area.outline_m + offset, 3).tolist(),
+        }
+        for area in joined.areas.values()
+    ]
+
+
+def boundaries_of(lane: SourceLane) -> tuple[Float64Array, Float64Array]:
+    """Return the left and right boundary of a lane; what is not known lies half a usual width beside its centre."""
+    half_m = USUAL_WIDTHS_M[lane.kind] / 2
+    left_m = _beside(lane.centre_m, half_m) if lane.left_m is None else lane.left_m
+    right_m = _beside(lane.centre_m, -half_m) if lane.right_m is None else lane.right_m
+    return left_m, right_m
+
+
+def turn_of(lane: SourceLane) -> str:
+    """Return the name of the ``Lane.TurnType`` of a lane in a junction, by how far its course turns."""
+    steps_m = np.diff(_without_repeats(lane.centre_m)[:, :2], axis=0)
+    turn_rad = float(np.diff(np.unwrap(np.arctan2(steps_m[:, 1], steps_m[:, 0]))).sum())
+    if abs(turn_rad) < _STRAIGHT_RAD:
+        return "THROUGH"
+    if turn_rad > _U_TURN_RAD:
+        return "U_TURN"
+    side = "LEFT" if turn_rad > 0 else "RIGHT"
+    return f"SHARP_{side}" if abs(turn_rad) > _SHARP_RAD else side
+
+
+@dataclass(frozen=True, eq=False)
+class _MapWriter:
+    builder: MapBuilder
+    joined: JoinedMap
+    offset_m: Float64Array
+
+    def write(self) -> None:
+        followers = self._followers()
+        signs_of = defaultdict(list)
+        for sign in self.joined.signs.values():
+            for lane in sign.lane_ids:
+                signs_of[lane].append(self._name("sign", sign.sign_id))
+        for group in group_lanes(self.joined.lanes, followers):
+            parent = self._name("junction" if group.is_junction else "segment", group.lanes[0])
+            for lane_id in group.lanes:
+                self._add_lane(self.joined.lanes[lane_id], followers[lane_id], signs_of[lane_id], parent)
+            self._add_parent(parent, [self.joined.lanes[lane_id] for lane_id in group.lanes], group.is_junction)
+        self._add_controls()
+
+    def _name(self, kind: str, element_id: str) -> str:
+        """Return the id of an element; ids are unique over all kinds, so all but lanes tell theirs."""
+        return f"{self.joined.name}/{element_id}" if kind == "lane" else f"{self.joined.name}/{kind}/{element_id}"
+
+    def _names(self, lanes: Iterable[str]) -> list[str]:
+        return [self._name("lane", lane) for lane in lanes]
+
+    def _neighbour(self, lane_id: str | None) -> str | None:
+        return self._name("lane", lane_id) if lane_id in self.joined.lanes and lane_id is not None else None
+
+    def _followers(self) -> dict[str, list[str]]:
+        """Return the lanes after each lane, as it tells or as they tell; lanes that are not in the map left out."""
+        lanes = self.joined.lanes
+        followers = {name: [after for after in lane.successors if after in lanes] for name, lane in lanes.items()}
+        for name, lane in lanes.items():
+            for before in lane.predecessors:
+                if before in followers and name not in followers[before]:
+                    followers[before].append(name)
+        return followers
+
+    def _add_lane(self, lane: SourceLane, followers: list[str], signs: list[str], parent: str) -> None:
+        left_m, right_m = boundaries_of(lane)
+        self.builder.add_lane(
+            self._name("lane", lane.lane_id),
+            left_m + self.offset_m,
+            right_m + self.offset_m,
+            lanes_ahead=self._names(followers),
+            change_left=self._neighbour(lane.left_neighbour),
+            change_right=self._neighbour(lane.right_neighbour),
+            traffic_controls=[*self._light_parts(lane.lane_id), *signs],
+            parent=parent,
+            turn_type=turn_of(lane) if lane.is_in_junction else "THROUGH",
+            access=_ACCESS[lane.kind],
+        )
+
+    def _light_parts(self, lane_id: str) -> list[str]:
+        if lane_id not in self.joined.lights:
+            return []
+        name = self.joined.name
+        return [light_id(name, lane_id), *(face_id(name, lane_id, color) for color in FACE_COLORS.values())]
+
+    def _add_parent(self, parent: str, lanes: Sequence[SourceLane], is_junction: bool) -> None:
+        names = self._names(lane.lane_id for lane in lanes)
+        if is_junction:
+            self.builder.add_junction(parent, lanes=names)
+            return
+        limits_mps = [lane.speed_limit_mps for lane in lanes if lane.speed_limit_mps is not None]
+        self.builder.add_segment(
+            parent,
+            lanes[0].centre_m + self.offset_m,
+            lanes=names,
+            speed_limit_mps=max(limits_mps, default=0.0),
+            travel_direction="ONE_WAY_FORWARD",
+        )
+
+    def _add_controls(self) -> None:
+        for lane_id, position_m in self.joined.lights.items():
+            lane = self.joined.lanes.get(lane_id)
+            if lane is None:
+                continue
+            light, *faces = self._light_parts(lane_id)
+            place_m = lane.centre_m[-1] if position_m is None else position_m
+            self.builder.add_traffic_light(light, place_m + self.offset_m, faces=faces)
+            for face, color in zip(faces, FACE_COLORS.values(), strict=True):
+                self.builder.add_traffic_light_face(face, kind=f"signal_{color}_face")
+        for area in self.joined.areas.values():
+            outline_m = area.outline_m + self.offset_m
+            if area.kind == "crosswalk":
+                self.builder.add_crosswalk(self._name("crosswalk", area.area_id), outline_m)
+            elif area.kind == "speed_bump":
+                name = self._name("speed_bump", area.area_id)
+                self.builder.add_traffic_control(name, "speed_bump", outline_m, geometry_type="POLYGON")
+        for sign in self.joined.signs.values():
+            place_m = sign.position_m + self.offset_m
+            self.builder.add_traffic_control(self._name("sign", sign.sign_id), "stop_sign", place_m)
+
+
+def _beside(line_m: Float64Array, distance_m: float) -> Float64Array:
+    """Return a line to the left of another one, to the right for a negative distance, (n, 3)."""
+    points_m = _without_repeats(line_m)
+    steps_m = np.diff(points_m[:, :2], axis=0)
+    steps_m = steps_m / np.linalg.norm(steps_m, axis=1, keepdims=True)
+    along = np.concatenate([steps_m[:1], steps_m[:-1] + steps_m[1:], steps_m[-1:]])
+    along /= np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-9)
+    left = np.stack([-along[:, 1], along[:, 0], np.zeros(len(along))], axis=1)
+    beside_m: Float64Array = points_m + distance_m * left
+    return beside_m
+
+
+def _without_repeats(line_m: Float64Array) -> Float64Array:
+    """Return a line without points that lie on the one before, seen from above."""
+    is_new = np.concatenate([[True], np.linalg.norm(np.diff(line_m[:, :2], axis=0), axis=1) > 1e-6])
+    kept_m: Float64Array = line_m[is_new]
+    return kept_m

@@ -1,0 +1,121 @@
+"""Centre lines of the nuScenes map expansion: chains of arcs and straight lines, and points along them."""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from l5kit._types import Float64Array
+from l5kit.errors import DatasetFormatError
+
+__all__ = ["ArclinePath", "discretize_lane"]
+
+_TURNS = {
+    "LRL": (1.0, -1.0, 1.0),
+    "LSL": (1.0, 0.0, 1.0),
+    "LSR": (1.0, 0.0, -1.0),
+    "RLR": (-1.0, 1.0, -1.0),
+    "RSL": (-1.0, 0.0, 1.0),
+    "RSR": (-1.0, 0.0, -1.0),
+}
+"""Sign of the curvature of each of the three segments: 1 to the left, 0 straight on, -1 to the right."""
+
+LONGEST_STEP_M = 2.0
+"""Greatest distance of two points of a centre line, metres."""
+
+LARGEST_SAGITTA_M = 0.005
+"""Greatest distance of an arc from the chord between two of its points, metres."""
+
+_SAME_POINT_M = 1e-6
+
+
+class ArclinePath(msgspec.Struct, frozen=True):
+    """One path of a lane: three segments in a row, each an arc of one radius or straight (a path of Dubins).
+
+    Attributes:
+        start_pose: World x and y of the start in metres, and the heading there in radians.
+        shape: Letters of the segments: left, straight, right.
+        radius: Radius of the arcs, metres.
+        segment_length: Length of each segment along it, metres; 0 for none.
+    """
+
+    start_pose: tuple[float, float, float]
+    shape: str
+    radius: float
+    segment_length: tuple[float, float, float]
+
+
+def discretize_lane(paths: Sequence[ArclinePath]) -> Float64Array:
+    """Return points of a centre line, exactly on it, with both ends of all segments; world metres, (N, 2).
+
+    No two neighbours are farther apart than :data:`LONGEST_STEP_M`, and no arc lies farther from the line through the
+    points than :data:`LARGEST_SAGITTA_M`. Points that follow each other differ.
+
+    Args:
+        paths: The paths of the lane, in order; where one does not start at the end of the one before, the gap becomes
+            a straight piece.
+
+    Raises:
+        DatasetFormatError: A path has an unknown shape, a radius that is not above 0, or numbers that are no lengths;
+            or there are no two points.
+    """
+    points_m = [points_of_path(path) for path in paths]
+    line_m = np.concatenate(points_m) if points_m else np.zeros((0, 2))
+    is_new = np.ones(len(line_m), dtype=bool)
+    is_new[1:] = np.linalg.norm(np.diff(line_m, axis=0), axis=1) > _SAME_POINT_M
+    line_m = line_m[is_new]
+    if len(line_m) < 2:
+        raise DatasetFormatError(f"its {len(paths)} arc line paths have no length")
+    return line_m
+
+
+def points_of_path(path: ArclinePath) -> Float64Array:
+    """Return points of one path, from its start to its end, world metres, (N, 2)."""
+    _require_possible(path)
+    x_m, y_m, heading_rad = path.start_pose
+    points_m = [np.array([[x_m, y_m]])]
+    for turn, length_m in zip(_TURNS[path.shape], path.segment_length, strict=True):
+        if length_m == 0.0:
+            continue
+        curvature = turn / path.radius
+        along_m = _places_along(length_m, curvature)
+        segment_m = points_m[-1][-1] + _points_of_segment(heading_rad, curvature, along_m)
+        points_m.append(segment_m)
+        heading_rad += curvature * length_m
+    return np.concatenate(points_m)
+
+
+def _points_of_segment(heading_rad: float, curvature: float, along_m: Float64Array) -> Float64Array:
+    """Return points of an arc or straight line that starts at the origin, (N, 2).
+
+    The chord to the point after the length s of an arc of curvature k has the length s sinc(k s / 2), and the heading
+    of the start plus k s / 2. This also holds for straight lines, and is exact near them.
+
+    Args:
+        heading_rad: Heading at the start.
+        curvature: Curvature in 1/m, positive to the left, 0 for a straight line.
+        along_m: Lengths along the segment, (N,).
+    """
+    halves_rad = 0.5 * curvature * along_m
+    chords_m = along_m * np.sinc(halves_rad / np.pi)
+    headings_rad = heading_rad + halves_rad
+    return np.stack([chords_m * np.cos(headings_rad), chords_m * np.sin(headings_rad)], axis=-1)
+
+
+def _places_along(length_m: float, curvature: float) -> Float64Array:
+    """Return evenly spaced lengths along a segment, without its start and with its end."""
+    step_m = LONGEST_STEP_M
+    if curvature:
+        step_m = min(step_m, float(np.sqrt(8.0 * LARGEST_SAGITTA_M / abs(curvature))))
+    num_steps = max(1, int(np.ceil(length_m / step_m)))
+    return np.linspace(0.0, length_m, num_steps + 1)[1:]
+
+
+def _require_possible(path: ArclinePath) -> None:
+    numbers = np.array([*path.start_pose, path.radius, *path.segment_length])
+    if path.shape not in _TURNS:
+        raise DatasetFormatError(f"shape is {path.shape!r}, must be one of {', '.join(_TURNS)}")
+    if not np.isfinite(numbers).all() or path.radius <= 0.0 or min(path.segment_length) < 0.0:
+        raise DatasetFormatError(
+            f"start_pose, radius and segment_length must be finite, radius above 0 and lengths not below 0, got {path}"
+        )

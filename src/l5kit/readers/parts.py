@@ -1,0 +1,183 @@
+"""Parts of an import: each scene that was read, in one file beside the new dataset, until that is complete."""
+
+import hashlib
+import json
+import os
+import zipfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from l5kit import __version__
+from l5kit._files import replaced_when_complete
+from l5kit._types import Float64Array, JsonObject, UInt8Array
+from l5kit.data.scene_records import SceneRecords
+from l5kit.readers.joined_map import pack_map, unpack_map
+from l5kit.readers.reader import Reader, SceneRef
+from l5kit.readers.scene_conversion import numbers_of_tracks
+from l5kit.readers.source_map import SourceMap
+from l5kit.readers.source_scene import SourceScene
+
+__all__ = ["Part", "PartHead", "part_path", "write_part"]
+
+_VERSION = 1
+_ARRAYS = ("frames", "agents", "tl_faces")
+
+
+@dataclass(frozen=True)
+class PartHead:
+    """What is known of a scene before its records are read.
+
+    Attributes:
+        ref: Where it was found.
+        map_name: Name of its map.
+        bounds_m: [[x_min, y_min], [x_max, y_max]] of its map and of whoever drives there, in the frame of the map.
+        ego_size_m: Length, width and height of the AV.
+        targets: Tracks whose future the source asks for, by their numbers; None where it does not tell.
+        track_ids: What the source calls each track, by its number; None where that is the number.
+        lights: Where the light of each lane stands, None where that is not known, by the id of the lane.
+        remarks: What was left out or mended in reading.
+    """
+
+    ref: SceneRef
+    map_name: str
+    bounds_m: list[list[float]]
+    ego_size_m: list[float]
+    targets: list[int] | None
+    track_ids: dict[str, str] | None
+    lights: dict[str, list[float] | None]
+    remarks: list[str]
+
+
+class Part:
+    """One scene that was read.
+
+    Args:
+        path: Its file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def is_whole(self) -> bool:
+        """Return whether the file is there, and what was written."""
+        try:
+            with zipfile.ZipFile(self._path) as archive:
+                return archive.testzip() is None
+        except (OSError, zipfile.BadZipFile):
+            return False
+
+    def read_head(self) -> PartHead:
+        """Return what is known of the scene."""
+        content = self._read_json("head")
+        return PartHead(**content | {"ref": SceneRef(**content["ref"] | {"place": tuple(content["ref"]["place"])})})
+
+    def read_map(self) -> SourceMap:
+        """Return the piece of the map."""
+        with np.load(self._path, allow_pickle=False) as arrays:
+            points: Float64Array = arrays["points"]
+        return unpack_map(self._read_json("map"), points)
+
+    def read_records(self, offset_m: Float64Array) -> SceneRecords:
+        """Return the records in the world frame.
+
+        Args:
+            offset_m: What is added to x and y of the frame of the map, (2,).
+        """
+        with np.load(self._path, allow_pickle=False) as arrays:
+            frames, agents, tl_faces = (arrays[name] for name in _ARRAYS)
+            host = str(arrays["host"])
+        frames["ego_translation"][:, :2] += offset_m
+        agents["centroid"] += offset_m
+        return SceneRecords(frames, agents, tl_faces, host=host)
+
+    def _read_json(self, name: str) -> JsonObject:
+        with np.load(self._path, allow_pickle=False) as arrays:
+            content: JsonObject = json.loads(arrays[name].tobytes())
+        return content
+
+
+@dataclass(frozen=True)
+class PartKey:
+    """What a part was made of and by: where this is as it was, the part need not be made again."""
+
+    version: int
+    l5kit: str
+    reader: str
+    ref: SceneRef
+    size: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, reader: Reader, ref: SceneRef) -> Self:
+        """Return the key of a scene; of a file that is not there, one that no part has."""
+        try:
+            found = os.stat(reader.source / ref.file)
+        except OSError:
+            return cls(_VERSION, __version__, type(reader).__qualname__, ref, -1, -1)
+        return cls(_VERSION, __version__, type(reader).__qualname__, ref, found.st_size, found.st_mtime_ns)
+
+
+def part_path(parts: Path, reader: Reader, ref: SceneRef) -> Path:
+    """Return the file of the part of a scene.
+
+    Args:
+        parts: Folder of the parts.
+        reader: What reads the scene.
+        ref: The scene.
+    """
+    key = json.dumps(asdict(PartKey.of(reader, ref)), sort_keys=True)
+    name = hashlib.sha256(key.encode()).hexdigest()[:32]
+    return parts / name[:2] / f"{name[2:]}.npz"
+
+
+def write_part(path: Path, ref: SceneRef, scene: SourceScene, records: SceneRecords) -> None:
+    """Write the part of a scene, whole or not at all.
+
+    Args:
+        path: Its file.
+        ref: Where the scene was found.
+        scene: The scene.
+        records: Its records, in the frame of its map.
+
+    Raises:
+        OSError: The disk is full, or may not be written to.
+    """
+    content, points = pack_map(scene.map)
+    head = asdict(_head_of(ref, scene, records, points))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replaced_when_complete(path, argument="parts") as temporary, temporary.open("wb") as file:
+        np.savez(
+            file,
+            head=_as_bytes(head),
+            map=_as_bytes(content),
+            points=points,
+            host=np.array(records.host),
+            **{name: getattr(records, name) for name in _ARRAYS},
+        )
+
+
+def _head_of(ref: SceneRef, scene: SourceScene, records: SceneRecords, points: Float64Array) -> PartHead:
+    places_m = np.concatenate([points[:, :2], scene.ego.positions_m[:, :2], records.agents["centroid"]])
+    tracks = scene.tracks
+    numbers = numbers_of_tracks(tracks.ids)
+    are_numbers = [str(number) for number in numbers.tolist()] == list(tracks.ids)
+    return PartHead(
+        ref=ref,
+        map_name=scene.map.name,
+        bounds_m=[places_m.min(axis=0).tolist(), places_m.max(axis=0).tolist()],
+        ego_size_m=scene.ego.size_m.tolist(),
+        targets=None if tracks.is_target is None else numbers[tracks.is_target].tolist(),
+        track_ids=None if are_numbers else {str(n): name for n, name in zip(numbers, tracks.ids, strict=True)},
+        lights={
+            lane: position_m.tolist() if np.isfinite(position_m).all() else None
+            for lane, position_m in zip(scene.lights.lane_ids, scene.lights.positions_m, strict=True)
+        },
+        remarks=list(scene.remarks),
+    )
+
+
+def _as_bytes(content: JsonObject) -> UInt8Array:
+    return np.frombuffer(json.dumps(content, sort_keys=True, allow_nan=False).encode("utf-8"), np.uint8)

@@ -1,0 +1,129 @@
+"""From a scene of another dataset to the records of a log, in the frame of its map."""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from l5kit._types import Float32Array, Int64Array, NumericArray
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, TL_FACE_LABEL_TO_INDEX
+from l5kit.data.scene_arrays import AgentRows, FaceRows, SceneArrays
+from l5kit.data.scene_records import SceneRecords
+from l5kit.data.tracks import Tracks, faces_of_frames, label_probabilities_of
+from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.transform import yaws_as_rotations33
+from l5kit.readers.reader import SourceInfo
+from l5kit.readers.source_map import SourceMap
+from l5kit.readers.source_scene import LightState, SourceLights, SourceScene, SourceTracks
+
+__all__ = ["FACE_COLORS", "face_id", "light_id", "numbers_of_tracks", "to_records"]
+
+FACE_COLORS = {LightState.RED: "red", LightState.YELLOW: "yellow", LightState.GREEN: "green"}
+"""The faces that each light of an imported log has."""
+
+_LONGEST_HOST = 16
+_LARGEST_NUMBER = 2**63
+_WIDEST_STEP_ERROR = 0.25
+"""Part of the usual time between two steps by which the middle one of a scene may differ."""
+
+
+def to_records(scene: SourceScene, info: SourceInfo) -> SceneRecords:
+    """Return the records of a scene, in the frame of its map.
+
+    Args:
+        scene: The scene.
+        info: What its source tells.
+
+    Raises:
+        InvalidArgumentError: A class is not one of the source, or the time between two steps is not that of the source.
+    """
+    _require_step_time(scene.timestamps_ns, info.step_time_s)
+    return SceneArrays(
+        host=scene.map.name[:_LONGEST_HOST],
+        timestamps_ns=scene.timestamps_ns,
+        ego_positions_m=scene.ego.positions_m,
+        ego_rotations=yaws_as_rotations33(scene.ego.yaws_rad),
+        agents=_agents_of(scene.tracks, info.label_mapping),
+        tl_faces=_faces_of(scene.lights, scene.map),
+    ).to_records()
+
+
+def numbers_of_tracks(ids: Sequence[str]) -> Int64Array:
+    """Return the number of each track in a log: its id if all ids are whole numbers, else 1, 2, ... in their order."""
+    if all(track.isascii() and track.isdecimal() and str(int(track)) == track for track in ids):
+        numbers = [int(track) for track in ids]
+        if max(numbers, default=0) < _LARGEST_NUMBER and min(numbers, default=1) > 0:
+            return np.array(numbers, np.int64)
+    return np.arange(1, len(ids) + 1)
+
+
+def light_id(map_name: str, lane_id: str) -> str:
+    """Return the id of the light of a lane, 13 characters, as records have no room for names of lanes."""
+    digest = hashlib.blake2b(f"{map_name}\0{lane_id}".encode(), digest_size=8).digest()
+    return base64.b32encode(digest).decode("ascii").rstrip("=").lower()
+
+
+def face_id(map_name: str, lane_id: str, color: str) -> str:
+    """Return the id of one face of the light of a lane, 15 characters."""
+    return f"{light_id(map_name, lane_id)}-{color[0]}"
+
+
+def _require_step_time(timestamps_ns: Int64Array, step_time_s: float) -> None:
+    if len(timestamps_ns) < 2:
+        return
+    median_s = float(np.median(np.diff(timestamps_ns))) / 1e9
+    if abs(median_s - step_time_s) > _WIDEST_STEP_ERROR * step_time_s:
+        raise InvalidArgumentError(
+            f"steps are {median_s:g} s apart, those of the source are {step_time_s:g} s; a log has one step time"
+        )
+
+
+def _agents_of(tracks: SourceTracks, label_mapping: Mapping[str, str]) -> AgentRows:
+    for track, name in zip(tracks.ids, tracks.classes, strict=True):
+        if name not in label_mapping:
+            raise InvalidArgumentError(
+                f"track {track!r} has the class {name!r}, which is none of the source: {', '.join(label_mapping)}"
+            )
+    return Tracks(
+        track_ids=numbers_of_tracks(tracks.ids),
+        is_valid=tracks.is_valid,
+        positions_m=tracks.positions_m,
+        headings_rad=tracks.yaws_rad,
+        velocities_mps=tracks.velocities_mps,
+        sizes_m=tracks.sizes_m,
+        label_probabilities=label_probabilities_of(
+            [PERCEPTION_LABEL_TO_INDEX[label_mapping[name]] for name in tracks.classes]
+        ),
+    ).to_agent_rows()
+
+
+def _faces_of(lights: SourceLights, source_map: SourceMap) -> FaceRows:
+    """Return three faces for each light of a lane of the map in each step in which something is told of it."""
+    map_name, known = source_map.name, {lane.lane_id for lane in source_map.lanes}
+    is_known = np.array([lane in known for lane in lights.lane_ids], np.bool_)
+    steps, lanes = np.nonzero((lights.states != LightState.ABSENT).T & is_known)
+    states = lights.states[lanes, steps]
+    colors = list(FACE_COLORS.items())
+    names = np.array(
+        [[face_id(map_name, lane, color) for _, color in colors] for lane in lights.lane_ids], np.str_
+    ).reshape(-1, len(colors))
+    holders = np.array([light_id(map_name, lane) for lane in lights.lane_ids], np.str_)
+    shown = np.array([state for state, _ in colors])
+    return faces_of_frames(
+        lights.states.shape[1],
+        np.repeat(steps, len(colors)),
+        face_ids=names[lanes].ravel(),
+        light_ids=np.repeat(holders[lanes], len(colors)),
+        statuses=_statuses_of(np.repeat(states, len(colors)), np.tile(shown, len(states))),
+    )
+
+
+def _statuses_of(states: NumericArray, colors: NumericArray) -> Float32Array:
+    """Return the status of faces of these colours at lights in these states, (M, 3)."""
+    columns = np.where(
+        states == LightState.UNKNOWN,
+        TL_FACE_LABEL_TO_INDEX["UNKNOWN"],
+        np.where(states == colors, TL_FACE_LABEL_TO_INDEX["ACTIVE"], TL_FACE_LABEL_TO_INDEX["INACTIVE"]),
+    )
+    return np.eye(3, dtype=np.float32)[columns]

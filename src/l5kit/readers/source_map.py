@@ -1,0 +1,171 @@
+"""What a reader gives for the map of a scene: lanes, areas and signs in metres, in the frame of the scene, checked."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from l5kit._types import Float64Array, NumericArray
+from l5kit.errors import InvalidArgumentError
+
+__all__ = ["AREA_KINDS", "LANE_KINDS", "SourceArea", "SourceLane", "SourceMap", "SourceSign", "is_line"]
+
+LANE_KINDS = ("vehicle", "bus", "bike")
+"""For whom a lane is."""
+
+AREA_KINDS = ("crosswalk", "drivable_area", "speed_bump", "driveway", "walkway", "carpark")
+"""What an area is."""
+
+_FEWEST_CORNERS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class SourceLane:
+    """One lane, in driving direction.
+
+    Attributes:
+        lane_id: What the source calls it, unique in the map.
+        centre_m: Its centre line, x, y and z (0 where no height is known), float64, (n, 3), n at least 2.
+        left_m: Its left boundary, (m, 3); None where none is known, and half a usual width beside the centre is taken.
+        right_m: Its right boundary, the same.
+        successors: Lanes that follow; ids that are not in the map are no error.
+        predecessors: Lanes before it.
+        left_neighbour: Lane on the left, in the same direction, to which one may change; None for none.
+        right_neighbour: The same on the right.
+        speed_limit_mps: Speed limit; None where none is known.
+        kind: One of :data:`LANE_KINDS`.
+        is_in_junction: Whether it lies in an intersection.
+
+    Raises:
+        InvalidArgumentError: A line is none, the limit is not above 0, or there is no such kind.
+    """
+
+    lane_id: str
+    centre_m: Float64Array
+    left_m: Float64Array | None = None
+    right_m: Float64Array | None = None
+    successors: tuple[str, ...] = ()
+    predecessors: tuple[str, ...] = ()
+    left_neighbour: str | None = None
+    right_neighbour: str | None = None
+    speed_limit_mps: float | None = None
+    kind: str = "vehicle"
+    is_in_junction: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("centre_m", "left_m", "right_m"):
+            line = getattr(self, name)
+            if line is None and name != "centre_m":
+                continue
+            if not is_line(line):
+                raise InvalidArgumentError(
+                    f"{name} of lane {self.lane_id!r} must have shape (n, 3), be finite and have two points apart, "
+                    f"got shape {np.shape(line)}; leave the lane out, and say so in the remarks of the scene"
+                )
+            object.__setattr__(self, name, np.asarray(line, np.float64))
+        if self.kind not in LANE_KINDS:
+            raise InvalidArgumentError(f"kind of lane {self.lane_id!r} must be one of {LANE_KINDS}, got {self.kind!r}")
+        limit = self.speed_limit_mps
+        if limit is not None and not 0 < limit < np.inf:
+            raise InvalidArgumentError(
+                f"speed_limit_mps of lane {self.lane_id!r} must be above 0, or None where it is not known, got {limit}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class SourceArea:
+    """One area: a crosswalk, or where one can drive.
+
+    Attributes:
+        area_id: What the source calls it, unique among the areas of its kind.
+        kind: One of :data:`AREA_KINDS`.
+        outline_m: Corners of its polygon in order, the first not repeated, x, y and z, float64, (n, 3), n at least 3.
+
+    Raises:
+        InvalidArgumentError: The outline is none, or there is no such kind.
+    """
+
+    area_id: str
+    kind: str
+    outline_m: Float64Array
+
+    def __post_init__(self) -> None:
+        if self.kind not in AREA_KINDS:
+            raise InvalidArgumentError(f"kind of area {self.area_id!r} must be one of {AREA_KINDS}, got {self.kind!r}")
+        if not is_line(self.outline_m) or len(self.outline_m) < _FEWEST_CORNERS:
+            raise InvalidArgumentError(
+                f"outline_m of {self.kind} {self.area_id!r} must have shape (n, 3) with n at least "
+                f"{_FEWEST_CORNERS} and be finite, got shape {np.shape(self.outline_m)}"
+            )
+        object.__setattr__(self, "outline_m", np.asarray(self.outline_m, np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class SourceSign:
+    """One stop sign.
+
+    Attributes:
+        sign_id: What the source calls it, unique among the signs of the map.
+        position_m: Where it stands, x, y and z, (3,).
+        lane_ids: Lanes whose end it controls.
+
+    Raises:
+        InvalidArgumentError: The position is no finite point.
+    """
+
+    sign_id: str
+    position_m: Float64Array
+    lane_ids: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "position_m", np.asarray(self.position_m, np.float64))
+        if self.position_m.shape != (3,) or not np.isfinite(self.position_m).all():
+            raise InvalidArgumentError(
+                f"position_m of sign {self.sign_id!r} must be x, y, z, got {self.position_m.tolist()}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class SourceMap:
+    """A map, or the piece of one around a scene.
+
+    Attributes:
+        name: What the source calls the frame of its coordinates: a city, or a scene where each has its own.
+        lanes: The lanes.
+        areas: Crosswalks, drivable areas and others.
+        signs: Stop signs.
+
+    Raises:
+        InvalidArgumentError: The name is empty, or an id is used twice.
+    """
+
+    name: str
+    lanes: tuple[SourceLane, ...] = field(default=(), repr=False)
+    areas: tuple[SourceArea, ...] = field(default=(), repr=False)
+    signs: tuple[SourceSign, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidArgumentError(f"the name of a map must be text that is not empty, got {self.name!r}")
+        for name in ("lanes", "areas", "signs"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        _require_unique("lane", [lane.lane_id for lane in self.lanes])
+        _require_unique("area", [f"{area.kind} {area.area_id}" for area in self.areas])
+        _require_unique("sign", [sign.sign_id for sign in self.signs])
+
+
+def is_line(points_m: NumericArray | None) -> bool:
+    """Return whether points can be the line of a lane: finite, of shape (n, 3), and not all in one place."""
+    points = np.asarray(points_m, np.float64) if points_m is not None else np.zeros(0)
+    if points.ndim != 2 or points.shape[1] != 3 or len(points) < 2 or not np.isfinite(points).all():
+        return False
+    return bool(np.linalg.norm(points - points[0], axis=1).max() > 0.01)
+
+
+def _require_unique(what: str, ids: list[str]) -> None:
+    seen: set[str] = set()
+    for name in ids:
+        if not isinstance(name, str) or not name:
+            raise InvalidArgumentError(f"the id of a {what} must be text that is not empty, got {name!r}")
+        if name in seen:
+            raise InvalidArgumentError(f"the map has {what} {name!r} twice")
+        seen.add(name)

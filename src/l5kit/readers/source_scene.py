@@ -1,0 +1,218 @@
+"""What a reader gives for one scene of another dataset: AV, road users and lights as plain arrays, checked.
+
+Positions are in metres, in the frame of the scene's map, x and y right-handed and z up. Angles are in radians,
+counter-clockwise from x. Times are whole nanoseconds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.data.array_shapes import require_shapes
+from l5kit.errors import InvalidArgumentError
+from l5kit.readers.source_map import SourceMap
+
+__all__ = ["LightState", "SourceEgo", "SourceLights", "SourceScene", "SourceTracks"]
+
+
+class LightState(IntEnum):
+    """What the light of a lane shows in one step."""
+
+    ABSENT = 0
+    """Nothing is told of it in this step."""
+    UNKNOWN = 1
+    """It is seen, but not what it shows."""
+    RED = 2
+    YELLOW = 3
+    GREEN = 4
+
+
+@dataclass(frozen=True)
+class SourceEgo:
+    """The AV through the T steps of a scene; it has a pose in each of them.
+
+    Attributes:
+        positions_m: x and y of the middle of its box, and z of the ground (0 where not known), float64, (T, 3).
+        yaws_rad: Heading, (T,).
+        size_m: Length, width and height, (3,), each above 0.
+
+    Raises:
+        InvalidArgumentError: An array has another shape, or a value is not finite.
+    """
+
+    positions_m: Float64Array
+    yaws_rad: Float64Array
+    size_m: Float64Array
+
+    def __post_init__(self) -> None:
+        _as_floats(self, "positions_m", "yaws_rad", "size_m")
+        require_shapes(self, positions_m=(len(self.positions_m), 3), yaws_rad=(len(self.positions_m),), size_m=(3,))
+        for name in ("positions_m", "yaws_rad"):
+            is_wrong = ~np.isfinite(getattr(self, name)).reshape(len(self.positions_m), -1).all(axis=1)
+            if is_wrong.any():
+                raise InvalidArgumentError(f"{name} of the AV is not finite in step {int(np.argmax(is_wrong))}")
+        if not (np.isfinite(self.size_m) & (self.size_m > 0)).all():
+            raise InvalidArgumentError(f"size_m of the AV must be above 0, got {self.size_m.tolist()}")
+
+
+@dataclass(frozen=True)
+class SourceTracks:
+    """The N road users of a scene besides the AV, through its T steps.
+
+    Attributes:
+        ids: What the source calls each, text, unique, of length N.
+        classes: Class of each in the words of the source, of length N; each is in ``label_mapping`` of
+            :class:`~l5kit.readers.reader.SourceInfo`.
+        is_valid: Whether it is seen in a step, bool, (N, T); gaps stay gaps. Elsewhere the other arrays mean nothing.
+        positions_m: x and y of the middle of its box, float64, (N, T, 2).
+        yaws_rad: Heading of its box, (N, T).
+        velocities_mps: x and y, (N, T, 2).
+        sizes_m: Length along the heading, width and height, (N, T, 3), or (N, 3) where they are the same in all steps.
+        is_target: Whether the source asks for its future to be predicted, bool, (N,); None where nothing is told.
+
+    Raises:
+        InvalidArgumentError: An array has another shape, an id is empty or used twice, or a value is not finite, or a
+            size not above 0, where it is seen.
+    """
+
+    ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    is_valid: BoolArray
+    positions_m: Float64Array
+    yaws_rad: Float64Array
+    velocities_mps: Float64Array
+    sizes_m: Float64Array
+    is_target: BoolArray | None = None
+
+    def __post_init__(self) -> None:
+        _as_floats(self, "positions_m", "yaws_rad", "velocities_mps", "sizes_m")
+        object.__setattr__(self, "ids", tuple(self.ids))
+        object.__setattr__(self, "classes", tuple(self.classes))
+        if self.is_valid.ndim != 2 or self.is_valid.dtype != np.bool_:
+            raise InvalidArgumentError(
+                f"is_valid must be bool of shape (tracks, steps), got {self.is_valid.dtype} of {self.is_valid.shape}"
+            )
+        shape = (len(self.ids), self.is_valid.shape[1])
+        of_sizes = shape if self.sizes_m.ndim == 3 else shape[:1]
+        require_shapes(self, is_valid=shape, positions_m=(*shape, 2), yaws_rad=shape, velocities_mps=(*shape, 2))
+        require_shapes(self, sizes_m=(*of_sizes, 3))
+        if len(self.classes) != len(self.ids):
+            raise InvalidArgumentError(f"there are {len(self.classes)} classes for {len(self.ids)} tracks")
+        if self.is_target is not None:
+            require_shapes(self, is_target=shape[:1])
+        self._require_ids()
+        self._require_values()
+
+    @classmethod
+    def none(cls, num_steps: int) -> "SourceTracks":
+        """Return the tracks of a scene in which nobody is seen."""
+        flat, pairs = np.zeros((0, num_steps)), np.zeros((0, num_steps, 2))
+        return cls((), (), flat.astype(bool), pairs, flat, pairs, np.zeros((0, 3)))
+
+    def _require_ids(self) -> None:
+        seen: set[str] = set()
+        for name in self.ids:
+            if not isinstance(name, str) or not name:
+                raise InvalidArgumentError(f"the id of a track must be text that is not empty, got {name!r}")
+            if name in seen:
+                raise InvalidArgumentError(f"track {name!r} is there twice")
+            seen.add(name)
+
+    def _require_values(self) -> None:
+        for name in ("positions_m", "yaws_rad", "velocities_mps", "sizes_m"):
+            values = getattr(self, name)
+            steps = self.is_valid if name != "sizes_m" or values.ndim == 3 else self.is_valid.any(axis=1)
+            is_right = np.isfinite(values) & (values > 0 if name == "sizes_m" else True)
+            is_wrong = steps & ~is_right.reshape(*steps.shape, -1).all(axis=-1)
+            if is_wrong.any():
+                place = np.argwhere(is_wrong)[0].tolist()
+                where = f"track {self.ids[place[0]]!r}" + (f", step {place[1]}" if len(place) > 1 else "")
+                wanted = "finite and above 0" if name == "sizes_m" else "finite"
+                raise InvalidArgumentError(f"{name} of {where} must be {wanted}, got {values[tuple(place)].tolist()}")
+
+
+@dataclass(frozen=True)
+class SourceLights:
+    """The lights of L lanes through the T steps of a scene.
+
+    Attributes:
+        lane_ids: Lanes whose end each controls, unique; those that the map lacks are left out. Of length L.
+        states: A :class:`LightState` in each step, uint8, (L, T).
+        positions_m: x, y and z of each, where known, else NaN (it then stands at the end of the lane), float64, (L, 3).
+
+    Raises:
+        InvalidArgumentError: An array has another shape, a lane is there twice, or a state is none.
+    """
+
+    lane_ids: tuple[str, ...]
+    states: NumericArray
+    positions_m: Float64Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lane_ids", tuple(self.lane_ids))
+        object.__setattr__(self, "states", np.asarray(self.states, np.uint8))
+        _as_floats(self, "positions_m")
+        size = len(self.lane_ids)
+        require_shapes(self, states=(size, *self.states.shape[1:2]), positions_m=(size, 3))
+        if len(set(self.lane_ids)) != size:
+            twice = next(lane for lane in self.lane_ids if self.lane_ids.count(lane) > 1)
+            raise InvalidArgumentError(f"lane {twice!r} has two lights; give each lane one")
+        if (self.states > max(LightState)).any():
+            raise InvalidArgumentError(f"states must be of LightState, 0 to {max(LightState)}, got {self.states.max()}")
+
+    @classmethod
+    def none(cls, num_steps: int) -> "SourceLights":
+        """Return the lights of a scene in which none is seen."""
+        return cls((), np.zeros((0, num_steps), np.uint8), np.zeros((0, 3)))
+
+
+@dataclass(frozen=True)
+class SourceScene:
+    """One scene of another dataset, T steps long.
+
+    Attributes:
+        name: What the source calls it.
+        timestamps_ns: When each step was, since 1970 where that is known, ascending, int64, (T,), T at least 1.
+        ego: The AV.
+        tracks: The other road users; the AV is none of them.
+        lights: The lights.
+        map: The map around it, or the whole map; pieces of one name have one frame and are joined by their ids.
+        remarks: What was left out or mended of this scene in reading, one sentence each, with the names of the source.
+
+    Raises:
+        InvalidArgumentError: There is no step, times do not ascend, or the parts have other numbers of steps.
+    """
+
+    name: str
+    timestamps_ns: Int64Array
+    ego: SourceEgo
+    tracks: SourceTracks
+    lights: SourceLights
+    map: SourceMap
+    remarks: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        times_ns = self.timestamps_ns
+        if times_ns.ndim != 1 or times_ns.dtype != np.int64 or not len(times_ns):
+            raise InvalidArgumentError(
+                f"timestamps_ns must be int64 of shape (steps,) with a step at least, got {times_ns.dtype} of "
+                f"{times_ns.shape}"
+            )
+        steps_ns = np.diff(times_ns)
+        if (steps_ns <= 0).any():
+            step = int(np.argmax(steps_ns <= 0)) + 1
+            raise InvalidArgumentError(
+                f"times must ascend, but step {step} is at {times_ns[step]} ns after {times_ns[step - 1]} ns"
+            )
+        found = len(self.ego.yaws_rad), self.tracks.is_valid.shape[1], self.lights.states.shape[1]
+        if set(found) != {len(times_ns)}:
+            raise InvalidArgumentError(f"AV, tracks and lights have {found} steps, but there are {len(times_ns)} times")
+        object.__setattr__(self, "remarks", tuple(self.remarks))
+
+
+def _as_floats(holder: object, *names: str) -> None:
+    for name in names:
+        object.__setattr__(holder, name, np.asarray(getattr(holder, name), np.float64))

@@ -1,0 +1,198 @@
+"""Waymo Open Motion Dataset: a reader of its TFRecord files of scenarios."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.errors import CorruptedDataError, DatasetNotFoundError
+from l5kit.readers.reader import SceneRef, SourceInfo, naming_source
+from l5kit.readers.source_scene import SourceLights, SourceScene
+from l5kit.readers.tfrecord import RecordPlace, list_records, read_record
+from l5kit.readers.womd_lights import read_lights
+from l5kit.readers.womd_map import read_map
+from l5kit.readers.womd_scenario_pb2 import Scenario
+from l5kit.readers.womd_tracks import read_tracks
+
+__all__ = ["WomdReader", "read_scenario"]
+
+_SPLIT = re.compile(r"(?:^|_)((?:training|validation|testing)(?:_interactive|_20s)?)$")
+
+_LATEST_S = 9e9
+"""There are 9.2e18 nanoseconds in an int64."""
+
+_INFO = SourceInfo(
+    dataset="Waymo Open Motion Dataset",
+    version="not told by its files",
+    licence=(
+        "Waymo Dataset License Agreement for Non-Commercial Use (waymo.com/open/terms), which also holds for what is "
+        "made from it; name the Waymo Open Dataset and Waymo LLC"
+    ),
+    step_time_s=0.1,
+    label_mapping={
+        "unset": "PERCEPTION_LABEL_UNKNOWN",
+        "vehicle": "PERCEPTION_LABEL_CAR",
+        "pedestrian": "PERCEPTION_LABEL_PEDESTRIAN",
+        "cyclist": "PERCEPTION_LABEL_CYCLIST",
+        "other": "PERCEPTION_LABEL_UNKNOWN",
+    },
+    missing=(
+        "Where on earth and when a scenario was recorded: each has a frame of its own, and times from its start.",
+        "Which vehicles are trucks, buses or motorcycles: all are cars.",
+        "Colours and kinds of painted lines and road edges, other than as boundaries of lanes.",
+        "Single bulbs of traffic lights: one state for a lane, arrows like others; flashing red is red, and flashing "
+        "yellow is yellow.",
+        "Whether a solid line forbids to change to a lane that is a neighbour.",
+    ),
+    made_up=(
+        "Boundaries where none is told or it is on the wrong side: the width from the points around, or half a usual "
+        "width where a side has none at all.",
+        "The ground below the AV: half its height below the middle of its box.",
+        "Poses of the AV in steps in which it is not seen, between those around.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class WomdReader:
+    """Reads the scenarios of a folder of TFRecord files, ``training.tfrecord-00000-of-01000`` for example.
+
+    Splits are called as files or their folders are, ``training`` or ``validation_interactive`` for example, and else
+    ``sample``.
+
+    Attributes:
+        folder: The folder; files in folders within are read, too.
+    """
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))
+
+    @property
+    def info(self) -> SourceInfo:
+        """What holds for all scenarios."""
+        return _INFO
+
+    def list_scenes(self) -> list[SceneRef]:
+        """Return where the scenarios are, and where a damaged stretch of a file is, of which :meth:`read` tells.
+
+        Raises:
+            DatasetNotFoundError: The folder is not there, or there is no TFRecord file in it.
+        """
+        return sorted(ref for file in self._list_files() for ref in _refs_of_file(self.folder, file))
+
+    def read(self, ref: SceneRef) -> SourceScene:
+        """Return a scenario with its map.
+
+        Args:
+            ref: One of :meth:`list_scenes`.
+
+        Raises:
+            SourceDataError: The record is damaged, no scenario, or tells what cannot be.
+        """
+        with naming_source(ref.file, ref.record):
+            return read_scenario(read_record(self.folder / ref.file, RecordPlace(*ref.place)))
+
+    def _list_files(self) -> list[str]:
+        if not self.folder.is_dir():
+            raise DatasetNotFoundError(f"there is no folder {self.folder}; give the one with the TFRecord files")
+        paths = [path for path in self.folder.rglob("*.tfrecord*") if path.is_file()]
+        if not paths:
+            raise DatasetNotFoundError(
+                f"there is no TFRecord file in {self.folder}; the names of such files have .tfrecord in them"
+            )
+        return sorted(path.relative_to(self.folder).as_posix() for path in paths)
+
+
+def read_scenario(content: bytes) -> SourceScene:
+    """Return the scenario that a record holds.
+
+    Args:
+        content: A serialized ``Scenario``.
+
+    Raises:
+        CorruptedDataError: It is none, or tells what cannot be.
+        InvalidArgumentError: It tells what cannot be in a scene.
+    """
+    try:
+        return _to_scene(Scenario.FromString(content))
+    except DecodeError as error:
+        raise CorruptedDataError(f"the record is no Scenario: {error}; {_WANTED}") from error
+
+
+_WANTED = "of the two forms of the dataset, fetch the one with scenarios and not the one with tf.Example"
+
+
+def _to_scene(scenario: Scenario) -> SourceScene:
+    name = _name_of(scenario)
+    tracks = read_tracks(scenario)
+    steps = tracks.ego_steps()
+    times_s = np.array(scenario.timestamps_seconds)
+    mapped = read_map(scenario, name)
+    lights = read_lights(scenario, {lane.lane_id for lane in mapped.map.lanes})
+    return SourceScene(
+        name=name,
+        timestamps_ns=_as_ns(times_s)[steps],
+        ego=tracks.to_ego(steps, times_s[steps]),
+        tracks=tracks.to_source(steps),
+        lights=SourceLights(lights.lane_ids, lights.states[:, steps], lights.positions_m),
+        map=mapped.map,
+        remarks=(*tracks.remarks(steps), *mapped.remarks),
+    )
+
+
+def _name_of(scenario: Scenario) -> str:
+    """Return the id of a scenario.
+
+    Raises:
+        CorruptedDataError: It has none, or no tracks, which every scenario has.
+    """
+    name = scenario.scenario_id.decode("utf-8", errors="replace")
+    if not name or not scenario.tracks:
+        what = "tracks" if name else "scenario_id"
+        raise CorruptedDataError(f"the record has no {what}, so it is no Scenario; {_WANTED}")
+    return name
+
+
+def _as_ns(times_s: Float64Array) -> Int64Array:
+    """Return seconds in whole nanoseconds.
+
+    Raises:
+        CorruptedDataError: A time is not finite, or too great for nanoseconds.
+    """
+    is_wrong = ~(np.abs(times_s) <= _LATEST_S)
+    if is_wrong.any():
+        step = int(np.argmax(is_wrong))
+        raise CorruptedDataError(f"timestamps_seconds must be up to {_LATEST_S:g}, got {times_s[step]} in step {step}")
+    return np.rint(times_s * 1e9).astype(np.int64)
+
+
+def _refs_of_file(folder: Path, file: str) -> list[SceneRef]:
+    """Return a reference for each record and each damaged stretch of a file, one for an empty file."""
+    places = [
+        place if isinstance(place, RecordPlace) else RecordPlace(place.number, place.start, 0)
+        for place in list_records(folder / file)
+    ]
+    return [
+        SceneRef(
+            split=_split_of(file),
+            name=f"{file}:{place.number:05d}",
+            file=file,
+            record=f"record {place.number}",
+            place=(place.number, place.start, place.length),
+        )
+        for place in places or [RecordPlace(0, 0, 0)]
+    ]
+
+
+def _split_of(file: str) -> str:
+    """Return the part of the dataset that the name of a file, or else of its folder, tells."""
+    path = PurePosixPath(file)
+    for name in (path.name.partition(".tfrecord")[0], path.parent.name):
+        if known := _SPLIT.search(name):
+            return known[1]
+    return "sample"

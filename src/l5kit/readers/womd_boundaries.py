@@ -1,0 +1,191 @@
+"""Boundaries of lanes from the painted lines and road edges that run beside them.
+
+The Waymo Open Motion Dataset tells, for stretches of a lane's centre line, which line bounds it there. For each point
+of such a stretch the nearest point of that line becomes one of the boundary. Where nothing is told, or what is told
+lies on the wrong side or far away, the width of the lane is carried on from the points around.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.data.array_shapes import require_shapes
+
+__all__ = ["LEFT", "RIGHT", "Polylines", "find_boundaries"]
+
+LEFT, RIGHT = 0, 1
+
+_FURTHEST_M = 10.0
+_END_GAP_M = 0.1
+_LOOKED_AT = 8
+
+
+@dataclass(frozen=True)
+class Polylines:
+    """K lines, one after the other.
+
+    Attributes:
+        points_m: x, y and z of all points, float64, (N, 3).
+        starts: First point of each and the end of the last one, int64, (K + 1,).
+    """
+
+    points_m: Float64Array
+    starts: Int64Array
+
+    def __post_init__(self) -> None:
+        require_shapes(self, points_m=(len(self.points_m), 3))
+
+    def line(self, row: int) -> Float64Array:
+        """Return the points of one line."""
+        return self.points_m[self.starts[row] : self.starts[row + 1]]
+
+
+def find_boundaries(lanes: Polylines, lines: Polylines, stretches: Int64Array) -> Float64Array:
+    """Return a point of the left and of the right boundary for each point of the centre lines of lanes.
+
+    Args:
+        lanes: Centre lines in driving direction.
+        lines: Painted lines and edges of the road; a line may have no points.
+        stretches: Lane, :data:`LEFT` or :data:`RIGHT`, first and last point of the lane, and line of each, (S, 5).
+            Points that a lane does not have are cut away; of two stretches at one point the later one counts.
+
+    Returns:
+        Float64, (2, N, 3) for the N points of all lanes; NaN for all points of a side of which nothing is known.
+    """
+    found_m = np.full((2, *lanes.points_m.shape), np.nan)
+    directions = np.zeros((len(lanes.points_m), 2))
+    _find_directions(lanes.points_m, lanes.starts, directions)
+    _find_nearest(lanes.points_m, lanes.starts, directions, lines.points_m, lines.starts, stretches, found_m)
+    _fill_holes(lanes.points_m, lanes.starts, directions, found_m)
+    return found_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_directions(points_m: Float64Array, starts: Int64Array, directions: Float64Array) -> None:
+    """Write the unit vectors along lines at their points, from the point before to the point after."""
+    for lane in range(len(starts) - 1):
+        first, last = starts[lane], starts[lane + 1] - 1
+        for point in range(first, last + 1):
+            before, after = max(point - 1, first), min(point + 1, last)
+            x_m, y_m = points_m[after, 0] - points_m[before, 0], points_m[after, 1] - points_m[before, 1]
+            length_m = np.hypot(x_m, y_m)
+            if length_m > 0:
+                directions[point, 0], directions[point, 1] = x_m / length_m, y_m / length_m
+            elif point > first:
+                directions[point] = directions[point - 1]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _point_beside(points_m: Float64Array, start: int, x_m: float, y_m: float) -> tuple[float, float]:
+    """Return the squared distance to the piece of a line that starts at a point, and where on the piece, 0 to 1."""
+    along_x, along_y = points_m[start + 1, 0] - points_m[start, 0], points_m[start + 1, 1] - points_m[start, 1]
+    to_x, to_y = x_m - points_m[start, 0], y_m - points_m[start, 1]
+    length = along_x * along_x + along_y * along_y
+    part = min(max((to_x * along_x + to_y * along_y) / length, 0.0), 1.0) if length > 0 else 0.0
+    off_x, off_y = to_x - part * along_x, to_y - part * along_y
+    return off_x * off_x + off_y * off_y, part
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _nearest_piece(
+    points_m: Float64Array, pieces: tuple[int, int], near: int, place_m: tuple[float, float]
+) -> tuple[int, float, float]:
+    """Return the piece of a line that is nearest to a place, the squared distance, and where on the piece.
+
+    All pieces from the first to the last are looked at where ``near`` is -1, else those around that one, and further on
+    as long as the best one lies at the rim of what was looked at.
+    """
+    first, last = pieces
+    low, high = (first, last) if near < 0 else (max(first, near - _LOOKED_AT), min(last, near + _LOOKED_AT))
+    best, best_m2, best_part = first, np.inf, 0.0
+    piece, step, stop = low, 1, high
+    while True:
+        for number in range(piece, stop + step, step):
+            distance_m2, part = _point_beside(points_m, number, place_m[0], place_m[1])
+            if distance_m2 < best_m2:
+                best, best_m2, best_part = number, distance_m2, part
+        if best == high and high < last:
+            piece, step, high = high + 1, 1, min(last, high + _LOOKED_AT)
+            stop = high
+        elif best == low and low > first:
+            piece, step, low = low - 1, -1, max(first, low - _LOOKED_AT)
+            stop = low
+        else:
+            return best, best_m2, best_part
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_nearest(
+    lanes_m: Float64Array,
+    lane_starts: Int64Array,
+    directions: Float64Array,
+    lines_m: Float64Array,
+    line_starts: Int64Array,
+    stretches: Int64Array,
+    found_m: Float64Array,
+) -> None:
+    """Write the nearest points of lines beside the points of stretches of lanes, (2, N, 3)."""
+    for row in range(len(stretches)):
+        lane, side, first, last, line = stretches[row]
+        first = lane_starts[lane] + max(first, 0)
+        last = min(lane_starts[lane] + last, lane_starts[lane + 1] - 1)
+        pieces = (line_starts[line], line_starts[line + 1] - 2)
+        if pieces[1] < pieces[0]:
+            continue
+        piece = -1
+        for point in range(first, last + 1):
+            x_m, y_m = lanes_m[point, 0], lanes_m[point, 1]
+            piece, distance_m2, part = _nearest_piece(lines_m, pieces, piece, (x_m, y_m))
+            beside_m = lines_m[piece] + part * (lines_m[piece + 1] - lines_m[piece])
+            leftwards_m = directions[point, 0] * (beside_m[1] - y_m) - directions[point, 1] * (beside_m[0] - x_m)
+            ahead_m = directions[point, 0] * (beside_m[0] - x_m) + directions[point, 1] * (beside_m[1] - y_m)
+            is_end = (piece == pieces[0] and part <= 0) or (piece == pieces[1] and part >= 1)
+            if distance_m2 > _FURTHEST_M * _FURTHEST_M:
+                piece = -1  # it may have gone astray
+            elif is_end and abs(ahead_m) > _END_GAP_M:
+                continue  # the line ends before this point, or starts behind it
+            elif leftwards_m > 0 if side == LEFT else leftwards_m < 0:
+                found_m[side, point] = beside_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _width_between(
+    lanes_m: Float64Array, found_m: Float64Array, known: tuple[int, int], point: int
+) -> tuple[float, float]:
+    """Return how far away, and how much higher, a boundary is at a point, from two points where it is known."""
+    before, after = known
+    part = (point - before) / (after - before) if after > before else 0.0
+    widths_m = np.zeros(2)
+    rises_m = np.zeros(2)
+    for row in range(2):
+        place = known[row]
+        widths_m[row] = np.hypot(found_m[place, 0] - lanes_m[place, 0], found_m[place, 1] - lanes_m[place, 1])
+        rises_m[row] = found_m[place, 2] - lanes_m[place, 2]
+    return (1 - part) * widths_m[0] + part * widths_m[1], (1 - part) * rises_m[0] + part * rises_m[1]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _fill_holes(
+    lanes_m: Float64Array, lane_starts: Int64Array, directions: Float64Array, found_m: Float64Array
+) -> None:
+    """Write boundary points where there are none (NaN), square to the lane, as far away as those before and behind."""
+    for side in range(2):
+        towards = 1.0 if side == LEFT else -1.0
+        for lane in range(len(lane_starts) - 1):
+            first, end = lane_starts[lane], lane_starts[lane + 1]
+            before, after = first - 1, first - 1
+            for point in range(first, end):
+                if not np.isnan(found_m[side, point, 0]):
+                    before = point
+                    continue
+                while after < end and (after < point or np.isnan(found_m[side, after, 0])):
+                    after += 1
+                if before < first and after == end:
+                    break
+                known = (before if before >= first else after, after if after < end else before)
+                width_m, rise_m = _width_between(lanes_m, found_m[side], known, point)
+                found_m[side, point, 0] = lanes_m[point, 0] - towards * width_m * directions[point, 1]
+                found_m[side, point, 1] = lanes_m[point, 1] + towards * width_m * directions[point, 0]
+                found_m[side, point, 2] = lanes_m[point, 2] + rise_m

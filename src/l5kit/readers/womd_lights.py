@@ -1,0 +1,64 @@
+"""Lights of a scenario of the Waymo Open Motion Dataset: what the signal of each lane shows in each step."""
+
+from collections.abc import Container, Iterable
+
+import numpy as np
+
+from l5kit._types import Float64Array
+from l5kit.errors import CorruptedDataError
+from l5kit.readers.source_scene import LightState, SourceLights
+from l5kit.readers.womd_scenario_pb2 import Scenario, TrafficSignalLaneState
+
+__all__ = ["read_lights"]
+
+_STATES = (
+    LightState.UNKNOWN,
+    LightState.RED,  # arrow stop
+    LightState.YELLOW,  # arrow caution
+    LightState.GREEN,  # arrow go
+    LightState.RED,
+    LightState.YELLOW,
+    LightState.GREEN,
+    LightState.RED,  # flashing stop
+    LightState.YELLOW,  # flashing caution
+)
+"""What each number of ``state`` shows; greater ones are not known."""
+
+
+def read_lights(scenario: Scenario, lane_ids: Container[str]) -> SourceLights:
+    """Return the lights of lanes that the map has, in the order of their ids.
+
+    Args:
+        scenario: The scenario.
+        lane_ids: The lanes of its map.
+
+    Raises:
+        CorruptedDataError: There is another number of states than of times.
+    """
+    num_steps = len(scenario.timestamps_seconds)
+    steps = scenario.dynamic_map_states
+    if len(steps) not in (0, num_steps):
+        raise CorruptedDataError(f"there are {len(steps)} dynamic_map_states for {num_steps} times; allowed are 0, too")
+    seen = [(step, signal) for step, states in enumerate(steps) for signal in states.lane_states]
+    lanes = {signal.lane for _, signal in seen}
+    lanes = {lane for lane in lanes if str(lane) in lane_ids}
+    rows = {lane: row for row, lane in enumerate(sorted(lanes))}
+    states = np.full((len(rows), num_steps), LightState.ABSENT, np.uint8)
+    for step, signal in seen:
+        if (row := rows.get(signal.lane)) is not None:
+            states[row, step] = _state_of(signal.state)
+    return SourceLights(tuple(map(str, rows)), states, _positions(rows, (signal for _, signal in seen)))
+
+
+def _state_of(number: int) -> LightState:
+    return _STATES[number] if 0 <= number < len(_STATES) else LightState.UNKNOWN
+
+
+def _positions(rows: dict[int, int], signals: Iterable[TrafficSignalLaneState]) -> Float64Array:
+    """Return where the last stop point of each lane lies, NaN where it has none."""
+    positions_m = np.full((len(rows), 3), np.nan)
+    points = {signal.lane: signal.stop_point for signal in signals if signal.HasField("stop_point")}
+    for lane, point in points.items():
+        if lane in rows:
+            positions_m[rows[lane]] = point.x, point.y, point.z
+    return positions_m

@@ -1,0 +1,171 @@
+"""Map of a scenario of the Waymo Open Motion Dataset: lanes with boundaries, areas and stop signs."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
+from l5kit.readers.womd_boundaries import LEFT, RIGHT, Polylines, find_boundaries
+from l5kit.readers.womd_rows import DOUBLE, RowSchema, read_rows
+from l5kit.readers.womd_scenario_pb2 import LaneCenter, LaneNeighbor, MapFeature, Scenario
+
+__all__ = ["MapWithRemarks", "read_map"]
+
+MPS_OF_MPH: Final = 0.44704
+"""Metres per second of a mile per hour."""
+
+_BIKE_LANE: Final = 3
+_POINT_COLUMNS: Final = ((1, DOUBLE), (2, DOUBLE), (3, DOUBLE))
+_POINTS_OF_LANE = RowSchema(8, _POINT_COLUMNS)
+_POINTS_OF_LINE = RowSchema(2, _POINT_COLUMNS)
+_POINTS_OF_AREA = RowSchema(1, _POINT_COLUMNS)
+_LINE_KINDS: Final = ("road_line", "road_edge")
+_AREA_KINDS: Final = ("crosswalk", "speed_bump", "driveway")
+
+
+@dataclass(frozen=True)
+class MapWithRemarks:
+    """A map, and what of it was left out, one sentence each."""
+
+    map: SourceMap
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Lanes:
+    """L lanes of a map that have a centre line: their ids, messages and lines."""
+
+    ids: Sequence[str]
+    messages: Sequence[LaneCenter]
+    lines: Polylines
+
+
+def read_map(scenario: Scenario, name: str) -> MapWithRemarks:
+    """Read the map of a scenario.
+
+    Args:
+        scenario: The scenario.
+        name: What the map is to be called.
+
+    Raises:
+        CorruptedDataError: A feature is damaged.
+        google.protobuf.message.DecodeError: A feature is no message.
+        InvalidArgumentError: Two features of one kind have one id.
+    """
+    features: dict[str | None, list[MapFeature]] = {}
+    for feature in scenario.map_features:
+        features.setdefault(feature.WhichOneof("feature_data"), []).append(feature)
+    remarks: list[str] = []
+    lanes = _read_lanes(features.get("lane", []), remarks)
+    areas = [area for kind in _AREA_KINDS for area in _read_areas(features.get(kind, []), kind, remarks)]
+    signs = _read_signs(features.get("stop_sign", []), remarks)
+    stretched = _boundaries(lanes, [feature for kind in _LINE_KINDS for feature in features.get(kind, [])])
+    return MapWithRemarks(SourceMap(name, _to_source(lanes, stretched), tuple(areas), tuple(signs)), tuple(remarks))
+
+
+def _read_lanes(features: Sequence[MapFeature], remarks: list[str]) -> _Lanes:
+    """Return the lanes that have a line of two points apart at least."""
+    serialized = [feature.lane for feature in features]
+    rows = read_rows(serialized, _POINTS_OF_LANE, what="lane")
+    has_line = np.array([is_line(rows.of_parent(row)) for row in range(len(serialized))], np.bool_)
+    kept = np.flatnonzero(has_line).tolist()
+    _tell_left_out(
+        "lanes without a centre line", [features[row].id for row in np.flatnonzero(~has_line).tolist()], remarks
+    )
+    starts = np.concatenate([[0], np.cumsum(rows.counts[has_line])])
+    return _Lanes(
+        ids=[str(features[row].id) for row in kept],
+        messages=[LaneCenter.FromString(serialized[row]) for row in kept],
+        lines=Polylines(rows.values[np.repeat(has_line, rows.counts)], starts),
+    )
+
+
+def _boundaries(lanes: _Lanes, line_features: Sequence[MapFeature]) -> Float64Array:
+    """Return a point of the left and the right boundary for each point of the lanes, NaN where nothing is known."""
+    serialized = [feature.road_line or feature.road_edge for feature in line_features]
+    rows = read_rows(serialized, _POINTS_OF_LINE, what="road line or edge")
+    line_rows = {feature.id: row for row, feature in enumerate(line_features)}
+    return find_boundaries(lanes.lines, Polylines(rows.values, rows.starts), _stretches(lanes.messages, line_rows))
+
+
+def _stretches(messages: Iterable[LaneCenter], line_rows: dict[int, int]) -> Int64Array:
+    """Return lane, side, first and last point and line of each stretch of which a boundary is told, (S, 5)."""
+    stretches = [
+        (row, side, told.lane_start_index, told.lane_end_index, line_rows.get(told.boundary_feature_id, -1))
+        for row, lane in enumerate(messages)
+        for side, told_of_side in ((LEFT, lane.left_boundaries), (RIGHT, lane.right_boundaries))
+        for told in told_of_side
+    ]
+    found = np.array(stretches, np.int64).reshape(-1, 5)
+    return found[found[:, 4] >= 0]
+
+
+def _to_source(lanes: _Lanes, boundaries_m: Float64Array) -> tuple[SourceLane, ...]:
+    starts, known = lanes.lines.starts, set(lanes.ids)
+    return tuple(
+        SourceLane(
+            lane_id=lane_id,
+            centre_m=lanes.lines.line(row),
+            left_m=_line_or_none(boundaries_m[LEFT, starts[row] : starts[row + 1]]),
+            right_m=_line_or_none(boundaries_m[RIGHT, starts[row] : starts[row + 1]]),
+            successors=tuple(map(str, lane.exit_lanes)),
+            predecessors=tuple(map(str, lane.entry_lanes)),
+            left_neighbour=_neighbour(lane.left_neighbors, known),
+            right_neighbour=_neighbour(lane.right_neighbors, known),
+            speed_limit_mps=lane.speed_limit_mph * MPS_OF_MPH if 0 < lane.speed_limit_mph < np.inf else None,
+            kind="bike" if lane.type == _BIKE_LANE else "vehicle",
+            is_in_junction=lane.interpolating,
+        )
+        for row, (lane_id, lane) in enumerate(zip(lanes.ids, lanes.messages, strict=True))
+    )
+
+
+def _line_or_none(points_m: Float64Array) -> Float64Array | None:
+    return points_m if is_line(points_m) else None
+
+
+def _neighbour(neighbours: Iterable[LaneNeighbor], known: set[str]) -> str | None:
+    """Return the lane of the map that is beside for most of the points; None where there is none."""
+    lengths = {
+        str(neighbour.feature_id): neighbour.self_end_index - neighbour.self_start_index for neighbour in neighbours
+    }
+    return max(known & lengths.keys(), key=lambda lane: (lengths[lane], lane), default=None)
+
+
+def _read_areas(features: Sequence[MapFeature], kind: str, remarks: list[str]) -> list[SourceArea]:
+    rows = read_rows([getattr(feature, kind) for feature in features], _POINTS_OF_AREA, what=kind)
+    areas, left_out = [], []
+    for row, feature in enumerate(features):
+        outline_m = _without_closing_point(rows.of_parent(row))
+        if is_line(outline_m) and len(outline_m) >= 3:
+            areas.append(SourceArea(str(feature.id), kind, outline_m))
+        else:
+            left_out.append(feature.id)
+    _tell_left_out(f"{kind} areas with less than three corners", left_out, remarks)
+    return areas
+
+
+def _without_closing_point(outline_m: Float64Array) -> Float64Array:
+    is_closed = len(outline_m) > 3 and bool((outline_m[0] == outline_m[-1]).all())
+    return outline_m[:-1] if is_closed else outline_m
+
+
+def _read_signs(features: Sequence[MapFeature], remarks: list[str]) -> list[SourceSign]:
+    signs, left_out = [], []
+    for feature in features:
+        point, sign_id = feature.stop_sign.position, str(feature.id)
+        position_m = np.array([point.x, point.y, point.z])
+        if feature.stop_sign.HasField("position") and np.isfinite(position_m).all():
+            signs.append(SourceSign(sign_id, position_m, tuple(map(str, feature.stop_sign.lane))))
+        else:
+            left_out.append(feature.id)
+    _tell_left_out("stop signs without a position", left_out, remarks)
+    return signs
+
+
+def _tell_left_out(what: str, ids: Sequence[int], remarks: list[str]) -> None:
+    if ids:
+        remarks.append(f"{what} were left out: {', '.join(map(str, ids))}")
