@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import subprocess
 import sys
 import types
 import warnings
@@ -129,6 +130,50 @@ def test_a_vector_model_predicts_the_same_after_a_round_trip(tmp_path):
     save_checkpoint(tmp_path / "a.safetensors", theirs)
     load_checkpoint(ours, tmp_path / "a.safetensors")
     assert torch.equal(ours(vector_batch())["positions"], theirs(vector_batch())["positions"])
+
+
+def test_equal_weights_are_equal_files_whatever_the_order_of_keys(tmp_path):
+    model = small()
+    config, facts = {"b": {"y": [1, 2.5], "x": None}, "a": "text"}, {"step": 3, "data": {"key": "k", "digest": "d"}}
+    save_checkpoint(tmp_path / "a", model, config=config, facts=facts)
+    save_checkpoint(tmp_path / "again", model, config=config, facts=facts)
+    turned = {key: dict(reversed(value.items())) if isinstance(value, dict) else value for key, value in config.items()}
+    turned, facts = dict(reversed(turned.items())), dict(reversed(facts.items()))
+    weights = dict(reversed(model.state_dict().items()))
+    save_checkpoint(tmp_path / "turned", model, config=turned, facts=facts, weights=weights)
+    whole = (tmp_path / "a").read_bytes()
+    assert (tmp_path / "again").read_bytes() == whole
+    assert (tmp_path / "turned").read_bytes() == whole
+    save_checkpoint(tmp_path / "other", model, config=config | {"a": "texts"}, facts=facts)
+    assert (tmp_path / "other").read_bytes() != whole
+
+
+SAVING = """
+import sys, torch
+from l5kit.planning.checkpoint import save_checkpoint
+from l5kit.planning.rasterized.model import RasterizedPlanningModel
+
+torch.manual_seed(1)
+model = RasterizedPlanningModel("simple_cnn", 3, 12, [1.0] * 3, torch.nn.L1Loss(reduction="none"), False)
+names = {"lion", "adam", "sgd", "rprop", "muon", "nadam", "radam"}  # in another order for each seed of hashes
+print(*names)
+save_checkpoint(sys.argv[1], model, config={name: {"name": name} for name in names}, facts=dict.fromkeys(names, 1.5))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_equal_weights_are_equal_files_of_every_process(tmp_path):
+    orders, files = set(), set()
+    for seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": seed, "OMP_NUM_THREADS": "1"}
+        call = [sys.executable, "-c", SAVING, str(tmp_path / seed)]
+        done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        orders.add(done.stdout)
+        files.add((tmp_path / seed).read_bytes())
+    assert len(orders) > 1
+    assert len(files) == 1
 
 
 def test_a_configuration_that_json_cannot_hold_leaves_no_file(tmp_path):

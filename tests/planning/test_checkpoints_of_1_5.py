@@ -78,6 +78,12 @@ CASES = {
         lambda: images(25, 112),
         {},
     ),
+    "agent motion, resnet18": Case(
+        lambda: theirs.backbone("resnet18", 25, 100),
+        lambda: RasterizedMotionModel("resnet18", 25, 50, pretrained=False),
+        lambda: images(25, 48),
+        {},
+    ),
     "open loop": Case(
         lambda: theirs.VectorizedModel(4),
         lambda: VectorizedModel(1, 3, 12, SCALING, None, 0.0, False, False, False),
@@ -107,7 +113,7 @@ KINDS = [
     (name, kind)
     for name in CASES
     for kind in theirs.WRITERS
-    if "resnet" not in name or kind in ("script", "module")  # these are large
+    if "resnet" not in name or kind in theirs.USUAL  # these are large
 ]
 
 
@@ -122,6 +128,20 @@ def _forget_networks():
     source_of.cache_clear()
 
 
+ARCHITECTURES = {
+    *("RasterizedPlanningModel", "RasterizedMultiModalPlanningModel", "RasterizedMotionModel", "ResNet-50 for simnet"),
+    *("VectorizedModel", "VectorizedUnrollModel", "SafePathNetModel"),
+}
+
+
+def test_every_architecture_has_every_usual_kind_of_file():
+    """Simnet's is the planner with other outputs; agent motion's was a backbone without a class of its own."""
+    found = {name: type(CASES[name].ours()).__name__ for name in CASES if name != "simnet, resnet50"}
+    found["simnet, resnet50"] = "ResNet-50 for simnet"
+    for kind in theirs.USUAL:
+        assert {found[name] for name, other in KINDS if other == kind} == ARCHITECTURES, kind
+
+
 @torch.no_grad()
 @pytest.mark.parametrize(("name", "kind"), KINDS)
 def test_files_of_1_5_give_the_outputs_of_1_5(name, kind, tmp_path):
@@ -132,12 +152,14 @@ def test_files_of_1_5_give_the_outputs_of_1_5(name, kind, tmp_path):
     mismatch = read_checkpoint(file, allow_pickle=needs_pickle).load_into(ours)
     assert not mismatch
     outputs = ours(case.batch())
+    assert case.sums or "image" in case.batch()  # or nothing below would be compared
     check_outline(file, source, has_class=needs_pickle or kind == "script")
     for key, (total, absolute) in case.sums.items():
         assert outputs[key].sum().item() == pytest.approx(total, rel=1e-4), key
         assert absolute is None or outputs[key].abs().sum().item() == pytest.approx(absolute, rel=1e-4), key
     if "image" in case.batch():
-        wanted = source(case.batch()) if name != "agent motion" else motion_of(source, case.batch())
+        wanted = source(case.batch()) if "agent motion" not in name else motion_of(source, case.batch())
+        assert wanted
         for key, value in wanted.items():
             torch.testing.assert_close(outputs[key], value, rtol=1e-5, atol=1e-5 * float(value.abs().max()))
 

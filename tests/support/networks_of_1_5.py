@@ -397,6 +397,9 @@ WRITERS = {
     "legacy module": save_legacy_module,
 }
 
+USUAL = ("script", "state dict", "module")
+"""What trainings, people and notebooks of 1.5 wrote; the others are rare."""
+
 
 def module_paths_of_1_5():
     """The paths that files of 1.5 may name, but for those of torchvision."""
