@@ -3,8 +3,8 @@
 Run ``python benchmarks/index_memory.py``: a made log of 170,000 scenes and 600 million agent rows is opened. It has
 scenes, frames and an agents mask on disk, but of agents the last rows alone: an index reads none. The first process
 makes the kept files; then several open an ``AgentDataset`` at once and look up the samples of batches of a shuffle.
-Private memory is what no other process shares, above that after the imports: ``Private_Dirty``, and ``Private_Clean`` of
-the files of the log. Told is the most of each at any time, looked at twenty times a second.
+Private memory is what no other process shares, above that after the imports: ``Private_Dirty``, and ``Private_Clean``
+of the files of the log. Told is the most of each at any time, looked at twenty times a second.
 It needs Linux and about 14 GB of disk in ``--scratch``.
 """
 

@@ -1,10 +1,13 @@
 """Chunks of local folders, decoded without zarr: the same rows, or none where zarr has to be asked."""
 
+import numcodecs
 import numpy as np
 import pytest
-from zarr.storage import MemoryStore
+import zarr
+from zarr.storage import LocalStore, MemoryStore
 
 from l5kit.data import ChunkedDataset
+from l5kit.data.stores.checked_blosc import with_checked_lengths
 from l5kit.data.stores.local_chunk import decode_local_chunk
 from l5kit.errors import CorruptedDataError
 from support.logs import write_with_chunks
@@ -55,3 +58,23 @@ def test_a_chunk_of_another_length_is_left_to_zarr(log, tmp_path):
 def test_other_stores_are_left_to_zarr(log):
     other = ChunkedDataset(MemoryStore()).initialize(num_agents=3)
     assert decode_local_chunk(other.agents.zarr_array, 0) is None
+
+
+@pytest.mark.parametrize("separator", [".", "/"])
+def test_chunks_of_whole_rows_of_a_table_are_decoded(tmp_path, separator):
+    table = np.arange(23 * 2, dtype="<u4").reshape(23, 2)
+    for chunks, order, is_decoded in (((5, 2), "C", True), ((5, 1), "C", False), ((5, 2), "F", False)):
+        array = zarr.create_array(
+            LocalStore(tmp_path / f"{separator == '/'}{chunks}{order}"),
+            data=table,
+            chunks=chunks,
+            order=order,
+            zarr_format=2,
+            compressors=numcodecs.Blosc("lz4", 1, 1),
+            chunk_key_encoding={"name": "v2", "separator": separator},
+        )
+        decoded = decode_local_chunk(with_checked_lengths(array), 4)
+        assert (decoded is not None) == is_decoded
+        if decoded is not None:
+            assert decoded.shape == (5, 2)
+            assert decoded[:3].tolist() == table[20:].tolist()

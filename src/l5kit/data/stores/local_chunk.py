@@ -15,22 +15,26 @@ __all__ = ["decode_local_chunk"]
 
 
 def decode_local_chunk(array: ZarrArray, index: int) -> NumericArray | None:
-    """Return all rows of a chunk as they are stored, (chunk length,); None where zarr has to be asked.
+    """Return all rows of a chunk as they are stored, (chunk length, ...); None where zarr has to be asked.
 
     That is for other stores and codecs, and for files that are missing or damaged, of which zarr tells what is wrong.
 
     Args:
-        array: A zarr array of one axis, from :func:`~l5kit.data.stores.checked_blosc.with_checked_lengths`.
+        array: A zarr array from :func:`~l5kit.data.stores.checked_blosc.with_checked_lengths`, whose chunks hold whole
+            rows.
         index: Number of the chunk.
     """
     store, metadata = array.store_path.store, array.metadata
+    if array.ndim > 1 and (getattr(metadata, "order", "") != "C" or array.chunks[1:] != array.shape[1:]):
+        return None
+    key = getattr(metadata, "dimension_separator", ".").join([str(index)] + ["0"] * (array.ndim - 1))
     codec = getattr(metadata, "compressor", None)
     if type(store) is not LocalStore or not isinstance(codec, CheckedBlosc) or getattr(metadata, "filters", None):
         return None
     try:
-        with open(store.root / array.store_path.path / str(index), "rb") as file:
+        with open(store.root / array.store_path.path / key, "rb") as file:
             decoded = codec.decode(file.read())
-        rows: NumericArray = np.frombuffer(decoded, dtype=array.dtype)
+        rows: NumericArray = np.frombuffer(decoded, dtype=array.dtype).reshape(-1, *array.chunks[1:])
     except Exception:  # whatever the file system and the codec make of damaged files: zarr meets it again, and says so
         return None
     return rows if len(rows) == array.chunks[0] else None

@@ -64,6 +64,9 @@ class NpyPieces:
         self._descriptor = os.open(file, os.O_RDONLY)
         weakref.finalize(self, os.close, self._descriptor)
 
+    def __getstate__(self) -> object:
+        raise TypeError(f"NpyPieces of {self._file} cannot be pickled or copied; another process opens the file itself")
+
     def read(self, starts: Int64Array, length: int) -> NumericArray:
         """Return pieces of the array, (B, length).
 

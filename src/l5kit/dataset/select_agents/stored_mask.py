@@ -13,6 +13,7 @@ from zarr.storage import LocalStore
 from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import NumericArray, UInt32Array
 from l5kit.data.stores.checked_blosc import with_checked_lengths
+from l5kit.data.stores.local_chunk import decode_local_chunk
 from l5kit.data.stores.npy_files import release_pages
 from l5kit.data.user_cache import scratch_array
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -147,10 +148,24 @@ def _read_fitting(dataset: ChunkedDataset, name: str, thresholds: MaskThresholds
 def _read_blocks(array: Any) -> NumericArray:
     """Return a whole array, in a file without a name where it is large."""
     whole = scratch_array(array.shape, array.dtype)
-    for start in range(0, len(whole), _ROWS_AT_ONCE):
-        whole[start : start + _ROWS_AT_ONCE] = array[start : start + _ROWS_AT_ONCE]
+    num_chunks = max(1, _ROWS_AT_ONCE // array.chunks[0])
+    for first in range(0, -(-len(whole) // array.chunks[0]), num_chunks):
+        _read_block(array, whole, range(first, first + num_chunks))
         release_pages(whole)
     return whole
+
+
+def _read_block(array: Any, whole: NumericArray, chunks: range) -> None:
+    """Read successive chunks into their places: by this thread, since those of zarr keep memory for good."""
+    length = array.chunks[0]
+    for index in chunks:
+        rows = whole[index * length : (index + 1) * length]
+        decoded = decode_local_chunk(array, index) if len(rows) else None
+        if decoded is None:
+            rest = slice(index * length, chunks.stop * length)
+            whole[rest] = array[rest]
+            return
+        rows[:] = decoded[: len(rows)]
 
 
 def _problem_of(array: object, *, num_agents: int, thresholds: MaskThresholds) -> str:

@@ -23,6 +23,7 @@ from l5kit.data.log_index import LogIndex, check_scenes
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.stores.npy_files import release_pages
 from l5kit.data.user_cache import scratch_array
 from l5kit.data.window_rows import read_only_field
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -202,6 +203,7 @@ def compute_readable_mask(
             errors[scene] = valid
             if strict:
                 raise valid
+        release_pages(mask)
     for scene in unsound:
         errors[scene] = CorruptedDataError(index.explain_scene(scene) if index else scenes.explain(scene))
         if strict:
