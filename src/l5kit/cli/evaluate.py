@@ -1,18 +1,31 @@
 """``l5kit evaluate``: score a trained network on a log."""
 
-from concurrent.futures import Executor
+import hashlib
+import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from l5kit._types import JsonObject
-from l5kit.cli.options import AddressOption, ChangesOption, DataFolderOption, Engine, EngineOption, JsonOption
+from l5kit._types import Config, JsonObject
+from l5kit.cli.options import (
+    AddressOption,
+    ChangesOption,
+    DataFolderOption,
+    Engine,
+    EngineOption,
+    JobOption,
+    JsonOption,
+)
 from l5kit.cli.output import print_facts, print_json, print_table
+from l5kit.cli.workers import AskedWorkers
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.data.scene_jobs import count_workers
-from l5kit.engines.opening import open_workers
+from l5kit.data.stores.store import whole_path_of
+
+if TYPE_CHECKING:
+    from l5kit.openloop.options import OpenLoopOptions
 
 _MODE_COLUMNS = {
     "nll": "NLL",
@@ -82,6 +95,7 @@ def evaluate(
     ] = None,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
+    job: JobOption = None,
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What the network runs on.")] = "auto",
     worst: Annotated[int, typer.Option(min=0, help="Pictures of the worst cases.")] = 6,
     worst_by: Annotated[str, typer.Option(metavar="fde|ade", help="The error that makes them the worst.")] = "fde",
@@ -118,13 +132,29 @@ def evaluate(
     cfg = with_overrides(given, changes or [])
     if workflow is not None:
         cfg["workflow"] = workflow
-    with open_workers(engine, address=address, num_workers=workers) as carriers:
-        options = replace(options, workers=carriers) if isinstance(carriers, Executor) else options
+    with AskedWorkers(engine, address, workers, job).opened(
+        "evaluate", [], of=_facts_of(checkpoint, cfg, options, data)
+    ) as carriers:
+        options = options if isinstance(carriers, int) else replace(options, workers=carriers)
         scores = scores_of(evaluate_network(checkpoint, out, cfg=cfg, data_folder=data, options=options))
     if as_json:
         print_json({"folder": str(out), **scores})
     else:
         _print_scores(scores, out)
+
+
+def _facts_of(checkpoint: Path, cfg: Config, options: "OpenLoopOptions", data: Path | None) -> list[object]:
+    """Return what decides on an evaluation: weights, configuration, samples, and the files that they are from."""
+    from l5kit.workflows.trained_network import weights_of
+
+    weights = hashlib.sha256(weights_of(checkpoint).read_bytes()).hexdigest()
+    samples = [options.key, options.max_samples, options.batch_size, options.device]
+    return [
+        weights,
+        json.dumps(cfg, sort_keys=True, default=str),
+        samples,
+        None if data is None else whole_path_of(data),
+    ]
 
 
 def _print_scores(scores: JsonObject, out: Path) -> None:

@@ -21,7 +21,7 @@ from l5kit.closedloop.scores_file import scores_of
 from l5kit.closedloop.setup import ClosedLoopSetup, set_up
 from l5kit.closedloop.tables import can_write_parquet
 from l5kit.data.progress import show_progress
-from l5kit.data.scene_jobs import count_workers, map_scenes
+from l5kit.data.scene_jobs import count_workers, map_scenes, without_job
 from l5kit.errors import EngineError
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
@@ -123,12 +123,13 @@ def _simulate_missing(setup: ClosedLoopSetup, parts: Path) -> float | None:
     if len(missing) == 0:
         return None
     start_s = time.perf_counter()
-    num_workers = count_workers(options.workers)
+    carriers = without_job(options.workers)  # the folder of the simulation keeps its parts
+    num_workers = count_workers(carriers)
     with show_scenes("Simulating", visible=options.show_bar) as progress:
         results = map_scenes(
             SimulateBlock(setup, parts.absolute()),
             missing,
-            options.workers if isinstance(options.workers, Executor) else num_workers,
+            carriers if isinstance(carriers, Executor) else num_workers,
             block_size=_block_size(len(missing), num_workers, options.batch_size),
             num_ahead=num_workers,
             progress=progress,

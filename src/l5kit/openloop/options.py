@@ -5,6 +5,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from l5kit.data.scene_jobs import KeptWorkers
 from l5kit.errors import InvalidArgumentError
 
 __all__ = ["DEVICES", "ERRORS", "OpenLoopOptions"]
@@ -28,7 +29,7 @@ class OpenLoopOptions:
         batch_size: Samples of a batch; None for that of the configuration.
         threads: Threads that make batches; None for those of the configuration.
         workers: An executor of processes or of a cluster that makes and predicts batches, each with a network of its
-            own; 1 to predict here.
+            own, or one with a folder for the parts; 1 to predict here.
         device: One of :data:`DEVICES`.
         num_worst: Pictures of the worst cases.
         worst_by: Which error makes them the worst, one of :data:`ERRORS`.
@@ -45,7 +46,7 @@ class OpenLoopOptions:
     max_samples: int | None = None
     batch_size: int | None = None
     threads: int | None = None
-    workers: Executor | Literal[1] = 1
+    workers: Executor | KeptWorkers | Literal[1] = 1
     device: str = "auto"
     num_worst: int = 6
     worst_by: str = "fde"
@@ -60,7 +61,7 @@ class OpenLoopOptions:
                 raise InvalidArgumentError(f"{name} must be at least {least}, got {value}")
         if not all(0 < horizon_s < math.inf for horizon_s in self.horizons_s):
             raise InvalidArgumentError(f"horizons_s must be seconds above 0, got {self.horizons_s}")
-        if self.workers != 1 and not isinstance(self.workers, Executor):
+        if self.workers != 1 and not isinstance(self.workers, Executor | KeptWorkers):
             raise InvalidArgumentError(
                 f"workers must be an executor of concurrent.futures or 1, got {self.workers!r}; threads are for threads"
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from l5kit._types import Int64Array
-from l5kit.data.scene_jobs import map_scenes
+from l5kit.data.scene_jobs import KeptWorkers, map_scenes
 from l5kit.openloop.csv_predictions import CsvPredictions
 from l5kit.openloop.prediction import PredictedBatch, predicted_batches
 from l5kit.openloop.setup import OpenLoopSetup
@@ -44,23 +44,25 @@ class ScoredBatch:
 
 
 def scored_batches(
-    setup: OpenLoopSetup, indices: Int64Array, *, workers: Executor | Literal[1] = 1
+    setup: OpenLoopSetup, indices: Int64Array, *, workers: Executor | KeptWorkers | Literal[1] = 1
 ) -> Iterator[ScoredBatch]:
     """Yield the batches of some samples, in their order and with the same bits whoever makes them.
 
     Args:
         setup: The network and the samples.
         indices: Places of the samples in the dataset, (n,).
-        workers: An executor, or 1 to predict here.
+        workers: An executor, also with a folder for the parts, or 1 to predict here.
 
     Raises:
         InvalidArgumentError: A prediction is not finite, or a test set lacks the truth of one of its agents.
         SampleError: A sample cannot be made; the cause is chained.
         WorkerDiedError: A worker has died.
     """
-    if not isinstance(workers, Executor):
+    if not isinstance(workers, Executor | KeptWorkers):
         yield from (ScoredBatch.of(setup, predicted) for predicted in predicted_batches(setup, indices))
         return
+    if isinstance(workers, KeptWorkers):
+        workers.job.require_same("data", setup.data.as_dict())
     size = setup.loader.batch_size
     batches = range(-(-len(indices) // size))
 
