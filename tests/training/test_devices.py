@@ -3,9 +3,11 @@
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -117,3 +119,61 @@ def test_two_processes_train_one_network_and_score_all_samples_once(city, tmp_pa
     for name in ("ade_m", "fde_m", "miss_rate"):
         assert facts[f"ctra/{name}/0.4s"] == pytest.approx(alone.scores[f"ctra/{name}/0.4s"], abs=NETWORK)
     assert facts["val/ade_m/0.4s"] != pytest.approx(alone.scores["val/ade_m/0.4s"], abs=NETWORK)
+
+
+@pytest.mark.process
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:the agents mask of")
+def test_two_machines_of_which_one_was_killed_go_on_to_the_same_weights(city, tmp_path):
+    """Two machines by ``torchrun``, one of which is killed after a checkpoint: both are started again."""
+    params = {"num_nodes": 2, "max_num_steps": 6, "checkpoint_every_n_steps": 1}
+    config = config_of(tmp_path / "nodes.yaml", **params)
+    whole = start_machines(city, tmp_path / "whole", config)
+    assert [process.wait(timeout=300) for process in whole] == [0, 0]
+
+    machines = start_machines(city, tmp_path / "killed", config)
+    state = tmp_path / "killed" / "last.ckpt"
+    while not state.exists() and machines[0].poll() is None:
+        time.sleep(0.05)
+    os.killpg(machines[1].pid, signal.SIGKILL)
+    assert machines[1].wait(timeout=60) == -signal.SIGKILL
+    try:
+        assert machines[0].wait(timeout=120) != 0  # it cannot go on alone
+    finally:
+        if machines[0].poll() is None:
+            os.killpg(machines[0].pid, signal.SIGKILL)
+    assert 1 <= read_resume_point(state).step < 6
+
+    again = start_machines(city, tmp_path / "killed", config, "--resume")
+    assert [process.wait(timeout=300) for process in again] == [0, 0]
+    found, expected = (
+        read_checkpoint(tmp_path / name / "vector_planner.safetensors").state_dict for name in ("killed", "whole")
+    )
+    assert all((value == found[name]).all() for name, value in expected.items())
+
+
+def start_machines(city, folder, config, *options):
+    """Start a training on two machines by ``torchrun``, a process group for each."""
+    with contextlib.closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    places = ["--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "127.0.0.1", "--master-port", str(port)]
+    train_command = ["-m", "l5kit.cli", "train", config, "--data", city, "--out", folder, *options]
+    return [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                *places,
+                "--node-rank",
+                str(rank),
+                *map(str, train_command),
+            ],
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        for rank in (0, 1)
+    ]

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import AddressOption, Engine, EngineOption, JsonOption, WorkersOption
+from l5kit.cli.options import AddressOption, Engine, EngineOption, JobOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_json, print_texts
+from l5kit.cli.workers import AskedWorkers
 from l5kit.data.dataset_files import find_dataset
-from l5kit.engines.opening import open_workers
 
 
 def chop(
@@ -30,6 +30,7 @@ def chop(
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
+    job: JobOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make test sets as the competition did: the start of every scene, and where the agents of its last frame go.
@@ -44,7 +45,9 @@ def chop(
         raise typer.BadParameter("--out names one folder, so there must be one PATH")
     datasets = [find_dataset(path) for path in paths]
     made = []
-    with open_workers(engine, address=address, num_workers=workers) as carriers:
+    with AskedWorkers(engine, address, workers, job).opened(
+        "chop", datasets, numbers=[frames, future, min_future], probability=probability
+    ) as carriers:
         for dataset in datasets:
             folder = create_chopped_dataset(
                 dataset,

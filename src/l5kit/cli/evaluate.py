@@ -1,15 +1,31 @@
 """``l5kit evaluate``: score a trained network on a log."""
 
+import hashlib
+import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from l5kit._types import JsonObject
-from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption
+from l5kit._types import Config, JsonObject
+from l5kit.cli.options import (
+    AddressOption,
+    ChangesOption,
+    DataFolderOption,
+    Engine,
+    EngineOption,
+    JobOption,
+    JsonOption,
+)
 from l5kit.cli.output import print_facts, print_json, print_table
+from l5kit.cli.workers import AskedWorkers
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.data.scene_jobs import count_workers
+from l5kit.data.stores.store import whole_path_of
+
+if TYPE_CHECKING:
+    from l5kit.openloop.options import OpenLoopOptions
 
 _MODE_COLUMNS = {
     "nll": "NLL",
@@ -73,9 +89,13 @@ def evaluate(
             "--threads",
             min=0,
             show_default=False,
-            help="Threads that make batches while the network runs; 0 for one on each core. Likewise.",
+            help="Threads that make batches while the network runs, or workers of another engine that make and predict "
+            "them; 0 for one on each core. Likewise.",
         ),
     ] = None,
+    engine: EngineOption = Engine.THREADS,
+    address: AddressOption = None,
+    job: JobOption = None,
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What the network runs on.")] = "auto",
     worst: Annotated[int, typer.Option(min=0, help="Pictures of the worst cases.")] = 6,
     worst_by: Annotated[str, typer.Option(metavar="fde|ade", help="The error that makes them the worst.")] = "fde",
@@ -95,12 +115,13 @@ def evaluate(
     from l5kit.openloop.run import evaluate as evaluate_network
     from l5kit.workflows.trained_network import configuration_of
 
+    has_threads = engine is Engine.THREADS
     options = OpenLoopOptions(
         key=key,
         horizons_s=_parse_horizons(horizons),
         max_samples=max_samples,
         batch_size=batch_size,
-        threads=None if workers is None else count_workers(workers),
+        threads=count_workers(workers) if has_threads and workers is not None else None,
         device=device,
         num_worst=worst,
         worst_by=worst_by,
@@ -111,11 +132,29 @@ def evaluate(
     cfg = with_overrides(given, changes or [])
     if workflow is not None:
         cfg["workflow"] = workflow
-    scores = scores_of(evaluate_network(checkpoint, out, cfg=cfg, data_folder=data, options=options))
+    with AskedWorkers(engine, address, workers, job).opened(
+        "evaluate", [], of=_facts_of(checkpoint, cfg, options, data)
+    ) as carriers:
+        options = options if isinstance(carriers, int) else replace(options, workers=carriers)
+        scores = scores_of(evaluate_network(checkpoint, out, cfg=cfg, data_folder=data, options=options))
     if as_json:
         print_json({"folder": str(out), **scores})
     else:
         _print_scores(scores, out)
+
+
+def _facts_of(checkpoint: Path, cfg: Config, options: "OpenLoopOptions", data: Path | None) -> list[object]:
+    """Return what decides on an evaluation: weights, configuration, samples, and the files that they are from."""
+    from l5kit.workflows.trained_network import weights_of
+
+    weights = hashlib.sha256(weights_of(checkpoint).read_bytes()).hexdigest()
+    samples = [options.key, options.max_samples, options.batch_size, options.device]
+    return [
+        weights,
+        json.dumps(cfg, sort_keys=True, default=str),
+        samples,
+        None if data is None else whole_path_of(data),
+    ]
 
 
 def _print_scores(scores: JsonObject, out: Path) -> None:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JsonOption, WorkersOption
+from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JobOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json
+from l5kit.cli.workers import AskedWorkers
 from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import find_dataset
 from l5kit.data.interop.columns import export_columns
@@ -17,7 +18,6 @@ from l5kit.data.interop.parquet_files import export_parquet
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.engines.opening import open_workers
 
 
 class Layout(StrEnum):
@@ -41,6 +41,7 @@ def export(
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
+    job: JobOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a dataset in a form that other tools read; OUT appears when it is complete.
@@ -54,7 +55,7 @@ def export(
     with show_progress("Digesting", visible=True, in_bytes=True) as progress:
         digest = DataRecord.of(dataset.path, num_scenes=len(dataset.scenes), progress=progress).digest
     with (
-        open_workers(engine, address=address, num_workers=workers) as carriers,
+        AskedWorkers(engine, address, workers, job).opened("export", [Path(dataset.path)], layout=layout) as carriers,
         show_progress(f"Exporting {layout.value}", visible=True) as progress,
     ):
         if layout is Layout.COLUMNS:

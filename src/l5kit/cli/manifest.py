@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import JsonOption, ReadersOption
+from l5kit.cli.options import AddressOption, Engine, EngineOption, JobOption, JsonOption, ReadersOption
 from l5kit.cli.output import print_json, print_line, remark, require_writable
+from l5kit.cli.workers import AskedWorkers
 from l5kit.data.manifest import Manifest
 from l5kit.data.progress import show_progress
 from l5kit.data.stores.store import is_url
@@ -27,6 +28,9 @@ def manifest(
     path: FilesArgument,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write, outside of PATH.")],
     workers: ReadersOption = 0,
+    engine: EngineOption = Engine.THREADS,
+    address: AddressOption = None,
+    job: JobOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the manifest of a dataset: every file with size and SHA-256, and the digest of the whole, as JSON.
@@ -36,8 +40,11 @@ def manifest(
     require_writable(out, option="--out")
     if not is_url(path) and out.resolve().is_relative_to(Path(path).resolve()):
         raise InvalidArgumentError(f"--out {str(out)!r} lies in {path!r}, and would be one of its files; name another")
-    with show_progress("Reading", visible=True, in_bytes=True) as progress:
-        found = Manifest.of(path, workers=workers, progress=progress)
+    with (
+        AskedWorkers(engine, address, workers, job).opened("manifest", path=_as_place(path)) as carriers,
+        show_progress("Reading", visible=True, in_bytes=True) as progress,
+    ):
+        found = Manifest.of(path, workers=carriers, progress=progress)
     found.write(out)
     if as_json:
         print_json({"path": _as_place(path), "manifest": out, **_facts_of(found)})

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JsonOption, WorkersOption
+from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JobOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json, print_table, remark
+from l5kit.cli.workers import AskedWorkers
 from l5kit.data.dataset_files import find_dataset
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.engines.opening import open_workers
 
 
 def mask(
@@ -29,6 +29,7 @@ def mask(
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
+    job: JobOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show how many agents have enough past and future frames to be trained on.
@@ -47,7 +48,9 @@ def mask(
     thresholds = MaskThresholds(probability, yaw, extent_ratio, distance)
     rejections: dict[str, int] = {}
     with (
-        open_workers(engine, address=address, num_workers=workers) as carriers,
+        AskedWorkers(engine, address, workers, job).opened(
+            "mask", [location], **thresholds.as_attributes()
+        ) as carriers,
         show_progress("Agents mask", visible=True) as progress,
     ):
         if store:

@@ -70,6 +70,16 @@ AddressOption = Annotated[
     ),
 ]
 
+JobOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--job",
+        metavar="FOLDER",
+        show_default=False,
+        help="Keep what is done in a folder that all workers share; a command that was killed goes on there.",
+    ),
+]
+
 UsedArtifactOption = Annotated[
     str | None,
     typer.Option(

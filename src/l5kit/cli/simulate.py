@@ -1,13 +1,25 @@
 """``l5kit simulate``: let a planner drive the scenes of a log, and score it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from l5kit._types import JsonObject
-from l5kit.cli.options import JsonOption, MapOption, MetaOption, ScenesArgument, parse_slice
+from l5kit.cli.options import (
+    AddressOption,
+    Engine,
+    EngineOption,
+    JsonOption,
+    MapOption,
+    MetaOption,
+    ScenesArgument,
+    WorkersOption,
+    parse_slice,
+)
 from l5kit.cli.output import print_facts, print_json, print_table, remark, remark_cut
+from l5kit.engines.opening import open_workers
 
 if TYPE_CHECKING:
     from l5kit.closedloop.result import ClosedLoopResult
@@ -38,9 +50,9 @@ def simulate(
         slice | None,
         typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Scenes, B left out; by default all."),
     ] = None,
-    workers: Annotated[
-        int, typer.Option(min=0, help="Threads that simulate at the same time; 0 for one on each core.")
-    ] = 1,
+    workers: WorkersOption = None,
+    engine: EngineOption = Engine.THREADS,
+    address: AddressOption = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write; a killed run goes on there.")] = Path(
         "simulation"
     ),
@@ -115,25 +127,27 @@ def simulate(
         num_frames=frames,
         moves=moves,
         keeps_plans=plans,
-        workers=workers,
         batch_size=batch_size,
         device=device,
         allow_pickle=allow_pickle,
         strict=strict,
         overwrite=overwrite,
     )
-    result = simulate_log(
-        path,
-        out,
-        planner=planner,
-        agents=agents,
-        planner_cfg=_read_config(config, workflow),
-        agents_cfg=_changed(agents, _read_config(agents_config, agents_workflow), agents_changes, allow_pickle),
-        map_path=map_path,
-        meta_path=meta,
-        truth=truth,
-        options=options,
-    )
+    planner_cfg = _read_config(config, workflow)
+    agents_cfg = _changed(agents, _read_config(agents_config, agents_workflow), agents_changes, allow_pickle)
+    with open_workers(engine, address=address, num_workers=workers) as carriers:
+        result = simulate_log(
+            path,
+            out,
+            planner=planner,
+            agents=agents,
+            planner_cfg=planner_cfg,
+            agents_cfg=agents_cfg,
+            map_path=map_path,
+            meta_path=meta,
+            truth=truth,
+            options=replace(options, workers=carriers),
+        )
     remark_cut("--scenes", scenes, result.num_scenes + len(result.failed), owner="the log")
     if result.scores["files"]["map"] is None or result.scores["files"]["meta"] is None:
         remark("note: scored without a map, whose metrics do not apply; they need a semantic map and a meta.json")

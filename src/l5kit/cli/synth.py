@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import AddressOption, Engine, EngineOption, WorkersOption
+from l5kit.cli.options import AddressOption, Engine, EngineOption, JobOption, WorkersOption
 from l5kit.cli.output import print_facts
+from l5kit.cli.workers import AskedWorkers
 from l5kit.data.progress import show_progress
-from l5kit.engines.opening import open_workers
 from l5kit.synthetic.city import make_city
 from l5kit.synthetic.params import LIMITS, CityParams
 
@@ -47,10 +47,12 @@ def synth(
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
+    job: JobOption = None,
 ) -> None:
     """Make a city: a complete dataset folder of a town that does not exist, with traffic, map and aerial picture."""
+    params = [seed, scenes, train_scenes, validate_scenes, frames, town_size, density, noise]
     with (
-        open_workers(engine, address=address, num_workers=workers) as carriers,
+        AskedWorkers(engine, address, workers, job).opened("synth", [], params=params) as carriers,
         show_progress("Driving", visible=True) as progress,
     ):
         city = make_city(

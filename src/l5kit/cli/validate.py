@@ -8,8 +8,9 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JsonOption, WorkersOption
+from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JobOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_json, print_line, print_texts
+from l5kit.cli.workers import AskedWorkers
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.checks.finding import Finding
@@ -20,7 +21,6 @@ from l5kit.data.progress import show_progress
 from l5kit.data.remote_dataset_files import local_file
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores.store import path_of
-from l5kit.engines.opening import open_workers
 from l5kit.errors import ConfigError, L5KitError
 
 
@@ -33,11 +33,12 @@ def validate(
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
+    job: JobOption = None,
 ) -> None:
     """Check every file and record of a dataset, and its maps; exit status 1 if anything is wrong."""
     files = find_dataset_files(path)
     digests = None if checksums is None else _read_digests(checksums)
-    with open_workers(engine, address=address, num_workers=workers) as carriers:
+    with AskedWorkers(engine, address, workers, job).opened("validate", [files.dataset], checksums=digests) as carriers:
         findings = check_files(files, checksums=digests, workers=carriers)
     if as_json:
         print_json(findings_as_json(files, findings))

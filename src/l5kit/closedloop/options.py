@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from l5kit._types import Int64Array, JsonObject
+from l5kit.data.scene_jobs import Workers
 from l5kit.errors import InvalidArgumentError
 
 __all__ = ["MOVES", "ClosedLoopOptions", "with_option"]
@@ -46,7 +47,8 @@ class ClosedLoopOptions:
         moves: One of :data:`MOVES`; None for what is usual for the planner: standing cars and
             ``idm`` meet their plans, replayed ones their log, others follow their plans.
         keeps_plans: Whether what the planner has planned is kept.
-        workers: Threads that simulate batches at the same time; 0 for one on each core, 1024 at most.
+        workers: Threads that simulate batches at the same time; 0 for one on each core, 1024 at most; or an executor,
+            whose workers must see log, map and folder under the same paths.
         batch_size: Scenes that step at once.
         device: What networks run on: ``auto``, for CUDA where it is there, or a device of torch.
         allow_pickle: Also read checkpoints that are whole pickled modules, which can run any code that is in them.
@@ -63,7 +65,7 @@ class ClosedLoopOptions:
     num_frames: int | None = None
     moves: str | None = None
     keeps_plans: bool = True
-    workers: int = 1
+    workers: Workers = 1
     batch_size: int = 32
     device: str = "auto"
     allow_pickle: bool = False
@@ -74,9 +76,9 @@ class ClosedLoopOptions:
     def __post_init__(self) -> None:
         for name, least in (("start_frame", 0), ("num_frames", 1), ("workers", 0), ("batch_size", 1)):
             value = getattr(self, name)
-            if value is not None and value < least:
+            if isinstance(value, int) and value < least:
                 raise InvalidArgumentError(f"{name} must be at least {least}, got {value}")
-        if self.workers > _MOST_WORKERS:
+        if isinstance(self.workers, int) and self.workers > _MOST_WORKERS:
             raise InvalidArgumentError(
                 f"workers must be at most {_MOST_WORKERS}, got {self.workers}; 0 is one for each core"
             )

@@ -1,9 +1,7 @@
 """Parts of a simulation: finished blocks of scenes on disk, each written whole or not at all."""
 
-import hashlib
-import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +14,7 @@ from l5kit._types import Float32Array, Float64Array, JsonObject, RecordArray
 from l5kit.closedloop.columns import FRAME_DTYPE
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
+from l5kit.data.receipts import find_damage, read_receipt, write_receipt
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.simulation.engine.kept_plans import join_times, plans_at
@@ -63,7 +62,7 @@ class Part:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        content: JsonObject = json.loads((folder / _ROWS_FILE).read_text("utf-8"))
+        content = read_receipt(folder, _ROWS_FILE)
         self._rows: list[JsonObject] = content["rows"]
         self._plan_times_s: list[float] = content["plan_times_s"]
         self._numbers = {int(row["scene"]): number for number, row in enumerate(self._rows)}
@@ -146,9 +145,7 @@ def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts) ->
         if len(times_s):
             np.save(part / _PLANS_FILE, np.concatenate([_plans_at(times_s, scene) for scene in driven]))
         rows, of_plans = [scene.row for scene in scenes], times_s.tolist()
-        content = {"rows": rows, "plan_times_s": of_plans, "files": _digests_in(part)}
-        content["sha256"] = _digest_of(content)
-        (part / _ROWS_FILE).write_text(json.dumps(content, allow_nan=False), "utf-8")
+        write_receipt(part, _ROWS_FILE, {"rows": rows, "plan_times_s": of_plans})
 
 
 def _plans_at(times_s: Float64Array, scene: FinishedScene) -> Float32Array:
@@ -168,36 +165,8 @@ def drop_damaged(folder: Path) -> None:
     """Remove parts with files that are not what was written, with a warning, and what killed writers have left."""
     clear_leftovers_in(folder)
     for path in sorted(folder.glob("[0-9]*")):
-        damage = _find_damage(path)
+        damage = find_damage(path, _ROWS_FILE)
         if damage is not None:
             text = f"{path} is damaged: {damage}; it is removed, and its scenes are simulated again"
             warnings.warn(text, RuntimeWarning, stacklevel=4)
             remove_whole(path)
-
-
-def _find_damage(part: Path) -> str | None:
-    """Return what is wrong with a part, or None."""
-    try:
-        content = json.loads((part / _ROWS_FILE).read_text("utf-8"))
-        if content.pop("sha256") != _digest_of(content):
-            return f"{_ROWS_FILE} is not what was written"
-        written, found = content["files"], _digests_in(part)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return f"{_ROWS_FILE} cannot be read ({type(error).__name__})"
-    changed = [name for name in sorted({*written, *found}) if written.get(name) != found.get(name)]
-    return f"{changed[0]} is not what was written" if changed else None
-
-
-def _digests_in(part: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file of a part, but for the rows, by its path in the part."""
-    digests = {}
-    for path in sorted(part.rglob("*")):
-        if path.is_file() and path != part / _ROWS_FILE:
-            with path.open("rb") as file:
-                digests[path.relative_to(part).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
-    return digests
-
-
-def _digest_of(content: Mapping[str, object]) -> str:
-    """Return the SHA-256 of what JSON holds."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -2,6 +2,7 @@
 
 import os
 import time
+from concurrent.futures import Executor
 from contextlib import closing
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from l5kit.closedloop.scores_file import scores_of
 from l5kit.closedloop.setup import ClosedLoopSetup, set_up
 from l5kit.closedloop.tables import can_write_parquet
 from l5kit.data.progress import show_progress
-from l5kit.data.scene_jobs import count_workers, map_scenes
+from l5kit.data.scene_jobs import count_workers, map_scenes, without_job
+from l5kit.errors import EngineError
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
 
@@ -121,12 +123,13 @@ def _simulate_missing(setup: ClosedLoopSetup, parts: Path) -> float | None:
     if len(missing) == 0:
         return None
     start_s = time.perf_counter()
-    num_workers = count_workers(options.workers)
+    carriers = without_job(options.workers)  # the folder of the simulation keeps its parts
+    num_workers = count_workers(carriers)
     with show_scenes("Simulating", visible=options.show_bar) as progress:
         results = map_scenes(
-            SimulateBlock(setup, parts),
+            SimulateBlock(setup, parts.absolute()),
             missing,
-            num_workers,
+            carriers if isinstance(carriers, Executor) else num_workers,
             block_size=_block_size(len(missing), num_workers, options.batch_size),
             num_ahead=num_workers,
             progress=progress,
@@ -134,7 +137,23 @@ def _simulate_missing(setup: ClosedLoopSetup, parts: Path) -> float | None:
         with closing(results):
             for _ in results:
                 pass
+    _require_all(setup, parts)
     return len(missing) / (time.perf_counter() - start_s)
+
+
+def _require_all(setup: ClosedLoopSetup, parts: Path) -> None:
+    """Refuse to go on without parts that workers have written elsewhere.
+
+    Raises:
+        EngineError: There are such.
+    """
+    found = [scene for part in find_parts(parts) for scene in part.scenes]
+    lacking = setup.scenes[~np.isin(setup.scenes, found)]
+    if len(lacking):
+        raise EngineError(
+            f"folder is {str(parts.parent)!r}, in which there is nothing of scene {lacking[0]} and {len(lacking) - 1} "
+            "more that workers have simulated; name a folder that all machines share, under the same path"
+        )
 
 
 def _block_size(num_scenes: int, num_workers: int, batch_size: int) -> int:

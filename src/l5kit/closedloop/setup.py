@@ -5,8 +5,10 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import torch
 
 from l5kit import __version__
 from l5kit._types import Config, Int64Array, JsonObject
@@ -20,9 +22,9 @@ from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map.opened import open_map
 from l5kit.data.progress import Progress
-from l5kit.data.stores.store import whole_path_of
+from l5kit.data.stores.store import path_of, whole_path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import EngineError, InvalidArgumentError
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat
 from l5kit.simulation.engine.traffic_state import Driver
@@ -50,6 +52,7 @@ class ClosedLoopSetup:
         digests: SHA-256 by what it is of: ``data``, ``map``, ``planner``, ``agents`` and ``configuration``, and
             ``truth`` where there is a true log.
         truth: The log with the true boxes, against which is scored; None for the log itself.
+        asked: What it was made of, and is made of again where it was pickled; None where it is pickled as it is.
     """
 
     files: DatasetFiles
@@ -62,6 +65,13 @@ class ClosedLoopSetup:
     data: DataRecord
     digests: Mapping[str, str | None]
     truth: TrueLog | None = None
+    asked: "Asked | None" = field(default=None, repr=False)
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        """Leave log, map and networks out, which another process reads from their files."""
+        if self.asked is None:
+            return super().__reduce__()
+        return _set_up_elsewhere, (self.asked, self.scenes, self.data, dict(self.digests), torch.get_num_threads())
 
     @property
     def log_name(self) -> str:
@@ -112,33 +122,105 @@ def set_up(
         options: How it is simulated.
         progress: Called with the bytes of the log that are read for its digest, and their total.
     """
-    files, _ = find_scene_files(path, map_path=_as_path(map_path), meta_path=_as_path(meta_path))
+    asked = Asked(
+        path=_whole(path),
+        map_path=None if map_path is None else _whole(map_path),
+        meta_path=None if meta_path is None else _whole(meta_path),
+        planner=planner,
+        agents=agents,
+        planner_cfg=planner_cfg,
+        agents_cfg=agents_cfg,
+        truth=None if truth is None else _whole(truth),
+        options=replace(options, workers=1, show_bar=False),
+    )
+    opened = _open(asked)
+    _tell_of_missing_map(opened)
+    data = DataRecord.of(opened.files.dataset, num_scenes=len(opened.log.scenes), progress=progress)
+    digests = _digests_of(opened, data, options)
+    return replace(opened, options=options, data=data, digests=digests, asked=asked)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The arguments of :func:`set_up`, with absolute paths or URLs, which name the same for each machine."""
+
+    path: Path
+    map_path: Path | None
+    meta_path: Path | None
+    planner: str | Driver | EgoSeat
+    agents: str | Driver | AgentSeat
+    planner_cfg: Config | None
+    agents_cfg: Config | None
+    truth: Path | None
+    options: ClosedLoopOptions
+
+
+def _open(asked: Asked) -> ClosedLoopSetup:
+    """Return log, map and drivers, still without a record of the data and digests."""
+    options = asked.options
+    files, _ = find_scene_files(asked.path, map_path=asked.map_path, meta_path=asked.meta_path)
     log = ChunkedDataset(files.dataset).open(cache_size_bytes=_CACHE_BYTES)
     scenes = options.scenes_of(len(log.scenes))
     require_start(log, scenes, options.start_frame)
     of_ego, of_agents = (
-        NetworkPlace(files, log.facts, cfg, options.device, options.allow_pickle) for cfg in (planner_cfg, agents_cfg)
+        NetworkPlace(files, log.facts, cfg, options.device, options.allow_pickle)
+        for cfg in (asked.planner_cfg, asked.agents_cfg)
     )
-    ego, others = open_planner(planner, moves=options.moves, place=of_ego), open_traffic(agents, place=of_agents)
-    true_log = None if truth is None else _open_truth(truth, log, scenes, others)
+    ego = open_planner(asked.planner, moves=options.moves, place=of_ego)
+    others = open_traffic(asked.agents, place=of_agents)
+    true_log = None if asked.truth is None else _open_truth(asked.truth, log, scenes, others)
     map_api = open_map(files)
     road = None if map_api is None else RoadMap(map_api)
-    if road is None:
-        _tell_of_missing_map(ego.name, others.name)
     if road is not None:
         _ = road.driving  # read once, before threads ask for it
-    chosen = {"planner": ego.digest, "agents": others.digest, "options": options.as_facts(scenes)}
-    data = DataRecord.of(files.dataset, num_scenes=len(log.scenes), progress=progress)
+    unknown = DataRecord(whole_path_of(files.dataset), None, len(log.scenes))
+    return ClosedLoopSetup(files, log, road, scenes, ego, others, options, unknown, {}, true_log)
+
+
+def _digests_of(setup: ClosedLoopSetup, data: DataRecord, options: ClosedLoopOptions) -> dict[str, str | None]:
+    """Return the digests of what is simulated."""
+    chosen = {
+        "planner": setup.planner.digest,
+        "agents": setup.agents.digest,
+        "options": options.as_facts(setup.scenes),
+    }
     digests = {
         "data": data.digest,
-        "map": None if road is None else _digest_of_files([files.semantic_map, files.meta]),
-        "planner": ego.digest,
-        "agents": others.digest,
+        "map": None if setup.road is None else _digest_of_files([setup.files.semantic_map, setup.files.meta]),
+        "planner": setup.planner.digest,
+        "agents": setup.agents.digest,
         "configuration": hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest(),
     }
-    if true_log is not None:
-        digests["truth"] = true_log.data.digest
-    return ClosedLoopSetup(files, log, road, scenes, ego, others, options, data, digests, true_log)
+    if setup.truth is not None:
+        digests["truth"] = setup.truth.data.digest
+    return digests
+
+
+def _set_up_elsewhere(
+    asked: Asked, scenes: Int64Array, data: DataRecord, digests: dict[str, str | None], num_threads: int
+) -> ClosedLoopSetup:
+    """Return a setup that was pickled, in a process with as many threads for torch, on which last digits depend.
+
+    Raises:
+        EngineError: Log, map or drivers are others here.
+    """
+    torch.set_num_threads(num_threads)
+    setup = _open(asked)
+    found = _digests_of(setup, data, asked.options)
+    names = ["map", *(name for name in ("planner", "agents") if isinstance(getattr(asked, name), str))]
+    different = [name for name in names if found[name] != digests[name]]
+    if len(setup.log.scenes) != data.num_scenes:
+        different.insert(0, "number of scenes")
+    if different:
+        raise EngineError(
+            f"the {' and the '.join(different)} of {path_of(setup.files.dataset)} are others for a worker than for the "
+            "one that asks; all machines must see the same files under the same paths"
+        )
+    return replace(setup, scenes=scenes, data=data, digests=digests, asked=asked)
+
+
+def _whole(path: str | os.PathLike[str]) -> Path:
+    return Path(whole_path_of(path))
 
 
 def _open_truth(path: str | os.PathLike[str], log: ChunkedDataset, scenes: Int64Array, agents: Traffic) -> TrueLog:
@@ -155,17 +237,16 @@ def _open_truth(path: str | os.PathLike[str], log: ChunkedDataset, scenes: Int64
     return open_truth(path, log, scenes)
 
 
-def _as_path(path: str | os.PathLike[str] | None) -> Path | None:
-    return None if path is None else Path(path)
-
-
-def _tell_of_missing_map(planner: str, agents: str) -> None:
+def _tell_of_missing_map(setup: ClosedLoopSetup) -> None:
     """Refuse traffic that cannot drive without a map, and warn of planners that do not see much then.
 
     Raises:
         InvalidArgumentError: As above.
     """
+    planner, agents = setup.planner.name, setup.agents.name
     where = "a semantic map and a meta.json, and they were not found in or near the log; name them (--map, --meta)"
+    if setup.road is not None:
+        return
     if agents in LANE_DRIVERS:
         raise InvalidArgumentError(f"agents is {agents!r}, which needs {where}, or take others")
     if planner in LANE_DRIVERS:

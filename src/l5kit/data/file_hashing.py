@@ -1,18 +1,23 @@
 """SHA-256 of the files of a tree, read by threads in blocks, with a look at whether they change meanwhile."""
 
 import hashlib
+import itertools
+import os
 import threading
 from collections.abc import Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Final
 
-from l5kit.data.file_trees import FileTree, ListedFile
+from l5kit._types import Int64Array
+from l5kit.data.file_trees import FileTree, ListedFile, open_tree
 from l5kit.data.progress import Progress
-from l5kit.data.scene_jobs import count_workers
+from l5kit.data.scene_jobs import KeptWorkers, Workers, count_workers, map_scenes
 from l5kit.data.stores.remote_failures import is_passing, unreachable
 from l5kit.errors import CorruptedDataError, DataChangedError, L5KitError
 
-__all__ = ["hash_files"]
+__all__ = ["hash_by_jobs", "hash_files"]
 
 _BLOCK_BYTES: Final = 2**20
 _AHEAD: Final = 16
@@ -44,6 +49,56 @@ def hash_files(
         finally:
             hashing.stopped.set()
             threads.shutdown(wait=False, cancel_futures=True)
+
+
+def hash_by_jobs(
+    path: str | os.PathLike[str],
+    files: Sequence[ListedFile],
+    workers: Workers,
+    *,
+    progress: Progress | None = None,
+) -> Generator[tuple[ListedFile, str | Exception]]:
+    """Yield files with their SHA-256, in their order, by the workers of an engine; the first error comes up.
+
+    Args:
+        path: Where the files lie, which all workers see.
+        files: Those to read.
+        workers: An executor, also with a job folder.
+        progress: Called with the bytes that are done and their total.
+    """
+    if isinstance(workers, KeptWorkers):
+        listing = hashlib.sha256(repr([vars(file) for file in files]).encode()).hexdigest()
+        workers.job.require_same("listing", {"files": len(files), "sha256": listing})
+    num_bytes, num_done = sum(file.size for file in files), 0
+
+    def listed(numbers: Int64Array) -> list[ListedFile]:
+        return [files[number] for number in numbers.tolist()]
+
+    job = _HashFiles(os.fspath(path))
+    results = map_scenes(job, range(len(files)), workers, unit="file", brief=listed)
+    with closing(results):
+        for file, result in zip(files, itertools.chain.from_iterable(results), strict=True):
+            yield file, result
+            num_done += file.size
+            if progress is not None:
+                progress(num_done, num_bytes)
+
+
+@dataclass(frozen=True)
+class _HashFiles:
+    """The SHA-256 of some files of a tree; their numbers are for messages."""
+
+    path: str
+
+    def __call__(self, numbers: Int64Array, files: Sequence[ListedFile]) -> list[str]:  # noqa: ARG002
+        hashing = _Hashing(open_tree(self.path), sum(file.size for file in files), None)
+        return [self._hash(hashing, file) for file in files]
+
+    def _hash(self, hashing: "_Hashing", file: ListedFile) -> str:
+        result = hashing.result_of(file)
+        if isinstance(result, Exception):
+            raise result
+        return result
 
 
 def _by_threads(

@@ -13,9 +13,10 @@ from typing import Final, Self
 from l5kit._files import replaced_when_complete
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.digest import FileDigest, digest_of, with_digest, without_masks
-from l5kit.data.file_hashing import hash_files
+from l5kit.data.file_hashing import hash_by_jobs, hash_files
 from l5kit.data.file_trees import name_problem, open_tree
 from l5kit.data.progress import Progress
+from l5kit.data.scene_jobs import Workers
 from l5kit.errors import ConfigError, InvalidArgumentError
 
 __all__ = ["Manifest", "ManifestDifferences"]
@@ -71,14 +72,15 @@ class Manifest:
         object.__setattr__(self, "files", tuple(sorted(self.files, key=lambda file: file.path.encode())))
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str], *, progress: Progress | None = None, workers: int = 0) -> Self:
+    def of(cls, path: str | os.PathLike[str], *, progress: Progress | None = None, workers: Workers = 0) -> Self:
         """Return the manifest of what lies at a place.
 
         Args:
             path: A folder, such as a zarr or a whole data folder; a zip file, for what is in it; another file; or a
                 URL of fsspec.
             progress: Called with the bytes that are done and their total, by one thread at a time.
-            workers: Threads that read; 0 for one on each core. The manifest is the same for any number.
+            workers: Threads that read; 0 for one on each core; or an executor, whose workers see the same files. The
+                manifest is the same for any.
 
         Raises:
             DatasetNotFoundError: There is nothing.
@@ -88,7 +90,10 @@ class Manifest:
             OSError: A file cannot be read.
         """
         tree = open_tree(path)
-        hashed = hash_files(tree, tree.list_files(), workers=workers, progress=progress)
+        if isinstance(workers, int):
+            hashed = hash_files(tree, tree.list_files(), workers=workers, progress=progress)
+        else:
+            hashed = hash_by_jobs(path, tree.list_files(), workers, progress=progress)
         with closing(hashed):
             return cls(tuple(with_digest(file, sha256) for file, sha256 in hashed))
 

@@ -16,7 +16,7 @@ from l5kit.data.log_facts import LogFacts
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import TL_FACE_ARRAY_KEY
-from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.scene_jobs import Workers, map_scenes, without_job
 from l5kit.data.stores.store import is_url
 from l5kit.errors import InvalidArgumentError
 
@@ -69,7 +69,7 @@ def _write(
     for key, records in arrays.items():
         array = create_array(group, key, len(records), dtype=np.dtype(records.dtype))
         job = _ChunksOfRows(records, array.chunks[0], strict=key != TL_FACE_ARRAY_KEY)
-        with map_scenes(job, range(job.num_chunks), workers, block_size=1, unit="chunk") as parts:
+        with map_scenes(job, range(job.num_chunks), without_job(workers), block_size=1, unit="chunk") as parts:
             for start, rows in (chunk for part in parts for chunk in part):
                 array[start : start + len(rows)] = rows
                 num_done += len(rows)

@@ -14,21 +14,37 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
 from l5kit._types import Int64Array
+from l5kit.data.job_folder import JobFolder, Stage, WritesFiles
 from l5kit.data.progress import Progress
 from l5kit.errors import InvalidArgumentError, WorkerDiedError
 
-__all__ = ["SceneResults", "Workers", "count_workers", "map_scenes"]
+__all__ = ["KeptWorkers", "SceneResults", "Workers", "count_workers", "map_scenes", "without_job"]
 
 Result = TypeVar("Result")
 
-Workers = Executor | int
+
+@dataclass(frozen=True)
+class KeptWorkers:
+    """Workers whose parts are kept.
+
+    Attributes:
+        carriers: What carries out a job, an executor or a number of threads.
+        job: Where its parts are kept, from :func:`~l5kit.data.job_folder.open_job`.
+    """
+
+    carriers: Executor | int
+    job: JobFolder
+
+
+Workers = Executor | int | KeptWorkers
 """What carries out a job: so many threads (1: the thread that asks; 0: one for each core that this process may use), or
-an executor of ``concurrent.futures``, which stays open."""
+an executor of ``concurrent.futures``, which stays open; either also with a folder for the parts."""
 
 _BLOCKS_PER_WORKER = 4
 _MOST_IN_BLOCK = 16
@@ -82,21 +98,46 @@ def map_scenes(
     numbers = np.asarray(scenes, np.int64)
     if numbers.ndim != 1:
         raise InvalidArgumentError(f"scenes must be numbers of shape (N,), got shape {numbers.shape}")
-    num_workers = count_workers(executor)
+    job = executor.job if isinstance(executor, KeptWorkers) else None
+    carriers = None if executor is None else without_job(executor)
+    num_workers = count_workers(carriers)
     size = _usual_size(len(numbers), num_workers) if block_size is None else _at_least_one("block_size", block_size)
     ahead = _BLOCKS_AHEAD * num_workers if num_ahead is None else _at_least_one("num_ahead", num_ahead)
+    stage = None if job is None else job.next_stage(numbers, unit=unit, block_size=size)
+    size = size if stage is None else stage.block_size
     blocks = [numbers[start : start + size] for start in range(0, len(numbers), size)]
-    call = _NamingCall(function, unit)
-    if isinstance(executor, Executor):
-        sent = call if isinstance(executor, ThreadPoolExecutor) else _as_sent(call)
-        carrier = executor if sent is not None else None
-        return SceneResults(sent or call, blocks, carrier, unit=unit, num_ahead=ahead, progress=progress, brief=brief)
-    threads = None
-    if num_workers > 1 and len(blocks) > 1:
-        threads = ThreadPoolExecutor(min(num_workers, len(blocks)), thread_name_prefix=f"l5kit {unit}s")
+    call: Callable[..., Result] = _NamingCall(function, unit, stage)
+    runner, owned = None, None
+    if isinstance(carriers, Executor):
+        sent: Callable[..., Result] | None = call if isinstance(carriers, ThreadPoolExecutor) else _as_sent(call)
+        runner = carriers if sent is not None else None
+        call = sent or call
+    elif num_workers > 1 and len(blocks) > 1:
+        runner = owned = ThreadPoolExecutor(min(num_workers, len(blocks)), thread_name_prefix=f"l5kit {unit}s")
     return SceneResults(
-        call, blocks, threads, unit=unit, num_ahead=ahead, progress=progress, owned=threads, brief=brief
+        call,
+        blocks,
+        runner,
+        unit=unit,
+        num_ahead=ahead,
+        progress=progress,
+        owned=owned,
+        brief=brief,
+        kept=None if stage is None else _Kept(stage, function.folder if isinstance(function, WritesFiles) else None),
     )
+
+
+def without_job(workers: Workers) -> Executor | int:
+    """Return what carries out a job, without the folder for its parts."""
+    return workers.carriers if isinstance(workers, KeptWorkers) else workers
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Parts that are kept, and where files that blocks have written are to appear."""
+
+    stage: Stage
+    folder: Path | None
 
 
 class SceneResults(Iterator[Result]):
@@ -111,6 +152,7 @@ class SceneResults(Iterator[Result]):
         progress: Called with the number of scenes whose results have been taken and of all scenes.
         owned: Threads that end with the results.
         brief: Makes what the call is given of a block besides its numbers.
+        kept: Where results are read from, once the call has written them.
     """
 
     def __init__(
@@ -124,6 +166,7 @@ class SceneResults(Iterator[Result]):
         progress: Progress | None,
         owned: ThreadPoolExecutor | None = None,
         brief: Callable[[Int64Array], object] | None = None,
+        kept: _Kept | None = None,
     ) -> None:
         self._call = call
         self._left = iter(blocks)
@@ -132,6 +175,7 @@ class SceneResults(Iterator[Result]):
         self._progress = progress
         self._owned = owned
         self._brief = brief
+        self._kept = kept
         self._num_scenes = sum(map(len, blocks))
         self._num_taken = self._num_told = 0
         self._pending: deque[tuple[Int64Array, Future[Result] | None]] = deque()
@@ -150,6 +194,8 @@ class SceneResults(Iterator[Result]):
                 raise StopIteration
             block, future = self._pending[0]
             result = self._call(*self._arguments(block)) if future is None else self._result_of(future)
+            if self._kept is not None:
+                result = self._kept.stage.read(block, self._kept.folder)
             self._pending.popleft()
             self._num_taken += len(block)
         except BaseException:
@@ -188,13 +234,21 @@ class SceneResults(Iterator[Result]):
     def _hand_over_next(self) -> None:
         for block in self._left:
             try:
-                future = None if self._executor is None else self._executor.submit(self._call, *self._arguments(block))
+                future = self._begin(block)
             except BrokenExecutor:
                 if not self._pending:  # whose error tells more
                     raise
             else:
                 self._pending.append((block, future))
             return
+
+    def _begin(self, block: Int64Array) -> "Future[Result] | None":
+        """Hand a block over, and return its future: one that is done where its part is kept; None to do it here."""
+        if self._kept is not None and self._kept.stage.is_done(block):
+            done: Future[Any] = Future()
+            done.set_result(None)
+            return done
+        return None if self._executor is None else self._executor.submit(self._call, *self._arguments(block))
 
     def _arguments(self, block: Int64Array) -> tuple[object, ...]:
         return (block,) if self._brief is None else (block, self._brief(block))
@@ -228,6 +282,8 @@ def count_workers(workers: Workers | None) -> int:
     """
     if workers is None:
         return 1
+    if isinstance(workers, KeptWorkers):
+        return count_workers(workers.carriers)
     if isinstance(workers, Executor):
         return int(getattr(workers, "_max_workers", 0)) or _num_cores()
     try:
@@ -261,12 +317,25 @@ def _at_least_one(argument: str, value: int) -> int:
 
 @dataclass(frozen=True)
 class _NamingCall(Generic[Result]):
-    """A function whose errors name the scene that they are from."""
+    """A function whose errors name the scene that they are from, and whose result is kept where there is a stage."""
 
     function: Callable[..., Result]
     unit: str
+    stage: Stage | None = None
 
-    def __call__(self, block: Int64Array, *brief: object) -> Result:
+    def __call__(self, block: Int64Array, *brief: object) -> Any:
+        if self.stage is None:
+            return self._carry_out(block, *brief)
+        self.stage.write(block, lambda files: self._writing_into(files)._carry_out(block, *brief))
+        return None  # it is read from its part
+
+    def _writing_into(self, folder: Path) -> "_NamingCall[Result]":
+        if not isinstance(self.function, WritesFiles):
+            return self
+        function: Any = self.function.in_folder(folder)
+        return _NamingCall(function, self.unit)
+
+    def _carry_out(self, block: Int64Array, *brief: object) -> Result:
         try:
             return self.function(block, *brief)
         except Exception as error:
@@ -305,7 +374,7 @@ def _named(unit: str, numbers: Int64Array) -> str:
     return f"{unit}s {numbers.min()} to {numbers.max()}"
 
 
-def _as_sent(call: _NamingCall[Result]) -> "_SentCall[Result] | None":
+def _as_sent(call: Any) -> "_SentCall[Result] | None":
     """Return a call that another process can carry out; None, after a warning, if there is none."""
     try:
         payload = pickle.dumps(call, protocol=pickle.HIGHEST_PROTOCOL)

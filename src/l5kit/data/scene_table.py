@@ -18,7 +18,7 @@ from l5kit.data.texts import shown_texts
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError
 
-__all__ = ["STANDING_M", "TURN_DEG", "SceneTable", "read_scene_table"]
+__all__ = ["STANDING_M", "TURN_DEG", "SceneTable", "driving_statistics", "read_scene_table"]
 
 TURN_DEG: Final = 30.0
 """Change of heading from which a scene is a turn."""
@@ -104,12 +104,31 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
     for scene_index in _touched(intervals, unread):
         start, end = intervals[scene_index].tolist()
         try:
-            frames.take(start, rows_of(dataset.frames, slice(start, end), strict=True))
+            frames.take(start, _FrameValues.of(rows_of(dataset.frames, slice(start, end), strict=True)))
         except CorruptedDataError as error:
             errors[scene_index] = str(error)
     empty = {index: f"scene {index} has no frame" for index in _empty(intervals).tolist()}
     errors = empty | _frame_errors(intervals, frames.agent_intervals) | errors
     return _as_table(hosts, intervals, frames, errors)
+
+
+def driving_statistics(table: SceneTable) -> dict[str, float | int]:
+    """Return how long and how far the AV drives in the scenes of a table, and how many there are of each kind.
+
+    Hours, kilometres and agents in a frame are of the scenes that can be read; agents are the mean over frames.
+    """
+    known = np.isfinite(table.lengths_s) & np.isfinite(table.agents_per_frame)
+    num_frames = table.num_frames[known]
+    agents = float((table.agents_per_frame[known] * num_frames).sum())
+    turns = table.turns
+    return {
+        "scenes": len(table.num_frames),
+        "damaged scenes": len(table.errors),
+        "hours": float(table.lengths_s[known].sum()) / 3600.0,
+        "kilometres": float(np.nansum(table.distances_m)) / 1000.0,
+        "agents in a frame": agents / max(int(num_frames.sum()), 1),
+        **{f"scenes {kind}": turns.count(kind) for kind in _TURNS},
+    }
 
 
 def _read_scenes(dataset: ChunkedDataset) -> tuple[IntervalRun, tuple[str, ...]]:
@@ -171,11 +190,11 @@ class _FrameColumns:
         """What cannot be in each frame, an index of :data:`_FAULTS`."""
         self._end, self._last = 0, _Poses(np.empty(0), np.empty(0), np.empty(0))
 
-    def take(self, start: int, frames: RecordArray) -> None:
+    def take(self, start: int, frames: "_FrameValues") -> None:
         """Take the fields of frames that begin at row ``start``."""
-        rows = slice(start, start + len(frames))
-        self.times_ns[rows], self.agent_intervals[rows] = frames["timestamp"], frames[AGENT_INTERVAL]
-        poses = _Poses.of(frames)
+        rows = slice(start, start + len(frames.times_ns))
+        self.times_ns[rows], self.agent_intervals[rows] = frames.times_ns, frames.agent_intervals
+        poses = frames.poses
         self.faults[rows] = poses.faults
         if self._end == start:
             poses = self._last.followed_by(poses)
@@ -215,6 +234,19 @@ class _Poses:
         return _Poses(*(np.array(column[-1:]) for column in vars(self).values()))
 
 
+@dataclass(frozen=True)
+class _FrameValues:
+    """What the table needs of N frames: times (N,), agent intervals (N, 2), poses of the AV."""
+
+    times_ns: Int64Array
+    agent_intervals: Int64Array
+    poses: _Poses
+
+    @classmethod
+    def of(cls, frames: RecordArray) -> "_FrameValues":
+        return cls(frames["timestamp"].copy(), frames[AGENT_INTERVAL].copy(), _Poses.of(frames))
+
+
 def _read_blocks(frames: Records, progress: Progress | None, workers: Workers) -> tuple[_FrameColumns, Int64Array]:
     """Return the columns of all frames, and the blocks (B, 2) of rows that could not be read."""
     columns, failed = _FrameColumns(len(frames)), []
@@ -232,18 +264,18 @@ def _read_blocks(frames: Records, progress: Progress | None, workers: Workers) -
 
 @dataclass(frozen=True)
 class _FrameBlocks:
-    """Blocks of frames, by their numbers: first row, end row, and the rows, or None if they cannot be read."""
+    """Blocks of frames, by their numbers: first row, end row, and their values, or None if they cannot be read."""
 
     frames: Records
     length: int
 
-    def __call__(self, numbers: Int64Array) -> list[tuple[int, int, RecordArray | None]]:
+    def __call__(self, numbers: Int64Array) -> list[tuple[int, int, _FrameValues | None]]:
         return [self._read(number * self.length) for number in numbers.tolist()]
 
-    def _read(self, start: int) -> tuple[int, int, RecordArray | None]:
+    def _read(self, start: int) -> tuple[int, int, _FrameValues | None]:
         stop = min(start + self.length, len(self.frames))
         try:
-            return start, stop, passing_rows(self.frames, start, stop)
+            return start, stop, _FrameValues.of(passing_rows(self.frames, start, stop))
         except CorruptedDataError:
             return start, stop, None
 

@@ -55,6 +55,8 @@ class RayTasks(ClusterTasks):
 
     def _connect(self, address: str | None, num_workers: int) -> None:
         place = address or os.environ.get("RAY_ADDRESS") or "local"
+        if place == "local":
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody unasked
         options: dict[str, Any] = {"num_cpus": num_workers or None, "include_dashboard": False}
         try:
             self._ray.init(place, log_to_driver=False, logging_level="ERROR", **(options if place == "local" else {}))

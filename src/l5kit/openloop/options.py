@@ -1,9 +1,11 @@
 """Options of an open-loop evaluation: which log and samples, on what device, and which pictures."""
 
 import math
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
+from l5kit.data.scene_jobs import KeptWorkers
 from l5kit.errors import InvalidArgumentError
 
 __all__ = ["DEVICES", "ERRORS", "OpenLoopOptions"]
@@ -26,6 +28,8 @@ class OpenLoopOptions:
         max_samples: Samples that are taken, evenly spread over the log; None for all.
         batch_size: Samples of a batch; None for that of the configuration.
         threads: Threads that make batches; None for those of the configuration.
+        workers: An executor of processes or of a cluster that makes and predicts batches, each with a network of its
+            own, or one with a folder for the parts; 1 to predict here.
         device: One of :data:`DEVICES`.
         num_worst: Pictures of the worst cases.
         worst_by: Which error makes them the worst, one of :data:`ERRORS`.
@@ -42,6 +46,7 @@ class OpenLoopOptions:
     max_samples: int | None = None
     batch_size: int | None = None
     threads: int | None = None
+    workers: Executor | KeptWorkers | Literal[1] = 1
     device: str = "auto"
     num_worst: int = 6
     worst_by: str = "fde"
@@ -56,6 +61,10 @@ class OpenLoopOptions:
                 raise InvalidArgumentError(f"{name} must be at least {least}, got {value}")
         if not all(0 < horizon_s < math.inf for horizon_s in self.horizons_s):
             raise InvalidArgumentError(f"horizons_s must be seconds above 0, got {self.horizons_s}")
+        if self.workers != 1 and not isinstance(self.workers, Executor | KeptWorkers):
+            raise InvalidArgumentError(
+                f"workers must be an executor of concurrent.futures or 1, got {self.workers!r}; threads are for threads"
+            )
         for name, allowed in (("device", DEVICES), ("worst_by", ERRORS)):
             if getattr(self, name) not in allowed:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}; allowed are {', '.join(allowed)}")

@@ -11,10 +11,10 @@ from l5kit.evaluation.selection_parity import Selection, SelectionParity, check_
 from l5kit.openloop.csv_predictions import CsvPredictions
 from l5kit.openloop.mode_scores import ModeScores
 from l5kit.openloop.options import OpenLoopOptions
-from l5kit.openloop.prediction import PredictedBatch, predicted_batches
 from l5kit.openloop.result import OpenLoopResult
+from l5kit.openloop.scored_batches import ScoredBatch, scored_batches
 from l5kit.openloop.setup import OpenLoopSetup
-from l5kit.openloop.trajectory_rows import TrajectoryRows, rows_of_batch
+from l5kit.openloop.trajectory_rows import TrajectoryRows
 from l5kit.workflows.samples import spread_indices
 from l5kit.workflows.trajectory_scores import TrajectoryScores
 
@@ -41,8 +41,8 @@ def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:
     selection = _compare_selection(setup)
     predicting_s = time.perf_counter()
     with show_progress("Predicting", visible=options.show_bar) as progress:
-        for predicted in predicted_batches(setup, indices):
-            gathered.add(predicted)
+        for batch in scored_batches(setup, indices, workers=options.workers):
+            gathered.add(batch)
             progress(gathered.num_samples, len(indices))
     end_s = time.perf_counter()
     return OpenLoopResult(
@@ -71,7 +71,6 @@ class _Gathered:
     """Sums and small rows, which are all that is kept of the batches."""
 
     def __init__(self, setup: OpenLoopSetup, horizons_s: tuple[float, ...]) -> None:
-        self._setup = setup
         self._horizons_s = horizons_s
         self._step_time_s = setup.config.params.step_time_s
         self.scores = TrajectoryScores(
@@ -82,20 +81,19 @@ class _Gathered:
         self.predictions: list[CsvPredictions] = []
         self.num_samples = 0
 
-    def add(self, predicted: PredictedBatch) -> None:
+    def add(self, batch: ScoredBatch) -> None:
         """Add what was predicted of a batch."""
-        trajectories, modes = predicted.trajectories, predicted.modes
-        self.scores.add(trajectories)
-        num_modes = modes.probabilities.shape[1]
+        self.scores.add(batch.trajectories)
+        num_modes = batch.modes.probabilities.shape[1]
         if num_modes > 1:
             self.mode_scores = self.mode_scores or ModeScores(
                 self._horizons_s, num_modes=num_modes, step_time_s=self._step_time_s
             )
-            self.mode_scores.add(trajectories, modes)
-        self.rows.append(rows_of_batch(self._setup.samples, predicted))
-        if self._setup.chopped_set is not None:
-            self.predictions.append(CsvPredictions.of_batch(predicted.batch, predicted.modes))
-        self.num_samples += len(predicted.indices)
+            self.mode_scores.add(batch.trajectories, batch.modes)
+        self.rows.append(batch.rows)
+        if batch.predictions is not None:
+            self.predictions.append(batch.predictions)
+        self.num_samples += batch.num_samples
 
 
 def _horizons_s(setup: OpenLoopSetup, wanted_s: tuple[float, ...]) -> tuple[float, ...]:

@@ -1,7 +1,8 @@
 """Setup of an open-loop evaluation: the trained network, and the samples that it predicts."""
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
-from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.errors import ConfigError, EngineError, InvalidArgumentError
 from l5kit.openloop.chopped_set import ChoppedSet, is_chopped_set
 from l5kit.openloop.options import OpenLoopOptions
 from l5kit.workflows.samples import rasters_of_test_agents
@@ -48,6 +49,7 @@ class OpenLoopSetup:
         chopped_set: The test set that the log is of, or None.
         model: The network in eval mode, on its device.
         device: The device.
+        asked: What it was made of, and is made of again where it was pickled.
     """
 
     checkpoint: Path
@@ -60,6 +62,44 @@ class OpenLoopSetup:
     chopped_set: ChoppedSet | None
     model: nn.Module = field(repr=False)
     device: torch.device
+    asked: "Asked"
+
+    def __reduce__(self) -> tuple[Callable[..., "OpenLoopSetup"], tuple[object, ...]]:
+        """Leave network and samples out, which another process reads from their files."""
+        return _set_up_elsewhere, (self.asked, self.data, len(self.samples), torch.get_num_threads())
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The arguments of :func:`set_up`, with absolute paths.
+
+    Attributes:
+        checkpoint: A file of weights.
+        cfg: The configuration of the training.
+        data_folder: Folder that keys are relative to.
+        options: How it is evaluated.
+    """
+
+    checkpoint: Path
+    cfg: Config = field(repr=False)
+    data_folder: Path
+    options: OpenLoopOptions
+
+
+def _set_up_elsewhere(asked: Asked, data: DataRecord, num_samples: int, num_threads: int) -> OpenLoopSetup:
+    """Return a setup that was pickled, in a process with as many threads for torch, on which last digits depend.
+
+    Raises:
+        EngineError: There are other samples here.
+    """
+    torch.set_num_threads(num_threads)
+    setup = set_up(asked.checkpoint, asked.cfg, data_folder=asked.data_folder, options=asked.options, data=data)
+    if len(setup.samples) != num_samples:
+        raise EngineError(
+            f"{setup.log} has {len(setup.samples)} samples for a worker, and {num_samples} for the one that asks; all "
+            "machines must see the same files under the same paths"
+        )
+    return setup
 
 
 def set_up(
@@ -68,6 +108,7 @@ def set_up(
     *,
     data_folder: str | os.PathLike[str] | None,
     options: OpenLoopOptions,
+    data: DataRecord | None = None,
 ) -> OpenLoopSetup:
     """Return the network and the samples; nothing is predicted yet.
 
@@ -76,6 +117,7 @@ def set_up(
         cfg: The configuration of the training.
         data_folder: Folder that keys are relative to; None for the environment's ``L5KIT_DATA_FOLDER``.
         options: How it is evaluated.
+        data: Record of the log, if it is known; None to make it.
 
     Raises:
         ConfigError: A key is unknown, missing, of the wrong type or out of range.
@@ -101,9 +143,12 @@ def set_up(
             f"{log} has no samples for {config.params.workflow}: no frames, or no agents that qualify"
         )
     model = load_network(file, config, samples, allow_pickle=options.allow_pickle).to(device)
-    with show_progress("Reading", visible=options.show_bar) as progress:
-        num_scenes = len(ChunkedDataset(chopped_set.log if chopped_set else log).open().scenes)
-        data = DataRecord.of(log, num_scenes=num_scenes, progress=progress)
+    if data is None:
+        with show_progress("Reading", visible=options.show_bar) as progress:
+            num_scenes = len(ChunkedDataset(chopped_set.log if chopped_set else log).open().scenes)
+            data = DataRecord.of(log, num_scenes=num_scenes, progress=progress)
+    root = data_manager.root_folder
+    asked = Asked(file.absolute(), cfg, root.absolute(), replace(options, workers=1, show_bar=False))
     return OpenLoopSetup(
         checkpoint=file,
         config=config,
@@ -115,6 +160,7 @@ def set_up(
         chopped_set=chopped_set,
         model=model,
         device=device,
+        asked=asked,
     )
 
 

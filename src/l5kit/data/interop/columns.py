@@ -21,7 +21,7 @@ from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import FORMAT_VERSION, TL_FACE_ARRAY_KEY
-from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.scene_jobs import Workers, map_scenes, without_job
 from l5kit.data.stores.checked_blosc import with_checked_lengths
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.store import ZarrArray
@@ -113,7 +113,7 @@ def _write_arrays(
         columns = {name: _create_field(group, name, records, sharded) for name in records.dtype.names or ()}
         for start, rows in _shards_of(records, ARRAYS[key][2][0], strict=key != TL_FACE_ARRAY_KEY):
             job = _WriteFields(rows, tuple(columns.items()), start)
-            with map_scenes(job, range(len(columns)), workers, block_size=1, unit="field") as written:
+            with map_scenes(job, range(len(columns)), without_job(workers), block_size=1, unit="field") as written:
                 for _ in written:
                     num_done += len(rows)
                     if progress is not None:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,6 +127,12 @@ class _WriteScenes:
     folder: Path
     tables: Mapping[str, ArrowColumns]
     scenes_per_file: int
+
+    def in_folder(self, folder: Path) -> "_WriteScenes":
+        """Return the job that writes into another folder."""
+        for key in self.tables:
+            (folder if key == SCENE_ARRAY_KEY else folder / key).mkdir(parents=True, exist_ok=True)
+        return replace(self, folder=folder)
 
     def __call__(self, scenes: Int64Array) -> list[TablePart]:
         of_scenes, not_numbers = self._write(scenes, frozenset())

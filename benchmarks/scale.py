@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Measure jobs over whole sets on one machine: 16,265 scenes, which repeat a few made ones and are nowhere held.
+
+Usage: python benchmarks/scale.py [--sizes 100 1000 16265] [--job NAME ...] [--engine NAME ...] [--scratch FOLDER]
+
+A set is a dataset folder as any other. Its chunks of agents are links to those of the few scenes, so that it takes
+little disk; scenes and frames, which tell where rows are, are written a block at a time. Each job runs in a process of
+its own, which tells the processor time that it and its workers took, its largest memory, and the bytes that it has
+read. Processor time does not grow when others are at work on the machine, as the time on the clock does.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from concurrent.futures import Executor
+from pathlib import Path
+
+import numcodecs
+import numpy as np
+import zarr
+
+from l5kit.closedloop import ClosedLoopOptions, simulate
+from l5kit.configs.overrides import load_training_config
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.record_dtype import RecordDType
+from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE, TL_FACE_DTYPE
+from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.scene_table import driving_statistics, read_scene_table
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
+from l5kit.engines import open_workers
+from l5kit.openloop import OpenLoopOptions, evaluate
+from l5kit.planning.checkpoint import save_checkpoint
+from l5kit.synthetic import make_city
+from l5kit.workflows import TrainingConfig, make_model, open_samples
+
+JOBS = ("mask", "statistics", "evaluation", "simulation")
+BLOCK = 16
+"""Scenes of a block of a job, where there are many."""
+
+
+def make_base(scratch: Path, num_scenes: int) -> Path:
+    """Make a city whose agents fill whole chunks, of about 20,000 rows: the last frame loses a few."""
+    city = make_city(scratch / "city", num_scenes=num_scenes, town_size=400.0)
+    log = ChunkedDataset(str(city.scenes["sample"])).open()
+    num_chunks = max(1, round(len(log.agents) / 20_000))
+    length = len(log.agents) // num_chunks
+    frames, agents = np.array(log.frames), np.array(log.agents[: length * num_chunks])
+    assert frames["agent_index_interval"][-1, 0] < len(agents)
+    frames["agent_index_interval"][-1, 1] = len(agents)
+    arrays = {"scenes": np.array(log.scenes), "frames": frames, "agents": agents}
+    np.savez(scratch / "base.npz", **{name: array.view(np.uint8) for name, array in arrays.items()})
+    (scratch / "length").write_text(f"{length}")
+    write_array(scratch / "base.zarr", "agents", AGENT_DTYPE, len(agents), length)[:] = agents
+    return city.path
+
+
+def write_array(path: Path, key: str, dtype: np.dtype, length: int, chunk: int) -> zarr.Array:
+    """Return an array of a dataset, as those of L5Kit 1.5 are stored."""
+    group = zarr.open_group(str(path), mode="a", zarr_format=2)
+    return group.create_array(
+        key,
+        shape=(length,),
+        chunks=(chunk,),
+        dtype=RecordDType.from_native_dtype(np.dtype(dtype)),
+        compressors=numcodecs.Blosc("lz4", 5, 1),
+        overwrite=True,
+    )
+
+
+def make_set(scratch: Path, num_scenes: int) -> Path:
+    """Write a dataset folder of many scenes in the city; chunks of agents are links."""
+    folder = scratch / f"set-{num_scenes}"
+    if folder.exists():
+        return folder
+    for name in ("semantic_map", "aerial_map", "meta.json"):
+        folder.mkdir(exist_ok=True)
+        (folder / name).symlink_to(scratch / "city" / name)
+    base = np.load(scratch / "base.npz")
+    scenes, frames = base["scenes"].view(SCENE_DTYPE), base["frames"].view(FRAME_DTYPE)
+    num_agents = base["agents"].size // np.dtype(AGENT_DTYPE).itemsize
+    length, path = int((scratch / "length").read_text()), folder / "scenes" / "sample.zarr"
+    repeats = -(-num_scenes // len(scenes))
+    write_array(path, "agents", AGENT_DTYPE, repeats * num_agents, length)
+    for number in range(repeats * (num_agents // length)):
+        os.link(scratch / "base.zarr" / "agents" / f"{number % (num_agents // length)}", path / "agents" / f"{number}")
+    write_array(path, "traffic_light_faces", TL_FACE_DTYPE, 0, 10_000)
+    all_scenes = repeated(scenes, "frame_index_interval", range(repeats), len(frames))[:num_scenes]
+    write_array(path, "scenes", SCENE_DTYPE, num_scenes, 10_000)[:] = all_scenes
+    num_used = int(all_scenes["frame_index_interval"][-1, 1])
+    stored = write_array(path, "frames", FRAME_DTYPE, num_used, 10_000)
+    kept = np.zeros(0, FRAME_DTYPE)
+    start = 0
+    for repeat in range(repeats):
+        block = repeated(frames, "agent_index_interval", [repeat], num_agents)
+        block["traffic_light_faces_index_interval"] = 0
+        kept = np.concatenate([kept, block])
+        whole = len(kept) // 10_000 * 10_000 if repeat < repeats - 1 else min(len(kept), num_used - start)
+        stored[start : start + whole] = kept[:whole]
+        start, kept = start + whole, kept[whole:]
+    return folder
+
+
+def repeated(records: np.ndarray, field: str, repeats: "range | list[int]", step: int) -> np.ndarray:
+    """Return records several times, each time with intervals that are further on."""
+    parts = []
+    for repeat in repeats:
+        part = records.copy()
+        part[field] += repeat * step
+        parts.append(part)
+    return np.concatenate(parts)
+
+
+def run_job(job: str, folder: Path, num_scenes: int, workers: Workers, out: Path) -> None:
+    """Carry a job out once."""
+    path = folder / "scenes" / "sample.zarr"
+    if job == "mask":
+        compute_agents_mask(ChunkedDataset(str(path)).open(), MaskThresholds(0.5), workers=workers)
+    elif job == "statistics":
+        driving_statistics(read_scene_table(ChunkedDataset(str(path)).open(), workers=workers))
+    elif job == "simulation":
+        options = ClosedLoopOptions(
+            scenes=range(num_scenes), num_frames=50, keeps_plans=False, workers=workers, show_bar=False
+        )
+        simulate(folder, out, planner="idm", options=options)
+    else:
+        evaluate_network(folder, num_scenes, workers, out)
+
+
+def evaluate_network(folder: Path, num_scenes: int, workers: Workers, out: Path) -> None:
+    """Evaluate a small network as it is before its training, with as many samples as there are scenes."""
+    cfg = load_training_config("vector_planner")
+    cfg["val_data_loader"] = {"key": "scenes/sample.zarr", "batch_size": 32}
+    weights = folder / "network.safetensors"
+    if not weights.exists():
+        config = TrainingConfig.from_cfg(cfg)
+        samples = open_samples(config, config.params.val_loader, LocalDataManager(folder), perturbed=False)
+        save_checkpoint(weights, make_model(config, samples), config=cfg)
+    carriers = workers if isinstance(workers, Executor) else 1
+    options = OpenLoopOptions(max_samples=num_scenes, num_worst=0, workers=carriers, threads=0, show_bar=False)
+    evaluate(weights, out, cfg=cfg, data_folder=folder, options=options)
+
+
+def measured(job: str, folder: Path, num_scenes: int, out: Path) -> None:
+    """Print, as JSON, what a job took in this process, after a run on few scenes that compiles what it needs."""
+    warnings.simplefilter("ignore")
+    small = folder.parent / "set-32"
+    run_job(job, small, 8, 1, out / "first")
+    read_mb, start_s, spent_s = read_megabytes(), time.perf_counter(), time.process_time()
+    before_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    run_job(job, folder, num_scenes, 1, out / "second")
+    told = {
+        "seconds": time.perf_counter() - start_s,
+        "processor_s": time.process_time() - spent_s,
+        "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "before_mb": before_mb,
+        "read_mb": read_megabytes() - read_mb,
+    }
+    print(json.dumps(told))
+
+
+def read_megabytes() -> float:
+    """Return how much this process has read so far, from disk or from memory of the system."""
+    return int(Path("/proc/self/io").read_text("ascii").split()[1]) / 1e6
+
+
+def print_jobs(scratch: Path, sizes: list[int], jobs: list[str]) -> None:
+    """Measure each job on each size, and print the table."""
+    print(
+        "| job | scenes | processor, s | ms a scene | on the clock, s | memory, MB | of it for the set, MB | read, MB |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for job in jobs:
+        for size in sizes:
+            out = Path(tempfile.mkdtemp(dir=scratch))
+            command = [sys.executable, __file__, "--measure", job, "--sizes", str(size), "--scratch", str(scratch)]
+            environment = {**os.environ, "L5KIT_CACHE_DIR": str(out / "cache"), "OMP_NUM_THREADS": "1"}
+            done = subprocess.run([*command, "--out", str(out)], env=environment, stdout=subprocess.PIPE, check=True)
+            row = json.loads(done.stdout)
+            shutil.rmtree(out)
+            cells = (
+                f"{row['processor_s']:.1f}",
+                f"{1000 * row['processor_s'] / size:.2f}",
+                f"{row['seconds']:.1f}",
+                f"{row['memory_mb']:,.0f}",
+                f"{row['memory_mb'] - row['before_mb']:,.0f}",
+                f"{row['read_mb']:,.1f}",
+            )
+            print(f"| {job} | {size:,} | {' | '.join(cells)} |", flush=True)
+
+
+def print_overhead(scratch: Path, engines: list[str], num_passes: int) -> None:
+    """Measure what handing over blocks costs, and a mask by each engine, in turns, and print the table."""
+    folder, scenes = make_set(scratch, 512), range(512)
+    taken: dict[str, list[tuple[float, float]]] = {engine: [] for engine in engines}
+    for _ in range(num_passes):
+        for engine in engines:
+            with open_workers(engine, num_workers=2) as workers:
+                run_job("mask", folder, 512, workers, scratch)  # has workers start and compile
+                times_s = []
+                for job in (lambda: list(map_scenes(len, scenes, workers, block_size=BLOCK)), None):
+                    start_s = time.perf_counter()
+                    if job is not None:
+                        job()
+                    else:
+                        run_job("mask", folder, 512, workers, scratch)
+                    times_s.append(time.perf_counter() - start_s)
+                taken[engine].append((times_s[0], times_s[1]))
+    print(
+        "\n| engine, 2 workers | nothing, us a scene | mask of 512 scenes, s | ratio to processes |\n|---|---|---|---|"
+    )
+    for engine, rows in taken.items():
+        idle_us = 1e6 * statistics.median(row[0] for row in rows) / len(scenes)
+        mask_s = statistics.median(row[1] for row in rows)
+        ratio = statistics.median(row[1] / first[1] for row, first in zip(rows, taken[engines[0]], strict=True))
+        print(f"| {engine} | {idle_us:,.0f} | {mask_s:.2f} | {ratio:.2f} |", flush=True)
+
+
+def main() -> None:
+    """Measure, and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="*", default=[100, 1000, 16_265])
+    parser.add_argument("--job", action="append", choices=JOBS)
+    parser.add_argument("--engine", action="append", choices=("processes", "ray", "dask"))
+    parser.add_argument("--passes", type=int, default=3)
+    parser.add_argument("--scratch", type=Path, help="folder for the sets, on a file system with hard links")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    scratch = options.scratch or Path(tempfile.mkdtemp(prefix="l5kit-scale-"))
+    if options.measure:
+        measured(options.measure, scratch / f"set-{options.sizes[0]}", options.sizes[0], options.out)
+        return
+    warnings.simplefilter("ignore")
+    scratch.mkdir(exist_ok=True)
+    if not (scratch / "base.npz").exists():
+        make_base(scratch, 32)
+    for size in (32, *options.sizes):
+        make_set(scratch, size)
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
+    print_jobs(scratch, options.sizes, options.job or list(JOBS))
+    if options.engine:
+        print_overhead(scratch, options.engine, options.passes)
+    if options.scratch is None:
+        shutil.rmtree(scratch)
+
+
+if __name__ == "__main__":
+    main()

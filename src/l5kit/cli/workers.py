@@ -1,0 +1,53 @@
+"""Workers of commands: the engine that was asked for, with the job folder where there is one."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from l5kit.data.job_folder import open_job
+from l5kit.data.scene_jobs import KeptWorkers, Workers, without_job
+from l5kit.data.stores.store import whole_path_of
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.engines.opening import open_workers
+
+__all__ = ["AskedWorkers"]
+
+
+@dataclass(frozen=True)
+class AskedWorkers:
+    """What was asked for.
+
+    Attributes:
+        engine: Name of the engine.
+        address: Where its cluster is.
+        number: How many work at the same time.
+        job: Folder where parts are kept, or None.
+    """
+
+    engine: str
+    address: str | None
+    number: int | None
+    job: Path | None = None
+
+    @contextmanager
+    def opened(self, command: str, datasets: Sequence[Path] = (), **options: object) -> Iterator[Workers]:
+        """Hand out the workers; they end with the block, and the job folder stays.
+
+        Args:
+            command: Name of the command, which with the next two says what a job folder is of.
+            datasets: What it reads.
+            options: What decides on its results.
+        """
+        with open_workers(self.engine, address=self.address, num_workers=self.number) as carriers:
+            if self.job is None:
+                yield carriers
+                return
+            facts = {"command": command, "data": [_signature(path) for path in datasets], "options": options}
+            with open_job(self.job, facts) as job:
+                yield KeptWorkers(without_job(carriers), job)
+
+
+def _signature(path: Path) -> list[str | None]:
+    """Return where a dataset lies, and what tells whether its files have changed."""
+    return [whole_path_of(path), ChunkedDataset(path).open().fingerprint()]

@@ -1,0 +1,210 @@
+"""Job folders: a job that was killed goes on, does nothing twice, and takes nothing that is damaged."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from l5kit.data import ChunkedDataset
+from l5kit.data.job_folder import open_job
+from l5kit.data.manifest import Manifest
+from l5kit.data.scene_jobs import KeptWorkers, count_workers, map_scenes, without_job
+from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
+from l5kit.errors import EngineError, InvalidArgumentError
+
+FACTS = {"command": "count", "data": ["log", "1"]}
+
+
+@dataclass
+class Counts:
+    """Squares, and which scenes were asked for; fails at one scene as long as it is told to."""
+
+    asked: list
+    fails_at: int | None = None
+
+    def __call__(self, scenes):
+        self.asked.extend(scenes.tolist())
+        if self.fails_at in scenes:
+            raise ConnectionError("gone")
+        return (scenes**2).tolist()
+
+
+@dataclass(frozen=True)
+class Writes:
+    """Writes a file for each scene."""
+
+    folder: Path
+
+    def in_folder(self, folder):
+        return Writes(folder)
+
+    def __call__(self, scenes):
+        for scene in scenes.tolist():
+            (self.folder / "deep").mkdir(exist_ok=True)
+            (self.folder / "deep" / f"{scene}.txt").write_text(f"scene {scene}")
+        return len(scenes)
+
+
+def squares_of(job, folder, *, workers=1, scenes=range(10), block_size=2):
+    with open_job(folder, FACTS) as opened:
+        parts = map_scenes(job, scenes, KeptWorkers(workers, opened), block_size=block_size)
+        return [square for part in parts for square in part]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_what_is_done_is_not_done_again(tmp_path, workers):
+    first, again = Counts([], fails_at=5), Counts([])
+    with pytest.raises(ConnectionError, match="gone") as caught:
+        squares_of(first, tmp_path / "job", workers=workers)
+    assert caught.value.__notes__ == ["in scene 5"]
+    assert squares_of(again, tmp_path / "job", workers=workers) == [scene * scene for scene in range(10)]
+    assert not set(again.asked) & {0, 1, 2, 3}
+    assert {4, 5} <= set(again.asked)
+    third = Counts([])
+    assert squares_of(third, tmp_path / "job", workers=workers) == [scene * scene for scene in range(10)]
+    assert third.asked == []
+
+
+def test_other_numbers_of_workers_keep_the_blocks(tmp_path):
+    with pytest.raises(ConnectionError):
+        squares_of(Counts([], fails_at=9), tmp_path / "job", block_size=3)
+    again = Counts([])
+    assert squares_of(again, tmp_path / "job", workers=2, block_size=1) == [scene * scene for scene in range(10)]
+    assert again.asked == [9]
+
+
+@pytest.mark.parametrize("damage", ["flipped", "shorter", "missing", "receipt", "no receipt"])
+def test_a_damaged_part_is_made_again(tmp_path, damage):
+    squares_of(Counts([]), tmp_path / "job")
+    part = tmp_path / "job" / "0-scene" / "000000004"
+    result, receipt = part / "result.pickle", part / "receipt.json"
+    content = result.read_bytes()
+    if damage == "flipped":
+        result.write_bytes(content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
+    elif damage == "shorter":
+        result.write_bytes(content[:-1])
+    elif damage == "receipt":
+        receipt.write_text(receipt.read_text().replace('"scenes": 2', '"scenes": 3'))
+    else:
+        (result if damage == "missing" else receipt).unlink()
+    again = Counts([])
+    with pytest.warns(RuntimeWarning, match=r"000000004 is damaged: .*; it is made again"):
+        assert squares_of(again, tmp_path / "job") == [scene * scene for scene in range(10)]
+    assert again.asked == [4, 5]
+
+
+def test_what_a_killed_writer_has_left_is_no_part(tmp_path):
+    squares_of(Counts([]), tmp_path / "job", scenes=range(4))
+    stage = tmp_path / "job" / "0-scene"
+    os.rename(stage / "000000002", stage / ".000000002.abcd1234.part")
+    again = Counts([])
+    assert squares_of(again, tmp_path / "job", scenes=range(4)) == [0, 1, 4, 9]
+    assert again.asked == [2, 3]
+
+
+def test_files_appear_where_they_belong_also_those_of_a_run_before(tmp_path):
+    for run in ("first", "second"):
+        out = tmp_path / run
+        out.mkdir()
+        with open_job(tmp_path / "job", FACTS) as job:
+            assert sum(map_scenes(Writes(out), range(5), KeptWorkers(1, job), block_size=2)) == 5
+        assert {file.name: file.read_text() for file in (out / "deep").iterdir()} == {
+            f"{scene}.txt": f"scene {scene}" for scene in range(5)
+        }
+
+
+def test_another_job_is_refused(tmp_path):
+    squares_of(Counts([]), tmp_path / "job")
+    with (
+        pytest.raises(InvalidArgumentError, match=r"which is of another job: data differ"),
+        open_job(tmp_path / "job", {**FACTS, "data": ["log", "2"]}),
+    ):
+        pass
+    with pytest.raises(InvalidArgumentError, match=r"holds parts of 10 scenes, and these are 11 scenes"):
+        squares_of(Counts([]), tmp_path / "job", scenes=range(11))
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    with (
+        pytest.raises(InvalidArgumentError, match=r"holds letter\.txt and is no job folder"),
+        open_job(tmp_path, FACTS),
+    ):
+        pass
+    assert os.listdir(tmp_path) == ["letter.txt"]
+
+
+def test_a_folder_in_use_is_refused(tmp_path):
+    with (
+        open_job(tmp_path / "job", FACTS),
+        pytest.raises(InvalidArgumentError, match="at which another process works"),
+        open_job(tmp_path / "job", FACTS),
+    ):
+        pass
+
+
+def test_a_part_that_was_written_elsewhere_is_told_of(tmp_path):
+    with open_job(tmp_path / "job", FACTS) as job:
+        stage = job.next_stage(np.arange(4), unit="scene", block_size=2)
+        with pytest.raises(EngineError, match=r"name a job folder .* that all machines share"):
+            stage.read(np.arange(2))
+
+
+def test_kept_workers_are_as_many_as_their_carriers(tmp_path):
+    with open_job(tmp_path / "job", FACTS) as job:
+        kept = KeptWorkers(3, job)
+        assert (count_workers(kept), without_job(kept), without_job(2)) == (3, 3, 2)
+
+
+def test_a_mask_from_parts_has_the_same_bits(city, tmp_path):
+    log = ChunkedDataset(str(city / "scenes" / "sample.zarr")).open()
+    mask, report = compute_agents_mask(log, MaskThresholds(0.5))
+    for workers in (1, 2):
+        with open_job(tmp_path / "job", FACTS) as job:
+            kept, kept_report = compute_agents_mask(log, MaskThresholds(0.5), workers=KeptWorkers(workers, job))
+        np.testing.assert_array_equal(kept, mask)
+        assert kept_report == report
+
+
+def test_a_manifest_from_parts_is_of_the_files_as_they_are(city, tmp_path):
+    copy = tmp_path / "data"
+    copy.mkdir()
+    for number in range(5):
+        (copy / f"{number}.txt").write_text(f"{number}")
+    for _ in range(2):
+        with open_job(tmp_path / "job", FACTS) as job:
+            assert Manifest.of(copy, workers=KeptWorkers(1, job)) == Manifest.of(copy)
+    (copy / "3.txt").write_text("another")
+    with open_job(tmp_path / "job", FACTS) as job, pytest.raises(InvalidArgumentError, match="another listing"):
+        Manifest.of(copy, workers=KeptWorkers(1, job))
+
+
+@pytest.mark.process
+def test_a_command_that_was_killed_goes_on(city, tmp_path):
+    """Kill a command at its first part; what it has printed in the end is what one prints that was left alone."""
+    command = [
+        sys.executable,
+        "-m",
+        "l5kit",
+        "info",
+        str(city),
+        "--statistics",
+        "--json",
+        "--job",
+        str(tmp_path / "job"),
+    ]
+    killed = subprocess.Popen([*command, "--engine", "processes"], stdout=subprocess.DEVNULL)
+    while killed.poll() is None and not list(tmp_path.glob("job/*/*/receipt.json")):
+        time.sleep(0.001)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    done = [subprocess.run(line, capture_output=True, check=True, text=True).stdout for line in (command, command[:-2])]
+    assert done[0] == done[1]
+    assert '"kilometres"' in done[0]
