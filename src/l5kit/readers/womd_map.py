@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
 from l5kit.readers.womd_boundaries import LEFT, RIGHT, Polylines, find_boundaries
 from l5kit.readers.womd_rows import DOUBLE, RowSchema, read_rows
@@ -70,7 +70,7 @@ def _read_lanes(features: Sequence[MapFeature], remarks: list[str]) -> _Lanes:
     """Return the lanes that have a line of two points apart at least."""
     serialized = [feature.lane for feature in features]
     rows = read_rows(serialized, _POINTS_OF_LANE, what="lane")
-    has_line = np.array([is_line(rows.of_parent(row)) for row in range(len(serialized))], np.bool_)
+    has_line = _are_lines(Polylines(rows.values, rows.starts))
     kept = np.flatnonzero(has_line).tolist()
     _tell_left_out(
         "lanes without a centre line", [features[row].id for row in np.flatnonzero(~has_line).tolist()], remarks
@@ -81,6 +81,22 @@ def _read_lanes(features: Sequence[MapFeature], remarks: list[str]) -> _Lanes:
         messages=[LaneCenter.FromString(serialized[row]) for row in kept],
         lines=Polylines(rows.values[np.repeat(has_line, rows.counts)], starts),
     )
+
+
+def _are_lines(lines: Polylines) -> BoolArray:
+    """Return which lines can be that of a lane, at once for all whose ends are apart, (K,)."""
+    are_lines = np.zeros(len(lines.starts) - 1, np.bool_)
+    rows = np.flatnonzero(np.diff(lines.starts) > 1)
+    if not len(rows):
+        return are_lines
+    first, end = lines.starts[rows], lines.starts[rows + 1]
+    num_wrong = np.concatenate([[0], np.cumsum(~np.isfinite(lines.points_m).all(axis=1))])
+    is_finite = num_wrong[end] == num_wrong[first]
+    ends_m = np.abs(lines.points_m[end - 1] - lines.points_m[first]).max(axis=1)
+    are_lines[rows] = is_finite & (ends_m > 0.1)
+    for row in rows[is_finite & (ends_m <= 0.1)].tolist():  # a ring, or all points in one place
+        are_lines[row] = is_line(lines.line(row))
+    return are_lines
 
 
 def _boundaries(lanes: _Lanes, line_features: Sequence[MapFeature]) -> Float64Array:
@@ -104,13 +120,14 @@ def _stretches(messages: Iterable[LaneCenter], line_rows: dict[int, int]) -> Int
 
 
 def _to_source(lanes: _Lanes, boundaries_m: Float64Array) -> tuple[SourceLane, ...]:
-    starts, known = lanes.lines.starts, set(lanes.ids)
+    known = set(lanes.ids)
+    left_m, right_m = (_lines_or_none(Polylines(side_m, lanes.lines.starts)) for side_m in boundaries_m)
     return tuple(
         SourceLane(
             lane_id=lane_id,
             centre_m=lanes.lines.line(row),
-            left_m=_line_or_none(boundaries_m[LEFT, starts[row] : starts[row + 1]]),
-            right_m=_line_or_none(boundaries_m[RIGHT, starts[row] : starts[row + 1]]),
+            left_m=left_m[row],
+            right_m=right_m[row],
             successors=tuple(map(str, lane.exit_lanes)),
             predecessors=tuple(map(str, lane.entry_lanes)),
             left_neighbour=_neighbour(lane.left_neighbors, known),
@@ -123,16 +140,16 @@ def _to_source(lanes: _Lanes, boundaries_m: Float64Array) -> tuple[SourceLane, .
     )
 
 
-def _line_or_none(points_m: Float64Array) -> Float64Array | None:
-    return points_m if is_line(points_m) else None
+def _lines_or_none(boundaries: Polylines) -> list[Float64Array | None]:
+    """Return the boundaries of a side; None where nothing is known, or all points are in one place."""
+    return [boundaries.line(row) if is_one else None for row, is_one in enumerate(_are_lines(boundaries).tolist())]
 
 
 def _neighbour(neighbours: Iterable[LaneNeighbor], known: set[str]) -> str | None:
     """Return the lane of the map that is beside for most of the points; None where there is none."""
-    lengths = {
-        str(neighbour.feature_id): neighbour.self_end_index - neighbour.self_start_index for neighbour in neighbours
-    }
-    return max(known & lengths.keys(), key=lambda lane: (lengths[lane], lane), default=None)
+    beside = [(told.self_end_index - told.self_start_index, str(told.feature_id)) for told in neighbours]
+    _, lane = max((found for found in beside if found[1] in known), default=(0, None))
+    return lane
 
 
 def _read_areas(features: Sequence[MapFeature], kind: str, remarks: list[str]) -> list[SourceArea]:
