@@ -367,9 +367,10 @@ def test_lanes_without_a_line_are_left_out_and_named(scenario):
     womd.add_lane(scenario, 151, [[1.0, 2.0, 3.0]])
     womd.add_lane(scenario, 152, [[1.0, 2.0, 3.0]] * 3)
     womd.add_lane(scenario, 153, [[1.0, 2.0, 3.0], [np.nan, 2.0, 3.0]])
+    womd.add_lane(scenario, 154, [[1.0, 2.0, 3.0], [1.1e5, 2.0, 3.0]])
     scene = read(scenario)
     assert lanes_of(scene).keys() == {"101", "102", "103", "104"}
-    assert scene.remarks == ("lanes without a centre line were left out: 150, 151, 152, 153",)
+    assert scene.remarks == ("lanes without a centre line were left out: 150, 151, 152, 153, 154",)
 
 
 def test_areas_without_corners_and_signs_without_a_place_are_left_out_and_named(scenario):
@@ -441,6 +442,12 @@ def change(scenario, fault):
         scenario.tracks_to_predict[1].track_index = 5
     elif fault == "not finite":
         scenario.tracks[0].states[6].center_y = np.inf
+    elif fault == "too far":
+        scenario.tracks[0].states[6].center_x = 2e5
+    elif fault == "too large":
+        scenario.tracks[2].states[0].height = 101.0
+    elif fault == "AV too far":
+        scenario.tracks[2].states[0].center_x = 1.1e7
     elif fault == "no size":
         scenario.tracks[0].states[6].width = 0.0
     elif fault == "lane twice":
@@ -463,7 +470,10 @@ FAULTS = {
     "too few states": "track 3 has 20 states for 21 times",
     "lights": "there are 20 dynamic_map_states for 21 times",
     "target beyond": "tracks_to_predict has track 5; there are tracks 0 to 4",
-    "not finite": "positions_m of track '11', step 6 must be finite",
+    "not finite": "center_y of track 11 must be within 100000 of that of the AV, got inf in step 6",
+    "too far": "center_x of track 11 must be within 100000 of that of the AV, got 200000.0 in step 6",
+    "too large": "height of track 90 must be within 100, got 101.0 in step 0",
+    "AV too far": "the AV must be within 1e+07 m, got [11000000.0, 3.5, 8.0]",
     "no size": "sizes_m of track '11', step 6 must be finite and above 0",
     "lane twice": "the map has lane '101' twice",
     "no id": "the record has no scenario_id, so it is no Scenario",

@@ -136,8 +136,8 @@ def _to_scene(scenario: Scenario) -> SourceScene:
     tracks = read_tracks(scenario)
     steps = tracks.ego_steps()
     times_s = np.array(scenario.timestamps_seconds)
-    mapped = read_map(scenario, name)
-    lights = read_lights(scenario, {lane.lane_id for lane in mapped.map.lanes})
+    mapped = read_map(scenario, name, tracks.first_place_m)
+    lights = read_lights(scenario, {lane.lane_id for lane in mapped.map.lanes}, tracks.first_place_m)
     return SourceScene(
         name=name,
         timestamps_ns=_as_ns(times_s)[steps],

@@ -9,8 +9,9 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
 from l5kit.readers.womd_boundaries import LEFT, RIGHT, Polylines, find_boundaries
-from l5kit.readers.womd_rows import DOUBLE, RowSchema, read_rows
+from l5kit.readers.womd_rows import DOUBLE, MessageRows, RowSchema, read_rows
 from l5kit.readers.womd_scenario_pb2 import LaneCenter, LaneNeighbor, MapFeature, Scenario
+from l5kit.readers.womd_tracks import FURTHEST_M
 
 __all__ = ["MapWithRemarks", "read_map"]
 
@@ -43,12 +44,22 @@ class _Lanes:
     lines: Polylines
 
 
-def read_map(scenario: Scenario, name: str) -> MapWithRemarks:
+@dataclass(frozen=True)
+class _Lines:
+    """Painted lines and edges of the road: the row of each by its id, and their points."""
+
+    rows: dict[int, int]
+    lines: Polylines
+
+
+def read_map(scenario: Scenario, name: str, around_m: Float64Array) -> MapWithRemarks:
     """Read the map of a scenario.
 
     Args:
         scenario: The scenario.
         name: What the map is to be called.
+        around_m: x, y and z of the AV: points more than :data:`~l5kit.readers.womd_tracks.FURTHEST_M` away are damaged,
+            as those that are not finite, (3,).
 
     Raises:
         CorruptedDataError: A feature is damaged.
@@ -59,17 +70,25 @@ def read_map(scenario: Scenario, name: str) -> MapWithRemarks:
     for feature in scenario.map_features:
         features.setdefault(feature.WhichOneof("feature_data"), []).append(feature)
     remarks: list[str] = []
-    lanes = _read_lanes(features.get("lane", []), remarks)
-    areas = [area for kind in _AREA_KINDS for area in _read_areas(features.get(kind, []), kind, remarks)]
-    signs = _read_signs(features.get("stop_sign", []), remarks)
-    stretched = _boundaries(lanes, [feature for kind in _LINE_KINDS for feature in features.get(kind, [])])
-    return MapWithRemarks(SourceMap(name, _to_source(lanes, stretched), tuple(areas), tuple(signs)), tuple(remarks))
+    lanes = _read_lanes(features.get("lane", []), around_m, remarks)
+    areas = [area for kind in _AREA_KINDS for area in _read_areas(features.get(kind, []), kind, around_m, remarks)]
+    signs = _read_signs(features.get("stop_sign", []), around_m, remarks)
+    lines = _read_lines([feature for kind in _LINE_KINDS for feature in features.get(kind, [])], around_m)
+    boundaries_m = find_boundaries(lanes.lines, lines.lines, _stretches(lanes.messages, lines.rows))
+    return MapWithRemarks(SourceMap(name, _to_source(lanes, boundaries_m), tuple(areas), tuple(signs)), tuple(remarks))
 
 
-def _read_lanes(features: Sequence[MapFeature], remarks: list[str]) -> _Lanes:
+def _read_points(parents: Sequence[bytes], schema: RowSchema, around_m: Float64Array, *, what: str) -> MessageRows:
+    """Return points of lines, NaN for those that are damaged."""
+    rows = read_rows(parents, schema, what=what)
+    is_near = (np.abs(rows.values - around_m) <= FURTHEST_M).all(axis=1, keepdims=True)
+    return MessageRows(np.where(is_near, rows.values, np.nan), rows.starts)
+
+
+def _read_lanes(features: Sequence[MapFeature], around_m: Float64Array, remarks: list[str]) -> _Lanes:
     """Return the lanes that have a line of two points apart at least."""
     serialized = [feature.lane for feature in features]
-    rows = read_rows(serialized, _POINTS_OF_LANE, what="lane")
+    rows = _read_points(serialized, _POINTS_OF_LANE, around_m, what="lane")
     has_line = _are_lines(Polylines(rows.values, rows.starts))
     kept = np.flatnonzero(has_line).tolist()
     _tell_left_out(
@@ -99,12 +118,10 @@ def _are_lines(lines: Polylines) -> BoolArray:
     return are_lines
 
 
-def _boundaries(lanes: _Lanes, line_features: Sequence[MapFeature]) -> Float64Array:
-    """Return a point of the left and the right boundary for each point of the lanes, NaN where nothing is known."""
-    serialized = [feature.road_line or feature.road_edge for feature in line_features]
-    rows = read_rows(serialized, _POINTS_OF_LINE, what="road line or edge")
-    line_rows = {feature.id: row for row, feature in enumerate(line_features)}
-    return find_boundaries(lanes.lines, Polylines(rows.values, rows.starts), _stretches(lanes.messages, line_rows))
+def _read_lines(features: Sequence[MapFeature], around_m: Float64Array) -> _Lines:
+    serialized = [feature.road_line or feature.road_edge for feature in features]
+    points = _read_points(serialized, _POINTS_OF_LINE, around_m, what="road line or edge")
+    return _Lines({feature.id: row for row, feature in enumerate(features)}, Polylines(points.values, points.starts))
 
 
 def _stretches(messages: Iterable[LaneCenter], line_rows: dict[int, int]) -> Int64Array:
@@ -152,8 +169,10 @@ def _neighbour(neighbours: Iterable[LaneNeighbor], known: set[str]) -> str | Non
     return lane
 
 
-def _read_areas(features: Sequence[MapFeature], kind: str, remarks: list[str]) -> list[SourceArea]:
-    rows = read_rows([getattr(feature, kind) for feature in features], _POINTS_OF_AREA, what=kind)
+def _read_areas(
+    features: Sequence[MapFeature], kind: str, around_m: Float64Array, remarks: list[str]
+) -> list[SourceArea]:
+    rows = _read_points([getattr(feature, kind) for feature in features], _POINTS_OF_AREA, around_m, what=kind)
     areas, left_out = [], []
     for row, feature in enumerate(features):
         outline_m = _without_closing_point(rows.of_parent(row))
@@ -170,12 +189,12 @@ def _without_closing_point(outline_m: Float64Array) -> Float64Array:
     return outline_m[:-1] if is_closed else outline_m
 
 
-def _read_signs(features: Sequence[MapFeature], remarks: list[str]) -> list[SourceSign]:
+def _read_signs(features: Sequence[MapFeature], around_m: Float64Array, remarks: list[str]) -> list[SourceSign]:
     signs, left_out = [], []
     for feature in features:
         point, sign_id = feature.stop_sign.position, str(feature.id)
         position_m = np.array([point.x, point.y, point.z])
-        if feature.stop_sign.HasField("position") and np.isfinite(position_m).all():
+        if feature.stop_sign.HasField("position") and (np.abs(position_m - around_m) <= FURTHEST_M).all():
             signs.append(SourceSign(sign_id, position_m, tuple(map(str, feature.stop_sign.lane))))
         else:
             left_out.append(feature.id)

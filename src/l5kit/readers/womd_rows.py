@@ -96,7 +96,8 @@ def _as_numbers(bits: UInt64Array, schema: RowSchema) -> Float64Array:
     for column, (_, wire_type) in enumerate(schema.columns):
         read = bits[:, column]
         if wire_type == FLOAT:
-            values[:, column] = read.astype(np.uint32).view(np.float32)
+            with np.errstate(invalid="ignore"):  # NaN of an unusual kind
+                values[:, column] = read.astype(np.uint32).view(np.float32)
         else:
             values[:, column] = read != 0 if wire_type == BOOL else read.copy().view(np.float64)
     return values
