@@ -14,6 +14,7 @@ class SourceFormat(StrEnum):
 
     ARGOVERSE2 = "argoverse2"
     NUSCENES = "nuscenes"
+    WOMD = "womd"
 
 
 def open_reader(source_format: SourceFormat | str, source: str | os.PathLike[str]) -> Reader:
@@ -49,4 +50,14 @@ def _open_nuscenes(source: str | os.PathLike[str]) -> Reader:
     return NuscenesReader(source)
 
 
-_READERS = {SourceFormat.ARGOVERSE2: _open_argoverse2, SourceFormat.NUSCENES: _open_nuscenes}
+def _open_womd(source: str | os.PathLike[str]) -> Reader:
+    from l5kit.readers.womd import WomdReader
+
+    return WomdReader(source)
+
+
+_READERS = {
+    SourceFormat.ARGOVERSE2: _open_argoverse2,
+    SourceFormat.NUSCENES: _open_nuscenes,
+    SourceFormat.WOMD: _open_womd,
+}
