@@ -275,7 +275,8 @@ def city_map(city):
             left_lane_divider_segments=[],
             right_lane_divider_segments=[],
         )
-    made.add("lane_connector", "turn", polygon_token=None)
+    turn = [(x + 60, y - 2), (x + 72, y - 2), (x + 72, y + 10), (x + 68, y + 10), (x + 60, y + 2)]
+    made.add("lane_connector", "turn", polygon_token=made.polygon(turn))
     made.path("east", ((x, y, 0.0), "LSR", 999.999, (0.0, 60.0, 0.0)))
     made.path("turn", ((x + 60, y, 0.0), "LSL", 10.0, (0.25 * math.pi * 10, 0.0, 0.25 * math.pi * 10)))
     made.path("north", ((x + 70, y + 10, math.pi / 2), "RSR", 999.999, (0.0, 40.0, 0.0)))
