@@ -21,6 +21,7 @@ from support.nuscenes_folders import (
     RIDDEN_FROM,
     SCENES,
     city_map,
+    pick,
     quaternion,
     tables,
     token,
@@ -307,11 +308,6 @@ def changed(change):
     records = tables()
     change(records)
     return records
-
-
-def pick(table, **fields):
-    (record,) = [record for record in table if all(record[name] == value for name, value in fields.items())]
-    return record
 
 
 def sample(records, step):

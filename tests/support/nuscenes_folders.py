@@ -321,6 +321,12 @@ def city_map(city):
     return made.json
 
 
+def pick(table, **fields):
+    """The one record of a table that has some fields."""
+    (record,) = [record for record in table if all(record[name] == value for name, value in fields.items())]
+    return record
+
+
 def write_folder(root, *, records=None, maps=None, version="v1.0-mini"):
     """Write tables and maps; the folder of the tables is returned."""
     folder = root / version
