@@ -455,6 +455,18 @@ def test_a_box_of_nobody_is_told_with_the_first_scene(tmp_path):
     assert not scenes["scene-0103"].remarks
 
 
+def test_an_instance_that_has_lost_a_box_is_told_in_its_scene(tmp_path):
+    def lose(records):
+        records["sample_annotation"].remove(box(records, "car", 7))
+
+    scenes, errors = read_all(write_folder(tmp_path, records=changed(lose)))
+    assert not errors
+    (text,) = scenes["scene-0061"].remarks
+    assert "nbr_annotations differs by 1" in text
+    assert token("instance", "scene-0061", "car") in text
+    assert not scenes["scene-0103"].remarks
+
+
 def test_scenes_without_boxes_have_no_tracks(tmp_path):
     scenes, errors = read_all(
         write_folder(

@@ -169,7 +169,7 @@ class NuscenesReader:
                 tracks=tracks,
                 lights=SourceLights.none(len(times_ns)),
                 map=map_piece,
-                remarks=(*remarks, *self._remarks_of(scene)),
+                remarks=(*remarks, *self._lacks_of(tracks.ids), *self._remarks_of(scene)),
             )
 
     @cached_property
@@ -182,6 +182,22 @@ class NuscenesReader:
             self._cities[city] = read_city_map(self._folder.parent / "maps" / "expansion" / f"{city}.json", city)
         whole = self._cities[city]
         return whole.near(positions_m, MAP_REACH_M), whole.left_out_near(positions_m, MAP_REACH_M)
+
+    def _lacks_of(self, instances: tuple[str, ...]) -> list[str]:
+        """Return which of some instances have other numbers of boxes than their records tell."""
+        lacks, file = self._lacks, file_name(self._folder, "instance")
+        return [
+            f"{file} (instance {name!r}): nbr_annotations differs by {lacks[name]} from the boxes in the table."
+            for name in instances
+            if name in lacks
+        ]
+
+    @cached_property
+    def _lacks(self) -> dict[str, int]:
+        """How many boxes an instance has fewer than its record tells, where these differ."""
+        rows = np.flatnonzero(self._index.instance_lacks)
+        names = self._index.instance_tokens[rows].tolist()
+        return dict(zip(names, self._index.instance_lacks[rows].tolist(), strict=True))
 
     def _remarks_of(self, scene: int) -> list[str]:
         """Return what belongs to no scene, with the first one."""

@@ -64,6 +64,7 @@ class NuscenesIndex:
         box_records: Its number in ``sample_annotation.json``, int32, (M,).
         instance_tokens: Token of each instance, text, (I,).
         instance_categories: Its category, -1 for one that is not known, int32, (I,).
+        instance_lacks: How many boxes it has fewer than its record tells, int32, (I,).
         categories: Name of each category, text, (C,).
         lost_boxes: Records of ``sample_annotation.json`` that no scene is known of, int64, (L,).
     """
@@ -86,6 +87,7 @@ class NuscenesIndex:
     box_records: Int32Array
     instance_tokens: NumericArray
     instance_categories: Int32Array
+    instance_lacks: Int32Array
     categories: NumericArray
     lost_boxes: Int64Array
 
@@ -96,7 +98,8 @@ class NuscenesIndex:
         require_shapes(self, ego_positions_m=(samples, 3), ego_rotations=(samples, 4))
         require_shapes(self, box_positions_m=(boxes, 3), box_sizes_m=(boxes, 3), box_rotations=(boxes, 4))
         require_shapes(self, box_has_rider=(boxes,), box_records=(boxes,))
-        require_shapes(self, instance_categories=(len(self.instance_tokens),))
+        instances = len(self.instance_tokens)
+        require_shapes(self, instance_categories=(instances,), instance_lacks=(instances,))
 
     @classmethod
     def names(cls) -> list[str]:
@@ -273,6 +276,9 @@ class _Boxes:
             "instance_categories": np.array([category_rows.get(i.category_token, -1) for i in instances], np.int32),
             "categories": _texts(category.name for category in categories),
         }
+        told = np.array([instance.nbr_annotations for instance in instances], np.int64)
+        known = columns["box_instances"][columns["box_instances"] >= 0]
+        self.arrays["instance_lacks"] = (told - np.bincount(known, minlength=len(told))).astype(np.int32)
         self.arrays["lost_boxes"] = self._tell_lost_boxes()
 
     def _columns(self, first: int, boxes: Sequence[Annotation]) -> dict[str, NumericArray]:
