@@ -8,7 +8,7 @@ from l5kit.errors import CorruptedDataError
 from l5kit.readers.tfrecord import RecordDamage, RecordPlace, list_records, masked_crc32c, read_record
 from support.womd import masked_crc, record_of
 
-CONTENTS = [b"first", b"", bytes(range(256)) * 3, b"the last one"]
+CONTENTS = [b"first", b"", bytes(range(64)), b"the last one"]
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_an_empty_file_has_no_records_and_says_so_when_read(tmp_path):
         read_record(path, RecordPlace(0, 0, 0))
 
 
-@pytest.mark.parametrize("offset", [12, 12 + 700, 12 + 768, 12 + 771], ids=["content", "inside", "crc", "last of crc"])
+@pytest.mark.parametrize("offset", [12, 12 + 50, 12 + 64, 12 + 67], ids=["content", "inside", "crc", "last of crc"])
 def test_a_damaged_content_costs_its_record_alone(path, offset):
     damaged(path, starts()[2] + offset)
     found = contents_of(path)

@@ -11,10 +11,11 @@ from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOpti
 from l5kit.cli.output import print_facts, print_json
 from l5kit.cli.workers import AskedWorkers
 from l5kit.data.data_record import DataRecord
-from l5kit.data.dataset_files import find_dataset
+from l5kit.data.dataset_files import find_dataset, find_dataset_files
 from l5kit.data.interop.columns import export_columns
 from l5kit.data.interop.export_places import require_place
 from l5kit.data.interop.parquet_files import export_parquet
+from l5kit.data.interop.py123d_files import export_py123d
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -25,13 +26,17 @@ class Layout(StrEnum):
 
     COLUMNS = "columns"
     PARQUET = "parquet"
+    PY123D = "py123d"
 
 
 def export(
     path: DatasetArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
     layout: Annotated[
-        Layout, typer.Option(help="columns: a plain array of zarr 3 for each field; parquet: tables.")
+        Layout,
+        typer.Option(
+            help="columns: a plain array of zarr 3 for each field; parquet: tables; py123d: its logs and map."
+        ),
     ] = Layout.COLUMNS,
     shards: Annotated[
         bool,
@@ -42,13 +47,15 @@ def export(
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
     job: JobOption = None,
+    split: Annotated[str, typer.Option(help="py123d: what the logs are for, such as train, val or test.")] = "train",
     as_json: JsonOption = False,
 ) -> None:
     """Write a dataset in a form that other tools read; OUT appears when it is complete.
 
     In columns, TensorStore, zarrita.js and whatever else knows zarr 3 reads it, and l5kit itself, with the same bits.
-    As parquet, DuckDB, Arrow, pandas and polars do. The files tell the digest of the dataset, unless that is on a
-    server. An export that was stopped leaves nothing, and begins anew.
+    As parquet, DuckDB, Arrow, pandas and polars do. Files of both tell the digest of the dataset, unless that is on a
+    server. As py123d, it is the logs and the map of that library, in Arrow files. An export that was stopped leaves
+    nothing, and begins anew.
     """
     require_place(out, overwrite=overwrite)
     dataset = ChunkedDataset(find_dataset(path)).open(cached=False)
@@ -68,8 +75,13 @@ def export(
                 progress=progress,
                 workers=carriers,
             )
-        else:
+        elif layout is Layout.PARQUET:
             export_parquet(dataset, out, overwrite=overwrite, digest=digest or "", progress=progress, workers=carriers)
+        else:
+            files = find_dataset_files(path)
+            export_py123d(
+                dataset, out, files=files, split=split, overwrite=overwrite, progress=progress, workers=carriers
+            )
     sizes = [os.path.getsize(file) for file in out.rglob("*") if file.is_file()]
     counts = {key: len(getattr(dataset, attribute)) for key, (attribute, _, _) in ARRAYS.items()}
     facts = {"out": out.absolute(), "layout": layout.value, "digest": digest, "files": len(sizes)}

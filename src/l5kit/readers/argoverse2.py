@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import pyarrow
 import pyarrow.parquet
+from scipy.spatial import cKDTree
 
 from l5kit._types import Float64Array, Int64Array, JsonObject, NumericArray
 from l5kit.errors import DatasetNotFoundError
@@ -179,7 +180,7 @@ class Argoverse2Reader:
 def _only(columns: dict[str, pyarrow.ChunkedArray], name: str) -> str:
     """Return the text that all rows of a column have."""
     values = columns[name].unique().to_pylist()
-    if len(values) != 1 or not values[0]:
+    if len(values) != 1 or values[0] in (None, ""):
         raise ValueError(f"column {name} must have one value in all rows, got {values[:3]}")
     return str(values[0])
 
@@ -291,7 +292,7 @@ def _heights_at(points_m: Float64Array, source_map: SourceMap) -> Float64Array:
     if not lines:
         return np.zeros(len(points_m))
     corners_m = np.concatenate(lines)
-    nearest = np.linalg.norm(points_m[:, None] - corners_m[None, :, :2], axis=2).argmin(axis=1)
+    nearest = cKDTree(corners_m[:, :2]).query(np.where(np.isfinite(points_m), points_m, 0.0))[1]
     heights_m: Float64Array = corners_m[nearest, 2]
     return heights_m
 

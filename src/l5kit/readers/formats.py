@@ -13,6 +13,8 @@ class SourceFormat(StrEnum):
     """Formats of other datasets."""
 
     ARGOVERSE2 = "argoverse2"
+    NUSCENES = "nuscenes"
+    WOMD = "womd"
 
 
 def open_reader(source_format: SourceFormat | str, source: str | os.PathLike[str]) -> Reader:
@@ -42,4 +44,20 @@ def _open_argoverse2(source: str | os.PathLike[str]) -> Reader:
     return Argoverse2Reader(source)
 
 
-_READERS = {SourceFormat.ARGOVERSE2: _open_argoverse2}
+def _open_nuscenes(source: str | os.PathLike[str]) -> Reader:
+    from l5kit.readers.nuscenes import NuscenesReader
+
+    return NuscenesReader(source)
+
+
+def _open_womd(source: str | os.PathLike[str]) -> Reader:
+    from l5kit.readers.womd import WomdReader
+
+    return WomdReader(source)
+
+
+_READERS = {
+    SourceFormat.ARGOVERSE2: _open_argoverse2,
+    SourceFormat.NUSCENES: _open_nuscenes,
+    SourceFormat.WOMD: _open_womd,
+}

@@ -59,7 +59,8 @@ def naming_source(file: str, record: str = "") -> Iterator[None]:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError) as error:
         text = " ".join(str(error).split())
-        problem = text if isinstance(error, L5KitError) else f"{type(error).__name__}: {text}"
+        is_told = text and isinstance(error, ValueError)  # other than the text of a KeyError
+        problem = text if is_told or isinstance(error, L5KitError) else f"{type(error).__name__}: {text}"
         raise SourceDataError(file, record, problem) from error
 
 

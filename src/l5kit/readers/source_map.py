@@ -1,5 +1,6 @@
 """What a reader gives for the map of a scene: lanes, areas and signs in metres, in the frame of the scene, checked."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -158,7 +159,8 @@ def is_line(points_m: NumericArray | None) -> bool:
     points = np.asarray(points_m, np.float64) if points_m is not None else np.zeros(0)
     if points.ndim != 2 or points.shape[1] != 3 or len(points) < 2 or not np.isfinite(points).all():
         return False
-    return bool(np.linalg.norm(points - points[0], axis=1).max() > 0.01)
+    ends_m = math.dist(points[0].tolist(), points[-1].tolist())  # most lines do not come back, and there are many
+    return ends_m > 0.01 or bool(np.linalg.norm(points - points[0], axis=1).max() > 0.01)
 
 
 def _require_unique(what: str, ids: list[str]) -> None:

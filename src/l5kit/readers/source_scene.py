@@ -126,7 +126,8 @@ class SourceTracks:
             values = getattr(self, name)
             steps = self.is_valid if name != "sizes_m" or values.ndim == 3 else self.is_valid.any(axis=1)
             is_right = np.isfinite(values) & (values > 0 if name == "sizes_m" else True)
-            is_wrong = steps & ~is_right.reshape(*steps.shape, -1).all(axis=-1)
+            of_step = tuple(range(steps.ndim, is_right.ndim))
+            is_wrong = steps & ~is_right.all(axis=of_step)
             if is_wrong.any():
                 place = np.argwhere(is_wrong)[0].tolist()
                 where = f"track {self.ids[place[0]]!r}" + (f", step {place[1]}" if len(place) > 1 else "")

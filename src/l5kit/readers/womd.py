@@ -24,6 +24,9 @@ _SPLIT = re.compile(r"(?:^|_)((?:training|validation|testing)(?:_interactive|_20
 _LATEST_S = 9e9
 """There are 9.2e18 nanoseconds in an int64."""
 
+_START_NS = 1_000_000_000
+"""When a scenario starts, as logs know no time 0."""
+
 _INFO = SourceInfo(
     dataset="Waymo Open Motion Dataset",
     version="not told by its files",
@@ -50,6 +53,7 @@ _INFO = SourceInfo(
     made_up=(
         "Boundaries where none is told or it is on the wrong side: the width from the points around, or half a usual "
         "width where a side has none at all.",
+        "A start of each scenario one second after the beginning of 1970.",
         "The ground below the AV: half its height below the middle of its box.",
         "Poses of the AV in steps in which it is not seen, between those around.",
     ),
@@ -64,13 +68,13 @@ class WomdReader:
     ``sample``.
 
     Attributes:
-        folder: The folder; files in folders within are read, too.
+        source: The folder; files in folders within are read, too.
     """
 
-    folder: Path
+    source: Path
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "folder", Path(self.folder))
+        object.__setattr__(self, "source", Path(self.source))
 
     @property
     def info(self) -> SourceInfo:
@@ -83,7 +87,7 @@ class WomdReader:
         Raises:
             DatasetNotFoundError: The folder is not there, or there is no TFRecord file in it.
         """
-        return sorted(ref for file in self._list_files() for ref in _refs_of_file(self.folder, file))
+        return sorted(ref for file in self._list_files() for ref in _refs_of_file(self.source, file))
 
     def read(self, ref: SceneRef) -> SourceScene:
         """Return a scenario with its map.
@@ -95,17 +99,17 @@ class WomdReader:
             SourceDataError: The record is damaged, no scenario, or tells what cannot be.
         """
         with naming_source(ref.file, ref.record):
-            return read_scenario(read_record(self.folder / ref.file, RecordPlace(*ref.place)))
+            return read_scenario(read_record(self.source / ref.file, RecordPlace(*ref.place)))
 
     def _list_files(self) -> list[str]:
-        if not self.folder.is_dir():
-            raise DatasetNotFoundError(f"there is no folder {self.folder}; give the one with the TFRecord files")
-        paths = [path for path in self.folder.rglob("*.tfrecord*") if path.is_file()]
+        if not self.source.is_dir():
+            raise DatasetNotFoundError(f"there is no folder {self.source}; give the one with the TFRecord files")
+        paths = [path for path in self.source.rglob("*.tfrecord*") if path.is_file()]
         if not paths:
             raise DatasetNotFoundError(
-                f"there is no TFRecord file in {self.folder}; the names of such files have .tfrecord in them"
+                f"there is no TFRecord file in {self.source}; the names of such files have .tfrecord in them"
             )
-        return sorted(path.relative_to(self.folder).as_posix() for path in paths)
+        return sorted(path.relative_to(self.source).as_posix() for path in paths)
 
 
 def read_scenario(content: bytes) -> SourceScene:
@@ -132,8 +136,8 @@ def _to_scene(scenario: Scenario) -> SourceScene:
     tracks = read_tracks(scenario)
     steps = tracks.ego_steps()
     times_s = np.array(scenario.timestamps_seconds)
-    mapped = read_map(scenario, name)
-    lights = read_lights(scenario, {lane.lane_id for lane in mapped.map.lanes})
+    mapped = read_map(scenario, name, tracks.first_place_m)
+    lights = read_lights(scenario, {lane.lane_id for lane in mapped.map.lanes}, tracks.first_place_m)
     return SourceScene(
         name=name,
         timestamps_ns=_as_ns(times_s)[steps],
@@ -159,7 +163,7 @@ def _name_of(scenario: Scenario) -> str:
 
 
 def _as_ns(times_s: Float64Array) -> Int64Array:
-    """Return seconds in whole nanoseconds.
+    """Return times of a scenario in whole nanoseconds, from :data:`_START_NS` on.
 
     Raises:
         CorruptedDataError: A time is not finite, or too great for nanoseconds.
@@ -168,7 +172,7 @@ def _as_ns(times_s: Float64Array) -> Int64Array:
     if is_wrong.any():
         step = int(np.argmax(is_wrong))
         raise CorruptedDataError(f"timestamps_seconds must be up to {_LATEST_S:g}, got {times_s[step]} in step {step}")
-    return np.rint(times_s * 1e9).astype(np.int64)
+    return np.rint(times_s * 1e9).astype(np.int64) + _START_NS
 
 
 def _refs_of_file(folder: Path, file: str) -> list[SceneRef]:

@@ -19,7 +19,7 @@ LEFT, RIGHT = 0, 1
 
 _FURTHEST_M = 10.0
 _END_GAP_M = 0.1
-_LOOKED_AT = 8
+_LOOKED_AT = 3
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from l5kit._types import Float64Array
 from l5kit.errors import CorruptedDataError
 from l5kit.readers.source_scene import LightState, SourceLights
 from l5kit.readers.womd_scenario_pb2 import Scenario, TrafficSignalLaneState
+from l5kit.readers.womd_tracks import FURTHEST_M
 
 __all__ = ["read_lights"]
 
@@ -25,12 +26,13 @@ _STATES = (
 """What each number of ``state`` shows; greater ones are not known."""
 
 
-def read_lights(scenario: Scenario, lane_ids: Container[str]) -> SourceLights:
+def read_lights(scenario: Scenario, lane_ids: Container[str], around_m: Float64Array) -> SourceLights:
     """Return the lights of lanes that the map has, in the order of their ids.
 
     Args:
         scenario: The scenario.
         lane_ids: The lanes of its map.
+        around_m: x, y and z of the AV: stop points far away from it are not known, (3,).
 
     Raises:
         CorruptedDataError: There is another number of states than of times.
@@ -47,7 +49,9 @@ def read_lights(scenario: Scenario, lane_ids: Container[str]) -> SourceLights:
     for step, signal in seen:
         if (row := rows.get(signal.lane)) is not None:
             states[row, step] = _state_of(signal.state)
-    return SourceLights(tuple(map(str, rows)), states, _positions(rows, (signal for _, signal in seen)))
+    positions_m = _positions(rows, (signal for _, signal in seen))
+    positions_m[~(np.abs(positions_m - around_m) <= FURTHEST_M).all(axis=1)] = np.nan
+    return SourceLights(tuple(map(str, rows)), states, positions_m)
 
 
 def _state_of(number: int) -> LightState:

@@ -6,11 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
 from l5kit.readers.womd_boundaries import LEFT, RIGHT, Polylines, find_boundaries
-from l5kit.readers.womd_rows import DOUBLE, RowSchema, read_rows
+from l5kit.readers.womd_rows import DOUBLE, MessageRows, RowSchema, read_rows
 from l5kit.readers.womd_scenario_pb2 import LaneCenter, LaneNeighbor, MapFeature, Scenario
+from l5kit.readers.womd_tracks import FURTHEST_M
 
 __all__ = ["MapWithRemarks", "read_map"]
 
@@ -43,12 +44,22 @@ class _Lanes:
     lines: Polylines
 
 
-def read_map(scenario: Scenario, name: str) -> MapWithRemarks:
+@dataclass(frozen=True)
+class _Lines:
+    """Painted lines and edges of the road: the row of each by its id, and their points."""
+
+    rows: dict[int, int]
+    lines: Polylines
+
+
+def read_map(scenario: Scenario, name: str, around_m: Float64Array) -> MapWithRemarks:
     """Read the map of a scenario.
 
     Args:
         scenario: The scenario.
         name: What the map is to be called.
+        around_m: x, y and z of the AV: points more than :data:`~l5kit.readers.womd_tracks.FURTHEST_M` away are damaged,
+            as those that are not finite, (3,).
 
     Raises:
         CorruptedDataError: A feature is damaged.
@@ -59,18 +70,26 @@ def read_map(scenario: Scenario, name: str) -> MapWithRemarks:
     for feature in scenario.map_features:
         features.setdefault(feature.WhichOneof("feature_data"), []).append(feature)
     remarks: list[str] = []
-    lanes = _read_lanes(features.get("lane", []), remarks)
-    areas = [area for kind in _AREA_KINDS for area in _read_areas(features.get(kind, []), kind, remarks)]
-    signs = _read_signs(features.get("stop_sign", []), remarks)
-    stretched = _boundaries(lanes, [feature for kind in _LINE_KINDS for feature in features.get(kind, [])])
-    return MapWithRemarks(SourceMap(name, _to_source(lanes, stretched), tuple(areas), tuple(signs)), tuple(remarks))
+    lanes = _read_lanes(features.get("lane", []), around_m, remarks)
+    areas = [area for kind in _AREA_KINDS for area in _read_areas(features.get(kind, []), kind, around_m, remarks)]
+    signs = _read_signs(features.get("stop_sign", []), around_m, remarks)
+    lines = _read_lines([feature for kind in _LINE_KINDS for feature in features.get(kind, [])], around_m)
+    boundaries_m = find_boundaries(lanes.lines, lines.lines, _stretches(lanes.messages, lines.rows))
+    return MapWithRemarks(SourceMap(name, _to_source(lanes, boundaries_m), tuple(areas), tuple(signs)), tuple(remarks))
 
 
-def _read_lanes(features: Sequence[MapFeature], remarks: list[str]) -> _Lanes:
+def _read_points(parents: Sequence[bytes], schema: RowSchema, around_m: Float64Array, *, what: str) -> MessageRows:
+    """Return points of lines, NaN for those that are damaged."""
+    rows = read_rows(parents, schema, what=what)
+    is_near = (np.abs(rows.values - around_m) <= FURTHEST_M).all(axis=1, keepdims=True)
+    return MessageRows(np.where(is_near, rows.values, np.nan), rows.starts)
+
+
+def _read_lanes(features: Sequence[MapFeature], around_m: Float64Array, remarks: list[str]) -> _Lanes:
     """Return the lanes that have a line of two points apart at least."""
     serialized = [feature.lane for feature in features]
-    rows = read_rows(serialized, _POINTS_OF_LANE, what="lane")
-    has_line = np.array([is_line(rows.of_parent(row)) for row in range(len(serialized))], np.bool_)
+    rows = _read_points(serialized, _POINTS_OF_LANE, around_m, what="lane")
+    has_line = _are_lines(Polylines(rows.values, rows.starts))
     kept = np.flatnonzero(has_line).tolist()
     _tell_left_out(
         "lanes without a centre line", [features[row].id for row in np.flatnonzero(~has_line).tolist()], remarks
@@ -83,12 +102,26 @@ def _read_lanes(features: Sequence[MapFeature], remarks: list[str]) -> _Lanes:
     )
 
 
-def _boundaries(lanes: _Lanes, line_features: Sequence[MapFeature]) -> Float64Array:
-    """Return a point of the left and the right boundary for each point of the lanes, NaN where nothing is known."""
-    serialized = [feature.road_line or feature.road_edge for feature in line_features]
-    rows = read_rows(serialized, _POINTS_OF_LINE, what="road line or edge")
-    line_rows = {feature.id: row for row, feature in enumerate(line_features)}
-    return find_boundaries(lanes.lines, Polylines(rows.values, rows.starts), _stretches(lanes.messages, line_rows))
+def _are_lines(lines: Polylines) -> BoolArray:
+    """Return which lines can be that of a lane, at once for all whose ends are apart, (K,)."""
+    are_lines = np.zeros(len(lines.starts) - 1, np.bool_)
+    rows = np.flatnonzero(np.diff(lines.starts) > 1)
+    if not len(rows):
+        return are_lines
+    first, end = lines.starts[rows], lines.starts[rows + 1]
+    num_wrong = np.concatenate([[0], np.cumsum(~np.isfinite(lines.points_m).all(axis=1))])
+    is_finite = num_wrong[end] == num_wrong[first]
+    ends_m = np.abs(lines.points_m[end - 1] - lines.points_m[first]).max(axis=1)
+    are_lines[rows] = is_finite & (ends_m > 0.1)
+    for row in rows[is_finite & (ends_m <= 0.1)].tolist():  # a ring, or all points in one place
+        are_lines[row] = is_line(lines.line(row))
+    return are_lines
+
+
+def _read_lines(features: Sequence[MapFeature], around_m: Float64Array) -> _Lines:
+    serialized = [feature.road_line or feature.road_edge for feature in features]
+    points = _read_points(serialized, _POINTS_OF_LINE, around_m, what="road line or edge")
+    return _Lines({feature.id: row for row, feature in enumerate(features)}, Polylines(points.values, points.starts))
 
 
 def _stretches(messages: Iterable[LaneCenter], line_rows: dict[int, int]) -> Int64Array:
@@ -104,13 +137,14 @@ def _stretches(messages: Iterable[LaneCenter], line_rows: dict[int, int]) -> Int
 
 
 def _to_source(lanes: _Lanes, boundaries_m: Float64Array) -> tuple[SourceLane, ...]:
-    starts, known = lanes.lines.starts, set(lanes.ids)
+    known = set(lanes.ids)
+    left_m, right_m = (_lines_or_none(Polylines(side_m, lanes.lines.starts)) for side_m in boundaries_m)
     return tuple(
         SourceLane(
             lane_id=lane_id,
             centre_m=lanes.lines.line(row),
-            left_m=_line_or_none(boundaries_m[LEFT, starts[row] : starts[row + 1]]),
-            right_m=_line_or_none(boundaries_m[RIGHT, starts[row] : starts[row + 1]]),
+            left_m=left_m[row],
+            right_m=right_m[row],
             successors=tuple(map(str, lane.exit_lanes)),
             predecessors=tuple(map(str, lane.entry_lanes)),
             left_neighbour=_neighbour(lane.left_neighbors, known),
@@ -123,20 +157,22 @@ def _to_source(lanes: _Lanes, boundaries_m: Float64Array) -> tuple[SourceLane, .
     )
 
 
-def _line_or_none(points_m: Float64Array) -> Float64Array | None:
-    return points_m if is_line(points_m) else None
+def _lines_or_none(boundaries: Polylines) -> list[Float64Array | None]:
+    """Return the boundaries of a side; None where nothing is known, or all points are in one place."""
+    return [boundaries.line(row) if is_one else None for row, is_one in enumerate(_are_lines(boundaries).tolist())]
 
 
 def _neighbour(neighbours: Iterable[LaneNeighbor], known: set[str]) -> str | None:
     """Return the lane of the map that is beside for most of the points; None where there is none."""
-    lengths = {
-        str(neighbour.feature_id): neighbour.self_end_index - neighbour.self_start_index for neighbour in neighbours
-    }
-    return max(known & lengths.keys(), key=lambda lane: (lengths[lane], lane), default=None)
+    beside = [(told.self_end_index - told.self_start_index, str(told.feature_id)) for told in neighbours]
+    _, lane = max((found for found in beside if found[1] in known), default=(0, None))
+    return lane
 
 
-def _read_areas(features: Sequence[MapFeature], kind: str, remarks: list[str]) -> list[SourceArea]:
-    rows = read_rows([getattr(feature, kind) for feature in features], _POINTS_OF_AREA, what=kind)
+def _read_areas(
+    features: Sequence[MapFeature], kind: str, around_m: Float64Array, remarks: list[str]
+) -> list[SourceArea]:
+    rows = _read_points([getattr(feature, kind) for feature in features], _POINTS_OF_AREA, around_m, what=kind)
     areas, left_out = [], []
     for row, feature in enumerate(features):
         outline_m = _without_closing_point(rows.of_parent(row))
@@ -153,12 +189,12 @@ def _without_closing_point(outline_m: Float64Array) -> Float64Array:
     return outline_m[:-1] if is_closed else outline_m
 
 
-def _read_signs(features: Sequence[MapFeature], remarks: list[str]) -> list[SourceSign]:
+def _read_signs(features: Sequence[MapFeature], around_m: Float64Array, remarks: list[str]) -> list[SourceSign]:
     signs, left_out = [], []
     for feature in features:
         point, sign_id = feature.stop_sign.position, str(feature.id)
         position_m = np.array([point.x, point.y, point.z])
-        if feature.stop_sign.HasField("position") and np.isfinite(position_m).all():
+        if feature.stop_sign.HasField("position") and (np.abs(position_m - around_m) <= FURTHEST_M).all():
             signs.append(SourceSign(sign_id, position_m, tuple(map(str, feature.stop_sign.lane))))
         else:
             left_out.append(feature.id)

@@ -96,7 +96,8 @@ def _as_numbers(bits: UInt64Array, schema: RowSchema) -> Float64Array:
     for column, (_, wire_type) in enumerate(schema.columns):
         read = bits[:, column]
         if wire_type == FLOAT:
-            values[:, column] = read.astype(np.uint32).view(np.float32)
+            with np.errstate(invalid="ignore"):  # NaN of an unusual kind
+                values[:, column] = read.astype(np.uint32).view(np.float32)
         else:
             values[:, column] = read != 0 if wire_type == BOOL else read.copy().view(np.float64)
     return values
@@ -119,8 +120,9 @@ def _read_varint(data: UInt8Array, position: int, end: int) -> tuple[np.uint64, 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _read_fixed(data: UInt8Array, position: int, num_bytes: int) -> np.uint64:
     value = np.uint64(0)
-    for place in range(num_bytes):
-        value |= np.uint64(data[position + place]) << np.uint64(8 * place)
+    first = np.uint64(position)  # no index below 0, which the compiler would look for
+    for place in range(np.uint64(num_bytes)):
+        value |= np.uint64(data[first + place]) << (np.uint64(8) * place)
     return value
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
+from typing import Final
 
 import numpy as np
 
@@ -13,14 +14,22 @@ from l5kit.readers.source_scene import SourceEgo, SourceTracks
 from l5kit.readers.womd_rows import BOOL, DOUBLE, FLOAT, RowSchema, read_rows
 from l5kit.readers.womd_scenario_pb2 import Scenario, Track
 
-__all__ = ["CLASSES", "ScenarioTracks", "read_tracks"]
+__all__ = ["CLASSES", "FURTHEST_M", "ScenarioTracks", "read_tracks"]
 
 CLASSES = ("unset", "vehicle", "pedestrian", "cyclist", "other")
 """Name of each number of ``object_type``."""
 
+FURTHEST_M: Final = 1e5
+"""What is further away from the AV is damaged."""
+
 _FLOAT_NUMBERS = range(5, 11)
 _STATES = RowSchema(3, ((2, DOUBLE), (3, DOUBLE), (4, DOUBLE), *zip(_FLOAT_NUMBERS, repeat(FLOAT)), (11, BOOL)))
 _X, _Z, _LENGTH, _HEADING, _VELOCITY, _VALID = 0, 2, 3, 6, 7, 9
+_NAMES = ("center_x", "center_y", "center_z", "length", "width", "height", "heading", "velocity_x", "velocity_y")
+_GREATEST = np.array([*[FURTHEST_M] * 3, *[100.0] * 3, 1e6, *[1e3] * 2])
+"""How great a value of a state may be; places are counted from the AV."""
+_GREATEST.setflags(write=False)
+_FURTHEST_AV_M = 1e7
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,15 @@ class ScenarioTracks:
         """Whether each is seen in each step, (K, T)."""
         is_valid: BoolArray = self.states[..., _VALID] > 0
         return is_valid
+
+    @property
+    def first_place_m(self) -> Float64Array:
+        """Where the AV is when it is first seen, x, y and z of the middle of its box, (3,).
+
+        Raises:
+            CorruptedDataError: It is never seen.
+        """
+        return self.states[self.ego_row, self.ego_steps().start, : _Z + 1]
 
     def ego_steps(self) -> slice:
         """Return the steps from the first to the last one in which the AV is seen.
@@ -109,7 +127,8 @@ def read_tracks(scenario: Scenario) -> ScenarioTracks:
     """Read the tracks of a scenario.
 
     Raises:
-        CorruptedDataError: A track is damaged or has another number of states than there are times, or there is no AV.
+        CorruptedDataError: A track is damaged, has another number of states than there are times or a state that cannot
+            be, or there is no AV, or it is never seen.
         google.protobuf.message.DecodeError: A track is no message.
     """
     serialized = list(scenario.tracks)
@@ -125,13 +144,35 @@ def read_tracks(scenario: Scenario) -> ScenarioTracks:
             f"{scenario.sdc_track_index if scenario.HasField('sdc_track_index') else 'none'}"
         )
     heads = [Track.FromString(track) for track in serialized]
-    return ScenarioTracks(
+    tracks = ScenarioTracks(
         ids=np.array([head.id for head in heads], np.int64),
         types=np.array([head.object_type for head in heads], np.int64),
         states=rows.values.reshape(num_tracks, num_steps, _VALID + 1),
         ego_row=scenario.sdc_track_index,
         is_target=_targets(scenario, num_tracks),
     )
+    _require_possible(tracks)
+    return tracks
+
+
+def _require_possible(tracks: ScenarioTracks) -> None:
+    """Refuse places, sizes and velocities that are not finite or beyond all measure, where tracks are seen.
+
+    Raises:
+        CorruptedDataError: There is one.
+    """
+    states, centre = tracks.states[..., :_VALID], np.zeros(_VALID)
+    centre[: _Z + 1] = tracks.first_place_m
+    if not (np.abs(centre) <= _FURTHEST_AV_M).all():
+        raise CorruptedDataError(f"the AV must be within {_FURTHEST_AV_M:g} m, got {centre[: _Z + 1].tolist()}")
+    is_wrong = tracks.is_valid[..., None] & ~(np.abs(states - centre) <= _GREATEST)
+    if is_wrong.any():
+        row, step, column = np.argwhere(is_wrong)[0].tolist()
+        from_av = " of that of the AV" if column <= _Z else ""
+        raise CorruptedDataError(
+            f"{_NAMES[column]} of track {tracks.ids[row]} must be within {_GREATEST[column]:g}{from_av}, got "
+            f"{states[row, step, column]} in step {step}"
+        )
 
 
 def _targets(scenario: Scenario, num_tracks: int) -> BoolArray:

@@ -12,6 +12,7 @@ from l5kit.errors import InvalidArgumentError
 
 __all__ = ["placed_export", "require_place"]
 
+_OF_PY123D = frozenset({"logs", "maps"})
 _OF_TABLES = frozenset({"scenes.parquet", "frames", "agents", "traffic_light_faces", "README.md"})
 
 
@@ -58,7 +59,15 @@ def _require_replaceable(target: Path, *, overwrite: bool) -> None:
 
 
 def _is_export(folder: Path) -> bool:
-    return is_group(folder) or _is_of_tables(folder)
+    return is_group(folder) or _is_of_tables(folder) or _is_of_py123d(folder)
+
+
+def _is_of_py123d(folder: Path) -> bool:
+    """Return whether a folder is an export for py123d, and holds nothing else that would be lost with it."""
+    names = {entry.name for entry in folder.iterdir()}
+    if "logs" not in names or not names <= _OF_PY123D:
+        return False
+    return all(file.suffix == ".arrow" for file in folder.rglob("*") if not file.is_dir())
 
 
 def _is_of_tables(folder: Path) -> bool:

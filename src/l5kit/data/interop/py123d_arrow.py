@@ -1,0 +1,72 @@
+"""What files of py123d have in common: Arrow IPC files with a dictionary in msgpack in their schema."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array, JsonObject, NumericArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["DATASET", "VERSION", "fixed_lists", "lists_of", "pack", "write_arrow"]
+
+DATASET: Final = "l5kit"
+"""What py123d calls the dataset."""
+
+VERSION: Final = "0.7.0"
+"""Version of py123d whose files these are."""
+
+
+def pack(content: Mapping[str, object]) -> bytes:
+    """Return a dictionary in msgpack; arrays are dictionaries with the keys that py123d knows them by."""
+    return msgspec.msgpack.encode({key: _packable(value) for key, value in content.items()})
+
+
+def write_arrow(file: Path, columns: Mapping[str, "pa.Array"], metadata: JsonObject) -> None:
+    """Write a file of the Arrow IPC format, not compressed, so that its columns are read where they lie.
+
+    Args:
+        file: The file, in a folder that is there.
+        columns: Columns of the same length.
+        metadata: What is told of them.
+    """
+    import pyarrow as pa
+
+    table = pa.table(dict(columns)).replace_schema_metadata({b"metadata": pack(metadata)})
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def fixed_lists(values: NumericArray) -> "pa.Array":
+    """Return the rows of an array (N, K) as lists of K."""
+    import pyarrow as pa
+
+    flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+
+
+def lists_of(starts: Int64Array, values: "pa.Array") -> "pa.Array":
+    """Return lists of values that follow one another.
+
+    Args:
+        starts: First value of each list, and the end of the last, (N + 1,).
+        values: All values.
+    """
+    import pyarrow as pa
+
+    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), values)
+
+
+def _packable(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        shape: Sequence[int] = value.shape
+        return {b"__ndarray__": True, b"dtype": value.dtype.str, b"shape": list(shape), b"data": _bytes_of(value)}
+    return value
+
+
+def _bytes_of(value: Float64Array) -> bytes:
+    return np.ascontiguousarray(value).tobytes()

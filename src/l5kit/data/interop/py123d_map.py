@@ -1,0 +1,198 @@
+"""The semantic map of a dataset as the map file of py123d: lanes with connectivity, crosswalks and areas."""
+
+import json
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from l5kit._types import Float64Array, JsonObject
+from l5kit.data.interop.py123d_arrow import DATASET, VERSION, pack, write_arrow
+from l5kit.data.map.api import MapAPI
+from l5kit.data.map.geometry import resample_line
+from l5kit.errors import CorruptedDataError
+
+__all__ = ["LOCATION", "map_metadata", "read_areas", "write_map"]
+
+LOCATION: Final = "world"
+"""What py123d calls the place of the map: all scenes of a data folder share one frame and one map."""
+
+_LANE, _LANE_GROUP, _CROSSWALK = 0, 1, 3
+_LAYER_OF_AREA: Final = {"walkway": 4, "carpark": 5, "drivable_area": 6, "driveway": 6, "speed_bump": 10}
+_UNDEFINED_LANE: Final = 0
+_UNKNOWN_BUMP: Final = 0
+_LONGEST_STEP_M: Final = 2.0
+_WKB_POLYGON_Z: Final = 0x80000003
+
+
+@dataclass(frozen=True, eq=False)
+class Area:
+    """An area of a map.
+
+    Attributes:
+        kind: What it is, as the file of areas says.
+        outline_m: Corners of its polygon in order, world metres, (n, 3).
+    """
+
+    kind: str
+    outline_m: Float64Array
+
+
+def map_metadata() -> JsonObject:
+    """Return what py123d is told of the map."""
+    return {
+        "dataset": DATASET,
+        "split": None,
+        "log_name": None,
+        "location": LOCATION,
+        "map_has_z": False,
+        "map_is_per_log": False,
+        "version": VERSION,
+    }
+
+
+def read_areas(file: Path) -> list[Area]:
+    """Return the areas beside an imported semantic map; none where there is no such file.
+
+    Args:
+        file: ``semantic_map/areas.json``.
+
+    Raises:
+        CorruptedDataError: It holds something else.
+    """
+    if not file.is_file():
+        return []
+    try:
+        found = [
+            Area(str(area["kind"]), np.array(area["outline_m"], np.float64).reshape(-1, 3))
+            for area in json.loads(file.read_text("utf-8"))["areas"]
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptedDataError(f"{file} is damaged ({error!r}); import the dataset again") from error
+    return [area for area in found if len(area.outline_m) > 2]
+
+
+def write_map(file: Path, semantic_map: MapAPI, areas: list[Area]) -> None:
+    """Write a map.
+
+    Lanes have the numbers of their rows in ``semantic_map.arrays``, and a group of their own each. All heights are 0,
+    as those of maps do not compare with those of logs.
+
+    Args:
+        file: The file, in a folder that is there.
+        semantic_map: The map.
+        areas: What it has no room for; kinds that py123d does not know are left out.
+    """
+    import pyarrow as pa
+
+    rows = _Rows([], [], [], [])
+    lanes = [_Lane.of(semantic_map, row) for row in range(semantic_map.arrays.num_lanes)]
+    for row, lane in enumerate(lanes):
+        rows.add(row, _LANE, lane.features, lane.outline_m)
+    for row, lane in enumerate(lanes):
+        rows.add(row, _LANE_GROUP, lane.group_features, lane.outline_m)
+    for row, polygon_m in enumerate(semantic_map.arrays.polygons()):
+        outline_m = _closed(_flat(polygon_m))
+        if len(outline_m) > 3:
+            rows.add(row, _CROSSWALK, {"outline": outline_m}, outline_m)
+    _add_areas(rows, areas)
+    columns = {
+        "object_id": pa.array(rows.ids, pa.int64()),
+        "map_layer": pa.array(rows.layers, pa.int8()),
+        "features": pa.array(rows.features, pa.binary()),
+        "wkb": pa.array(rows.polygons, pa.binary()),
+    }
+    write_arrow(file, columns, map_metadata())
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Columns of the file."""
+
+    ids: list[int]
+    layers: list[int]
+    features: list[bytes]
+    polygons: list[bytes]
+
+    def add(self, object_id: int, layer: int, features: JsonObject, outline_m: Float64Array) -> None:
+        """Add an object with a closed outline."""
+        self.ids.append(object_id)
+        self.layers.append(layer)
+        self.features.append(pack(features))
+        self.polygons.append(_wkb_of(outline_m))
+
+
+def _add_areas(rows: _Rows, areas: list[Area]) -> None:
+    counts: dict[int, int] = {}
+    for area in areas:
+        layer = _LAYER_OF_AREA.get(area.kind)
+        if layer is None:  # crosswalks are those of the map itself
+            continue
+        outline_m = _closed(_flat(area.outline_m))
+        number = counts.get(layer, 0)
+        counts[layer] = number + 1
+        bump = {"speed_bump_type": _UNKNOWN_BUMP} if area.kind == "speed_bump" else {}
+        rows.add(number, layer, {"outline": outline_m, **bump}, outline_m)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lane:
+    """What is written of a lane and of its group."""
+
+    features: JsonObject
+    group_features: JsonObject
+    outline_m: Float64Array
+
+    @classmethod
+    def of(cls, semantic_map: MapAPI, row: int) -> "_Lane":
+        arrays, network = semantic_map.arrays, semantic_map.network
+        left_m, right_m = _flat(arrays.left_line(row)), _flat(arrays.right_line(row))
+        outline_m = _closed(np.concatenate([left_m, right_m[::-1]]))
+        limit_mps = float(network.speed_limits_mps[row])
+
+        def known(rows: list[int]) -> list[int]:
+            return [other for other in rows if 0 <= other < arrays.num_lanes]
+
+        ahead, behind = known(network.ahead_of(row).tolist()), known(network.behind_of(row).tolist())
+        shared = {
+            "left_boundary": left_m,
+            "right_boundary": right_m,
+            "predecessor_ids": behind,
+            "successor_ids": ahead,
+            "outline": outline_m,
+        }
+        features = shared | {
+            "lane_type": _UNDEFINED_LANE,
+            "lane_group_id": row,
+            "centerline": _centre_line(left_m, right_m),
+            "left_lane_id": next(iter(known([int(network.left_rows[row])])), None),
+            "right_lane_id": next(iter(known([int(network.right_rows[row])])), None),
+            "speed_limit_mps": limit_mps if limit_mps > 0 else None,
+        }
+        return cls(features, shared | {"lane_ids": [row], "intersection_id": None}, outline_m)
+
+
+def _centre_line(left_m: Float64Array, right_m: Float64Array) -> Float64Array:
+    """Return the middle between boundaries at equal parts of their lengths, (n, 3)."""
+    longest_m = max(float(np.linalg.norm(np.diff(side_m, axis=0), axis=1).sum()) for side_m in (left_m, right_m))
+    num_points = max(2, len(left_m), len(right_m), int(np.ceil(longest_m / _LONGEST_STEP_M)) + 1)
+    centre_m: Float64Array = 0.5 * (resample_line(left_m, num_points) + resample_line(right_m, num_points))
+    return centre_m
+
+
+def _flat(line_m: Float64Array) -> Float64Array:
+    """Return a line at height 0."""
+    return np.concatenate([line_m[:, :2], np.zeros((len(line_m), 1))], axis=1)
+
+
+def _closed(outline_m: Float64Array) -> Float64Array:
+    """Return a polygon whose last corner is its first."""
+    is_closed = bool((outline_m[0] == outline_m[-1]).all())
+    return outline_m if is_closed else np.concatenate([outline_m, outline_m[:1]])
+
+
+def _wkb_of(outline_m: Float64Array) -> bytes:
+    """Return a polygon of one ring as well-known binary, little endian, with heights."""
+    return struct.pack("<BIII", 1, _WKB_POLYGON_Z, 1, len(outline_m)) + outline_m.astype("<f8").tobytes()

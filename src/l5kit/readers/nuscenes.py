@@ -1,0 +1,328 @@
+"""Reader of nuScenes: key frames of the JSON tables, with the map expansion of their city."""
+
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array, PickledState
+from l5kit.errors import DatasetNotFoundError
+from l5kit.readers.motion import velocities_of
+from l5kit.readers.nuscenes_cache import index_of
+from l5kit.readers.nuscenes_index import NuscenesIndex
+from l5kit.readers.nuscenes_map import CityMap, read_city_map
+from l5kit.readers.nuscenes_splits import split_of_scene
+from l5kit.readers.nuscenes_tables import file_name
+from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
+from l5kit.readers.source_map import SourceMap
+from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
+
+__all__ = ["LABEL_MAPPING", "NuscenesReader"]
+
+MAP_REACH_M = 200.0
+"""Elements of the map belong to a scene that are this near to the way of its AV, metres."""
+
+EGO_SIZE_M = (4.084, 1.730, 1.562)
+"""Length, width and height of a Renault Zoe, the car of nuScenes, metres."""
+
+EGO_MIDDLE_AHEAD_M = 1.385
+"""How far the middle of the car is ahead of the middle of its rear axle, where poses of nuScenes are, metres."""
+
+WITH_RIDER = " with rider"
+"""What is added to the class of a bicycle or motorcycle that somebody rides in one of its boxes."""
+
+_CYCLES = ("vehicle.bicycle", "vehicle.motorcycle")
+
+LABEL_MAPPING = {
+    "animal": "PERCEPTION_LABEL_ANIMAL",
+    "human.pedestrian.adult": "PERCEPTION_LABEL_PEDESTRIAN",
+    "human.pedestrian.child": "PERCEPTION_LABEL_PEDESTRIAN",
+    "human.pedestrian.construction_worker": "PERCEPTION_LABEL_PEDESTRIAN",
+    "human.pedestrian.personal_mobility": "PERCEPTION_LABEL_PEDESTRIAN",
+    "human.pedestrian.police_officer": "PERCEPTION_LABEL_PEDESTRIAN",
+    "human.pedestrian.stroller": "PERCEPTION_LABEL_PEDESTRIAN",
+    "human.pedestrian.wheelchair": "PERCEPTION_LABEL_PEDESTRIAN",
+    "movable_object.barrier": "PERCEPTION_LABEL_UNKNOWN",
+    "movable_object.debris": "PERCEPTION_LABEL_UNKNOWN",
+    "movable_object.pushable_pullable": "PERCEPTION_LABEL_UNKNOWN",
+    "movable_object.trafficcone": "PERCEPTION_LABEL_UNKNOWN",
+    "static_object.bicycle_rack": "PERCEPTION_LABEL_UNKNOWN",
+    "vehicle.bicycle": "PERCEPTION_LABEL_BICYCLE",
+    "vehicle.bicycle with rider": "PERCEPTION_LABEL_CYCLIST",
+    "vehicle.bus.bendy": "PERCEPTION_LABEL_BUS",
+    "vehicle.bus.rigid": "PERCEPTION_LABEL_BUS",
+    "vehicle.car": "PERCEPTION_LABEL_CAR",
+    "vehicle.construction": "PERCEPTION_LABEL_OTHER_VEHICLE",
+    "vehicle.emergency.ambulance": "PERCEPTION_LABEL_EMERGENCY_VEHICLE",
+    "vehicle.emergency.police": "PERCEPTION_LABEL_EMERGENCY_VEHICLE",
+    "vehicle.motorcycle": "PERCEPTION_LABEL_MOTORCYCLE",
+    "vehicle.motorcycle with rider": "PERCEPTION_LABEL_MOTORCYCLIST",
+    "vehicle.trailer": "PERCEPTION_LABEL_OTHER_VEHICLE",
+    "vehicle.truck": "PERCEPTION_LABEL_TRUCK",
+}
+"""Label of each of the 23 classes of nuScenes, and of cycles with a rider."""
+
+_LICENCE = (
+    "nuScenes (Motional AD, https://www.nuscenes.org): CC BY-NC-SA 4.0 with the terms of use of nuScenes, which allow "
+    "no commercial use without a licence of its own; name Caesar et al., nuScenes, CVPR 2020"
+)
+_VERSION = re.compile(r"v1\.0-\w+")
+
+
+class NuscenesReader:
+    """Reads the key frames (2 Hz) of one version of nuScenes; a :class:`~l5kit.readers.reader.Reader`.
+
+    Args:
+        source: Folder of a version, such as ``nuscenes/v1.0-mini`` with the maps beside it in ``nuscenes/maps``; or the
+            folder around it, where that has one version alone.
+
+    Raises:
+        DatasetNotFoundError: There are no tables, or those of several versions.
+    """
+
+    def __init__(self, source: str | os.PathLike[str]) -> None:
+        self._folder = _folder_of_tables(Path(source))
+        self._cities: dict[str, CityMap] = {}
+
+    def __getstate__(self) -> PickledState:
+        """Return where the tables are; another process reads them by itself."""
+        return {"_folder": self._folder, "_cities": {}}
+
+    @property
+    def source(self) -> Path:
+        """Folder around that of the tables; names of files in errors are relative to it."""
+        return self._folder.parent
+
+    @property
+    def info(self) -> SourceInfo:
+        """What holds for all scenes.
+
+        Raises:
+            SourceDataError: The folder is not one of a version that is known.
+        """
+        self._require_version()
+        return SourceInfo(
+            dataset="nuScenes",
+            version=self._folder.name,
+            licence=_LICENCE,
+            step_time_s=0.5,
+            label_mapping=LABEL_MAPPING,
+            missing=(
+                "Frames between the key frames: steps are 0.5 s; l5kit resample makes 10 Hz of them.",
+                "Lights: the map has traffic lights, but nothing tells what they show.",
+                "Speed limits.",
+                "Neighbours of lanes.",
+                "Heights of the map: all of it lies at 0.",
+                "Holes in the polygons of drivable areas.",
+                "Boundaries of lane connectors.",
+            ),
+            made_up=(
+                f"The size of the AV is that of a Renault Zoe, {' x '.join(f'{size:g}' for size in EGO_SIZE_M)} m; the "
+                f"middle of its box is {EGO_MIDDLE_AHEAD_M:g} m ahead of the rear axle, where the poses are.",
+                "Velocities are differences between neighbouring key frames.",
+                "A stop sign stands in the middle of its stop line, and controls the lanes that end there.",
+                "A bicycle or motorcycle with a rider in one of its boxes is a cyclist in all of them.",
+            ),
+        )
+
+    def list_scenes(self) -> list[SceneRef]:
+        """Return where the scenes are, in the order of their names; the first call goes through all tables.
+
+        Raises:
+            SourceDataError: The version is unknown, or a table is missing or damaged.
+        """
+        self._require_version()
+        file = file_name(self._folder, "scene")
+        return [
+            SceneRef(split_of_scene(self._folder.name, name), name, file, name, (number,))
+            for number, name in enumerate(self._index.scene_names.tolist())
+        ]
+
+    def read(self, ref: SceneRef) -> SourceScene:
+        """Return a scene with the part of its city's map around it.
+
+        Args:
+            ref: One of :meth:`list_scenes`.
+
+        Raises:
+            SourceDataError: A record of the scene is wrong, or the map is; the message names file and record.
+        """
+        index, scene = self._index, ref.place[0]
+        if index.problems[scene, 2]:
+            raise SourceDataError(*index.problems[scene].tolist())
+        samples = slice(*index.sample_starts[scene : scene + 2].tolist())
+        times_ns = index.timestamps_us[samples] * 1000
+        with naming_source(file_name(self._folder, "ego_pose"), ref.name):
+            ego = _ego_of(index, samples)
+        boxes_file = file_name(self._folder, "sample_annotation")
+        with naming_source(boxes_file, ref.name):
+            tracks = _tracks_of(index, samples, times_ns, boxes_file)
+        with naming_source(ref.file, ref.record):
+            map_piece, remarks = self._map_of(str(index.scene_locations[scene]), ego.positions_m[:, :2])
+            return SourceScene(
+                name=ref.name,
+                timestamps_ns=times_ns,
+                ego=ego,
+                tracks=tracks,
+                lights=SourceLights.none(len(times_ns)),
+                map=map_piece,
+                remarks=(*remarks, *self._lacks_of(tracks.ids), *self._remarks_of(scene)),
+            )
+
+    @cached_property
+    def _index(self) -> NuscenesIndex:
+        return index_of(self._folder)
+
+    def _map_of(self, city: str, positions_m: Float64Array) -> tuple[SourceMap, list[str]]:
+        """Return the part of the map near some positions, (N, 2), and what was left out there."""
+        if city not in self._cities:
+            self._cities[city] = read_city_map(self._folder.parent / "maps" / "expansion" / f"{city}.json", city)
+        whole = self._cities[city]
+        return whole.near(positions_m, MAP_REACH_M), whole.left_out_near(positions_m, MAP_REACH_M)
+
+    def _lacks_of(self, instances: tuple[str, ...]) -> list[str]:
+        """Return which of some instances have other numbers of boxes than their records tell."""
+        lacks, file = self._lacks, file_name(self._folder, "instance")
+        return [
+            f"{file} (instance {name!r}): nbr_annotations differs by {lacks[name]} from the boxes in the table."
+            for name in instances
+            if name in lacks
+        ]
+
+    @cached_property
+    def _lacks(self) -> dict[str, int]:
+        """How many boxes an instance has fewer than its record tells, where these differ."""
+        rows = np.flatnonzero(self._index.instance_lacks)
+        names = self._index.instance_tokens[rows].tolist()
+        return dict(zip(names, self._index.instance_lacks[rows].tolist(), strict=True))
+
+    def _remarks_of(self, scene: int) -> list[str]:
+        """Return what belongs to no scene, with the first one."""
+        if scene or not len(self._index.lost_boxes):
+            return []
+        file, records = file_name(self._folder, "sample_annotation"), self._index.lost_boxes.tolist()
+        return [f"{file} (record {record}): is of no key frame and no instance that is known." for record in records]
+
+    def _require_version(self) -> None:
+        if not _VERSION.fullmatch(self._folder.name):
+            raise SourceDataError(
+                self._folder.name,
+                "",
+                "is no known version; the folder of the tables is named v1.0-mini, v1.0-trainval ...",
+            )
+
+
+def _folder_of_tables(source: Path) -> Path:
+    """Return the folder with the tables.
+
+    Raises:
+        DatasetNotFoundError: There is none, or several.
+    """
+    if source.is_dir() and ((source / "scene.json").is_file() or _VERSION.fullmatch(source.name)):
+        return source.absolute()
+    found = sorted(file.parent for file in source.glob("*/scene.json"))
+    if len(found) == 1:
+        return found[0].absolute()
+    if found:
+        names = ", ".join(folder.name for folder in found)
+        raise DatasetNotFoundError(f"{str(source)!r} holds several versions ({names}); name one, such as {found[0]}")
+    raise DatasetNotFoundError(
+        f"no nuScenes at {str(source)!r}: there is no folder v1.0-... with scene.json; check the path for spelling"
+    )
+
+
+def _ego_of(index: NuscenesIndex, samples: slice) -> SourceEgo:
+    rotations = index.ego_rotations[samples]
+    positions_m = index.ego_positions_m[samples] + EGO_MIDDLE_AHEAD_M * _forward(rotations)
+    positions_m[:, 2] = index.ego_positions_m[samples, 2]  # that of the ground at the rear axle
+    return SourceEgo(positions_m, _yaws(rotations), np.array(EGO_SIZE_M))
+
+
+@dataclass(frozen=True)
+class _Boxes:
+    """Boxes of a scene: step and track of each, and its row in the index, (M,)."""
+
+    rows: Int64Array
+    steps: Int64Array
+    tracks: Int64Array
+    instances: Int64Array
+
+
+def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file: str) -> SourceTracks:
+    """Return the road users of a scene.
+
+    Raises:
+        SourceDataError: An instance has two boxes in a key frame, or one is not known, or its class is not.
+    """
+    boxes = _boxes_of(index, samples, file)
+    shape = len(boxes.instances), len(times_ns)
+    if not shape[0]:
+        return SourceTracks.none(len(times_ns))
+    place = boxes.tracks, boxes.steps
+    is_valid = np.zeros(shape, bool)
+    is_valid[place] = True
+    positions_m, yaws_rad, sizes_m = np.zeros((*shape, 2)), np.zeros(shape), np.ones((*shape, 3))
+    positions_m[place] = index.box_positions_m[boxes.rows, :2]
+    yaws_rad[place] = _yaws(index.box_rotations[boxes.rows])
+    sizes_m[place] = index.box_sizes_m[boxes.rows][:, [1, 0, 2]]
+    return SourceTracks(
+        ids=tuple(index.instance_tokens[boxes.instances].tolist()),
+        classes=_classes_of(index, boxes, file),
+        is_valid=is_valid,
+        positions_m=positions_m,
+        yaws_rad=yaws_rad,
+        velocities_mps=velocities_of(positions_m, is_valid, times_ns),
+        sizes_m=sizes_m,
+    )
+
+
+def _boxes_of(index: NuscenesIndex, samples: slice, file: str) -> _Boxes:
+    starts = index.box_starts[samples.start : samples.stop + 1]
+    rows = np.arange(starts[0], starts[-1])
+    steps = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    of_boxes = np.asarray(index.box_instances[rows])
+    if (of_boxes < 0).any():
+        record = index.box_records[rows[np.argmax(of_boxes < 0)]]
+        raise SourceDataError(file, f"record {record}", "its instance_token is not in instance.json")
+    is_again = np.zeros(len(rows), bool)
+    is_again[1:] = (np.diff(of_boxes) == 0) & (np.diff(steps) == 0)
+    if is_again.any():
+        row = int(np.argmax(is_again))
+        token = index.sample_tokens[samples.start + steps[row]]
+        problem = f"instance {str(index.instance_tokens[of_boxes[row]])!r} has two boxes in sample {str(token)!r}"
+        raise SourceDataError(file, f"record {index.box_records[rows[row]]}", problem)
+    instances, tracks = np.unique(of_boxes, return_inverse=True)
+    return _Boxes(rows, steps, tracks, instances.astype(np.int64))
+
+
+def _classes_of(index: NuscenesIndex, boxes: _Boxes, file: str) -> tuple[str, ...]:
+    """Return the class of each track, with :data:`WITH_RIDER` for cycles that are ridden."""
+    has_rider = np.zeros(len(boxes.instances), bool)
+    np.logical_or.at(has_rider, boxes.tracks, index.box_has_rider[boxes.rows])
+    classes = []
+    for instance, is_ridden in zip(boxes.instances.tolist(), has_rider.tolist(), strict=True):
+        category = index.instance_categories[instance]
+        name = str(index.categories[category]) if category >= 0 else ""
+        if name not in LABEL_MAPPING:
+            what = f"category {name!r} is not known" if name else "category_token is not in category.json"
+            token = str(index.instance_tokens[instance])
+            raise SourceDataError(file.replace("sample_annotation", "instance"), f"instance {token!r}", f"its {what}")
+        classes.append(name + WITH_RIDER if is_ridden and name in _CYCLES else name)
+    return tuple(classes)
+
+
+def _forward(rotations: Float64Array) -> Float64Array:
+    """Return where quaternions w, x, y, z (N, 4) turn the x axis to, unit vectors, (N, 3); NaN for one of length 0."""
+    with np.errstate(invalid="ignore"):
+        w, x, y, z = np.moveaxis(rotations / np.linalg.norm(rotations, axis=-1, keepdims=True), -1, 0)
+    return np.stack([w * w + x * x - y * y - z * z, 2 * (x * y + w * z), 2 * (x * z - w * y)], axis=-1)
+
+
+def _yaws(rotations: Float64Array) -> Float64Array:
+    """Return the heading of the x axis that quaternions w, x, y, z (N, 4) turn, (N,)."""
+    forward = _forward(rotations)
+    yaws: Float64Array = np.arctan2(forward[:, 1], forward[:, 0])
+    return yaws

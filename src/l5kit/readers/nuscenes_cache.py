@@ -1,0 +1,87 @@
+"""Indices of nuScenes that were made before, in the user's cache folder, so that processes share the pages of one.
+
+An index counts only while every table is as it was: size, modification time, time of the last change of the status, and
+inode. None is kept of tables that were written to within two seconds before they were read, as clocks of file systems
+tick in steps.
+"""
+
+import hashlib
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from l5kit._files import placed_when_complete, remove_whole
+from l5kit._types import NumericArray
+from l5kit.data.user_cache import cache_folder
+from l5kit.readers.nuscenes_index import NuscenesIndex, build_index
+from l5kit.readers.nuscenes_tables import TABLES
+
+__all__ = ["index_of"]
+
+_VERSION: Final = 1
+_TICK_NS: Final = 2 * 10**9
+_LARGE_BYTES: Final = 1 << 20
+
+
+def index_of(folder: Path) -> NuscenesIndex:
+    """Return the index of the tables in a folder, the one that was kept, or a new one, which is kept if it can be.
+
+    Args:
+        folder: Folder of the tables, such as ``v1.0-mini``.
+
+    Raises:
+        SourceDataError: A table is missing or damaged.
+    """
+    start_ns = time.time_ns()
+    state, newest_ns = _state_of(folder)
+    location = hashlib.sha256(os.path.realpath(folder).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    place = cache_folder() / "nuscenes" / f"{location}-{state[:16]}"
+    kept = _kept_index(place)
+    if kept is not None:
+        return kept
+    index = build_index(folder)
+    if newest_ns <= start_ns - _TICK_NS and _state_of(folder)[0] == state:
+        _keep(index, place)
+    return index
+
+
+def _kept_index(place: Path) -> NuscenesIndex | None:
+    """Return an index whose arrays lie in a folder, with their pages not yet read; None if there is none."""
+    with suppress(OSError, ValueError):
+        return NuscenesIndex(**{name: _load(place / f"{name}.npy") for name in NuscenesIndex.names()})
+    return None
+
+
+def _load(file: Path) -> NumericArray:
+    """Return an array; a large one stays in its file."""
+    is_large = file.stat().st_size > _LARGE_BYTES
+    array: NumericArray = np.load(file, mmap_mode="r" if is_large else None)
+    return array
+
+
+def _keep(index: NuscenesIndex, place: Path) -> None:
+    """Write an index to a folder, and remove older ones of the same tables; do nothing where that cannot be."""
+    with suppress(OSError), placed_when_complete(place) as complete:
+        complete.mkdir()
+        for name in NuscenesIndex.names():
+            np.save(complete / f"{name}.npy", getattr(index, name))
+    with suppress(OSError):
+        for older in place.parent.glob(f"{place.name.partition('-')[0]}-*"):
+            if older.name != place.name:
+                remove_whole(older)
+
+
+def _state_of(folder: Path) -> tuple[str, int]:
+    """Return a text that is another once a table was written to, and when the newest one was."""
+    lines = [f"{_VERSION}"]
+    newest_ns = 0
+    for name in TABLES:
+        with suppress(FileNotFoundError):
+            status = (folder / f"{name}.json").stat()
+            lines.append(f"{name} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}")
+            newest_ns = max(newest_ns, status.st_mtime_ns, status.st_ctime_ns)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest(), newest_ns

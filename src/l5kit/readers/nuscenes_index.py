@@ -1,0 +1,330 @@
+"""Index of the tables of nuScenes: which key frames, poses of the AV and boxes each scene has, as plain arrays.
+
+The tables are gone through once, a piece at a time. What is kept is what scenes are made of: of the 2.6 million records
+of sensors and poses of the full set the 34,000 that belong to lidar key frames, and 90 bytes for each of its 1.2
+million boxes. Faults keep to the scene that they are in.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
+from l5kit.data.array_shapes import require_shapes
+from l5kit.readers.nuscenes_tables import (
+    Annotation,
+    Attribute,
+    CalibratedSensor,
+    Category,
+    EgoPose,
+    Instance,
+    LogRecord,
+    Sample,
+    SampleData,
+    SceneRecord,
+    Sensor,
+    file_name,
+    read_table,
+    table_pieces,
+)
+from l5kit.readers.reader import SourceDataError
+
+__all__ = ["NuscenesIndex", "build_index"]
+
+LIDAR_CHANNEL = "LIDAR_TOP"
+"""Sensor at whose key frames the poses of the AV are taken: its time is that of the sample."""
+
+RIDER_ATTRIBUTE = "cycle.with_rider"
+"""Attribute of a bicycle or motorcycle that somebody rides."""
+
+
+@dataclass(frozen=True)
+class NuscenesIndex:
+    """S scenes with N key frames and M boxes of I instances of C categories; rows of a scene follow each other.
+
+    Attributes:
+        scene_names: Name of each scene, text, (S,).
+        scene_locations: Its city, text, (S,).
+        scene_vehicles: Its vehicle, text, (S,).
+        problems: File, record and what is wrong of the first fault of each scene, empty for none, text, (S, 3).
+        sample_starts: First key frame of each scene, and the end, (S + 1,).
+        sample_tokens: Token of each key frame, in the order of the scene, text, (N,).
+        timestamps_us: Its time, int64, (N,).
+        ego_positions_m: World x, y, z of the middle of the AV's rear axle, (N, 3).
+        ego_rotations: Its rotation w, x, y, z, (N, 4).
+        box_starts: First box of each key frame, and the end, (N + 1,).
+        box_instances: Instance of each box, ascending in a key frame, -1 for one that is not known, int32, (M,).
+        box_positions_m: World x, y, z of its middle, (M, 3).
+        box_sizes_m: Width, length and height, (M, 3).
+        box_rotations: Rotation w, x, y, z, (M, 4).
+        box_has_rider: Whether it is a cycle with a rider, bool, (M,).
+        box_records: Its number in ``sample_annotation.json``, int32, (M,).
+        instance_tokens: Token of each instance, text, (I,).
+        instance_categories: Its category, -1 for one that is not known, int32, (I,).
+        instance_lacks: How many boxes it has fewer than its record tells, int32, (I,).
+        categories: Name of each category, text, (C,).
+        lost_boxes: Records of ``sample_annotation.json`` that no scene is known of, int64, (L,).
+    """
+
+    scene_names: NumericArray
+    scene_locations: NumericArray
+    scene_vehicles: NumericArray
+    problems: NumericArray
+    sample_starts: Int64Array
+    sample_tokens: NumericArray
+    timestamps_us: Int64Array
+    ego_positions_m: Float64Array
+    ego_rotations: Float64Array
+    box_starts: Int64Array
+    box_instances: Int32Array
+    box_positions_m: Float64Array
+    box_sizes_m: Float64Array
+    box_rotations: Float64Array
+    box_has_rider: BoolArray
+    box_records: Int32Array
+    instance_tokens: NumericArray
+    instance_categories: Int32Array
+    instance_lacks: Int32Array
+    categories: NumericArray
+    lost_boxes: Int64Array
+
+    def __post_init__(self) -> None:
+        scenes, samples, boxes = len(self.scene_names), len(self.sample_tokens), len(self.box_instances)
+        require_shapes(self, scene_locations=(scenes,), scene_vehicles=(scenes,), problems=(scenes, 3))
+        require_shapes(self, sample_starts=(scenes + 1,), timestamps_us=(samples,), box_starts=(samples + 1,))
+        require_shapes(self, ego_positions_m=(samples, 3), ego_rotations=(samples, 4))
+        require_shapes(self, box_positions_m=(boxes, 3), box_sizes_m=(boxes, 3), box_rotations=(boxes, 4))
+        require_shapes(self, box_has_rider=(boxes,), box_records=(boxes,))
+        instances = len(self.instance_tokens)
+        require_shapes(self, instance_categories=(instances,), instance_lacks=(instances,))
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """Return the names of the arrays."""
+        return [field.name for field in fields(cls)]
+
+
+def build_index(folder: Path) -> NuscenesIndex:
+    """Return the index of the tables in a folder.
+
+    Args:
+        folder: Folder of the tables, such as ``v1.0-mini``.
+
+    Raises:
+        SourceDataError: A table is missing or damaged, so that no scene can be read.
+    """
+    scenes = _Scenes(folder)
+    poses = _Poses(folder, scenes.sample_rows)
+    boxes = _Boxes(folder, scenes)
+    scenes.require_poses(poses.is_known, poses.problem_of)
+    return NuscenesIndex(
+        scene_names=_texts(scene.name for scene in scenes.records),
+        scene_locations=_texts(scenes.locations),
+        scene_vehicles=_texts(scenes.vehicles),
+        problems=np.array(scenes.problems, dtype=str).reshape(-1, 3),
+        sample_starts=scenes.sample_starts,
+        sample_tokens=_texts(scenes.sample_rows),
+        timestamps_us=scenes.timestamps_us,
+        ego_positions_m=poses.positions_m,
+        ego_rotations=poses.rotations,
+        **boxes.arrays,
+    )
+
+
+class _Scenes:
+    """Scenes with their key frames in order, and what is wrong with each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.records = sorted(read_table(folder, "scene", SceneRecord), key=lambda scene: scene.name)
+        self.problems = [("", "", "") for _ in self.records]
+        self._require_unique_names()
+        self._read_logs()
+        samples = {sample.token: sample for sample in read_table(folder, "sample", Sample)}
+        counts = self._count_samples(samples.values())
+        chains = [self._chain_of(number, samples, counts) for number in range(len(self.records))]
+        self.sample_starts = np.cumsum([0, *map(len, chains)], dtype=np.int64)
+        self.sample_rows = {sample.token: row for row, sample in enumerate(chain.from_iterable(chains))}
+        self.left_out = samples.keys() - self.sample_rows.keys()
+        self.scene_of_row = np.repeat(np.arange(len(chains)), np.diff(self.sample_starts))
+        self.timestamps_us = np.array([samples[token].timestamp for token in self.sample_rows], dtype=np.int64)
+
+    def tell(self, scene: int, table: str, record: str, problem: str) -> None:
+        """Write down what is wrong with a scene, unless something is already."""
+        if not self.problems[scene][2]:
+            self.problems[scene] = (file_name(self.folder, table), record, problem)
+
+    def require_poses(self, is_known: BoolArray, problem_of: dict[int, str]) -> None:
+        """Write down the scenes of which a key frame has no pose of the AV."""
+        tokens = list(self.sample_rows)
+        for row in np.flatnonzero(~is_known).tolist():
+            record = f"sample_token {tokens[row]!r}"
+            problem = problem_of.get(row, f"the key frame has no {LIDAR_CHANNEL}, and so no pose of the AV")
+            self.tell(int(self.scene_of_row[row]), "sample_data", record, problem)
+
+    def _require_unique_names(self) -> None:
+        for first, second in zip(self.records[:-1], self.records[1:], strict=True):
+            if first.name == second.name:
+                raise SourceDataError(file_name(self.folder, "scene"), f"scene {first.name!r}", "is there twice")
+
+    def _read_logs(self) -> None:
+        logs = {log.token: log for log in read_table(self.folder, "log", LogRecord)}
+        self.locations, self.vehicles = [], []
+        for number, scene in enumerate(self.records):
+            log = logs.get(scene.log_token)
+            if log is None:
+                self.tell(number, "scene", scene.name, f"log_token {scene.log_token!r} is not in log.json")
+            self.locations.append(log.location if log else "")
+            self.vehicles.append(log.vehicle if log else "")
+
+    def _count_samples(self, samples: Iterable[Sample]) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for sample in samples:
+            counts[sample.scene_token] = counts.get(sample.scene_token, 0) + 1
+        return counts
+
+    def _chain_of(self, number: int, samples: dict[str, Sample], counts: dict[str, int]) -> list[Sample]:
+        """Return the key frames of a scene from the first on, as each names the next one; none after a fault."""
+        scene = self.records[number]
+        found: list[Sample] = []
+        token = scene.first_sample_token
+        while token and len(found) <= counts.get(scene.token, 0):
+            sample = samples.get(token)
+            if sample is None or sample.scene_token != scene.token:
+                what = "is not in the table" if sample is None else "is of another scene"
+                self.tell(number, "sample", f"{scene.name}, step {len(found)}", f"the next key frame {token!r} {what}")
+                return []
+            if found and sample.timestamp <= found[-1].timestamp:
+                text = f"its timestamp {sample.timestamp} is not after {found[-1].timestamp} of the one before"
+                self.tell(number, "sample", f"{scene.name}, sample {token!r}", text)
+                return []
+            found.append(sample)
+            token = sample.next
+        return found if self._is_whole(number, len(found), counts.get(scene.token, 0)) else []
+
+    def _is_whole(self, number: int, num_chained: int, num_told: int) -> bool:
+        scene = self.records[number]
+        if num_told == 0:
+            self.tell(number, "scene", scene.name, "has no key frames in sample.json")
+        elif not num_chained == num_told == scene.nbr_samples:
+            self.tell(
+                number,
+                "scene",
+                scene.name,
+                f"nbr_samples is {scene.nbr_samples}, but sample.json has {num_told} key frames of it, of which "
+                f"{num_chained} follow one another",
+            )
+        return not self.problems[number][2]
+
+
+class _Poses:
+    """Poses of the AV at the lidar key frames."""
+
+    def __init__(self, folder: Path, sample_rows: dict[str, int]) -> None:
+        self.positions_m = np.full((len(sample_rows), 3), np.nan)
+        self.rotations = np.full((len(sample_rows), 4), np.nan)
+        self.problem_of: dict[int, str] = {}
+        rows_of_pose: dict[str, list[int]] = {}
+        for token, row in self._pose_tokens(folder, sample_rows).items():
+            rows_of_pose.setdefault(token, []).append(row)
+        for _, poses in table_pieces(folder, "ego_pose", EgoPose):
+            for pose in poses:
+                for row in rows_of_pose.pop(pose.token, ()):
+                    self.positions_m[row], self.rotations[row] = pose.translation, pose.rotation
+        for token, rows in rows_of_pose.items():
+            for row in rows:
+                self.problem_of[row] = f"ego_pose_token {token!r} is not in ego_pose.json"
+
+    @property
+    def is_known(self) -> BoolArray:
+        """Whether each key frame has a pose, (N,)."""
+        is_known: BoolArray = ~np.isnan(self.positions_m).any(axis=1)
+        return is_known
+
+    def _pose_tokens(self, folder: Path, sample_rows: dict[str, int]) -> dict[str, int]:
+        """Return the key frame that each pose of the AV is of, by the token of the pose."""
+        sensors = {sensor.token for sensor in read_table(folder, "sensor", Sensor) if sensor.channel == LIDAR_CHANNEL}
+        mounted = read_table(folder, "calibrated_sensor", CalibratedSensor)
+        lidars = {sensor.token for sensor in mounted if sensor.sensor_token in sensors}
+        found: dict[str, int] = {}
+        for _, records in table_pieces(folder, "sample_data", SampleData):
+            for data in records:
+                if data.is_key_frame and data.calibrated_sensor_token in lidars and data.sample_token in sample_rows:
+                    found[data.ego_pose_token] = sample_rows[data.sample_token]
+        return found
+
+
+class _Boxes:
+    """Boxes of the key frames, sorted."""
+
+    def __init__(self, folder: Path, scenes: _Scenes) -> None:
+        self._scenes = scenes
+        categories = read_table(folder, "category", Category)
+        instances = read_table(folder, "instance", Instance)
+        category_rows = {category.token: row for row, category in enumerate(categories)}
+        self._sample_rows = scenes.sample_rows
+        self._instance_rows = {instance.token: row for row, instance in enumerate(instances)}
+        self._riders = {a.token for a in read_table(folder, "attribute", Attribute) if a.name == RIDER_ATTRIBUTE}
+        self._lost: list[tuple[int, int, str]] = []
+        parts = [self._columns(first, boxes) for first, boxes in table_pieces(folder, "sample_annotation", Annotation)]
+        columns = {name: np.concatenate([part.pop(name) for part in parts]) for name in tuple(parts[0])}
+        self.arrays = _sorted_boxes(columns, len(self._sample_rows)) | {
+            "instance_tokens": _texts(self._instance_rows),
+            "instance_categories": np.array([category_rows.get(i.category_token, -1) for i in instances], np.int32),
+            "categories": _texts(category.name for category in categories),
+        }
+        told = np.array([instance.nbr_annotations for instance in instances], np.int64)
+        known = columns["box_instances"][columns["box_instances"] >= 0]
+        self.arrays["instance_lacks"] = (told - np.bincount(known, minlength=len(told))).astype(np.int32)
+        self.arrays["lost_boxes"] = self._tell_lost_boxes()
+
+    def _columns(self, first: int, boxes: Sequence[Annotation]) -> dict[str, NumericArray]:
+        """Return the columns of some boxes; -1 for key frames and instances that are not known."""
+        sample_of, instance_of = self._sample_rows.get, self._instance_rows.get
+        samples = np.array([sample_of(box.sample_token, -1) for box in boxes], np.int32)
+        instances = np.array([instance_of(box.instance_token, -1) for box in boxes], np.int32)
+        for place in np.flatnonzero(samples < 0).tolist():
+            if boxes[place].sample_token not in self._scenes.left_out:
+                self._lost.append((first + place, int(instances[place]), boxes[place].sample_token))
+        return {
+            "samples": samples,
+            "box_instances": instances,
+            "box_positions_m": np.array([box.translation for box in boxes], np.float64).reshape(-1, 3),
+            "box_sizes_m": np.array([box.size for box in boxes], np.float64).reshape(-1, 3),
+            "box_rotations": np.array([box.rotation for box in boxes], np.float64).reshape(-1, 4),
+            "box_has_rider": np.array([not self._riders.isdisjoint(box.attribute_tokens) for box in boxes], bool),
+            "box_records": np.arange(first, first + len(boxes), dtype=np.int32),
+        }
+
+    def _tell_lost_boxes(self) -> Int64Array:
+        """Write down boxes without key frame in the scenes of their instances; return the others."""
+        if not self._lost:
+            return np.zeros(0, np.int64)
+        starts, instances = self.arrays["box_starts"], self.arrays["box_instances"]
+        scene_of_box = np.repeat(self._scenes.scene_of_row, np.diff(starts))
+        others = []
+        for record, instance, token in self._lost:
+            rows = np.flatnonzero((instances == instance) & (instance >= 0))
+            if len(rows):
+                problem = f"sample_token {token!r} is not in sample.json"
+                self._scenes.tell(int(scene_of_box[rows[0]]), "sample_annotation", f"record {record}", problem)
+            else:
+                others.append(record)
+        return np.array(others, np.int64)
+
+
+def _sorted_boxes(columns: dict[str, NumericArray], num_samples: int) -> dict[str, NumericArray]:
+    """Return the columns of the boxes of known key frames, by key frame and instance, and where key frames begin."""
+    samples = columns.pop("samples")
+    order = np.lexsort((columns["box_instances"], samples))
+    order = order[np.searchsorted(samples[order], 0) :]
+    starts = np.searchsorted(samples[order], np.arange(num_samples + 1)).astype(np.int64)
+    return {name: values[order] for name, values in columns.items()} | {"box_starts": starts}
+
+
+def _texts(texts: Iterable[str]) -> NumericArray:
+    """Return texts as an array, (N,)."""
+    return np.array(list(texts), dtype=str).reshape(-1)

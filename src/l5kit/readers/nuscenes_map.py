@@ -1,0 +1,299 @@
+"""Map expansion of nuScenes: one city's lanes, crossings and areas, from nodes, polygons and arc line paths."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array
+from l5kit.errors import InvalidArgumentError, L5KitError
+from l5kit.geometry.polygon import distance_to_polygon
+from l5kit.readers.nuscenes_arclines import ArclinePath, discretize_lane
+from l5kit.readers.nuscenes_lane_sides import sides_of_lane
+from l5kit.readers.reader import SourceDataError
+from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
+
+__all__ = ["CityMap", "read_city_map"]
+
+OLDEST_VERSION = (1, 3)
+"""Map files before this one lack arc line paths of lane connectors."""
+
+SIGN_REACH_M = 2.0
+"""A stop line controls the lanes that end no farther from it, metres."""
+
+
+class _Node(msgspec.Struct, frozen=True, gc=False):
+    token: str
+    x: float
+    y: float
+
+
+class _Polygon(msgspec.Struct, frozen=True):
+    token: str
+    exterior_node_tokens: list[str]
+
+
+class _Shape(msgspec.Struct, frozen=True):
+    token: str
+    polygon_token: str | None = None
+    lane_type: str | None = None
+    stop_line_type: str | None = None
+
+
+class _DrivableArea(msgspec.Struct, frozen=True):
+    token: str
+    polygon_tokens: list[str]
+
+
+class _Connected(msgspec.Struct, frozen=True):
+    incoming: list[str] = []
+    outgoing: list[str] = []
+
+
+class _Expansion(msgspec.Struct, frozen=True):
+    node: list[_Node]
+    polygon: list[_Polygon]
+    lane: list[_Shape]
+    lane_connector: list[_Shape]
+    connectivity: dict[str, _Connected]
+    arcline_path_3: dict[str, msgspec.Raw]
+    drivable_area: list[_DrivableArea] = []
+    ped_crossing: list[_Shape] = []
+    walkway: list[_Shape] = []
+    carpark_area: list[_Shape] = []
+    stop_line: list[_Shape] = []
+
+
+class _Versioned(msgspec.Struct, frozen=True):
+    version: str = "1.0"
+
+
+@dataclass(frozen=True)
+class CityMap:
+    """All elements of a city, and the boxes that hold each, so that those near a scene are found.
+
+    Attributes:
+        whole: The whole map.
+        lane_bounds_m: Least and greatest x and y of each lane, (L, 2, 2).
+        area_bounds_m: Those of each area, (A, 2, 2).
+        sign_bounds_m: Those of each sign, (S, 2, 2).
+        left_out: What was left out, one sentence each, and the bounds of what has any, else NaN, (2, 2).
+    """
+
+    whole: SourceMap
+    lane_bounds_m: Float64Array
+    area_bounds_m: Float64Array
+    sign_bounds_m: Float64Array
+    left_out: tuple[tuple[str, Float64Array], ...] = field(repr=False, default=())
+
+    @classmethod
+    def of(cls, whole: SourceMap, left_out: Iterable[tuple[str, Float64Array]] = ()) -> "CityMap":
+        """Return a map with the bounds of its elements."""
+        return cls(
+            whole,
+            _bounds_of([lane.centre_m for lane in whole.lanes]),
+            _bounds_of([area.outline_m for area in whole.areas]),
+            _bounds_of([sign.position_m[None] for sign in whole.signs]),
+            tuple(left_out),
+        )
+
+    def near(self, positions_m: Float64Array, reach_m: float) -> SourceMap:
+        """Return the elements, each whole, that come near some positions.
+
+        Args:
+            positions_m: World x and y, (N, 2).
+            reach_m: Elements belong to it whose bounds are no farther from the bounds of the positions.
+        """
+        window_m = np.stack([positions_m.min(axis=0) - reach_m, positions_m.max(axis=0) + reach_m])
+        return SourceMap(
+            self.whole.name,
+            tuple(self.whole.lanes[row] for row in np.flatnonzero(_overlap(self.lane_bounds_m, window_m)).tolist()),
+            tuple(self.whole.areas[row] for row in np.flatnonzero(_overlap(self.area_bounds_m, window_m)).tolist()),
+            tuple(self.whole.signs[row] for row in np.flatnonzero(_overlap(self.sign_bounds_m, window_m)).tolist()),
+        )
+
+    def left_out_near(self, positions_m: Float64Array, reach_m: float) -> list[str]:
+        """Return what was left out near some positions, or of which nobody knows where it is; as :meth:`near`."""
+        window_m = np.stack([positions_m.min(axis=0) - reach_m, positions_m.max(axis=0) + reach_m])
+        return [text for text, bounds_m in self.left_out if np.isnan(bounds_m).any() or _overlap(bounds_m, window_m)]
+
+
+def read_city_map(file: Path, city: str) -> CityMap:
+    """Return the map of a city.
+
+    Args:
+        file: ``maps/expansion/CITY.json``.
+        city: Name of the city, by which the map goes.
+
+    Raises:
+        SourceDataError: The file is missing, damaged, or of a version before 1.3.
+    """
+    name = f"maps/expansion/{file.name}"
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError as error:
+        problem = "is missing; the map expansion is a download of its own, unpack it into the folder maps"
+        raise SourceDataError(name, "", problem) from error
+    try:
+        version = msgspec.json.decode(text, type=_Versioned).version
+        _require_version(name, version)
+        expansion = msgspec.json.decode(text, type=_Expansion)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SourceDataError(name, "", f"is damaged: {error}; copy the file again") from error
+    return _Builder(expansion, name).build(city)
+
+
+def _require_version(name: str, version: str) -> None:
+    numbers = version.split(".")
+    if not all(number.isdecimal() for number in numbers):
+        raise SourceDataError(name, "version", f"is {version!r}, must be numbers such as 1.3")
+    if tuple(map(int, numbers)) < OLDEST_VERSION or int(numbers[0]) > OLDEST_VERSION[0]:
+        raise SourceDataError(name, "version", f"is {version!r}, must be from 1.3 on; download the map expansion again")
+
+
+class _Builder:
+    """Makes the elements of a map; what has no geometry is left out and told."""
+
+    def __init__(self, expansion: _Expansion, name: str) -> None:
+        self._expansion = expansion
+        self._name = name
+        self._nodes = {node.token: (node.x, node.y, 0.0) for node in expansion.node}
+        self._polygons = {polygon.token: polygon for polygon in expansion.polygon}
+        self._left_out: list[tuple[str, Float64Array]] = []
+
+    def build(self, city: str) -> CityMap:
+        """Return the map."""
+        lanes = self._lanes()
+        areas = self._areas()
+        signs = self._signs(lanes)
+        try:
+            return CityMap.of(SourceMap(city, tuple(lanes), tuple(areas), tuple(signs)), self._left_out)
+        except InvalidArgumentError as error:
+            raise SourceDataError(self._name, "", str(error)) from error
+
+    def _lanes(self) -> list[SourceLane]:
+        lanes = []
+        for record, is_connector in (
+            *((record, False) for record in self._expansion.lane),
+            *((record, True) for record in self._expansion.lane_connector),
+        ):
+            outline_m = None if is_connector else self._outline(record.polygon_token)
+            try:
+                lanes.append(self._lane(record, outline_m, is_connector=is_connector))
+            except (L5KitError, msgspec.DecodeError) as error:
+                kind = "lane_connector" if is_connector else "lane"
+                self._leave_out(f"{kind} {record.token!r}", str(error), outline_m)
+        return lanes
+
+    def _lane(self, record: _Shape, outline_m: Float64Array | None, *, is_connector: bool) -> SourceLane:
+        token = record.token
+        if token not in self._expansion.arcline_path_3:
+            raise InvalidArgumentError("it has no arc line path")
+        paths = msgspec.json.decode(self._expansion.arcline_path_3[token], type=list[ArclinePath])
+        centre_m = discretize_lane(paths)
+        left_m, right_m = (None, None) if outline_m is None else sides_of_lane(centre_m, outline_m[:, :2])
+        connected = self._expansion.connectivity.get(token, _Connected())
+        return SourceLane(
+            lane_id=token,
+            centre_m=_with_height(centre_m),
+            left_m=None if left_m is None else _with_height(left_m),
+            right_m=None if right_m is None else _with_height(right_m),
+            successors=tuple(dict.fromkeys(connected.outgoing)),
+            predecessors=tuple(dict.fromkeys(connected.incoming)),
+            kind=_kind_of(record.lane_type),
+            is_in_junction=is_connector,
+        )
+
+    def _areas(self) -> list[SourceArea]:
+        expansion = self._expansion
+        areas: list[SourceArea] = []
+        for kind, records in (
+            ("crosswalk", expansion.ped_crossing),
+            ("walkway", expansion.walkway),
+            ("carpark", expansion.carpark_area),
+        ):
+            for record in records:
+                areas += self._area(kind, record.token, record.polygon_token)
+        for area in expansion.drivable_area:
+            for number, polygon in enumerate(area.polygon_tokens):
+                areas += self._area("drivable_area", f"{area.token}-{number}", polygon)
+        return areas
+
+    def _area(self, kind: str, area_id: str, polygon_token: str | None) -> list[SourceArea]:
+        """Return the area with a polygon, or nothing, which is told."""
+        outline_m = self._outline(polygon_token)
+        if outline_m is None:
+            self._leave_out(f"{kind} {area_id!r}", f"polygon {polygon_token!r} has no three corners", None)
+            return []
+        return [SourceArea(area_id, kind, outline_m)]
+
+    def _signs(self, lanes: Sequence[SourceLane]) -> list[SourceSign]:
+        """Return a sign for each stop line of a stop sign, with the lanes that end at it."""
+        ends_m = np.array([lane.centre_m[-1] for lane in lanes]).reshape(-1, 3)
+        signs = []
+        for record in self._expansion.stop_line:
+            if record.stop_line_type != "STOP_SIGN":
+                continue
+            outline_m = self._outline(record.polygon_token)
+            if outline_m is None:
+                problem = f"polygon {record.polygon_token!r} has no three corners"
+                self._leave_out(f"stop_line {record.token!r}", problem, None)
+                continue
+            held = tuple(lane.lane_id for lane in _ending_at(outline_m, lanes, ends_m) if not lane.is_in_junction)
+            signs.append(SourceSign(record.token, outline_m.mean(axis=0), held))
+        return signs
+
+    def _outline(self, polygon_token: str | None) -> Float64Array | None:
+        """Return the corners of a polygon, (n, 3); None if there are none."""
+        polygon = self._polygons.get(polygon_token or "")
+        if polygon is None:
+            return None
+        corners = [self._nodes[token] for token in polygon.exterior_node_tokens if token in self._nodes]
+        if len(corners) < len(polygon.exterior_node_tokens):
+            return None
+        if len(corners) > 1 and corners[0] == corners[-1]:
+            corners.pop()
+        outline_m = np.array(corners, np.float64).reshape(-1, 3)
+        return outline_m if len(outline_m) >= 3 and is_line(outline_m) else None
+
+    def _leave_out(self, element: str, problem: str, outline_m: Float64Array | None) -> None:
+        bounds_m = np.full((2, 2), np.nan) if outline_m is None else _bounds_of([outline_m])[0]
+        self._left_out.append((f"{self._name}: {element} is left out: {' '.join(problem.split())}", bounds_m))
+
+
+def _ending_at(outline_m: Float64Array, lanes: Sequence[SourceLane], ends_m: Float64Array) -> list[SourceLane]:
+    """Return the lanes that end in a polygon or near it."""
+    window_m = np.stack([outline_m[:, :2].min(axis=0) - SIGN_REACH_M, outline_m[:, :2].max(axis=0) + SIGN_REACH_M])
+    is_near = ((ends_m[:, :2] >= window_m[0]) & (ends_m[:, :2] <= window_m[1])).all(axis=1)
+    outline_xy_m = np.ascontiguousarray(outline_m[:, :2])
+    return [
+        lanes[row]
+        for row in np.flatnonzero(is_near).tolist()
+        if distance_to_polygon(outline_xy_m, ends_m[row, :2]) <= SIGN_REACH_M
+    ]
+
+
+def _kind_of(lane_type: str | None) -> str:
+    """Return for whom a lane is; nuScenes 1.3 has lanes for cars alone."""
+    name = (lane_type or "").upper()
+    if "BIKE" in name or "BICYCLE" in name:
+        return "bike"
+    return "bus" if "BUS" in name else "vehicle"
+
+
+def _with_height(points_m: Float64Array) -> Float64Array:
+    return np.concatenate([points_m, np.zeros((len(points_m), 1))], axis=1)
+
+
+def _bounds_of(lines_m: Sequence[Float64Array]) -> Float64Array:
+    """Return the least and greatest x and y of lines, (N, 2, 2)."""
+    bounds = [(line[:, :2].min(axis=0), line[:, :2].max(axis=0)) for line in lines_m]
+    return np.array(bounds, np.float64).reshape(-1, 2, 2)
+
+
+def _overlap(bounds_m: Float64Array, window_m: Float64Array) -> BoolArray:
+    """Return which bounds (..., 2, 2) meet a window (2, 2)."""
+    meets: BoolArray = ((bounds_m[..., 0, :] <= window_m[1]) & (bounds_m[..., 1, :] >= window_m[0])).all(axis=-1)
+    return meets

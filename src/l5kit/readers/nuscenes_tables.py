@@ -1,0 +1,255 @@
+"""Tables of nuScenes: records of JSON lists, read a piece of the file at a time, as the largest have gigabytes."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Generic, TypeVar
+
+import msgspec
+
+from l5kit.readers.reader import SourceDataError
+
+__all__ = [
+    "TABLES",
+    "Annotation",
+    "Attribute",
+    "CalibratedSensor",
+    "Category",
+    "EgoPose",
+    "Instance",
+    "LogRecord",
+    "Sample",
+    "SampleData",
+    "SceneRecord",
+    "Sensor",
+    "read_table",
+    "table_pieces",
+]
+
+TABLES = (
+    "attribute",
+    "calibrated_sensor",
+    "category",
+    "ego_pose",
+    "instance",
+    "log",
+    "map",
+    "sample",
+    "sample_annotation",
+    "sample_data",
+    "scene",
+    "sensor",
+    "visibility",
+)
+"""Names of the tables that every version has, of which ``map`` and ``visibility`` are not needed."""
+
+PIECE_BYTES = 8 << 20
+"""Bytes of a file that are read at a time."""
+
+_MOST_PIECES = 4
+"""A record that is longer than so many pieces is taken for a damaged one."""
+
+_END_OF_RECORD = re.compile(rb"\}\s*,\s*(?=\{)")
+_START = re.compile(rb"\s*\[\s*")
+_SPACES = b" \t\r\n"
+
+Vector = tuple[float, float, float]
+Quaternion = tuple[float, float, float, float]
+
+
+class _Record(msgspec.Struct, frozen=True, gc=False):
+    """A record of a table; fields that are not named here are skipped."""
+
+    token: str
+
+
+class SceneRecord(_Record, frozen=True, gc=False):
+    """A drive of some 20 s."""
+
+    name: str
+    log_token: str
+    nbr_samples: int
+    first_sample_token: str
+
+
+class LogRecord(_Record, frozen=True, gc=False):
+    """A recording, which scenes are cut from, and the city it was made in."""
+
+    location: str
+    vehicle: str = ""
+
+
+class Sample(_Record, frozen=True, gc=False):
+    """A key frame, and the one after it (empty text for none); time in microseconds."""
+
+    scene_token: str
+    timestamp: int
+    next: str
+
+
+class SampleData(_Record, frozen=True, gc=False):
+    """What a sensor has recorded at one time."""
+
+    sample_token: str
+    ego_pose_token: str
+    calibrated_sensor_token: str
+    is_key_frame: bool
+
+
+class EgoPose(_Record, frozen=True, gc=False):
+    """Where the middle of the AV's rear axle was, on the ground; metres, rotation w, x, y, z."""
+
+    translation: Vector
+    rotation: Quaternion
+
+
+class CalibratedSensor(_Record, frozen=True, gc=False):
+    """A sensor as it was mounted."""
+
+    sensor_token: str
+
+
+class Sensor(_Record, frozen=True, gc=False):
+    """A sensor by its name."""
+
+    channel: str
+
+
+class Category(_Record, frozen=True, gc=False):
+    """A class of road users and things."""
+
+    name: str
+
+
+class Attribute(_Record, frozen=True, gc=False):
+    """What can change of a road user, such as whether a bicycle has a rider."""
+
+    name: str
+
+
+class Instance(_Record, frozen=True, gc=False):
+    """A road user, seen in one scene."""
+
+    category_token: str
+    nbr_annotations: int
+
+
+class Annotation(_Record, frozen=True, gc=False):
+    """A box in a key frame: middle, width, length and height in metres, rotation w, x, y, z."""
+
+    sample_token: str
+    instance_token: str
+    attribute_tokens: list[str]
+    translation: Vector
+    size: Vector
+    rotation: Quaternion
+
+
+Kind = TypeVar("Kind", bound=_Record)
+
+
+def read_table(folder: Path, name: str, kind: type[Kind]) -> list[Kind]:
+    """Return the records of a small table.
+
+    Args:
+        folder: Folder of the tables.
+        name: Name of the table.
+        kind: What its records are.
+
+    Raises:
+        SourceDataError: The file is missing or damaged, or a record lacks a field.
+    """
+    return [record for _, records in table_pieces(folder, name, kind) for record in records]
+
+
+def table_pieces(folder: Path, name: str, kind: type[Kind]) -> Iterator[tuple[int, list[Kind]]]:
+    """Yield the records of a table, some thousands at a time, each with the number of the first.
+
+    Args:
+        folder: Folder of the tables.
+        name: Name of the table.
+        kind: What its records are.
+
+    Raises:
+        SourceDataError: The file is missing or damaged, or a record lacks a field.
+    """
+    path = folder / f"{name}.json"
+    try:
+        file = path.open("rb")
+    except FileNotFoundError as error:
+        raise SourceDataError(file_name(folder, name), "", "the table is missing; unpack the metadata again") from error
+    with file:
+        yield from _Pieces(file, file_name(folder, name), kind).read()
+
+
+def file_name(folder: Path, name: str) -> str:
+    """Return what a table is called in errors."""
+    return f"{folder.name}/{name}.json"
+
+
+class _Pieces(Generic[Kind]):
+    """Cuts the list of a file into pieces at ends of records, and decodes them."""
+
+    def __init__(self, file: BinaryIO, name: str, kind: type[Kind]) -> None:
+        self._file = file
+        self._name = name
+        self._decoder = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+        self._num_records = 0
+
+    def read(self) -> Iterator[tuple[int, list[Kind]]]:
+        """Yield the records."""
+        held = self._without_start(self._file.read(PIECE_BYTES))
+        while True:
+            more = self._file.read(PIECE_BYTES)
+            if not more:
+                yield from self._decode(self._without_end(held))
+                return
+            held += more
+            cut = _last_end(held, len(more))
+            if cut:
+                piece, held = held[: cut[0]], held[cut[1] :]
+                yield from self._decode(piece)
+            elif len(held) > _MOST_PIECES * PIECE_BYTES:
+                raise self._error("has no end within 32 MB; the file is damaged")
+
+    def _without_start(self, text: bytes) -> bytes:
+        start = _START.match(text)
+        if not start:
+            raise SourceDataError(self._name, "", f"must hold a list of records in JSON, begins with {text[:20]!r}")
+        return text[start.end() :]
+
+    def _without_end(self, text: bytes) -> bytes:
+        text = text.rstrip(_SPACES)
+        if not text.endswith(b"]"):
+            raise self._error("is not followed by the end of the list; the file is cut off, copy it again")
+        return text[:-1]
+
+    def _decode(self, text: bytes) -> Iterator[tuple[int, list[Kind]]]:
+        first = self._num_records
+        try:
+            records = self._decoder.decode(b"[" + text + b"]")
+        except msgspec.ValidationError as error:
+            place = re.search(r"\$\[(\d+)\]", str(error))
+            self._num_records += int(place[1]) if place else 0
+            raise self._error(str(error)) from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._error(f"or one after it is no JSON ({error}); copy the file again") from error
+        self._num_records += len(records)
+        yield first, records
+
+    def _error(self, problem: str) -> SourceDataError:
+        return SourceDataError(self._name, f"record {self._num_records}", problem)
+
+
+def _last_end(text: bytes, num_new: int) -> tuple[int, int] | None:
+    """Return where the last record that is whole ends and the next one begins; None if there is no such place.
+
+    A text field may hold what looks like the end of a record. What is cut there is no JSON, and is told as such; none
+    of the tables has such texts.
+    """
+    for size in (1 << 16, num_new, len(text)):
+        start = max(0, len(text) - size)
+        ends = list(_END_OF_RECORD.finditer(text, start))
+        if ends:
+            return ends[-1].start() + 1, ends[-1].end()
+    return None

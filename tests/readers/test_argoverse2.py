@@ -1,0 +1,340 @@
+"""Scenarios of Argoverse 2: what is imported is what the files tell, and what is wrong with them is told."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from l5kit.data import ChunkedDataset, MapAPI
+from l5kit.data.checks.path_validation import validate_path
+from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.errors import DatasetNotFoundError
+from l5kit.readers.argoverse2 import Argoverse2Reader
+from l5kit.readers.importing import import_dataset
+from l5kit.readers.reader import SourceDataError
+from support import argoverse2_files as av2
+
+MOST_REAL = 5
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "argoverse2"
+LABELS = {
+    "vehicle": "CAR",
+    "bus": "BUS",
+    "pedestrian": "PEDESTRIAN",
+    "cyclist": "CYCLIST",
+    "motorcyclist": "MOTORCYCLIST",
+    "riderless_bicycle": "BICYCLE",
+}
+
+
+def id_of(number):
+    return f"{number:08x}-0000-4000-8000-000000000000"
+
+
+def made(folder):
+    av2.write_scenario(folder, id_of(1))
+    av2.write_scenario(folder, id_of(2), city="miami", dx=3.5)
+    return folder
+
+
+def one_shared(folder):
+    if not SHARED.is_dir():
+        pytest.skip(f"the real scenario is not there: {SHARED}")
+    (scenario,) = SHARED.glob("scenario_*.parquet")
+    name = scenario.stem.removeprefix("scenario_")
+    shutil.copytree(SHARED, folder / name)
+    return folder
+
+
+def real_folder(_):
+    named = os.environ.get("L5KIT_REAL_AV2")
+    if not named:
+        pytest.skip("L5KIT_REAL_AV2 names no folder of real scenarios")
+    return Path(named)
+
+
+@pytest.fixture(scope="module", params=[made, one_shared, real_folder], ids=lambda source: source.__name__)
+def imported(request, tmp_path_factory):
+    """A source, and what was made of it."""
+    folder = tmp_path_factory.mktemp("av2")
+    source = request.param(folder / "source")
+    return source, import_dataset(Argoverse2Reader(source), folder / "out", max_scenes=MOST_REAL)
+
+
+def scenes_of(result):
+    """Yield the row in ``sources``, and the scene of the log, of each scene."""
+    for split, path in result.scenes.items():
+        log = ChunkedDataset(str(path)).open()
+        lines = (result.folder / "sources" / f"{split}.jsonl").read_text().splitlines()
+        assert len(lines) == len(log.scenes)
+        for number, line in enumerate(lines):
+            row = json.loads(line)
+            assert row["scene"] == number
+            yield row, log.get_scene_dataset(number)
+
+
+def test_every_row_of_the_source_is_in_the_log_and_nothing_else(imported):
+    source, result = imported
+    assert not result.failed
+    for row, scene in scenes_of(result):
+        rows = av2.read_rows(source / row["file"])
+        steps = sorted(each["timestep"] for each in rows if each["track_id"] == "AV")
+        frame_of = {step: frame for frame, step in enumerate(steps)}
+        offset_m = np.array(row["offset_m"])
+        assert len(scene.frames) == len(steps)
+        found = {}
+        for frame, (first, stop) in enumerate(scene.frames["agent_index_interval"].tolist()):
+            for agent in scene.agents[first:stop]:
+                found[frame, int(agent["track_id"])] = agent
+        expected = {}
+        for each in rows:
+            position_m = np.array([each["position_x"], each["position_y"]]) + offset_m
+            if each["track_id"] == "AV":
+                assert np.abs(scene.frames["ego_translation"][frame_of[each["timestep"]], :2] - position_m).max() < 1e-3
+            elif each["timestep"] in frame_of:
+                expected[frame_of[each["timestep"]], int(each["track_id"])] = each, position_m
+        assert found.keys() == expected.keys()
+        for key, (each, position_m) in expected.items():
+            agent = found[key]
+            assert np.abs(agent["centroid"] - position_m).max() < 1e-3
+            assert np.abs(np.angle(np.exp(1j * (agent["yaw"] - each["heading"])))) < 1e-3
+            assert np.abs(agent["velocity"] - [each["velocity_x"], each["velocity_y"]]).max() < 1e-3
+            label = PERCEPTION_LABELS[int(agent["label_probabilities"].argmax())].rpartition("LABEL_")[2]
+            assert label == LABELS.get(each["object_type"], "UNKNOWN")
+            assert agent["label_probabilities"].sum() == 1
+            assert (agent["extent"] > 0).all()
+
+
+def test_times_are_even_between_those_of_the_source(imported):
+    source, result = imported
+    for row, scene in scenes_of(result):
+        first = av2.read_rows(source / row["file"])[0]
+        steps_ns = np.diff(scene.frames["timestamp"])
+        assert abs(int(scene.frames["timestamp"][0]) - first["start_timestamp"]) <= 64
+        assert np.abs(steps_ns - 100_000_000).max() < 5_000_000
+
+
+def test_targets_are_the_focal_track_and_the_scored_ones(imported):
+    source, result = imported
+    for row, _ in scenes_of(result):
+        rows = av2.read_rows(source / row["file"])
+        asked = {int(each["track_id"]) for each in rows if each["object_category"] >= 2 and each["track_id"] != "AV"}
+        assert set(row["targets"]) == asked
+        assert int(rows[0]["focal_track_id"]) in asked
+
+
+def test_every_lane_of_the_source_is_on_the_map_within_a_centimetre(imported):
+    source, result = imported
+    meta = json.loads((result.folder / "meta.json").read_text())
+    map_api = MapAPI(str(result.folder / "semantic_map" / "semantic_map.pb"), np.array(meta["world_to_ecef"]))
+    on_map = {map_api.id_as_str(element.id) for element in map_api if map_api.is_lane(element)}
+    expected = set()
+    for row, _ in scenes_of(result):
+        folder = (source / row["file"]).parent
+        elements = json.loads(next(folder.glob(f"log_map_archive_{row['name']}.json")).read_text())
+        for key, segment in elements["lane_segments"].items():
+            name = f"{row['map']}/{key}"
+            expected.add(name)
+            lane = map_api.get_lane_coords(name)
+            for side in ("left", "right"):
+                line = np.array([[p["x"], p["y"], p["z"]] for p in segment[f"{side}_lane_boundary"]])
+                line[:, :2] += row["offset_m"]
+                assert np.abs(lane[f"xyz_{side}"] - line).max() < 0.011
+            ahead = {map_api.id_as_str(each) for each in map_api[name].element.lane.lanes_ahead}
+            assert {f"{row['map']}/{other}" for other in segment["successors"]} & on_map == ahead
+    assert on_map == expected
+    assert len(map_api.bounds_info["crosswalks"]["ids"]) > 0
+
+
+def test_nothing_is_wrong_with_what_was_imported(imported):
+    _, result = imported
+    for path in result.scenes.values():
+        assert validate_path(path) == []
+        facts = ChunkedDataset(str(path)).open().facts
+        assert facts.sources[0]["dataset"] == "Argoverse 2 motion forecasting"
+        assert "CC BY-NC-SA 4.0" in facts.sources[0]["licence"]
+        assert facts.label_mapping["bus"] == "PERCEPTION_LABEL_BUS"
+
+
+def read_made(folder, **changes):
+    av2.write_scenario(folder, id_of(1), **changes)
+    reader = Argoverse2Reader(folder)
+    return reader.read(reader.list_scenes()[0])
+
+
+def test_gaps_stay_gaps(tmp_path):
+    tracks = read_made(tmp_path).tracks
+    seen = tracks.is_valid[tracks.ids.index("1002")]
+    assert np.flatnonzero(seen).tolist() == [*range(10, 40), *range(60, 90)]
+
+
+def test_lanes_may_be_changed_to_neighbours_that_run_alike_behind_no_solid_line(tmp_path):
+    lanes = {lane.lane_id: lane for lane in read_made(tmp_path).map.lanes}
+    assert (lanes["11"].left_neighbour, lanes["11"].right_neighbour) == (None, "12")  # 21 comes towards it
+    assert (lanes["12"].left_neighbour, lanes["12"].right_neighbour) == ("11", None)
+    assert (lanes["21"].left_neighbour, lanes["21"].right_neighbour) == (None, None)
+    elements = av2.made_map()
+    elements["lane_segments"]["12"]["left_lane_mark_type"] = "SOLID_WHITE"
+    lanes = {lane.lane_id: lane for lane in read_made(tmp_path / "solid", elements=elements).map.lanes}
+    assert lanes["12"].left_neighbour is None
+    assert lanes["11"].right_neighbour == "12"  # whose marking is no concern of the other side
+
+
+def test_kinds_of_lanes_and_areas_are_those_of_the_source(tmp_path):
+    source_map = read_made(tmp_path).map
+    lanes = {lane.lane_id: lane for lane in source_map.lanes}
+    assert {key for key, lane in lanes.items() if lane.is_in_junction} == {"31"}
+    assert {key for key, lane in lanes.items() if lane.kind == "bike"} == {"41"}
+    crosswalk, area = source_map.areas
+    assert crosswalk.outline_m[:, :2].tolist() == [[140, -8], [140, 4], [144, 4], [144, -8]]
+    assert (area.kind, len(area.outline_m)) == ("drivable_area", 3)
+
+
+def test_the_av_is_as_high_as_the_lanes_and_so_are_their_centres(tmp_path):
+    scene = read_made(tmp_path)
+    assert (scene.ego.positions_m[:, 2] == 22).all()
+    assert all((lane.centre_m[:, 2] == 22).all() for lane in scene.map.lanes)
+
+
+def test_steps_without_the_av_are_left_out_and_told(tmp_path):
+    shown = av2.MadeTrack("AV", steps=range(50))
+    scene = read_made(tmp_path, rows=av2.scenario_rows([shown, *av2.TRACKS[1:]]))
+    assert len(scene.timestamps_ns) == 50
+    assert scene.remarks == ("Steps 0 to 49 of 110 are kept, those in which the AV is.",)
+
+
+def test_scenarios_of_splits_go_to_logs_of_their_own(tmp_path):
+    for number, split in enumerate(("train", "val", "train")):
+        av2.write_scenario(tmp_path / "source" / split, id_of(number))
+    result = import_dataset(Argoverse2Reader(tmp_path / "source"), tmp_path / "out")
+    lengths = {split: len(ChunkedDataset(str(path)).open().scenes) for split, path in result.scenes.items()}
+    assert lengths == {"train": 2, "val": 1}
+
+
+@pytest.mark.parametrize("place", ["", "val", f"val/{id_of(3)}"])
+def test_a_source_may_be_a_folder_of_splits_of_scenarios_or_one_scenario(tmp_path, place):
+    av2.write_scenario(tmp_path / "val", id_of(3))
+    (ref,) = Argoverse2Reader(tmp_path / place).list_scenes()
+    assert (ref.split, ref.name) == ("sample" if place.endswith(id_of(3)) else "val", id_of(3))
+    assert Argoverse2Reader(tmp_path / place).read(ref).map.name == "austin"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_folder_without_scenarios_is_told(tmp_path, is_there):
+    (tmp_path / "empty" / "pictures").mkdir(parents=True)
+    with pytest.raises(DatasetNotFoundError, match="scenario of Argoverse 2" if is_there else "does not exist"):
+        Argoverse2Reader(tmp_path / ("empty" if is_there else "none")).list_scenes()
+
+
+def test_lanes_and_areas_without_geometry_are_left_out_and_told(tmp_path):
+    elements = av2.made_map()
+    elements["lane_segments"]["11"]["centerline"] = []
+    elements["lane_segments"]["12"]["left_lane_boundary"] = av2.points((1, 1, 1), (1, 1, 1))
+    elements["drivable_areas"]["61"]["area_boundary"] = av2.points((1, 1, 1))
+    scene = read_made(tmp_path, elements=elements)
+    assert {lane.lane_id for lane in scene.map.lanes} == {"21", "31", "41"}
+    assert len(scene.map.areas) == 1
+    assert scene.remarks == (
+        "Lane segment 11 has no geometry and is left out.",
+        "Lane segment 12 has no geometry and is left out.",
+        "drivable_areas 61 has no geometry and is left out.",
+    )
+
+
+def changed(row, **values):
+    return [each | (values if number == row else {}) for number, each in enumerate(av2.scenario_rows())]
+
+
+def with_lane(**values):
+    elements = av2.made_map()
+    elements["lane_segments"]["11"] |= values
+    return elements
+
+
+def without_key(key):
+    elements = av2.made_map()
+    del elements["lane_segments"]["11"][key]
+    return elements
+
+
+BACKWARDS = {"start_timestamp": 2e17, "end_timestamp": 1e17}
+FAULTS = {
+    "track twice in a step": (
+        {"rows": [*av2.scenario_rows(), av2.scenario_rows()[200]]},
+        "'1001' is in timestep 90 twice",
+    ),
+    "step after the end": ({"rows": changed(3, timestep=110)}, "timestep must be 0 to 109, got 0 to 110"),
+    "negative step": ({"rows": changed(3, timestep=-1)}, "timestep must be 0 to 109"),
+    "position is not a number": ({"rows": changed(113, position_x=np.nan)}, "positions_m of track '1001', step 3"),
+    "AV at infinity": ({"rows": changed(3, position_x=np.inf)}, "positions_m of the AV is not finite in step 3"),
+    "unknown class": ({"rows": changed(110, object_type="tank")}, "track '1001' has the class 'tank'"),
+    "no AV": ({"rows": av2.scenario_rows(av2.TRACKS[1:])}, "there is no track AV"),
+    "gap of the AV": (
+        {"rows": av2.scenario_rows([av2.MadeTrack("AV", steps=[*range(20), *range(21, 110)])])},
+        "track AV has a gap after timestep 19",
+    ),
+    "time goes backwards": ({"columns": BACKWARDS}, "time goes backwards: start_timestamp is 2000"),
+    "no steps": ({"columns": {"num_timestamps": 0}}, "num_timestamps must be a number of steps"),
+    "steps at another rate": ({"columns": {"end_timestamp": float(av2.START_NS + 50e9)}}, "steps are 0.458716 s apart"),
+    "no rows": ({"rows": []}, "it has no rows; the scenario is empty"),
+    "no city": ({"columns": {"city": ""}}, "column city must have one value in all rows"),
+    "unknown version of the tracks": ({"without": ("heading", "timestep")}, "there is no column timestep, heading"),
+    "unknown version of the map": ({"elements": {"lanes": {}}}, "it must have lane_segments"),
+    "unknown kind of lane": (
+        {"elements": with_lane(lane_type="TRAM")},
+        r"\(lane segment 11\): lane_type must be one of",
+    ),
+    "lane without boundary": ({"elements": without_key("left_lane_boundary")}, r"\(lane segment 11\): KeyError"),
+    "point without height": ({"elements": with_lane(centerline=[{"x": 1, "y": 2}])}, r"\(lane segment 11\): KeyError"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), FAULTS.values(), ids=FAULTS)
+def test_what_is_wrong_with_a_scenario_is_told_with_its_file_and_the_others_go_on(tmp_path, changes, message):
+    source = tmp_path / "source"
+    av2.write_scenario(source, id_of(1), **changes)
+    av2.write_scenario(source, id_of(2))
+    result = import_dataset(Argoverse2Reader(source), tmp_path / "out")
+    assert result.num_scenes == 1
+    (failed,) = result.failed
+    assert failed.ref.name == id_of(1)
+    with pytest.raises(SourceDataError, match=message):
+        raise SourceDataError("", "", failed.message)
+    assert f"{id_of(1)}/" in failed.message
+    assert json.loads((tmp_path / "out" / "import.json").read_text())["failed"][0]["message"] == failed.message
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[4:200] = bytes(byte ^ 0x5A for byte in content[4:200])
+    path.write_bytes(content)
+
+
+DAMAGE = {
+    "cut tracks": ("scenario", cut, "cannot be read as Parquet"),
+    "flipped tracks": ("scenario", flip, "cannot be read as Parquet"),
+    "empty tracks": ("scenario", lambda path: path.write_bytes(b""), "cannot be read as Parquet"),
+    "no tracks": ("scenario", Path.unlink, "there is no such file, but a folder for it"),
+    "cut map": ("log_map_archive", cut, "cannot be read as JSON"),
+    "flipped map": ("log_map_archive", flip, "cannot be read as JSON"),
+    "no map": ("log_map_archive", Path.unlink, "there is no such file, the map of the scenario"),
+}
+
+
+@pytest.mark.parametrize(("file", "damage", "message"), DAMAGE.values(), ids=DAMAGE)
+def test_damaged_files_are_named(tmp_path, file, damage, message):
+    folder = av2.write_scenario(tmp_path, id_of(1))
+    (path,) = folder.glob(f"{file}_*")
+    damage(path)
+    reader = Argoverse2Reader(tmp_path)
+    with pytest.raises(SourceDataError, match=message) as caught:
+        reader.read(reader.list_scenes()[0])
+    assert (tmp_path / caught.value.file) == path

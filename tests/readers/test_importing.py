@@ -1,0 +1,340 @@
+"""The import: what it writes, that it is the same however it was carried out, and that nothing half counts as whole."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from l5kit.data import ChunkedDataset, MapAPI
+from l5kit.data.checks.path_validation import validate_path
+from l5kit.data.worker_processes import WorkerProcesses
+from l5kit.errors import InvalidArgumentError
+from l5kit.readers import import_files, parts
+from l5kit.readers.importing import import_dataset
+from l5kit.readers.reader import SourceDataError
+from l5kit.readers.scene_conversion import face_id, light_id
+from support.source_scenes import INFO, NUM_STEPS, MadeReader, made_map, made_source
+
+ONE_TOWN = {"train-0": "town", "train-1": "town", "val-0": "town"}
+
+
+def files_of(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def log_of(result, split):
+    return ChunkedDataset(str(result.scenes[split])).open()
+
+
+def open_map(folder):
+    meta = json.loads((folder / "meta.json").read_text())
+    return MapAPI(str(folder / "semantic_map" / "semantic_map.pb"), np.array(meta["world_to_ecef"]))
+
+
+def times_read(reader):
+    return (reader.source / "read.log").read_text().split()
+
+
+def test_each_split_becomes_a_log_with_facts_and_sources(tmp_path):
+    told = []
+    result = import_dataset(
+        made_source(tmp_path / "source", ONE_TOWN), tmp_path / "out", progress=lambda *counts: told.append(counts)
+    )
+    assert told[-1] == (3, 3)
+    assert (result.num_scenes, result.failed, result.num_remarks) == (3, (), 0)
+    assert list(result.scenes) == ["train", "val"]
+    train = log_of(result, "train")
+    assert (len(train.scenes), len(train.frames), len(train.agents)) == (2, 2 * NUM_STEPS, 2 * (2 * NUM_STEPS - 3))
+    assert train.facts.ego_extent_m == (4.8, 1.9, 1.5)
+    assert train.facts.step_time_s == 0.1
+    assert dict(train.facts.label_mapping) == dict(INFO.label_mapping)
+    assert [dict(each) for each in train.facts.sources] == [
+        {"dataset": "Made by hand", "version": "7", "licence": "for tests"}
+    ]
+    rows = [json.loads(row) for row in (tmp_path / "out" / "sources" / "train.jsonl").read_text().splitlines()]
+    assert [(row["scene"], row["name"], row["file"], row["map"]) for row in rows] == [
+        (0, "train-0", "train-0.txt", "town"),
+        (1, "train-1", "train-1.txt", "town"),
+    ]
+    assert (rows[0]["targets"], rows[0]["track_ids"], rows[0]["offset_m"]) == ([17], None, [0.0, 0.0])
+    told = json.loads((tmp_path / "out" / "import.json").read_text())
+    assert (told["missing"], told["made_up"], told["scenes"]) == (
+        ["There is no weather."],
+        ["All sizes."],
+        {"train": 2, "val": 1},
+    )
+    for path in result.scenes.values():
+        assert validate_path(path) == []
+    assert not (tmp_path / "out.parts").exists()
+
+
+def test_the_semantic_map_has_lanes_lights_signs_and_limits(tmp_path):
+    import_dataset(made_source(tmp_path / "source", ONE_TOWN), tmp_path / "out")
+    town = open_map(tmp_path / "out")
+    network = town.network
+    lanes = {name: row for row, name in enumerate(town.bounds_info["lanes"]["ids"])}
+    assert set(lanes) == {"town/in", "town/on", "town/beside"}
+    assert np.allclose(town.get_lane_coords("town/in")["xyz_left"], [[-50, 1.75, 1], [0, 1.75, 1], [50, 1.75, 1]])
+    assert np.allclose(town.get_lane_coords("town/in")["xyz_right"], [[-50, -1.75, 1], [0, -1.75, 1], [50, -1.75, 1]])
+    assert network.ahead_of(lanes["town/in"]).tolist() == [lanes["town/on"]]
+    assert network.right_rows[lanes["town/beside"]] == lanes["town/in"]
+    assert network.is_in_junction[[lanes["town/in"], lanes["town/on"]]].tolist() == [False, True]
+    assert network.speed_limits_mps[lanes["town/in"]] == 12.5
+    controls = {town.id_as_str(each) for each in town["town/in"].element.lane.traffic_controls}
+    assert controls == {light_id("town", "in"), *(face_id("town", "in", color) for color in ("red", "yellow", "green"))}
+    assert town.get_tl_feature_for_lane("town/in", {}) is not None
+    (sign,) = (town.id_as_str(each) for each in town["town/beside"].element.lane.traffic_controls)
+    assert sign == "town/sign/s"
+    crosswalk = town.get_crosswalk_coords("town/crosswalk/1")["xyz"]
+    assert np.allclose(crosswalk[:, :2], [[45, -5], [48, -5], [48, 5]])
+    areas = json.loads((tmp_path / "out" / "semantic_map" / "areas.json").read_text())
+    assert [(area["id"], area["kind"]) for area in areas["areas"]] == [
+        ("town/1", "crosswalk"),
+        ("town/1", "drivable_area"),
+    ]
+
+
+def test_lights_of_the_log_are_those_of_the_map(tmp_path):
+    result = import_dataset(made_source(tmp_path / "source", {"val-0": "town"}), tmp_path / "out")
+    log = log_of(result, "val")
+    shown = []
+    for first, stop in log.frames["traffic_light_faces_index_interval"].tolist():
+        faces = log.tl_faces[first:stop]
+        active = [face["face_id"][-1] for face in faces if face["traffic_light_face_status"][0] > 0]
+        unknown = sum(face["traffic_light_face_status"][2] > 0 for face in faces)
+        shown.append((len(faces), "".join(active), int(unknown)))
+    assert shown == [(3, "g", 0)] * 5 + [(3, "r", 0)] * 5 + [(3, "", 3), (0, "", 0)]
+    town = open_map(tmp_path / "out")
+    assert {str(face["traffic_light_id"]) for face in log.tl_faces} == {light_id("town", "in")}
+    assert town.is_traffic_face_color(face_id("town", "in", "red"), "red")
+
+
+def test_maps_with_frames_of_their_own_lie_apart_in_one_world(tmp_path):
+    contents = {"val-0": "far a", "val-3": "far b", "val-8": "far c"}
+    result = import_dataset(made_source(tmp_path / "source", contents), tmp_path / "out")
+    log, world = log_of(result, "val"), open_map(tmp_path / "out")
+    lines = (tmp_path / "out" / "sources" / "val.jsonl").read_text().splitlines()
+    middles = []
+    for number, row in enumerate(map(json.loads, lines)):
+        scene = log.get_scene_dataset(number)
+        shift_m = 1000.0 * int(row["name"].rpartition("-")[2])
+        offset_m = np.array(row["offset_m"])
+        assert np.abs(scene.frames["ego_translation"][:, 0] - np.arange(NUM_STEPS) - shift_m - offset_m[0]).max() < 1e-6
+        lane = world.get_lane_coords(f"{row['map']}/in")
+        left = made_map(shift_m=shift_m).lanes[0].centre_m + [offset_m[0], offset_m[1] + 1.75, 0.0]
+        assert np.abs(lane["xyz_left"] - left).max() < 0.011
+        assert (offset_m == np.round(offset_m)).all()
+        middles.append(lane["xyz_left"][:, :2].mean(axis=0))
+    apart_m = np.linalg.norm(np.array(middles)[:, None] - np.array(middles), axis=2)[np.triu_indices(3, 1)]
+    assert (apart_m > 500).all()
+    assert len(world.bounds_info["lanes"]["ids"]) == 9
+
+
+def test_a_lane_with_the_id_of_one_elsewhere_gets_a_name_of_its_own(tmp_path):
+    reader = made_source(tmp_path / "source", {"val-0": "far", "val-1": "far", "val-2": "far"})
+    result = import_dataset(reader, tmp_path / "out")
+    town = open_map(tmp_path / "out")
+    assert set(town.bounds_info["lanes"]["ids"]) == {
+        f"far/{name}{number}" for name in ("in", "on", "beside") for number in ("", "~2", "~3")
+    }
+    lanes = {name: row for row, name in enumerate(town.bounds_info["lanes"]["ids"])}
+    assert town.network.ahead_of(lanes["far/in~3"]).tolist() == [lanes["far/on~3"]]
+    assert result.num_remarks == 6
+    assert len(json.loads((tmp_path / "out" / "import.json").read_text())["map_remarks"]) == 6
+
+
+def test_tracks_without_numbers_are_numbered_and_told(tmp_path, monkeypatch):
+    reader = made_source(tmp_path / "source", {"val-0": "town"})
+    from support import source_scenes
+
+    made = source_scenes.made_scene
+    monkeypatch.setattr(source_scenes, "made_scene", lambda name, **options: made(name, ids=("b5", "007"), **options))
+    result = import_dataset(reader, tmp_path / "out")
+    row = json.loads((tmp_path / "out" / "sources" / "val.jsonl").read_text())
+    assert row["track_ids"] == {"1": "b5", "2": "007"}
+    assert set(log_of(result, "val").agents["track_id"].tolist()) == {1, 2}
+
+
+SEVERAL = {f"train-{number}": f"far {number % 3}" for number in range(10)} | {"train-7": "damaged", "val-0": "town"}
+
+
+@pytest.mark.process
+def test_the_files_are_the_same_for_any_number_of_workers(tmp_path):
+    reader = made_source(tmp_path / "source", SEVERAL)
+    import_dataset(reader, tmp_path / "one")
+    import_dataset(reader, tmp_path / "threads", workers=3)
+    with WorkerProcesses(2) as processes:
+        import_dataset(reader, tmp_path / "processes", workers=processes)
+    expected = files_of(tmp_path / "one")
+    assert files_of(tmp_path / "threads") == expected
+    assert files_of(tmp_path / "processes") == expected
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from support import source_scenes
+from l5kit.readers.importing import import_dataset
+
+noted = source_scenes.read_once
+
+def slowly(reader, ref):
+    noted(reader, ref)
+    time.sleep(0.05)
+
+source_scenes.read_once = slowly
+import_dataset(source_scenes.MadeReader(Path(sys.argv[1])), sys.argv[2])
+"""
+
+
+@pytest.mark.process
+def test_an_import_that_was_killed_goes_on_and_reads_nothing_twice(tmp_path):
+    reader = made_source(tmp_path / "source", SEVERAL)
+    import_dataset(reader, tmp_path / "whole")
+    (reader.source / "read.log").unlink()
+    paths = os.pathsep.join([str(Path(import_files.__file__).parents[2]), str(Path(__file__).parents[1])])
+    command = [sys.executable, "-c", KILLED, str(reader.source), str(tmp_path / "out")]
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": paths}) as process:
+        while not (reader.source / "read.log").exists() or len(times_read(reader)) < 4:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    assert not (tmp_path / "out").exists()
+    before = times_read(reader)
+    import_dataset(reader, tmp_path / "out")
+    again = times_read(reader)[len(before) :]
+    assert len(before) + len(again) <= len(SEVERAL) + 2  # the one that was being read, and the damaged one
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+    assert not (tmp_path / "out.parts").exists()
+
+
+def fill_disk(monkeypatch, module, name, after):
+    """Let a function fail as on a full disk after some calls."""
+    original, calls = getattr(module, name), []
+
+    def failing(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) > after:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(module, name, failing)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "after"),
+    [
+        (parts.np, "savez", 4),
+        (import_files, "add_map", 1),
+        (import_files, "write_log", 0),
+        (import_files, "_write_json", 2),
+    ],
+    ids=["parts", "map", "log", "last file"],
+)
+def test_a_full_disk_ends_the_import_and_leaves_nothing_half(tmp_path, monkeypatch, module, name, after):
+    reader = made_source(tmp_path / "source", SEVERAL)
+    import_dataset(reader, tmp_path / "whole")
+    (reader.source / "read.log").unlink()
+    with monkeypatch.context() as patch:
+        fill_disk(patch, module, name, after)
+        with pytest.raises(OSError, match="No space left"):
+            import_dataset(reader, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    before = len(times_read(reader))
+    import_dataset(reader, tmp_path / "out")
+    assert len(times_read(reader)) <= len(SEVERAL) + (2 if before < len(SEVERAL) else 1) + 1
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+
+
+def test_parts_that_were_damaged_or_whose_file_has_changed_are_read_again(tmp_path, monkeypatch):
+    reader = made_source(tmp_path / "source", ONE_TOWN)
+    with monkeypatch.context() as patch:
+        fill_disk(patch, import_files, "add_map", 0)
+        with pytest.raises(OSError, match="No space"):
+            import_dataset(reader, tmp_path / "out")
+    first, *_ = sorted((tmp_path / "out.parts").rglob("*.npz"))
+    content = bytearray(first.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    first.write_bytes(content)
+    os.utime(reader.source / "val-0.txt", (1, 1))
+    (reader.source / "read.log").unlink()
+    import_dataset(reader, tmp_path / "out")
+    assert 1 <= len(times_read(reader)) <= 2  # the damaged one may be that of the changed file
+    assert "val-0" in times_read(reader)
+    import_dataset(reader, tmp_path / "fresh")
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "fresh")
+
+
+def test_scenes_that_cannot_be_read_are_listed_and_the_others_go_on(tmp_path):
+    contents = {
+        "val-0": "town",
+        "val-1": "damaged",
+        "val-2": "a mistake of the reader",
+        "val-3": "another class",
+        "val-4": "town",
+    }
+    result = import_dataset(made_source(tmp_path / "source", contents), tmp_path / "out")
+    assert result.num_scenes == len(log_of(result, "val").scenes) == 2
+    messages = {each.ref.name: each.message for each in result.failed}
+    assert list(messages) == ["val-1", "val-2", "val-3"]
+    assert messages["val-1"] == "val-1.txt (line 1): it is damaged"
+    assert messages["val-2"] == "RuntimeError: that was not foreseen"
+    assert messages["val-3"].startswith("val-3.txt: track '23' has the class 'horse', which is none of the source: car")
+    assert validate_path(result.scenes["val"]) == []
+
+
+def test_strict_imports_end_at_the_first_scene_that_fails(tmp_path):
+    reader = made_source(tmp_path / "source", {"val-0": "town", "val-1": "damaged"})
+    with pytest.raises(SourceDataError, match=r"val-1.txt \(line 1\): it is damaged"):
+        import_dataset(reader, tmp_path / "out", strict=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_is_written_where_no_scene_can_be_read(tmp_path):
+    reader = made_source(tmp_path / "source", {"val-0": "damaged", "val-1": "damaged"})
+    with pytest.raises(SourceDataError, match="it is damaged; none of 2 scenes could be read"):
+        import_dataset(reader, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_lack_of_memory_is_no_fault_of_the_scene(tmp_path):
+    with pytest.raises(MemoryError):
+        import_dataset(made_source(tmp_path / "source", {"val-0": "too large"}), tmp_path / "out")
+
+
+def test_only_the_first_scenes_are_imported_where_so_many_are_asked_for(tmp_path):
+    reader = made_source(tmp_path / "source", ONE_TOWN)
+    assert list(import_dataset(reader, tmp_path / "one", max_scenes=1).scenes) == ["train"]
+    assert times_read(reader) == ["train-0"]
+    assert import_dataset(reader, tmp_path / "many", max_scenes=99).num_scenes == 3
+    with pytest.raises(InvalidArgumentError, match="max_scenes must be at least 1"):
+        import_dataset(reader, tmp_path / "none", max_scenes=0)
+
+
+def test_only_an_import_is_replaced_and_only_where_that_is_asked_for(tmp_path):
+    reader, out = made_source(tmp_path / "source", ONE_TOWN), tmp_path / "out"
+    import_dataset(reader, out)
+    with pytest.raises(InvalidArgumentError, match="where an import is"):
+        import_dataset(reader, out)
+    assert import_dataset(reader, out, overwrite=True, max_scenes=1).num_scenes == 1
+    (out / "import.json").unlink()
+    with pytest.raises(InvalidArgumentError, match="holds files, but no import"):
+        import_dataset(reader, out, overwrite=True)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InvalidArgumentError, match="which is a file"):
+        import_dataset(reader, tmp_path / "file", overwrite=True)
+
+
+def test_steps_of_another_time_are_refused(tmp_path):
+    from dataclasses import replace
+
+    reader = MadeReader(made_source(tmp_path / "source", ONE_TOWN).source, replace(INFO, step_time_s=0.5))
+    with pytest.raises(SourceDataError, match=r"steps are 0.1 s apart, those of the source are 0.5 s"):
+        import_dataset(reader, tmp_path / "out")
