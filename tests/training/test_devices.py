@@ -117,3 +117,17 @@ def test_two_processes_train_one_network_and_score_all_samples_once(city, tmp_pa
     for name in ("ade_m", "fde_m", "miss_rate"):
         assert facts[f"ctra/{name}/0.4s"] == pytest.approx(alone.scores[f"ctra/{name}/0.4s"], abs=NETWORK)
     assert facts["val/ade_m/0.4s"] != pytest.approx(alone.scores["val/ade_m/0.4s"], abs=NETWORK)
+
+
+@pytest.mark.process
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:the agents mask of")
+def test_trainings_of_two_processes_write_equal_files(city, tmp_path):
+    config = config_of(tmp_path / "config.yaml", checkpoint_every_n_steps=1, save_top_k=1)
+    for seed in ("1", "2"):
+        facts_of(start(city, tmp_path / seed, config, PYTHONHASHSEED=seed))
+    one, other = (
+        {path.name: path.read_bytes() for path in (tmp_path / seed).glob("*.safetensors")} for seed in ("1", "2")
+    )
+    assert len(one) == 5
+    assert one == other
