@@ -5,8 +5,13 @@ import pytest
 import torch
 
 from l5kit.evaluation import write_gt_csv, write_pred_csv
+from l5kit.evaluation.batched_metrics import average_displacement_error_oracle
 from l5kit.evaluation.horizon_scores import HorizonScores
 from l5kit.openloop.csv_predictions import competition_metrics
+from l5kit.openloop.mode_scores import ModeScores
+from l5kit.openloop.trajectory_rows import _errors
+from l5kit.workflows.trajectories import Modes, Trajectories
+from l5kit.workflows.trajectory_scores import TrajectoryScores, means_of
 
 KNOWN = np.array([[1.0, 1.0, 0.0, 0.0]])
 
@@ -35,3 +40,27 @@ def test_ade_is_over_known_steps():
     (score,) = scores.scores()
     assert score.ade_m == pytest.approx(1.0)
     assert np.isnan(score.fde_m)
+
+
+def test_ade_is_the_same_wherever_it_is_told():
+    """Errors of 1, 100, 3 and 5 m, the second not known: 3 m in trainings, evaluations, their rows and mode tables."""
+    errors_m, known = torch.tensor([[1.0, 100.0, 3.0, 5.0]]), torch.tensor([[True, False, True, True]])
+    predicted = torch.stack([errors_m, torch.zeros_like(errors_m)], dim=-1)
+    nothing = torch.zeros(1, 2, 2)
+    trajectories = Trajectories(predicted, torch.zeros(1, 4, 2), known, nothing, nothing[..., 0], known[:, :2])
+    of_training = TrajectoryScores([0.4], step_time_s=0.1, past_step_time_s=0.1)
+    of_training.add(trajectories)
+    of_evaluation = HorizonScores((0.4,), step_time_s=0.1)
+    of_evaluation.add(trajectories.truth_m, predicted, known)
+    of_modes = ModeScores((0.4,), num_modes=1, step_time_s=0.1)
+    of_modes.add(trajectories, Modes(predicted[:, None], torch.ones(1, 1)))
+    found = {
+        "training": means_of(of_training.sums()[0], [0.4], "val")["val/ade_m/0.4s"],
+        "evaluation": of_evaluation.scores()[0].ade_m,
+        "best of modes": of_modes.scores()[0].ade_oracle_m,
+        "mean of modes": of_modes.scores()[0].ade_mean_m,
+        "rows": _errors(trajectories, predicted)[0].item(),
+    }
+    assert found == dict.fromkeys(found, 3.0)
+    of_1_5 = average_displacement_error_oracle(trajectories.truth_m, predicted[:, None], torch.ones(1, 1), known)
+    assert of_1_5.item() == pytest.approx(9 / 4)

@@ -116,6 +116,92 @@ def test_what_is_not_there_has_no_influence(joint):
     assert with_more["loss"].item() == pytest.approx(losses["loss"].item(), rel=1e-5)
 
 
+ALL_LOSSES = pytest.mark.parametrize(
+    ("joint", "mode_loss"), [(joint, loss) for joint in (False, True) for loss in ("winner", "mixture")]
+)
+
+
+@ALL_LOSSES
+def test_losses_are_alike_wherever_a_scene_lies(joint, mode_loss):
+    model = make(joint=joint, mode_loss=mode_loss, motion_features=True).train()
+    batch = calm_batch()
+    expected, found = model(batch), model(moved(batch, 0.7, [12.0, -5.0])[0])
+    assert found.keys() == expected.keys()
+    for name, loss in expected.items():
+        assert found[name].item() == pytest.approx(loss.item(), rel=1e-4, abs=1e-4), name
+
+
+@ALL_LOSSES
+def test_losses_look_at_known_steps_of_agents_that_are_there_only(joint, mode_loss):
+    model, batch = make(joint=joint, mode_loss=mode_loss).train(), calm_batch()
+    is_known = batch["all_other_agents_future_availability"]
+    is_known[:, :, -1] = False
+    is_known[0, 1] = False
+    other = copied(batch)
+    other["all_other_agents_future_positions"][~is_known.bool()] = 1e6
+    other["all_other_agents_future_yaws"][~is_known.bool()] = float("nan")
+    expected = model(batch)
+    for scene in (other, padded(batch)):
+        for name, loss in model(scene).items():
+            assert loss.item() == pytest.approx(expected[name].item(), rel=1e-5), name
+    is_known[0, 0, 0] = not is_known[0, 0, 0]
+    assert model(batch)["loss"].item() != pytest.approx(expected["loss"].item(), rel=1e-6)
+
+
+@ALL_LOSSES
+def test_scenes_without_any_known_step_give_finite_losses_and_gradients(joint, mode_loss):
+    model, batch = make(joint=joint, mode_loss=mode_loss).train(), calm_batch()
+    batch["all_other_agents_future_availability"][0] = False
+    for _ in range(2):  # of one scene, then of none anything is known
+        model.zero_grad()
+        losses = model(batch)
+        losses["loss"].backward()
+        assert all(loss.isfinite() for loss in losses.values())
+        assert all(weight.grad is None or weight.grad.isfinite().all() for weight in model.parameters())
+        batch["all_other_agents_future_availability"][:] = False
+    assert losses["loss"].item() == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_agents_may_come_in_any_order(joint):
+    model, batch = make(joint=joint, motion_features=True).eval(), calm_batch()
+    order = [0, 2, 1]
+    turned = copied(batch)
+    for key in (*AGENT_KEYS, "all_other_agents_types"):
+        turned[key] = turned[key][:, order]
+    expected, found = model(batch), model(turned)
+    for key in ("all_agent_positions", "all_agent_yaws", "agent_traj_logits", "all_agent_scales"):
+        torch.testing.assert_close(found[key], expected[key][:, order], rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize(
+    "mode_loss", [pytest.param("mixture", marks=pytest.mark.slow), pytest.param("winner", marks=pytest.mark.long)]
+)
+def test_it_learns_a_scene_by_heart(joint, mode_loss):
+    """Each of its agents goes another way than the baseline says; the likeliest mode comes to know it."""
+    model, batch = make(joint=joint, mode_loss=mode_loss, residual_unit_m=1.0), calm_batch()
+    is_there = batch["all_other_agents_history_availability"].any(dim=-1)
+    batch["all_other_agents_future_availability"][:] = is_there.unsqueeze(-1)
+    before = model.eval()(batch)["all_agent_positions"].mean(dim=2).detach()
+    wanted = before + torch.linspace(0.25, 1.0, 4)[:, None] * torch.tensor([1.0, -0.5])
+    batch["all_other_agents_future_positions"][..., :2] = wanted
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    losses = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = model.train()(batch)["loss"]
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] - 0.2
+    found = model.eval()(batch)
+    errors_m = torch.linalg.vector_norm(found["agent_positions"] - wanted, dim=-1)[is_there]
+    assert errors_m.mean() < 0.5 * torch.linalg.vector_norm(before - wanted, dim=-1)[is_there].mean()
+    scales_m = found["all_agent_scales"][is_there]
+    assert 1e-3 < scales_m.min() < scales_m.max() < 10.0
+
+
 def test_agents_and_the_map_have_an_influence_unless_they_are_disabled():
     batch = calm_batch()
     no_agent, no_lane = copied(batch), copied(batch)

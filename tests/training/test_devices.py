@@ -177,3 +177,17 @@ def start_machines(city, folder, config, *options):
         )
         for rank in (0, 1)
     ]
+
+
+@pytest.mark.process
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:the agents mask of")
+def test_trainings_of_two_processes_write_equal_files(city, tmp_path):
+    config = config_of(tmp_path / "config.yaml", checkpoint_every_n_steps=1, save_top_k=1)
+    for seed in ("1", "2"):
+        facts_of(start(city, tmp_path / seed, config, PYTHONHASHSEED=seed))
+    one, other = (
+        {path.name: path.read_bytes() for path in (tmp_path / seed).glob("*.safetensors")} for seed in ("1", "2")
+    )
+    assert len(one) == 5
+    assert one == other

@@ -13,6 +13,7 @@ from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.training import curves, train
 from l5kit.training.averaging import WeightAverage
+from l5kit.training.lightning_parts import MLFlowLogger, WandbLogger
 from l5kit.training.state_file import ResumePoint, StateFiles, read_resume_point
 from l5kit.training.top_weights import TopFile, TopWeights
 from support.workflows import small_config
@@ -136,7 +137,7 @@ def test_services_go_on_with_their_runs(tmp_path, monkeypatch):
         def __init__(self, *_, id=None, run_id=None, **__):  # noqa: A002 - as W&B calls it
             self.run_id = id or run_id or "made"
 
-    for name in ("WandbLogger", "MLFlowLogger"):
+    for name in ("OnceWandbLogger", "OnceMLFlowLogger"):
         monkeypatch.setattr(curves, name, Service)
     monkeypatch.setattr(curves, "find_spec", lambda name: True)
     made = {kind: curves.make_logger(kind, tmp_path, name="a").run_id for kind in ("wandb", "mlflow")}
@@ -144,6 +145,87 @@ def test_services_go_on_with_their_runs(tmp_path, monkeypatch):
     for kind, run_id in made.items():
         assert curves.make_logger(kind, tmp_path, name="a", resumed=ResumePoint()).run_id == run_id
     assert curves.make_logger("wandb", tmp_path / "other", name="a").run_id != made["wandb"]
+
+
+class KilledError(Exception):
+    """Stands for the end of a process."""
+
+
+class Killing(pl.Callback):
+    """Ends a training at a step."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        if trainer.global_step == self.step:
+            raise KilledError
+
+
+@pytest.mark.slow
+def test_services_are_told_each_point_once(city, tmp_path, monkeypatch):
+    told = {"wandb": [], "mlflow": []}
+
+    def service(kind):
+        base = {"wandb": WandbLogger, "mlflow": MLFlowLogger}[kind]
+        monkeypatch.setattr(base, "__init__", lambda self, **_: None)
+        monkeypatch.setattr(base, "name", kind)
+        monkeypatch.setattr(base, "version", "0")
+        monkeypatch.setattr(base, "experiment", None)
+        monkeypatch.setattr(base, "save_dir", str(tmp_path))
+        monkeypatch.setattr(base, "run_id", "a", raising=False)
+        for method in ("finalize", "after_save_checkpoint", "log_graph", "log_hyperparams", "save"):
+            monkeypatch.setattr(base, method, lambda *_, **__: None)
+        monkeypatch.setattr(base, "log_metrics", lambda self, metrics, step: told[kind].append((step, dict(metrics))))
+
+    for kind in told:
+        service(kind)
+    monkeypatch.setattr(curves, "find_spec", lambda name: True)
+    monkeypatch.setattr(curves, "close_logger", lambda logger: None)
+    monkeypatch.setattr("l5kit.training.run.close_logger", lambda logger: None)
+
+    def run(folder, killed_at=None, **options):
+        params = {"logger": ["csv", "wandb", "mlflow"], "checkpoint_every_n_steps": 2, "eval_every_n_steps": 1}
+        cfg = small_config("vector_planner")
+        cfg["train_params"] = {"max_num_steps": 5, "accelerator": "cpu", "log_every_n_steps": 1, **params}
+        train(cfg, folder, data_folder=city, callbacks=(Killing(killed_at),), **options)
+        return {kind: points_of(kind) for kind in told}
+
+    def points_of(kind):
+        points = [(step, name, value) for step, values in told[kind] for name, value in values.items()]
+        told[kind].clear()
+        return sorted(point for point in points if point[1] not in ("epoch", "samples_per_s", "loader_share"))
+
+    whole = run(tmp_path / "whole")
+    assert {name for _, name, _ in whole["wandb"]} >= {"train/loss", "val/ade_m/0.4s", "lr-Adam"}
+    for killed_at in (3, 4):
+        with pytest.raises(KilledError):
+            run(tmp_path / f"killed-{killed_at}", killed_at)
+        before = {kind: points_of(kind) for kind in told}
+        after = run(tmp_path / f"killed-{killed_at}", resume=True)
+        for kind, points in whole.items():
+            assert before[kind]
+            assert sorted(before[kind] + after[kind]) == points
+
+
+@pytest.mark.long
+@pytest.mark.process
+def test_mlflow_has_each_point_once(city, tmp_path, monkeypatch):
+    pytest.importorskip("mlflow")
+    from mlflow.tracking import MlflowClient
+
+    uri = (tmp_path / "runs").as_uri()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    params = {"logger": "mlflow", "checkpoint_every_n_steps": 2, "eval_every_n_steps": 1}
+    cfg = small_config("vector_planner")
+    cfg["train_params"] = {"max_num_steps": 5, "accelerator": "cpu", "log_every_n_steps": 1, **params}
+    with pytest.raises(KilledError):
+        train(cfg, tmp_path / "out", data_folder=city, callbacks=(Killing(3),))
+    train(cfg, tmp_path / "out", data_folder=city, resume=True)
+    run = json.loads((tmp_path / "out" / "curves" / "runs.json").read_text())["mlflow"]
+    for name in ("train/loss", "val/ade_m/0.4s"):
+        assert [point.step for point in MlflowClient(uri).get_metric_history(run, name)] == [0, 1, 2, 3, 4]
 
 
 def test_minutes_of_a_training_add_up(city, tmp_path):

@@ -12,8 +12,9 @@ from l5kit.configs.texts import parse_json, read_text
 from l5kit.errors import MissingDependencyError
 from l5kit.training.curve_table import CurveTable
 from l5kit.training.folder import is_main_process
-from l5kit.training.lightning_parts import Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
+from l5kit.training.lightning_parts import Logger, TensorBoardLogger, WandbLogger
 from l5kit.training.state_file import ResumePoint
+from l5kit.training.uploading import OnceMLFlowLogger, OnceWandbLogger, SentPoints
 
 __all__ = ["close_logger", "make_logger"]
 
@@ -31,8 +32,8 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
         kind: One of :data:`l5kit.configs.training.LOGGERS`.
         folder: Of the training.
         name: Of the training, for services that show several.
-        resumed: Where a training goes on; None for a new one. Services go on with the run that the folder names; what
-            they were told after the last checkpoint stands there twice.
+        resumed: Where a training goes on; None for a new one. Services go on with the run that the folder names, and
+            get no point again that they were told after the last checkpoint.
 
     Raises:
         MissingDependencyError: The library for this kind is not there.
@@ -56,11 +57,14 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
 
 def _wandb_logger(folder: Path, name: str, runs: "_Runs") -> Logger:
     run = runs.of("wandb") or runs.note("wandb", uuid.uuid4().hex[:12])
-    return WandbLogger(name=name, project="l5kit", save_dir=folder, id=run, resume="allow")
+    sent = SentPoints(folder / _CURVES / "wandb.json")
+    return OnceWandbLogger(sent=sent, name=name, project="l5kit", save_dir=folder, id=run, resume="allow")
 
 
 def _mlflow_logger(folder: Path, name: str, runs: "_Runs") -> Logger:
-    logger = MLFlowLogger("l5kit", run_name=name, tracking_uri=_mlflow_uri(folder), run_id=runs.of("mlflow"))
+    sent = SentPoints(folder / _CURVES / "mlflow.json")
+    uri, run = _mlflow_uri(folder), runs.of("mlflow")
+    logger = OnceMLFlowLogger(sent=sent, experiment_name="l5kit", run_name=name, tracking_uri=uri, run_id=run)
     if is_main_process() and runs.of("mlflow") is None and logger.run_id is not None:  # the service makes it now
         runs.note("mlflow", logger.run_id)
     return logger

@@ -9,6 +9,7 @@ from l5kit.training.batches import EvaluationBatches, StepBatches, steps_per_epo
 from l5kit.training.compiling import compile_network
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.schedule import TrainingSchedule
+from l5kit.training.sharding import require_parts
 from l5kit.workflows.own_models import require_outputs
 from l5kit.workflows.scenarios import open_choice
 from l5kit.workflows.workflow import TrainingConfig, make_model, open_samples
@@ -48,7 +49,8 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
 
     Raises:
         FileNotFoundError: A log, the map, or ImageNet weights that are asked for are missing.
-        ConfigError: There is not one batch, datasets miss a key, or no scene has a weight above 0.
+        ConfigError: There is not one batch, datasets miss a key, no scene has a weight above 0, or a class that is
+            named cannot be used.
     """
     params, loader = config.params, config.params.train_loader
     batches_per_step = params.scaling.accumulate_grad_batches
@@ -67,6 +69,8 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     torch.manual_seed(params.run.seed)
     network = make_model(config, samples)
     require_outputs(network, samples)
+    if params.scaling.strategy == "fsdp":
+        require_parts(network)
     if params.scaling.compile:
         compile_network(network, params.scaling.compile_backend)
     module = TrainingModule(network, config, schedule)

@@ -6,13 +6,27 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from l5kit.errors import MissingDependencyError
+from l5kit.errors import ConfigError, MissingDependencyError
 from l5kit.planning.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
-__all__ = ["load_stored_weights", "shard_weights", "whole_weights"]
+__all__ = ["load_stored_weights", "require_parts", "shard_weights", "whole_weights"]
+
+
+def require_parts(model: nn.Module) -> None:
+    """Refuse a network with weights that cannot be parted.
+
+    Raises:
+        ConfigError: A weight has no axes.
+    """
+    scalars = [name for name, value in model.named_parameters() if value.ndim == 0]
+    if scalars:
+        raise ConfigError(
+            f"train_params.strategy: 'fsdp' parts no weights without axes, here {', '.join(scalars)}; give them the "
+            "shape (1,), or take 'ddp'"
+        )
 
 
 def shard_weights(model: nn.Module, mesh: "DeviceMesh") -> None:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from l5kit.errors import ConfigError
+from l5kit.planning.checkpoint_files import CheckpointError
 from l5kit.training.lightning_parts import ModelParallelStrategy, Strategy
 from l5kit.training.setup import TrainingSetup
 from l5kit.training.state_file import LightningState, StateFiles
@@ -29,11 +30,22 @@ class ShardedStrategy(ModelParallelStrategy):
     def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> LightningState:  # noqa: ARG002
         """Load a state, without running code in it.
 
+        Optimisers have no state of weights that no loss depends on, which is all that may be missing.
+
         Raises:
-            CheckpointError: The file is broken, or no state of a training.
+            CheckpointError: The file is broken, or no state of a training, or has other weights.
         """
-        StateFiles().load_checkpoint(checkpoint_path)
-        return dict(super().load_checkpoint(checkpoint_path, weights_only=True))
+        state, module = StateFiles().load_checkpoint(checkpoint_path), self.lightning_module
+        if module is None:
+            raise RuntimeError("a state is loaded for no module")
+        different = sorted(state["state_dict"].keys() ^ module.state_dict().keys())
+        if different:
+            raise CheckpointError(f"{checkpoint_path} is the state of another network: {', '.join(different)} differ")
+        module.strict_loading = False  # torch knows no other way to let states of the optimiser be missing
+        try:
+            return dict(super().load_checkpoint(checkpoint_path, weights_only=True))
+        finally:
+            module.strict_loading = True
 
 
 def make_strategy(setup: TrainingSetup) -> str | Strategy:
