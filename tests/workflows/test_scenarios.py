@@ -70,3 +70,25 @@ def test_a_log_of_which_nothing_is_drawn_is_refused(city, tmp_path, monkeypatch)
     loader = LoaderParams.from_cfg({"train_data_loader": section})
     with pytest.raises(ConfigError, match=r"leave no scene of scenes/sample.zarr a weight above 0; give others"):
         scenarios.open_choice(loader, small_config("vector_planner"), LocalDataManager(city))
+
+
+def test_weights_that_leave_nothing_are_told_before_scenes_are_looked_at(tmp_path):
+    section = {"key": KEY, "batch_size": 2, "scenario_weights": {"others": 0}, "folders": ["town-1", "town-2"]}
+    loader = LoaderParams.from_cfg({"train_data_loader": section})
+    with pytest.raises(ConfigError, match=r"leave no scene of scenes/sample.zarr in town-1, town-2 a weight above 0"):
+        scenarios.open_choice(loader, small_config("vector_planner"), LocalDataManager(tmp_path))
+
+
+def test_a_share_of_which_nothing_is_drawn_is_told_by_the_keys(tmp_path, monkeypatch):
+    monkeypatch.setattr(scenarios, "_weights_of_log", lambda *_: np.eye(1, 8, 2)[0])
+    section = {"key": KEY, "batch_size": 2, "scenario_weights": {"left_turn": 3, "others": 0}, "fraction": 0.13}
+    taken = []
+    for seed in range(12):
+        loader = LoaderParams.from_cfg({"train_data_loader": section | {"subset_seed": seed}})
+        try:
+            scenarios.open_choice(loader, small_config("vector_planner"), LocalDataManager(tmp_path))
+        except ConfigError as error:
+            assert f"no one of the 1 scenes that train_data_loader.fraction 0.13 and subset_seed {seed}" in str(error)
+        else:
+            taken.append(seed)
+    assert 0 < len(taken) < 12
