@@ -1,10 +1,13 @@
 """Which scenes a training draws by what happens in them."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
 from l5kit.configs.training import LoaderParams
 from l5kit.data import LocalDataManager
+from l5kit.dataset.scene_choice import choose_scenes
 from l5kit.errors import ConfigError
 from l5kit.evaluation.scene_tags import TAG_KINDS
 from l5kit.workflows import TrainingConfig, scenarios
@@ -70,3 +73,22 @@ def test_a_log_of_which_nothing_is_drawn_is_refused(city, tmp_path, monkeypatch)
     loader = LoaderParams.from_cfg({"train_data_loader": section})
     with pytest.raises(ConfigError, match=r"leave no scene of scenes/sample.zarr a weight above 0; give others"):
         scenarios.open_choice(loader, small_config("vector_planner"), LocalDataManager(city))
+
+
+def test_weights_that_leave_nothing_are_told_before_scenes_are_looked_at(tmp_path):
+    section = {"key": KEY, "batch_size": 2, "scenario_weights": {"others": 0}, "folders": ["town-1", "town-2"]}
+    loader = LoaderParams.from_cfg({"train_data_loader": section})
+    with pytest.raises(ConfigError, match=r"leave no scene of scenes/sample.zarr in town-1, town-2 a weight above 0"):
+        scenarios.open_choice(loader, small_config("vector_planner"), LocalDataManager(tmp_path))
+
+
+def test_a_share_of_which_nothing_is_drawn_is_told_by_the_keys(tmp_path, monkeypatch):
+    monkeypatch.setattr(scenarios, "_weights_of_log", lambda *_: np.repeat([3.0, 0.0], 4))
+    section = {"key": KEY, "batch_size": 2, "scenario_weights": {"left_turn": 3, "others": 0}, "fraction": 0.13}
+    loaders = [LoaderParams.from_cfg({"train_data_loader": section | {"subset_seed": seed}}) for seed in range(12)]
+    has_scene = [bool(choose_scenes(8, 0.13, seed=seed)[0] < 4) for seed in range(12)]
+    assert 0 < sum(has_scene) < 12
+    for seed, (loader, is_taken) in enumerate(zip(loaders, has_scene, strict=True)):
+        part = f"no one of the 1 scenes that train_data_loader.fraction 0.13 and subset_seed {seed} take"
+        with nullcontext() if is_taken else pytest.raises(ConfigError, match=part):
+            scenarios.open_choice(loader, small_config("vector_planner"), LocalDataManager(tmp_path))

@@ -19,7 +19,7 @@ from l5kit.data.map.api import MapAPI
 from l5kit.data.stores.npy_files import map_npy, npy_header
 from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.scene_choice import SceneChoice
+from l5kit.dataset.scene_choice import SceneChoice, choose_scenes
 from l5kit.errors import ConfigError
 from l5kit.evaluation.scene_tags import TAG_KINDS, TagThresholds, tag_scenes
 from l5kit.workflows.samples import data_managers_of
@@ -80,13 +80,24 @@ def open_choice(loader: LoaderParams, cfg: Config, data_manager: LocalDataManage
     if weights is None:
         return choice_of(loader)
     check_tags(weights)
+    where = f"{loader.key} in {', '.join(loader.folders)}" if loader.folders else loader.key
+    _require_any(np.array([weights.get(OTHERS, 1.0), *weights.values()]), weights, f"scene of {where}")
     managers = data_managers_of(loader, data_manager)
     of_scenes = np.concatenate([_weights_of_log(loader, weights, cfg, manager) for manager in managers])
+    _require_any(of_scenes, weights, f"scene of {where}")
+    if loader.fraction < 1:
+        chosen = choose_scenes(len(of_scenes), loader.fraction, seed=loader.subset_seed)
+        part = f"train_data_loader.fraction {loader.fraction} and subset_seed {loader.subset_seed} take"
+        _require_any(of_scenes[chosen], weights, f"one of the {len(chosen)} scenes that {part}")
+    return choice_of(loader, weights=of_scenes)
+
+
+def _require_any(of_scenes: Float64Array, weights: Mapping[str, float], scenes: str) -> None:
+    """Refuse weights of scenes (S,) that are all 0."""
     if not (of_scenes > 0).any():
         raise ConfigError(
-            f"{_KEY}: {dict(weights)} leave no scene of {loader.key} a weight above 0; give {OTHERS} or another tag one"
+            f"{_KEY}: {dict(weights)} leave no {scenes} a weight above 0; give {OTHERS} or another tag one"
         )
-    return choice_of(loader, weights=of_scenes)
 
 
 def _weights_of_log(
