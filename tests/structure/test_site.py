@@ -116,7 +116,7 @@ def test_the_page_of_the_command_has_all_commands_and_their_options():
 
     page = command_page()
     assert "## l5kit info\n" in page
-    assert "| `--workers` | `1` |" in page
+    assert "| `--engine` | `threads` |" in page
     assert "\nl5kit config schema --out l5kit.schema.json\n```\n" in page
     assert set(re.findall(r"^## l5kit ([\w-]+)$", page, flags=re.MULTILINE)) == set(get_command(make_app()).commands)
 

@@ -101,7 +101,10 @@ def map_scenes(
     job = executor.job if isinstance(executor, KeptWorkers) else None
     carriers = None if executor is None else without_job(executor)
     num_workers = count_workers(carriers)
-    size = _usual_size(len(numbers), num_workers) if block_size is None else _at_least_one("block_size", block_size)
+    most = int(getattr(carriers, "scenes_of_block", _MOST_IN_BLOCK))
+    size = (
+        _usual_size(len(numbers), num_workers, most) if block_size is None else _at_least_one("block_size", block_size)
+    )
     ahead = _BLOCKS_AHEAD * num_workers if num_ahead is None else _at_least_one("num_ahead", num_ahead)
     stage = None if job is None else job.next_stage(numbers, unit=unit, block_size=size)
     size = size if stage is None else stage.block_size
@@ -305,8 +308,8 @@ def _num_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _usual_size(num_scenes: int, num_workers: int) -> int:
-    return 1 if num_workers == 1 else min(_MOST_IN_BLOCK, max(1, num_scenes // (_BLOCKS_PER_WORKER * num_workers)))
+def _usual_size(num_scenes: int, num_workers: int, most: int) -> int:
+    return 1 if num_workers == 1 else min(most, max(1, num_scenes // (_BLOCKS_PER_WORKER * num_workers)))
 
 
 def _at_least_one(argument: str, value: int) -> int:

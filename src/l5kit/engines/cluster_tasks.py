@@ -28,12 +28,17 @@ class ClusterTasks(Executor):
     Args:
         num_workers: Tasks that are on the cluster at the same time, at least 1.
         attempts: How often a task is handed over whose worker dies, where the cluster does not do so itself.
+        has_all: Whether these are all workers of the cluster, so that each may have a next task waiting for it.
     """
 
-    def __init__(self, num_workers: int, *, attempts: int = 1) -> None:
+    scenes_of_block = 64
+    """Scenes of a block at most: handing one over takes some milliseconds, more than between processes."""
+
+    def __init__(self, num_workers: int, *, attempts: int = 1, has_all: bool = False) -> None:
         self._max_workers = num_workers
         self._attempts = attempts
-        self._threads = ThreadPoolExecutor(num_workers, thread_name_prefix="l5kit cluster")
+        num_there = num_workers * (2 if has_all else 1)
+        self._threads = ThreadPoolExecutor(num_there, thread_name_prefix="l5kit cluster")
         self._lock = threading.Lock()
         self._running: set[Any] = set()
         self._is_killed = False

@@ -38,7 +38,8 @@ class DaskTasks(ClusterTasks):
             raise InvalidArgumentError(f"num_workers must be at least 0, got {num_workers}")
         self._cluster = None if address is not None else self._start_cluster(num_workers)
         self._client = self._connect(address)
-        super().__init__(num_workers or sum(self._client.nthreads().values()))
+        num_found = sum(self._client.nthreads().values())
+        super().__init__(num_workers or num_found, has_all=num_workers in (0, num_found))
 
     def _start_cluster(self, num_workers: int) -> Any:
         return self._distributed.LocalCluster(

@@ -49,7 +49,7 @@ class RayTasks(ClusterTasks):
             raise InvalidArgumentError(
                 "num_workers is 0, and the Ray cluster has no processors; add nodes, or say how many"
             )
-        super().__init__(num_workers or num_found, attempts=_ATTEMPTS)
+        super().__init__(num_workers or num_found, attempts=_ATTEMPTS, has_all=num_workers in (0, num_found))
         self._remote = self._ray.remote(max_retries=0, num_cpus=1)(answer_of_version)
         self._sent: tuple[Any, Any] = (None, None)
 
