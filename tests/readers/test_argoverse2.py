@@ -338,3 +338,28 @@ def test_damaged_files_are_named(tmp_path, file, damage, message):
     with pytest.raises(SourceDataError, match=message) as caught:
         reader.read(reader.list_scenes()[0])
     assert (tmp_path / caught.value.file) == path
+
+
+NUM_SEEDS = 120
+
+
+def test_random_damage_is_told_or_does_no_harm(tmp_path):
+    folder = av2.write_scenario(tmp_path, id_of(1))
+    reader = Argoverse2Reader(tmp_path)
+    (ref,) = reader.list_scenes()
+    paths = [*folder.iterdir()]
+    whole = [path.read_bytes() for path in paths]
+    named = []
+    for seed in range(NUM_SEEDS):
+        rng = np.random.default_rng(seed)
+        content = bytearray(whole[seed % 2])
+        for place in rng.integers(0, len(content), rng.integers(1, 4)):
+            content[place] = rng.integers(256)
+        paths[seed % 2].write_bytes(content)
+        try:
+            reader.read(ref)
+        except SourceDataError as error:
+            named.append(tmp_path / error.file)
+        paths[seed % 2].write_bytes(whole[seed % 2])
+    assert set(named) == set(paths)
+    assert NUM_SEEDS / 4 < len(named) < NUM_SEEDS

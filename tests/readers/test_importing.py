@@ -299,9 +299,30 @@ def test_strict_imports_end_at_the_first_scene_that_fails(tmp_path):
 
 def test_nothing_is_written_where_no_scene_can_be_read(tmp_path):
     reader = made_source(tmp_path / "source", {"val-0": "damaged", "val-1": "damaged"})
-    with pytest.raises(SourceDataError, match="it is damaged; none of 2 scenes could be read"):
+    with pytest.raises(
+        SourceDataError, match=r"none of 2 scenes could be read; the first one: val-0.txt \(line 1\): it is damaged"
+    ):
         import_dataset(reader, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+    with pytest.raises(SourceDataError, match="none of 0 scenes"):
+        import_dataset(MadeReader(tmp_path), tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_a_scene_that_changes_while_it_is_imported_is_listed(tmp_path, monkeypatch):
+    from support import source_scenes
+
+    noted = source_scenes.read_once
+
+    def changing(reader, ref):
+        noted(reader, ref)
+        os.utime(reader.source / "val-0.txt", (1, len(times_read(reader))))
+
+    monkeypatch.setattr(source_scenes, "read_once", changing)
+    result = import_dataset(made_source(tmp_path / "source", ONE_TOWN | {"val-1": "town"}), tmp_path / "out")
+    assert [each.message.partition("; ")[0] for each in result.failed] == [
+        "val-0.txt: the file was changed while it was imported"
+    ]
+    assert result.num_scenes == 3
 
 
 def test_a_lack_of_memory_is_no_fault_of_the_scene(tmp_path):

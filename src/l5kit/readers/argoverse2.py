@@ -152,7 +152,7 @@ class Argoverse2Reader:
             raise SourceDataError(file, "", "there is no such file, but a folder for it")
         try:
             table = pyarrow.parquet.read_table(path, use_threads=False)  # ten times as fast for files this small
-        except (pyarrow.ArrowException, OSError) as error:
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise SourceDataError(file, "", f"it cannot be read as Parquet: {error}") from error
         missing = [name for name in _COLUMNS if name not in table.column_names]
         if missing:

@@ -2,6 +2,7 @@
 
 import os
 from enum import StrEnum
+from pathlib import Path
 
 from l5kit.errors import MissingDependencyError
 from l5kit.readers.reader import Reader
@@ -53,7 +54,7 @@ def _open_nuscenes(source: str | os.PathLike[str]) -> Reader:
 def _open_womd(source: str | os.PathLike[str]) -> Reader:
     from l5kit.readers.womd import WomdReader
 
-    return WomdReader(source)
+    return WomdReader(Path(source))
 
 
 _READERS = {

@@ -1,8 +1,8 @@
 """The import of another dataset: scenes are read one by one, and become logs and a map in one world frame."""
 
 import os
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ __all__ = ["FailedImport", "ImportResult", "import_dataset"]
 
 _PARTS_SUFFIX = ".parts"
 _LOCK = "import.lock"
+_CHANGED = "the file was changed while it was imported; import it again"
 _SCENES_SENT = 10_000
 """A job that is sent to processes names so many scenes at most."""
 
@@ -106,15 +107,13 @@ def import_dataset(
     refs = sorted(reader.list_scenes())[:max_scenes]
     parts = target.with_name(target.name + _PARTS_SUFFIX)
     parts.mkdir(parents=True, exist_ok=True)
-    with held_alone(parts / _LOCK, f"out is {str(target)!r}, into which another process is importing; name another"):
+    busy = f"out is {str(target)!r}, into which another process is importing; name another folder"
+    with _removed_if_empty(parts), held_alone(parts / _LOCK, busy):
         failed = _read_missing(reader, parts, refs, strict=strict, workers=workers, progress=progress)
-        failed_refs = {each.ref for each in failed}
-        done = [Part(part_path(parts, reader, ref)) for ref in refs if ref not in failed_refs]
+        done = _parts_of(reader, parts, refs, failed)
         if not done:
-            first = failed[0]
-            raise SourceDataError(
-                first.ref.file, first.ref.record, f"{first.message}; none of {len(refs)} scenes could be read"
-            )
+            first = f"; the first one: {failed[0].message}" if failed else ""
+            raise SourceDataError(str(reader.source), "", f"none of {len(refs)} scenes could be read{first}")
         files = ImportFiles(done, reader.info, [each.as_json() for each in failed])
         with placed_when_complete(target) as complete:
             _require_free(target, overwrite=overwrite)
@@ -177,6 +176,24 @@ def _read_missing(
             for problems in results:
                 failed += [FailedImport(some[number], problem) for number, problem in problems]
     return failed
+
+
+def _parts_of(reader: Reader, parts: Path, refs: Sequence[SceneRef], failed: list[FailedImport]) -> list[Part]:
+    """Return the parts of all scenes but those that failed, to which those are added that have changed meanwhile."""
+    left_out = {each.ref for each in failed}
+    paths = {ref: part_path(parts, reader, ref) for ref in refs if ref not in left_out}
+    failed += [FailedImport(ref, f"{ref.file}: {_CHANGED}") for ref, path in paths.items() if not path.exists()]
+    failed.sort(key=lambda each: each.ref)
+    return [Part(path) for path in paths.values() if path.exists()]
+
+
+@contextmanager
+def _removed_if_empty(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # it holds parts, or is gone
+            folder.rmdir()
 
 
 def _shifted(progress: Progress, start: int, total: int) -> Progress:

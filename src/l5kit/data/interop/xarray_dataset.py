@@ -71,4 +71,5 @@ def _attributes_of(dataset: ChunkedDataset) -> JsonObject:
         "ego_extent_m": list(facts.ego_extent_m),
         "step_time_s": facts.step_time_s,
         "label_mapping": json.dumps(dict(facts.label_mapping)),
+        **({"sources": json.dumps([dict(source) for source in facts.sources])} if facts.sources else {}),
     }
