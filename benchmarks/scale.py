@@ -124,7 +124,8 @@ def run_job(job: str, folder: Path, num_scenes: int, workers: Workers, out: Path
     """Carry a job out once."""
     path = folder / "scenes" / "sample.zarr"
     if job == "mask":
-        compute_agents_mask(ChunkedDataset(str(path)).open(), MaskThresholds(0.5), workers=workers)
+        log = ChunkedDataset(str(path)).open(cache_size_bytes=2**27)  # as l5kit mask
+        compute_agents_mask(log, MaskThresholds(0.5), workers=workers)
     elif job == "statistics":
         driving_statistics(read_scene_table(ChunkedDataset(str(path)).open(), workers=workers))
     elif job == "simulation":

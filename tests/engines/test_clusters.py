@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -54,14 +55,14 @@ class RayNodes:
 
 
 class DaskNodes:
-    """A scheduler of Dask and three workers with 400 MB each."""
+    """A scheduler of Dask and three workers with 900 MB each."""
 
     name = "dask"
 
     def __enter__(self):
         distributed = pytest.importorskip("distributed")
         self.cluster = distributed.LocalCluster(
-            n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="400MB"
+            n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="900MB"
         )
         self.address = self.cluster.scheduler_address
         return self
@@ -181,8 +182,6 @@ def test_a_bucket_that_fails_now_and_then_changes_nothing(workers, city, tmp_pat
             bucket = s3fs.S3FileSystem(**options)
             bucket.mkdir("bucket")
             bucket.put(str(tmp_path / "log.zarr"), "bucket/log.zarr", recursive=True)
-            import urllib.request
-
             for end in ("agents/3", "agents/7", "agents/11", "frames/1"):
                 urllib.request.urlopen(f"{url}/__fail?end={end}&statuses=503,503").close()
             there = ChunkedDataset(

@@ -126,7 +126,7 @@ def test_two_processes_train_one_network_and_score_all_samples_once(city, tmp_pa
 @pytest.mark.filterwarnings("ignore:the agents mask of")
 def test_two_machines_of_which_one_was_killed_go_on_to_the_same_weights(city, tmp_path):
     """Two machines by ``torchrun``, one of which is killed after a checkpoint: both are started again."""
-    params = {"num_nodes": 2, "max_num_steps": 6, "checkpoint_every_n_steps": 1}
+    params = {"num_nodes": 2, "max_num_steps": 60, "checkpoint_every_n_steps": 2}
     config = config_of(tmp_path / "nodes.yaml", **params)
     whole = start_machines(city, tmp_path / "whole", config)
     assert [process.wait(timeout=300) for process in whole] == [0, 0]
@@ -137,12 +137,12 @@ def test_two_machines_of_which_one_was_killed_go_on_to_the_same_weights(city, tm
         time.sleep(0.05)
     os.killpg(machines[1].pid, signal.SIGKILL)
     assert machines[1].wait(timeout=60) == -signal.SIGKILL
-    try:
-        assert machines[0].wait(timeout=120) != 0  # it cannot go on alone
-    finally:
-        if machines[0].poll() is None:
-            os.killpg(machines[0].pid, signal.SIGKILL)
-    assert 1 <= read_resume_point(state).step < 6
+    time.sleep(2)
+    assert machines[0].poll() != 0  # it cannot go on alone, and may wait for the other
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(machines[0].pid, signal.SIGKILL)
+    machines[0].wait(timeout=60)
+    assert 1 <= read_resume_point(state).step < 60
 
     again = start_machines(city, tmp_path / "killed", config, "--resume")
     assert [process.wait(timeout=300) for process in again] == [0, 0]

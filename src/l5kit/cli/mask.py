@@ -12,6 +12,9 @@ from l5kit.data.dataset_files import find_dataset
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 
+_CACHE_BYTES = 2**27
+"""Decoded chunks that each process keeps: scenes are read once, one after the other."""
+
 
 def mask(
     path: DatasetArgument,
@@ -44,7 +47,7 @@ def mask(
     from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, mask_facts, mask_rows
 
     location = find_dataset(path)
-    dataset = ChunkedDataset(location).open()
+    dataset = ChunkedDataset(location).open(cache_size_bytes=_CACHE_BYTES)
     thresholds = MaskThresholds(probability, yaw, extent_ratio, distance)
     rejections: dict[str, int] = {}
     with (
