@@ -20,7 +20,7 @@ class RasterizedMotionModel(nn.Module):
     the negative log-likelihood that the competition scores by, averaged over the batch.
 
     Args:
-        model_arch: ``resnet18``, ``resnet34``, ``resnet50`` or ``simple_cnn``.
+        model_arch: ``resnet18``, ``resnet34``, ``resnet50``, ``simple_cnn`` or ``small_resnet``.
         num_input_channels: Channels of the raster.
         future_num_frames: Steps T to predict.
         num_modes: Trajectories M.
