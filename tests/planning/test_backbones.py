@@ -9,6 +9,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.planning.checkpoint import CheckpointMismatchError
 from l5kit.planning.rasterized.backbones import ResNet, SimpleCNN_GN, build_backbone
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
+from l5kit.planning.rasterized.small_resnet import SmallResNet
 
 # layer -> number of blocks, and the convolutions of a block: kernel size, channels in relation to those of the layer
 BLOCKS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3)}
@@ -144,3 +145,37 @@ def test_sizes_that_the_small_network_takes(size):
 def test_p11_other_sizes_are_a_clear_error(size):
     with pytest.raises(InvalidArgumentError, match=f"{size[0]} x {size[1]} pixels.*107 to 122"):
         SimpleCNN_GN(2, 4)(torch.zeros(1, 2, *size))
+
+
+@pytest.mark.parametrize("size", [(4, 9), (80, 144), (112, 112), (224, 200)])
+def test_the_small_resnet_takes_any_size(size):
+    network = build_backbone("small_resnet", 2, 4)
+    assert isinstance(network, SmallResNet)
+    assert network(torch.rand(3, 2, *size)).shape == (3, 4)
+
+
+def test_samples_do_not_change_each_other_in_the_small_resnet():
+    """Neither in train mode, as it has no statistics of batches."""
+    network, rasters = SmallResNet(2, 4).train(), torch.rand(3, 2, 112, 112)
+    alone = torch.cat([network(raster[None]) for raster in rasters])
+    torch.testing.assert_close(network(rasters), alone, rtol=1e-4, atol=1e-5)
+
+
+def test_the_small_resnet_tells_where_things_are():
+    """A mean over the picture would not: the two pictures differ in nothing but the place of a box."""
+    network, rasters = SmallResNet(1, 16), torch.zeros(2, 1, 112, 112)
+    rasters[0, 0, 48:56, 48:56] = rasters[1, 0, 48:56, 80:88] = 1.0
+    assert (network(rasters)[0] - network(rasters)[1]).abs().max() > 0.01
+
+
+def test_a_halving_layer_whose_block_is_silent_passes_its_first_convolution_on():
+    layer = SmallResNet(2, 4).layer1
+    torch.nn.init.zeros_(layer.norm2.weight)
+    x = torch.rand(1, 32, 8, 8)
+    assert torch.equal(layer(x), layer.norm0(layer.conv0(x)).relu())
+
+
+def test_all_weights_of_the_small_resnet_learn():
+    network = SmallResNet(2, 4)
+    network(torch.rand(2, 2, 112, 112)).square().sum().backward()
+    assert all(weight.grad.abs().max() > 0 for weight in network.parameters())

@@ -56,9 +56,25 @@ def test_one_mode_with_another_criterion():
     assert loss.item() == pytest.approx((errors.abs() * data["target_availabilities"][..., None]).mean().item())
 
 
-def test_several_modes_have_their_own_criterion():
-    with pytest.raises(InvalidArgumentError, match="criterion is L1Loss"):
-        RasterizedMotionModel("simple_cnn", 4, 5, num_modes=3, pretrained=False, criterion=torch.nn.L1Loss())
+def test_several_modes_with_another_criterion_have_the_likelihood_of_its_mixture():
+    data, network = batch(), model(3)
+    network.criterion, network.error_weight = torch.nn.L1Loss(reduction="none"), 1.0
+    network.training = True
+    loss = network(data)["loss"]
+    predicted = network.eval()(data)
+    errors = (predicted["positions_all"] - data["target_positions"][:, None]).abs()
+    densities = (-(errors * data["target_availabilities"][:, None, :, None]).sum(dim=(-2, -1))).exp()
+    likelihoods = (predicted["mode_logits"].softmax(dim=-1) * densities).sum(dim=-1)
+    assert loss.item() == pytest.approx(-likelihoods.log().mean().item(), rel=FLOAT32_LONG)
+
+
+@pytest.mark.parametrize(
+    ("num_modes", "criterion", "weight"),
+    [(1, None, 1.0), (3, None, 0.5), (1, torch.nn.L1Loss(), 1.0), (3, torch.nn.L1Loss(), 1.0)],
+)
+def test_only_the_likelihood_of_the_competition_halves_its_errors(num_modes, criterion, weight):
+    arguments = {"num_modes": num_modes, "pretrained": False, "criterion": criterion}
+    assert RasterizedMotionModel("simple_cnn", 4, 5, **arguments).error_weight == weight
 
 
 def test_several_modes_are_trained_by_the_likelihood_of_the_competition():

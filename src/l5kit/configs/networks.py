@@ -73,7 +73,9 @@ def _of_model(text: str, *, unit: str = "") -> Key:
 class BackboneParams(Params, section="model_params"):
     """The network of a workflow with rasters."""
 
-    model_architecture: Annotated[Text, Key("`resnet18`, `resnet34`, `resnet50` or `simple_cnn`")]
+    model_architecture: Annotated[
+        Text, Key("`resnet18`, `resnet34`, `resnet50`, `simple_cnn`, or `small_resnet`, which is new in 2.0")
+    ]
     pretrained: Annotated[
         Flag | None,
         Key(

@@ -298,9 +298,9 @@ class TrainingKeys(Params, section="model_params"):
     criterion: Annotated[
         Literal["l1", "mse", "smooth_l1"] | ClassMapping | None,
         Key(
-            "error of a value in the loss; several trajectories of `agent_motion_multimodal` have the likelihood. A "
-            "mapping names a class, also of `torch.nn`; code that is run",
-            otherwise="as in 1.5: `l1` for vectors, `mse` for rasters",
+            "error of a value in the loss; of `agent_motion_multimodal` the negative log-likelihood of a value, of "
+            "which that of the modes is made. A mapping names a class, also of `torch.nn`; code that is run",
+            otherwise="as in 1.5: `l1` for vectors, `mse` for rasters, half of it for several modes",
         ),
     ] = None
     perturbation_min_displacement_m: Annotated[

@@ -184,12 +184,8 @@ def _of_rasters(shapes: Shapes, class_name: str) -> Architecture | None:
     """Return a network on rasters; its backbone may stand under ``model.`` or alone."""
     has_scaling = "weights_scaling" in shapes
     backbone = {name.removeprefix(_BACKBONE): shape for name, shape in shapes.items() if name != "weights_scaling"}
-    small = {"0.weight", "4.weight", "9.weight"} <= backbone.keys()
-    first, last = ("0.weight", "9.weight") if small else ("conv1.weight", "fc.weight")
-    if len(backbone.get(first, ())) != 4 or len(backbone.get(last, ())) != 2:
-        return None
-    name = "simple_cnn" if small else _resnet_of(backbone)
-    if name is None:
+    name, first, last = _backbone_of(backbone)
+    if name is None or len(backbone.get(first, ())) != 4 or len(backbone.get(last, ())) != 2:
         return None
     num_channels, num_outputs = backbone[first][1], backbone[last][0]
     common: JsonObject = {"model_params.model_architecture": name, "num_channels": num_channels}
@@ -202,6 +198,15 @@ def _of_rasters(shapes: Shapes, class_name: str) -> Architecture | None:
     if has_scaling:
         return _planner(common, num_outputs, is_multimodal=class_name == _MULTIMODAL.rpartition(".")[2])
     return _motion(common, num_outputs)
+
+
+def _backbone_of(shapes: Shapes) -> tuple[str | None, str, str]:
+    """Return the name of a backbone, or None, with the names of its first and last weights."""
+    if {"0.weight", "4.weight", "9.weight"} <= shapes.keys():
+        return "simple_cnn", "0.weight", "9.weight"
+    if {"stem.0.weight", "squeeze.weight"} <= shapes.keys():
+        return "small_resnet", "stem.0.weight", "fc.weight"
+    return _resnet_of(shapes), "conv1.weight", "fc.weight"
 
 
 def _resnet_of(shapes: Shapes) -> str | None:

@@ -109,7 +109,7 @@ class RasterRecipe(NetworkRecipe):
 
     def build_for(self, num_channels: int) -> nn.Module:
         """Return the network for rasters of so many channels; see :meth:`build`."""
-        if self.backbone.pretrained is not None or self.backbone.model_architecture == "simple_cnn":
+        if self.backbone.pretrained is not None or self.backbone.model_architecture in ("simple_cnn", "small_resnet"):
             return self._build(num_channels, pretrained=bool(self.backbone.pretrained))
         try:
             return self._build(num_channels, pretrained=True)

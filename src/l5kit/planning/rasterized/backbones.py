@@ -1,4 +1,4 @@
-"""Convolutional networks from a raster to a vector: ResNets and a small network.
+"""Convolutional networks from a raster to a vector: ResNets and the small network of L5Kit 1.5.
 
 The ResNets are those of He et al., "Deep Residual Learning for Image Recognition" (2015), with the stride of a
 bottleneck in its 3x3 convolution. Their parameters have the names, shapes and order of torchvision's, whose weights can
@@ -14,6 +14,7 @@ from torch import nn
 
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.planning.checkpoint import load_checkpoint
+from l5kit.planning.rasterized.small_resnet import SmallResNet
 
 _IMAGENET_FILES = {
     "resnet18": "resnet18-f37072fd.pth",
@@ -197,10 +198,10 @@ def build_backbone(
     """Return a network from rasters of shape (B, C, H, W) to shape (B, num_outputs).
 
     Args:
-        model_arch: ``resnet18``, ``resnet34``, ``resnet50`` or ``simple_cnn``.
+        model_arch: ``resnet18``, ``resnet34``, ``resnet50``, ``simple_cnn`` or ``small_resnet``.
         num_input_channels: Channels C. A ResNet for other than 3 gets a new first convolution.
         num_outputs: Values that the last layer gives.
-        pretrained: Start a ResNet from ImageNet weights; the small network has none.
+        pretrained: Start a ResNet from ImageNet weights; the small networks have none.
         weights_file: File with ImageNet weights under torchvision's names. By default that of torchvision's first
             weights in the cache folder of torch hub. Nothing is downloaded.
 
@@ -211,9 +212,12 @@ def build_backbone(
     """
     if model_arch == "simple_cnn":
         return SimpleCNN_GN(num_input_channels, num_outputs)
+    if model_arch == "small_resnet":
+        return SmallResNet(num_input_channels, num_outputs)
     if not isinstance(model_arch, str) or model_arch not in _ARCHITECTURES:
         raise UnsupportedValueError(
-            f"model_arch {model_arch!r} does not exist; allowed are {', '.join([*_ARCHITECTURES, 'simple_cnn'])}"
+            f"model_arch {model_arch!r} does not exist; allowed are"
+            f" {', '.join([*_ARCHITECTURES, 'simple_cnn', 'small_resnet'])}"
         )
     network = ResNet(*_ARCHITECTURES[model_arch], _NUM_IMAGENET_CLASSES)
     if pretrained:

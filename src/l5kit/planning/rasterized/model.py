@@ -20,7 +20,7 @@ class RasterizedPlanningModel(nn.Module):
     In train mode ``forward`` gives the loss, in eval mode the trajectory.
 
     Args:
-        model_arch: ``resnet18``, ``resnet34``, ``resnet50`` or ``simple_cnn``.
+        model_arch: ``resnet18``, ``resnet34``, ``resnet50``, ``simple_cnn`` or ``small_resnet``.
         num_input_channels: Channels of the raster.
         num_targets: Values to predict, 3 (x, y, yaw) for each future step.
         weights_scaling: Weights of the errors of x, y and yaw in the loss.

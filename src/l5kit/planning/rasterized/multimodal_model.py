@@ -17,7 +17,7 @@ class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
     The loss trains the trajectory that is nearest to the target, and a classifier that is to pick it.
 
     Args:
-        model_arch: ``resnet18``, ``resnet34``, ``resnet50`` or ``simple_cnn``.
+        model_arch: ``resnet18``, ``resnet34``, ``resnet50``, ``simple_cnn`` or ``small_resnet``.
         num_input_channels: Channels of the raster.
         future_num_frames: Steps T to predict.
         num_outputs: Values per step: 3, for x, y and yaw.

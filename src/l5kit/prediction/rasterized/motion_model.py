@@ -17,10 +17,12 @@ class RasterizedMotionModel(nn.Module):
 
     In train mode ``forward`` gives the loss, in eval mode the trajectories. With one mode the loss is that of the
     baseline of the competition, the mean squared error of positions, with 0 for unavailable steps. With several it is
-    the negative log-likelihood that the competition scores by, averaged over the batch.
+    the negative log-likelihood that the competition scores by, averaged over the batch. Another criterion replaces the
+    squared error in both: :class:`torch.nn.L1Loss` makes the likelihood that of a mixture of Laplace distributions with
+    a scale of 1, but for a constant.
 
     Args:
-        model_arch: ``resnet18``, ``resnet34``, ``resnet50`` or ``simple_cnn``.
+        model_arch: ``resnet18``, ``resnet34``, ``resnet50``, ``simple_cnn`` or ``small_resnet``.
         num_input_channels: Channels of the raster.
         future_num_frames: Steps T to predict.
         num_modes: Trajectories M.
@@ -28,11 +30,11 @@ class RasterizedMotionModel(nn.Module):
         weights_file: File with these weights, in place of that in the cache folder of torch hub.
         motion_step_time_s: Tell the network speed, acceleration and turn rate of the agent, whose past steps take so
             long, for new trainings; None for not, as L5Kit 1.5.
-        criterion: Element-wise loss for one mode; None for the squared error.
+        criterion: Element-wise loss; None for the squared error, half of it with several modes.
 
     Raises:
         UnsupportedValueError: There is no such ``model_arch``.
-        InvalidArgumentError: A count is below 1, or there is a criterion for several modes, which have their own loss.
+        InvalidArgumentError: A count is below 1.
         FileNotFoundError: ``pretrained``, and there is no file with ImageNet weights.
     """
 
@@ -53,11 +55,8 @@ class RasterizedMotionModel(nn.Module):
             raise InvalidArgumentError(
                 f"future_num_frames is {future_num_frames} and num_modes {num_modes}; give at least one of each"
             )
-        if criterion is not None and num_modes > 1:
-            raise InvalidArgumentError(
-                f"criterion is {criterion!r} with {num_modes} modes, whose loss is their likelihood; leave it out"
-            )
         self.criterion = criterion if criterion is not None else nn.MSELoss(reduction="none")
+        self.error_weight = 0.5 if criterion is None and num_modes > 1 else 1.0
         self.future_num_frames = future_num_frames
         self.num_modes = num_modes
         num_outputs = 2 * future_num_frames * num_modes + (num_modes if num_modes > 1 else 0)
@@ -95,18 +94,17 @@ class RasterizedMotionModel(nn.Module):
         available = (data_batch["target_availabilities"] > 0).to(positions_m.dtype)
         targets_m = data_batch["target_positions"].unsqueeze(1).expand_as(positions_m)
         known = available[:, None, :, None]
-        if self.num_modes == 1:
-            errors: torch.Tensor = self.criterion(positions_m, targets_m)
-            return {"loss": (errors * known).mean()}
-        return {"loss": _negative_log_likelihood((positions_m - targets_m) * known, logits)}
+        errors: torch.Tensor = self.error_weight * self.criterion(positions_m, targets_m) * known
+        return {"loss": errors.mean() if self.num_modes == 1 else _negative_log_likelihood(errors, logits)}
 
 
-def _negative_log_likelihood(errors_m: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+def _negative_log_likelihood(errors: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
     """Return the mean of :func:`l5kit.evaluation.batched_metrics.neg_multi_log_likelihood`, from logits.
 
     Args:
-        errors_m: Errors of positions, 0 in unavailable steps, (B, M, T, 2).
+        errors: Negative log-likelihoods of each value of a mode, 0 in unavailable steps, (B, M, T, 2); half of the
+            squared errors for those of the competition.
         logits: Of the modes, (B, M).
     """
-    log_likelihoods = F.log_softmax(logits, dim=-1) - 0.5 * errors_m.square().sum(dim=(-2, -1))
+    log_likelihoods = F.log_softmax(logits, dim=-1) - errors.sum(dim=(-2, -1))
     return -torch.logsumexp(log_likelihoods, dim=-1).mean()
