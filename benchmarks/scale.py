@@ -29,6 +29,7 @@ import zarr
 
 from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.configs.overrides import load_training_config
+from l5kit.data.checks.validation import validate_dataset
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.record_dtype import RecordDType
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE, TL_FACE_DTYPE
@@ -43,8 +44,8 @@ from l5kit.planning.checkpoint import save_checkpoint
 from l5kit.synthetic import make_city
 from l5kit.workflows import TrainingConfig, make_model, open_samples
 
-JOBS = ("mask", "statistics", "evaluation", "simulation")
-BLOCK = 16
+JOBS = ("mask", "statistics", "validation", "evaluation", "simulation")
+BLOCK = 64
 """Scenes of a block of a job, where there are many."""
 
 
@@ -128,6 +129,8 @@ def run_job(job: str, folder: Path, num_scenes: int, workers: Workers, out: Path
         compute_agents_mask(log, MaskThresholds(0.5), workers=workers)
     elif job == "statistics":
         driving_statistics(read_scene_table(ChunkedDataset(str(path)).open(), workers=workers))
+    elif job == "validation":
+        validate_dataset(ChunkedDataset(str(path)).open(), workers=workers)
     elif job == "simulation":
         options = ClosedLoopOptions(
             scenes=range(num_scenes), num_frames=50, keeps_plans=False, workers=workers, show_bar=False
@@ -199,31 +202,27 @@ def print_jobs(scratch: Path, sizes: list[int], jobs: list[str]) -> None:
             print(f"| {job} | {size:,} | {' | '.join(cells)} |", flush=True)
 
 
-def print_overhead(scratch: Path, engines: list[str], num_passes: int) -> None:
-    """Measure what handing over blocks costs, and a mask by each engine, in turns, and print the table."""
+def print_overhead(scratch: Path, engines: list[str], job: str, num_passes: int) -> None:
+    """Measure what handing over blocks costs, and a job by each engine, in turns, and print the table."""
     folder, scenes = make_set(scratch, 512), range(512)
     taken: dict[str, list[tuple[float, float]]] = {engine: [] for engine in engines}
     for _ in range(num_passes):
         for engine in engines:
             with open_workers(engine, num_workers=2) as workers:
-                run_job("mask", folder, 512, workers, scratch)  # has workers start and compile
-                times_s = []
-                for job in (lambda: list(map_scenes(len, scenes, workers, block_size=BLOCK)), None):
-                    start_s = time.perf_counter()
-                    if job is not None:
-                        job()
-                    else:
-                        run_job("mask", folder, 512, workers, scratch)
-                    times_s.append(time.perf_counter() - start_s)
-                taken[engine].append((times_s[0], times_s[1]))
+                run_job(job, folder, 512, workers, scratch)  # has workers start and compile
+                start_s = time.perf_counter()
+                list(map_scenes(len, scenes, workers, block_size=BLOCK))
+                middle_s = time.perf_counter()
+                run_job(job, folder, 512, workers, scratch)
+                taken[engine].append((middle_s - start_s, time.perf_counter() - middle_s))
     print(
-        "\n| engine, 2 workers | nothing, us a scene | mask of 512 scenes, s | ratio to processes |\n|---|---|---|---|"
+        "\n| engine, 2 workers | nothing, us a scene | {job} of 512 scenes, s | ratio to processes |\n|---|---|---|---|"
     )
     for engine, rows in taken.items():
         idle_us = 1e6 * statistics.median(row[0] for row in rows) / len(scenes)
-        mask_s = statistics.median(row[1] for row in rows)
+        job_s = statistics.median(row[1] for row in rows)
         ratio = statistics.median(row[1] / first[1] for row, first in zip(rows, taken[engines[0]], strict=True))
-        print(f"| {engine} | {idle_us:,.0f} | {mask_s:.2f} | {ratio:.2f} |", flush=True)
+        print(f"| {engine} | {idle_us:,.0f} | {job_s:.2f} | {ratio:.2f} |", flush=True)
 
 
 def main() -> None:
@@ -248,9 +247,10 @@ def main() -> None:
     for size in (32, *options.sizes):
         make_set(scratch, size)
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
-    print_jobs(scratch, options.sizes, options.job or list(JOBS))
+    if options.sizes:
+        print_jobs(scratch, options.sizes, options.job or list(JOBS))
     if options.engine:
-        print_overhead(scratch, options.engine, options.passes)
+        print_overhead(scratch, options.engine, (options.job or ["mask"])[0], options.passes)
     if options.scratch is None:
         shutil.rmtree(scratch)
 

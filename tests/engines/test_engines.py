@@ -49,6 +49,7 @@ def test_an_error_that_cannot_be_sent_comes_as_text(workers):
         list(map_scenes(fails_oddly, range(3), workers, block_size=1))
 
 
+@pytest.mark.long  # each worker compiles
 def test_the_mask_has_the_same_bits(workers, city):
     log = ChunkedDataset(str(city / "scenes" / "sample.zarr")).open()
     here, report = compute_agents_mask(log, MaskThresholds(0.5))
@@ -69,6 +70,7 @@ def test_findings_are_the_same_in_the_same_order(workers, city):
     assert validate_dataset(broken, workers=workers) == found
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_is_told_of_with_its_scenes_and_the_others_go_on(workers):
     with pytest.raises(WorkerDiedError, match=r"died.*and had scene 3;"):
         list(map_scenes(DiesAt(3), range(6), workers, block_size=1))
