@@ -96,3 +96,44 @@ def test_a_class_of_another_base_is_refused() -> None:
     assert named.load(Fraction) is Fraction
     with pytest.raises(ConfigError, match=r"subclass of collections\.OrderedDict, got fractions\.Fraction"):
         named.load(OrderedDict)
+
+
+HOSTILE = """
+import sys
+
+class Base: ...
+
+class Exits(Base):
+    def __init__(self):
+        sys.exit(0)
+
+class Mute(Base):
+    class Error(Exception):
+        def __str__(self):
+            raise ValueError("no text")
+
+    def __init__(self):
+        raise self.Error
+
+def __getattr__(name):
+    raise RuntimeError(f"no {name} here")
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        pytest.param("own_hostile_of_test.Exits", "Exits cannot be made: SystemExit: 0", id="a constructor that exits"),
+        pytest.param("own_hostile_of_test.Mute", "Error: no message that can be read", id="an error without a text"),
+        pytest.param("own_hostile_of_test.Lazy", "RuntimeError: no Lazy here", id="a module that fails to give it"),
+        pytest.param("own_script_of_test.Model", "cannot be imported .SystemExit: 0", id="a script that exits"),
+    ],
+)
+def test_code_that_ends_the_process_or_hides_its_error_is_told(
+    path: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_hostile_of_test.py").write_text(HOSTILE)
+    (tmp_path / "own_script_of_test.py").write_text("raise SystemExit(0)")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=f"^{KEY}.*{says}"):
+        ClassPath.read(path, key=KEY).make(object, {})

@@ -1,5 +1,6 @@
 """Configurations of several trainings that differ in a few keys."""
 
+import numpy as np
 import pytest
 
 from l5kit.configs.sweeps import parse_sweep, plan_sweep, seeds_from
@@ -73,3 +74,35 @@ def test_a_key_is_swept_once():
 def test_seeds_begin_with_that_of_the_configuration():
     assert seeds_from(CFG, 3) == [4, 5, 6]
     assert seeds_from({}, 2) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        pytest.param({"a.b": [1, 2.5, 1.0]}, r"a\.b: the value 1\.0 is given twice", id="1 and 1.0"),
+        pytest.param({"a.b": [[1, {"c": 2}], [1.0, {"c": 2.0}]]}, "is given twice", id="the same within lists"),
+        pytest.param({"a.b": [1], "a": [{"c": 1}]}, r"a\.b: a, in which it lies, is swept too", id="key, then section"),
+        pytest.param({"a": [{"c": 1}], "a.b": [1]}, r"a\.b: a, in which it lies, is swept too", id="section, then key"),
+        pytest.param({"a.b=c": [1]}, r"'a\.b=c' is no path of a key", id="a sign in the path"),
+        pytest.param({"a.b": [1], "a.b ": [2]}, r"'a\.b ' is no path of a key", id="the same key with a space"),
+        pytest.param({5: [1]}, "5 is no path of a key", id="a number for a path"),
+        pytest.param({"a.b": "abc"}, r"a\.b: expected a list with a value for each training, got 'abc'", id="a text"),
+        pytest.param({"a.b": 5}, r"a\.b: expected a list", id="a number"),
+        pytest.param({"a.b": {1: 2}}, r"a\.b: expected a list", id="a mapping"),
+        pytest.param({"a.b": ["\ud800"]}, r"a\.b: .* is no value of a configuration", id="half a character"),
+        pytest.param({"a.b": range(10**12)}, "has 1000000000000 trainings; give at most 10000", id="many values"),
+        pytest.param({"a": range(200), "b": range(200)}, "has 40000 trainings", id="many combinations"),
+    ],
+)
+def test_values_that_clash_or_are_none_are_told(values, says):
+    with pytest.raises(ConfigError, match=says):
+        plan_sweep(CFG, values)
+
+
+def test_seeds_without_end_are_refused_before_they_are_listed():
+    with pytest.raises(ConfigError, match="has 1000000000000 trainings"):
+        seeds_from(CFG, 10**12)
+
+
+def test_numbers_of_numpy_are_values():
+    assert [run.values["a.b"] for run in plan_sweep(CFG, {"a.b": np.logspace(-2, -1, 2)})] == [0.01, 0.1]

@@ -60,7 +60,7 @@ def test_all_wrong_keys_are_named():
         ("workflow=planner", "workflow: expected one of raster_planner"),
         ("workflow=null", "--workflow"),
         ("train_params.max_num_steps=null", "max_num_steps or num_epochs"),
-        ("train_params.max_num_steps=0", r"train_params\.max_num_steps: expected a whole number of at least 1, got 0"),
+        ("train_params.max_num_steps=0", r"train_params\.max_num_steps: .* from 1 to 1e\+12, got 0"),
         ("train_params.precision=8", r"train_params\.precision"),
         ("train_params.logger=paper", "'csv' or 'tensorboard'"),
         ("train_params.horizons_s=[2.0]", "beyond the 1.2 s"),
@@ -193,10 +193,23 @@ def test_each_loader_has_keys_of_its_own():
 def test_the_name_of_the_weights_is_that_of_the_workflow_unless_it_is_configured():
     assert read_output_name({"workflow": "simnet", "train_params": {}}) == "simnet"
     assert read_output_name({"workflow": "simnet", "train_params": {"output_name": "mine"}}) == "mine"
+    assert read_output_name({"workflow": "simnet", "train_params": {"output_name": "für [0]"}}) == "für [0]"
     with pytest.raises(ConfigError, match="--workflow"):
         read_output_name({"train_params": {}})
-    with pytest.raises(ConfigError, match=r"train_params\.output_name: expected a text, got 3"):
+    with pytest.raises(ConfigError, match=r"train_params\.output_name: expected the name of a file .*, got 3"):
         read_output_name({"workflow": "simnet", "train_params": {"output_name": 3}})
+
+
+@pytest.mark.parametrize(
+    "name", ["", "../other", "a/b", "a\\b", ".hidden", "a\n", "a\0", "\ud800", "x" * 101], ids=ascii
+)
+def test_weights_stay_in_the_folder_of_their_training(name):
+    cfg = small_config("raster_planner")
+    cfg["train_params"]["output_name"] = name
+    with pytest.raises(
+        ConfigError, match=r"^train_params\.output_name: expected the name of a file without its folder"
+    ):
+        TrainingParams.from_cfg(cfg)
 
 
 def test_what_is_not_said_of_weights_is_left_open():
@@ -209,6 +222,18 @@ def test_what_is_not_said_of_weights_is_left_open():
         ("model_params.step_time=1e-320", r"model_params\.step_time: expected a finite number from 1e-06 to 3600"),
         (f"train_data_loader.batch_size={10**30}", r"train_data_loader\.batch_size: .* from 1 to 100000, got 10"),
         (f"train_data_loader.num_workers={10**30}", r"train_data_loader\.num_workers: .* from 0 to 10000, got 10"),
+        (f"train_params.max_num_steps={10**30}", r"train_params\.max_num_steps: .* from 1 to 1e\+12, got 10"),
+        (f"train_params.num_epochs={10**30}", r"train_params\.num_epochs: .* from 1 to 1e\+06, got 10"),
+        (
+            f"train_params.accumulate_grad_batches={10**9}",
+            r"train_params\.accumulate_grad_batches: .* from 1 to 100000",
+        ),
+        (f"train_params.seed={2**64}", r"train_params\.seed: expected a whole number from 0 to 9\.22337e\+18, got 184"),
+        (
+            "train_params.learning_rate=1e300",
+            r"train_params\.learning_rate: .* above 0 and at most 1e\+06, got 1e\+300",
+        ),
+        ("train_params.weight_decay=-1", r"train_params\.weight_decay: expected a finite number of at least 0, got -1"),
         (f"train_data_loader.threads={2**63}", r"train_data_loader\.threads: .* from 0 to 10000, got 92"),
     ],
 )

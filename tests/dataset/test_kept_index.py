@@ -154,6 +154,38 @@ def test_a_file_that_is_cut_short_is_not_used(path: Path, damage: str) -> None:
     assert len(dataset.cumulative_sizes_agents) == len(expected.dataset.frames)
 
 
+def overwritten(file: Path, place: int, content: bytes) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(place, os.SEEK_END if place < 0 else os.SEEK_SET)
+        opened.write(content)
+
+
+@pytest.mark.usefixtures("all_are_large")
+@pytest.mark.parametrize(
+    ("pattern", "place", "content"),
+    [
+        pytest.param("*/num_taken", 0, b"9" * 30 + b" ", id="more rows than there can be"),
+        pytest.param("*/num_taken", -5, b"other", id="those of another log"),
+        pytest.param("*/mask.npy", 128, bytes(200), id="a mask of zeros"),
+        pytest.param("*/indices.npy", 128, bytes(80), id="numbers that do not ascend"),
+        pytest.param("*/indices.npy", -8, b"\xff" * 7 + b"\x7f", id="a row behind the last"),
+        pytest.param("*/indices.npy", 128, b"\xff" * 8, id="a row before the first"),
+        pytest.param("*.npy", -8, bytes(8), id="ends of another log"),
+    ],
+)
+def test_files_whose_contents_are_wrong_are_made_anew(path: Path, pattern: str, place: int, content: bytes) -> None:
+    expected = open_agents(path)
+    (file,) = (user_cache.cache_folder() / "sample_index").glob(pattern)
+    wanted = file.read_bytes()
+    wrong = file.with_name("copy")
+    shutil.copy(file, wrong)
+    overwritten(wrong, place, content)
+    assert wrong.read_bytes() != wanted
+    wrong.replace(file)  # what the first dataset has mapped stays
+    assert_same_index(open_agents(path), expected)
+    assert file.read_bytes() == wanted
+
+
 @pytest.mark.usefixtures("all_are_large")
 def test_a_damaged_log_is_told_of_as_before(path: Path) -> None:
     log = ChunkedDataset(str(path)).open("r+")

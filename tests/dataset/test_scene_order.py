@@ -110,6 +110,16 @@ def test_samples_of_a_weighted_scene_come_equally_often():
     np.testing.assert_allclose(sums[10:] / 200, 30 / 45, atol=0.15)
 
 
+@pytest.mark.parametrize("factor", [1e308, 5e-324, 1e-300], ids=str)
+def test_weights_may_be_as_large_or_small_as_numbers_are(factor):
+    ranges = SceneRanges(np.array([0, 5, 9, 20]), np.array([5, 9, 20, 20]))
+    for weights, expected in (([1, 1, 1, 1], np.ones(20)), ([0, 1, 0, 0], [*[0] * 5, *[5] * 4, *[0] * 11])):
+        places = whole(order_of(ranges, weights=factor * np.array(weights)))
+        assert_array_equal(np.bincount(places, minlength=20), expected)
+    of_empty_scene = np.array([factor, factor, factor, 1e308])
+    assert_array_equal(np.bincount(whole(order_of(ranges, weights=of_empty_scene)), minlength=20), np.ones(20))
+
+
 @pytest.mark.parametrize("weights", [[0.0, 0.0], [1.0], [1.0, -1.0], [1.0, np.nan]], ids=str)
 def test_impossible_weights_are_refused(weights):
     with pytest.raises(InvalidArgumentError, match="scene_weights"):

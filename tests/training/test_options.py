@@ -50,6 +50,12 @@ def test_mixed_precision(city, tmp_path):
     assert math.isfinite(result.scores["val/ade_m/0.4s"])
 
 
+def test_a_loss_that_is_no_number_is_warned_of_once(city, tmp_path):
+    with pytest.warns(RuntimeWarning, match="the loss is nan at step 2") as caught:
+        run(city, tmp_path / "out", learning_rate=1e6, weight_decay=1e30, log_every_n_steps=1)
+    assert sum("the loss is" in str(warning.message) for warning in caught) == 1
+
+
 def test_gradients_are_clipped(city, tmp_path):
     _, free = run(city, tmp_path / "free")
     _, clipped = run(city, tmp_path / "clipped", gradient_clip_norm=1e-3)

@@ -2,14 +2,20 @@
 
 import math
 import re
+import shutil
+from functools import partial
 
 import lightning.pytorch as pl
 import pytest
 from safetensors.torch import save_file
 
-from l5kit.errors import ConfigError, InvalidArgumentError
-from l5kit.planning.checkpoint import read_checkpoint
-from l5kit.training import train
+from l5kit.errors import ConfigError, CorruptedDataError, InvalidArgumentError
+from l5kit.planning.checkpoint import CheckpointError, read_checkpoint
+from l5kit.training import sweep, train
+from l5kit.training.curve_table import CurveTable
+from l5kit.training.folder import training_digest
+from l5kit.training.folder_lock import hold_folder
+from l5kit.training.state_file import ResumePoint, StateFiles
 from support.workflows import small_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")
@@ -222,3 +228,92 @@ def test_another_training_does_not_go_on(city, tmp_path):
     cfg["train_params"]["seed"] = 5
     with pytest.raises(ConfigError, match=r"train_params\.seed: 5 differs from None"):
         run(cfg, tmp_path / "out", city, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        pytest.param(b"train/loss,ste\n1,0\n", "no column 'step'", id="a cut header"),
+        pytest.param(b"step,train/loss\nzero,1\n", "a step is no whole number .*'zero'", id="a step that is none"),
+        pytest.param(b"step,train/loss\n0,1,2\n", "a line has 3 cells, and there are 2 columns", id="a longer line"),
+        pytest.param(b"step,train/loss\n0,\xff\n", "no text in UTF-8", id="no text"),
+        pytest.param(b"step,train/loss\n0," + b"1" * 200_000 + b"\n", "field larger than", id="an endless cell"),
+    ],
+)
+def test_a_damaged_table_of_curves_is_named(content, says, tmp_path):
+    table = tmp_path / "metrics.csv"
+    table.write_bytes(content)
+    with pytest.raises(CorruptedDataError, match=rf"metrics\.csv is no table of curves: .*{says}.*remove it to begin"):
+        CurveTable(table, resumed=ResumePoint(3))
+    assert table.read_bytes() == content
+
+
+def test_a_row_that_a_killed_process_has_cut_is_dropped(tmp_path):
+    table = tmp_path / "metrics.csv"
+    table.write_bytes(b"step,train/loss\n0,5\n1,4\n2,3")
+    CurveTable(table, resumed=ResumePoint(3)).log_metrics({"train/loss": 2.0}, 3)
+    assert table.read_text() == "step,train/loss\n0,5\n1,4\n3,2.0\n"
+
+
+def test_the_state_of_another_training_is_refused(city, tmp_path):
+    cfg = small_config("vector_planner", train_params={"max_num_steps": 1})
+    del cfg["val_data_loader"]
+    for name, seed in (("one", 0), ("other", 1)):
+        cfg["train_params"]["seed"] = seed
+        run(cfg, tmp_path / name, city)
+    shutil.copy(tmp_path / "one" / "last.ckpt", tmp_path / "other" / "last.ckpt")
+    cfg["train_params"]["max_num_steps"] = 2
+    with pytest.raises(CheckpointError, match=r"other.last\.ckpt is the state of another training"):
+        run(cfg, tmp_path / "other", city, resume=True)
+
+
+def test_equal_configurations_have_one_digest():
+    one, other = small_config("vector_planner"), small_config("vector_planner")
+    one["model_params"]["step_time"], other["model_params"]["step_time"] = 1, 1.0
+    other["train_params"]["log_every_n_steps"] = 3
+    assert training_digest(one) == training_digest(other)
+    other["model_params"]["step_time"] = 1.5
+    assert training_digest(one) != training_digest(other)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("global_step", -1),
+        ("global_step", True),
+        ("loops", {}),
+        ("optimizer_states", []),
+        ("lr_schedulers", "x"),
+        ("state_dict", "x"),
+        ("callbacks", None),
+    ],
+)
+def test_a_state_with_wrong_parts_is_none(part, value, tmp_path):
+    state = {
+        "global_step": 2,
+        "state_dict": {},
+        "loops": {"fit_loop": {}},
+        "callbacks": {},
+        "optimizer_states": [{}],
+        "lr_schedulers": [{}],
+    }
+    file = tmp_path / "last.ckpt"
+    StateFiles().save_checkpoint(state, file)
+    assert StateFiles().load_checkpoint(file) == state
+    StateFiles().save_checkpoint({**state, part: value}, file)
+    with pytest.raises(CheckpointError, match=f"no state of a training: it has no right {part}"):
+        StateFiles().load_checkpoint(file)
+
+
+def test_a_folder_that_another_process_writes_to_is_refused(tmp_path):
+    pytest.importorskip("fcntl")
+    folder = tmp_path / "out"
+    cfg = small_config("vector_planner")
+    with hold_folder(folder, may_make=True):
+        for start in (train, partial(sweep, values={"train_params.seed": [1]})):
+            for resume in (False, True):
+                with pytest.raises(InvalidArgumentError, match=r"out', to which another process writes a training now"):
+                    start(cfg, folder, resume=resume)
+        assert not list(folder.iterdir())
+    with hold_folder(folder, may_make=False):
+        pass

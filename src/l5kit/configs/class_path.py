@@ -83,7 +83,7 @@ class ClassPath:
         """
         module_name, _, name = self.class_path.rpartition(".")
         module = self._import(module_name)
-        found = getattr(module, name, None)
+        found = self._named_in(module, name)
         names = [n for n, value in vars(module).items() if inspect.isclass(value) and issubclass(value, base)]
         if found is None:
             raise ConfigError(
@@ -127,7 +127,7 @@ class ClassPath:
             arguments = self._arguments_of(signature, context, len(given))
         try:
             return made(*given, **arguments)
-        except Exception as error:  # whatever a class of a user raises, the key that named it is told
+        except (Exception, SystemExit) as error:  # whatever a class of a user raises, the key that named it is told
             raise ConfigError(f"{self.key}: {self.class_path} cannot be made: {told_of(error)}") from error
 
     def _arguments_of(
@@ -169,20 +169,33 @@ class ClassPath:
                     f"{_nearest(name, list(taken))}; it takes {', '.join(taken) or 'none'}"
                 )
 
+    def _named_in(self, module: ModuleType, name: str) -> object:
+        """Return what a module has under a name, which its own code may have to find; None if it has nothing."""
+        try:
+            return getattr(module, name, None)
+        except (Exception, SystemExit) as error:
+            raise ConfigError(
+                f"{self.key}.class_path: {self.class_path} cannot be imported ({told_of(error)}); "
+                "name a class that its module gives"
+            ) from error
+
     def _import(self, module_name: str) -> ModuleType:
         """Import the module, and say why where that fails."""
         try:
             return importlib.import_module(module_name)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a script ends itself when it is imported
             raise ConfigError(
                 f"{self.key}.class_path: module {module_name!r} of {self.class_path} cannot be imported "
                 f"({told_of(error)}); install it, or put its folder on PYTHONPATH"
             ) from error
 
 
-def told_of(error: Exception) -> str:
+def told_of(error: BaseException) -> str:
     """Return an exception of a user's code in a line: its type, what it says, and where it was raised."""
-    lines = str(error).strip().splitlines() or ["no message"]
+    try:
+        lines = str(error).strip().splitlines() or ["no message"]
+    except Exception:  # its own text is the user's code too
+        lines = ["no message that can be read"]
     frames = traceback.extract_tb(error.__traceback__)
     # a module that is missing is told by the import system, which is no place to look at
     is_code = bool(frames) and not frames[-1].filename.startswith("<")

@@ -21,21 +21,27 @@ from l5kit._types import Config
 
 __all__ = [
     "MAX_BATCH_SIZE",
+    "MAX_LEARNING_RATE",
     "MAX_NUM_ELEMENTS",
     "MAX_NUM_FRAMES",
+    "MAX_NUM_STEPS",
     "MAX_NUM_WORKERS",
     "MAX_RASTER_SIDE_PX",
+    "MAX_SEED",
     "MAX_STEP_TIME_S",
     "MIN_STEP_TIME_S",
     "BatchSize",
     "Count",
     "ElementCount",
+    "EpochCount",
+    "FileName",
     "FilePath",
     "FilePaths",
     "Flag",
     "Fraction",
     "FrameCount",
     "Key",
+    "LearningRate",
     "Number",
     "NumberFromZero",
     "NumberPair",
@@ -45,7 +51,9 @@ __all__ = [
     "PositiveNumber",
     "PositivePair",
     "Probability",
+    "Seed",
     "SizePair",
+    "StepCount",
     "StepSeconds",
     "StepSize",
     "TagWeights",
@@ -68,6 +76,15 @@ MAX_BATCH_SIZE: Final = 100_000
 
 MAX_NUM_WORKERS: Final = 10_000
 """Processes, or threads, of a loader."""
+
+MAX_NUM_STEPS: Final = 10**12
+"""Steps of a training, or of an epoch; with a thousand a second they take thirty years."""
+
+MAX_SEED: Final = 2**63 - 1
+"""The largest seed that torch's generators, and files of configurations, take."""
+
+MAX_LEARNING_RATE: Final = 1e6
+"""Weights of any size are lost at a thousandth of it; optimisers end with an error at those that float32 lacks."""
 
 MIN_STEP_TIME_S: Final = 1e-6
 """Seconds between two frames; velocities over much less are not finite."""
@@ -106,6 +123,9 @@ class Key:
 
 Count = Annotated[int, Meta(ge=0)]
 PositiveCount = Annotated[int, Meta(ge=1)]
+StepCount = Annotated[int, Meta(ge=1, le=MAX_NUM_STEPS)]
+EpochCount = Annotated[int, Meta(ge=1, le=10**6)]
+Seed = Annotated[int, Meta(ge=0, le=MAX_SEED)]
 FrameCount = Annotated[int, Meta(ge=0, le=MAX_NUM_FRAMES)]
 StepSize = Annotated[int, Meta(ge=1, le=MAX_NUM_FRAMES)]
 ElementCount = Annotated[int, Meta(ge=0, le=MAX_NUM_ELEMENTS)]
@@ -115,15 +135,20 @@ PointCount = Annotated[int, Meta(ge=2, le=MAX_NUM_ELEMENTS)]
 
 Number = float
 PositiveNumber = Annotated[float, Meta(gt=0)]
+LearningRate = Annotated[float, Meta(gt=0, le=MAX_LEARNING_RATE)]
 StepSeconds = Annotated[float, Meta(ge=MIN_STEP_TIME_S, le=MAX_STEP_TIME_S)]
 NumberFromZero = Annotated[float, Meta(ge=0)]
 Probability = Annotated[float, Meta(ge=0, le=1)]
 Fraction = Annotated[float, Meta(gt=0, le=1)]
 TagWeights = Annotated[dict[str, NumberFromZero], Meta(min_length=1)]
 
+_NO_PART_OF_A_NAME: Final = r"\x00-\x1f/\\\ud800-\udfff"
+_NAME_OF_FILE: Final = rf"^[^.{_NO_PART_OF_A_NAME}][^{_NO_PART_OF_A_NAME}]*(?![\s\S])"
+
 Flag = bool
 Text = str
 FilePath = Annotated[str, Meta(pattern=r"\S", extra_json_schema={"format": "path"})]
+FileName = Annotated[str, Meta(pattern=_NAME_OF_FILE, max_length=100, extra_json_schema={"format": "file name"})]
 FilePaths = Annotated[tuple[FilePath, ...], Meta(min_length=1)]
 
 _Side = Annotated[int, Meta(ge=1, le=MAX_RASTER_SIDE_PX)]

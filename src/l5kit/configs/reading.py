@@ -31,6 +31,10 @@ _T = TypeVar("_T")
 _P = TypeVar("_P", bound="Params")
 _A = ParamSpec("_A")
 
+_TEXTS = {
+    "path": "a path that is not empty",
+    "file name": "the name of a file without its folder, of 1 to 100 characters, which does not begin with a point",
+}
 _COUNT_WORDS = {2: "two", 3: "three"}
 
 
@@ -304,7 +308,7 @@ def _kind_text(schema: JsonObject) -> str:
                 return f"names with {_kind_text(of_names)} each"
             return "a mapping of class_path and init_args"
         case _:
-            return "a path that is not empty" if schema.get("format") == "path" else "a text"
+            return _TEXTS.get(schema.get("format", ""), "a text")
 
 
 def _array_text(schema: JsonObject) -> str:

@@ -9,18 +9,23 @@ from l5kit.configs.class_path import ClassPath
 from l5kit.configs.kinds import (
     BatchSize,
     Count,
+    EpochCount,
+    FileName,
     FilePath,
     FilePaths,
     Flag,
     Fraction,
     Key,
+    LearningRate,
     Number,
+    NumberFromZero,
     PositiveCount,
     PositiveList,
     PositiveNumber,
     Probability,
+    Seed,
+    StepCount,
     TagWeights,
-    Text,
     ThreeNumbers,
     WorkerCount,
 )
@@ -110,7 +115,7 @@ class LoaderParams(Params, section=_TRAINED):
         Fraction, Key("share of these scenes that is trained on, at random", only_in=_TRAINED, null_is_missing=True)
     ] = 1.0
     subset_seed: Annotated[
-        Count,
+        Seed,
         Key(
             "decides which scenes; those of a smaller `fraction` are among those of a larger one",
             only_in=_TRAINED,
@@ -177,8 +182,8 @@ class LoaderParams(Params, section=_TRAINED):
 class OptimizerParams(Params, section="train_params"):
     """How weights are changed."""
 
-    learning_rate: Annotated[PositiveNumber, Key("of Adam, at its peak")] = 1e-3
-    weight_decay: Annotated[Number, Key("decoupled decay (AdamW) where above 0")] = 0.0
+    learning_rate: Annotated[LearningRate, Key("of Adam, at its peak")] = 1e-3
+    weight_decay: Annotated[NumberFromZero, Key("decoupled decay (AdamW) where above 0")] = 0.0
     schedule: Annotated[
         Literal["constant", "cosine"] | ClassMapping | None,
         Key(
@@ -208,7 +213,7 @@ class WeightsName(Params, section="train_params"):
     """How the files of weights are called."""
 
     output_name: Annotated[
-        Text,
+        FileName,
         Key("name of the weights that are written", otherwise="the workflow", derived=lambda cfg, *_: cfg["workflow"]),
     ]
 
@@ -218,11 +223,11 @@ class TrainingRun(WeightsName, LoggerParams):
     """How long is trained, on what, and what is written."""
 
     max_num_steps: Annotated[
-        PositiveCount | None,
+        StepCount | None,
         Key("steps of the training, or of each epoch where `num_epochs` is given as well", otherwise="no limit"),
     ] = None
     num_epochs: Annotated[
-        PositiveCount | None, Key("epochs; this or `max_num_steps` is needed", otherwise="by `max_num_steps`")
+        EpochCount | None, Key("epochs; this or `max_num_steps` is needed", otherwise="by `max_num_steps`")
     ] = None
     checkpoint_every_n_steps: Annotated[
         PositiveCount | None, Key("steps between two checkpoints", otherwise="by `checkpoint_every_n_epochs`")
@@ -236,7 +241,7 @@ class TrainingRun(WeightsName, LoggerParams):
     eval_every_n_epochs: Annotated[
         PositiveCount | None, Key("epochs between two evaluations", otherwise="at the end only")
     ] = None
-    seed: Annotated[Count, Key("decides the first weights, the order of the samples, perturbations and dropout")] = 0
+    seed: Annotated[Seed, Key("decides the first weights, the order of the samples, perturbations and dropout")] = 0
     accelerator: Annotated[
         Literal["auto", "cpu", "gpu", "cuda", "mps"], Key("kind of device, by Lightning's names")
     ] = "auto"

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from msgspec import Meta
 
-from l5kit.configs.kinds import Count, Flag, Key, PositiveCount, Text
+from l5kit.configs.kinds import BatchSize, Count, Flag, Key, PositiveCount, Text
 from l5kit.configs.reading import Params
 from l5kit.errors import ConfigError
 
@@ -53,7 +53,7 @@ class ScalingParams(Params, section="train_params"):
     """How a training is spread over processes and steps, and which weights it keeps."""
 
     accumulate_grad_batches: Annotated[
-        PositiveCount,
+        BatchSize,
         Key("batches of a step, on each device: their gradients are averaged. Steps, intervals and rates count steps"),
     ] = 1
     num_nodes: Annotated[

@@ -2,8 +2,9 @@
 
 import itertools
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,6 +19,9 @@ SEED: Final = "train_params.seed"
 """Path of the key that decides what is random."""
 
 _MAX_NAME = 80
+
+_MAX_RUNS: Final = 10_000
+"""Trainings of a sweep; with a minute each they take a week."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,12 @@ def parse_sweep(texts: Sequence[str]) -> dict[str, list[object]]:
 
 
 def seeds_from(cfg: JsonObject, number: int) -> list[object]:
-    """Return so many seeds, from that of a configuration on."""
+    """Return so many seeds, from that of a configuration on.
+
+    Raises:
+        ConfigError: They are more than a sweep has trainings.
+    """
+    _require_few(number)
     section = cfg.get("train_params")
     first = section.get("seed", 0) if isinstance(section, dict) else 0
     return [first + place if isinstance(first, int) else first for place in range(number)]
@@ -76,14 +85,12 @@ def plan_sweep(cfg: JsonObject, values: Mapping[str, Sequence[object]]) -> tuple
         values: What keys are to have, by their paths.
 
     Raises:
-        ConfigError: A key has no values or one of them twice, a value is none of JSON, or the path of a key lies within
-            a value.
+        ConfigError: A key has no values or one of them twice, a value is none of JSON, the path of a key lies within a
+            value or a swept section, or there are more than 10,000 trainings.
     """
-    texts = {path: [_as_json(path, value) for value in of_key] for path, of_key in values.items()}
-    for path, of_key in texts.items():
-        twice = next((text for text in of_key if of_key.count(text) > 1), None)
-        if twice is not None or not of_key:
-            raise ConfigError(f"{path}: {f'the value {twice} is given twice' if of_key else 'there are no values'}")
+    _require_apart(values)
+    texts = {path: _texts_of(path, of_key) for path, of_key in values.items()}
+    _require_few(math.prod(len(of_key) for of_key in texts.values()))
     runs = []
     for number, combination in enumerate(itertools.product(*texts.values()), start=1):
         given = dict(zip(texts, combination, strict=True))
@@ -100,8 +107,53 @@ def _name_of(number: int, given: Mapping[str, str]) -> str:
     return "-".join([f"{number:04d}", *plain])[:_MAX_NAME].rstrip("_.-")
 
 
+def _require_apart(values: Mapping[str, object]) -> None:
+    """Refuse keys that are none, and a key that another one would overwrite."""
+    for path in values:
+        if not isinstance(path, str) or "=" in path or path != path.strip():
+            raise ConfigError(f"{path!r} is no path of a key; give one such as train_params.learning_rate")
+    for path, other in itertools.permutations(values, 2):
+        if path.startswith(f"{other}."):
+            raise ConfigError(f"{path}: {other}, in which it lies, is swept too; sweep one of them")
+
+
+def _require_few(number: int) -> None:
+    """Refuse more trainings than anybody waits for, before they are listed."""
+    if number > _MAX_RUNS:
+        raise ConfigError(
+            f"the sweep has {number} trainings; give at most {_MAX_RUNS} combinations of values and seeds"
+        )
+
+
+def _texts_of(path: str, values: object) -> list[str]:
+    """Return the values of a key as JSON, each once."""
+    if not isinstance(values, Collection) or isinstance(values, (str, bytes, Mapping)):
+        raise ConfigError(f"{path}: expected a list with a value for each training, got {values!r}")
+    _require_few(len(values))
+    texts = [_as_json(path, value) for value in values]
+    if not texts:
+        raise ConfigError(f"{path}: there are no values")
+    seen: set[str] = set()
+    for text in texts:
+        plain = _as_json(path, _with_whole_numbers(json.loads(text)))
+        if plain in seen:
+            raise ConfigError(f"{path}: the value {text} is given twice")
+        seen.add(plain)
+    return texts
+
+
+def _with_whole_numbers(value: object) -> object:
+    """Return a value in which 1.0 is 1, as configurations take it."""
+    if isinstance(value, list):
+        return [_with_whole_numbers(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _with_whole_numbers(item) for name, item in value.items()}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _as_json(path: str, value: object) -> str:
     try:
+        json.dumps(value, ensure_ascii=False).encode()  # a half of a character cannot be written to the table
         return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{path}: {value!r} is no value of a configuration: {error}") from error

@@ -38,7 +38,10 @@ LARGE_NUM_ROWS = 1 << 22
 ROWS_AT_ONCE: Final = 1 << 20
 """Rows that are looked at together while files are made."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+
+_NUM_PROBES: Final = 64
+"""Places of kept numbers that are looked at when they are opened."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,14 +74,14 @@ def kept_end_rows(dataset: ChunkedDataset) -> AscendingNumbers | None:
         return None
     file = _folder() / f"{_digest('ends', fingerprint, signature)}.npy"
     shape = (len(dataset.frames),)
-    ends = _numbers_in(file, len(dataset.frames))
+    ends = _read_ends(file, dataset)
     if ends is not None:
         return ends
     with hold_lock(file.with_suffix(".lock")) as problem:
         if not problem:
-            ends = _numbers_in(file, len(dataset.frames))
+            ends = _read_ends(file, dataset)
             if ends is None and _write_npy(file, "<i8", shape, lambda: _ends_of_frames(dataset)):
-                ends = _numbers_in(file, len(dataset.frames))
+                ends = _read_ends(file, dataset)
     return ends
 
 
@@ -115,7 +118,7 @@ def keep_taken_rows(
                 return None
             clear_leftovers(folder)
             with placed_when_complete(folder) as complete:
-                _write_taken(complete, blocks, num_rows)
+                _write_taken(complete, blocks, num_rows, name=folder.name)
         except OSError:
             return None
         return _read_taken(folder, num_rows)
@@ -143,8 +146,8 @@ def count_taken_before(mask: BoolArray, rows: Int64Array) -> Int64Array:
     return found
 
 
-def _write_taken(folder: Path, blocks: Iterator[BoolArray], num_rows: int) -> None:
-    """Write the mask, and of the mask the numbers of the rows that it takes."""
+def _write_taken(folder: Path, blocks: Iterator[BoolArray], num_rows: int, *, name: str) -> None:
+    """Write the mask, of the mask the numbers of the rows that it takes, and how many of which log they are."""
     folder.mkdir()
     num_taken = 0
     with (folder / "mask.npy").open("wb") as opened:
@@ -162,18 +165,47 @@ def _write_taken(folder: Path, blocks: Iterator[BoolArray], num_rows: int) -> No
             rows += start
             opened.write(rows.data)
             release_pages(mask)
-    (folder / "num_taken").write_text(str(num_taken), "ascii")
+    (folder / "num_taken").write_text(f"{num_taken} {name}", "ascii")
 
 
 def _read_taken(folder: Path, num_rows: int) -> TakenRows | None:
     """Return the rows that are kept in a folder; None if there are none that can be read and fit."""
     try:
-        num_taken = int((folder / "num_taken").read_text("ascii"))
+        number, name = (folder / "num_taken").read_text("ascii").split(" ")
+        num_taken = int(number)
     except (OSError, ValueError):
+        return None
+    if name != folder.name or not 0 <= num_taken <= num_rows:
         return None
     mask = _mapped(folder / "mask.npy", "|b1", (num_rows,))
     indices = _numbers_in(folder / "indices.npy", num_taken)
-    return None if mask is None or indices is None else TakenRows(mask, indices)
+    if mask is None or indices is None:
+        return None
+    rows = _probed(indices)
+    is_right = (np.diff(rows) > 0).all() and (rows >= 0).all() and (rows < num_rows).all() and mask[rows].all()
+    release_pages(mask)
+    return TakenRows(mask, indices) if is_right else None
+
+
+def _read_ends(file: Path, dataset: ChunkedDataset) -> AscendingNumbers | None:
+    """Return the kept ends of frames; None if there are none that can be read and fit."""
+    ends = _numbers_in(file, len(dataset.frames))
+    if ends is None:
+        return None
+    rows = _probed(ends)
+    is_right = (np.diff(rows) >= 0).all() and rows[0] >= 0 and rows[-1] == len(dataset.agents)
+    return ends if is_right else None
+
+
+def _probed(numbers: AscendingNumbers) -> Int64Array:
+    """Return a few of the numbers, evenly spread, the first and the last among them.
+
+    Files that are damaged as a whole, or that another log has, are noticed so; to read all would take as long as to
+    make them anew.
+    """
+    num_probes = min(len(numbers), _NUM_PROBES)
+    places = np.linspace(0, max(len(numbers) - 1, 0), num_probes).astype(np.int64)
+    return numbers.at(places)
 
 
 def _ends_of_frames(dataset: ChunkedDataset) -> Iterator[NumericArray]:

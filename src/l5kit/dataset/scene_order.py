@@ -187,7 +187,8 @@ def _weighted_counts(ranges: SceneRanges, weights: NumericArray, offset: float) 
         raise InvalidArgumentError(
             f"scene_weights must be {len(ranges)} finite numbers of at least 0, got {weights.dtype} {weights.shape}"
         )
-    shares = weights * ranges.counts
+    drawn = np.where(ranges.counts > 0, weights, 0.0)
+    shares = drawn / (drawn.max(initial=0.0) or 1.0) * ranges.counts  # sums of huge or tiny weights are no numbers
     total = shares.sum()
     if total == 0:
         raise InvalidArgumentError("scene_weights are 0 for all scenes that have samples; give one of them more")

@@ -16,6 +16,7 @@ from l5kit.planning.checkpoint import Checkpoint, CheckpointError, read_checkpoi
 from l5kit.training.batches import EvaluationBatches
 from l5kit.training.best import BestScore, evaluation_digest
 from l5kit.training.clock import TrainingClock
+from l5kit.training.folder import training_digest
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.lightning_parts import TrainerFn, pl
 from l5kit.training.setup import TrainingSetup
@@ -218,6 +219,7 @@ class CheckpointWriter(pl.Callback):
             "evaluated_step": self.evaluated_step,
             _EVALUATION: self._digest,
             "minutes": self._clock.minutes,
+            "training": training_digest(self._config),
         }
 
     def load_state_dict(self, state_dict: LightningState) -> None:

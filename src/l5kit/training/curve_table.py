@@ -2,11 +2,12 @@
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
 from l5kit._files import replaced_when_complete
+from l5kit.errors import CorruptedDataError
 from l5kit.training.lightning_parts import Logger, rank_zero_only
 from l5kit.training.state_file import ResumePoint
 
@@ -26,6 +27,9 @@ class CurveTable(Logger):
         path: The file.
         resumed: Where a training goes on; rows of what comes after are dropped, as they will come again. None for a
             new training.
+
+    Raises:
+        CorruptedDataError: The file that is to go on is no such table.
     """
 
     def __init__(self, path: Path, *, resumed: ResumePoint | None) -> None:
@@ -66,21 +70,53 @@ class CurveTable(Logger):
     @rank_zero_only
     def _take_up(self, resumed: ResumePoint) -> None:
         self._columns = self._stored_columns()
-        self._write([row for row in self._rows() if _is_before(row, resumed)], self._columns)
+        rows = self._rows()
+        try:
+            rows = [row for row in rows if _is_before(row, resumed)]
+        except ValueError as error:
+            raise self._damaged(f"a step is no whole number ({error})") from error
+        self._write(rows, self._columns)
 
     def _stored_columns(self) -> list[str]:
         if not self._path.is_file():
             return []
-        with self._path.open(encoding="utf-8", newline="") as file:
-            return next(csv.reader(file), [])
+        columns = next(iter(self._cells_of(self._whole_lines())), [])
+        if columns and _STEP not in columns:
+            raise self._damaged(f"it has no column {_STEP!r}")
+        return columns
 
     def _rows(self) -> list[_Row]:
         """Return all rows that are complete."""
         if not self._path.is_file():
             return []
-        text = self._path.read_text("utf-8")
-        whole = text[: text.rfind("\n") + 1]  # of a killed process, the last line may be cut
-        return [row for row in csv.DictReader(io.StringIO(whole)) if row.get(_STEP)]
+        lines = self._cells_of(self._whole_lines())
+        columns = next(lines, [])
+        rows: list[_Row] = []
+        for cells in lines:
+            if len(cells) > len(columns):
+                raise self._damaged(f"a line has {len(cells)} cells, and there are {len(columns)} columns")
+            rows.append(dict(zip(columns, cells, strict=False)))
+        return [row for row in rows if row.get(_STEP)]
+
+    def _whole_lines(self) -> str:
+        """Return the lines that are complete: of a killed process, the last one may be cut."""
+        try:
+            text = self._path.read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise self._damaged("it is no text in UTF-8") from error
+        return text[: text.rfind("\n") + 1]
+
+    def _cells_of(self, text: str) -> Iterator[list[str]]:
+        """Yield the cells of each line."""
+        try:
+            yield from csv.reader(io.StringIO(text))
+        except csv.Error as error:
+            raise self._damaged(str(error)) from error
+
+    def _damaged(self, why: str) -> CorruptedDataError:
+        return CorruptedDataError(
+            f"{self._path} is no table of curves: {why}; put another copy in its place, or remove it to begin a new one"
+        )
 
     def _write(self, rows: list[_Row], columns: list[str]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,8 @@
 """The folder of a training: what may be in it at the start, and whether the training in it can go on."""
 
 import glob
+import hashlib
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +12,12 @@ from l5kit._files import clear_leftovers_in
 from l5kit._types import Config
 from l5kit.configs.config import load_config_data
 from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.planning.checkpoint import CheckpointError
 from l5kit.training.optimizing import length_of_course
 from l5kit.training.state_file import LAST_CHECKPOINT, ResumePoint, read_resume_point
 from l5kit.workflows.workflow import TrainingConfig
 
-__all__ = ["CONFIG_FILE", "RESULT_FILE", "is_main_process", "prepare_folder"]
+__all__ = ["CONFIG_FILE", "RESULT_FILE", "is_main_process", "prepare_folder", "training_digest"]
 
 CONFIG_FILE: Final = "config.yaml"
 """The configuration, as it was given."""
@@ -40,6 +43,14 @@ def is_main_process() -> bool:
     return all(os.environ.get(name, "0") == "0" for name in _RANKS)
 
 
+def training_digest(cfg: Config) -> str:
+    """Return a text that a training has in common with those that it may go on from."""
+    params = cfg.get("train_params") or {}
+    told = [{key: cfg.get(key) for key in _FIXED_SECTIONS}, {key: params.get(key) for key in _FIXED_RUN_KEYS}]
+    text = json.dumps(_with_whole_numbers(told), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def prepare_folder(folder: Path, config: TrainingConfig, *, resume: bool) -> ResumePoint | None:
     """Make the folder of a new training, or return where the training in it goes on.
 
@@ -52,7 +63,7 @@ def prepare_folder(folder: Path, config: TrainingConfig, *, resume: bool) -> Res
         InvalidArgumentError: A new training is to be written to a folder that holds files.
         FileNotFoundError: There is nothing to go on from, or a file that it needs is gone.
         ConfigError: The training in the folder is another one.
-        CheckpointError: The state to go on from is broken.
+        CheckpointError: The state to go on from is broken, or that of another training.
     """
     checkpoint = folder / LAST_CHECKPOINT
     resumed = None
@@ -64,6 +75,11 @@ def prepare_folder(folder: Path, config: TrainingConfig, *, resume: bool) -> Res
         _require_same_training(config.mapping, stored)
         _require_same_course(config, stored)
         resumed = read_resume_point(checkpoint) if checkpoint.exists() else ResumePoint()
+        if resumed.training not in (None, training_digest(config.mapping)):
+            raise CheckpointError(
+                f"{checkpoint} is the state of another training than that of {folder / CONFIG_FILE}; put its own back, "
+                "or start a new training in another folder"
+            )
     elif is_main_process() and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidArgumentError(
             f"folder is {str(folder)!r}, which holds files; name another, or resume to go on with what is in it"
@@ -120,6 +136,16 @@ def _require_same_course(config: TrainingConfig, stored: Config) -> None:
             f"that is to go on, whose schedule was made for that length ({argument} of {named and named.class_path}); "
             "start a new one in another folder, with init_args for the schedule if it is to be made longer"
         )
+
+
+def _with_whole_numbers(value: object) -> object:
+    """Return a value in which all that is equal has the same text: 1 for 1.0, and texts for the names of keys."""
+    if isinstance(value, Mapping):
+        return {str(name): _with_whole_numbers(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_whole_numbers(item) for item in value]
+    is_whole = isinstance(value, bool) or (isinstance(value, float) and value.is_integer())
+    return int(value) if isinstance(value, (bool, float)) and is_whole else value
 
 
 def _first_difference(given: Mapping[str, object], stored: Mapping[str, object], section: str) -> str:

@@ -1,7 +1,9 @@
 """Progress of a training: its speed is logged, and people are told how it goes."""
 
+import math
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +51,7 @@ class TrainingProgress(pl.Callback):
         self._notebook_bar: NotebookBar | None = None
         self._losses: list[float] = []
         self._num_batches = 0
+        self._is_lost = False
         self._taken_s = 0.0
         self._mark_s = 0.0
         self._waited_s = 0.0
@@ -117,12 +120,25 @@ class TrainingProgress(pl.Callback):
         samples_per_s = self._num_batches * self._batch_num_samples / taken_s
         share = min(waited_s / taken_s, 1.0)
         pl_module.log_dict({"samples_per_s": samples_per_s, "loader_share": share})
+        loss = sum(float(loss) for loss in self._losses) / len(self._losses)
+        self._warn_of_loss(loss, pl_module.global_step)
         if self._bar is not None:
-            loss = sum(float(loss) for loss in self._losses) / len(self._losses)
             speed = f"{samples_per_s:,.0f} samples/s, loader {share:.0%}"
             self._bar.update(self._bar.task_ids[0], loss=f"{loss:.4f}", speed=speed)
         self._losses, self._num_batches, self._taken_s = [], 0, 0.0
         self._waited_s = self._batches.waited_s
+
+    def _warn_of_loss(self, loss: float, step: int) -> None:
+        """Warn once of a loss that is not finite, from which weights hardly ever come back."""
+        if not math.isfinite(loss) and not self._is_lost:
+            self._is_lost = True
+            warnings.warn(
+                f"the loss is {loss} at step {step:,}, and weights are of no use where they are not numbers; start "
+                "again with a smaller train_params.learning_rate or with gradient_clip_norm, or look for such values "
+                "in the samples or in classes of your own",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _restart_clock(self) -> None:
         self._mark_s = time.perf_counter()

@@ -4,6 +4,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from l5kit.training.checkpoint_writer import CheckpointWriter
 from l5kit.training.clock import TrainingClock
 from l5kit.training.curves import close_logger
 from l5kit.training.folder import CONFIG_FILE, RESULT_FILE, is_main_process, prepare_folder
+from l5kit.training.folder_lock import hold_folder
 from l5kit.training.lightning_parts import pl
 from l5kit.training.lightning_trainer import make_trainer, quiet_lightning, told_endings
 from l5kit.training.optimizing import make_callbacks
@@ -94,7 +96,7 @@ def train(
         ConfigError: A key is unknown, missing, of the wrong type or out of range, or differs from that of the training
             that is to go on.
         FileNotFoundError: Data is missing, or there is nothing to go on from.
-        InvalidArgumentError: The folder holds files.
+        InvalidArgumentError: The folder holds files, or another process writes a training to it.
         CheckpointError: The state to go on from is broken; the message names the file.
         KeyboardInterrupt: Ctrl-C; the last state stays.
         SystemExit: SIGTERM, with status 143; the last state stays.
@@ -103,6 +105,21 @@ def train(
     _warn_of_ineffective(cfg)
     require_node(config.params.scaling.num_nodes)
     target = Path(folder)
+    with hold_folder(target, may_make=not resume) if is_main_process() else nullcontext():
+        return _train_in(target, config, data_folder, resume=resume, tell=tell, show_bar=show_bar, callbacks=callbacks)
+
+
+def _train_in(
+    target: Path,
+    config: TrainingConfig,
+    data_folder: str | os.PathLike[str] | None,
+    *,
+    resume: bool,
+    tell: Callable[[str], None],
+    show_bar: bool,
+    callbacks: tuple[pl.Callback, ...],
+) -> TrainingResult:
+    """Train in a folder that no other process writes to; see :func:`train`."""
     resumed = prepare_folder(target, config, resume=resume)
     clock = TrainingClock(0.0 if resumed is None else resumed.minutes)
     if resumed is not None and resumed.step == 0 and is_main_process():

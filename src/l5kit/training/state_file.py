@@ -40,11 +40,13 @@ class ResumePoint:
         step: Steps that are done.
         evaluated_step: Steps that were done at the last evaluation in the state; None for a state without evaluations.
         minutes: Minutes that the training had taken.
+        training: What tells the training from others; None in states of earlier versions.
     """
 
     step: int = 0
     evaluated_step: int | None = None
     minutes: float = 0.0
+    training: str | None = None
 
 
 def read_resume_point(path: Path) -> ResumePoint:
@@ -58,8 +60,13 @@ def read_resume_point(path: Path) -> ResumePoint:
     written = state["callbacks"].get(_WRITER)
     if not isinstance(written, dict):
         return ResumePoint(step)
-    minutes = written.get("minutes")
-    return ResumePoint(step, written.get("evaluated_step"), minutes if isinstance(minutes, float) else 0.0)
+    minutes, training = written.get("minutes"), written.get("training")
+    return ResumePoint(
+        step,
+        written.get("evaluated_step"),
+        minutes if isinstance(minutes, float) else 0.0,
+        training if isinstance(training, str) else None,
+    )
 
 
 def replace_writer_state(path: Path, written: LightningState) -> None:
@@ -67,6 +74,26 @@ def replace_writer_state(path: Path, written: LightningState) -> None:
     files = StateFiles()
     state = files.load_checkpoint(path)
     files.save_checkpoint({**state, "callbacks": {**state["callbacks"], _WRITER: written}}, path)
+
+
+def _wrong_parts_of(state: object) -> list[str]:
+    """Return which parts of a state are missing, or are nothing that Lightning has written there."""
+    if not isinstance(state, dict):
+        return ["parts"]
+    loops, step = state.get("loops"), state.get("global_step")
+    is_right = {
+        "global_step": isinstance(step, int) and not isinstance(step, bool) and step >= 0,
+        "state_dict": isinstance(state.get("state_dict"), dict),
+        "loops": isinstance(loops, dict) and isinstance(loops.get("fit_loop"), dict),
+        "callbacks": isinstance(state.get("callbacks"), dict),
+        "optimizer_states": _are_dicts(state.get("optimizer_states")),
+        "lr_schedulers": _are_dicts(state.get("lr_schedulers")),
+    }
+    return [name for name, is_so in is_right.items() if not is_so]
+
+
+def _are_dicts(parts: object) -> bool:
+    return isinstance(parts, list) and bool(parts) and all(isinstance(part, dict) for part in parts)
 
 
 class StateFiles(CheckpointIO):
@@ -93,13 +120,9 @@ class StateFiles(CheckpointIO):
             state: LightningState = read_plain_objects(file)
         except CheckpointError as error:
             raise CheckpointError(f"{error}. {_ADVICE}") from error
-        is_state = isinstance(state, dict) and isinstance(state.get("global_step"), int)
-        wanted = ("state_dict", "loops", "callbacks", "optimizer_states", "lr_schedulers")
-        missing = [key for key in wanted if not isinstance(state, dict) or key not in state]
-        if not is_state or missing or not isinstance(state["callbacks"], dict):
-            raise CheckpointError(
-                f"{file} is no state of a training: it lacks {', '.join(missing) or 'its step'}. {_ADVICE}"
-            )
+        wrong = _wrong_parts_of(state)
+        if wrong:
+            raise CheckpointError(f"{file} is no state of a training: it has no right {', '.join(wrong)}. {_ADVICE}")
         return state
 
     def remove_checkpoint(self, path: str | Path) -> None:

@@ -18,6 +18,7 @@ from l5kit.configs.texts import parse_json, read_text
 from l5kit.configs.training import TrainingParams
 from l5kit.errors import ConfigError, InvalidArgumentError, L5KitError
 from l5kit.training.folder import CONFIG_FILE, RESULT_FILE
+from l5kit.training.folder_lock import hold_folder
 from l5kit.training.run import train
 from l5kit.training.sweep_table import TABLE_FILE, SweepRow, write_table
 
@@ -81,7 +82,7 @@ def sweep(
         ConfigError: Keys are unknown, or values are none; the sweep in the folder is another one, or this process is
             one of several.
         FileNotFoundError: There is nothing to go on from.
-        InvalidArgumentError: The folder holds files.
+        InvalidArgumentError: The folder holds files, or another process writes to it.
         KeyboardInterrupt: Ctrl-C; the table has what has come to its end.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -89,7 +90,20 @@ def sweep(
     target = Path(folder)
     runs = plan_sweep(cfg, _with_seeds(cfg, values, num_seeds))
     check_known_keys(runs[0].cfg)
-    _prepare(target, cfg, runs, resume=resume)
+    with hold_folder(target, may_make=not resume):
+        _prepare(target, cfg, runs, resume=resume)
+        return _sweep_in(target, runs, data_folder, tell=tell, show_bar=show_bar)
+
+
+def _sweep_in(
+    target: Path,
+    runs: Sequence[SweepRun],
+    data_folder: str | os.PathLike[str] | None,
+    *,
+    tell: Callable[[str], None],
+    show_bar: bool,
+) -> SweepResult:
+    """Train one after the other in a folder that no other process writes to; see :func:`sweep`."""
     rows = [SweepRow(run.name, "waiting", run.values, _result_of(target / run.name)) for run in runs]
     for number, run in enumerate(runs):
         if not rows[number].result:
