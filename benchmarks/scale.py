@@ -215,9 +215,8 @@ def print_overhead(scratch: Path, engines: list[str], job: str, num_passes: int)
                 middle_s = time.perf_counter()
                 run_job(job, folder, 512, workers, scratch)
                 taken[engine].append((middle_s - start_s, time.perf_counter() - middle_s))
-    print(
-        "\n| engine, 2 workers | nothing, us a scene | {job} of 512 scenes, s | ratio to processes |\n|---|---|---|---|"
-    )
+    print(f"\n| engine, 2 workers | nothing, us a scene | {job} of 512 scenes, s | ratio to processes |")
+    print("|---|---|---|---|")
     for engine, rows in taken.items():
         idle_us = 1e6 * statistics.median(row[0] for row in rows) / len(scenes)
         job_s = statistics.median(row[1] for row in rows)
