@@ -57,6 +57,31 @@ def test_gradients_are_clipped(city, tmp_path):
     assert clipped.norms == pytest.approx([1e-3] * len(clipped.norms), rel=1e-3)
 
 
+def lines_of(city, folder, monkeypatch, *, every_s, **train_params):
+    """Return what is told of a training of four steps, whose speed is of this machine."""
+    monkeypatch.setattr("l5kit.training.progress._TELL_EVERY_S", every_s)
+    cfg = small_config("vector_planner")
+    cfg["train_params"] = {"max_num_steps": 4, "log_every_n_steps": 2, "accelerator": "cpu", **train_params}
+    told = []
+    train(cfg, folder, data_folder=city, tell=told.append)
+    return [line for line in told if "loss" in line]
+
+
+def test_a_training_without_a_bar_tells_how_it_goes_in_lines(city, tmp_path, monkeypatch):
+    lines = lines_of(city, tmp_path / "often", monkeypatch, every_s=0.0)
+    assert [line.partition(":")[0] for line in lines] == ["step 2 of 4", "step 4 of 4"]
+    assert all("samples/s, loader " in line for line in lines)
+    assert lines_of(city, tmp_path / "rarely", monkeypatch, every_s=1e9) == []
+
+
+@pytest.mark.parametrize("log_every_n_steps", [1, 100])
+def test_a_loss_that_is_no_number_is_told_once(log_every_n_steps, city, tmp_path, monkeypatch):
+    options = {"learning_rate": 1e30, "log_every_n_steps": log_every_n_steps}
+    (line,) = lines_of(city, tmp_path / "lost", monkeypatch, every_s=1e9, **options)
+    assert "the weights are likely lost" in line
+    assert "train_params.gradient_clip_norm" in line
+
+
 def test_the_rate_follows_its_course(city, tmp_path):
     _, watcher = run(city, tmp_path / "out", learning_rate=0.5, schedule="cosine", warmup_num_steps=1, max_num_steps=3)
     assert watcher.rates == pytest.approx([0.5, 0.5, 0.25])
