@@ -6,8 +6,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+import torch
 
-from l5kit.configs.class_path import ClassPath
+from l5kit.configs.class_path import ClassPath, told_of
 from l5kit.errors import ConfigError
 
 KEY = "model_params.model"
@@ -137,3 +138,18 @@ def test_code_that_ends_the_process_or_hides_its_error_is_told(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match=f"^{KEY}.*{says}"):
         ClassPath.read(path, key=KEY).make(object, {})
+
+
+def test_an_exception_is_told_with_the_line_of_the_user_that_led_to_it() -> None:
+    """The tensor that does not fit is found deep in torch, which says nothing of where it came from."""
+    layer = torch.nn.Linear(3, 2)
+    with pytest.raises(RuntimeError) as caught:
+        layer(torch.zeros(1, 4))
+    assert "linear.py" in str(caught.traceback[-1].path)
+    assert told_of(caught.value).endswith(f", at {__file__}:{caught.traceback[0].lineno + 1}")
+
+
+def test_an_exception_of_a_library_alone_is_told_with_its_own_line() -> None:
+    named = ClassPath.read({"class_path": "fractions.Fraction", "init_args": {"numerator": "x"}}, key=KEY)
+    with pytest.raises(ConfigError, match=r"ValueError: Invalid literal .*, at .*fractions\.py:\d+"):
+        named.make(Fraction, {})

@@ -136,6 +136,15 @@ def test_the_best_of_several_modes_counts_at_each_horizon():
     assert (last.ade_m, last.fde_m) == (2.5, 2.5)
 
 
+def test_a_prediction_that_is_no_number_is_a_miss_where_the_truth_is_known():
+    scores = HorizonScores((0.1, 0.4), step_time_s=STEP_S)
+    scores.add(TRUTH, torch.full_like(PRED, math.nan), KNOWN)
+    first, last = scores.scores()
+    assert (first.miss_rate, first.num_final, last.miss_rate, last.num_final) == (1.0, 2, 1.0, 1)
+    assert math.isnan(first.ade_m)
+    assert math.isnan(last.fde_m)
+
+
 def test_nothing_known_gives_nan_and_counts_of_zero():
     scores = HorizonScores((0.1,), step_time_s=STEP_S)
     for _ in range(2):

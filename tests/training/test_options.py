@@ -50,17 +50,37 @@ def test_mixed_precision(city, tmp_path):
     assert math.isfinite(result.scores["val/ade_m/0.4s"])
 
 
-def test_a_loss_that_is_no_number_is_warned_of_once(city, tmp_path):
-    with pytest.warns(RuntimeWarning, match="the loss is nan at step 2") as caught:
-        run(city, tmp_path / "out", learning_rate=1e6, weight_decay=1e30, log_every_n_steps=1)
-    assert sum("the loss is" in str(warning.message) for warning in caught) == 1
-
-
 def test_gradients_are_clipped(city, tmp_path):
     _, free = run(city, tmp_path / "free")
     _, clipped = run(city, tmp_path / "clipped", gradient_clip_norm=1e-3)
     assert min(free.norms) > 2e-3
     assert clipped.norms == pytest.approx([1e-3] * len(clipped.norms), rel=1e-3)
+
+
+def lines_of(city, folder, monkeypatch, *, every_s, **train_params):
+    """Return what is told of a training of four steps, whose speed is of this machine."""
+    monkeypatch.setattr("l5kit.training.progress._TELL_EVERY_S", every_s)
+    cfg = small_config("vector_planner")
+    cfg["train_params"] = {"max_num_steps": 4, "log_every_n_steps": 2, "accelerator": "cpu", **train_params}
+    told = []
+    train(cfg, folder, data_folder=city, tell=told.append)
+    return [line for line in told if "loss" in line]
+
+
+def test_a_training_without_a_bar_tells_how_it_goes_in_lines(city, tmp_path, monkeypatch):
+    lines = lines_of(city, tmp_path / "often", monkeypatch, every_s=0.0)
+    assert [line.partition(":")[0] for line in lines] == ["step 2 of 4", "step 4 of 4"]
+    assert all("samples/s, loader " in line for line in lines)
+    assert lines_of(city, tmp_path / "rarely", monkeypatch, every_s=1e9) == []
+
+
+@pytest.mark.parametrize("log_every_n_steps", [1, 100])
+def test_a_loss_that_is_no_number_is_warned_of_once(log_every_n_steps, city, tmp_path):
+    with pytest.warns(
+        RuntimeWarning, match=r"the loss is (nan|inf) at step \d.*train_params\.gradient_clip_norm"
+    ) as caught:
+        run(city, tmp_path / "out", learning_rate=1e6, weight_decay=1e30, log_every_n_steps=log_every_n_steps)
+    assert sum("the loss is" in str(warning.message) for warning in caught) == 1
 
 
 def test_the_rate_follows_its_course(city, tmp_path):

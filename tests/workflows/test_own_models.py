@@ -35,6 +35,8 @@ class Planner(torch.nn.Module):
         if self.training:
             if self.fault == "loss":
                 return {"lost": positions.sum()}
+            if self.fault == "nan":
+                return {"loss": positions.sum() / 0}
             if self.fault == "constant":
                 return {"loss": torch.tensor(1.0)}
             return {"loss": (positions - batch["target_positions"]).abs().mean()}
@@ -67,6 +69,7 @@ def config_of(*, fault="", **train_params):
     [
         ("constructor", r".*Planner cannot be made: OSError: no weights here, at .*own_models_of_test\.py:\d"),
         ("loss", "expected a dict of losses with 'loss', got .'lost'"),
+        ("nan", "'loss' is nan on the first and the last sample"),
         ("constant", "'loss' does not depend on weights"),
         ("future", "fails in eval mode: KeyError: 'target_positions'.*nothing of the future"),
         ("shape", r"'positions' must be \(B, T, 2\), here \(2, 4, 2\), got \(2, 3, 2\)"),

@@ -2,10 +2,12 @@
 
 import importlib
 import inspect
+import sysconfig
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import Path
 from types import ModuleType
 from typing import Final, Self, TypeVar
 
@@ -17,6 +19,12 @@ __all__ = ["ClassPath", "told_of"]
 _T = TypeVar("_T")
 
 _FORM: Final = "a text such as package.module.Class, or a mapping of class_path and init_args"
+
+_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+"""Folders of libraries."""
+
+_NOT_OF_USERS: Final = (Path(__file__).resolve().parents[1], Path(sysconfig.get_path("stdlib")))
+"""Folders of l5kit and of Python's own library."""
 
 _BY_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -199,8 +207,19 @@ def told_of(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     # a module that is missing is told by the import system, which is no place to look at
     is_code = bool(frames) and not frames[-1].filename.startswith("<")
-    place = f", at {frames[-1].filename}:{frames[-1].lineno}" if is_code else ""
-    return f"{type(error).__name__}: {lines[0]}{place}"
+    return f"{type(error).__name__}: {lines[0]}{f', at {_place_of(frames)}' if is_code else ''}"
+
+
+def _place_of(frames: traceback.StackSummary) -> str:
+    """Return file and line of the innermost code of the user; of a library where there is none."""
+    frame = ([frame for frame in frames if _is_of_user(Path(frame.filename))] or frames)[-1]
+    return f"{frame.filename}:{frame.lineno}"
+
+
+def _is_of_user(file: Path) -> bool:
+    """Return whether a file is neither a library's nor l5kit's."""
+    is_known = any(folder in file.parents for folder in _NOT_OF_USERS) or bool(_INSTALLED & set(file.parts))
+    return not is_known and not file.name.startswith("<")
 
 
 def _kind_of(found: object) -> str:

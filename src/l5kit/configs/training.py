@@ -142,7 +142,8 @@ class TrainingParams(TrainingKeys):
             )
         if self.optimizer.own_schedule is not None and self.optimizer.warmup_num_steps:
             raise ConfigError(
-                "train_params.warmup_num_steps: a schedule of a class has its own warmup; leave one of them out"
+                "train_params.warmup_num_steps: a schedule of a class has its own warmup; leave one of them out, "
+                "or set this key to null"
             )
         self.own_classes()
 

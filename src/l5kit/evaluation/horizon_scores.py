@@ -20,7 +20,7 @@ class HorizonScore:
         horizon_s: The time ahead.
         ade_m: Mean over the steps that are known up to it, then over the trajectories that have such; else NaN.
         fde_m: Error at this time, the mean over the trajectories whose truth is known at it; NaN without any.
-        miss_rate: Share of the latter whose error at this time is above 2 m; NaN without any.
+        miss_rate: Share of the latter whose error at this time is above 2 m, or is not a number; NaN without any.
         num_trajectories: Trajectories behind ``ade_m``.
         num_final: Trajectories behind ``fde_m`` and ``miss_rate``.
     """
@@ -120,7 +120,7 @@ def _sums_up_to(num_steps: int, errors_m: torch.Tensor, is_known: torch.Tensor) 
         (counts > 0).sum(),
         finals_m.sum(),
         known[:, -1].sum(),
-        (finals_m > MISS_THRESHOLD_M).sum(),
+        (known[:, -1] & ~(finals_m <= MISS_THRESHOLD_M)).sum(),  # NaN is a miss
     )
     return torch.stack([value.double() for value in sums])
 

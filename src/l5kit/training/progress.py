@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -16,6 +17,9 @@ from l5kit.training.lightning_parts import LearningRateMonitor, pl
 from l5kit.training.setup import TrainingSetup
 
 __all__ = ["RateCurve", "TrainingProgress"]
+
+_TELL_EVERY_S = 60.0
+"""Seconds between two lines of a training that has no bar."""
 
 
 class RateCurve(LearningRateMonitor):
@@ -33,12 +37,13 @@ class TrainingProgress(pl.Callback):
     """Logs how fast a training is, shows a bar on a terminal or in a notebook, and tells the scores of each evaluation.
 
     Speed and the share of the time that steps wait for batches are those since the last point of the curves, without
-    evaluations and checkpoints. The loss that is shown is the mean over the same steps.
+    evaluations and checkpoints. The loss that is shown is the mean over the same steps. Where there is no bar, as in
+    batch jobs, a line tells the same once a minute. A loss that is no number is told once.
 
     Args:
         setup: The training.
         tell: Takes a line for people.
-        visible: Whether the bar is shown, if standard error is a terminal or this is a notebook.
+        visible: Whether the bar is shown, if standard error is a terminal or this is a notebook, and lines elsewhere.
     """
 
     def __init__(self, setup: TrainingSetup, *, tell: Callable[[str], None], visible: bool = True) -> None:
@@ -49,16 +54,18 @@ class TrainingProgress(pl.Callback):
         self._visible = visible
         self._bar: Progress | None = None
         self._notebook_bar: NotebookBar | None = None
-        self._losses: list[float] = []
+        self._losses: list[torch.Tensor] = []
         self._num_batches = 0
-        self._is_lost = False
         self._taken_s = 0.0
         self._mark_s = 0.0
         self._waited_s = 0.0
+        self._told_s = 0.0
+        self._is_lost = False
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
         """Start the clock and the bar."""
         self._restart_clock()
+        self._told_s = self._mark_s
         self._waited_s = self._batches.waited_s
         if self._visible and trainer.is_global_zero and in_notebook():
             self._notebook_bar = NotebookBar("Training")
@@ -93,7 +100,7 @@ class TrainingProgress(pl.Callback):
         if self._notebook_bar is not None:
             self._notebook_bar.show(trainer.global_step, trainer.max_steps)
         if trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
-            self._report(pl_module)
+            self._report(trainer, pl_module)
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
         """Stop the clock."""
@@ -108,37 +115,52 @@ class TrainingProgress(pl.Callback):
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
         """Take the bar away."""
+        if self._losses:
+            self._warn_if_lost(trainer, self._mean_loss())
         self._stop_bar()
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
         """Take the bar away."""
         self._stop_bar()
 
-    def _report(self, pl_module: pl.LightningModule) -> None:
+    def _report(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         taken_s = max(self._taken_s, 1e-9)
         waited_s = self._batches.waited_s - self._waited_s
         samples_per_s = self._num_batches * self._batch_num_samples / taken_s
         share = min(waited_s / taken_s, 1.0)
         pl_module.log_dict({"samples_per_s": samples_per_s, "loader_share": share})
-        loss = sum(float(loss) for loss in self._losses) / len(self._losses)
-        self._warn_of_loss(loss, pl_module.global_step)
-        if self._bar is not None:
-            speed = f"{samples_per_s:,.0f} samples/s, loader {share:.0%}"
-            self._bar.update(self._bar.task_ids[0], loss=f"{loss:.4f}", speed=speed)
+        loss = self._mean_loss()
+        self._warn_if_lost(trainer, loss)
+        self._show(trainer, f"{loss:.4f}", f"{samples_per_s:,.0f} samples/s, loader {share:.0%}")
         self._losses, self._num_batches, self._taken_s = [], 0, 0.0
         self._waited_s = self._batches.waited_s
 
-    def _warn_of_loss(self, loss: float, step: int) -> None:
+    def _show(self, trainer: pl.Trainer, loss: str, speed: str) -> None:
+        """Show loss and speed in the bar, or tell them in a line once a minute where there is none."""
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], loss=loss, speed=speed)
+            return
+        is_due = self._mark_s - self._told_s >= _TELL_EVERY_S
+        if is_due and self._visible and self._notebook_bar is None and trainer.is_global_zero:
+            self._tell(f"step {trainer.global_step:,} of {trainer.max_steps:,}: loss {loss}, {speed}")
+            self._told_s = self._mark_s
+
+    def _mean_loss(self) -> float:
+        return float(torch.stack(self._losses).mean())
+
+    def _warn_if_lost(self, trainer: pl.Trainer, loss: float) -> None:
         """Warn once of a loss that is not finite, from which weights hardly ever come back."""
-        if not math.isfinite(loss) and not self._is_lost:
-            self._is_lost = True
-            warnings.warn(
-                f"the loss is {loss} at step {step:,}, and weights are of no use where they are not numbers; start "
-                "again with a smaller train_params.learning_rate or with gradient_clip_norm, or look for such values "
-                "in the samples or in classes of your own",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        if math.isfinite(loss) or self._is_lost or not trainer.is_global_zero:
+            return
+        self._is_lost = True
+        step = trainer.global_step
+        warnings.warn(
+            f"the loss is {loss} at step {step:,}, and weights are of no use where they are not numbers; start "
+            "again with a smaller train_params.learning_rate or with train_params.gradient_clip_norm, or look for such "
+            "values in the samples or in classes of your own",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
     def _restart_clock(self) -> None:
         self._mark_s = time.perf_counter()

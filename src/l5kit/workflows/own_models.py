@@ -92,17 +92,29 @@ class OwnModelRecipe(NetworkRecipe):
         )
 
 
+def _require_number(loss: torch.Tensor, key: str) -> None:
+    """Require that the loss of the trial is finite."""
+    if not loss.isfinite().all():
+        raise ConfigError(
+            f"model_params.{key}: 'loss' is {loss.item()} on the first and the last sample, before any step; where "
+            "nothing is known of the future of a sample, a mean over known steps has to be divided by at least 1"
+        )
+
+
 def require_outputs(network: nn.Module, samples: BaseEgoDataset | JoinedDataset) -> None:
     """Try a copy of a model of a user in both modes, on two samples; those of l5kit are not tried.
 
     Raises:
-        ConfigError: It raises an exception, or its outputs are others than they must be.
+        ConfigError: It raises an exception, its outputs are others than they must be, or its loss is no number.
     """
-    if own_network_in(network) is None:
+    own = own_network_in(network)
+    if own is None:
         return
     batch = collate(samples.__getitems__([0, len(samples) - 1]))
     batch = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
     for is_training, inputs in ((False, network_inputs(batch)), (True, batch)):
         tried = copy.deepcopy(network).train(is_training)
         with torch.random.fork_rng(devices=()):
-            tried(dict(inputs))
+            outputs = tried(dict(inputs))
+        if is_training:
+            _require_number(outputs["loss"], "model" if own.loss is None else "loss")
