@@ -242,6 +242,12 @@ def test_numbers_beyond_what_any_machine_can_do_are_refused(change, message):
         TrainingParams.from_cfg(with_overrides(small_config("raster_planner"), [change]))
 
 
+def test_a_network_larger_than_any_machine_is_refused_before_it_is_made():
+    cfg = with_overrides(small_config("vector_planner"), [f"model_params.dim_features={10**9}"])
+    with pytest.raises(ConfigError, match=r"^model_params\.dim_features: .* from 1 to 16384, got 1000000000"):
+        TrainingParams.from_cfg(cfg)
+
+
 def test_only_options_that_are_given_reach_safepathnet():
     cfg = {"model_params": {"agent_num_trajectories": 2, "dropout": 0.0, "nhead": 4, "yaw_residual": "single"}}
     assert SafePathNetParams.from_cfg(cfg).options == {"nhead": 4, "yaw_residual": "single", "dropout": 0.0}

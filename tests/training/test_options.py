@@ -3,9 +3,11 @@
 import math
 
 import lightning.pytorch as pl
+import numpy as np
 import pytest
 import torch
 
+from l5kit.data import FRAME_DTYPE, SCENE_DTYPE, ChunkedDataset
 from l5kit.errors import ConfigError, MissingDependencyError
 from l5kit.training import curves, train
 from support.workflows import small_config
@@ -48,6 +50,41 @@ def test_mixed_precision(city, tmp_path):
     result, watcher = run(city, tmp_path / "half", precision="bf16-mixed")
     assert watcher.dtypes == {torch.bfloat16}
     assert math.isfinite(result.scores["val/ade_m/0.4s"])
+
+
+def log_of_one_frame(folder, num_frames):
+    """Write a log whose only scene has one frame and no agents, or one without frames."""
+    log = ChunkedDataset(str(folder / "few.zarr"))
+    log.initialize("w", num_scenes=num_frames, num_frames=num_frames, num_agents=0, num_tl_faces=0)
+    if num_frames:
+        scenes = np.zeros(1, SCENE_DTYPE)
+        scenes["frame_index_interval"] = [[0, 1]]
+        frames = np.zeros(1, FRAME_DTYPE)
+        frames["ego_rotation"] = np.eye(3)
+        log.scenes[:], log.frames[:] = scenes, frames
+    return str(folder / "few.zarr")
+
+
+@pytest.mark.filterwarnings("ignore:dataset path")
+def test_an_evaluation_that_scores_nothing_loses_no_training(city, tmp_path):
+    cfg = small_config("vector_planner", train_params={"max_num_steps": 2, "eval_every_n_steps": 1})
+    cfg["val_data_loader"] |= {"key": log_of_one_frame(tmp_path, 1), "batch_size": 1}
+    with pytest.warns(
+        RuntimeWarning, match=r"no evaluation has val/ade_m/0\.4s, .* no sample that val_data_loader"
+    ) as told:
+        result = train(cfg, tmp_path / "out", data_folder=city)
+    assert sum("no evaluation has" in str(warning.message) for warning in told) == 1
+    assert result.num_steps == 2
+    assert result.best_weights is None
+    assert result.weights.is_file()
+
+
+@pytest.mark.filterwarnings("ignore:dataset path")
+def test_an_empty_log_to_evaluate_on_is_told_before_the_first_step(city, tmp_path):
+    cfg = small_config("vector_planner")
+    cfg["val_data_loader"] |= {"key": log_of_one_frame(tmp_path, 0)}
+    with pytest.raises(ConfigError, match=r"val_data_loader: .*few\.zarr gives no samples"):
+        train(cfg, tmp_path / "out", data_folder=city)
 
 
 def test_gradients_are_clipped(city, tmp_path):

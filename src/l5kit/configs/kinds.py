@@ -22,6 +22,7 @@ from l5kit._types import Config
 __all__ = [
     "MAX_BATCH_SIZE",
     "MAX_LEARNING_RATE",
+    "MAX_NETWORK_SIZE",
     "MAX_NUM_ELEMENTS",
     "MAX_NUM_FRAMES",
     "MAX_NUM_STEPS",
@@ -42,6 +43,7 @@ __all__ = [
     "FrameCount",
     "Key",
     "LearningRate",
+    "NetworkSize",
     "Number",
     "NumberFromZero",
     "NumberPair",
@@ -86,6 +88,9 @@ MAX_SEED: Final = 2**63 - 1
 MAX_LEARNING_RATE: Final = 1e6
 """Weights of any size are lost at a thousandth of it; optimisers end with an error at those that float32 lacks."""
 
+MAX_NETWORK_SIZE: Final = 16_384
+"""Features, layers, heads and ways of a network; a matrix of as many features on both sides takes a gigabyte."""
+
 MIN_STEP_TIME_S: Final = 1e-6
 """Seconds between two frames; velocities over much less are not finite."""
 
@@ -123,6 +128,7 @@ class Key:
 
 Count = Annotated[int, Meta(ge=0)]
 PositiveCount = Annotated[int, Meta(ge=1)]
+NetworkSize = Annotated[int, Meta(ge=1, le=MAX_NETWORK_SIZE)]
 StepCount = Annotated[int, Meta(ge=1, le=MAX_NUM_STEPS)]
 EpochCount = Annotated[int, Meta(ge=1, le=10**6)]
 Seed = Annotated[int, Meta(ge=0, le=MAX_SEED)]

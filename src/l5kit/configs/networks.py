@@ -9,9 +9,9 @@ from l5kit.configs.kinds import (
     FilePath,
     Flag,
     Key,
+    NetworkSize,
     Number,
     NumberFromZero,
-    PositiveCount,
     PositiveNumber,
     Probability,
     Text,
@@ -47,7 +47,7 @@ _AverageAvailableOnly = Annotated[
     ),
 ]
 _NumModes = Annotated[
-    PositiveCount,
+    NetworkSize,
     Key(
         "trajectories of `agent_motion_multimodal`, and of each agent of `query_centric`",
         at="model_params.num_modes",
@@ -125,7 +125,7 @@ class VectorModelParams(Params, section="model_params"):
     ]
     motion_features: MotionFeatures
     dim_features: Annotated[
-        PositiveCount,
+        NetworkSize,
         Key(
             "features of an element, a multiple of 8; not of `safepathnet`, which has `dim_local` and `dim_global`",
             default=256,
@@ -156,7 +156,7 @@ class UnrollParams(Params, section="model_params"):
 class SafePathNetParams(Params, section="model_params"):
     """The network of SafePathNet."""
 
-    agent_num_trajectories: Annotated[PositiveCount, Key("trajectories of each agent")]
+    agent_num_trajectories: Annotated[NetworkSize, Key("trajectories of each agent")]
     cost_prob_coeff: Annotated[Number, Key("weight of the probabilities in the loss")] = 0.01
     yaw_residual: Annotated[
         Literal["doubled", "single"] | None,
@@ -168,13 +168,13 @@ class SafePathNetParams(Params, section="model_params"):
         PositiveNumber | None, _of_model("unit that positions are learned in", unit="metres")
     ] = None
     dropout: Annotated[Number | None, _of_model("probability with which values are dropped in training")] = None
-    dim_local: Annotated[PositiveCount | None, _of_model("features of a point and of a polyline")] = None
-    dim_global: Annotated[PositiveCount | None, _of_model("features inside the transformer")] = None
-    dim_feedforward: Annotated[PositiveCount | None, _of_model("features inside its feed-forward networks")] = None
-    nhead: Annotated[PositiveCount | None, _of_model("heads of its attention")] = None
-    num_local_layers: Annotated[PositiveCount | None, _of_model("layers that embed polylines")] = None
-    num_encoder_layers: Annotated[PositiveCount | None, _of_model("layers of the encoder")] = None
-    num_decoder_layers: Annotated[PositiveCount | None, _of_model("layers of the decoder")] = None
+    dim_local: Annotated[NetworkSize | None, _of_model("features of a point and of a polyline")] = None
+    dim_global: Annotated[NetworkSize | None, _of_model("features inside the transformer")] = None
+    dim_feedforward: Annotated[NetworkSize | None, _of_model("features inside its feed-forward networks")] = None
+    nhead: Annotated[NetworkSize | None, _of_model("heads of its attention")] = None
+    num_local_layers: Annotated[NetworkSize | None, _of_model("layers that embed polylines")] = None
+    num_encoder_layers: Annotated[NetworkSize | None, _of_model("layers of the encoder")] = None
+    num_decoder_layers: Annotated[NetworkSize | None, _of_model("layers of the decoder")] = None
 
     @property
     def options(self) -> Mapping[str, bool | float | str]:
@@ -187,9 +187,9 @@ class SafePathNetParams(Params, section="model_params"):
 class MotionTokenParams(Params, section="model_params"):
     """The motion token model."""
 
-    token_num_steps: Annotated[PositiveCount, Key("predicted steps that a motion token lasts")] = 5
-    num_tokens: Annotated[PositiveCount, Key("motion tokens of each class of agents, at most")] = 512
-    num_rollouts: Annotated[PositiveCount, Key("ways of each agent in evaluations; the first is the greedy one")] = 6
+    token_num_steps: Annotated[NetworkSize, Key("predicted steps that a motion token lasts")] = 5
+    num_tokens: Annotated[NetworkSize, Key("motion tokens of each class of agents, at most")] = 512
+    num_rollouts: Annotated[NetworkSize, Key("ways of each agent in evaluations; the first is the greedy one")] = 6
     temperature: Annotated[
         NumberFromZero, Key("of the tokens that are sampled: above 0, the lower the likelier; 0 for the likeliest")
     ] = 1.0
@@ -197,10 +197,10 @@ class MotionTokenParams(Params, section="model_params"):
     token_noise_m: Annotated[
         NumberFromZero, Key("noise with which motion tokens are followed in training", unit="metres")
     ] = 0.0
-    dim_tokens: Annotated[PositiveCount, Key("features of the motion token model")] = 128
-    num_token_layers: Annotated[PositiveCount, Key("rounds of attention over time, to the map, between agents")] = 4
-    num_token_heads: Annotated[PositiveCount, Key("heads of that attention")] = 8
-    num_map_pieces: Annotated[PositiveCount, Key("nearest pieces of the map that an agent looks at")] = 32
+    dim_tokens: Annotated[NetworkSize, Key("features of the motion token model")] = 128
+    num_token_layers: Annotated[NetworkSize, Key("rounds of attention over time, to the map, between agents")] = 4
+    num_token_heads: Annotated[NetworkSize, Key("heads of that attention")] = 8
+    num_map_pieces: Annotated[NetworkSize, Key("nearest pieces of the map that an agent looks at")] = 32
     agents_radius_m: Annotated[PositiveNumber, Key("agents look at others nearer than this", unit="metres")] = 50.0
     token_dropout: Annotated[Probability, Key("probability with which values are dropped in training")] = 0.1
 
@@ -221,7 +221,7 @@ class QueryCentricParams(Params, section="model_params"):
         ),
     ] = "winner"
     modes_weight: Annotated[NumberFromZero, Key("weight of the cross entropy of modes in the loss")] = 0.1
-    dim_queries: Annotated[PositiveCount, Key("features of the query-centric model")] = 128
-    num_query_layers: Annotated[PositiveCount, Key("rounds of attention to the map and between agents")] = 2
-    num_query_heads: Annotated[PositiveCount, Key("heads of that attention")] = 8
+    dim_queries: Annotated[NetworkSize, Key("features of the query-centric model")] = 128
+    num_query_layers: Annotated[NetworkSize, Key("rounds of attention to the map and between agents")] = 2
+    num_query_heads: Annotated[NetworkSize, Key("heads of that attention")] = 8
     query_dropout: Annotated[Probability, Key("probability with which values are dropped in training")] = 0.1

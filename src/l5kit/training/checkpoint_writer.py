@@ -112,6 +112,7 @@ class CheckpointWriter(pl.Callback):
         self._loops: LightningState = {}
         self._loops_step: int | None = None
         self._is_due = False
+        self._is_told = False
         self._is_restored = False
 
     @property
@@ -164,7 +165,8 @@ class CheckpointWriter(pl.Callback):
         """Write the weights if they are the best so far, and the state with the score."""
         if trainer.sanity_checking or not isinstance(pl_module, TrainingModule) or self._rule is None:
             return
-        step, value = trainer.global_step, pl_module.scores[self._rule.score]
+        step, value = trainer.global_step, pl_module.scores.get(self._rule.score, math.nan)
+        self._warn_of_nothing_scored(self._rule, pl_module.scores)
         self.evaluated_step, self._scores, self._digest = step, dict(pl_module.scores), self._rule.digest
         self._course = self._course.after(value, step)
         if self.best.after(value, step).num_worse == 0:
@@ -177,6 +179,17 @@ class CheckpointWriter(pl.Callback):
             self._save_state(trainer)
         elif trainer.is_global_zero:  # an evaluation behind the training, when Lightning has let its state go
             replace_writer_state(self._folder / LAST_CHECKPOINT, self.state_dict())
+
+    def _warn_of_nothing_scored(self, rule: _BestRule, scores: Mapping[str, float]) -> None:
+        """Tell that no weights can be the best, as no sample of the evaluation has a future; once."""
+        if rule.score not in scores and not self._is_told:
+            self._is_told = True
+            warnings.warn(
+                f"no evaluation has {rule.score}, by which weights are the best: no sample that val_data_loader takes "
+                "has a future that is long enough; name another log or other scenes there, or leave it out",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
         """Write the state of the last step."""
@@ -297,7 +310,7 @@ class CheckpointWriter(pl.Callback):
         current = {name: value.detach().clone() for name, value in module.model.state_dict().items()}
         load_stored_weights(module.model, stored)
         step = stored.facts.get("step")
-        score = module.scores_over(rule.batches)[rule.score]
+        score = module.scores_over(rule.batches).get(rule.score, math.nan)
         if math.isfinite(score):
             save(BestScore(score, step if isinstance(step, int) else None))
         module.model.load_state_dict(current)

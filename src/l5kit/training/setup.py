@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.errors import ConfigError
 from l5kit.training.batches import EvaluationBatches, StepBatches, steps_per_epoch
 from l5kit.training.compiling import compile_network
 from l5kit.training.lightning_module import TrainingModule
@@ -49,8 +50,8 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
 
     Raises:
         FileNotFoundError: A log, the map, or ImageNet weights that are asked for are missing.
-        ConfigError: There is not one batch, datasets miss a key, no scene has a weight above 0, or a class that is
-            named cannot be used.
+        ConfigError: There is not one batch, or nothing to evaluate, datasets miss a key, no scene has a weight above 0,
+            or a class that is named cannot be used.
     """
     params, loader = config.params, config.params.train_loader
     batches_per_step = params.scaling.accumulate_grad_batches
@@ -60,6 +61,11 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     evaluation = None
     if params.val_loader is not None:
         seen = open_samples(config, params.val_loader, data_manager, perturbed=False)
+        if not len(seen):
+            raise ConfigError(
+                f"val_data_loader: {params.val_loader.key} gives no samples; name another log or other scenes, or "
+                "leave it out"
+            )
         evaluation = EvaluationBatches(seen, params.val_loader, pin_memory=is_on_cuda)
     world_size = num_devices * params.scaling.num_nodes
     choice = open_choice(loader, config.mapping, data_manager)
