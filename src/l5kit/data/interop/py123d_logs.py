@@ -149,16 +149,19 @@ def _ego_columns(frames: RecordArray, times_us: Int64Array, name: str) -> JsonOb
     import pyarrow as pa
 
     positions_m = frames["ego_translation"].astype(np.float64)
-    try:
-        rotations = Rotation.from_matrix(frames["ego_rotation"].astype(np.float64).reshape(-1, 3, 3))
-    except ValueError as error:
-        raise CorruptedDataError(f"{name}: a rotation of the AV is none ({error})") from error
+    rotations = _rotations(frames["ego_rotation"].astype(np.float64).reshape(-1, 3, 3), name)
     poses = np.concatenate([positions_m, _wxyz(rotations)], axis=1)
     return {
         "timestamp_us": pa.array(times_us),
         "imu_se3": fixed_lists(poses),
         "dynamic_state_se3": fixed_lists(_dynamics(positions_m, rotations, times_us / 1e6)),
     }
+
+
+def _rotations(matrices: Float64Array, name: str) -> Rotation:
+    if not (np.linalg.det(matrices) > 0).all():  # NaN too; SciPy below 1.15 makes something of such matrices
+        raise CorruptedDataError(f"{name}: a rotation of the AV is none, as its determinant is not above 0")
+    return Rotation.from_matrix(matrices)
 
 
 def _wxyz(rotations: Rotation) -> Float64Array:
