@@ -12,7 +12,7 @@ from typing import Any
 
 from l5kit._files import replaced_when_complete
 from l5kit.configs.texts import parse_json, read_text
-from l5kit.training.lightning_parts import MLFlowLogger, WandbLogger, rank_zero_only
+from l5kit.training.lightning_parts import Logger, MLFlowLogger, WandbLogger, rank_zero_only
 
 __all__ = ["OnceMLFlowLogger", "OnceWandbLogger", "SentPoints"]
 
@@ -47,7 +47,23 @@ class SentPoints:
         return {str(name): int(step) for name, step in stored.items()} if isinstance(stored, dict) else {}
 
 
-class OnceWandbLogger(WandbLogger):
+class _SendsOnce(Logger):
+    """Stands before the logger of a service, which is told of new points only."""
+
+    def __init__(self, *, sent: SentPoints, **options: Any) -> None:
+        super().__init__(**options)
+        self._sent = sent
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Send what is new at a step."""
+        new = self._sent.new_of(metrics, step or 0)
+        if new:
+            super().log_metrics(new, step)  # type: ignore[safe-super]
+            self._sent.note(new, step or 0)
+
+
+class OnceWandbLogger(_SendsOnce, WandbLogger):
     """Weights & Biases, to which each point goes once.
 
     Args:
@@ -55,35 +71,11 @@ class OnceWandbLogger(WandbLogger):
         **options: Those of Lightning's logger.
     """
 
-    def __init__(self, *, sent: SentPoints, **options: Any) -> None:
-        super().__init__(**options)
-        self._sent = sent
 
-    @rank_zero_only
-    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Send what is new at a step."""
-        new = self._sent.new_of(metrics, step or 0)
-        if new:
-            super().log_metrics(new, step)
-            self._sent.note(new, step or 0)
-
-
-class OnceMLFlowLogger(MLFlowLogger):
+class OnceMLFlowLogger(_SendsOnce, MLFlowLogger):
     """MLflow, to which each point goes once.
 
     Args:
         sent: What has gone there.
         **options: Those of Lightning's logger.
     """
-
-    def __init__(self, *, sent: SentPoints, **options: Any) -> None:
-        super().__init__(**options)
-        self._sent = sent
-
-    @rank_zero_only
-    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Send what is new at a step."""
-        new = self._sent.new_of(metrics, step or 0)
-        if new:
-            super().log_metrics(new, step)
-            self._sent.note(new, step or 0)
