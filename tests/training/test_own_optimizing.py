@@ -162,7 +162,7 @@ class Course:
         own = {"optimizer_states": [self.optimizer.state_dict()], "lr_schedulers": [self.course.state_dict()]}
         weights = {"weight": self.weights[0].detach()}
         StateFiles().save_checkpoint(
-            {"global_step": 0, "state_dict": weights, "loops": {}, "callbacks": {}, **own}, file
+            {"global_step": 0, "state_dict": weights, "loops": {"fit_loop": {}}, "callbacks": {}, **own}, file
         )
 
     def load(self, file):

@@ -3,12 +3,11 @@
 import hashlib
 import json
 import os
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import torch
 
 from l5kit import __version__
 from l5kit._types import Config, Int64Array, JsonObject
@@ -71,7 +70,7 @@ class ClosedLoopSetup:
         """Leave log, map and networks out, which another process reads from their files."""
         if self.asked is None:
             return super().__reduce__()
-        return _set_up_elsewhere, (self.asked, self.scenes, self.data, dict(self.digests), torch.get_num_threads())
+        return _set_up_elsewhere, (self.asked, self.scenes, self.data, dict(self.digests), _num_torch_threads())
 
     @property
     def log_name(self) -> str:
@@ -196,15 +195,24 @@ def _digests_of(setup: ClosedLoopSetup, data: DataRecord, options: ClosedLoopOpt
     return digests
 
 
+def _num_torch_threads() -> int | None:
+    """Return how many threads torch takes here; None where nothing has imported it, as no network drives."""
+    torch = sys.modules.get("torch")
+    return None if torch is None else int(torch.get_num_threads())
+
+
 def _set_up_elsewhere(
-    asked: Asked, scenes: Int64Array, data: DataRecord, digests: dict[str, str | None], num_threads: int
+    asked: Asked, scenes: Int64Array, data: DataRecord, digests: dict[str, str | None], num_threads: int | None
 ) -> ClosedLoopSetup:
     """Return a setup that was pickled, in a process with as many threads for torch, on which last digits depend.
 
     Raises:
         EngineError: Log, map or drivers are others here.
     """
-    torch.set_num_threads(num_threads)
+    if num_threads is not None:
+        import torch
+
+        torch.set_num_threads(num_threads)
     setup = _open(asked)
     found = _digests_of(setup, data, asked.options)
     names = ["map", *(name for name in ("planner", "agents") if isinstance(getattr(asked, name), str))]
