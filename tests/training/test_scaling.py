@@ -290,7 +290,7 @@ def test_a_file_goes_only_when_a_better_one_is_whole(tmp_path):
         ({"ema_decay": 0.9, "strategy": "fsdp"}, "ema_decay: it does not go with strategy 'fsdp'"),
         ({"compile": True, "strategy": "fsdp"}, "compile: it does not go with strategy 'fsdp'"),
         ({"precision": "16-mixed", "strategy": "fsdp"}, "precision: strategy 'fsdp' has 32-true and bf16-mixed"),
-        ({"accumulate_grad_batches": 0}, "accumulate_grad_batches: expected a whole number from 1 to "),
+        ({"accumulate_grad_batches": 0}, "accumulate_grad_batches: expected a whole number from 1 to 100000, got 0"),
         ({"strategy": "ddq"}, "strategy: expected 'auto' or 'ddp' or 'fsdp'"),
     ],
     ids=str,

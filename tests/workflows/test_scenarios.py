@@ -41,7 +41,7 @@ def test_the_largest_weight_of_the_tags_of_a_scene_counts():
         ({"shuffle_by": "frames"}, "shuffle_by: expected 'samples' or 'scenes', got 'frames'"),
         ({"fraction": 0}, "fraction: expected a finite number above 0 and at most 1, got 0"),
         ({"fraction": 1.1}, "fraction: expected a finite number above 0 and at most 1, got 1.1"),
-        ({"subset_seed": -1}, "subset_seed: expected a whole number from 0 to .*, got -1"),
+        ({"subset_seed": -1}, "subset_seed: expected a whole number from 0 to 9.22337e.18, got -1"),
     ],
     ids=str,
 )
