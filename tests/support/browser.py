@@ -52,6 +52,14 @@ class ViewerPage:
     def wait_for(self, condition, argument=None):
         self.page.wait_for_function(condition, arg=argument)
 
+    def wait_for_scene(self, scene):
+        """Wait until another scene is shown: its number is told at once, when a message may still cover the player."""
+        self.wait_for(
+            "(scene) => window.l5kitViewer.state().scene === scene"
+            " && document.getElementById('stage').getAttribute('aria-busy') === 'false'",
+            scene,
+        )
+
     @property
     def state(self):
         return self.page.evaluate("() => window.l5kitViewer.state()")

@@ -218,7 +218,7 @@ def test_the_boxes_of_samples_say_that_kernels_are_compiled_while_they_are(brows
             page.wait_for("(frame) => window.l5kitViewer.state().frame > frame + 3", FRAME)
             page.page.keyboard.press("Space")
             page.page.locator('[data-testid="scene-row"][data-scene="2"]').click()
-            page.wait_for("() => window.l5kitViewer.state().scene === 2")
+            page.wait_for_scene(2)
         samples.released.set()
         page.wait_for(SAMPLES_SHOWN)
         assert page.page.evaluate(WAITING) == [None, None]
@@ -437,7 +437,7 @@ def test_a_damaged_scene_shows_its_error_in_place_while_others_play(browser, cit
         page.part("error").first.wait_for()
         assert "agent_index_interval" in page.part("error").first.inner_text()
         page.page.locator('[data-testid="scene-row"][data-scene="0"]').click()
-        page.wait_for("() => window.l5kitViewer.state().scene === 0")
+        page.wait_for_scene(0)
         page.part("play").click()
         page.wait_for("() => window.l5kitViewer.state().frame > 3")
         page.problems[:] = [text for text in page.problems if "422" not in text]  # the browser's note of the answer
@@ -541,7 +541,7 @@ def test_the_list_is_a_drawer_where_the_window_is_narrow(browser, city_url, widt
         assert not page.part("scene-rows").is_visible()
         page.page.locator("#scenes-toggle").click()
         page.page.locator('[data-testid="scene-row"][data-scene="2"]').click()
-        page.wait_for("() => window.l5kitViewer.state().scene === 2")
+        page.wait_for_scene(2)
         assert not page.part("scene-rows").is_visible()
         assert page.page.evaluate(UNREACHABLE, CONTROLS) == []
 
@@ -589,7 +589,7 @@ def test_tags_are_listed_searched_and_gone_to(browser, city_view, city_url, tmp_
         having = [number for number, other in found.items() if name in other]
         page.wait_for("(count) => document.querySelectorAll('.list-row').length === count", len(having))
         page.page.locator(f"#scene-row-{scene} [data-tag={name}]").click()
-        page.wait_for("(scene) => window.l5kitViewer.state().scene === scene", scene)
+        page.wait_for_scene(scene)
         page.wait_for("(frame) => window.l5kitViewer.state().frame === frame", frames[0][0])
         page.part("filter-text").fill("")
         page.page.get_by_text("Ranges, turns, tags").click()

@@ -190,9 +190,7 @@ def test_a_scene_that_was_not_driven_says_why_and_the_others_work(browser, url):
         assert "Scene 2 cannot be shown" in error.inner_text()
         assert "frame 30" in error.inner_text()
         page.page.locator('[data-testid="scene-row"][data-scene="1"]').click()
-        page.wait_for(
-            "() => window.l5kitViewer.state().scene === 1 && document.getElementById('stage').dataset.state === 'ready'"
-        )
+        page.wait_for_scene(1)
         assert page.part("drive-panel").is_visible()
 
 
