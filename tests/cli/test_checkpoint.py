@@ -9,7 +9,7 @@ import torch
 
 import l5kit as package
 from l5kit.configs.config import save_config_data
-from l5kit.planning.checkpoint import read_checkpoint
+from l5kit.planning.checkpoint import read_checkpoint, save_checkpoint
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
 from support import networks_of_1_5 as of_1_5
 from support.models import one_thread, raster_batch, set_weights
@@ -165,3 +165,14 @@ def test_wrong_calls(l5kit, folder, tmp_path):
     unfinished = l5kit("checkpoint", "info", tmp_path)
     assert unfinished.exit_code == 1
     assert "error: " in unfinished.stderr
+
+
+def test_info_names_a_class_of_a_user_without_importing_it(l5kit, tmp_path):
+    model = {"class_path": "of_nobody.Planner", "init_args": {"width": 3}}
+    cfg = small_config("vector_planner", model_params={"model": model})
+    network = torch.nn.Sequential(*(torch.nn.Linear(3, 2) for _ in range(3)))
+    save_checkpoint(tmp_path / "own.safetensors", network, config=cfg)
+    done = l5kit("checkpoint", "info", tmp_path / "own.safetensors")
+    assert done.exit_code == 0, done.stderr
+    for told in ("of_nobody.Planner, a class of yours", "width 3", "0.weight [2, 3]", "and 2 more", "vector_planner"):
+        assert told in done.stdout

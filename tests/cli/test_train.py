@@ -99,6 +99,7 @@ def test_a_command_that_is_ended_by_a_signal_has_its_status_and_can_go_on(
         process.kill()
     assert process.returncode == status, complaints
     assert (told, "Traceback" in complaints) == ("", False)
+    assert complaints.splitlines()[-1] == {130: "interrupted", 143: "terminated"}[status]
     step = read_resume_point(tmp_path / "out" / "last.ckpt").step
     assert step >= 5
 

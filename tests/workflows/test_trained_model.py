@@ -138,3 +138,6 @@ def test_what_cannot_be_loaded_or_predicted_is_an_error(files, tmp_path):
     for nothing in ([], 3):
         with pytest.raises(InvalidArgumentError, match="pass a sample, a batch"):
             model.predict(nothing)
+    for lacking in ({}, {"history_positions": np.zeros((3, 2), np.float32)}):
+        with pytest.raises(InvalidArgumentError, match=r"no 'image', which this network takes.*samples_of\(log\)"):
+            model.predict(lacking)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from l5kit.workflows.architectures import Architecture
     from l5kit.workflows.checkpoint_description import CheckpointDescription
 
+_MOST_SHAPES = 4
+"""Weights of a network that l5kit does not know whose shapes are shown."""
+
 _FileArgument = Annotated[
     Path,
     typer.Argument(metavar="FILE", help="File of weights of any kind, or folder of l5kit train for its final weights."),
@@ -162,7 +165,8 @@ def _facts_of(description: "CheckpointDescription") -> dict[str, object]:
     }
     if description.model_class:
         facts["class in the file"] = description.model_class
-    facts |= _facts_of_architecture(description.architecture)
+    own = description.config.get("model_params", {}).get("model")
+    facts |= _facts_of_architecture(description.architecture) if own is None else _facts_of_own(own, description)
     facts["configuration inside"] = description.config.get("workflow", "yes") if description.config else "none"
     facts["fits, of those that ship"] = ", ".join(description.fits) or "none"
     return facts | {name: value for name, value in description.facts.items() if name not in facts}
@@ -181,6 +185,19 @@ def _facts_of_architecture(found: "Architecture | None") -> dict[str, object]:
     if found.not_told:
         facts["not in the weights"] = ", ".join(found.not_told)
     return facts
+
+
+def _facts_of_own(model: object, description: "CheckpointDescription") -> dict[str, object]:
+    """Return what is known of a class of a user without importing it."""
+    from l5kit.configs.class_path import ClassPath
+
+    found = ClassPath.read(model, key="model_params.model")
+    facts: dict[str, object] = {"network": f"{found.class_path}, a class of yours that the configuration inside names"}
+    if found.init_args:
+        facts["arguments"] = _as_text(found.init_args)
+    shapes = [f"{name} {list(value.shape)}" for name, value in description.weights.items()]
+    more = f" and {len(shapes) - _MOST_SHAPES} more" if len(shapes) > _MOST_SHAPES else ""
+    return facts | {"weights": ", ".join(shapes[:_MOST_SHAPES]) + more}
 
 
 def _as_text(reading: JsonObject) -> str:

@@ -1,7 +1,7 @@
 """How a command ends: errors and warnings in one line each on standard error, and the exit status.
 
-0 is success, 1 an error or findings, 2 a wrong call, 130 an interruption from the keyboard. That kernels are being
-compiled, for which the first samples on a machine wait, is told in one line as well.
+0 is success, 1 an error or findings, 2 a wrong call, 130 an interruption from the keyboard, 143 one of a training by
+SIGTERM. That kernels are being compiled, for which the first samples on a machine wait, is told in one line as well.
 """
 
 import sys
@@ -18,6 +18,7 @@ from l5kit.errors import L5KitError
 
 DEBUG_OPTION = "--debug"
 INTERRUPTED = 130
+_TERMINATED = 143
 
 _EXPECTED = (L5KitError, OSError)
 
@@ -89,6 +90,10 @@ class ReportingCommand(TyperCommand):
             raise
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
+        except SystemExit as error:
+            if error.code == _TERMINATED:
+                _print_line("terminated")
+            raise
         except Exception as error:
             if ctx.meta.get(DEBUG_OPTION):
                 raise

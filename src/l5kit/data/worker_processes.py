@@ -13,11 +13,11 @@ import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection, wait
-from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from l5kit.data.killable_executor import KillableExecutor
 from l5kit.data.sent_tasks import answer, result_of
 from l5kit.errors import InvalidArgumentError, WorkerDiedError
 
@@ -31,7 +31,7 @@ _MAIN_GUARD = (
 )
 
 
-class WorkerProcesses(Executor):
+class WorkerProcesses(KillableExecutor):
     """Processes that carry out tasks; each is started when there is a task and no other is free.
 
     In a ``with`` block that is left by an error or by Ctrl-C they are killed, and else ended when they have done what
@@ -84,14 +84,6 @@ class WorkerProcesses(Executor):
         for worker in workers:
             worker.kill()
         self._threads.shutdown(wait=True)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        if kind is None:
-            return super().__exit__(kind, error, trace)
-        self.kill()
-        return None
 
     def _carry_out(self, task: bytes) -> Any:
         worker = self._take_worker()

@@ -8,11 +8,11 @@ import itertools
 import threading
 from abc import abstractmethod
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from types import TracebackType
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from l5kit import __version__
+from l5kit.data.killable_executor import KillableExecutor
 from l5kit.data.sent_tasks import answer, result_of
 from l5kit.errors import EngineError, WorkerDiedError
 
@@ -22,7 +22,7 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 
-class ClusterTasks(Executor):
+class ClusterTasks(KillableExecutor):
     """Tasks on a cluster; a ``with`` block that is left by an error, or by Ctrl-C, calls back those that are running.
 
     Args:
@@ -66,14 +66,6 @@ class ClusterTasks(Executor):
             self._call_back(task)
         self._disconnect()
         self._threads.shutdown(wait=True)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        if kind is None:
-            return super().__exit__(kind, error, trace)
-        self.kill()
-        return None
 
     def _carry_out(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for number in itertools.count(1):

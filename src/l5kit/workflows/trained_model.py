@@ -83,7 +83,7 @@ class TrainedModel(nn.Module):
             batch_size: Samples at once, of a list or a dataset.
 
         Raises:
-            InvalidArgumentError: ``samples`` are none of these, or there are none.
+            InvalidArgumentError: ``samples`` are none of these, there are none, or they lack what the network takes.
             SampleError: A sample of a dataset cannot be made; the cause is chained.
         """
         if isinstance(samples, Mapping):
@@ -91,7 +91,7 @@ class TrainedModel(nn.Module):
             is_single = batch["world_from_agent"].ndim == 2 if "world_from_agent" in batch else False
             if is_single:
                 batch = collate([samples])
-            outputs = {key: value.numpy(force=True) for key, value in self(batch).items()}
+            outputs = self._predict_batch(batch)
             return {key: value[0] for key, value in outputs.items()} if is_single else outputs
         if not hasattr(samples, "__getitem__") or not hasattr(samples, "__len__") or len(samples) == 0:
             raise InvalidArgumentError(
@@ -99,8 +99,20 @@ class TrainedModel(nn.Module):
                 "them, of at least one"
             )
         batches = make_loader(samples, batch_size, rank=0, world_size=1)
-        parts = [{key: value.numpy(force=True) for key, value in self(batch).items()} for batch in batches]
+        parts = [self._predict_batch(batch) for batch in batches]
         return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+    def _predict_batch(self, batch: Mapping[str, torch.Tensor]) -> dict[str, NumericArray]:
+        """Return the predictions of a batch as arrays."""
+        try:
+            return {key: value.numpy(force=True) for key, value in self(batch).items()}
+        except KeyError as error:
+            if not error.args or error.args[0] in batch:
+                raise  # of another mapping, in a network of a user
+            raise InvalidArgumentError(
+                f"samples have no {error.args[0]!r}, which this network takes, but {sorted(batch) or 'nothing'}; "
+                "pass those of samples_of(log), or of a dataset that is made with the configuration of the network"
+            ) from error
 
     def samples_of(
         self, log: ChunkedDataset | str | os.PathLike[str], *, data_folder: str | os.PathLike[str] | None = None
