@@ -1,14 +1,15 @@
 """Several devices, each with a process of its own."""
 
 import contextlib
+import functools
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 import torch
 
@@ -40,9 +41,11 @@ def facts_of(*processes):
     return json.loads(told[0][0])
 
 
-def config_of(path, **train_params):
+def config_of(path, workflow="vector_planner", **train_params):
     params = {"max_num_steps": 2, "accelerator": "cpu", "log_every_n_steps": 1, **train_params}
-    cfg = small_config("vector_planner", train_params=params)
+    cfg = small_config(workflow, train_params=params)
+    if workflow == "agent_motion":
+        cfg["train_data_loader"] |= {"shuffle_by": "scenes", "fraction": 0.7, "subset_seed": 1}
     cfg["val_data_loader"] |= {"max_num_batches": None, "batch_size": 32}
     save_config_data(cfg, str(path))
     return path
@@ -121,44 +124,70 @@ def test_two_processes_train_one_network_and_score_all_samples_once(city, tmp_pa
     assert facts["val/ade_m/0.4s"] != pytest.approx(alone.scores["val/ade_m/0.4s"], abs=NETWORK)
 
 
+LARGE_LOGS = """
+from l5kit.cli.__main__ import start
+from l5kit.dataset import kept_index
+
+kept_index.LARGE_NUM_FRAMES = kept_index.LARGE_NUM_ROWS = 1
+start()
+"""
+"""The command of l5kit that takes every log for one of those whose index is kept in files."""
+
+
 @pytest.mark.process
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:the agents mask of")
-def test_two_machines_of_which_one_was_killed_go_on_to_the_same_weights(city, tmp_path):
+@pytest.mark.parametrize("workflow", ["vector_planner", "agent_motion"])
+def test_two_machines_of_which_one_was_killed_go_on_to_the_same_weights(workflow, city, tmp_path):
     """Two machines by ``torchrun``, one of which is killed after a checkpoint: both are started again."""
     params = {"num_nodes": 2, "max_num_steps": 60, "checkpoint_every_n_steps": 2}
-    config = config_of(tmp_path / "nodes.yaml", **params)
-    whole = start_machines(city, tmp_path / "whole", config)
+    config = config_of(tmp_path / "nodes.yaml", workflow, **params)
+    start_machines = functools.partial(two_machines, city, config, tmp_path, is_large=workflow == "agent_motion")
+    whole = start_machines("whole")
     assert [process.wait(timeout=300) for process in whole] == [0, 0]
 
-    machines = start_machines(city, tmp_path / "killed", config)
+    machines = start_machines("killed")
     state = tmp_path / "killed" / "last.ckpt"
     while not state.exists() and machines[0].poll() is None:
         time.sleep(0.05)
-    os.killpg(machines[1].pid, signal.SIGKILL)
-    assert machines[1].wait(timeout=60) == -signal.SIGKILL
+    kill_machine(machines[1])
     time.sleep(2)
     assert machines[0].poll() != 0  # it cannot go on alone, and may wait for the other
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(machines[0].pid, signal.SIGKILL)
-    machines[0].wait(timeout=60)
+    kill_machine(machines[0])
     assert 1 <= read_resume_point(state).step < 60
 
-    again = start_machines(city, tmp_path / "killed", config, "--resume")
-    assert [process.wait(timeout=300) for process in again] == [0, 0]
+    again = start_machines("killed", "--resume")
+    told = (tmp_path / "killed-0.log").read_text
+    assert [process.wait(timeout=300) for process in again] == [0, 0], told()
     found, expected = (
-        read_checkpoint(tmp_path / name / "vector_planner.safetensors").state_dict for name in ("killed", "whole")
+        read_checkpoint(tmp_path / name / f"{workflow}.safetensors").state_dict for name in ("killed", "whole")
     )
     assert all((value == found[name]).all() for name, value in expected.items())
+    kept = sorted(path.name for path in (tmp_path / "cache" / "sample_index").glob("*"))
+    assert bool(kept) == (workflow == "agent_motion")
 
 
-def start_machines(city, folder, config, *options):
+def kill_machine(machine):
+    """Kill ``torchrun`` and the training that it has started, which is in a process group of its own."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(machine.pid)
+        family = [process, *process.children(recursive=True)]
+        for member in family:
+            member.kill()
+        psutil.wait_procs(family[1:], timeout=60)
+    machine.wait(timeout=60)
+
+
+def two_machines(city, config, tmp_path, name, *options, is_large):
     """Start a training on two machines by ``torchrun``, a process group for each."""
     with contextlib.closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     places = ["--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "127.0.0.1", "--master-port", str(port)]
-    train_command = ["-m", "l5kit.cli", "train", config, "--data", city, "--out", folder, *options]
+    script = tmp_path / "large_logs.py"
+    script.write_text(LARGE_LOGS)
+    command = [script] if is_large else ["-m", "l5kit.cli"]
+    train_command = [*command, "train", config, "--data", city, "--out", tmp_path / name, *options]
     return [
         subprocess.Popen(
             [
@@ -170,9 +199,9 @@ def start_machines(city, folder, config, *options):
                 str(rank),
                 *map(str, train_command),
             ],
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            env=os.environ | {"OMP_NUM_THREADS": "1", "L5KIT_CACHE_DIR": str(tmp_path / "cache")},
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=(tmp_path / f"{name}-{rank}.log").open("wb"),
             start_new_session=True,
         )
         for rank in (0, 1)
