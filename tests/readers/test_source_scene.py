@@ -45,7 +45,48 @@ REFUSED = {
     "position": (with_value("positions_m", (1, 3, 0), np.nan), "positions_m of track '23', step 3 must be finite"),
     "heading": (with_value("yaws_rad", (0, 0), np.inf), "yaws_rad of track '17', step 0 must be finite"),
     "velocity": (with_value("velocities_mps", (0, 11, 1), np.nan), "velocities_mps of track '17', step 11"),
-    "size": (with_value("sizes_m", (1, 2), 0.0), "sizes_m of track '23' must be finite and above 0"),
+    "position far away": (
+        with_value("positions_m", (1, 3, 0), 1e30),
+        r"positions_m of track '23', step 3 must be finite and within 1e\+07 m, got \[1e\+30, ",
+    ),
+    "heading of many turns": (with_value("yaws_rad", (0, 2), 1e7), r"within 1e\+06 rad, got 10000000.0"),
+    "speed": (with_value("velocities_mps", (0, 0, 0), -1001.0), r"within 1000 m/s, got \[-1001.0, 0.0\]"),
+    "size of a mountain": (with_value("sizes_m", (0, 2), 101.0), "up to 100 m, got .4.5, 1.8, 101.0"),
+    "track far from the AV": (
+        lambda: replace(SCENE, tracks=with_value("positions_m", (0, 5, 1), 2e5)()),
+        "track '17' must be within 100000 m of the first place of the AV, .* in step 5",
+    ),
+    "light far from the AV": (
+        lambda: replace(SCENE, lights=replace(SCENE.lights, positions_m=np.array([[0.0, 2e5, 0.0]]))),
+        "the light of lane 'in' must be finite and within 100000 m of",
+    ),
+    "track of no text": (lambda: replace(SCENE.tracks, ids=("17", "\ud800")), "can be written as UTF-8"),
+    "track of a book": (lambda: replace(SCENE.tracks, ids=("17", "x" * 257)), "of 256 characters at most"),
+    "time overflows": (times((11, 2**63 - 1)), "timestamps_ns must be from 1 to 9200000000000000000, got 92233"),
+    "time before 1970": (times((0, -(2**63))), "timestamps_ns must be from 1 to"),
+    "AV far away": (
+        lambda: replace(EGO, positions_m=EGO.positions_m + [0.0, 1e30, 0.0]),
+        r"within 1e\+07 m, got \[0.0, 1e\+30, 1.0\] in step 0",
+    ),
+    "AV of many turns": (lambda: replace(EGO, yaws_rad=EGO.yaws_rad - 1e9), r"within 1e\+06 rad, got -1000000000.0"),
+    "AV as large as a mountain": (lambda: replace(EGO, size_m=np.array([4.0, 2.0, 1e3])), "above 0 and up to 100 m"),
+    "AV that leaps away": (
+        lambda: replace(SCENE, ego=replace(EGO, positions_m=EGO.positions_m + np.eye(NUM_STEPS)[:, 3:6] * 2e5)),
+        "positions_m of the AV, number 3, must be finite and within 100000 m of",
+    ),
+    "lane far away": (
+        lambda: replace(LANE, left_m=line((0, 0), (1e30, 0))),
+        r"left_m of lane 'a', number 1, must be finite and within 1e\+07 m of 0, got \[1e\+30, 0.0, 1.0\]",
+    ),
+    "lane far from the AV": (
+        lambda: replace(SCENE, map=SourceMap("town", (replace(LANE, right_m=line((0, 0), (2e5, 0))),))),
+        r"right_m of lane 'a' of map 'town', number 1, must be finite and within 100000 m of \[0.0, 0.0, 1.0\], got "
+        r"\[200000.0, 0.0, 1.0\]",
+    ),
+    "area far away": (lambda: SourceArea("1", "walkway", line((0, 0), (1e8, 0), (1, 1))), r"walkway '1', number 1"),
+    "sign far away": (lambda: SourceSign("1", np.array([0.0, 0.0, 1e8])), r"sign '1' must be .* 1e\+07 m"),
+    "lane of no text": (lambda: SourceMap("town", (replace(LANE, lane_id="a\0"),)), "the id of a lane must be text"),
+    "size": (with_value("sizes_m", (1, 2), 0.0), "sizes_m of track '23' must be finite, above 0 and up to 100 m, got"),
     "numbers for bools": (lambda: replace(SCENE.tracks, is_valid=np.ones((2, 12))), "is_valid must be bool"),
     "a step less": (lambda: replace(SCENE.tracks, yaws_rad=np.zeros((2, 11))), "shapes do not fit"),
     "a target less": (lambda: replace(SCENE.tracks, is_target=np.array([True])), "shapes do not fit"),
@@ -57,7 +98,10 @@ REFUSED = {
     "no step": (lambda: replace(SCENE, timestamps_ns=np.zeros(0, np.int64)), "with a step at least"),
     "times in seconds": (lambda: replace(SCENE, timestamps_ns=np.arange(12.0)), "must be int64"),
     "other lengths": (lambda: replace(SCENE, lights=SourceLights.none(11)), r"\(12, 12, 11\) steps, but there are 12"),
-    "AV nowhere": (lambda: replace(EGO, positions_m=EGO.positions_m + np.nan), "of the AV is not finite in step 0"),
+    "AV nowhere": (
+        lambda: replace(EGO, positions_m=EGO.positions_m + np.nan),
+        "of the AV must be finite and within 1e.07 m, got .nan, nan, nan. in step 0",
+    ),
     "AV without size": (lambda: replace(EGO, size_m=np.array([4.0, 0.0, 1.0])), "size_m of the AV must be above 0"),
     "light twice": (
         lambda: SourceLights(("a", "a"), np.zeros((2, 3), np.uint8), np.zeros((2, 3))),

@@ -34,6 +34,9 @@ EGO_MIDDLE_AHEAD_M = 1.385
 WITH_RIDER = " with rider"
 """What is added to the class of a bicycle or motorcycle that somebody rides in one of its boxes."""
 
+_ROTATION_TOLERANCE = 0.01
+"""By how much the length of a quaternion may differ from 1."""
+
 _CYCLES = ("vehicle.bicycle", "vehicle.motorcycle")
 
 LABEL_MAPPING = {
@@ -69,6 +72,7 @@ _LICENCE = (
     "nuScenes (Motional AD, https://www.nuscenes.org): CC BY-NC-SA 4.0 with the terms of use of nuScenes, which allow "
     "no commercial use without a licence of its own; name Caesar et al., nuScenes, CVPR 2020"
 )
+_CITY = re.compile(r"\w[\w.-]*")
 _VERSION = re.compile(r"v1\.0-\w+")
 
 
@@ -178,6 +182,12 @@ class NuscenesReader:
 
     def _map_of(self, city: str, positions_m: Float64Array) -> tuple[SourceMap, list[str]]:
         """Return the part of the map near some positions, (N, 2), and what was left out there."""
+        if not _CITY.fullmatch(city):  # it becomes the name of a file, and must not lead elsewhere
+            raise SourceDataError(
+                file_name(self._folder, "log"),
+                "",
+                f"location must be the name of a city, such as boston-seaport, got {city!r}",
+            )
         if city not in self._cities:
             self._cities[city] = read_city_map(self._folder.parent / "maps" / "expansion" / f"{city}.json", city)
         whole = self._cities[city]
@@ -236,6 +246,7 @@ def _folder_of_tables(source: Path) -> Path:
 
 def _ego_of(index: NuscenesIndex, samples: slice) -> SourceEgo:
     rotations = index.ego_rotations[samples]
+    _require_unit(rotations, "step")
     positions_m = index.ego_positions_m[samples] + EGO_MIDDLE_AHEAD_M * _forward(rotations)
     positions_m[:, 2] = index.ego_positions_m[samples, 2]  # that of the ground at the rear axle
     return SourceEgo(positions_m, _yaws(rotations), np.array(EGO_SIZE_M))
@@ -266,6 +277,7 @@ def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file:
     is_valid[place] = True
     positions_m, yaws_rad, sizes_m = np.zeros((*shape, 2)), np.zeros(shape), np.ones((*shape, 3))
     positions_m[place] = index.box_positions_m[boxes.rows, :2]
+    _require_unit(index.box_rotations[boxes.rows], "box")
     yaws_rad[place] = _yaws(index.box_rotations[boxes.rows])
     sizes_m[place] = index.box_sizes_m[boxes.rows][:, [1, 0, 2]]
     return SourceTracks(
@@ -312,6 +324,18 @@ def _classes_of(index: NuscenesIndex, boxes: _Boxes, file: str) -> tuple[str, ..
             raise SourceDataError(file.replace("sample_annotation", "instance"), f"instance {token!r}", f"its {what}")
         classes.append(name + WITH_RIDER if is_ridden and name in _CYCLES else name)
     return tuple(classes)
+
+
+def _require_unit(rotations: Float64Array, what: str) -> None:
+    """Refuse quaternions (N, 4) that are no rotations, which would be turned into wrong headings in silence."""
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(rotations, axis=-1)
+    is_wrong = ~(np.abs(lengths - 1.0) <= _ROTATION_TOLERANCE)
+    if is_wrong.any():
+        row = int(np.argmax(is_wrong))
+        raise ValueError(
+            f"rotation must be a quaternion of length 1, got {rotations[row].tolist()} in {what} {row} of the scene"
+        )
 
 
 def _forward(rotations: Float64Array) -> Float64Array:
