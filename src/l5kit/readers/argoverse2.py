@@ -143,7 +143,7 @@ class Argoverse2Reader:
             SourceDataError: A file is damaged, missing, or tells what cannot be.
         """
         columns = self._read_columns(ref.file)
-        map_file = f"{Path(ref.file).parent.as_posix()}/log_map_archive_{ref.name}.json"
+        map_file = _map_file_of(ref.file, ref.name)
         elements = self._read_elements(map_file)
         remarks: list[str] = []
         with naming_source(ref.file):
@@ -164,9 +164,10 @@ class Argoverse2Reader:
             if is_folder:
                 file = f"{folder}/{name}/scenario_{name}.parquet".lstrip("/")
                 if _SCENARIO_FOLDER.fullmatch(name) or (self._source / file).exists():
-                    yield SceneRef(split, name, file)
+                    yield SceneRef(split, name, file, others=(_map_file_of(file, name),))
             elif name.startswith("scenario_") and name.endswith(".parquet"):
-                yield SceneRef(split, name[len("scenario_") : -len(".parquet")], f"{folder}/{name}".lstrip("/"))
+                file, scenario = f"{folder}/{name}".lstrip("/"), name[len("scenario_") : -len(".parquet")]
+                yield SceneRef(split, scenario, file, others=(_map_file_of(file, scenario),))
 
     def _read_columns(self, file: str) -> dict[str, pyarrow.ChunkedArray]:
         path = self._source / file
@@ -205,6 +206,10 @@ class Argoverse2Reader:
                 file, "", f"it must have {', '.join(_ELEMENTS)}; it is no map, or of an unknown version"
             )
         return content
+
+
+def _map_file_of(file: str, name: str) -> str:
+    return f"{Path(file).parent.as_posix()}/log_map_archive_{name}.json"
 
 
 def _require_small(metadata: pyarrow.parquet.FileMetaData) -> None:

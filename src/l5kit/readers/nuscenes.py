@@ -15,7 +15,7 @@ from l5kit.readers.nuscenes_cache import index_of
 from l5kit.readers.nuscenes_index import NuscenesIndex
 from l5kit.readers.nuscenes_map import CityMap, read_city_map
 from l5kit.readers.nuscenes_splits import split_of_scene
-from l5kit.readers.nuscenes_tables import file_name
+from l5kit.readers.nuscenes_tables import TABLES, file_name
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
@@ -72,6 +72,7 @@ _LICENCE = (
     "nuScenes (Motional AD, https://www.nuscenes.org): CC BY-NC-SA 4.0 with the terms of use of nuScenes, which allow "
     "no commercial use without a licence of its own; name Caesar et al., nuScenes, CVPR 2020"
 )
+_MAPS = "maps/expansion"
 _CITY = re.compile(r"\w[\w.-]*")
 _VERSION = re.compile(r"v1\.0-\w+")
 
@@ -139,10 +140,15 @@ class NuscenesReader:
             SourceDataError: The version is unknown, or a table is missing or damaged.
         """
         self._require_version()
-        file = file_name(self._folder, "scene")
+        file, index = file_name(self._folder, "scene"), self._index
+        tables = tuple(file_name(self._folder, name) for name in TABLES if name != "scene")
         return [
-            SceneRef(split_of_scene(self._folder.name, name), name, file, name, (number,))
-            for number, name in enumerate(self._index.scene_names.tolist())
+            SceneRef(
+                split_of_scene(self._folder.name, name), name, file, name, (number,), (*tables, f"{_MAPS}/{city}.json")
+            )
+            for number, (name, city) in enumerate(
+                zip(index.scene_names.tolist(), index.scene_locations.tolist(), strict=True)
+            )
         ]
 
     def read(self, ref: SceneRef) -> SourceScene:
@@ -189,7 +195,7 @@ class NuscenesReader:
                 f"location must be the name of a city, such as boston-seaport, got {city!r}",
             )
         if city not in self._cities:
-            self._cities[city] = read_city_map(self._folder.parent / "maps" / "expansion" / f"{city}.json", city)
+            self._cities[city] = read_city_map(self._folder.parent / _MAPS / f"{city}.json", city)
         whole = self._cities[city]
         return whole.near(positions_m, MAP_REACH_M), whole.left_out_near(positions_m, MAP_REACH_M)
 
