@@ -546,6 +546,14 @@ def test_a_damaged_table_is_named(tmp_path, damage, told):
         NuscenesReader(folder).list_scenes()
 
 
+def test_a_table_that_is_a_folder_is_named(tmp_path):
+    folder = write_folder(tmp_path)
+    (folder / "log.json").unlink()
+    (folder / "log.json").mkdir()
+    with pytest.raises(SourceDataError, match=r"v1.0-mini/log.json: the table cannot be read: Is a directory"):
+        NuscenesReader(folder).list_scenes()
+
+
 @pytest.mark.parametrize("name", ["scene", "sample", "ego_pose", "sample_data", "calibrated_sensor", "category", "log"])
 def test_a_missing_table_is_named(tmp_path, name):
     folder = write_folder(tmp_path)

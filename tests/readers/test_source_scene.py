@@ -74,6 +74,11 @@ REFUSED = {
         lambda: replace(SCENE, ego=replace(EGO, positions_m=EGO.positions_m + np.eye(NUM_STEPS)[:, 3:6] * 2e5)),
         "positions_m of the AV, number 3, must be finite and within 100000 m of",
     ),
+    "AV that leaps": (
+        lambda: replace(SCENE, ego=replace(EGO, positions_m=EGO.positions_m + np.eye(NUM_STEPS)[:, 3:6] * 20)),
+        r"must be reached with 150 m/s at most, got 210 m/s from \[2.0, 0.0, 1.0\] to \[23.0, .* in step 3",
+    ),
+    "size that records have no number for": (with_value("sizes_m", (0, 2), 1e-60), "above 0 and up to 100 m"),
     "lane far away": (
         lambda: replace(LANE, left_m=line((0, 0), (1e30, 0))),
         r"left_m of lane 'a', number 1, must be finite and within 1e\+07 m of 0, got \[1e\+30, 0.0, 1.0\]",
@@ -95,6 +100,7 @@ REFUSED = {
         "step 4 is at 1500000000300000000 ns after 1500000000300000000",
     ),
     "times backwards": (times((4, START_NS)), "times must ascend, but step 4"),
+    "times that nearly stand": (times((4, START_NS + 300_000_999)), "1000000 ns apart at least, but step 4 is 999 ns"),
     "no step": (lambda: replace(SCENE, timestamps_ns=np.zeros(0, np.int64)), "with a step at least"),
     "times in seconds": (lambda: replace(SCENE, timestamps_ns=np.arange(12.0)), "must be int64"),
     "other lengths": (lambda: replace(SCENE, lights=SourceLights.none(11)), r"\(12, 12, 11\) steps, but there are 12"),

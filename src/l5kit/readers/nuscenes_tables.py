@@ -190,6 +190,8 @@ def table_pieces(folder: Path, name: str, kind: type[Kind]) -> Iterator[tuple[in
         file = path.open("rb")
     except FileNotFoundError as error:
         raise SourceDataError(file_name(folder, name), "", "the table is missing; unpack the metadata again") from error
+    except OSError as error:
+        raise SourceDataError(file_name(folder, name), "", f"the table cannot be read: {error.strerror}") from error
     with file:
         yield from _Pieces(file, file_name(folder, name), kind).read()
 

@@ -17,11 +17,13 @@ __all__ = [
     "FURTHEST_FROM_AV_M",
     "FURTHEST_M",
     "GREATEST_ANGLE_RAD",
+    "GREATEST_AV_SPEED_MPS",
     "GREATEST_SIZE_M",
     "GREATEST_SPEED_MPS",
     "LAST_TIME_NS",
     "LONGEST_TEXT",
     "MOST_STATES",
+    "SHORTEST_STEP_NS",
     "as_times_ns",
     "is_text",
     "is_within",
@@ -41,6 +43,9 @@ GREATEST_SIZE_M: Final = 100.0
 GREATEST_SPEED_MPS: Final = 1e3
 """Velocities are so great at most, in x and in y."""
 
+GREATEST_AV_SPEED_MPS: Final = 150.0
+"""The AV moves so fast at most from step to step, as ``l5kit validate`` asks of logs."""
+
 GREATEST_ANGLE_RAD: Final = 1e6
 """Headings are so great at most; more turns leave nothing of the angle."""
 
@@ -49,6 +54,9 @@ FIRST_TIME_NS: Final = 1
 
 LAST_TIME_NS: Final = 9_200_000_000_000_000_000
 """Times are so early at most, which is in the year 2261; an int64 ends a little later."""
+
+SHORTEST_STEP_NS: Final = 1_000_000
+"""Steps are so far apart at least, as ``l5kit validate`` asks of logs."""
 
 LONGEST_TEXT: Final = 256
 """Ids and names have so many characters at most."""

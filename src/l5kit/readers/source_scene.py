@@ -19,9 +19,11 @@ from l5kit.readers.source_bounds import (
     FURTHEST_FROM_AV_M,
     FURTHEST_M,
     GREATEST_ANGLE_RAD,
+    GREATEST_AV_SPEED_MPS,
     GREATEST_SIZE_M,
     GREATEST_SPEED_MPS,
     LAST_TIME_NS,
+    SHORTEST_STEP_NS,
     is_within,
     require_text,
     require_within,
@@ -79,7 +81,7 @@ class SourceEgo:
                     f"{name} of the AV must be finite and within {limit:g} {unit}, got "
                     f"{getattr(self, name)[step].tolist()} in step {step}"
                 )
-        if not ((self.size_m > 0) & (self.size_m <= GREATEST_SIZE_M)).all():
+        if not ((self.size_m.astype(np.float32) > 0) & (self.size_m <= GREATEST_SIZE_M)).all():
             raise InvalidArgumentError(
                 f"size_m of the AV must be above 0 and up to {GREATEST_SIZE_M:g} m, got {self.size_m.tolist()}"
             )
@@ -151,7 +153,7 @@ class SourceTracks:
         for name, (limit, unit) in _BOUNDS_OF_TRACKS.items():
             values = getattr(self, name)
             steps = self.is_valid if name != "sizes_m" or values.ndim == 3 else self.is_valid.any(axis=1)
-            is_right = is_within(values, limit) & (values > 0 if name == "sizes_m" else True)
+            is_right = is_within(values, limit) & (values.astype(np.float32) > 0 if name == "sizes_m" else True)
             of_step = tuple(range(steps.ndim, is_right.ndim))
             is_wrong = steps & ~is_right.all(axis=of_step)
             if is_wrong.any():
@@ -215,7 +217,7 @@ class SourceScene:
 
     Raises:
         InvalidArgumentError: There is no step, times do not ascend or are beyond their bounds, the parts have other
-            numbers of steps, or something is too far from the AV.
+            numbers of steps, or something is too far from the AV, or it leaps.
     """
 
     name: str
@@ -245,11 +247,30 @@ class SourceScene:
             raise InvalidArgumentError(
                 f"times must ascend, but step {step} is at {times_ns[step]} ns after {times_ns[step - 1]} ns"
             )
+        if (steps_ns < SHORTEST_STEP_NS).any():
+            step = int(np.argmax(steps_ns < SHORTEST_STEP_NS)) + 1
+            raise InvalidArgumentError(
+                f"times must be {SHORTEST_STEP_NS} ns apart at least, but step {step} is {steps_ns[step - 1]} ns after "
+                "the one before"
+            )
         found = len(self.ego.yaws_rad), self.tracks.is_valid.shape[1], self.lights.states.shape[1]
         if set(found) != {len(times_ns)}:
             raise InvalidArgumentError(f"AV, tracks and lights have {found} steps, but there are {len(times_ns)} times")
         object.__setattr__(self, "remarks", tuple(self.remarks))
         self._require_near()
+        self._require_drivable()
+
+    def _require_drivable(self) -> None:
+        """Refuse an AV that leaps from step to step."""
+        steps_m = np.linalg.norm(np.diff(self.ego.positions_m, axis=0), axis=1)
+        speeds_mps = steps_m / (np.diff(self.timestamps_ns) / 1e9)
+        if (speeds_mps > GREATEST_AV_SPEED_MPS).any():
+            step = int(np.argmax(speeds_mps > GREATEST_AV_SPEED_MPS)) + 1
+            raise InvalidArgumentError(
+                f"positions_m of the AV must be reached with {GREATEST_AV_SPEED_MPS:g} m/s at most, got "
+                f"{speeds_mps[step - 1]:g} m/s from {self.ego.positions_m[step - 1].tolist()} to "
+                f"{self.ego.positions_m[step].tolist()} in step {step}"
+            )
 
     def _require_near(self) -> None:
         """Refuse tracks and elements of the map that are too far from the AV."""

@@ -160,10 +160,13 @@ def _name_of(scenario: Scenario) -> str:
 
 
 def _refs_of_file(folder: Path, file: str) -> list[SceneRef]:
-    """Return a reference for each record and each damaged stretch of a file, one for an empty file."""
+    """Return a reference for each record and each damaged stretch of a file; one where it is empty or not readable."""
+    try:
+        listed = list(list_records(folder / file))
+    except OSError:  # of which reading tells, and the other files go on
+        listed = []
     places = [
-        place if isinstance(place, RecordPlace) else RecordPlace(place.number, place.start, 0)
-        for place in list_records(folder / file)
+        place if isinstance(place, RecordPlace) else RecordPlace(place.number, place.start, 0) for place in listed
     ]
     return [
         SceneRef(
