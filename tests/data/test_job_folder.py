@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -141,6 +142,49 @@ def test_parts_of_another_job_are_made_again(tmp_path, of):
     with pytest.warns(RuntimeWarning, match="000000002 is damaged: it is another part: job is "):
         assert run(tmp_path / "job", job=again) == [0, 1, 4, 9]
     assert again.asked == [2, 3]
+
+
+def damage_some(folder, rng):
+    """Flip, cut, empty, remove or double a file of a folder, or let two parts have the names of each other."""
+    parts = sorted((folder / "0-scene").glob("0*"))
+    path = rng.choice(sorted(file for file in folder.rglob("*") if file.is_file()))
+    content = bytearray(path.read_bytes())
+    kind = rng.randrange(8)
+    if kind == 0:
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    elif kind == 1:
+        del content[rng.randrange(len(content)) :]
+    elif kind == 2:
+        content *= 2
+    elif kind == 3:
+        content = rng.choice([b"", b"null", b"{}", b"[1]", b'{"block_size": 10}', b"\xff" * 9])
+    if kind < 4:
+        path.write_bytes(content)
+    elif kind == 4:
+        path.unlink()
+    elif kind == 5:
+        rename(*rng.sample(parts, 2))
+    elif kind == 6:
+        first, second = rng.sample(parts, 2)
+        shutil.rmtree(second)
+        shutil.copytree(first, second)
+    else:
+        (path.parent / "more.txt").write_text("more")
+
+
+@pytest.mark.filterwarnings("ignore:.*is made again:RuntimeWarning")
+def test_a_job_folder_that_is_damaged_at_random_gives_the_same_or_is_refused(tmp_path):
+    squares_of(Counts([]), tmp_path / "whole")
+    refused = 0
+    for seed in range(60):
+        folder, rng = tmp_path / str(seed), random.Random(seed)
+        shutil.copytree(tmp_path / "whole", folder)
+        damage_some(folder, rng)
+        try:
+            assert squares_of(Counts([]), folder) == [scene * scene for scene in range(10)], seed
+        except InvalidArgumentError as error:
+            refused += "job (--job) is" in str(error)
+    assert 0 < refused < 30
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null"])

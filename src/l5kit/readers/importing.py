@@ -17,7 +17,7 @@ from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError, L5KitError, MapTooLargeError
 from l5kit.readers.import_files import IMPORT_FILE, ImportFiles
-from l5kit.readers.parts import Part, part_path, write_part
+from l5kit.readers.parts import Part, naming_place, part_path, write_part
 from l5kit.readers.reader import Reader, SceneRef, SourceDataError, SourceInfo, naming_source
 from l5kit.readers.scene_conversion import to_records
 from l5kit.readers.source_scene import SourceScene
@@ -130,7 +130,7 @@ def import_dataset(
             first = f"; the first one: {failed[0].message}" if failed else ""
             raise SourceDataError(str(reader.source), "", f"none of {len(refs)} scenes could be read{first}")
         files = ImportFiles(done, reader.info, [each.as_json() for each in failed])
-        with placed_when_complete(target) as complete:
+        with naming_place(target), placed_when_complete(target) as complete:
             _require_free(target, overwrite=overwrite)
             complete.mkdir()
             num_remarks = files.write(complete)

@@ -4,6 +4,8 @@ import hashlib
 import json
 import os
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -21,7 +23,7 @@ from l5kit.readers.scene_conversion import numbers_of_tracks
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceScene
 
-__all__ = ["Part", "PartHead", "part_path", "write_part"]
+__all__ = ["Part", "PartHead", "naming_place", "part_path", "write_part"]
 
 _VERSION = 2
 _ARRAYS = ("frames", "agents", "tl_faces")
@@ -163,7 +165,11 @@ def write_part(path: Path, ref: SceneRef, scene: SourceScene, records: SceneReco
     content, points = pack_map(scene.map)
     head = _head_of(ref, scene, records, points)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replaced_when_complete(path, argument="parts") as temporary, temporary.open("wb") as file:
+    with (
+        naming_place(path),
+        replaced_when_complete(path, argument="parts") as temporary,
+        temporary.open("wb") as file,
+    ):
         np.savez(
             file,
             head=_as_bytes(asdict(head)),
@@ -173,6 +179,24 @@ def write_part(path: Path, ref: SceneRef, scene: SourceScene, records: SceneReco
             **{name: getattr(records, name) for name in _ARRAYS},
         )
     return head
+
+
+@contextmanager
+def naming_place(path: Path) -> Iterator[None]:
+    """Add where was written to an error of the system that does not tell, as that of a full disk.
+
+    Args:
+        path: The file or folder.
+
+    Raises:
+        OSError: Something could not be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _head_of(ref: SceneRef, scene: SourceScene, records: SceneRecords, points: Float64Array) -> PartHead:
