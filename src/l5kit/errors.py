@@ -18,6 +18,7 @@ __all__ = [
     "IndexOutOfRangeError",
     "InvalidArgumentError",
     "L5KitError",
+    "MapTooLargeError",
     "MissingArrayError",
     "MissingDependencyError",
     "NegativeIndexError",
@@ -47,6 +48,10 @@ class ConfigError(L5KitError, KeyError, ValueError):
 
 class InvalidArgumentError(L5KitError, AssertionError, ValueError):
     """An argument has a shape or value that is not allowed (an ``AssertionError`` in L5Kit 1.x)."""
+
+
+class MapTooLargeError(InvalidArgumentError):
+    """A semantic map would be larger than one file of its format can be, which is 2 GB."""
 
 
 class UnsupportedValueError(L5KitError, NotImplementedError, ValueError):

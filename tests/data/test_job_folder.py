@@ -1,6 +1,9 @@
 """Job folders: a job that was killed goes on, does nothing twice, and takes nothing that is damaged."""
 
+import json
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -98,6 +101,108 @@ def test_a_damaged_part_is_made_again(tmp_path, damage):
     with pytest.warns(RuntimeWarning, match=r"000000004 is damaged: .*; it is made again"):
         assert squares_of(again, tmp_path / "job") == [scene * scene for scene in range(10)]
     assert again.asked == [4, 5]
+
+
+def rename(first, second):
+    """Let two folders have the names of each other."""
+    between = first.with_name("between")
+    for source, target in ((first, between), (second, first), (between, second)):
+        source.rename(target)
+
+
+def test_parts_that_are_whole_but_of_other_scenes_are_made_again(tmp_path):
+    squares_of(Counts([]), tmp_path / "job")
+    stage = tmp_path / "job" / "0-scene"
+    rename(stage / "000000002", stage / "000000006")
+    again = Counts([])
+    with pytest.warns(
+        RuntimeWarning, match=r"000000002 is damaged: it is another part: first is 6 and not 2; it is made again"
+    ):
+        assert squares_of(again, tmp_path / "job") == [scene * scene for scene in range(10)]
+    assert sorted(again.asked) == [2, 3, 6, 7]
+
+
+@pytest.mark.parametrize("of", ["job", "listing", "pass"])
+def test_parts_of_another_job_are_made_again(tmp_path, of):
+    def run(folder, *, facts=FACTS, listing=1, job=None, passes=1):
+        with open_job(folder, facts) as opened:
+            opened.require_same("listing", {"files": listing})
+            for _ in range(passes):
+                parts = map_scenes(job or Counts([]), range(4), KeptWorkers(1, opened), block_size=2)
+                result = [square for part in parts for square in part]
+            return result
+
+    run(tmp_path / "job", passes=2)
+    changes = {"job": {"facts": {**FACTS, "data": ["log", "2"]}}, "listing": {"listing": 2}, "pass": {"passes": 2}}[of]
+    run(tmp_path / "other", **changes)
+    shutil.rmtree(tmp_path / "job" / "0-scene" / "000000002")
+    other = "1-scene" if of == "pass" else "0-scene"
+    shutil.copytree(tmp_path / "other" / other / "000000002", tmp_path / "job" / "0-scene" / "000000002")
+    again = Counts([])
+    with pytest.warns(RuntimeWarning, match="000000002 is damaged: it is another part: job is "):
+        assert run(tmp_path / "job", job=again) == [0, 1, 4, 9]
+    assert again.asked == [2, 3]
+
+
+def damage_some(folder, rng):
+    """Flip, cut, empty, remove or double a file of a folder, or let two parts have the names of each other."""
+    parts = sorted((folder / "0-scene").glob("0*"))
+    path = rng.choice(sorted(file for file in folder.rglob("*") if file.is_file()))
+    content = bytearray(path.read_bytes())
+    kind = rng.randrange(8)
+    if kind == 0:
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    elif kind == 1:
+        del content[rng.randrange(len(content)) :]
+    elif kind == 2:
+        content *= 2
+    elif kind == 3:
+        content = rng.choice([b"", b"null", b"{}", b"[1]", b'{"block_size": 10}', b"\xff" * 9])
+    if kind < 4:
+        path.write_bytes(content)
+    elif kind == 4:
+        path.unlink()
+    elif kind == 5:
+        rename(*rng.sample(parts, 2))
+    elif kind == 6:
+        first, second = rng.sample(parts, 2)
+        shutil.rmtree(second)
+        shutil.copytree(first, second)
+    else:
+        (path.parent / "more.txt").write_text("more")
+
+
+@pytest.mark.filterwarnings("ignore:.*is made again:RuntimeWarning")
+def test_a_job_folder_that_is_damaged_at_random_gives_the_same_or_is_refused(tmp_path):
+    squares_of(Counts([]), tmp_path / "whole")
+    refused = 0
+    for seed in range(60):
+        folder, rng = tmp_path / str(seed), random.Random(seed)
+        shutil.copytree(tmp_path / "whole", folder)
+        damage_some(folder, rng)
+        try:
+            assert squares_of(Counts([]), folder) == [scene * scene for scene in range(10)], seed
+        except InvalidArgumentError as error:
+            refused += "job (--job) is" in str(error)
+    assert 0 < refused < 30
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null"])
+def test_a_pass_that_has_forgotten_its_blocks_takes_no_part_of_other_blocks(tmp_path, content):
+    squares_of(Counts([]), tmp_path / "job", block_size=4)
+    (tmp_path / "job" / "0-scene" / "stage.json").write_text(content)
+    again = Counts([])
+    with pytest.warns(RuntimeWarning, match=r"000000000 is damaged: it is another part: scenes is 4 and not 2"):
+        assert squares_of(again, tmp_path / "job", block_size=2) == [scene * scene for scene in range(10)]
+
+
+@pytest.mark.parametrize("size", [0, -3, "8", None, 1.5])
+def test_a_size_of_blocks_that_is_none_is_told(tmp_path, size):
+    squares_of(Counts([]), tmp_path / "job")
+    stage = tmp_path / "job" / "0-scene" / "stage.json"
+    stage.write_text(json.dumps(json.loads(stage.read_text()) | {"block_size": size}))
+    with pytest.raises(InvalidArgumentError, match=r"block_size of 0-scene/stage\.json must be a number from 1 on"):
+        squares_of(Counts([]), tmp_path / "job")
 
 
 def test_what_a_killed_writer_has_left_is_no_part(tmp_path):

@@ -270,7 +270,37 @@ FAULTS = {
     "step after the end": ({"rows": changed(3, timestep=110)}, "timestep must be 0 to 109, got 0 to 110"),
     "negative step": ({"rows": changed(3, timestep=-1)}, "timestep must be 0 to 109"),
     "position is not a number": ({"rows": changed(113, position_x=np.nan)}, "positions_m of track '1001', step 3"),
-    "AV at infinity": ({"rows": changed(3, position_x=np.inf)}, "positions_m of the AV is not finite in step 3"),
+    "AV at infinity": ({"rows": changed(3, position_x=np.inf)}, "positions_m of the AV must be finite and within"),
+    "position far away": (
+        {"rows": changed(113, position_y=1e30)},
+        r"track '1001', step 3 must be finite and within 1e\+07 m, got \[.*, 1e\+30\]",
+    ),
+    "speed": (
+        {"rows": changed(113, velocity_y=1e5)},
+        "velocities_mps of track '1001', step 3 must be finite and within",
+    ),
+    "heading": ({"rows": changed(113, heading=np.nan)}, "yaws_rad of track '1001', step 3 must be finite"),
+    "time overflows": (
+        {"columns": {"end_timestamp": 1e30}},
+        "start_timestamp and end_timestamp must be from 1 to 9.2e",
+    ),
+    "time is no number": ({"columns": {"start_timestamp": np.nan}}, "time goes backwards"),
+    "lane far away": (
+        {"elements": with_lane(centerline=av2.points((90, 0, 0), (1e30, 0, 0)))},
+        r"\(lane segment 11\): centre_m of lane '11', number 1, must be finite and within 1e\+07 m of 0, got \[1e\+30",
+    ),
+    "lane far from the AV": (
+        {"elements": with_lane(centerline=av2.points((90, 0, 0), (5e6, 0, 0)))},
+        r"log_map_archive_.*: centre_m of lane '11' of map 'austin', number 1, must be finite and within 100000 m",
+    ),
+    "lane under another id": ({"elements": with_lane(id=12)}, r"\(lane segment 11\): id must be that by which it goes"),
+    "successors as text": ({"elements": with_lane(successors="12")}, "successors must be a list, got '12'"),
+    "junction as text": ({"elements": with_lane(is_intersection="false")}, "is_intersection must be a bool"),
+    "lane of no text": (
+        {"elements": {**av2.made_map(), "drivable_areas": {"\ud800": av2.made_map()["drivable_areas"]["61"]}}},
+        "the id of an area must be text",
+    ),
+    "too many steps": ({"columns": {"num_timestamps": 10**6}}, "num_timestamps must be a number of steps from 1 to"),
     "unknown class": ({"rows": changed(110, object_type="tank")}, "track '1001' has the class 'tank'"),
     "no AV": ({"rows": av2.scenario_rows(av2.TRACKS[1:])}, "there is no track AV"),
     "gap of the AV": (

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,17 @@ import pytest
 
 from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.checks.path_validation import validate_path
+from l5kit.data.map import builder
 from l5kit.data.worker_processes import WorkerProcesses
-from l5kit.errors import InvalidArgumentError
-from l5kit.readers import import_files, parts
+from l5kit.errors import InvalidArgumentError, MapTooLargeError
+from l5kit.readers import import_files, importing, parts
 from l5kit.readers.importing import import_dataset
-from l5kit.readers.reader import SourceDataError
+from l5kit.readers.joined_map import JoinedMap
+from l5kit.readers.map_writing import WORLD_TO_ECEF, least_bytes_of
+from l5kit.readers.reader import SceneRef, SourceDataError
 from l5kit.readers.scene_conversion import face_id, light_id
-from support.source_scenes import INFO, NUM_STEPS, MadeReader, made_map, made_source
+from l5kit.readers.source_map import SourceLane, SourceMap
+from support.source_scenes import INFO, NUM_STEPS, MadeReader, line, made_map, made_source
 
 ONE_TOWN = {"train-0": "town", "train-1": "town", "val-0": "town"}
 
@@ -146,8 +151,134 @@ def test_a_lane_with_the_id_of_one_elsewhere_gets_a_name_of_its_own(tmp_path):
     }
     lanes = {name: row for row, name in enumerate(town.bounds_info["lanes"]["ids"])}
     assert town.network.ahead_of(lanes["far/in~3"]).tolist() == [lanes["far/on~3"]]
-    assert result.num_remarks == 6
-    assert len(json.loads((tmp_path / "out" / "import.json").read_text())["map_remarks"]) == 6
+    areas = json.loads((tmp_path / "out" / "semantic_map" / "areas.json").read_text())["areas"]
+    assert [area["id"] for area in areas if area["kind"] == "crosswalk"] == ["far/1", "far/1~2", "far/1~3"]
+    assert result.num_remarks == 12  # three lanes, two areas and a sign, twice
+    assert len(json.loads((tmp_path / "out" / "import.json").read_text())["map_remarks"]) == 12
+
+
+def test_a_new_name_is_none_that_another_element_has():
+    joined = JoinedMap("town")
+    for x_m, names in ((0.0, ("a",)), (100.0, ("a", "a~2"))):
+        lanes = [SourceLane(name, line((x_m + number, 0), (x_m + 50, 0))) for number, name in enumerate(names)]
+        joined.add(SourceMap("town", lanes), scene="s")
+    assert {name: lane.centre_m[0, 0] for name, lane in joined.lanes.items()} == {"a": 0.0, "a~3": 100.0, "a~2": 101.0}
+
+
+def test_names_with_slashes_are_no_two_elements_in_one(tmp_path, monkeypatch):
+    from support import source_scenes
+
+    made = source_scenes.made_map
+
+    def named(name, **options):
+        lanes = made(name, **options).lanes
+        more = (replace(lanes[0], lane_id="sign/s"), replace(lanes[2], lane_id="segment/in"), *lanes)
+        return replace(made(name, **options), lanes=more)
+
+    monkeypatch.setattr(source_scenes, "made_map", named)
+    result = import_dataset(made_source(tmp_path / "source", {"val-0": "town/in", "val-1": "town"}), tmp_path / "out")
+    assert (result.num_scenes, result.failed) == (2, ())
+    ids = set(open_map(tmp_path / "out").bounds_info["lanes"]["ids"])
+    assert {"town%2Fin/in", "town/in", "town/sign%2Fs"} <= ids
+    assert len(ids) == 10
+
+
+@pytest.mark.parametrize("split", ["../val", "/val", "", ".", "a/b", "v\0"])
+def test_splits_that_lead_elsewhere_are_refused(tmp_path, monkeypatch, split):
+    reader = made_source(tmp_path / "source", {"val-0": "town"})
+    monkeypatch.setattr(MadeReader, "list_scenes", lambda self: [SceneRef(split, "val-0", "val-0.txt")])
+    with pytest.raises(InvalidArgumentError, match="split must be a name"):
+        import_dataset(reader, tmp_path / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"source"}
+
+
+def test_a_file_whose_name_is_no_text_is_listed_and_the_others_go_on(tmp_path):
+    reader = made_source(tmp_path / "source", {"val-0": "town", "val-\udcff": "town"})
+    result = import_dataset(reader, tmp_path / "out")
+    assert result.num_scenes == 1
+    (failed,) = json.loads((tmp_path / "out" / "import.json").read_text())["failed"]
+    assert failed["file"] == "val-\\udcff.txt"
+    assert failed["message"] == "val-\\udcff.txt: its name cannot be written as UTF-8; rename the file"
+
+
+def with_sides(name, **options):
+    """The map with boundaries that are known."""
+    lanes = made_map(name, **options).lanes
+    sides = [replace(lane, left_m=lane.centre_m + [0, 2, 0], right_m=lane.centre_m - [0, 2, 0]) for lane in lanes]
+    return replace(made_map(name, **options), lanes=sides)
+
+
+FEWER = "the maps of the first 4 scenes have more than 140 bytes, .*--max-scenes 2, for example.*out.parts"
+
+
+@pytest.mark.parametrize(
+    ("most", "message", "num_read"),
+    [(140, FEWER, 4), (1000, "the map has more than 1,000 bytes", 6)],
+    ids=["while reading", "while writing"],
+)
+def test_a_map_that_is_too_large_is_told_before_logs_are_written(tmp_path, monkeypatch, most, message, num_read):
+    """What is certain while scenes are read is told then; what was read is there for an import of fewer."""
+    from support import source_scenes
+
+    contents = {f"val-{number}": "one" if number < 2 else f"own {number}" for number in range(6)}
+    reader = made_source(tmp_path / "source", contents)
+    monkeypatch.setattr(source_scenes, "made_map", with_sides)
+    with monkeypatch.context() as patch:
+        patch.setattr(importing, "MOST_MAP_BYTES", most)
+        patch.setattr(builder, "MOST_MAP_BYTES", most)
+        patch.setattr(import_files, "write_log", lambda *_, **__: pytest.fail("a log is written in vain"))
+        with pytest.raises(MapTooLargeError, match=message):
+            import_dataset(reader, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert len(times_read(reader)) == num_read
+    assert import_dataset(reader, tmp_path / "out", max_scenes=2).num_scenes == 2
+    assert len(times_read(reader)) == num_read
+
+
+def test_the_least_size_of_a_map_is_near_its_size_and_not_above():
+    xs_m = np.arange(0.0, 200.0, 0.7)
+    course = line(*zip(xs_m, 10 * np.sin(xs_m / 20), strict=True))
+    lane = SourceLane("a", course, course + [0, 2, 0], course - [0, 2, 0])
+    tight = builder.MapBuilder(WORLD_TO_ECEF)
+    tight.add_lane("a", lane.left_m, lane.right_m)
+    size = tight.to_fragment().ByteSize()
+    assert 0.9 * size < least_bytes_of(SourceMap("town", [lane, replace(lane, lane_id="b", left_m=None, right_m=None)]))
+    assert least_bytes_of(SourceMap("town", [lane])) <= size
+
+
+def test_maps_that_have_no_room_on_earth_are_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(import_files, "_FURTHEST_M", 1000.0)
+    reader = made_source(tmp_path / "source", {"val-0": "town", "val-3": "far a", "val-8": "far c"})
+    with pytest.raises(MapTooLargeError, match=r"3 maps have no room beside each other within 1 km.*--max-scenes"):
+        import_dataset(reader, tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["swapped", "another version", "a password", "an unknown compression", "a folder"])
+def test_parts_that_are_not_those_of_their_scene_are_read_again(tmp_path, monkeypatch, name):
+    reader = made_source(tmp_path / "source", ONE_TOWN | {"val-1": "far"})
+    import_dataset(reader, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        fill_disk(patch, import_files, "add_map", 0)
+        with pytest.raises(OSError, match="No space"):
+            import_dataset(reader, tmp_path / "out")
+    first, second, *_ = sorted((tmp_path / "out.parts").rglob("*.npz"))
+    content = bytearray(first.read_bytes())
+    directory = content.rindex(b"PK\x01\x02")
+    if name == "swapped":
+        first.write_bytes(second.read_bytes())
+        second.write_bytes(content)
+    elif name == "another version":
+        first.write_bytes(b"")
+    elif name == "a folder":
+        first.rename(first.with_suffix(".bak"))
+        first.mkdir()
+    else:
+        content[directory + (8 if name == "a password" else 10)] |= 1 if name == "a password" else 77
+        first.write_bytes(content)
+    (reader.source / "read.log").unlink()
+    import_dataset(reader, tmp_path / "out")
+    assert len(times_read(reader)) == (2 if name == "swapped" else 1)
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
 
 def test_tracks_without_numbers_are_numbered_and_told(tmp_path, monkeypatch):
@@ -244,7 +375,7 @@ def test_a_full_disk_ends_the_import_and_leaves_nothing_half(tmp_path, monkeypat
     (reader.source / "read.log").unlink()
     with monkeypatch.context() as patch:
         fill_disk(patch, module, name, after)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match=r"No space left on device: '.*out"):
             import_dataset(reader, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     before = len(times_read(reader))
@@ -285,7 +416,7 @@ def test_scenes_that_cannot_be_read_are_listed_and_the_others_go_on(tmp_path):
     messages = {each.ref.name: each.message for each in result.failed}
     assert list(messages) == ["val-1", "val-2", "val-3"]
     assert messages["val-1"] == "val-1.txt (line 1): it is damaged"
-    assert messages["val-2"] == "RuntimeError: that was not foreseen"
+    assert messages["val-2"] == "val-2.txt: RuntimeError: that was not foreseen"
     assert messages["val-3"].startswith("val-3.txt: track '23' has the class 'horse', which is none of the source: car")
     assert validate_path(result.scenes["val"]) == []
 

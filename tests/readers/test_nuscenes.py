@@ -396,6 +396,51 @@ FAULTS = [
         id="rotation of length 0",
     ),
     pytest.param(
+        lambda r: pick(r["ego_pose"], token=lidar_of(r, 5)["ego_pose_token"]).update(rotation=[1e308, 1e308, 0, 0]),
+        ("ego_pose.json", "scene-0061", "length 1, got [1e+308, 1e+308, 0.0, 0.0] in step 5"),
+        id="rotation of any length",
+    ),
+    pytest.param(
+        lambda r: r["ego_pose"].append(pick(r["ego_pose"], token=lidar_of(r, 5)["ego_pose_token"])),
+        ("sample_data.json", token("sample", "scene-0061", 5), "is twice in ego_pose.json"),
+        id="pose twice",
+    ),
+    pytest.param(
+        lambda r: r["sample_data"].append(lidar_of(r, 5) | {"ego_pose_token": lidar_of(r, 6)["ego_pose_token"]}),
+        ("sample_data.json", token("sample", "scene-0061", 5), "two poses of LIDAR_TOP"),
+        id="two lidars",
+    ),
+    pytest.param(
+        lambda r: sample(r, 0).update(timestamp=2**63 // 1000 * 1001),
+        ("sample.json", token("sample", "scene-0061", 0), "must be from 1 to 9200000000000000 microseconds"),
+        id="time overflows",
+    ),
+    pytest.param(
+        lambda r: sample(r, 0).update(timestamp=-(10**30)),
+        ("sample.json", token("sample", "scene-0061", 0), "got -1000000000000000000000000000000"),
+        id="time before all",
+    ),
+    pytest.param(
+        lambda r: pick(r["log"], token=token("log", "scene-0061")).update(location="../../elsewhere"),
+        ("log.json", "", "must be the name of a city"),
+        id="city elsewhere",
+    ),
+    pytest.param(
+        lambda r: box(r, "car", 2).update(translation=[1e30, 0, 0]),
+        ("sample_annotation.json", "scene-0061", "must be finite and within 1e+07 m, got [1e+30, 0.0]"),
+        id="too far",
+    ),
+    pytest.param(
+        lambda r: box(r, "car", 2).update(size=[1.9, 1000.0, 1.5]),
+        ("sample_annotation.json", "scene-0061", "must be finite, above 0 and up to 100 m, got [1000.0, 1.9, 1.5]"),
+        id="too long",
+    ),
+    pytest.param(
+        lambda r: box(r, "car", 2).update(rotation=[9.9, 0, 0, 0.1]),
+        ("sample_annotation.json", "scene-0061", "must be a quaternion of length 1, got [9.9, 0.0, 0.0, 0.1]"),
+        id="box of any rotation",
+    ),
+    pytest.param(
         lambda r: box(r, "car", 2).update(instance_token="gone"),
         ("sample_annotation.json", "record 2", "not in instance.json"),
         id="instance token",
@@ -501,11 +546,53 @@ def test_a_damaged_table_is_named(tmp_path, damage, told):
         NuscenesReader(folder).list_scenes()
 
 
+def test_a_table_that_is_a_folder_is_named(tmp_path):
+    folder = write_folder(tmp_path)
+    (folder / "log.json").unlink()
+    (folder / "log.json").mkdir()
+    with pytest.raises(SourceDataError, match=r"v1.0-mini/log.json: the table cannot be read: Is a directory"):
+        NuscenesReader(folder).list_scenes()
+
+
 @pytest.mark.parametrize("name", ["scene", "sample", "ego_pose", "sample_data", "calibrated_sensor", "category", "log"])
 def test_a_missing_table_is_named(tmp_path, name):
     folder = write_folder(tmp_path)
     (folder / f"{name}.json").unlink()
     with pytest.raises(SourceDataError, match=f"v1.0-mini/{name}.json: the table is missing"):
+        NuscenesReader(folder).list_scenes()
+
+
+DOUBLED = ["scene", "log", "sample", "sensor", "calibrated_sensor", "category", "attribute", "instance"]
+
+
+@pytest.mark.parametrize("name", DOUBLED)
+def test_tokens_of_two_records_are_refused(tmp_path, name):
+    records = changed(lambda r: r[name].append(r[name][0]))
+    with pytest.raises(
+        SourceDataError, match=rf"v1.0-mini/{name}.json \(record \d+\): token .* of a record before, too"
+    ):
+        NuscenesReader(write_folder(tmp_path, records=records)).list_scenes()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda r: r["instance"][0].update(nbr_annotations=10**30), "instance.json .record 0"),
+        (lambda r: r["sample"][0].update(token="x" * 10**6), "sample.json .record 0.*length <= 256"),
+        (lambda r: r["scene"][0].update(log_token="x" * 10**6), "scene.json .record 0.*length <= 256"),
+        (lambda r: r["log"][0].update(location=None), "log.json .record 0.*location"),
+    ],
+    ids=["number", "token", "log", "location"],
+)
+def test_values_that_would_take_all_memory_or_no_number_are_refused(tmp_path, change, told):
+    with pytest.raises(SourceDataError, match=told):
+        NuscenesReader(write_folder(tmp_path, records=changed(change))).list_scenes()
+
+
+def test_a_table_without_bottom_is_named(tmp_path):
+    folder = write_folder(tmp_path)
+    (folder / "sample.json").write_text('[{"x": ' + "[" * 100_000 + "]" * 100_000 + "}]")
+    with pytest.raises(SourceDataError, match=r"v1.0-mini/sample.json \(record 0\)"):
         NuscenesReader(folder).list_scenes()
 
 
@@ -634,10 +721,10 @@ def test_the_index_is_kept_and_made_anew_when_a_table_changes(tmp_path, monkeypa
 
     monkeypatch.setattr(nuscenes_cache, "_TICK_NS", -(10**12))
     monkeypatch.setenv("L5KIT_CACHE_DIR", str(cache))
-    records = changed(lambda r: box(r, "car", 0).update(translation=[1.0, 2.0, 3.0]))
+    records = changed(lambda r: box(r, "car", 0).update(translation=[381.0, 1102.0, 3.0]))
     (folder / "sample_annotation.json").write_text(json.dumps(records["sample_annotation"]))
     third = read_all(folder)[0]["scene-0061"]
-    np.testing.assert_array_equal(third.tracks.positions_m[track(third, "car"), 0], (1.0, 2.0))
+    np.testing.assert_array_equal(third.tracks.positions_m[track(third, "car"), 0], (381.0, 1102.0))
     assert [place.name for place in (cache / "nuscenes").iterdir()] != [kept.name]
     assert len(list((cache / "nuscenes").iterdir())) == 1
 

@@ -165,8 +165,16 @@ def drop_damaged(folder: Path) -> None:
     """Remove parts with files that are not what was written, with a warning, and what killed writers have left."""
     clear_leftovers_in(folder)
     for path in sorted(folder.glob("[0-9]*")):
-        damage = find_damage(path, _ROWS_FILE)
+        damage = find_damage(path, _ROWS_FILE) or _other_place(path)
         if damage is not None:
             text = f"{path} is damaged: {damage}; it is removed, and its scenes are simulated again"
             warnings.warn(text, RuntimeWarning, stacklevel=4)
             remove_whole(path)
+
+
+def _other_place(path: Path) -> str | None:
+    """Return what is wrong where a whole part lies under the name of another one, which would count twice."""
+    scenes = Part(path).scenes
+    if scenes and path.name == f"{scenes[0]:08d}":
+        return None
+    return f"it has scenes {scenes[:1]} and so is that of another place"

@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, Self, TypeVar, runtime_checkable
 
+import numpy as np
+
 from l5kit import __version__
 from l5kit._files import clear_leftovers_in, placed_when_complete, remove_whole, replaced_when_complete
 from l5kit._types import Int64Array, JsonObject
@@ -58,10 +60,12 @@ class JobFolder:
 
     Args:
         path: The folder, from :func:`open_job`.
+        facts: What the job is, which its parts are told by.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, facts: JsonObject) -> None:
         self._path = path
+        self._facts = facts
         self._num_stages = 0
 
     def require_same(self, name: str, facts: Mapping[str, object]) -> None:
@@ -76,6 +80,7 @@ class JobFolder:
         """
         file, now = self._path / f"{name}.json", json.loads(json.dumps(facts))
         before = _read(file)
+        self._facts = {**self._facts, f"{name}.json": now}
         if before is None:
             _write(file, now)
         elif before != now:
@@ -110,7 +115,13 @@ class JobFolder:
                 f"{before.get('unit')}s, and these are {len(numbers)} {unit}s, or others; name another folder"
             )
         clear_leftovers_in(folder)
-        return Stage(folder, block_size if before is None else int(before["block_size"]))
+        kept_size = block_size if before is None else before.get("block_size")
+        if not isinstance(kept_size, int) or kept_size < 1:
+            raise InvalidArgumentError(
+                f"job (--job) is {str(self._path)!r}, in which block_size of {folder.name}/{_STAGE} must be a number "
+                f"from 1 on, got {kept_size!r}; remove {folder.name}"
+            )
+        return Stage(folder, kept_size, _digest_of({**self._facts, "stage": {"name": folder.name, **facts}}))
 
 
 @dataclass(frozen=True)
@@ -120,17 +131,19 @@ class Stage:
     Attributes:
         folder: Where they are.
         block_size: Scenes of a block.
+        job: Digest of what the job is, and of the pass: parts of another one are whole, but not of this job.
     """
 
     folder: Path
     block_size: int
+    job: str
 
     def is_done(self, block: Int64Array) -> bool:
         """Return whether the part of a block is there; one that is damaged is removed, with a warning."""
         part = self._part(block)
         if not part.is_dir():
             return False
-        damage = find_damage(part, _RECEIPT)
+        damage = find_damage(part, _RECEIPT, expected=self._facts_of(block))
         if damage is not None:
             warnings.warn(f"{part} is damaged: {damage}; it is made again", RuntimeWarning, stacklevel=5)
             remove_whole(part)
@@ -149,7 +162,7 @@ class Stage:
                 (part / _FILES).mkdir(parents=True)
                 result = make(part / _FILES)
                 (part / _RESULT).write_bytes(pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL))
-                write_receipt(part, _RECEIPT, {"first": int(block[0]), "scenes": len(block)})
+                write_receipt(part, _RECEIPT, self._facts_of(block))
         except FileExistsError:
             if not target.is_dir():
                 raise
@@ -165,7 +178,8 @@ class Stage:
             EngineError: There is no whole part, although a worker has written one.
         """
         part = self._part(block)
-        damage = find_damage(part, _RECEIPT) if part.is_dir() else "it is not there"
+        wanted = self._facts_of(block)
+        damage = find_damage(part, _RECEIPT, expected=wanted) if part.is_dir() else "it is not there"
         if damage is not None:
             raise EngineError(
                 f"{part} was written by a worker, and {damage}; name a job folder (--job) that all machines share, "
@@ -175,6 +189,12 @@ class Stage:
             if into is not None and file.is_file():
                 _link(file, into / file.relative_to(part / _FILES))
         return pickle.loads((part / _RESULT).read_bytes())
+
+    def _facts_of(self, block: Int64Array) -> JsonObject:
+        """Return what the receipt of a block tells besides its files."""
+        numbers = np.ascontiguousarray(block, np.int64)
+        sha256 = hashlib.sha256(numbers.tobytes()).hexdigest()
+        return {"job": self.job, "first": int(block[0]), "scenes": len(block), "numbers": sha256}
 
     def _part(self, block: Int64Array) -> Path:
         return self.folder / f"{int(block[0]):09d}"
@@ -211,7 +231,11 @@ def open_job(path: str | os.PathLike[str], facts: Mapping[str, object]) -> Itera
                 f"job (--job) is {str(folder)!r}, which is of another job: {', '.join(names)} differ; name another "
                 "folder, or remove this one"
             )
-        yield JobFolder(folder)
+        yield JobFolder(folder, now)
+
+
+def _digest_of(facts: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _read(path: Path) -> JsonObject | None:

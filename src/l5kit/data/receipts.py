@@ -32,8 +32,14 @@ def read_receipt(folder: Path, name: str) -> JsonObject:
     return content
 
 
-def find_damage(folder: Path, name: str) -> str | None:
-    """Return what is wrong with a folder, or None where its files are what was written."""
+def find_damage(folder: Path, name: str, *, expected: Mapping[str, object] | None = None) -> str | None:
+    """Return what is wrong with a folder, or None where its files are what was written.
+
+    Args:
+        folder: The folder.
+        name: Name of the receipt.
+        expected: What the receipt must tell, such as what the folder is of; a folder may be whole, but another one.
+    """
     try:
         content = read_receipt(folder, name)
         if content.pop(_SHA256) != _digest_of(content):
@@ -41,6 +47,9 @@ def find_damage(folder: Path, name: str) -> str | None:
         written, found = content[_FILES], _digests_in(folder, name)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         return f"{name} cannot be read ({type(error).__name__})"
+    for fact, value in (expected or {}).items():
+        if content.get(fact) != value:
+            return f"it is another part: {fact} is {content.get(fact)!r:.80} and not {value!r}"
     changed = [file for file in sorted({*written, *found}) if written.get(file) != found.get(file)]
     return f"{changed[0]} is not what was written" if changed else None
 

@@ -9,12 +9,14 @@ from typing import Final
 
 import numpy as np
 import pyarrow
+import pyarrow.compute
 import pyarrow.parquet
 from scipy.spatial import cKDTree
 
 from l5kit._types import Float64Array, Int64Array, JsonObject, NumericArray
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
+from l5kit.readers.source_bounds import FURTHEST_M, MOST_STATES, as_times_ns, is_within
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, is_line
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 
@@ -52,10 +54,24 @@ _ELEMENTS: Final = ("lane_segments", "pedestrian_crossings", "drivable_areas")
 _BOUNDARIES: Final = ("left_lane_boundary", "right_lane_boundary")
 _FEWEST_CORNERS: Final = 3
 _LANE_KINDS: Final = {"VEHICLE": "vehicle", "BUS": "bus", "BIKE": "bike"}
+_KINDS_OF_LANE: Final = {
+    "is_intersection": bool,
+    "lane_type": str,
+    "left_lane_mark_type": str,
+    "right_lane_mark_type": str,
+    "predecessors": list,
+    "successors": list,
+}
 _NOT_CROSSED: Final = {"SOLID_WHITE", "SOLID_YELLOW", "SOLID_BLUE", "DOUBLE_SOLID_WHITE", "DOUBLE_SOLID_YELLOW"}
 _SPLITS: Final = ("train", "val", "test")
 _SCENARIO_FOLDER: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOST_STEPS: Final = 100_000
+_MOST_ROWS: Final = 5_000_000
+_MOST_BYTES: Final = 1 << 30
+"""Files are not unpacked that tell of more; those of the dataset have some 10,000 rows and 1 MB."""
+
+_TEXTS: Final = ("track_id", "object_type", "city")
+_WHOLE_NUMBERS: Final = ("object_category", "timestep")
 
 _INFO: Final = SourceInfo(
     dataset="Argoverse 2 motion forecasting",
@@ -127,11 +143,17 @@ class Argoverse2Reader:
             SourceDataError: A file is damaged, missing, or tells what cannot be.
         """
         columns = self._read_columns(ref.file)
-        map_file = f"{Path(ref.file).parent.as_posix()}/log_map_archive_{ref.name}.json"
+        map_file = _map_file_of(ref.file, ref.name)
         elements = self._read_elements(map_file)
         remarks: list[str] = []
         with naming_source(ref.file):
-            source_map = _map_of(map_file, elements, _only(columns, "city"), remarks)
+            city = _only(columns, "city")
+            place_m = _first_place_of_av(columns)
+        with naming_source(map_file):
+            source_map = _map_of(map_file, elements, city, remarks)
+            if is_within(place_m, FURTHEST_M).all():  # else the tracks are at fault, which is told below
+                source_map.require_near(np.append(place_m, _heights_at(place_m[None], source_map)))
+        with naming_source(ref.file):
             return _scene_of(ref.name, columns, source_map, remarks)
 
     def _refs_in(self, folder: str, *, split: str) -> Iterator[SceneRef]:
@@ -142,16 +164,21 @@ class Argoverse2Reader:
             if is_folder:
                 file = f"{folder}/{name}/scenario_{name}.parquet".lstrip("/")
                 if _SCENARIO_FOLDER.fullmatch(name) or (self._source / file).exists():
-                    yield SceneRef(split, name, file)
+                    yield SceneRef(split, name, file, others=(_map_file_of(file, name),))
             elif name.startswith("scenario_") and name.endswith(".parquet"):
-                yield SceneRef(split, name[len("scenario_") : -len(".parquet")], f"{folder}/{name}".lstrip("/"))
+                file, scenario = f"{folder}/{name}".lstrip("/"), name[len("scenario_") : -len(".parquet")]
+                yield SceneRef(split, scenario, file, others=(_map_file_of(file, scenario),))
 
     def _read_columns(self, file: str) -> dict[str, pyarrow.ChunkedArray]:
         path = self._source / file
         if not path.is_file():
             raise SourceDataError(file, "", "there is no such file, but a folder for it")
         try:
-            table = pyarrow.parquet.read_table(path, use_threads=False)  # ten times as fast for files this small
+            with pyarrow.parquet.ParquetFile(path) as opened:
+                _require_small(opened.metadata)
+                names = set(opened.schema_arrow.names)
+                # without threads ten times as fast for files this small
+                table = opened.read([name for name in _COLUMNS if name in names], use_threads=False)
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise SourceDataError(file, "", f"it cannot be read as Parquet: {error}") from error
         missing = [name for name in _COLUMNS if name not in table.column_names]
@@ -161,20 +188,53 @@ class Argoverse2Reader:
             )
         if not table.num_rows:
             raise SourceDataError(file, "", "it has no rows; the scenario is empty")
-        return {name: table.column(name) for name in _COLUMNS}
+        columns = {name: table.column(name) for name in _COLUMNS}
+        with naming_source(file):
+            for name, column in columns.items():
+                _require_kind(name, column)
+        return columns
 
     def _read_elements(self, file: str) -> JsonObject:
         try:
             content = json.loads((self._source / file).read_bytes())
         except FileNotFoundError as error:
             raise SourceDataError(file, "", "there is no such file, the map of the scenario beside it") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SourceDataError(file, "", f"it cannot be read as JSON: {error}") from error
         if not isinstance(content, dict) or not all(isinstance(content.get(name), dict) for name in _ELEMENTS):
             raise SourceDataError(
                 file, "", f"it must have {', '.join(_ELEMENTS)}; it is no map, or of an unknown version"
             )
         return content
+
+
+def _map_file_of(file: str, name: str) -> str:
+    return f"{Path(file).parent.as_posix()}/log_map_archive_{name}.json"
+
+
+def _require_small(metadata: pyarrow.parquet.FileMetaData) -> None:
+    """Refuse a file before it is unpacked that would take all memory."""
+    num_bytes = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    if metadata.num_rows > _MOST_ROWS or num_bytes > _MOST_BYTES:
+        raise ValueError(
+            f"it has {metadata.num_rows} rows of {num_bytes} bytes, but a scenario has {_MOST_ROWS} of {_MOST_BYTES} "
+            "at most"
+        )
+
+
+def _require_kind(name: str, column: pyarrow.ChunkedArray) -> None:
+    """Refuse a column of another kind, which might be turned into wrong values in silence, or with rows without one."""
+    kind = column.type.value_type if pyarrow.types.is_dictionary(column.type) else column.type
+    if name in _TEXTS:
+        wanted, is_right = "text", pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
+    elif name in _WHOLE_NUMBERS:
+        wanted, is_right = "whole numbers", pyarrow.types.is_integer(kind)
+    else:
+        wanted, is_right = "numbers", pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
+    if not is_right:
+        raise TypeError(f"column {name} must hold {wanted}, got {column.type}")
+    if column.null_count:
+        raise ValueError(f"column {name} has {column.null_count} rows without a value")
 
 
 def _only(columns: dict[str, pyarrow.ChunkedArray], name: str) -> str:
@@ -185,15 +245,26 @@ def _only(columns: dict[str, pyarrow.ChunkedArray], name: str) -> str:
     return str(values[0])
 
 
+def _first_place_of_av(columns: dict[str, pyarrow.ChunkedArray]) -> Float64Array:
+    """Return x and y of the AV in the first step in which it is, (2,)."""
+    rows = np.flatnonzero(
+        pyarrow.compute.equal(columns["track_id"].combine_chunks(), _AV).to_numpy(zero_copy_only=False)
+    )
+    if not len(rows):
+        raise ValueError(f"there is no track {_AV}, that of the car that recorded it")
+    row = rows[np.argmin(_numbers(columns["timestep"], np.int64)[rows])]
+    return np.array([_numbers(columns[f"position_{axis}"], np.float64)[row] for axis in "xy"])
+
+
 def _scene_of(
     name: str, columns: dict[str, pyarrow.ChunkedArray], source_map: SourceMap, remarks: list[str]
 ) -> SourceScene:
     times_ns = _times_of(columns)
     codes, ids = _codes_of(columns["track_id"])
     steps = _numbers(columns["timestep"], np.int64)
+    if len(ids) * len(times_ns) > MOST_STATES:
+        raise ValueError(f"it has {len(ids)} tracks and {len(times_ns)} steps, more than {MOST_STATES} states in all")
     _require_once(codes, steps, ids, len(times_ns))
-    if _AV not in ids:
-        raise ValueError(f"there is no track {_AV}, that of the car that recorded it")
     values = _grid_of(columns, codes, steps, (len(ids), len(times_ns)))
     is_valid = np.zeros((len(ids), len(times_ns)), np.bool_)
     is_valid[codes, steps] = True
@@ -237,20 +308,17 @@ def _times_of(columns: dict[str, pyarrow.ChunkedArray]) -> Int64Array:
         raise ValueError(f"num_timestamps must be a number of steps from 1 to {_MOST_STEPS}, got {count:g}")
     if count > 1 and not last > first:
         raise ValueError(f"time goes backwards: start_timestamp is {first:.0f} and end_timestamp {last:.0f}")
-    return np.rint(np.linspace(first, last, int(count))).astype(np.int64)
+    as_times_ns("start_timestamp and end_timestamp", np.array([first, last]), ns_per_unit=1.0)
+    return as_times_ns("timestamps", np.linspace(first, last, int(count)), ns_per_unit=1.0)
 
 
 def _codes_of(column: pyarrow.ChunkedArray) -> tuple[Int64Array, list[str]]:
     """Return the number of the track of each row, and the ids of the tracks in the order in which they come."""
     encoded = column.combine_chunks().dictionary_encode()
-    if encoded.null_count:
-        raise ValueError("column track_id has rows without a value")
     return encoded.indices.to_numpy().astype(np.int64), [str(name) for name in encoded.dictionary.to_pylist()]
 
 
 def _numbers(column: pyarrow.ChunkedArray, dtype: type) -> NumericArray:
-    if column.null_count:
-        raise ValueError("a column has rows without a number")
     values: NumericArray = column.to_numpy().astype(dtype)
     return values
 
@@ -325,6 +393,11 @@ def _map_of(file: str, elements: JsonObject, city: str, remarks: list[str]) -> S
 def _lane_of(key: str, segments: JsonObject, lines: dict[str, list[Float64Array]]) -> SourceLane:
     segment = segments[key]
     centre_m, left_m, right_m = lines[key]
+    for name, kind in _KINDS_OF_LANE.items():
+        if not isinstance(segment[name], kind):
+            raise TypeError(f"{name} must be a {kind.__name__}, got {segment[name]!r:.80}")
+    if str(segment["id"]) != key:
+        raise ValueError(f"id must be that by which it goes, {key}, got {segment['id']!r:.80}")
     if segment["lane_type"] not in _LANE_KINDS:
         raise ValueError(f"lane_type must be one of {', '.join(_LANE_KINDS)}, got {segment['lane_type']!r}")
     if not centre_m[:, 2].any():  # as its makers left it

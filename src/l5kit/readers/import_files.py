@@ -17,6 +17,7 @@ from l5kit._types import Float64Array, JsonObject
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
 from l5kit.data.map.builder import MapBuilder
+from l5kit.errors import MapTooLargeError
 from l5kit.readers.joined_map import JoinedMap
 from l5kit.readers.map_writing import WORLD_TO_ECEF, add_map, areas_as_json
 from l5kit.readers.parts import Part, PartHead
@@ -27,6 +28,8 @@ __all__ = ["IMPORT_FILE", "ImportFiles", "offsets_of"]
 IMPORT_FILE: Final = "import.json"
 _TILE_M = 1000.0
 _APART_M = 500.0
+_FURTHEST_M = 2e7
+"""The format of semantic maps cannot tell of places much further away."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +87,15 @@ class ImportFiles:
             name: np.array([self._heads[number].bounds_m for number in numbers])
             for name, numbers in self._by_map.items()
         }
-        return offsets_of({name: np.stack([b[:, 0].min(0), b[:, 1].max(0)]) for name, b in bounds.items()})
+        whole = {name: np.stack([b[:, 0].min(0), b[:, 1].max(0)]) for name, b in bounds.items()}
+        offsets = offsets_of(whole)
+        for name, offset_m in offsets.items():
+            if np.abs(whole[name] + offset_m).max() > _FURTHEST_M:
+                raise MapTooLargeError(
+                    f"{len(offsets)} maps have no room beside each other within {_FURTHEST_M / 1000:,.0f} km; import "
+                    "fewer scenes (--max-scenes), or parts of the source into folders of their own"
+                )
+        return offsets
 
     @cached_property
     def _facts(self) -> LogFacts:

@@ -1,27 +1,34 @@
 """The import of another dataset: scenes are read one by one, and become logs and a map in one world frame."""
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from l5kit._files import clear_leftovers, placed_when_complete, remove_whole
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data.folder_lock import held_alone
+from l5kit.data.map.builder import MOST_MAP_BYTES
 from l5kit.data.progress import Progress
 from l5kit.data.scene_jobs import Workers, map_scenes
-from l5kit.errors import InvalidArgumentError, L5KitError
+from l5kit.data.scene_records import SceneRecords
+from l5kit.errors import InvalidArgumentError, L5KitError, MapTooLargeError
 from l5kit.readers.import_files import IMPORT_FILE, ImportFiles
-from l5kit.readers.parts import Part, part_path, write_part
+from l5kit.readers.parts import Part, naming_place, part_path, write_part
 from l5kit.readers.reader import Reader, SceneRef, SourceDataError, SourceInfo, naming_source
 from l5kit.readers.scene_conversion import to_records
+from l5kit.readers.source_scene import SourceScene
 
 __all__ = ["FailedImport", "ImportResult", "import_dataset"]
 
 _PARTS_SUFFIX = ".parts"
 _LOCK = "import.lock"
 _CHANGED = "the file was changed while it was imported; import it again"
+_SPLIT = re.compile(r"\w[\w-]{0,99}")
+_LONGEST_MESSAGE = 2_000
 _SCENES_SENT = 10_000
 """A job that is sent to processes names so many scenes at most."""
 
@@ -32,7 +39,7 @@ class FailedImport:
 
     Attributes:
         ref: Which one.
-        message: Why, with file and record.
+        message: Why, with file and record; letters that cannot be written as UTF-8 are written by their numbers.
     """
 
     ref: SceneRef
@@ -41,7 +48,8 @@ class FailedImport:
     def as_json(self) -> JsonObject:
         """Return it as it stands in ``import.json``."""
         ref = self.ref
-        return {"split": ref.split, "name": ref.name, "file": ref.file, "record": ref.record, "message": self.message}
+        content = {"split": ref.split, "name": ref.name, "file": ref.file, "record": ref.record}
+        return {name: _as_written(text) for name, text in (*content.items(), ("message", self.message))}
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,8 @@ def import_dataset(
 
     Raises:
         DatasetNotFoundError: The source is not there, or holds nothing in its format.
+        MapTooLargeError: The semantic map of all scenes would have more than 2 GB, or take up too much of the earth;
+            this is told as soon as it is certain. What was read until then is kept for an import of fewer scenes.
         InvalidArgumentError: The folder holds something, another process imports into it, or a number is out of range.
         SourceDataError: No scene can be read, or with ``strict`` one cannot.
         OSError: The disk is full, for example; what was read until then is kept.
@@ -105,6 +115,11 @@ def import_dataset(
     clear_leftovers(target)
     _require_free(target, overwrite=overwrite)
     refs = sorted(reader.list_scenes())[:max_scenes]
+    for split in {ref.split for ref in refs}:
+        if not _SPLIT.fullmatch(split):
+            raise InvalidArgumentError(
+                f"split must be a name of letters, digits, - and _, as it becomes that of a log, got {split!r}"
+            )
     parts = target.with_name(target.name + _PARTS_SUFFIX)
     parts.mkdir(parents=True, exist_ok=True)
     busy = f"out is {str(target)!r}, into which another process is importing; name another folder"
@@ -115,11 +130,11 @@ def import_dataset(
             first = f"; the first one: {failed[0].message}" if failed else ""
             raise SourceDataError(str(reader.source), "", f"none of {len(refs)} scenes could be read{first}")
         files = ImportFiles(done, reader.info, [each.as_json() for each in failed])
-        with placed_when_complete(target) as complete:
+        with naming_place(target), placed_when_complete(target) as complete:
             _require_free(target, overwrite=overwrite)
             complete.mkdir()
             num_remarks = files.write(complete)
-    remove_whole(parts)
+        _clear(parts)  # while it is held, as another import may begin at once
     scenes = {split: target / "scenes" / f"{split}.zarr" for split in files.splits}
     return ImportResult(target, scenes, len(done), reader.info, tuple(failed), num_remarks)
 
@@ -133,28 +148,52 @@ class _ReadScenes:
     refs: Sequence[SceneRef]
     strict: bool
 
-    def __call__(self, numbers: Int64Array) -> list[tuple[int, str]]:
-        """Return the scenes that failed, and why."""
-        problems = [(number, self._read(self.refs[number])) for number in numbers.tolist()]
-        return [(number, problem) for number, problem in problems if problem is not None]
+    def __call__(self, numbers: Int64Array) -> list["_ReadScene"]:
+        """Return what is known of each scene now."""
+        return [self._read(number) for number in numbers.tolist()]
 
-    def _read(self, ref: SceneRef) -> str | None:
+    def _read(self, number: int) -> "_ReadScene":
+        ref = self.refs[number]
         path = part_path(self.parts, self.reader, ref)
-        if Part(path).is_whole():
-            return None
-        path.unlink(missing_ok=True)
+        head = Part(path).head_if_whole(ref)
+        if head is None:
+            if path.is_dir():
+                remove_whole(path)
+            path.unlink(missing_ok=True)
+            try:
+                scene, records = self._read_source(ref)
+            except MemoryError:
+                raise
+            except Exception as error:  # whatever is wrong with a scene must not end the others
+                if self.strict:
+                    raise
+                return _ReadScene(number, _as_written(str(error)), "", 0)
+            head = write_part(path, ref, scene, records)
+        return _ReadScene(number, None, head.map_name, head.map_bytes)
+
+    def _read_source(self, ref: SceneRef) -> tuple[SourceScene, SceneRecords]:
+        """Return a scene and its records; errors name file and record."""
+        if ref != (written := replace(ref, name=_as_written(ref.name), file=_as_written(ref.file))):
+            raise SourceDataError(written.file, written.record, "its name cannot be written as UTF-8; rename the file")
         try:
             scene = self.reader.read(ref)
             with naming_source(ref.file, ref.record):
-                records = to_records(scene, self.reader.info)
-        except MemoryError:
+                return scene, to_records(scene, self.reader.info)
+        except (L5KitError, MemoryError):
             raise
-        except Exception as error:  # whatever is wrong with a scene must not end the others
-            if self.strict:
-                raise
-            return str(error) if isinstance(error, L5KitError) else f"{type(error).__name__}: {error}"
-        write_part(path, ref, scene, records)
-        return None
+        except Exception as error:
+            text = " ".join(str(error).split())
+            raise SourceDataError(ref.file, ref.record, f"{type(error).__name__}: {text}") from error
+
+
+@dataclass(frozen=True)
+class _ReadScene:
+    """What is known of a scene once it was read: why it failed, or the name of its map and the least bytes of it."""
+
+    number: int
+    problem: str | None
+    map_name: str
+    map_bytes: int
 
 
 def _read_missing(
@@ -168,14 +207,32 @@ def _read_missing(
 ) -> list[FailedImport]:
     """Read the scenes that have no part yet, and return those that failed."""
     failed: list[FailedImport] = []
+    map_bytes: dict[str, int] = {}
     for start in range(0, len(refs), _SCENES_SENT):
         some = refs[start : start + _SCENES_SENT]
         job = _ReadScenes(reader, parts, some, strict)
         told = None if progress is None else _shifted(progress, start, len(refs))
         with closing(map_scenes(job, range(len(some)), workers, progress=told)) as results:
-            for problems in results:
-                failed += [FailedImport(some[number], problem) for number, problem in problems]
+            for scene in chain.from_iterable(results):
+                if scene.problem is not None:
+                    failed.append(FailedImport(some[scene.number], scene.problem))
+                    continue
+                _add_map_bytes(map_bytes, scene, num_scenes=start + scene.number + 1, parts=parts)
     return failed
+
+
+def _add_map_bytes(map_bytes: dict[str, int], scene: _ReadScene, *, num_scenes: int, parts: Path) -> None:
+    """Add a scene to the least bytes of each map, whose pieces are joined, and refuse more than one file can have."""
+    before = map_bytes.get(scene.map_name, 0)
+    map_bytes[scene.map_name] = max(before, scene.map_bytes)
+    map_bytes[""] = map_bytes.get("", 0) + map_bytes[scene.map_name] - before
+    if map_bytes[""] > MOST_MAP_BYTES:
+        fewer = max(1, num_scenes // 2)
+        raise MapTooLargeError(
+            f"the maps of the first {num_scenes} scenes have more than {MOST_MAP_BYTES:,} bytes, which is the most "
+            f"that one semantic map can have; import fewer scenes (--max-scenes {fewer}, for example), or parts of the "
+            f"source into folders of their own. What was read is kept in {parts}"
+        )
 
 
 def _parts_of(reader: Reader, parts: Path, refs: Sequence[SceneRef], failed: list[FailedImport]) -> list[Part]:
@@ -185,6 +242,19 @@ def _parts_of(reader: Reader, parts: Path, refs: Sequence[SceneRef], failed: lis
     failed += [FailedImport(ref, f"{ref.file}: {_CHANGED}") for ref, path in paths.items() if not path.exists()]
     failed.sort(key=lambda each: each.ref)
     return [Part(path) for path in paths.values() if path.exists()]
+
+
+def _clear(parts: Path) -> None:
+    """Remove all parts, but not the lock."""
+    for entry in sorted(parts.iterdir()):
+        if entry.is_dir():
+            remove_whole(entry)
+
+
+def _as_written(text: str) -> str:
+    """Return a text as it can be written as UTF-8, and not without end."""
+    shown = text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]} ..."
+    return shown.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Pieces of maps, one for each scene, joined by the ids of their elements, and packed for the disk."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -37,36 +37,83 @@ class JoinedMap:
     def add(self, piece: SourceMap, *, scene: str) -> None:
         """Join a piece.
 
-        A lane with the id of another one that lies elsewhere, as where ids hold for one piece alone, gets a name of
-        its own in this piece.
+        What has the id of another lane, area or sign that lies elsewhere, as where ids hold for one piece alone, gets a
+        name of its own in this piece.
 
         Args:
             piece: A piece of this map.
             scene: Name of the scene that it came with, for remarks.
         """
-        names = {lane.lane_id: self._name_of(lane, scene) for lane in piece.lanes}
+        names = self._names_of(
+            "Lane",
+            {lane.lane_id: lane.centre_m for lane in piece.lanes},
+            known=lambda name: self.lanes[name].centre_m if name in self.lanes else None,
+            is_same=_is_same_line,
+            scene=scene,
+        )
         for lane in piece.lanes:
             renamed = _renamed(lane, names)
             known = self.lanes.get(renamed.lane_id)
             self.lanes[renamed.lane_id] = renamed if known is None else _joined(known, renamed)
-        for area in piece.areas:
-            self.areas.setdefault((area.kind, area.area_id), area)
-        for sign in piece.signs:
-            lanes = tuple(names.get(lane, lane) for lane in sign.lane_ids)
-            self.signs.setdefault(sign.sign_id, replace(sign, lane_ids=lanes))
+        self._add_areas(piece.areas, scene)
+        self._add_signs(piece.signs, names, scene)
 
-    def _name_of(self, lane: SourceLane, scene: str) -> str:
-        """Return the id of a lane, or another one if a lane elsewhere has it."""
-        name, number = lane.lane_id, 1
-        while name in self.lanes and not _is_same_line(self.lanes[name].centre_m, lane.centre_m):
-            number += 1
-            name = f"{lane.lane_id}~{number}"
-        if number > 1 and name not in self.lanes:
-            self.remarks.append(
-                f"Lane {lane.lane_id} of map {self.name} lies elsewhere in scene {scene} than in one before, and is "
-                f"called {name} there."
+    def _add_areas(self, areas: Sequence[SourceArea], scene: str) -> None:
+        for kind in dict.fromkeys(area.kind for area in areas):
+            of_kind = {area.area_id: area for area in areas if area.kind == kind}
+            names = self._names_of(
+                kind.replace("_", " ").capitalize(),
+                {name: area.outline_m for name, area in of_kind.items()},
+                known=lambda name, kind=kind: (  # type: ignore[misc]
+                    self.areas[kind, name].outline_m if (kind, name) in self.areas else None
+                ),
+                is_same=_meet,
+                scene=scene,
             )
-        return name
+            for name, area in of_kind.items():
+                self.areas.setdefault((kind, names[name]), replace(area, area_id=names[name]))
+
+    def _add_signs(self, signs: Sequence[SourceSign], lanes: Mapping[str, str], scene: str) -> None:
+        names = self._names_of(
+            "Sign",
+            {sign.sign_id: sign.position_m for sign in signs},
+            known=lambda name: self.signs[name].position_m if name in self.signs else None,
+            is_same=_is_same_line,
+            scene=scene,
+        )
+        for sign in signs:
+            name, lane_ids = names[sign.sign_id], tuple(lanes.get(lane, lane) for lane in sign.lane_ids)
+            self.signs.setdefault(name, replace(sign, sign_id=name, lane_ids=lane_ids))
+
+    def _names_of(
+        self,
+        what: str,
+        lines: Mapping[str, Float64Array],
+        *,
+        known: Callable[[str], Float64Array | None],
+        is_same: Callable[[Float64Array, Float64Array], bool],
+        scene: str,
+    ) -> dict[str, str]:
+        """Return the id of each element of a piece, or another one where the id is that of one elsewhere."""
+
+        def is_free(name: str, line: Float64Array) -> bool:
+            other = known(name)
+            return other is None or is_same(other, line)
+
+        names = {name: name for name, line in lines.items() if is_free(name, line)}
+        taken = set(names)
+        for name in [name for name in lines if name not in names]:
+            number = 2
+            while f"{name}~{number}" in taken or not is_free(f"{name}~{number}", lines[name]):
+                number += 1
+            names[name] = f"{name}~{number}"
+            taken.add(names[name])
+            if known(names[name]) is None:
+                self.remarks.append(
+                    f"{what} {name} of map {self.name} lies elsewhere in scene {scene} than in one before, and is "
+                    f"called {names[name]} there."
+                )
+        return names
 
 
 def _renamed(lane: SourceLane, names: Mapping[str, str]) -> SourceLane:
@@ -164,3 +211,9 @@ def _lines_of(piece: SourceMap) -> Iterator[Float64Array]:
 
 def _is_same_line(first: Float64Array, second: Float64Array) -> bool:
     return first.shape == second.shape and bool(np.abs(first - second).max() <= _NEAR_M)
+
+
+def _meet(first: Float64Array, second: Float64Array) -> bool:
+    """Return whether the boxes around two outlines meet: pieces may have cut one area in different ways."""
+    lowest = np.maximum(first[:, :2].min(axis=0), second[:, :2].min(axis=0))
+    return bool((lowest <= np.minimum(first[:, :2].max(axis=0), second[:, :2].max(axis=0)) + _NEAR_M).all())

@@ -11,9 +11,9 @@ from l5kit.data.map.builder import MapBuilder
 from l5kit.readers.joined_map import JoinedMap
 from l5kit.readers.lane_groups import group_lanes
 from l5kit.readers.scene_conversion import FACE_COLORS, face_id, light_id
-from l5kit.readers.source_map import SourceLane
+from l5kit.readers.source_map import SourceLane, SourceMap
 
-__all__ = ["WORLD_TO_ECEF", "add_map", "areas_as_json", "boundaries_of", "turn_of"]
+__all__ = ["WORLD_TO_ECEF", "add_map", "areas_as_json", "boundaries_of", "least_bytes_of", "turn_of"]
 
 WORLD_TO_ECEF = np.array([[0.0, 0.0, 1.0, 6378137.0], [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
 """The world of imported datasets lies at latitude 0, longitude 0, x east, y north and z up, wherever it really is."""
@@ -43,12 +43,26 @@ def areas_as_json(joined: JoinedMap, offset_m: Float64Array) -> list[JsonObject]
     offset = np.append(offset_m, 0.0)
     return [
         {
-            "id": f"{joined.name}/{area.area_id}",
+            "id": _name_on(joined.name, area.area_id),
             "kind": area.kind,
             "outline_m": np.round(area.outline_m + offset, 3).tolist(),
         }
         for area in joined.areas.values()
     ]
+
+
+def least_bytes_of(source_map: SourceMap) -> int:
+    """Return how many bytes a map takes at least in the semantic map, those of the boundaries that are known.
+
+    Protobuf writes the steps of a line in centimetres with 7 bits a byte, one bit of all for the sign.
+    """
+    lines = [line for lane in source_map.lanes for line in (lane.left_m, lane.right_m) if line is not None]
+    if not lines:
+        return 0
+    steps_cm = np.abs(np.diff(np.concatenate(lines), axis=0)) * 100.0 - 1.0  # places are rounded
+    firsts = np.cumsum([len(line) for line in lines])[:-1] - 1
+    steps_cm[firsts] = 0.0  # from one line to the next
+    return int(steps_cm.size + sum(np.count_nonzero(2.0 * steps_cm >= 128.0**size) for size in (1, 2, 3, 4)))
 
 
 def boundaries_of(lane: SourceLane) -> tuple[Float64Array, Float64Array]:
@@ -69,6 +83,11 @@ def turn_of(lane: SourceLane) -> str:
         return "U_TURN"
     side = "LEFT" if turn_rad > 0 else "RIGHT"
     return f"SHARP_{side}" if abs(turn_rad) > _SHARP_RAD else side
+
+
+def _name_on(*parts: str) -> str:
+    """Return the id of an element of a map; slashes in names of the source are written so that no two ids are one."""
+    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +111,9 @@ class _MapWriter:
 
     def _name(self, kind: str, element_id: str) -> str:
         """Return the id of an element; ids are unique over all kinds, so all but lanes tell theirs."""
-        return f"{self.joined.name}/{element_id}" if kind == "lane" else f"{self.joined.name}/{kind}/{element_id}"
+        return (
+            _name_on(self.joined.name, element_id) if kind == "lane" else _name_on(self.joined.name, kind, element_id)
+        )
 
     def _names(self, lanes: Iterable[str]) -> list[str]:
         return [self._name("lane", lane) for lane in lanes]

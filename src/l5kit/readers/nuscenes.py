@@ -15,7 +15,7 @@ from l5kit.readers.nuscenes_cache import index_of
 from l5kit.readers.nuscenes_index import NuscenesIndex
 from l5kit.readers.nuscenes_map import CityMap, read_city_map
 from l5kit.readers.nuscenes_splits import split_of_scene
-from l5kit.readers.nuscenes_tables import file_name
+from l5kit.readers.nuscenes_tables import TABLES, file_name
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
@@ -33,6 +33,9 @@ EGO_MIDDLE_AHEAD_M = 1.385
 
 WITH_RIDER = " with rider"
 """What is added to the class of a bicycle or motorcycle that somebody rides in one of its boxes."""
+
+_ROTATION_TOLERANCE = 0.01
+"""By how much the length of a quaternion may differ from 1."""
 
 _CYCLES = ("vehicle.bicycle", "vehicle.motorcycle")
 
@@ -69,6 +72,8 @@ _LICENCE = (
     "nuScenes (Motional AD, https://www.nuscenes.org): CC BY-NC-SA 4.0 with the terms of use of nuScenes, which allow "
     "no commercial use without a licence of its own; name Caesar et al., nuScenes, CVPR 2020"
 )
+_MAPS = "maps/expansion"
+_CITY = re.compile(r"\w[\w.-]*")
 _VERSION = re.compile(r"v1\.0-\w+")
 
 
@@ -135,10 +140,15 @@ class NuscenesReader:
             SourceDataError: The version is unknown, or a table is missing or damaged.
         """
         self._require_version()
-        file = file_name(self._folder, "scene")
+        file, index = file_name(self._folder, "scene"), self._index
+        tables = tuple(file_name(self._folder, name) for name in TABLES if name != "scene")
         return [
-            SceneRef(split_of_scene(self._folder.name, name), name, file, name, (number,))
-            for number, name in enumerate(self._index.scene_names.tolist())
+            SceneRef(
+                split_of_scene(self._folder.name, name), name, file, name, (number,), (*tables, f"{_MAPS}/{city}.json")
+            )
+            for number, (name, city) in enumerate(
+                zip(index.scene_names.tolist(), index.scene_locations.tolist(), strict=True)
+            )
         ]
 
     def read(self, ref: SceneRef) -> SourceScene:
@@ -178,8 +188,14 @@ class NuscenesReader:
 
     def _map_of(self, city: str, positions_m: Float64Array) -> tuple[SourceMap, list[str]]:
         """Return the part of the map near some positions, (N, 2), and what was left out there."""
+        if not _CITY.fullmatch(city):  # it becomes the name of a file, and must not lead elsewhere
+            raise SourceDataError(
+                file_name(self._folder, "log"),
+                "",
+                f"location must be the name of a city, such as boston-seaport, got {city!r}",
+            )
         if city not in self._cities:
-            self._cities[city] = read_city_map(self._folder.parent / "maps" / "expansion" / f"{city}.json", city)
+            self._cities[city] = read_city_map(self._folder.parent / _MAPS / f"{city}.json", city)
         whole = self._cities[city]
         return whole.near(positions_m, MAP_REACH_M), whole.left_out_near(positions_m, MAP_REACH_M)
 
@@ -236,6 +252,7 @@ def _folder_of_tables(source: Path) -> Path:
 
 def _ego_of(index: NuscenesIndex, samples: slice) -> SourceEgo:
     rotations = index.ego_rotations[samples]
+    _require_unit(rotations, "step")
     positions_m = index.ego_positions_m[samples] + EGO_MIDDLE_AHEAD_M * _forward(rotations)
     positions_m[:, 2] = index.ego_positions_m[samples, 2]  # that of the ground at the rear axle
     return SourceEgo(positions_m, _yaws(rotations), np.array(EGO_SIZE_M))
@@ -266,6 +283,7 @@ def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file:
     is_valid[place] = True
     positions_m, yaws_rad, sizes_m = np.zeros((*shape, 2)), np.zeros(shape), np.ones((*shape, 3))
     positions_m[place] = index.box_positions_m[boxes.rows, :2]
+    _require_unit(index.box_rotations[boxes.rows], "box")
     yaws_rad[place] = _yaws(index.box_rotations[boxes.rows])
     sizes_m[place] = index.box_sizes_m[boxes.rows][:, [1, 0, 2]]
     return SourceTracks(
@@ -312,6 +330,18 @@ def _classes_of(index: NuscenesIndex, boxes: _Boxes, file: str) -> tuple[str, ..
             raise SourceDataError(file.replace("sample_annotation", "instance"), f"instance {token!r}", f"its {what}")
         classes.append(name + WITH_RIDER if is_ridden and name in _CYCLES else name)
     return tuple(classes)
+
+
+def _require_unit(rotations: Float64Array, what: str) -> None:
+    """Refuse quaternions (N, 4) that are no rotations, which would be turned into wrong headings in silence."""
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(rotations, axis=-1)
+    is_wrong = ~(np.abs(lengths - 1.0) <= _ROTATION_TOLERANCE)
+    if is_wrong.any():
+        row = int(np.argmax(is_wrong))
+        raise ValueError(
+            f"rotation must be a quaternion of length 1, got {rotations[row].tolist()} in {what} {row} of the scene"
+        )
 
 
 def _forward(rotations: Float64Array) -> Float64Array:

@@ -28,6 +28,9 @@ LARGEST_SAGITTA_M = 0.005
 
 _SAME_POINT_M = 1e-6
 
+_MOST_STEPS = 10_000
+"""A segment that takes more is taken for a damaged one, before it takes all memory."""
+
 
 class ArclinePath(msgspec.Struct, frozen=True):
     """One path of a lane: three segments in a row, each an arc of one radius or straight (a path of Dubins).
@@ -56,8 +59,8 @@ def discretize_lane(paths: Sequence[ArclinePath]) -> Float64Array:
             a straight piece.
 
     Raises:
-        DatasetFormatError: A path has an unknown shape, a radius that is not above 0, or numbers that are no lengths;
-            or there are no two points.
+        DatasetFormatError: A path has an unknown shape, a radius that is not above 0, numbers that are no lengths, or
+            more points than any lane; or there are no two points.
     """
     points_m = [points_of_path(path) for path in paths]
     line_m = np.concatenate(points_m) if points_m else np.zeros((0, 2))
@@ -107,6 +110,11 @@ def _places_along(length_m: float, curvature: float) -> Float64Array:
     step_m = LONGEST_STEP_M
     if curvature:
         step_m = min(step_m, float(np.sqrt(8.0 * LARGEST_SAGITTA_M / abs(curvature))))
+    if not length_m / step_m <= _MOST_STEPS:
+        raise DatasetFormatError(
+            f"segment_length is {length_m:g} m with a curvature of {abs(curvature):g} 1/m, which takes more than "
+            f"{_MOST_STEPS} points"
+        )
     num_steps = max(1, int(np.ceil(length_m / step_m)))
     return np.linspace(0.0, length_m, num_steps + 1)[1:]
 

@@ -22,7 +22,7 @@ from l5kit.readers.nuscenes_tables import TABLES
 
 __all__ = ["index_of"]
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _TICK_NS: Final = 2 * 10**9
 _LARGE_BYTES: Final = 1 << 20
 
@@ -51,7 +51,7 @@ def index_of(folder: Path) -> NuscenesIndex:
 
 def _kept_index(place: Path) -> NuscenesIndex | None:
     """Return an index whose arrays lie in a folder, with their pages not yet read; None if there is none."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, EOFError):
         return NuscenesIndex(**{name: _load(place / f"{name}.npy") for name in NuscenesIndex.names()})
     return None
 

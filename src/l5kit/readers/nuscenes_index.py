@@ -31,6 +31,7 @@ from l5kit.readers.nuscenes_tables import (
     table_pieces,
 )
 from l5kit.readers.reader import SourceDataError
+from l5kit.readers.source_bounds import FIRST_TIME_NS, LAST_TIME_NS
 
 __all__ = ["NuscenesIndex", "build_index"]
 
@@ -197,6 +198,10 @@ class _Scenes:
                 what = "is not in the table" if sample is None else "is of another scene"
                 self.tell(number, "sample", f"{scene.name}, step {len(found)}", f"the next key frame {token!r} {what}")
                 return []
+            if not FIRST_TIME_NS <= sample.timestamp * 1000 <= LAST_TIME_NS:
+                text = f"its timestamp must be from 1 to {LAST_TIME_NS // 1000} microseconds, got {sample.timestamp}"
+                self.tell(number, "sample", f"{scene.name}, sample {token!r}", text)
+                return []
             if found and sample.timestamp <= found[-1].timestamp:
                 text = f"its timestamp {sample.timestamp} is not after {found[-1].timestamp} of the one before"
                 self.tell(number, "sample", f"{scene.name}, sample {token!r}", text)
@@ -228,32 +233,40 @@ class _Poses:
         self.rotations = np.full((len(sample_rows), 4), np.nan)
         self.problem_of: dict[int, str] = {}
         rows_of_pose: dict[str, list[int]] = {}
-        for token, row in self._pose_tokens(folder, sample_rows).items():
+        for row, token in self._pose_tokens(folder, sample_rows).items():
             rows_of_pose.setdefault(token, []).append(row)
+        found: set[str] = set()
         for _, poses in table_pieces(folder, "ego_pose", EgoPose):
             for pose in poses:
-                for row in rows_of_pose.pop(pose.token, ()):
+                for row in rows_of_pose.get(pose.token, ()):
                     self.positions_m[row], self.rotations[row] = pose.translation, pose.rotation
-        for token, rows in rows_of_pose.items():
-            for row in rows:
+                    if pose.token in found:
+                        self.problem_of[row] = f"ego_pose_token {pose.token!r} is twice in ego_pose.json"
+                if pose.token in rows_of_pose:
+                    found.add(pose.token)
+        for token in rows_of_pose.keys() - found:
+            for row in rows_of_pose[token]:
                 self.problem_of[row] = f"ego_pose_token {token!r} is not in ego_pose.json"
 
     @property
     def is_known(self) -> BoolArray:
         """Whether each key frame has a pose, (N,)."""
         is_known: BoolArray = ~np.isnan(self.positions_m).any(axis=1)
+        is_known[np.array(list(self.problem_of), np.int64)] = False
         return is_known
 
-    def _pose_tokens(self, folder: Path, sample_rows: dict[str, int]) -> dict[str, int]:
-        """Return the key frame that each pose of the AV is of, by the token of the pose."""
+    def _pose_tokens(self, folder: Path, sample_rows: dict[str, int]) -> dict[int, str]:
+        """Return the token of the pose of the AV in each key frame that has a lidar, by the row of the key frame."""
         sensors = {sensor.token for sensor in read_table(folder, "sensor", Sensor) if sensor.channel == LIDAR_CHANNEL}
         mounted = read_table(folder, "calibrated_sensor", CalibratedSensor)
         lidars = {sensor.token for sensor in mounted if sensor.sensor_token in sensors}
-        found: dict[str, int] = {}
+        found: dict[int, str] = {}
         for _, records in table_pieces(folder, "sample_data", SampleData):
             for data in records:
                 if data.is_key_frame and data.calibrated_sensor_token in lidars and data.sample_token in sample_rows:
-                    found[data.ego_pose_token] = sample_rows[data.sample_token]
+                    row = sample_rows[data.sample_token]
+                    if found.setdefault(row, data.ego_pose_token) != data.ego_pose_token:
+                        self.problem_of[row] = f"the key frame has two poses of {LIDAR_CHANNEL}"
         return found
 
 

@@ -9,6 +9,9 @@ __all__ = ["sides_of_lane"]
 ON_LINE_M = 0.05
 """Corners no farther from the centre line are of neither side: they lie in the middle of an end of the lane, metres."""
 
+_MOST_PAIRS = 4_000_000
+"""So many corners times points of a line are compared at most."""
+
 
 def sides_of_lane(centre_m: Float64Array, outline_m: Float64Array) -> tuple[Float64Array | None, Float64Array | None]:
     """Return the corners to the left and to the right of a centre line, each in driving direction.
@@ -23,6 +26,8 @@ def sides_of_lane(centre_m: Float64Array, outline_m: Float64Array) -> tuple[Floa
     Returns:
         Left and right side, (k, 2) each, or None and None.
     """
+    if len(centre_m) * len(outline_m) > _MOST_PAIRS:  # no lane has so many, and all are compared at once
+        return None, None
     offsets_m, along_m = _offsets(centre_m, outline_m)
     is_sided = np.abs(offsets_m) > ON_LINE_M
     corners_m, is_left, along_m = outline_m[is_sided], offsets_m[is_sided] > 0, along_m[is_sided]

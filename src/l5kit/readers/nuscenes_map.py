@@ -1,6 +1,6 @@
 """Map expansion of nuScenes: one city's lanes, crossings and areas, from nodes, polygons and arc line paths."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -140,7 +140,7 @@ def read_city_map(file: Path, city: str) -> CityMap:
         version = msgspec.json.decode(text, type=_Versioned).version
         _require_version(name, version)
         expansion = msgspec.json.decode(text, type=_Expansion)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SourceDataError(name, "", f"is damaged: {error}; copy the file again") from error
     return _Builder(expansion, name).build(city)
 
@@ -164,7 +164,13 @@ class _Builder:
         self._left_out: list[tuple[str, Float64Array]] = []
 
     def build(self, city: str) -> CityMap:
-        """Return the map."""
+        """Return the map.
+
+        Raises:
+            SourceDataError: Two elements have one id.
+        """
+        self._require_once("node", self._expansion.node, self._nodes)
+        self._require_once("polygon", self._expansion.polygon, self._polygons)
         lanes = self._lanes()
         areas = self._areas()
         signs = self._signs(lanes)
@@ -172,6 +178,16 @@ class _Builder:
             return CityMap.of(SourceMap(city, tuple(lanes), tuple(areas), tuple(signs)), self._left_out)
         except InvalidArgumentError as error:
             raise SourceDataError(self._name, "", str(error)) from error
+
+    def _require_once(self, what: str, records: Sequence[_Node | _Polygon], known: Sized) -> None:
+        """Refuse tokens that are those of two records, of which one would be lost in silence."""
+        if len(known) == len(records):
+            return
+        seen: set[str] = set()
+        for record in records:
+            if record.token in seen:
+                raise SourceDataError(self._name, f"{what} {record.token!r:.80}", "is there twice; copy the file again")
+            seen.add(record.token)
 
     def _lanes(self) -> list[SourceLane]:
         lanes = []
@@ -227,7 +243,11 @@ class _Builder:
         if outline_m is None:
             self._leave_out(f"{kind} {area_id!r}", f"polygon {polygon_token!r} has no three corners", None)
             return []
-        return [SourceArea(area_id, kind, outline_m)]
+        try:
+            return [SourceArea(area_id, kind, outline_m)]
+        except InvalidArgumentError as error:
+            self._leave_out(f"{kind} {area_id!r}", str(error), None)
+            return []
 
     def _signs(self, lanes: Sequence[SourceLane]) -> list[SourceSign]:
         """Return a sign for each stop line of a stop sign, with the lanes that end at it."""
@@ -242,7 +262,10 @@ class _Builder:
                 self._leave_out(f"stop_line {record.token!r}", problem, None)
                 continue
             held = tuple(lane.lane_id for lane in _ending_at(outline_m, lanes, ends_m) if not lane.is_in_junction)
-            signs.append(SourceSign(record.token, outline_m.mean(axis=0), held))
+            try:
+                signs.append(SourceSign(record.token, outline_m.mean(axis=0), held))
+            except InvalidArgumentError as error:
+                self._leave_out(f"stop_line {record.token!r}", str(error), None)
         return signs
 
     def _outline(self, polygon_token: str | None) -> Float64Array | None:

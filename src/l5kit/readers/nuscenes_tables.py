@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Generic, TypeVar
+from typing import Annotated, BinaryIO, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 from l5kit.readers.reader import SourceDataError
+from l5kit.readers.source_bounds import LONGEST_TEXT
 
 __all__ = [
     "TABLES",
@@ -53,6 +54,11 @@ _END_OF_RECORD = re.compile(rb"\}\s*,\s*(?=\{)")
 _START = re.compile(rb"\s*\[\s*")
 _SPACES = b" \t\r\n"
 
+Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=LONGEST_TEXT)]
+"""What goes into arrays of text, in which the longest one tells how much memory each takes."""
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
 
@@ -60,39 +66,39 @@ Quaternion = tuple[float, float, float, float]
 class _Record(msgspec.Struct, frozen=True, gc=False):
     """A record of a table; fields that are not named here are skipped."""
 
-    token: str
+    token: Text
 
 
 class SceneRecord(_Record, frozen=True, gc=False):
     """A drive of some 20 s."""
 
-    name: str
-    log_token: str
-    nbr_samples: int
-    first_sample_token: str
+    name: Text
+    log_token: Text
+    nbr_samples: Count
+    first_sample_token: Text
 
 
 class LogRecord(_Record, frozen=True, gc=False):
     """A recording, which scenes are cut from, and the city it was made in."""
 
-    location: str
-    vehicle: str = ""
+    location: Text
+    vehicle: Text = ""
 
 
 class Sample(_Record, frozen=True, gc=False):
     """A key frame, and the one after it (empty text for none); time in microseconds."""
 
-    scene_token: str
+    scene_token: Text
     timestamp: int
-    next: str
+    next: Text
 
 
 class SampleData(_Record, frozen=True, gc=False):
     """What a sensor has recorded at one time."""
 
-    sample_token: str
-    ego_pose_token: str
-    calibrated_sensor_token: str
+    sample_token: Text
+    ego_pose_token: Text
+    calibrated_sensor_token: Text
     is_key_frame: bool
 
 
@@ -106,40 +112,40 @@ class EgoPose(_Record, frozen=True, gc=False):
 class CalibratedSensor(_Record, frozen=True, gc=False):
     """A sensor as it was mounted."""
 
-    sensor_token: str
+    sensor_token: Text
 
 
 class Sensor(_Record, frozen=True, gc=False):
     """A sensor by its name."""
 
-    channel: str
+    channel: Text
 
 
 class Category(_Record, frozen=True, gc=False):
     """A class of road users and things."""
 
-    name: str
+    name: Text
 
 
 class Attribute(_Record, frozen=True, gc=False):
     """What can change of a road user, such as whether a bicycle has a rider."""
 
-    name: str
+    name: Text
 
 
 class Instance(_Record, frozen=True, gc=False):
     """A road user, seen in one scene."""
 
-    category_token: str
-    nbr_annotations: int
+    category_token: Text
+    nbr_annotations: Count
 
 
 class Annotation(_Record, frozen=True, gc=False):
     """A box in a key frame: middle, width, length and height in metres, rotation w, x, y, z."""
 
-    sample_token: str
-    instance_token: str
-    attribute_tokens: list[str]
+    sample_token: Text
+    instance_token: Text
+    attribute_tokens: list[Text]
     translation: Vector
     size: Vector
     rotation: Quaternion
@@ -157,9 +163,15 @@ def read_table(folder: Path, name: str, kind: type[Kind]) -> list[Kind]:
         kind: What its records are.
 
     Raises:
-        SourceDataError: The file is missing or damaged, or a record lacks a field.
+        SourceDataError: The file is missing or damaged, a record lacks a field, or two have one token.
     """
-    return [record for _, records in table_pieces(folder, name, kind) for record in records]
+    found: dict[str, Kind] = {}
+    for first, records in table_pieces(folder, name, kind):
+        for number, record in enumerate(records, first):
+            if found.setdefault(record.token, record) is not record:
+                problem = f"token {record.token!r} is that of a record before, too; copy the file again"
+                raise SourceDataError(file_name(folder, name), f"record {number}", problem)
+    return list(found.values())
 
 
 def table_pieces(folder: Path, name: str, kind: type[Kind]) -> Iterator[tuple[int, list[Kind]]]:
@@ -178,6 +190,8 @@ def table_pieces(folder: Path, name: str, kind: type[Kind]) -> Iterator[tuple[in
         file = path.open("rb")
     except FileNotFoundError as error:
         raise SourceDataError(file_name(folder, name), "", "the table is missing; unpack the metadata again") from error
+    except OSError as error:
+        raise SourceDataError(file_name(folder, name), "", f"the table cannot be read: {error.strerror}") from error
     with file:
         yield from _Pieces(file, file_name(folder, name), kind).read()
 
@@ -232,7 +246,7 @@ class _Pieces(Generic[Kind]):
             place = re.search(r"\$\[(\d+)\]", str(error))
             self._num_records += int(place[1]) if place else 0
             raise self._error(str(error)) from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._error(f"or one after it is no JSON ({error}); copy the file again") from error
         self._num_records += len(records)
         yield first, records

@@ -4,6 +4,8 @@ import hashlib
 import json
 import os
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -15,14 +17,15 @@ from l5kit._files import replaced_when_complete
 from l5kit._types import Float64Array, JsonObject, UInt8Array
 from l5kit.data.scene_records import SceneRecords
 from l5kit.readers.joined_map import pack_map, unpack_map
+from l5kit.readers.map_writing import least_bytes_of
 from l5kit.readers.reader import Reader, SceneRef
 from l5kit.readers.scene_conversion import numbers_of_tracks
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceScene
 
-__all__ = ["Part", "PartHead", "part_path", "write_part"]
+__all__ = ["Part", "PartHead", "naming_place", "part_path", "write_part"]
 
-_VERSION = 1
+_VERSION = 2
 _ARRAYS = ("frames", "agents", "tl_faces")
 
 
@@ -39,6 +42,7 @@ class PartHead:
         track_ids: What the source calls each track, by its number; None where that is the number.
         lights: Where the light of each lane stands, None where that is not known, by the id of the lane.
         remarks: What was left out or mended in reading.
+        map_bytes: How many bytes its map takes at least in the semantic map.
     """
 
     ref: SceneRef
@@ -49,6 +53,7 @@ class PartHead:
     track_ids: dict[str, str] | None
     lights: dict[str, list[float] | None]
     remarks: list[str]
+    map_bytes: int
 
 
 class Part:
@@ -61,18 +66,25 @@ class Part:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def is_whole(self) -> bool:
-        """Return whether the file is there, and what was written."""
+    def head_if_whole(self, ref: SceneRef) -> PartHead | None:
+        """Return what is known of the scene where the file is what was written, and of this scene; else None."""
         try:
             with zipfile.ZipFile(self._path) as archive:
-                return archive.testzip() is None
-        except (OSError, zipfile.BadZipFile):
-            return False
+                if archive.testzip() is not None:
+                    return None
+            head = self.read_head()
+        except MemoryError:
+            raise
+        except Exception:  # damage may look like a password, an unknown compression or a length below 0
+            return None
+        return head if head.ref == ref else None
 
     def read_head(self) -> PartHead:
         """Return what is known of the scene."""
         content = self._read_json("head")
-        return PartHead(**content | {"ref": SceneRef(**content["ref"] | {"place": tuple(content["ref"]["place"])})})
+        ref = content["ref"]
+        ref |= {name: tuple(ref[name]) for name in ("place", "others")}
+        return PartHead(**content | {"ref": SceneRef(**ref)})
 
     def read_map(self) -> SourceMap:
         """Return the piece of the map."""
@@ -107,17 +119,22 @@ class PartKey:
     l5kit: str
     reader: str
     ref: SceneRef
-    size: int
-    mtime_ns: int
+    files: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(cls, reader: Reader, ref: SceneRef) -> Self:
-        """Return the key of a scene; of a file that is not there, one that no part has."""
-        try:
-            found = os.stat(reader.source / ref.file)
-        except OSError:
-            return cls(_VERSION, __version__, type(reader).__qualname__, ref, -1, -1)
-        return cls(_VERSION, __version__, type(reader).__qualname__, ref, found.st_size, found.st_mtime_ns)
+        """Return the key of a scene, which is another one once one of its files has changed."""
+        files = tuple(_state_of(reader.source / file) for file in (ref.file, *ref.others))
+        return cls(_VERSION, __version__, type(reader).__qualname__, ref, files)
+
+
+def _state_of(path: Path) -> tuple[int, int]:
+    """Return size and time of the last change of a file, -1 and -1 of one that is not there."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return -1, -1
+    return found.st_size, found.st_mtime_ns
 
 
 def part_path(parts: Path, reader: Reader, ref: SceneRef) -> Path:
@@ -133,8 +150,8 @@ def part_path(parts: Path, reader: Reader, ref: SceneRef) -> Path:
     return parts / name[:2] / f"{name[2:]}.npz"
 
 
-def write_part(path: Path, ref: SceneRef, scene: SourceScene, records: SceneRecords) -> None:
-    """Write the part of a scene, whole or not at all.
+def write_part(path: Path, ref: SceneRef, scene: SourceScene, records: SceneRecords) -> PartHead:
+    """Write the part of a scene, whole or not at all, and return its head.
 
     Args:
         path: Its file.
@@ -146,17 +163,40 @@ def write_part(path: Path, ref: SceneRef, scene: SourceScene, records: SceneReco
         OSError: The disk is full, or may not be written to.
     """
     content, points = pack_map(scene.map)
-    head = asdict(_head_of(ref, scene, records, points))
+    head = _head_of(ref, scene, records, points)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replaced_when_complete(path, argument="parts") as temporary, temporary.open("wb") as file:
+    with (
+        naming_place(path),
+        replaced_when_complete(path, argument="parts") as temporary,
+        temporary.open("wb") as file,
+    ):
         np.savez(
             file,
-            head=_as_bytes(head),
+            head=_as_bytes(asdict(head)),
             map=_as_bytes(content),
             points=points,
             host=np.array(records.host),
             **{name: getattr(records, name) for name in _ARRAYS},
         )
+    return head
+
+
+@contextmanager
+def naming_place(path: Path) -> Iterator[None]:
+    """Add where was written to an error of the system that does not tell, as that of a full disk.
+
+    Args:
+        path: The file or folder.
+
+    Raises:
+        OSError: Something could not be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _head_of(ref: SceneRef, scene: SourceScene, records: SceneRecords, points: Float64Array) -> PartHead:
@@ -176,6 +216,7 @@ def _head_of(ref: SceneRef, scene: SourceScene, records: SceneRecords, points: F
             for lane, position_m in zip(scene.lights.lane_ids, scene.lights.positions_m, strict=True)
         },
         remarks=list(scene.remarks),
+        map_bytes=least_bytes_of(scene.map),
     )
 
 

@@ -74,6 +74,8 @@ class SceneRef:
         file: Its file, relative to the folder of the source.
         record: Which record of the file, in words, for errors; empty for the whole file.
         place: Numbers by which the reader finds it, such as a byte offset; they mean something to the reader alone.
+        others: Further files that it is made of, relative to the folder of the source; where one of them or ``file``
+            changes, the scene is read again.
     """
 
     split: str
@@ -81,6 +83,7 @@ class SceneRef:
     file: str
     record: str = ""
     place: tuple[int, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

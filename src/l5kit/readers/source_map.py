@@ -7,6 +7,7 @@ import numpy as np
 
 from l5kit._types import Float64Array, NumericArray
 from l5kit.errors import InvalidArgumentError
+from l5kit.readers.source_bounds import FURTHEST_FROM_AV_M, FURTHEST_M, is_within, require_text, require_within
 
 __all__ = ["AREA_KINDS", "LANE_KINDS", "SourceArea", "SourceLane", "SourceMap", "SourceSign", "is_line"]
 
@@ -37,7 +38,7 @@ class SourceLane:
         is_in_junction: Whether it lies in an intersection.
 
     Raises:
-        InvalidArgumentError: A line is none, the limit is not above 0, or there is no such kind.
+        InvalidArgumentError: A line is none or beyond its bounds, the limit is not above 0, or there is no such kind.
     """
 
     lane_id: str
@@ -62,6 +63,8 @@ class SourceLane:
                     f"{name} of lane {self.lane_id!r} must have shape (n, 3), be finite and have two points apart, "
                     f"got shape {np.shape(line)}; leave the lane out, and say so in the remarks of the scene"
                 )
+            if np.abs(line).max() > FURTHEST_M:  # there are many lanes, and the sentence takes time
+                require_within(name, f"lane {self.lane_id!r}", line, FURTHEST_M, unit="m")
             object.__setattr__(self, name, np.asarray(line, np.float64))
         if self.kind not in LANE_KINDS:
             raise InvalidArgumentError(f"kind of lane {self.lane_id!r} must be one of {LANE_KINDS}, got {self.kind!r}")
@@ -82,7 +85,7 @@ class SourceArea:
         outline_m: Corners of its polygon in order, the first not repeated, x, y and z, float64, (n, 3), n at least 3.
 
     Raises:
-        InvalidArgumentError: The outline is none, or there is no such kind.
+        InvalidArgumentError: The outline is none or beyond its bounds, or there is no such kind.
     """
 
     area_id: str
@@ -97,6 +100,7 @@ class SourceArea:
                 f"outline_m of {self.kind} {self.area_id!r} must have shape (n, 3) with n at least "
                 f"{_FEWEST_CORNERS} and be finite, got shape {np.shape(self.outline_m)}"
             )
+        require_within("outline_m", f"{self.kind} {self.area_id!r}", self.outline_m, FURTHEST_M, unit="m")
         object.__setattr__(self, "outline_m", np.asarray(self.outline_m, np.float64))
 
 
@@ -110,7 +114,7 @@ class SourceSign:
         lane_ids: Lanes whose end it controls.
 
     Raises:
-        InvalidArgumentError: The position is no finite point.
+        InvalidArgumentError: The position is no finite point, or beyond its bounds.
     """
 
     sign_id: str
@@ -123,6 +127,7 @@ class SourceSign:
             raise InvalidArgumentError(
                 f"position_m of sign {self.sign_id!r} must be x, y, z, got {self.position_m.tolist()}"
             )
+        require_within("position_m", f"sign {self.sign_id!r}", self.position_m, FURTHEST_M, unit="m")
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +141,7 @@ class SourceMap:
         signs: Stop signs.
 
     Raises:
-        InvalidArgumentError: The name is empty, or an id is used twice.
+        InvalidArgumentError: The name is no text, or an id is none or used twice.
     """
 
     name: str
@@ -145,13 +150,41 @@ class SourceMap:
     signs: tuple[SourceSign, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise InvalidArgumentError(f"the name of a map must be text that is not empty, got {self.name!r}")
+        require_text("the name of a map", self.name)
         for name in ("lanes", "areas", "signs"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        _require_unique("lane", [lane.lane_id for lane in self.lanes])
-        _require_unique("area", [f"{area.kind} {area.area_id}" for area in self.areas])
-        _require_unique("sign", [sign.sign_id for sign in self.signs])
+        _require_unique("a lane", [lane.lane_id for lane in self.lanes])
+        _require_unique("an area", [f"{area.kind} {area.area_id}" for area in self.areas])
+        _require_unique("a sign", [sign.sign_id for sign in self.signs])
+
+    def require_near(self, place_m: NumericArray) -> None:
+        """Refuse elements that are too far from a place, which is that of the AV.
+
+        Args:
+            place_m: x, y and z, (3,).
+
+        Raises:
+            InvalidArgumentError: There is one; the message names it and the point.
+        """
+        lines = self._lines()
+        points_m = [line_m for _, _, line_m in lines]
+        if not points_m or is_within(np.concatenate(points_m), FURTHEST_FROM_AV_M, around=place_m).all():
+            return
+        for name, of_what, line_m in lines:
+            require_within(
+                name, f"{of_what} of map {self.name!r}", line_m, FURTHEST_FROM_AV_M, unit="m", around=place_m
+            )
+
+    def _lines(self) -> list[tuple[str, str, Float64Array]]:
+        """Return the name of each line, of what it is, and its points."""
+        of_lanes = [
+            (name, f"lane {lane.lane_id!r}", getattr(lane, name))
+            for lane in self.lanes
+            for name in ("centre_m", "left_m", "right_m")
+        ]
+        of_areas = [("outline_m", f"{area.kind} {area.area_id!r}", area.outline_m) for area in self.areas]
+        of_signs = [("position_m", f"sign {sign.sign_id!r}", sign.position_m[None]) for sign in self.signs]
+        return [line for line in (*of_lanes, *of_areas, *of_signs) if line[2] is not None]
 
 
 def is_line(points_m: NumericArray | None) -> bool:
@@ -166,8 +199,7 @@ def is_line(points_m: NumericArray | None) -> bool:
 def _require_unique(what: str, ids: list[str]) -> None:
     seen: set[str] = set()
     for name in ids:
-        if not isinstance(name, str) or not name:
-            raise InvalidArgumentError(f"the id of a {what} must be text that is not empty, got {name!r}")
+        require_text(f"the id of {what}", name)
         if name in seen:
-            raise InvalidArgumentError(f"the map has {what} {name!r} twice")
+            raise InvalidArgumentError(f"the map has {what.partition(' ')[2]} {name!r} twice")
         seen.add(name)

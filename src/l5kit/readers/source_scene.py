@@ -1,7 +1,8 @@
 """What a reader gives for one scene of another dataset: AV, road users and lights as plain arrays, checked.
 
 Positions are in metres, in the frame of the scene's map, x and y right-handed and z up. Angles are in radians,
-counter-clockwise from x. Times are whole nanoseconds.
+counter-clockwise from x. Times are whole nanoseconds. How great all of them may be, :mod:`l5kit.readers.source_bounds`
+tells.
 """
 
 from collections.abc import Sequence
@@ -13,9 +14,31 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import require_shapes
 from l5kit.errors import InvalidArgumentError
+from l5kit.readers.source_bounds import (
+    FIRST_TIME_NS,
+    FURTHEST_FROM_AV_M,
+    FURTHEST_M,
+    GREATEST_ANGLE_RAD,
+    GREATEST_AV_SPEED_MPS,
+    GREATEST_SIZE_M,
+    GREATEST_SPEED_MPS,
+    LAST_TIME_NS,
+    SHORTEST_STEP_NS,
+    is_within,
+    require_text,
+    require_within,
+)
 from l5kit.readers.source_map import SourceMap
 
 __all__ = ["LightState", "SourceEgo", "SourceLights", "SourceScene", "SourceTracks"]
+
+
+_BOUNDS_OF_TRACKS = {
+    "positions_m": (FURTHEST_M, "m"),
+    "yaws_rad": (GREATEST_ANGLE_RAD, "rad"),
+    "velocities_mps": (GREATEST_SPEED_MPS, "m/s"),
+    "sizes_m": (GREATEST_SIZE_M, "m"),
+}
 
 
 class LightState(IntEnum):
@@ -40,7 +63,7 @@ class SourceEgo:
         size_m: Length, width and height, (3,), each above 0.
 
     Raises:
-        InvalidArgumentError: An array has another shape, or a value is not finite.
+        InvalidArgumentError: An array has another shape, or a value is not finite or beyond its bounds.
     """
 
     positions_m: Float64Array
@@ -50,12 +73,18 @@ class SourceEgo:
     def __post_init__(self) -> None:
         _as_floats(self, "positions_m", "yaws_rad", "size_m")
         require_shapes(self, positions_m=(len(self.positions_m), 3), yaws_rad=(len(self.positions_m),), size_m=(3,))
-        for name in ("positions_m", "yaws_rad"):
-            is_wrong = ~np.isfinite(getattr(self, name)).reshape(len(self.positions_m), -1).all(axis=1)
-            if is_wrong.any():
-                raise InvalidArgumentError(f"{name} of the AV is not finite in step {int(np.argmax(is_wrong))}")
-        if not (np.isfinite(self.size_m) & (self.size_m > 0)).all():
-            raise InvalidArgumentError(f"size_m of the AV must be above 0, got {self.size_m.tolist()}")
+        for name, limit, unit in (("positions_m", FURTHEST_M, "m"), ("yaws_rad", GREATEST_ANGLE_RAD, "rad")):
+            is_right = is_within(getattr(self, name), limit).reshape(len(self.positions_m), -1).all(axis=1)
+            if not is_right.all():
+                step = int(np.argmin(is_right))
+                raise InvalidArgumentError(
+                    f"{name} of the AV must be finite and within {limit:g} {unit}, got "
+                    f"{getattr(self, name)[step].tolist()} in step {step}"
+                )
+        if not ((self.size_m.astype(np.float32) > 0) & (self.size_m <= GREATEST_SIZE_M)).all():
+            raise InvalidArgumentError(
+                f"size_m of the AV must be above 0 and up to {GREATEST_SIZE_M:g} m, got {self.size_m.tolist()}"
+            )
 
 
 @dataclass(frozen=True)
@@ -74,8 +103,8 @@ class SourceTracks:
         is_target: Whether the source asks for its future to be predicted, bool, (N,); None where nothing is told.
 
     Raises:
-        InvalidArgumentError: An array has another shape, an id is empty or used twice, or a value is not finite, or a
-            size not above 0, where it is seen.
+        InvalidArgumentError: An array has another shape, an id is no text or used twice, or a value is not finite or
+            beyond its bounds, or a size not above 0, where it is seen.
     """
 
     ids: tuple[str, ...]
@@ -115,24 +144,25 @@ class SourceTracks:
     def _require_ids(self) -> None:
         seen: set[str] = set()
         for name in self.ids:
-            if not isinstance(name, str) or not name:
-                raise InvalidArgumentError(f"the id of a track must be text that is not empty, got {name!r}")
+            require_text("the id of a track", name)
             if name in seen:
                 raise InvalidArgumentError(f"track {name!r} is there twice")
             seen.add(name)
 
     def _require_values(self) -> None:
-        for name in ("positions_m", "yaws_rad", "velocities_mps", "sizes_m"):
+        for name, (limit, unit) in _BOUNDS_OF_TRACKS.items():
             values = getattr(self, name)
             steps = self.is_valid if name != "sizes_m" or values.ndim == 3 else self.is_valid.any(axis=1)
-            is_right = np.isfinite(values) & (values > 0 if name == "sizes_m" else True)
+            is_right = is_within(values, limit) & (values.astype(np.float32) > 0 if name == "sizes_m" else True)
             of_step = tuple(range(steps.ndim, is_right.ndim))
             is_wrong = steps & ~is_right.all(axis=of_step)
             if is_wrong.any():
                 place = np.argwhere(is_wrong)[0].tolist()
                 where = f"track {self.ids[place[0]]!r}" + (f", step {place[1]}" if len(place) > 1 else "")
-                wanted = "finite and above 0" if name == "sizes_m" else "finite"
-                raise InvalidArgumentError(f"{name} of {where} must be {wanted}, got {values[tuple(place)].tolist()}")
+                wanted = "finite, above 0 and up to" if name == "sizes_m" else "finite and within"
+                raise InvalidArgumentError(
+                    f"{name} of {where} must be {wanted} {limit:g} {unit}, got {values[tuple(place)].tolist()}"
+                )
 
 
 @dataclass(frozen=True)
@@ -145,7 +175,7 @@ class SourceLights:
         positions_m: x, y and z of each, where known, else NaN (it then stands at the end of the lane), float64, (L, 3).
 
     Raises:
-        InvalidArgumentError: An array has another shape, a lane is there twice, or a state is none.
+        InvalidArgumentError: An array has another shape, a lane is there twice or has no id, or a state is none.
     """
 
     lane_ids: tuple[str, ...]
@@ -163,6 +193,8 @@ class SourceLights:
             raise InvalidArgumentError(f"lane {twice!r} has two lights; give each lane one")
         if (self.states > max(LightState)).any():
             raise InvalidArgumentError(f"states must be of LightState, 0 to {max(LightState)}, got {self.states.max()}")
+        for lane in self.lane_ids:
+            require_text("the lane of a light", lane)
 
     @classmethod
     def none(cls, num_steps: int) -> "SourceLights":
@@ -184,7 +216,8 @@ class SourceScene:
         remarks: What was left out or mended of this scene in reading, one sentence each, with the names of the source.
 
     Raises:
-        InvalidArgumentError: There is no step, times do not ascend, or the parts have other numbers of steps.
+        InvalidArgumentError: There is no step, times do not ascend or are beyond their bounds, the parts have other
+            numbers of steps, or something is too far from the AV, or it leaps.
     """
 
     name: str
@@ -202,16 +235,62 @@ class SourceScene:
                 f"timestamps_ns must be int64 of shape (steps,) with a step at least, got {times_ns.dtype} of "
                 f"{times_ns.shape}"
             )
+        is_wrong = (times_ns < FIRST_TIME_NS) | (times_ns > LAST_TIME_NS)
+        if is_wrong.any():
+            step = int(np.argmax(is_wrong))
+            raise InvalidArgumentError(
+                f"timestamps_ns must be from {FIRST_TIME_NS} to {LAST_TIME_NS}, got {times_ns[step]} in step {step}"
+            )
         steps_ns = np.diff(times_ns)
         if (steps_ns <= 0).any():
             step = int(np.argmax(steps_ns <= 0)) + 1
             raise InvalidArgumentError(
                 f"times must ascend, but step {step} is at {times_ns[step]} ns after {times_ns[step - 1]} ns"
             )
+        if (steps_ns < SHORTEST_STEP_NS).any():
+            step = int(np.argmax(steps_ns < SHORTEST_STEP_NS)) + 1
+            raise InvalidArgumentError(
+                f"times must be {SHORTEST_STEP_NS} ns apart at least, but step {step} is {steps_ns[step - 1]} ns after "
+                "the one before"
+            )
         found = len(self.ego.yaws_rad), self.tracks.is_valid.shape[1], self.lights.states.shape[1]
         if set(found) != {len(times_ns)}:
             raise InvalidArgumentError(f"AV, tracks and lights have {found} steps, but there are {len(times_ns)} times")
         object.__setattr__(self, "remarks", tuple(self.remarks))
+        self._require_near()
+        self._require_drivable()
+
+    def _require_drivable(self) -> None:
+        """Refuse an AV that leaps from step to step."""
+        steps_m = np.linalg.norm(np.diff(self.ego.positions_m, axis=0), axis=1)
+        speeds_mps = steps_m / (np.diff(self.timestamps_ns) / 1e9)
+        if (speeds_mps > GREATEST_AV_SPEED_MPS).any():
+            step = int(np.argmax(speeds_mps > GREATEST_AV_SPEED_MPS)) + 1
+            raise InvalidArgumentError(
+                f"positions_m of the AV must be reached with {GREATEST_AV_SPEED_MPS:g} m/s at most, got "
+                f"{speeds_mps[step - 1]:g} m/s from {self.ego.positions_m[step - 1].tolist()} to "
+                f"{self.ego.positions_m[step].tolist()} in step {step}"
+            )
+
+    def _require_near(self) -> None:
+        """Refuse tracks and elements of the map that are too far from the AV."""
+        first_m = self.ego.positions_m[0]
+        self.map.require_near(first_m)
+        for lane, position_m in zip(self.lights.lane_ids, self.lights.positions_m, strict=True):
+            if np.isfinite(position_m).all():
+                what = f"the light of lane {lane!r}"
+                require_within("positions_m", what, position_m, FURTHEST_FROM_AV_M, unit="m", around=first_m)
+        is_wrong = self.tracks.is_valid & ~is_within(
+            self.tracks.positions_m, FURTHEST_FROM_AV_M, around=first_m[:2]
+        ).all(axis=2)
+        if is_wrong.any():
+            track, step = np.argwhere(is_wrong)[0].tolist()
+            raise InvalidArgumentError(
+                f"positions_m of track {self.tracks.ids[track]!r} must be within {FURTHEST_FROM_AV_M:g} m of the first "
+                f"place of the AV, {first_m[:2].tolist()}, got {self.tracks.positions_m[track, step].tolist()} in step "
+                f"{step}"
+            )
+        require_within("positions_m", "the AV", self.ego.positions_m, FURTHEST_FROM_AV_M, unit="m", around=first_m)
 
 
 def _as_floats(holder: object, *names: str) -> None:

@@ -21,6 +21,9 @@ _LENGTH_SIZE, _CRC_SIZE = 8, 4
 _HEAD_SIZE = _LENGTH_SIZE + _CRC_SIZE
 _CRC_MASK = 0xA282EAD8
 _SEARCHED_AT_ONCE = 1 << 22
+_SEARCHED_TIMES = 4
+"""So often as many bytes as a file has are compared in the search for records in it."""
+
 _GZIP_START = b"\x1f\x8b"
 
 
@@ -71,7 +74,8 @@ def masked_crc32c(data: bytes) -> int:
 def list_records(path: str | os.PathLike[str]) -> Iterator[Listed]:
     """Walk over the records of a file, of which only lengths are read, and over what is damaged.
 
-    Behind a length that is wrong the next record is searched for by its checksums, and the walk goes on there.
+    Behind a length that is wrong the next record is searched for by its checksums, and the walk goes on there. The
+    search is given up in a file that is full of lengths whose contents are none.
 
     Args:
         path: The file.
@@ -86,11 +90,12 @@ def list_records(path: str | os.PathLike[str]) -> Iterator[Listed]:
     with Path(path).open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         number, start = 0, 0
+        search = _Search(_SEARCHED_TIMES * size)
         while start < size:
             place, problem = _place_at(file, number, start, size)
             if place is None:
                 yield RecordDamage(number, start, problem)
-                start = _next_start(file, start + 1, size)
+                start = search.next_start(file, start + 1, size)
             else:
                 yield place
                 start = place.end
@@ -146,16 +151,31 @@ def _place_at(file: BinaryIO, number: int, start: int, size: int) -> tuple[Recor
     return place, ""
 
 
-def _next_start(file: BinaryIO, start: int, size: int) -> int:
-    """Return where the next record starts whose checksums fit, from a byte on, or the size of the file."""
-    for block in range(start, size, _SEARCHED_AT_ONCE):
-        file.seek(block)
-        data = file.read(_SEARCHED_AT_ONCE + _HEAD_SIZE - 1)
-        for offset in _possible_heads(data):
-            place, _ = _place_at(file, 0, block + offset, size)
-            if place is not None and _content_fits(file, place):
-                return place.start
-    return size
+@dataclass
+class _Search:
+    """The search for records behind damage in one file, which ends at some time also where all looks like records.
+
+    Attributes:
+        bytes_left: How many bytes of contents may still be compared with their checksums.
+    """
+
+    bytes_left: int
+
+    def next_start(self, file: BinaryIO, start: int, size: int) -> int:
+        """Return where the next record starts whose checksums fit, from a byte on, or the size of the file."""
+        for block in range(start, size, _SEARCHED_AT_ONCE):
+            file.seek(block)
+            data = file.read(_SEARCHED_AT_ONCE + _HEAD_SIZE - 1)
+            for offset in _possible_heads(data):
+                place, _ = _place_at(file, 0, block + offset, size)
+                if place is None:
+                    continue
+                self.bytes_left -= place.length
+                if self.bytes_left < 0:
+                    return size
+                if _content_fits(file, place):
+                    return place.start
+        return size
 
 
 def _possible_heads(data: bytes) -> list[int]:

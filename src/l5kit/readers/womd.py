@@ -7,9 +7,9 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import CorruptedDataError, DatasetNotFoundError
 from l5kit.readers.reader import SceneRef, SourceInfo, naming_source
+from l5kit.readers.source_bounds import as_times_ns
 from l5kit.readers.source_scene import SourceLights, SourceScene
 from l5kit.readers.tfrecord import RecordPlace, list_records, read_record
 from l5kit.readers.womd_lights import read_lights
@@ -20,9 +20,6 @@ from l5kit.readers.womd_tracks import read_tracks
 __all__ = ["WomdReader", "read_scenario"]
 
 _SPLIT = re.compile(r"(?:^|_)((?:training|validation|testing)(?:_interactive|_20s)?)$")
-
-_LATEST_S = 9e9
-"""There are 9.2e18 nanoseconds in an int64."""
 
 _START_NS = 1_000_000_000
 """When a scenario starts, as logs know no time 0."""
@@ -140,7 +137,7 @@ def _to_scene(scenario: Scenario) -> SourceScene:
     lights = read_lights(scenario, {lane.lane_id for lane in mapped.map.lanes}, tracks.first_place_m)
     return SourceScene(
         name=name,
-        timestamps_ns=_as_ns(times_s)[steps],
+        timestamps_ns=as_times_ns("timestamps_seconds", times_s, ns_per_unit=1e9, start_ns=_START_NS)[steps],
         ego=tracks.to_ego(steps, times_s[steps]),
         tracks=tracks.to_source(steps),
         lights=SourceLights(lights.lane_ids, lights.states[:, steps], lights.positions_m),
@@ -162,24 +159,14 @@ def _name_of(scenario: Scenario) -> str:
     return name
 
 
-def _as_ns(times_s: Float64Array) -> Int64Array:
-    """Return times of a scenario in whole nanoseconds, from :data:`_START_NS` on.
-
-    Raises:
-        CorruptedDataError: A time is not finite, or too great for nanoseconds.
-    """
-    is_wrong = ~(np.abs(times_s) <= _LATEST_S)
-    if is_wrong.any():
-        step = int(np.argmax(is_wrong))
-        raise CorruptedDataError(f"timestamps_seconds must be up to {_LATEST_S:g}, got {times_s[step]} in step {step}")
-    return np.rint(times_s * 1e9).astype(np.int64) + _START_NS
-
-
 def _refs_of_file(folder: Path, file: str) -> list[SceneRef]:
-    """Return a reference for each record and each damaged stretch of a file, one for an empty file."""
+    """Return a reference for each record and each damaged stretch of a file; one where it is empty or not readable."""
+    try:
+        listed = list(list_records(folder / file))
+    except OSError:  # of which reading tells, and the other files go on
+        listed = []
     places = [
-        place if isinstance(place, RecordPlace) else RecordPlace(place.number, place.start, 0)
-        for place in list_records(folder / file)
+        place if isinstance(place, RecordPlace) else RecordPlace(place.number, place.start, 0) for place in listed
     ]
     return [
         SceneRef(

@@ -6,9 +6,9 @@ import numpy as np
 
 from l5kit._types import Float64Array
 from l5kit.errors import CorruptedDataError
+from l5kit.readers.source_bounds import FURTHEST_FROM_AV_M
 from l5kit.readers.source_scene import LightState, SourceLights
 from l5kit.readers.womd_scenario_pb2 import Scenario, TrafficSignalLaneState
-from l5kit.readers.womd_tracks import FURTHEST_M
 
 __all__ = ["read_lights"]
 
@@ -50,7 +50,7 @@ def read_lights(scenario: Scenario, lane_ids: Container[str], around_m: Float64A
         if (row := rows.get(signal.lane)) is not None:
             states[row, step] = _state_of(signal.state)
     positions_m = _positions(rows, (signal for _, signal in seen))
-    positions_m[~(np.abs(positions_m - around_m) <= FURTHEST_M).all(axis=1)] = np.nan
+    positions_m[~(np.abs(positions_m - around_m) <= FURTHEST_FROM_AV_M).all(axis=1)] = np.nan
     return SourceLights(tuple(map(str, rows)), states, positions_m)
 
 

@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.readers.source_bounds import FURTHEST_FROM_AV_M
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
 from l5kit.readers.womd_boundaries import LEFT, RIGHT, Polylines, find_boundaries
 from l5kit.readers.womd_rows import DOUBLE, MessageRows, RowSchema, read_rows
 from l5kit.readers.womd_scenario_pb2 import LaneCenter, LaneNeighbor, MapFeature, Scenario
-from l5kit.readers.womd_tracks import FURTHEST_M
 
 __all__ = ["MapWithRemarks", "read_map"]
 
@@ -58,8 +58,8 @@ def read_map(scenario: Scenario, name: str, around_m: Float64Array) -> MapWithRe
     Args:
         scenario: The scenario.
         name: What the map is to be called.
-        around_m: x, y and z of the AV: points more than :data:`~l5kit.readers.womd_tracks.FURTHEST_M` away are damaged,
-            as those that are not finite, (3,).
+        around_m: x, y and z of the AV, (3,): points more than
+            :data:`~l5kit.readers.source_bounds.FURTHEST_FROM_AV_M` away are damaged, as those that are not finite.
 
     Raises:
         CorruptedDataError: A feature is damaged.
@@ -81,7 +81,7 @@ def read_map(scenario: Scenario, name: str, around_m: Float64Array) -> MapWithRe
 def _read_points(parents: Sequence[bytes], schema: RowSchema, around_m: Float64Array, *, what: str) -> MessageRows:
     """Return points of lines, NaN for those that are damaged."""
     rows = read_rows(parents, schema, what=what)
-    is_near = (np.abs(rows.values - around_m) <= FURTHEST_M).all(axis=1, keepdims=True)
+    is_near = (np.abs(rows.values - around_m) <= FURTHEST_FROM_AV_M).all(axis=1, keepdims=True)
     return MessageRows(np.where(is_near, rows.values, np.nan), rows.starts)
 
 
@@ -194,7 +194,7 @@ def _read_signs(features: Sequence[MapFeature], around_m: Float64Array, remarks:
     for feature in features:
         point, sign_id = feature.stop_sign.position, str(feature.id)
         position_m = np.array([point.x, point.y, point.z])
-        if feature.stop_sign.HasField("position") and (np.abs(position_m - around_m) <= FURTHEST_M).all():
+        if feature.stop_sign.HasField("position") and (np.abs(position_m - around_m) <= FURTHEST_FROM_AV_M).all():
             signs.append(SourceSign(sign_id, position_m, tuple(map(str, feature.stop_sign.lane))))
         else:
             left_out.append(feature.id)

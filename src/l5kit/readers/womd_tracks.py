@@ -3,33 +3,35 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Final
 
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import require_shapes
 from l5kit.errors import CorruptedDataError
+from l5kit.readers.source_bounds import (
+    FURTHEST_FROM_AV_M,
+    FURTHEST_M,
+    GREATEST_ANGLE_RAD,
+    GREATEST_SIZE_M,
+    GREATEST_SPEED_MPS,
+)
 from l5kit.readers.source_scene import SourceEgo, SourceTracks
 from l5kit.readers.womd_rows import BOOL, DOUBLE, FLOAT, RowSchema, read_rows
 from l5kit.readers.womd_scenario_pb2 import Scenario, Track
 
-__all__ = ["CLASSES", "FURTHEST_M", "ScenarioTracks", "read_tracks"]
+__all__ = ["CLASSES", "ScenarioTracks", "read_tracks"]
 
 CLASSES = ("unset", "vehicle", "pedestrian", "cyclist", "other")
 """Name of each number of ``object_type``."""
-
-FURTHEST_M: Final = 1e5
-"""What is further away from the AV is damaged."""
 
 _FLOAT_NUMBERS = range(5, 11)
 _STATES = RowSchema(3, ((2, DOUBLE), (3, DOUBLE), (4, DOUBLE), *zip(_FLOAT_NUMBERS, repeat(FLOAT)), (11, BOOL)))
 _X, _Z, _LENGTH, _HEADING, _VELOCITY, _VALID = 0, 2, 3, 6, 7, 9
 _NAMES = ("center_x", "center_y", "center_z", "length", "width", "height", "heading", "velocity_x", "velocity_y")
-_GREATEST = np.array([*[FURTHEST_M] * 3, *[100.0] * 3, 1e6, *[1e3] * 2])
+_GREATEST = np.array([*[FURTHEST_FROM_AV_M] * 3, *[GREATEST_SIZE_M] * 3, GREATEST_ANGLE_RAD, *[GREATEST_SPEED_MPS] * 2])
 """How great a value of a state may be; places are counted from the AV."""
 _GREATEST.setflags(write=False)
-_FURTHEST_AV_M = 1e7
 
 
 @dataclass(frozen=True)
@@ -163,8 +165,8 @@ def _require_possible(tracks: ScenarioTracks) -> None:
     """
     states, centre = tracks.states[..., :_VALID], np.zeros(_VALID)
     centre[: _Z + 1] = tracks.first_place_m
-    if not (np.abs(centre) <= _FURTHEST_AV_M).all():
-        raise CorruptedDataError(f"the AV must be within {_FURTHEST_AV_M:g} m, got {centre[: _Z + 1].tolist()}")
+    if not (np.abs(centre) <= FURTHEST_M).all():
+        raise CorruptedDataError(f"the AV must be within {FURTHEST_M:g} m, got {centre[: _Z + 1].tolist()}")
     is_wrong = tracks.is_valid[..., None] & ~(np.abs(states - centre) <= _GREATEST)
     if is_wrong.any():
         row, step, column = np.argwhere(is_wrong)[0].tolist()

@@ -21,9 +21,15 @@ from l5kit.data.proto.road_network_pb2 import (
     RoadNetworkSegment,
     TrafficControlElement,
 )
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import InvalidArgumentError, MapTooLargeError
 
 _LARGEST_INT32 = 2**31 - 1
+
+MOST_MAP_BYTES = 2**31 - 1
+"""Protobuf writes and reads no larger message, and a semantic map is one."""
+
+_MOST_OVERHEAD = 6
+"""Bytes with which an element stands in the map: its number and its length."""
 
 _FieldValue: TypeAlias = Any
 """Value of a field of a message, given by name: a message, a list of them, a number or text, as the schema has it."""
@@ -49,6 +55,7 @@ class MapBuilder:
         self._world_to_ecef = _rigid_transform(world_to_ecef)
         self._fragment = MapFragment(name=name)
         self._ids: set[str] = set()
+        self._num_bytes = self._fragment.ByteSize()
         self._origin_e7 = _origin_below(self._world_to_ecef[:3, 3])
 
     def __len__(self) -> int:
@@ -305,7 +312,15 @@ class MapBuilder:
             raise InvalidArgumentError(f"the id of an element must be text that is not empty, got {element_id!r}")
         if element_id in self._ids:
             raise InvalidArgumentError(f"id {element_id!r} is already used; ids are unique over all kinds of elements")
-        self._fragment.elements.append(MapElement(id=_as_id(element_id), element=MapElement.Element(**content)))
+        element = MapElement(id=_as_id(element_id), element=MapElement.Element(**content))
+        num_bytes = self._num_bytes + element.ByteSize() + _MOST_OVERHEAD
+        if num_bytes > MOST_MAP_BYTES:
+            raise MapTooLargeError(
+                f"with element {element_id!r} after {len(self)} others the map has more than {MOST_MAP_BYTES:,} bytes, "
+                "which is the most that one semantic map can have; make several maps of it"
+            )
+        self._num_bytes = num_bytes
+        self._fragment.elements.append(element)
         self._ids.add(element_id)
 
     def _add_control(

@@ -1,0 +1,229 @@
+"""Sources of all formats, damaged at random: what cannot be read is told by name, and nothing else suffers.
+
+Each seed damages one file of a small source and imports it. To look at one, call :func:`attack` with it.
+"""
+
+import json
+import random
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from l5kit.data import ChunkedDataset
+from l5kit.data.checks.path_validation import validate_path
+from l5kit.errors import L5KitError
+from l5kit.readers.formats import open_reader
+from l5kit.readers.importing import import_dataset
+from support import argoverse2_files as av2
+from support import nuscenes_folders, womd
+
+NUM_SEEDS, NUM_SEEDS_LONG = 12, 1500
+FORMATS = ("argoverse2", "womd", "nuscenes")
+NAMES = [f"0000000{number}-0000-0000-0000-000000000000" for number in range(3)]
+
+
+def write_source(kind, folder):
+    """Write two or three small scenes."""
+    if kind == "argoverse2":
+        for name in NAMES:
+            av2.write_scenario(folder / "val", name)
+    elif kind == "womd":
+        for name in "abc":
+            womd.write_file(folder / f"training.tfrecord-{name}", [womd.small_scenario(name)])
+    else:
+        nuscenes_folders.write_folder(folder)
+
+
+# --- what is damaged
+
+
+def some_bytes(content, rng):
+    """Flip bits, overwrite, cut out, put in, cut off or double bytes."""
+    data = bytearray(content)
+    for _ in range(rng.choice([1, 1, 3, 20])):
+        place, length = rng.randrange(len(data) + 1), rng.choice([1, 4, 100])
+        kind = rng.randrange(6)
+        if kind == 0 and place < len(data):
+            data[place] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            data[place : place + length] = rng.randbytes(length)
+        elif kind == 2:
+            del data[place : place + length]
+        elif kind == 3:
+            data[place:place] = rng.randbytes(length)
+        elif kind == 4:
+            del data[place:]
+        else:
+            data[place:place] = data[place : place + length]
+    return bytes(data)
+
+
+def strange_value(rng):
+    deep = []
+    for _ in range(200):
+        deep = [deep]
+    return rng.choice(
+        [None, True, False, "", "x" * 100_000, "../../elsewhere", "/etc/passwd", "\ud800", "a\0b", "ü/%", [], {}, deep]
+        + [0, -1, 3, 2**31, 2**63, 10**40, 1e308, -1e30, 1e-320, float("nan"), float("inf"), 0.5, "1", [1, 2], {"x": 1}]
+    )
+
+
+def places_of(content, path=()):
+    """Return the places of all values in what JSON holds."""
+    pairs = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    return [path, *(place for key, value in pairs for place in places_of(value, (*path, key)))]
+
+
+def some_value(content, rng):
+    """Change, remove, double or swap values in what JSON holds."""
+    whole = {"root": json.loads(content)}
+    for _ in range(rng.choice([1, 1, 2])):
+        place = rng.choice([path for path in places_of(whole) if path])
+        holder = whole
+        for key in place[:-1]:
+            holder = holder[key]
+        kind = rng.randrange(5)
+        if kind == 0 and len(place) > 1:
+            del holder[place[-1]]
+        elif kind == 1 and isinstance(holder, list):
+            holder.append(holder[place[-1]])
+        elif kind == 2 and len(holder) > 1:
+            holder[place[-1]] = holder[rng.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))]
+        else:
+            holder[place[-1]] = strange_value(rng)
+    return json.dumps(whole["root"]).encode()
+
+
+def some_column(path, rng):
+    """Change a column of a Parquet file: its kind, or some of its values."""
+    table = pq.read_table(path)
+    name = rng.choice(table.column_names)
+    number, values = table.column_names.index(name), table.column(name).to_pylist()
+    kind = rng.randrange(7)
+    if kind == 0:
+        table = table.drop_columns([name])
+    elif kind == 1:
+        table = table.set_column(number, name, pa.array([str(value) for value in values]))
+    elif kind == 2:
+        table = table.set_column(number, name, pa.array([[value] for value in values]))
+    elif kind == 3:
+        table = table.set_column(number, name, table.column(name).dictionary_encode())
+    elif kind == 4:
+        rng.shuffle(values)
+        table = table.set_column(number, name, pa.array(values, table.schema.field(name).type))
+    elif kind == 5:
+        column_kind = table.schema.field(name).type
+        strange = {pa.string(): ["", "../x", "x" * 10_000], pa.int64(): [-1, 2**40], pa.float64(): [1e308, np.nan]}
+        values[rng.randrange(len(values))] = rng.choice([None, *strange.get(column_kind, [])])
+        table = table.set_column(number, name, pa.array(values, table.schema.field(name).type, from_pandas=False))
+    else:
+        table = pa.concat_tables([table, table.slice(rng.randrange(len(values)), 3)])
+    pq.write_table(table, path)
+
+
+def damage(kind, folder, rng):
+    """Damage one file of a source, and return it."""
+    path = rng.choice(sorted(path for path in folder.rglob("*") if path.is_file()))
+    content = path.read_bytes()
+    if rng.random() < 0.08:
+        rng.choice([path.unlink, lambda: path.write_bytes(b""), lambda: (path.unlink(), path.mkdir())])()
+    elif rng.random() < 0.3:
+        path.write_bytes(some_bytes(content, rng))
+    elif path.suffix == ".json":
+        path.write_bytes(some_value(content, rng))
+    elif path.suffix == ".parquet":
+        some_column(path, rng)
+    else:
+        womd.write_file(path, [some_bytes(content[12:-4], rng) for _ in range(rng.choice([1, 1, 2]))])
+    return path
+
+
+# --- what must hold
+
+
+def records_of(result, source):
+    """The records of each scene by its file, AV, agents and lights, without the offset of its map."""
+    found = {}
+    for split, path in result.scenes.items():
+        log = ChunkedDataset(str(path)).open()
+        rows = (result.folder / "sources" / f"{split}.jsonl").read_text("utf-8").split("\n")[:-1]
+        for number, row in enumerate(map(json.loads, rows)):
+            scene = log.get_scene_dataset(number)
+            ego_m = scene.frames["ego_translation"][:, :2] - row["offset_m"]
+            agents_m = scene.agents["centroid"] - row["offset_m"]
+            found[row["file"], row["name"]] = [ego_m, agents_m, scene.frames["timestamp"], scene.agents["yaw"]]
+    return found
+
+
+@pytest.fixture(scope="module", params=FORMATS)
+def clean(request, tmp_path_factory):
+    """A source, and what an import of it has."""
+    folder = tmp_path_factory.mktemp(request.param)
+    write_source(request.param, folder / "source")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("L5KIT_CACHE_DIR", str(folder / "cache"))
+        result = import_dataset(open_reader(request.param, folder / "source"), folder / "out")
+    assert not result.failed
+    return request.param, folder / "source", records_of(result, folder / "source")
+
+
+def attack(clean, folder, seed):
+    """Import a damaged source; return how it ended: ``refused``, ``failed`` or ``read``."""
+    kind, source, expected = clean
+    rng = random.Random(f"{kind} {seed}")
+    shutil.copytree(source, folder / "source")
+    damaged = damage(kind, folder / "source", rng).relative_to(folder / "source").as_posix()
+    try:
+        result = import_dataset(open_reader(kind, folder / "source"), folder / "out")
+    except L5KitError as error:
+        if kind != "nuscenes" or len(str(error)) > 3000:  # the other scenes of the other formats go on
+            raise
+        assert not (folder / "out").exists()
+        assert {path.name for path in folder.iterdir()} <= {"source", "cache"}
+        return "refused"
+    assert {path.name for path in folder.iterdir()} <= {"source", "cache", "out"}
+    content = json.loads((folder / "out" / "import.json").read_text("utf-8"))
+    for each in content["failed"]:
+        assert any(part in each["message"] for part in (".parquet", ".json", ".tfrecord")), each
+        assert len(each["message"]) < 3000
+    for path in result.scenes.values():
+        assert validate_path(path) == []
+    records = records_of(result, folder / "source")
+    if kind != "nuscenes":
+        for place, whole in expected.items():
+            if place[0].rpartition("/")[0] != damaged.rpartition("/")[0] and place[0] != damaged:
+                assert all(np.array_equal(*pair) for pair in zip(records[place], whole, strict=True)), place
+    for ego_m, agents_m, times_ns, yaws_rad in records.values():
+        assert all(np.isfinite(values).all() for values in (ego_m, agents_m, yaws_rad))
+        assert np.abs(ego_m).max() <= 1.1e7
+        assert (np.diff(times_ns) > 0).all()
+    return "failed" if result.failed else "read"
+
+
+def attack_all(clean, tmp_path, monkeypatch, seeds):
+    ends = []
+    for seed in seeds:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        monkeypatch.setenv("L5KIT_CACHE_DIR", str(folder / "cache"))
+        try:
+            ends.append(attack(clean, folder, seed))
+        except BaseException as error:
+            error.add_note(f"{clean[0]}, seed {seed}")
+            raise
+        shutil.rmtree(folder)
+    return ends
+
+
+def test_random_damage_is_told_or_harmless(clean, tmp_path, monkeypatch):
+    ends = attack_all(clean, tmp_path, monkeypatch, range(NUM_SEEDS))
+    assert len(set(ends)) > 1, ends
+
+
+@pytest.mark.long
+def test_much_random_damage_is_told_or_harmless(clean, tmp_path, monkeypatch):
+    ends = attack_all(clean, tmp_path, monkeypatch, range(1000, 1000 + NUM_SEEDS_LONG))
+    assert min(ends.count(end) for end in set(ends)) > 50, ends
