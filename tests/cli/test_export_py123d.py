@@ -24,4 +24,10 @@ def test_a_dataset_becomes_logs_and_a_map_which_are_replaced_only_when_told_so(l
     assert again.exit_code == 1
     assert "--overwrite" in again.stderr
     assert l5kit("export", city, out, "--layout", "py123d", "--overwrite").exit_code == 0
-    assert not (out / "logs" / "l5kit_val").exists()
+    assert [path.name for path in (out / "logs").iterdir()] == ["l5kit_train"]
+
+
+def test_logs_are_for_what_the_log_is_called(l5kit, city, tmp_path):
+    (tmp_path / "validate.zarr").symlink_to(city / "scenes" / "sample.zarr", target_is_directory=True)
+    assert l5kit("export", tmp_path / "validate.zarr", tmp_path / "out", "--layout", "py123d").exit_code == 0
+    assert [path.name for path in (tmp_path / "out" / "logs").iterdir()] == ["l5kit_val"]

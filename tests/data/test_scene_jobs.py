@@ -307,3 +307,29 @@ def wait_until(is_so):
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+@pytest.mark.process
+def test_workers_that_are_killed_leave_no_warning_on_the_terminal(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        """
+from l5kit.data.worker_processes import WorkerProcesses
+from support.processes.scene_jobs import with_lock
+
+if __name__ == "__main__":
+    workers = WorkerProcesses(1)
+    assert workers.submit(with_lock, [0]).result()
+    workers.kill()
+"""
+    )
+    path = os.pathsep.join([str(TESTS), *sys.path])
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -85,10 +85,10 @@ def test_workers_with_another_version_are_refused(workers, monkeypatch):
         list(map_scenes(squares, range(3), workers))
 
 
-@pytest.mark.parametrize("engine", ["threads", "processes"])
+@pytest.mark.parametrize("engine", ["threads", "processes", Engine.PROCESSES])
 def test_a_machine_has_no_address(engine):
     with (
-        pytest.raises(InvalidArgumentError, match="address is 'tcp://head:1', but engine"),
+        pytest.raises(InvalidArgumentError, match=f"address is 'tcp://head:1', but engine '{engine}' has none"),
         open_workers(engine, address="tcp://head:1"),
     ):
         pass

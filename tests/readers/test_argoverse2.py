@@ -230,6 +230,12 @@ def test_a_folder_without_scenarios_is_told(tmp_path, is_there):
         Argoverse2Reader(tmp_path / ("empty" if is_there else "none")).list_scenes()
 
 
+def test_a_file_in_place_of_a_folder_is_told(tmp_path):
+    (tmp_path / "scenario.parquet").touch()
+    with pytest.raises(DatasetNotFoundError, match="this is a file; give the folder around it"):
+        Argoverse2Reader(tmp_path / "scenario.parquet").list_scenes()
+
+
 def test_lanes_and_areas_without_geometry_are_left_out_and_told(tmp_path):
     elements = av2.made_map()
     elements["lane_segments"]["11"]["centerline"] = []

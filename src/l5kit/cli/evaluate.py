@@ -90,7 +90,7 @@ def evaluate(
             min=0,
             show_default=False,
             help="Threads that make batches while the network runs, or workers of another engine that make and predict "
-            "them; 0 for one on each core. Likewise.",
+            "them; 0 for one on each core. The result is the same for any number.",
         ),
     ] = None,
     engine: EngineOption = Engine.THREADS,

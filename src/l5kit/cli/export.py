@@ -15,7 +15,7 @@ from l5kit.data.dataset_files import find_dataset, find_dataset_files
 from l5kit.data.interop.columns import export_columns
 from l5kit.data.interop.export_places import require_place
 from l5kit.data.interop.parquet_files import export_parquet
-from l5kit.data.interop.py123d_files import export_py123d
+from l5kit.data.interop.py123d_files import export_py123d, split_of_log
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -47,7 +47,14 @@ def export(
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
     job: JobOption = None,
-    split: Annotated[str, typer.Option(help="py123d: what the logs are for, such as train, val or test.")] = "train",
+    split: Annotated[
+        str | None,
+        typer.Option(
+            show_default=False,
+            help="py123d: what the logs are for, such as train, val or test. Default: what PATH is called like, or "
+            "else train.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a dataset in a form that other tools read; OUT appears when it is complete.
@@ -55,7 +62,7 @@ def export(
     In columns, TensorStore, zarrita.js and whatever else knows zarr 3 reads it, and l5kit itself, with the same bits.
     As parquet, DuckDB, Arrow, pandas and polars do. Files of both tell the digest of the dataset, unless that is on a
     server. As py123d, it is the logs and the map of that library, in Arrow files. An export that was stopped leaves
-    nothing, and begins anew.
+    nothing, and begins anew, unless --job keeps its files.
     """
     require_place(out, overwrite=overwrite)
     dataset = ChunkedDataset(find_dataset(path)).open(cached=False)
@@ -80,7 +87,13 @@ def export(
         else:
             files = find_dataset_files(path)
             export_py123d(
-                dataset, out, files=files, split=split, overwrite=overwrite, progress=progress, workers=carriers
+                dataset,
+                out,
+                files=files,
+                split=split or split_of_log(dataset.path),
+                overwrite=overwrite,
+                progress=progress,
+                workers=carriers,
             )
     sizes = [os.path.getsize(file) for file in out.rglob("*") if file.is_file()]
     counts = {key: len(getattr(dataset, attribute)) for key, (attribute, _, _) in ARRAYS.items()}
@@ -88,5 +101,5 @@ def export(
     if as_json:
         print_json({"dataset": Path(dataset.path), **facts, "bytes": sum(sizes), "rows": counts})
         return
-    rows = ", ".join(f"{count:,} {key}" for key, count in counts.items())
+    rows = ", ".join(f"{key} {count:,}" for key, count in counts.items())
     print_facts(f"Export of {dataset.path}", facts | {"size": f"{sum(sizes) / 1e6:,.1f} MB", "rows": rows})

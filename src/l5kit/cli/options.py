@@ -59,7 +59,7 @@ class Engine(StrEnum):
 
 EngineOption = Annotated[
     Engine,
-    typer.Option(help="What the workers are: threads, processes, or those of a cluster of Ray or Dask. Likewise."),
+    typer.Option(help="What the workers are: threads, processes, or those of a cluster of Ray or Dask."),
 ]
 AddressOption = Annotated[
     str | None,

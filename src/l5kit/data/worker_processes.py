@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -214,9 +215,24 @@ def _without_interrupts() -> Iterator[None]:
         return
     from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()  # which unblocks it, when it is started
+    with _without_warnings_of_leftovers():
+        resource_tracker.ensure_running()  # which unblocks it, when it is started
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _without_warnings_of_leftovers() -> Iterator[None]:
+    """Let a tracker that is started meanwhile clear up without a warning after workers that were killed.
+
+    numcodecs makes a lock in each of them, which they cannot take back then; the tracker does, and complains of it.
+    """
+    option = "ignore:resource_tracker:UserWarning"
+    sys.warnoptions.append(option)
+    try:
+        yield
+    finally:
+        sys.warnoptions.remove(option)

@@ -1,17 +1,17 @@
 """Dask as an executor: tasks go to the scheduler of ``distributed``, one that is there or one on this machine."""
 
+import json
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from l5kit import __version__
+from l5kit.engines import answering
 from l5kit.engines.cluster_tasks import ClusterTasks, answer_of_version
 from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError
 
 __all__ = ["DaskTasks"]
-
-_PATIENCE_S = 30.0
-"""How long a scheduler, and its first worker, are waited for."""
 
 
 class DaskTasks(ClusterTasks):
@@ -47,12 +47,10 @@ class DaskTasks(ClusterTasks):
         )
 
     def _connect(self, address: str | None) -> Any:
-        where = {"scheduler_file": address} if address is not None and address.endswith(".json") else {}
         try:
-            client = self._distributed.Client(
-                None if where else address or self._cluster, timeout=_PATIENCE_S, set_as_default=False, **where
-            )
-            client.wait_for_workers(1, timeout=_PATIENCE_S)
+            place = self._cluster if address is None else self._require_answer(address)
+            client = self._distributed.Client(place, timeout=answering.PATIENCE_S, set_as_default=False)
+            client.wait_for_workers(1, timeout=answering.PATIENCE_S)
         except (OSError, TimeoutError, ValueError) as error:
             raise EngineError(
                 f"address (--address) is {address!r}, where no Dask scheduler with workers answers "
@@ -60,6 +58,18 @@ class DaskTasks(ClusterTasks):
                 "address out for workers on this machine"
             ) from error
         return client
+
+    def _require_answer(self, address: str) -> str:
+        """Return the address of a scheduler, which a file may hold, when something answers there.
+
+        A client of Dask itself waits forever for a file, and for a minute at the end for an address that is none.
+        """
+        if address.endswith(".json"):
+            address = _address_in(answering.await_file(Path(address)))
+        host, port = self._distributed.comm.get_address_host_port(address, strict=True)
+        if address.startswith(("tcp://", "tls://")) or "://" not in address:
+            answering.await_port(host, port)
+        return address
 
     def _hand_over(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         key = f"l5kit-{uuid.uuid4().hex}"
@@ -85,9 +95,22 @@ class DaskTasks(ClusterTasks):
             self._cluster.close()
 
 
+def _address_in(text: str) -> str:
+    """Return the address in what a scheduler has written.
+
+    Raises:
+        ValueError: There is none.
+    """
+    told = json.loads(text)
+    if not isinstance(told, dict) or not isinstance(told.get("address"), str):
+        raise ValueError("the file has no address of a scheduler")
+    return str(told["address"])
+
+
 def _import_distributed() -> Any:
     try:
         import distributed
+        import distributed.comm
     except ModuleNotFoundError as error:
         raise MissingDependencyError("the engine dask needs Dask's distributed: pip install 'l5kit2[dask]'") from error
     return distributed

@@ -35,7 +35,7 @@ def open_workers(
     if engine not in ENGINES:
         raise InvalidArgumentError(f"engine is {engine!r}; allowed are {', '.join(ENGINES)}")
     if engine in ("threads", "processes") and address is not None:
-        raise InvalidArgumentError(f"address is {address!r}, but engine {engine!r} has none; take ray or dask")
+        raise InvalidArgumentError(f"address is {address!r}, but engine {str(engine)!r} has none; take ray or dask")
     if num_workers is not None and num_workers < 0:
         raise InvalidArgumentError(f"num_workers must be at least 0, got {num_workers}")
     if engine == "threads":

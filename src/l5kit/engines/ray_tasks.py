@@ -1,10 +1,14 @@
 """Ray as an executor: tasks are remote functions of a cluster that is there, or of one on this machine."""
 
 import os
+import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from l5kit import __version__
+from l5kit.engines.answering import await_port
 from l5kit.engines.cluster_tasks import ClusterTasks, answer_of_version
 from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError
 
@@ -12,6 +16,9 @@ __all__ = ["RayTasks"]
 
 _ATTEMPTS: Final = 3
 """How often a task is handed over whose worker dies."""
+
+_HOST_AND_PORT: Final = re.compile(r"(ray://)?\[?(?P<host>[^/\[\]]+)\]?:(?P<port>\d{1,5})")
+_TOKEN_FILE: Final = Path("~/.ray/auth_token")
 
 
 class RayTasks(ClusterTasks):
@@ -59,11 +66,14 @@ class RayTasks(ClusterTasks):
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody unasked
         options: dict[str, Any] = {"num_cpus": num_workers or None, "include_dashboard": False}
         try:
+            _require_answer(place)
             self._ray.init(place, log_to_driver=False, logging_level="ERROR", **(options if place == "local" else {}))
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
+            named = "address (--address)" if address is not None else "RAY_ADDRESS in the environment"
             raise EngineError(
-                f"address (--address) is {place!r}, where no Ray cluster answers ({' '.join(str(error).split())}); "
-                "start one with `ray start --head`, or leave the address out for one on this machine"
+                f"{named} is {place!r}, where no Ray cluster answers ({' '.join(str(error).split())}); start one with "
+                "`ray start --head`, or leave the address out for one on this machine; a cluster with tokens "
+                "(RAY_AUTH_MODE=token) needs the same one here, in ~/.ray/auth_token or RAY_AUTH_TOKEN"
             ) from error
 
     def _hand_over(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -89,7 +99,32 @@ class RayTasks(ClusterTasks):
             self._ray.shutdown()
 
 
+def _require_answer(place: str) -> None:
+    """Wait until something listens at an address with a port: Ray itself tries for minutes.
+
+    Raises:
+        OSError: Nothing does.
+    """
+    found = _HOST_AND_PORT.fullmatch(place)
+    if found is not None:
+        await_port(found["host"], int(found["port"]))
+
+
+def _send_token() -> None:
+    """Have Ray show the token of this user, if there is one, to clusters that are there.
+
+    A cluster that is started where a token is asks for it, and the token is left by any cluster that a program started
+    on its machine; but a program shows it only if it is told so. Ray reads the variable when it is imported; where a
+    program has done that, it is left as it is.
+    """
+    if "ray" in sys.modules:
+        return
+    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH") or _TOKEN_FILE.expanduser().is_file():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+
 def _import_ray() -> Any:
+    _send_token()
     try:
         import ray
         import ray.exceptions

@@ -123,7 +123,11 @@ class Argoverse2Reader:
             DatasetNotFoundError: The folder is not there, or has no scenarios.
         """
         if not self._source.is_dir():
-            raise DatasetNotFoundError(f"no dataset at {str(self._source)!r}: this folder does not exist")
+            is_file = self._source.exists()
+            raise DatasetNotFoundError(
+                f"no dataset at {str(self._source)!r}: "
+                + ("this is a file; give the folder around it" if is_file else "this folder does not exist")
+            )
         splits = [name for name in _SPLITS if (self._source / name).is_dir()]
         refs = [ref for name in splits for ref in self._refs_in(name, split=name)]
         if not splits:

@@ -245,9 +245,8 @@ def _folder_of_tables(source: Path) -> Path:
     if found:
         names = ", ".join(folder.name for folder in found)
         raise DatasetNotFoundError(f"{str(source)!r} holds several versions ({names}); name one, such as {found[0]}")
-    raise DatasetNotFoundError(
-        f"no nuScenes at {str(source)!r}: there is no folder v1.0-... with scene.json; check the path for spelling"
-    )
+    found_instead = "this is a file" if source.is_file() else "there is no folder v1.0-... with scene.json"
+    raise DatasetNotFoundError(f"no nuScenes at {str(source)!r}: {found_instead}; check the path for spelling")
 
 
 def _ego_of(index: NuscenesIndex, samples: slice) -> SourceEgo:

@@ -17,8 +17,11 @@ import msgpack
 from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.interop import export_py123d
-from l5kit.data.interop.py123d_logs import LightsOfLanes
+from l5kit.data.interop.py123d_files import split_of_log
+from l5kit.data.interop.py123d_logs import LightsOfLanes, write_scene
+from l5kit.data.job_folder import open_job
 from l5kit.data.map.opened import open_map
+from l5kit.data.scene_jobs import KeptWorkers
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from support.fixture_s import make_fixture_s, save_fixture_s
 from support.logs import log_of, make_agent, make_frames, scenes_of
@@ -298,6 +301,46 @@ def test_workers_write_the_same_bytes(folder, data_folder, log, tmp_path):
         export_py123d(log, tmp_path / "out", files=find_dataset_files(data_folder), split="val", workers=pool)
     for file in folder.rglob("*.arrow"):
         assert (tmp_path / "out" / file.relative_to(folder)).read_bytes() == file.read_bytes()
+
+
+def test_a_kept_job_writes_all_files_again_and_is_refused_for_another_split(folder, data_folder, log, tmp_path):
+    for name in ("first", "second"):
+        with open_job(tmp_path / "job", {}) as job:
+            export_py123d(
+                log,
+                tmp_path / name,
+                files=find_dataset_files(data_folder),
+                split="val",
+                workers=KeptWorkers(1, job),
+            )
+        for file in folder.rglob("*.arrow"):
+            assert (tmp_path / name / file.relative_to(folder)).read_bytes() == file.read_bytes()
+    with open_job(tmp_path / "job", {}) as job, pytest.raises(InvalidArgumentError, match="another export"):
+        export_py123d(log, tmp_path / "third", split="val", workers=KeptWorkers(1, job))
+    assert not (tmp_path / "third").exists()
+
+
+def test_files_that_a_worker_left_when_it_died_are_written_anew(folder, log, tmp_path):
+    name = "scene-000000"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "ego_state_se3.arrow").write_bytes(b"half")
+    write_scene(tmp_path / name, log.view_scene(0), split="l5kit_val", name=name, lights=None)
+    written = (tmp_path / name / "ego_state_se3.arrow").read_bytes()
+    assert written == (folder / "logs" / "l5kit_val" / name / "ego_state_se3.arrow").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("path", "split"),
+    [
+        ("av2/scenes/val.zarr", "val"),
+        ("scenes/validate.zarr/", "val"),
+        ("test.zarr", "test"),
+        ("train.zarr", "train"),
+        ("sample.zarr", "train"),
+    ],
+)
+def test_the_split_is_told_from_the_name_of_a_log(path, split):
+    assert split_of_log(path) == split
 
 
 def test_an_export_is_replaced_when_told_so_and_nothing_else_is(log, tmp_path):

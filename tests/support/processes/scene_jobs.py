@@ -4,6 +4,7 @@
 folder and then works for much longer than any test waits.
 """
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -17,6 +18,8 @@ from l5kit.data.scene_jobs import map_scenes
 from l5kit.data.worker_processes import WorkerProcesses
 from l5kit.errors import CorruptedDataError
 
+_LOCKS: list[Any] = []
+
 
 def squares(scenes: Any) -> list[int]:
     """Return the squares of numbers."""
@@ -26,6 +29,12 @@ def squares(scenes: Any) -> list[int]:
 
 def process_id(scenes: Any) -> int:
     """Return who was asked."""
+    return os.getpid()
+
+
+def with_lock(scenes: Any) -> int:
+    """Return who was asked, and keep a lock, as numcodecs does, which a process that is killed leaves behind."""
+    _LOCKS.append(multiprocessing.Lock())
     return os.getpid()
 
 

@@ -1,8 +1,9 @@
 """Datasets as folders of py123d, for people who work there: logs and a map in Arrow files."""
 
+import hashlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from l5kit._types import Int64Array
@@ -15,12 +16,12 @@ from l5kit.data.interop.py123d_map import LOCATION, read_areas, write_map
 from l5kit.data.interop.table_parts import with_scenes_in_memory
 from l5kit.data.map.opened import open_map
 from l5kit.data.progress import Progress
-from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.scene_jobs import KeptWorkers, Workers, map_scenes
 from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
-__all__ = ["export_py123d"]
+__all__ = ["export_py123d", "split_of_log"]
 
 _SPLIT = re.compile(r"[\w-]+")
 
@@ -59,7 +60,8 @@ def export_py123d(
         CorruptedDataError: Rows or the map cannot be read, or times of a scene do not ascend.
         FileExistsError: There is something at ``out``, and ``overwrite`` is False.
         IndexOutOfRangeError: There is no such scene.
-        InvalidArgumentError: ``split`` is no name, there are no scenes, or what is at ``out`` is no export.
+        InvalidArgumentError: ``split`` is no name, there are no scenes, what is at ``out`` is no export, or the parts
+            that ``workers`` keep are of another split or map.
         MissingDependencyError: pyarrow is not installed.
     """
     require_pyarrow("an export to py123d")
@@ -80,7 +82,9 @@ def export_py123d(
             write_map(maps / f"{DATASET}_{LOCATION}.arrow", semantic_map, areas)
         logs = folder / "logs" / f"{DATASET}_{split}"
         logs.mkdir(parents=True)
-        job = _WriteScenes(with_scenes_in_memory(dataset), logs, lights)
+        if isinstance(workers, KeptWorkers):
+            workers.job.require_same("export", {"split": split, "map": _digest_of_map(files)})
+        job = _WriteScenes(with_scenes_in_memory(dataset), logs, logs.name, lights)
         with map_scenes(job, numbers, workers, progress=progress) as written:
             for _ in written:
                 pass
@@ -92,12 +96,30 @@ class _WriteScenes:
 
     dataset: ChunkedDataset
     folder: Path
+    split: str
     lights: LightsOfLanes | None
+
+    def in_folder(self, folder: Path) -> "_WriteScenes":
+        """Return the job that writes into another folder."""
+        return replace(self, folder=folder)
 
     def __call__(self, scenes: Int64Array) -> int:
         for scene in scenes.tolist():
             log = self.dataset.view_scene(scene)
             name = log_name_of(scene)
             if len(log.frames):
-                write_scene(self.folder / name, log, split=self.folder.name, name=name, lights=self.lights)
+                write_scene(self.folder / name, log, split=self.split, name=name, lights=self.lights)
         return len(scenes)
+
+
+def _digest_of_map(files: DatasetFiles | None) -> str | None:
+    """Return the SHA-256 of the semantic map, on which the lights of logs depend; None where there is none."""
+    if files is None or files.semantic_map is None:
+        return None
+    return hashlib.sha256(files.semantic_map.read_bytes()).hexdigest()
+
+
+def split_of_log(path: str | os.PathLike[str]) -> str:
+    """Return what the scenes of a log are for, told from its name: ``train``, ``val``, ``test``, or else ``train``."""
+    name = os.path.basename(os.fspath(path).rstrip("/\\")).lower()
+    return next((split for split in ("val", "test") if name.startswith(split)), "train")

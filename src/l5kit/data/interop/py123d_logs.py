@@ -81,7 +81,7 @@ def log_name_of(scene_index: int) -> str:
 
 
 def write_scene(folder: Path, log: ChunkedDataset, *, split: str, name: str, lights: LightsOfLanes | None) -> None:
-    """Write the files of a scene to a folder, which is made.
+    """Write the files of a scene to a folder, which is made; files of a worker that died there are written anew.
 
     Args:
         folder: Folder of the log.
@@ -100,7 +100,7 @@ def write_scene(folder: Path, log: ChunkedDataset, *, split: str, name: str, lig
     if (np.diff(times_us) <= 0).any():
         frame = int(np.argmax(np.diff(times_us) <= 0)) + 1
         raise CorruptedDataError(f"{name}: times must ascend by a microsecond at least, frame {frame} does not")
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     ego = _ego_columns(frames, times_us, name)
     write_arrow(folder / f"{_EGO}.arrow", _named(_EGO, ego), _ego_metadata(log.facts))
     boxes = _box_columns(frames, agents, times_us)
