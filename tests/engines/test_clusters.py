@@ -20,7 +20,7 @@ from l5kit.data.stores.remote_reading import RemoteReading
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.engines import open_workers
-from l5kit.errors import EngineError, WorkerDiedError
+from l5kit.errors import WorkerDiedError
 from support.logs import write_with_chunks
 from support.processes import s3_server
 from support.processes.cluster_jobs import TakesAllMemory, Tells
@@ -204,16 +204,3 @@ def test_a_node_that_is_killed_in_the_middle_changes_nothing(nodes, workers, tmp
     parts = list(map_scenes(Tells(str(tmp_path)), range(12), workers, block_size=1))
     killer.join()
     assert [square for part in parts for square in part] == SQUARES
-
-
-def test_an_address_where_nobody_is_is_told_of():
-    pytest.importorskip("distributed")
-    from l5kit.engines import dask_tasks
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dask_tasks, "_PATIENCE_S", 1.0)
-        with (
-            pytest.raises(EngineError, match="where no Dask scheduler with workers answers"),
-            open_workers("dask", address="tcp://127.0.0.1:9"),
-        ):
-            pass
