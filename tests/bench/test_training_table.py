@@ -1,6 +1,7 @@
 """``benchmarks/training_table.py``, on small towns and a few steps."""
 
 import importlib
+import json
 from pathlib import Path
 
 import numpy as np
@@ -76,3 +77,17 @@ def test_means_and_ratios_are_over_scenes(script):
     assert sums.followed_by(sums).sums["ade_m"].tolist() == [2.0, 4.0, 2.0, 4.0]
     same = sums.estimate("ctrv/ade_m")
     assert (same.low, same.value, same.high) == (3.0, 3.0, 3.0)
+
+
+def test_the_table_of_the_docs_is_that_of_the_kept_runs_of_the_configurations_that_ship(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    script = importlib.import_module("training_table")
+    kept = FOLDER / "training_results"
+    for row in script.read_rows(kept):
+        run = f"{row['workflow']} with seed {row['seed']}"
+        shipped = script.configuration_of(row["workflow"], row["seed"], row["rate_factor"], row["steps_factor"])
+        assert row["facts"]["configuration"] == json.loads(json.dumps(shipped)), f"train {run} again"
+    _, _, rest = script.DOCUMENT.read_text("utf-8").partition(script.START)
+    table, end, _ = rest.partition(script.END)
+    assert end
+    assert table.strip("\n").splitlines() == script.table_of(kept)
