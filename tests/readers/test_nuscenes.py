@@ -618,6 +618,20 @@ def test_several_versions_and_none_are_told(tmp_path):
         NuscenesReader(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("scene.json", "this is a file; check the path for spelling"),
+        ("none", "there is no folder v1.0-... with scene.json; check the path for spelling"),
+    ],
+)
+def test_a_file_in_place_of_the_folder_is_told_as_such(tmp_path, name, told):
+    given = write_folder(tmp_path) / name
+    with pytest.raises(DatasetNotFoundError) as caught:
+        NuscenesReader(given)
+    assert str(caught.value) == f"no nuScenes at {str(given)!r}: {told}"
+
+
 def broken_map(change):
     maps = {city: city_map(city) for city in SCENES.values()}
     change(maps["singapore-onenorth"])
@@ -660,6 +674,11 @@ EAST = token("singapore-onenorth", "east")
         pytest.param(lambda m: m["arcline_path_3"][EAST][0].pop("radius"), "radius", id="no radius"),
         pytest.param(
             lambda m: m["arcline_path_3"][EAST][0].update(segment_length=[0, 0, 0]), "no length", id="no length"
+        ),
+        pytest.param(
+            lambda m: m["arcline_path_3"][EAST][0].update(segment_length=[0, 1e12, 0]),
+            "segment_length is 1e+12 m with a curvature of 0 1/m, which takes more than 10000 points",
+            id="absurd length",
         ),
     ],
 )
