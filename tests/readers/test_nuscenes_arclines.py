@@ -140,7 +140,7 @@ def test_what_is_no_path_is_refused(given, told):
 def test_a_segment_that_would_take_all_memory_is_refused_before_its_points_are_made(given, told, monkeypatch):
     monkeypatch.setattr(np, "linspace", lambda *_, **__: pytest.fail("its points are made"))
     with pytest.raises(DatasetFormatError, match=told):
-        discretize_lane([path(), given] if given.segment_length[0] else [given])
+        discretize_lane([given])
 
 
 def test_the_longest_segment_is_taken():
