@@ -255,6 +255,24 @@ def test_lanes_and_areas_without_geometry_are_left_out_and_told(tmp_path):
     )
 
 
+@pytest.mark.parametrize("is_flat", [False, True], ids=["folders", "files"])
+def test_the_map_of_a_scenario_is_among_its_files(tmp_path, is_flat):
+    """So that the scenario is read again once its map has changed."""
+    for number in (1, 2):
+        folder = av2.write_scenario(tmp_path / "source", id_of(number))
+        if is_flat:
+            for path in folder.iterdir():
+                path.rename(folder.parent / path.name)
+            folder.rmdir()
+    refs = Argoverse2Reader(tmp_path / "source").list_scenes()
+    assert [ref.name for ref in refs] == [id_of(1), id_of(2)]
+    for ref in refs:
+        (other,) = ref.others
+        found = (tmp_path / "source" / other).resolve()
+        assert found.name == f"log_map_archive_{ref.name}.json"
+        assert found.is_file()
+
+
 def changed(row, **values):
     return [each | (values if number == row else {}) for number, each in enumerate(av2.scenario_rows())]
 

@@ -403,6 +403,37 @@ def test_parts_that_were_damaged_or_whose_file_has_changed_are_read_again(tmp_pa
     assert files_of(tmp_path / "out") == files_of(tmp_path / "fresh")
 
 
+BESIDE = {"town.map": b"lanes", "far.map": b"lanes", "classes.tab": b"car"}
+CHANGES = {
+    "a map has other bytes": ("town.map", lambda path: path.write_bytes(b"lanes, more"), ["train-0", "val-0"]),
+    "the map of one scene was written again": ("far.map", lambda path: os.utime(path, (1, 1)), ["train-1"]),
+    "a map is gone": ("town.map", Path.unlink, ["train-0", "val-0"]),
+    "a table of all scenes": ("classes.tab", lambda path: os.utime(path, (1, 1)), ["train-0", "train-1", "val-0"]),
+    "a file of no scene": ("notes.md", lambda path: path.write_text("more"), []),
+}
+
+
+@pytest.mark.parametrize(("name", "change", "expected"), CHANGES.values(), ids=CHANGES)
+def test_what_changes_beside_scenes_is_read_again_for_them_alone(tmp_path, monkeypatch, name, change, expected):
+    reader = made_source(tmp_path / "source", {"train-0": "town", "train-1": "far", "val-0": "town"})
+    for beside, content in BESIDE.items():
+        (reader.source / beside).write_bytes(content)
+    listed = [
+        replace(ref, others=(f"{(reader.source / ref.file).read_text()}.map", "classes.tab"))
+        for ref in reader.list_scenes()
+    ]
+    monkeypatch.setattr(MadeReader, "list_scenes", lambda self: listed)
+    with monkeypatch.context() as patch:
+        fill_disk(patch, import_files, "add_map", 0)
+        with pytest.raises(OSError, match="No space"):
+            import_dataset(reader, tmp_path / "out")
+    change(reader.source / name)
+    (reader.source / "read.log").unlink()
+    assert import_dataset(reader, tmp_path / "out").num_scenes == 3
+    log = reader.source / "read.log"
+    assert (times_read(reader) if log.exists() else []) == expected
+
+
 def test_scenes_that_cannot_be_read_are_listed_and_the_others_go_on(tmp_path):
     contents = {
         "val-0": "town",

@@ -201,6 +201,14 @@ def test_scenes_are_listed_by_name_with_the_split_of_the_makers(written):
     assert (NuscenesReader(written).source / refs[0].file).is_file()
 
 
+def test_scenes_tell_all_files_that_they_are_made_of(written):
+    """So that scenes are read again once a table, or the map of their own city, has changed."""
+    of_all = {f"v1.0-mini/{path.name}" for path in written.glob("*.json")}
+    for ref in NuscenesReader(written).list_scenes():
+        assert {ref.file, *ref.others} == of_all | {f"maps/expansion/{SCENES[ref.name]}.json"}
+        assert all((written.parent / file).is_file() for file in ref.others)
+
+
 def test_the_folder_around_one_version_will_do(written):
     assert NuscenesReader(written.parent).list_scenes() == NuscenesReader(written).list_scenes()
 
