@@ -8,6 +8,8 @@ import warnings
 import pytest
 
 from l5kit.closedloop import ClosedLoopOptions, simulate
+from l5kit.closedloop.parts import FinishedScene, drop_damaged, find_parts, write_part
+from l5kit.data.log_facts import LogFacts
 from l5kit.data.zarr_dataset import ChunkedDataset
 from support.simulated_folders import digests_of
 
@@ -79,6 +81,44 @@ def test_a_changed_chunk_of_a_driven_log_is_seen(city, done, begun):
     with pytest.warns(RuntimeWarning, match="00000001 is damaged: scenes.zarr/frames/.* is not what was written"):
         run(city, begun)
     assert digests_of(begun) == digests_of(done)
+
+
+def made_parts(folder, *firsts):
+    """Parts of two scenes that failed each, whole."""
+    for first in firsts:
+        failed = [FinishedScene({"scene": scene, "message": "it failed"}) for scene in (first, first + 1)]
+        write_part(folder, failed, facts=LogFacts())
+
+
+def scenes_after_dropping(folder):
+    drop_damaged(folder)
+    return [part.scenes for part in find_parts(folder)]
+
+
+def test_a_whole_part_under_the_name_of_another_one_is_dropped(tmp_path):
+    """Its scenes would count twice, or those of the other one never be driven."""
+    made_parts(tmp_path, 0, 2)
+    shutil.rmtree(tmp_path / "00000002")
+    shutil.copytree(tmp_path / "00000000", tmp_path / "00000002")
+    told = r"00000002 is damaged: it has scenes \[0\] .* it is removed, and its scenes are simulated again"
+    with pytest.warns(RuntimeWarning, match=told) as caught:
+        assert scenes_after_dropping(tmp_path) == [[0, 1]]
+    assert len(caught) == 1
+    assert not (tmp_path / "00000002").exists()
+
+
+def test_a_whole_part_that_was_renamed_is_dropped(tmp_path):
+    made_parts(tmp_path, 0, 2)
+    (tmp_path / "00000002").rename(tmp_path / "00000001")
+    with pytest.warns(RuntimeWarning, match=r"00000001 is damaged: it has scenes \[2\] and so is that of another"):
+        assert scenes_after_dropping(tmp_path) == [[0, 1]]
+
+
+def test_whole_parts_under_their_own_names_stay(tmp_path):
+    made_parts(tmp_path, 0, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert scenes_after_dropping(tmp_path) == [[0, 1], [2, 3]]
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])

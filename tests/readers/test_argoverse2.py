@@ -10,10 +10,14 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.checks.path_validation import validate_path
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.errors import DatasetNotFoundError
+from l5kit.readers import argoverse2
 from l5kit.readers.argoverse2 import Argoverse2Reader
 from l5kit.readers.importing import import_dataset
 from l5kit.readers.reader import SourceDataError
@@ -251,6 +255,24 @@ def test_lanes_and_areas_without_geometry_are_left_out_and_told(tmp_path):
     )
 
 
+@pytest.mark.parametrize("is_flat", [False, True], ids=["folders", "files"])
+def test_the_map_of_a_scenario_is_among_its_files(tmp_path, is_flat):
+    """So that the scenario is read again once its map has changed."""
+    for number in (1, 2):
+        folder = av2.write_scenario(tmp_path / "source", id_of(number))
+        if is_flat:
+            for path in folder.iterdir():
+                path.rename(folder.parent / path.name)
+            folder.rmdir()
+    refs = Argoverse2Reader(tmp_path / "source").list_scenes()
+    assert [ref.name for ref in refs] == [id_of(1), id_of(2)]
+    for ref in refs:
+        (other,) = ref.others
+        found = (tmp_path / "source" / other).resolve()
+        assert found.name == f"log_map_archive_{ref.name}.json"
+        assert found.is_file()
+
+
 def changed(row, **values):
     return [each | (values if number == row else {}) for number, each in enumerate(av2.scenario_rows())]
 
@@ -374,6 +396,133 @@ def test_damaged_files_are_named(tmp_path, file, damage, message):
     with pytest.raises(SourceDataError, match=message) as caught:
         reader.read(reader.list_scenes()[0])
     assert (tmp_path / caught.value.file) == path
+
+
+def doubled(path, key):
+    """Put a member of an object of the map before itself once more, with another value."""
+    text = path.read_text()
+    assert f'"{key}": ' in text
+    path.write_text(text.replace(f'"{key}": ', f'"{key}": null, "{key}": ', 1))
+
+
+@pytest.mark.parametrize("key", ["lane_segments", "12", "lane_type", "x"])
+def test_a_key_that_is_twice_in_an_object_of_the_map_is_told(tmp_path, key):
+    folder = av2.write_scenario(tmp_path, id_of(1))
+    (path,) = folder.glob("log_map_archive_*")
+    doubled(path, key)
+    reader = Argoverse2Reader(tmp_path)
+    with pytest.raises(
+        SourceDataError, match=f"cannot be read as JSON: the key '{key}' is twice in one object"
+    ) as told:
+        reader.read(reader.list_scenes()[0])
+    assert (tmp_path / told.value.file) == path
+
+
+def tracks_of(folder):
+    """The file of the tracks of a scenario that was just written."""
+    (path,) = av2.write_scenario(folder, id_of(1)).glob("scenario_*")
+    return path
+
+
+def with_column(folder, name, make):
+    """Write a scenario of which one column holds what is made of its values, and return the scenario."""
+    path = tracks_of(folder)
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(table.column_names.index(name), name, make(table[name].to_pylist())), path)
+    reader = Argoverse2Reader(folder)
+    return reader.read(reader.list_scenes()[0])
+
+
+def as_text(values):
+    return pa.array([str(value) for value in values])
+
+
+def first_missing(values):
+    return pa.array([None, *values[1:]])
+
+
+KINDS = {
+    "text for numbers": ("position_x", as_text, "must hold numbers, got string"),
+    "text for whole numbers": ("object_category", as_text, "must hold whole numbers, got string"),
+    "text for a number of all": ("num_timestamps", as_text, "must hold numbers, got string"),
+    "encoded text for numbers": (
+        "velocity_y",
+        lambda values: as_text(values).dictionary_encode(),
+        "must hold numbers, got dictionary<values=string",
+    ),
+    "fractions for whole numbers": (
+        "timestep",
+        lambda values: pa.array([step + 0.9 for step in values]),
+        "must hold whole numbers, got double",
+    ),
+    "numbers for text": ("track_id", lambda values: pa.array(range(len(values))), "must hold text, got int64"),
+    "bytes for text": (
+        "object_type",
+        lambda values: pa.array([name.encode() for name in values]),
+        "must hold text, got binary",
+    ),
+    "truth values": ("heading", lambda values: pa.array([True] * len(values)), "must hold numbers, got bool"),
+    "lists": (
+        "velocity_x",
+        lambda values: pa.array([[value] for value in values]),
+        "must hold numbers, got list<",
+    ),
+    "nothing": ("city", lambda values: pa.nulls(len(values)), "must hold text, got null"),
+    "a text is missing": ("track_id", first_missing, "has 1 rows without a value"),
+    "a number is missing": ("position_y", first_missing, "has 1 rows without a value"),
+    "a whole number is missing": ("timestep", first_missing, "has 1 rows without a value"),
+}
+
+
+@pytest.mark.parametrize(("name", "make", "message"), KINDS.values(), ids=KINDS)
+def test_a_column_of_another_kind_is_named_with_its_file(tmp_path, name, make, message):
+    with pytest.raises(SourceDataError, match=f"column {name} {message}") as told:
+        with_column(tmp_path, name, make)
+    assert told.value.file == f"{id_of(1)}/scenario_{id_of(1)}.parquet"
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("track_id", lambda values: pa.array(values, pa.large_string())),
+        ("object_type", lambda values: pa.array(values).dictionary_encode()),
+        ("timestep", lambda values: pa.array(values, pa.int16())),
+        ("position_x", lambda values: pa.array(values, pa.float32())),
+    ],
+    ids=["large text", "encoded text", "short numbers", "short fractions"],
+)
+def test_a_column_of_the_same_kind_in_another_form_is_read(tmp_path, name, make):
+    found, expected = with_column(tmp_path / "other", name, make), read_made(tmp_path / "same")
+    assert (found.tracks.ids, found.tracks.classes) == (expected.tracks.ids, expected.tracks.classes)
+    np.testing.assert_allclose(found.tracks.positions_m, expected.tracks.positions_m, rtol=1e-6)
+
+
+def refused_unread(folder, monkeypatch, message):
+    """Read the scenario of a folder, which must be refused with a message before its columns are unpacked."""
+    reader = Argoverse2Reader(folder)
+    (ref,) = reader.list_scenes()
+    monkeypatch.setattr(pq.ParquetFile, "read", lambda *_, **__: pytest.fail("it is unpacked"))
+    with pytest.raises(SourceDataError, match=message) as told:
+        reader.read(ref)
+    assert told.value.file == ref.file
+
+
+def test_a_table_of_too_many_rows_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    rows = pa.array(np.zeros(5_000_001, np.int8))
+    path = tracks_of(tmp_path)
+    pq.write_table(pa.table({"timestep": rows}), path)
+    assert path.stat().st_size < 100_000  # which tells nothing of what it becomes
+    refused_unread(tmp_path, monkeypatch, r"it has 5000001 rows of \d+ bytes, but a scenario has 5000000 of 1073741824")
+
+
+def test_a_table_of_too_many_bytes_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    metadata = pq.read_metadata(tracks_of(tmp_path))
+    num_bytes = metadata.row_group(0).total_byte_size
+    reader = Argoverse2Reader(tmp_path)
+    monkeypatch.setattr(argoverse2, "_MOST_BYTES", num_bytes)
+    assert reader.read(reader.list_scenes()[0]).name == id_of(1)
+    monkeypatch.setattr(argoverse2, "_MOST_BYTES", num_bytes - 1)
+    refused_unread(tmp_path, monkeypatch, f"it has {metadata.num_rows} rows of {num_bytes} bytes, but a scenario has")
 
 
 NUM_SEEDS = 120

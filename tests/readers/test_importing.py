@@ -23,11 +23,17 @@ from l5kit.readers.importing import import_dataset
 from l5kit.readers.joined_map import JoinedMap
 from l5kit.readers.map_writing import WORLD_TO_ECEF, least_bytes_of
 from l5kit.readers.reader import SceneRef, SourceDataError
-from l5kit.readers.scene_conversion import face_id, light_id
+from l5kit.readers.scene_conversion import face_id, light_id, to_records, with_lights_renamed
 from l5kit.readers.source_map import SourceLane, SourceMap
-from support.source_scenes import INFO, NUM_STEPS, MadeReader, line, made_map, made_source
+from l5kit.readers.source_scene import LightState, SourceLights
+from support.source_scenes import INFO, NUM_STEPS, MadeReader, line, made_map, made_scene, made_source
 
 ONE_TOWN = {"train-0": "town", "train-1": "town", "val-0": "town"}
+
+
+TWO_LIGHTS = SourceLights(
+    ("in", "on"), np.array([[LightState.RED], [LightState.GREEN]]).repeat(NUM_STEPS, 1), np.full((2, 3), np.nan)
+)
 
 
 def files_of(folder):
@@ -155,6 +161,51 @@ def test_a_lane_with_the_id_of_one_elsewhere_gets_a_name_of_its_own(tmp_path):
     assert [area["id"] for area in areas if area["kind"] == "crosswalk"] == ["far/1", "far/1~2", "far/1~3"]
     assert result.num_remarks == 12  # three lanes, two areas and a sign, twice
     assert len(json.loads((tmp_path / "out" / "import.json").read_text())["map_remarks"]) == 12
+
+
+def test_lights_go_with_the_lanes_of_their_own_scene(tmp_path):
+    """Each light is that of the lane on which the AV of its scene drives, also where the lane got a name of its own."""
+    result = import_dataset(
+        made_source(tmp_path / "source", dict.fromkeys(["val-0", "val-1", "val-2"], "far")), tmp_path / "out"
+    )
+    log, world = log_of(result, "val"), open_map(tmp_path / "out")
+    alone = import_dataset(made_source(tmp_path / "alone", {"val-0": "far"}), tmp_path / "one")
+    statuses = log_of(alone, "val").tl_faces["traffic_light_face_status"][:]
+    for number, lane in enumerate(["in", "in~2", "in~3"]):
+        scene = log.get_scene_dataset(number)
+        assert set(scene.tl_faces["traffic_light_id"].tolist()) == {light_id("far", lane)}
+        colors = [scene.tl_faces["face_id"][row::3].tolist() for row in range(3)]
+        steps = len(scene.tl_faces) // 3
+        assert colors == [[face_id("far", lane, color)] * steps for color in ("red", "yellow", "green")]
+        assert (scene.tl_faces["traffic_light_face_status"] == statuses).all()
+        assert {*scene.tl_faces["face_id"].tolist(), light_id("far", lane)} == world.get_lane_traffic_control_ids(
+            f"far/{lane}"
+        )
+        first_m = world.get_lane_coords(f"far/{lane}")["xyz_left"][0, 0]
+        assert 0 < scene.frames["ego_translation"][0, 0] - first_m < 100  # it is this lane, and none elsewhere
+
+
+def test_the_light_of_a_lane_with_a_new_name_stands_where_its_own_scene_says():
+    joined = JoinedMap("town")
+    for x_m, place_m in ((0.0, [49.0, 3.0, 1.0]), (100.0, [149.0, 3.0, 1.0]), (0.0, None), (200.0, None)):
+        lanes = [SourceLane(name, line((x_m, y_m), (x_m + 50, y_m))) for y_m, name in enumerate(("a", "b"))]
+        renamed = joined.add(SourceMap("town", lanes), scene="s")
+        with_lights = joined.add_lights({"a": place_m}, renamed)
+        assert set(renamed) == (set() if x_m == 0.0 else {"a", "b"})
+        assert with_lights == {lane: name for lane, name in renamed.items() if lane == "a"}
+    assert {lane: None if place_m is None else place_m.tolist() for lane, place_m in joined.lights.items()} == {
+        "a": [49.0, 3.0, 1.0],
+        "a~2": [149.0, 3.0, 1.0],
+        "a~3": None,
+    }
+
+
+def test_lights_whose_lanes_change_names_are_not_taken_for_one_another():
+    before = to_records(made_scene(lights=TWO_LIGHTS), INFO)
+    after = with_lights_renamed(before, "town", {"in": "on", "on": "in"})
+    swapped = to_records(made_scene(lights=replace(TWO_LIGHTS, lane_ids=("on", "in"))), INFO)
+    assert (after.tl_faces == swapped.tl_faces).all()
+    assert (before.tl_faces != swapped.tl_faces).any()
 
 
 def test_a_new_name_is_none_that_another_element_has():
@@ -401,6 +452,37 @@ def test_parts_that_were_damaged_or_whose_file_has_changed_are_read_again(tmp_pa
     assert "val-0" in times_read(reader)
     import_dataset(reader, tmp_path / "fresh")
     assert files_of(tmp_path / "out") == files_of(tmp_path / "fresh")
+
+
+BESIDE = {"town.map": b"lanes", "far.map": b"lanes", "classes.tab": b"car"}
+CHANGES = {
+    "a map has other bytes": ("town.map", lambda path: path.write_bytes(b"lanes, more"), ["train-0", "val-0"]),
+    "the map of one scene was written again": ("far.map", lambda path: os.utime(path, (1, 1)), ["train-1"]),
+    "a map is gone": ("town.map", Path.unlink, ["train-0", "val-0"]),
+    "a table of all scenes": ("classes.tab", lambda path: os.utime(path, (1, 1)), ["train-0", "train-1", "val-0"]),
+    "a file of no scene": ("notes.md", lambda path: path.write_text("more"), []),
+}
+
+
+@pytest.mark.parametrize(("name", "change", "expected"), CHANGES.values(), ids=CHANGES)
+def test_what_changes_beside_scenes_is_read_again_for_them_alone(tmp_path, monkeypatch, name, change, expected):
+    reader = made_source(tmp_path / "source", {"train-0": "town", "train-1": "far", "val-0": "town"})
+    for beside, content in BESIDE.items():
+        (reader.source / beside).write_bytes(content)
+    listed = [
+        replace(ref, others=(f"{(reader.source / ref.file).read_text()}.map", "classes.tab"))
+        for ref in reader.list_scenes()
+    ]
+    monkeypatch.setattr(MadeReader, "list_scenes", lambda self: listed)
+    with monkeypatch.context() as patch:
+        fill_disk(patch, import_files, "add_map", 0)
+        with pytest.raises(OSError, match="No space"):
+            import_dataset(reader, tmp_path / "out")
+    change(reader.source / name)
+    (reader.source / "read.log").unlink()
+    assert import_dataset(reader, tmp_path / "out").num_scenes == 3
+    log = reader.source / "read.log"
+    assert (times_read(reader) if log.exists() else []) == expected
 
 
 def test_scenes_that_cannot_be_read_are_listed_and_the_others_go_on(tmp_path):

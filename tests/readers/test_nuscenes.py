@@ -201,6 +201,14 @@ def test_scenes_are_listed_by_name_with_the_split_of_the_makers(written):
     assert (NuscenesReader(written).source / refs[0].file).is_file()
 
 
+def test_scenes_tell_all_files_that_they_are_made_of(written):
+    """So that scenes are read again once a table, or the map of their own city, has changed."""
+    of_all = {f"v1.0-mini/{path.name}" for path in written.glob("*.json")}
+    for ref in NuscenesReader(written).list_scenes():
+        assert {ref.file, *ref.others} == of_all | {f"maps/expansion/{SCENES[ref.name]}.json"}
+        assert all((written.parent / file).is_file() for file in ref.others)
+
+
 def test_the_folder_around_one_version_will_do(written):
     assert NuscenesReader(written.parent).list_scenes() == NuscenesReader(written).list_scenes()
 
@@ -618,6 +626,20 @@ def test_several_versions_and_none_are_told(tmp_path):
         NuscenesReader(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("scene.json", "this is a file; check the path for spelling"),
+        ("none", "there is no folder v1.0-... with scene.json; check the path for spelling"),
+    ],
+)
+def test_a_file_in_place_of_the_folder_is_told_as_such(tmp_path, name, told):
+    given = write_folder(tmp_path) / name
+    with pytest.raises(DatasetNotFoundError) as caught:
+        NuscenesReader(given)
+    assert str(caught.value) == f"no nuScenes at {str(given)!r}: {told}"
+
+
 def broken_map(change):
     maps = {city: city_map(city) for city in SCENES.values()}
     change(maps["singapore-onenorth"])
@@ -660,6 +682,11 @@ EAST = token("singapore-onenorth", "east")
         pytest.param(lambda m: m["arcline_path_3"][EAST][0].pop("radius"), "radius", id="no radius"),
         pytest.param(
             lambda m: m["arcline_path_3"][EAST][0].update(segment_length=[0, 0, 0]), "no length", id="no length"
+        ),
+        pytest.param(
+            lambda m: m["arcline_path_3"][EAST][0].update(segment_length=[0, 1e12, 0]),
+            "segment_length is 1e+12 m with a curvature of 0 1/m, which takes more than 10000 points",
+            id="absurd length",
         ),
     ],
 )

@@ -119,6 +119,35 @@ def test_what_is_no_path_is_refused(given, told):
         discretize_lane(given)
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        pytest.param(
+            path(lengths=(0, 20_000.5, 0)),
+            "segment_length is 20000.5 m with a curvature of 0 1/m, which takes more than 10000 points",
+            id="straight",
+        ),
+        pytest.param(path(lengths=(0, 1e300, 0)), "segment_length is 1e\\+300 m", id="straight beyond all bounds"),
+        pytest.param(path(lengths=(1e12, 0, 0)), "segment_length is 1e\\+12 m with a curvature of 0.1 1/m", id="left"),
+        pytest.param(path(lengths=(0, 0, 1e12)), "segment_length is 1e\\+12 m with a curvature of 0.1 1/m", id="right"),
+        pytest.param(
+            path(lengths=(1.0, 0, 0), radius=1e-12),
+            "segment_length is 1 m with a curvature of 1e\\+12 1/m",
+            id="a radius of nothing",
+        ),
+    ],
+)
+def test_a_segment_that_would_take_all_memory_is_refused_before_its_points_are_made(given, told, monkeypatch):
+    monkeypatch.setattr(np, "linspace", lambda *_, **__: pytest.fail("its points are made"))
+    with pytest.raises(DatasetFormatError, match=told):
+        discretize_lane([given])
+
+
+def test_the_longest_segment_is_taken():
+    line_m = discretize_lane([path(lengths=(0, 20_000.0, 0))])
+    assert len(line_m) == 10_001
+
+
 def test_a_path_is_read_from_the_records_of_the_map():
     text = (
         '{"start_pose": [1, 2, 0.5], "end_pose": [3, 4, 0.5], "shape": "LSR", "radius": 999.999, '

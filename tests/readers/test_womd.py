@@ -3,6 +3,7 @@
 Where ``L5KIT_REAL_WOMD`` names a folder of real files, the tests of whole imports run on its first scenarios, too.
 """
 
+import errno
 import json
 import os
 import pickle
@@ -539,6 +540,30 @@ def test_an_import_tells_of_damaged_records_and_has_the_rest(tmp_path):
         strict=True,
     ):
         assert expected in problem
+
+
+def test_a_file_that_may_not_be_read_is_told_and_the_others_go_on(tmp_path, monkeypatch):
+    source = tmp_path / "source"
+    for name in "abc":
+        womd.write_file(source / f"training.tfrecord-{name}", [womd.small_scenario(name)])
+    (source / "training.tfrecord-d").mkdir()  # which is no file, and may hold some
+    womd.write_file(source / "training.tfrecord-d" / "training.tfrecord-e", [womd.small_scenario("e")])
+    opened = Path.open
+
+    def refusing(path, *arguments, **options):
+        if path.name == "training.tfrecord-b":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refusing)
+    reader = WomdReader(source)
+    listed = [(ref.file, ref.record) for ref in reader.list_scenes()]
+    others = ["training.tfrecord-c", "training.tfrecord-d/training.tfrecord-e"]
+    assert listed == [(file, "record 0") for file in ("training.tfrecord-a", "training.tfrecord-b", *others)]
+    result = import_dataset(reader, tmp_path / "out")
+    assert result.num_scenes == 3
+    (failed,) = result.failed
+    assert failed.message.startswith("training.tfrecord-b (record 0): PermissionError: [Errno 13] Permission denied")
 
 
 @pytest.mark.parametrize("make", [False, True], ids=["missing", "empty"])

@@ -200,7 +200,7 @@ class Argoverse2Reader:
 
     def _read_elements(self, file: str) -> JsonObject:
         try:
-            content = json.loads((self._source / file).read_bytes())
+            content = json.loads((self._source / file).read_bytes(), object_pairs_hook=_object_of)
         except FileNotFoundError as error:
             raise SourceDataError(file, "", "there is no such file, the map of the scenario beside it") from error
         except (ValueError, RecursionError) as error:
@@ -214,6 +214,16 @@ class Argoverse2Reader:
 
 def _map_file_of(file: str, name: str) -> str:
     return f"{Path(file).parent.as_posix()}/log_map_archive_{name}.json"
+
+
+def _object_of(pairs: list[tuple[str, object]]) -> JsonObject:
+    """Return an object of a JSON file; of a key that is there twice one value would be lost in silence."""
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r:.80} is twice in one object; copy the file again")
+    return content
 
 
 def _require_small(metadata: pyarrow.parquet.FileMetaData) -> None:

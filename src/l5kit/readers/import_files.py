@@ -22,6 +22,7 @@ from l5kit.readers.joined_map import JoinedMap
 from l5kit.readers.map_writing import WORLD_TO_ECEF, add_map, areas_as_json
 from l5kit.readers.parts import Part, PartHead
 from l5kit.readers.reader import SourceInfo
+from l5kit.readers.scene_conversion import with_lights_renamed
 
 __all__ = ["IMPORT_FILE", "ImportFiles", "offsets_of"]
 
@@ -55,8 +56,8 @@ class ImportFiles:
         """Write all files into a folder, and return how many remarks they have."""
         for name in ("scenes", "semantic_map", "sources"):
             (folder / name).mkdir()
-        map_remarks = self._write_maps(folder)
-        num_remarks = len(map_remarks) + sum(self._write_split(folder, split) for split in self._by_split)
+        map_remarks, renamed = self._write_maps(folder)
+        num_remarks = len(map_remarks) + sum(self._write_split(folder, split, renamed) for split in self._by_split)
         _write_json(folder / "meta.json", {"world_to_ecef": WORLD_TO_ECEF.tolist()})
         _write_json(folder / IMPORT_FILE, self._as_json(map_remarks))
         return num_remarks
@@ -105,8 +106,14 @@ class ImportFiles:
             (length_m, width_m, height_m), self.info.step_time_s, dict(self.info.label_mapping), sources=(source,)
         )
 
-    def _write_split(self, folder: Path, split: str) -> int:
-        """Write the log of a split and where its scenes came from, and return how many remarks there are."""
+    def _write_split(self, folder: Path, split: str, renamed: Mapping[int, Mapping[str, str]]) -> int:
+        """Write the log of a split and where its scenes came from, and return how many remarks there are.
+
+        Args:
+            folder: Where to.
+            split: The split.
+            renamed: New names of lanes with lights, by their ids, by the number of the part.
+        """
         num_remarks = 0
         with ExitStack() as stack:
             table = stack.enter_context(
@@ -116,33 +123,41 @@ class ImportFiles:
             for number in self._by_split[split]:
                 head = self._heads[number]
                 offset_m = self._offsets[head.map_name]
-                scene = log.append(self.parts[number].read_records(offset_m))
+                records = self.parts[number].read_records(offset_m)
+                scene = log.append(with_lights_renamed(records, head.map_name, renamed.get(number, {})))
                 table.write(json.dumps(_row_of(head, scene, offset_m), ensure_ascii=False, allow_nan=False) + "\n")
                 num_remarks += len(head.remarks)
         return num_remarks
 
-    def _write_maps(self, folder: Path) -> list[str]:
-        """Write the semantic map and the areas, and return where pieces of maps contradict each other."""
+    def _write_maps(self, folder: Path) -> tuple[list[str], dict[int, dict[str, str]]]:
+        """Write the semantic map and the areas.
+
+        Returns:
+            Where pieces of maps contradict each other, and the lanes with lights that have new names because of that,
+            by the number of the part.
+        """
         builder = MapBuilder(WORLD_TO_ECEF, name=self.info.dataset)
         areas: list[JsonObject] = []
         remarks: list[str] = []
-        for joined in self._joined_maps():
+        renamed: dict[int, dict[str, str]] = {}
+        for joined, of_parts in self._joined_maps():
             add_map(builder, joined, self._offsets[joined.name])
             areas += areas_as_json(joined, self._offsets[joined.name])
             remarks += joined.remarks
+            renamed |= of_parts
         builder.save(folder / "semantic_map" / "semantic_map.pb")
         _write_json(folder / "semantic_map" / "areas.json", {"frame": "world", "areas": areas})
-        return remarks
+        return remarks, renamed
 
-    def _joined_maps(self) -> Iterator[JoinedMap]:
+    def _joined_maps(self) -> Iterator[tuple[JoinedMap, dict[int, dict[str, str]]]]:
+        """Yield each map, and the lanes with lights that have new names on it, by the number of the part."""
         for name, numbers in self._by_map.items():
-            joined = JoinedMap(name)
+            joined, renamed = JoinedMap(name), {}
             for number in numbers:
-                joined.add(self.parts[number].read_map(), scene=self._heads[number].ref.name)
-                for lane, position_m in self._heads[number].lights.items():
-                    known = joined.lights.get(lane)
-                    joined.lights[lane] = known if position_m is None else np.array(position_m)
-            yield joined
+                lanes = joined.add(self.parts[number].read_map(), scene=self._heads[number].ref.name)
+                if with_lights := joined.add_lights(self._heads[number].lights, lanes):
+                    renamed[number] = with_lights
+            yield joined, renamed
 
     def _as_json(self, map_remarks: Iterable[str]) -> JsonObject:
         info = self.info

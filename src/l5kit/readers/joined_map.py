@@ -34,8 +34,8 @@ class JoinedMap:
     lights: dict[str, Float64Array | None] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
-    def add(self, piece: SourceMap, *, scene: str) -> None:
-        """Join a piece.
+    def add(self, piece: SourceMap, *, scene: str) -> dict[str, str]:
+        """Join a piece, and return the new names of those of its lanes that got one, by their ids in the piece.
 
         What has the id of another lane, area or sign that lies elsewhere, as where ids hold for one piece alone, gets a
         name of its own in this piece.
@@ -57,6 +57,20 @@ class JoinedMap:
             self.lanes[renamed.lane_id] = renamed if known is None else _joined(known, renamed)
         self._add_areas(piece.areas, scene)
         self._add_signs(piece.signs, names, scene)
+        return {lane: name for lane, name in names.items() if name != lane}
+
+    def add_lights(self, lights: Mapping[str, Sequence[float] | None], renamed: Mapping[str, str]) -> dict[str, str]:
+        """Join the lights of the scene of a piece, and return the new names of those of its lanes that have a light.
+
+        Args:
+            lights: Where the light of each lane stands, None where that is not known, by the id of the lane in the
+                piece.
+            renamed: What :meth:`add` has returned for the piece.
+        """
+        for lane, position_m in lights.items():
+            name = renamed.get(lane, lane)
+            self.lights[name] = self.lights.get(name) if position_m is None else np.array(position_m)
+        return {lane: renamed[lane] for lane in lights if lane in renamed}
 
     def _add_areas(self, areas: Sequence[SourceArea], scene: str) -> None:
         for kind in dict.fromkeys(area.kind for area in areas):

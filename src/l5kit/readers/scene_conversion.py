@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from l5kit.readers.reader import SourceInfo
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import LightState, SourceLights, SourceScene, SourceTracks
 
-__all__ = ["FACE_COLORS", "face_id", "light_id", "numbers_of_tracks", "to_records"]
+__all__ = ["FACE_COLORS", "face_id", "light_id", "numbers_of_tracks", "to_records", "with_lights_renamed"]
 
 FACE_COLORS = {LightState.RED: "red", LightState.YELLOW: "yellow", LightState.GREEN: "green"}
 """The faces that each light of an imported log has."""
@@ -67,6 +68,22 @@ def light_id(map_name: str, lane_id: str) -> str:
 def face_id(map_name: str, lane_id: str, color: str) -> str:
     """Return the id of one face of the light of a lane, 15 characters."""
     return f"{light_id(map_name, lane_id)}-{color[0]}"
+
+
+def with_lights_renamed(records: SceneRecords, map_name: str, renamed: Mapping[str, str]) -> SceneRecords:
+    """Return the records of a scene with the lights of lanes that have other names on the joined map.
+
+    Args:
+        records: From :func:`to_records`.
+        map_name: Name of the map.
+        renamed: New name of a lane by its id in the scene.
+    """
+    before, faces = records.tl_faces, records.tl_faces.copy()
+    for lane, name in renamed.items():
+        faces["traffic_light_id"][before["traffic_light_id"] == light_id(map_name, lane)] = light_id(map_name, name)
+        for color in FACE_COLORS.values():
+            faces["face_id"][before["face_id"] == face_id(map_name, lane, color)] = face_id(map_name, name, color)
+    return replace(records, tl_faces=faces)
 
 
 def _require_step_time(timestamps_ns: Int64Array, step_time_s: float) -> None:
