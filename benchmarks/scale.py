@@ -202,20 +202,22 @@ def print_jobs(scratch: Path, sizes: list[int], jobs: list[str]) -> None:
             print(f"| {job} | {size:,} | {' | '.join(cells)} |", flush=True)
 
 
-def print_overhead(scratch: Path, engines: list[str], job: str, num_passes: int) -> None:
+def print_overhead(scratch: Path, engines: list[str], job: str, num_passes: int, num_scenes: int) -> None:
     """Measure what handing over blocks costs, and a job by each engine, in turns, and print the table."""
-    folder, scenes = make_set(scratch, 512), range(512)
+    folder, scenes = make_set(scratch, num_scenes), range(num_scenes)
     taken: dict[str, list[tuple[float, float]]] = {engine: [] for engine in engines}
     for _ in range(num_passes):
         for engine in engines:
             with open_workers(engine, num_workers=2) as workers:
-                run_job(job, folder, 512, workers, scratch)  # has workers start and compile
+                out = Path(tempfile.mkdtemp(dir=scratch))
+                run_job(job, folder, min(num_scenes, 256), workers, out / "first")  # has workers start and compile
                 start_s = time.perf_counter()
                 list(map_scenes(len, scenes, workers, block_size=BLOCK))
                 middle_s = time.perf_counter()
-                run_job(job, folder, 512, workers, scratch)
+                run_job(job, folder, num_scenes, workers, out / "second")
                 taken[engine].append((middle_s - start_s, time.perf_counter() - middle_s))
-    print(f"\n| engine, 2 workers | nothing, us a scene | {job} of 512 scenes, s | ratio to processes |")
+                shutil.rmtree(out)
+    print(f"\n| engine, 2 workers | nothing, us a scene | {job} of {num_scenes:,} scenes, s | ratio to processes |")
     print("|---|---|---|---|")
     for engine, rows in taken.items():
         idle_us = 1e6 * statistics.median(row[0] for row in rows) / len(scenes)
@@ -231,6 +233,7 @@ def main() -> None:
     parser.add_argument("--job", action="append", choices=JOBS)
     parser.add_argument("--engine", action="append", choices=("processes", "ray", "dask"))
     parser.add_argument("--passes", type=int, default=3)
+    parser.add_argument("--scenes", type=int, default=2048, help="scenes of the job that engines are compared by")
     parser.add_argument("--scratch", type=Path, help="folder for the sets, on a file system with hard links")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
@@ -249,7 +252,7 @@ def main() -> None:
     if options.sizes:
         print_jobs(scratch, options.sizes, options.job or list(JOBS))
     if options.engine:
-        print_overhead(scratch, options.engine, (options.job or ["mask"])[0], options.passes)
+        print_overhead(scratch, options.engine, (options.job or ["mask"])[0], options.passes, options.scenes)
     if options.scratch is None:
         shutil.rmtree(scratch)
 
