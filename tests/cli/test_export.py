@@ -74,7 +74,7 @@ def test_an_export_that_is_interrupted_leaves_nothing(l5kit, city, tmp_path, lay
 def test_people_get_a_table(l5kit, city, tmp_path):
     done = l5kit("export", city, tmp_path / "out.zarr")
     assert done.exit_code == 0
-    assert "3 scenes, 300 frames" in done.stdout
+    assert "scenes 3, frames 300" in done.stdout
     assert "MB" in done.stdout
 
 
