@@ -176,3 +176,9 @@ def test_info_names_a_class_of_a_user_without_importing_it(l5kit, tmp_path):
     assert done.exit_code == 0, done.stderr
     for told in ("of_nobody.Planner, a class of yours", "width 3", "0.weight [2, 3]", "and 2 more", "vector_planner"):
         assert told in done.stdout
+
+
+def test_info_of_a_configuration_without_parameters(l5kit, tmp_path):
+    save_checkpoint(tmp_path / "bare.safetensors", torch.nn.Linear(3, 2), config={"model_params": None})
+    done = l5kit("checkpoint", "info", tmp_path / "bare.safetensors")
+    assert done.exit_code == 0, done.stderr

@@ -161,6 +161,13 @@ def test_samples_do_not_change_each_other_in_the_small_resnet():
     torch.testing.assert_close(network(rasters), alone, rtol=1e-4, atol=1e-5)
 
 
+def test_the_small_resnet_keeps_channels_last_in_memory():
+    network, found = SmallResNet(2, 4), []
+    network.layer2.register_forward_hook(lambda *called: found.append(called[-1]))
+    network(torch.rand(3, 2, 112, 112))
+    assert found[0].is_contiguous(memory_format=torch.channels_last)
+
+
 def test_the_small_resnet_tells_where_things_are():
     """A mean over the picture would not: the two pictures differ in nothing but the place of a box."""
     network, rasters = SmallResNet(1, 16), torch.zeros(2, 1, 112, 112)

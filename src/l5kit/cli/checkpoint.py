@@ -1,6 +1,6 @@
 """``l5kit checkpoint``: what files of weights are, and their conversion to safetensors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -165,7 +165,8 @@ def _facts_of(description: "CheckpointDescription") -> dict[str, object]:
     }
     if description.model_class:
         facts["class in the file"] = description.model_class
-    own = description.config.get("model_params", {}).get("model")
+    params = description.config.get("model_params")
+    own = params.get("model") if isinstance(params, Mapping) else None
     facts |= _facts_of_architecture(description.architecture) if own is None else _facts_of_own(own, description)
     facts["configuration inside"] = description.config.get("workflow", "yes") if description.config else "none"
     facts["fits, of those that ship"] = ", ".join(description.fits) or "none"

@@ -134,7 +134,7 @@ def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts) ->
     """
     driven = [scene for scene in scenes if scene.records is not None and scene.frames is not None]
     times_s = join_times([np.array(scene.plan_times_s) for scene in driven])
-    with placed_when_complete(folder / f"{scenes[0].scene:08d}") as part:
+    with placed_when_complete(folder / _name_of_part(scenes[0].scene)) as part:
         part.mkdir()
         with write_log(part / _LOG_FOLDER, facts=facts) as log:
             for scene in driven:
@@ -175,6 +175,10 @@ def drop_damaged(folder: Path) -> None:
 def _other_place(path: Path) -> str | None:
     """Return what is wrong where a whole part lies under the name of another one, which would count twice."""
     scenes = Part(path).scenes
-    if scenes and path.name == f"{scenes[0]:08d}":
+    if scenes and path.name == _name_of_part(int(scenes[0])):
         return None
     return f"it has scenes {scenes[:1]} and so is that of another place"
+
+
+def _name_of_part(first_scene: int) -> str:
+    return f"{first_scene:08d}"

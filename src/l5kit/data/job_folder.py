@@ -29,7 +29,7 @@ from l5kit import __version__
 from l5kit._files import clear_leftovers_in, placed_when_complete, remove_whole, replaced_when_complete
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data.folder_lock import held_alone
-from l5kit.data.receipts import find_damage, write_receipt
+from l5kit.data.receipts import digest_of_json, find_damage, write_receipt
 from l5kit.errors import EngineError, InvalidArgumentError
 
 __all__ = ["JobFolder", "Stage", "WritesFiles", "open_job"]
@@ -121,7 +121,7 @@ class JobFolder:
                 f"job (--job) is {str(self._path)!r}, in which block_size of {folder.name}/{_STAGE} must be a number "
                 f"from 1 on, got {kept_size!r}; remove {folder.name}"
             )
-        return Stage(folder, kept_size, _digest_of({**self._facts, "stage": {"name": folder.name, **facts}}))
+        return Stage(folder, kept_size, digest_of_json({**self._facts, "stage": {"name": folder.name, **facts}}))
 
 
 @dataclass(frozen=True)
@@ -232,10 +232,6 @@ def open_job(path: str | os.PathLike[str], facts: Mapping[str, object]) -> Itera
                 "folder, or remove this one"
             )
         yield JobFolder(folder, now)
-
-
-def _digest_of(facts: Mapping[str, object]) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _read(path: Path) -> JsonObject | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from l5kit._types import JsonObject
 
-__all__ = ["find_damage", "read_receipt", "write_receipt"]
+__all__ = ["digest_of_json", "find_damage", "read_receipt", "write_receipt"]
 
 _SHA256 = "sha256"
 _FILES = "files"
@@ -22,7 +22,7 @@ def write_receipt(folder: Path, name: str, content: JsonObject) -> None:
         content: What else it tells.
     """
     whole: JsonObject = {**content, _FILES: _digests_in(folder, name)}
-    whole[_SHA256] = _digest_of(whole)
+    whole[_SHA256] = digest_of_json(whole)
     (folder / name).write_text(json.dumps(whole, allow_nan=False), "utf-8")
 
 
@@ -42,7 +42,7 @@ def find_damage(folder: Path, name: str, *, expected: Mapping[str, object] | Non
     """
     try:
         content = read_receipt(folder, name)
-        if content.pop(_SHA256) != _digest_of(content):
+        if content.pop(_SHA256) != digest_of_json(content):
             return f"{name} is not what was written"
         written, found = content[_FILES], _digests_in(folder, name)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -64,6 +64,6 @@ def _digests_in(folder: Path, receipt: str) -> dict[str, str]:
     return digests
 
 
-def _digest_of(content: Mapping[str, object]) -> str:
+def digest_of_json(content: Mapping[str, object]) -> str:
     """Return the SHA-256 of what JSON holds."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -78,6 +78,8 @@ def with_lights_renamed(records: SceneRecords, map_name: str, renamed: Mapping[s
         map_name: Name of the map.
         renamed: New name of a lane by its id in the scene.
     """
+    if not renamed:
+        return records
     before, faces = records.tl_faces, records.tl_faces.copy()
     for lane, name in renamed.items():
         faces["traffic_light_id"][before["traffic_light_id"] == light_id(map_name, lane)] = light_id(map_name, name)

@@ -116,7 +116,8 @@ def _digest_of_map(files: DatasetFiles | None) -> str | None:
     """Return the SHA-256 of the semantic map, on which the lights of logs depend; None where there is none."""
     if files is None or files.semantic_map is None:
         return None
-    return hashlib.sha256(files.semantic_map.read_bytes()).hexdigest()
+    with files.semantic_map.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def split_of_log(path: str | os.PathLike[str]) -> str:
