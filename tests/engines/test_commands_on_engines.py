@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -77,6 +78,24 @@ def test_what_is_written_has_the_same_bytes(city, tmp_path, engine):
             run(*command, again, *job)
             last = files_in(again) if again.is_dir() else again.read_bytes()
             assert last == found[0], name
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_imports_and_other_rates_have_the_same_bytes(city, tmp_path, engine, monkeypatch):
+    pytest.importorskip("pyarrow")
+    from support import argoverse2_files
+
+    for number in range(5):
+        argoverse2_files.write_scenario(tmp_path / "source" / "val", f"0000000{number}-0000-4000-8000-000000000000")
+    monkeypatch.chdir(tmp_path)  # workers may have another folder
+    for name, command in {
+        "import": ["import", "argoverse2", "source"],
+        "resample": ["resample", city, "--step", 0.3],
+    }.items():
+        here, there = Path(f"{name}-here"), Path(f"{name}-there")
+        run(*command, here)
+        run(*command, there, "--engine", engine, "--workers", 2)
+        assert files_in(here) == files_in(there), name
 
 
 @pytest.mark.parametrize("engine", ENGINES)

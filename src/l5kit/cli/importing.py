@@ -1,16 +1,15 @@
 """``l5kit import`` and ``l5kit resample``: datasets in other formats, and logs at another rate."""
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from l5kit.cli.options import JsonOption
+from l5kit.cli.options import AddressOption, Engine, EngineOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json, remark
+from l5kit.cli.workers import AskedWorkers
 from l5kit.data.progress import show_progress
-from l5kit.data.scene_jobs import Workers, count_workers
-from l5kit.data.worker_processes import WorkerProcesses
+from l5kit.data.scene_jobs import count_workers
 from l5kit.readers.formats import SourceFormat
 
 if TYPE_CHECKING:
@@ -20,14 +19,6 @@ _MOST_LISTED = 5
 """Failed scenes that are told of; all are in import.json."""
 
 _USUAL_STEP_S = 0.1
-
-ProcessesOption = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        help="Processes that work at the same time; 0 for one on each core. The result is the same for any number.",
-    ),
-]
 
 
 def import_dataset(
@@ -39,7 +30,9 @@ def import_dataset(
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="End at the first scene that cannot be read.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an import that is there.")] = False,
-    workers: ProcessesOption = 1,
+    workers: WorkersOption = None,
+    engine: EngineOption = Engine.PROCESSES,
+    address: AddressOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a dataset folder of a dataset in another format; OUT appears when it is complete.
@@ -55,15 +48,17 @@ def import_dataset(
     from l5kit.readers.formats import open_reader
     from l5kit.readers.importing import import_dataset as import_source
 
-    with ExitStack() as stack:
-        progress = stack.enter_context(show_progress("Importing", visible=True))
+    with (
+        _asked_workers(engine, address, workers).opened("import") as carriers,
+        show_progress("Importing", visible=True) as progress,
+    ):
         result = import_source(
             open_reader(source_format, source),
             out,
             max_scenes=max_scenes,
             strict=strict,
             overwrite=overwrite,
-            workers=_executor(workers, stack),
+            workers=carriers,
             progress=progress,
         )
     _tell(result)
@@ -85,7 +80,9 @@ def resample(
     path: Annotated[Path, typer.Argument(metavar="IN", help="Dataset folder, or one .zarr in it.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write; a .zarr where IN is one.")],
     step: Annotated[float, typer.Option(min=1e-3, help="Time between two frames, seconds.")] = _USUAL_STEP_S,
-    workers: ProcessesOption = 1,
+    workers: WorkersOption = None,
+    engine: EngineOption = Engine.PROCESSES,
+    address: AddressOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a dataset at another rate, by default the 10 frames a second of the published one.
@@ -95,9 +92,11 @@ def resample(
     """
     from l5kit.readers.resampling import resample_dataset
 
-    with ExitStack() as stack:
-        progress = stack.enter_context(show_progress("Resampling", visible=True))
-        frames = resample_dataset(path, out, step_time_s=step, workers=_executor(workers, stack), progress=progress)
+    with (
+        _asked_workers(engine, address, workers).opened("resample") as carriers,
+        show_progress("Resampling", visible=True) as progress,
+    ):
+        frames = resample_dataset(path, out, step_time_s=step, workers=carriers, progress=progress)
     if as_json:
         counts = {name: {"frames_before": before, "frames": after} for name, (before, after) in frames.items()}
         print_json({"out": out.absolute(), "step_time_s": step, "logs": counts})
@@ -107,10 +106,11 @@ def resample(
     )
 
 
-def _executor(workers: int, stack: ExitStack) -> Workers:
-    """Return what carries out so many tasks at once: this thread for one, else processes, as Python itself is busy."""
-    number = count_workers(workers)
-    return 1 if number == 1 else stack.enter_context(WorkerProcesses(number))
+def _asked_workers(engine: Engine, address: str | None, number: int | None) -> AskedWorkers:
+    """Return what was asked for; one process is this one."""
+    if engine is Engine.PROCESSES and address is None and count_workers(number) == 1:
+        return AskedWorkers(Engine.THREADS, None, 1)
+    return AskedWorkers(engine, address, number)
 
 
 def _tell(result: "ImportResult") -> None:

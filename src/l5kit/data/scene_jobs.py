@@ -103,7 +103,9 @@ def map_scenes(
     num_workers = count_workers(carriers)
     most = int(getattr(carriers, "scenes_of_block", _MOST_IN_BLOCK))
     size = (
-        _usual_size(len(numbers), num_workers, most) if block_size is None else _at_least_one("block_size", block_size)
+        _usual_size(len(numbers), num_workers, most, is_kept=job is not None)
+        if block_size is None
+        else _at_least_one("block_size", block_size)
     )
     ahead = _BLOCKS_AHEAD * num_workers if num_ahead is None else _at_least_one("num_ahead", num_ahead)
     stage = None if job is None else job.next_stage(numbers, unit=unit, block_size=size)
@@ -308,8 +310,11 @@ def _num_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _usual_size(num_scenes: int, num_workers: int, most: int) -> int:
-    return 1 if num_workers == 1 else min(most, max(1, num_scenes // (_BLOCKS_PER_WORKER * num_workers)))
+def _usual_size(num_scenes: int, num_workers: int, most: int, *, is_kept: bool) -> int:
+    """Return how many scenes a block has: one where nothing is won by more, as files of parts are made for each."""
+    if num_workers == 1 and not is_kept:
+        return 1
+    return min(most, max(1, num_scenes // (_BLOCKS_PER_WORKER * num_workers)))
 
 
 def _at_least_one(argument: str, value: int) -> int:

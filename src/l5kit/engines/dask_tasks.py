@@ -1,10 +1,12 @@
 """Dask as an executor: tasks go to the scheduler of ``distributed``, one that is there or one on this machine."""
 
 import json
+import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from l5kit import __version__
 from l5kit.engines import answering
@@ -12,6 +14,8 @@ from l5kit.engines.cluster_tasks import ClusterTasks, answer_of_version
 from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError
 
 __all__ = ["DaskTasks"]
+
+_TRIMMING: Final = "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_"
 
 
 class DaskTasks(ClusterTasks):
@@ -42,9 +46,17 @@ class DaskTasks(ClusterTasks):
         super().__init__(num_workers or num_found, has_all=num_workers in (0, num_found))
 
     def _start_cluster(self, num_workers: int) -> Any:
-        return self._distributed.LocalCluster(
-            n_workers=num_workers or None, threads_per_worker=1, processes=True, dashboard_address=None
-        )
+        """Start workers on this machine, which keep memory that they freed, as other processes do.
+
+        Dask has them hand it back at once, so that each large array costs the system as much again as the work on it;
+        and it leaves the variables for its workers in the environment of this process.
+        """
+        import dask
+
+        with _same_environment(), dask.config.set({_TRIMMING: None}):
+            return self._distributed.LocalCluster(
+                n_workers=num_workers or None, threads_per_worker=1, processes=True, dashboard_address=None
+            )
 
     def _connect(self, address: str | None) -> Any:
         try:
@@ -93,6 +105,18 @@ class DaskTasks(ClusterTasks):
         self._client.close()
         if self._cluster is not None:
             self._cluster.close()
+
+
+@contextmanager
+def _same_environment() -> Iterator[None]:
+    """Restore the environment at the end."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def _address_in(text: str) -> str:

@@ -23,14 +23,14 @@ def open_reader(source_format: SourceFormat | str, source: str | os.PathLike[str
 
     Args:
         source_format: Its format.
-        source: Its folder.
+        source: Its folder; workers elsewhere look for it under its whole path.
 
     Raises:
         MissingDependencyError: A library is needed that is not installed.
         ValueError: There is no such format.
     """
     try:
-        return _READERS[SourceFormat(source_format)](source)
+        return _READERS[SourceFormat(source_format)](Path(source).absolute())
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("l5kit"):
             raise
@@ -39,22 +39,22 @@ def open_reader(source_format: SourceFormat | str, source: str | os.PathLike[str
         ) from error
 
 
-def _open_argoverse2(source: str | os.PathLike[str]) -> Reader:
+def _open_argoverse2(source: Path) -> Reader:
     from l5kit.readers.argoverse2 import Argoverse2Reader
 
     return Argoverse2Reader(source)
 
 
-def _open_nuscenes(source: str | os.PathLike[str]) -> Reader:
+def _open_nuscenes(source: Path) -> Reader:
     from l5kit.readers.nuscenes import NuscenesReader
 
     return NuscenesReader(source)
 
 
-def _open_womd(source: str | os.PathLike[str]) -> Reader:
+def _open_womd(source: Path) -> Reader:
     from l5kit.readers.womd import WomdReader
 
-    return WomdReader(Path(source))
+    return WomdReader(source)
 
 
 _READERS = {

@@ -213,9 +213,12 @@ def compute_readable_mask(
 
 @dataclass(frozen=True)
 class _MaskOfScene:
-    """The counts (N, 2) of consecutive agent rows, their first and end row, and how many there are by reason."""
+    """The counts (N, 2) of consecutive agent rows, their first and end row, and how many there are by reason.
 
-    counts: UInt32Array
+    Counts are of the smallest type that holds them, mostly a byte: parts and what workers send are a quarter as large.
+    """
+
+    counts: NumericArray
     rows: tuple[int, int]
     report: Counter[str]
 
@@ -243,7 +246,8 @@ class _MaskOfScenes:
             valid = find_valid_agents(self.dataset, first_frame, end_frame, thresholds=self.thresholds)
         except CorruptedDataError as error:
             return error
-        return _MaskOfScene(valid.counts, valid.rows, valid.report())
+        smallest = np.min_scalar_type(int(valid.counts.max(initial=0)))
+        return _MaskOfScene(valid.counts.astype(smallest), valid.rows, valid.report())
 
 
 def _check_intervals(intervals: Int64Array, first_frame: int, end_row: int) -> None:
