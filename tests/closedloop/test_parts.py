@@ -87,11 +87,11 @@ def made_parts(folder, *firsts):
     """Parts of two scenes that failed each, whole."""
     for first in firsts:
         failed = [FinishedScene({"scene": scene, "message": "it failed"}) for scene in (first, first + 1)]
-        write_part(folder, failed, facts=LogFacts())
+        write_part(folder, failed, facts=LogFacts(), run="this one")
 
 
 def scenes_after_dropping(folder):
-    drop_damaged(folder)
+    drop_damaged(folder, "this one")
     return [part.scenes for part in find_parts(folder)]
 
 
@@ -112,6 +112,19 @@ def test_a_whole_part_that_was_renamed_is_dropped(tmp_path):
     (tmp_path / "00000002").rename(tmp_path / "00000001")
     with pytest.warns(RuntimeWarning, match=r"00000001 is damaged: it has scenes \[2\] and so is that of another"):
         assert scenes_after_dropping(tmp_path) == [[0, 1]]
+
+
+def test_a_whole_part_of_another_simulation_is_driven_again(city, done, begun, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("l5kit.closedloop.run.assemble", None)
+        with pytest.raises(TypeError):
+            simulate(city, tmp_path / "other", planner="idm", options=OPTIONS)
+    shutil.rmtree(begun / "parts" / "00000001")
+    shutil.copytree(tmp_path / "other" / "parts" / "00000001", begun / "parts" / "00000001")
+    told = r"00000001 is damaged: it is another part: run is .* its scenes are simulated again"
+    with pytest.warns(RuntimeWarning, match=told):
+        run(city, begun)
+    assert digests_of(begun) == digests_of(done)
 
 
 def test_whole_parts_under_their_own_names_stay(tmp_path):

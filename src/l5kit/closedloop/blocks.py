@@ -48,10 +48,12 @@ class SimulateBlock:
     Attributes:
         setup: What is simulated.
         folder: Folder of the parts.
+        run: Digest of what is run, which parts tell.
     """
 
     setup: ClosedLoopSetup = field(repr=False)
     folder: Path
+    run: str
 
     def __call__(self, scenes: Int64Array) -> list[JsonObject]:
         """Simulate scenes, ascending, and return their rows.
@@ -60,7 +62,7 @@ class SimulateBlock:
             FailedSceneError: A scene fails, and the simulation is strict.
         """
         finished = self._simulate(scenes.tolist())
-        write_part(self.folder, finished, facts=self.setup.log.facts)
+        write_part(self.folder, finished, facts=self.setup.log.facts, run=self.run)
         return [scene.row for scene in finished]
 
     def _simulate(self, scenes: list[int]) -> list[FinishedScene]:

@@ -14,6 +14,7 @@ from l5kit.closedloop.options import with_option
 from l5kit.closedloop.parts import PARTS_FOLDER
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.folder_lock import held_alone
+from l5kit.data.receipts import digest_of_json
 from l5kit.errors import ConfigError, InvalidArgumentError
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "SCENES_TABLE",
     "SCORES_FILE",
     "claimed",
+    "digest_of_run",
     "holds_scores",
     "is_complete",
     "read_json",
@@ -47,6 +49,8 @@ _FILES: Final = (
 """What a simulation writes, in the order in which it is removed."""
 
 _COMPARED: Final = ("l5kit", "planner", "agents", "options", "digests")
+_NOT_COMPARED: Final = "configuration"
+"""A digest that others contain."""
 
 
 def require_folder(folder: Path, *, overwrite: bool) -> None:
@@ -202,7 +206,7 @@ def _differences(before: JsonObject, now: JsonObject) -> list[str]:
     for name in _COMPARED:
         old, new = before.get(name), now.get(name)
         if isinstance(old, dict) and isinstance(new, dict):
-            keys = [key for key in {**old, **new} if old.get(key) != new.get(key) and key != "configuration"]
+            keys = [key for key in {**old, **new} if old.get(key) != new.get(key) and key != _NOT_COMPARED]
             titles = [f"the digest of the {key}" if name == "digests" else with_option(key) for key in keys]
             found += [
                 f"{title} was {_short(old.get(key))} and is {_short(new.get(key))}"
@@ -211,6 +215,13 @@ def _differences(before: JsonObject, now: JsonObject) -> list[str]:
         elif old != new:
             found.append(f"{with_option(name)} was {_short(old)} and is {_short(new)}")
     return found
+
+
+def digest_of_run(run: Mapping[str, object]) -> str:
+    """Return the digest of what two runs are told apart by."""
+    compared = json.loads(json.dumps({name: run.get(name) for name in _COMPARED}))
+    compared["digests"].pop(_NOT_COMPARED, None)
+    return digest_of_json(compared)
 
 
 def _short(value: object) -> str:

@@ -124,13 +124,14 @@ class Part:
         return ChunkedDataset(str(self._folder / _LOG_FOLDER)).open(cached=False)
 
 
-def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts) -> None:
+def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts, run: str) -> None:
     """Write a block of scenes.
 
     Args:
         folder: Folder of the parts.
         scenes: The scenes, ascending, at least one.
         facts: Facts of the log.
+        run: Digest of what is run, by which parts of another simulation are told.
     """
     driven = [scene for scene in scenes if scene.records is not None and scene.frames is not None]
     times_s = join_times([np.array(scene.plan_times_s) for scene in driven])
@@ -145,7 +146,7 @@ def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts) ->
         if len(times_s):
             np.save(part / _PLANS_FILE, np.concatenate([_plans_at(times_s, scene) for scene in driven]))
         rows, of_plans = [scene.row for scene in scenes], times_s.tolist()
-        write_receipt(part, _ROWS_FILE, {"rows": rows, "plan_times_s": of_plans})
+        write_receipt(part, _ROWS_FILE, {"run": run, "rows": rows, "plan_times_s": of_plans})
 
 
 def _plans_at(times_s: Float64Array, scene: FinishedScene) -> Float32Array:
@@ -161,11 +162,16 @@ def find_parts(folder: Path) -> Iterator[Part]:
         yield Part(path)
 
 
-def drop_damaged(folder: Path) -> None:
-    """Remove parts with files that are not what was written, with a warning, and what killed writers have left."""
+def drop_damaged(folder: Path, run: str) -> None:
+    """Remove parts with files that are not what was written, with a warning, and what killed writers have left.
+
+    Args:
+        folder: Folder of the parts.
+        run: Digest of what is run; parts of another simulation are removed, too.
+    """
     clear_leftovers_in(folder)
     for path in sorted(folder.glob("[0-9]*")):
-        damage = find_damage(path, _ROWS_FILE) or _other_place(path)
+        damage = find_damage(path, _ROWS_FILE, expected={"run": run}) or _other_place(path)
         if damage is not None:
             text = f"{path} is damaged: {damage}; it is removed, and its scenes are simulated again"
             warnings.warn(text, RuntimeWarning, stacklevel=4)

@@ -12,7 +12,15 @@ from l5kit._types import Config
 from l5kit.closedloop.assembling import assemble
 from l5kit.closedloop.blocks import FailedSceneError, SimulateBlock
 from l5kit.closedloop.failed_scene import FailedScene
-from l5kit.closedloop.folder import SCORES_FILE, claimed, is_complete, require_apart, require_folder, write_json
+from l5kit.closedloop.folder import (
+    SCORES_FILE,
+    claimed,
+    digest_of_run,
+    is_complete,
+    require_apart,
+    require_folder,
+    write_json,
+)
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.parts import Part, drop_damaged, find_parts
 from l5kit.closedloop.progress import show_scenes
@@ -114,7 +122,8 @@ def _simulate_missing(setup: ClosedLoopSetup, parts: Path) -> float | None:
     """
     options = setup.options
     finished: list[int] = []
-    drop_damaged(parts)
+    run = digest_of_run(setup.facts)
+    drop_damaged(parts, run)
     for part in find_parts(parts):
         finished += part.scenes
         if options.strict:
@@ -127,7 +136,7 @@ def _simulate_missing(setup: ClosedLoopSetup, parts: Path) -> float | None:
     num_workers = count_workers(carriers)
     with show_scenes("Simulating", visible=options.show_bar) as progress:
         results = map_scenes(
-            SimulateBlock(setup, parts.absolute()),
+            SimulateBlock(setup, parts.absolute(), run),
             missing,
             carriers if isinstance(carriers, Executor) else num_workers,
             block_size=_block_size(len(missing), num_workers, options.batch_size),
