@@ -62,6 +62,7 @@ def test_what_is_written_has_the_same_bytes(city, tmp_path, engine):
         ("manifest", ["manifest", city, "--out"], ()),
         ("parquet", ["export", city, "--layout", "parquet"], ()),
         ("columns", ["export", city], ()),
+        ("chunks", ["export", city, "--no-shards"], ()),
         ("synth", ["synth", "--scenes", 3, "--frames", 20, "--town-size", 300], ()),
         ("chop", ["chop", city, "--frames", 40, "--out"], ()),
         ("simulate", ["simulate", city, "--frames", 20, "--planner", "rules", "--out"], ("run.json",)),

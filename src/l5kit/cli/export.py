@@ -68,8 +68,9 @@ def export(
     dataset = ChunkedDataset(find_dataset(path)).open(cached=False)
     with show_progress("Digesting", visible=True, in_bytes=True) as progress:
         digest = DataRecord.of(dataset.path, num_scenes=len(dataset.scenes), progress=progress).digest
+    asked = AskedWorkers(engine, address, workers, job)
     with (
-        AskedWorkers(engine, address, workers, job).opened("export", [Path(dataset.path)], layout=layout) as carriers,
+        asked.opened("export", [Path(dataset.path)], layout=layout, shards=shards) as carriers,
         show_progress(f"Exporting {layout.value}", visible=True) as progress,
     ):
         if layout is Layout.COLUMNS:

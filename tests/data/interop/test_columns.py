@@ -21,7 +21,9 @@ from l5kit.data import FRAME_DTYPE, PERCEPTION_LABELS, TL_FACE_LABELS, ChunkedDa
 from l5kit.data.checks.checksums import compute_checksums
 from l5kit.data.digest import dataset_digest
 from l5kit.data.interop import columns, export_columns
+from l5kit.data.job_folder import open_job
 from l5kit.data.layout import ARRAYS, create_array, create_group
+from l5kit.data.scene_jobs import KeptWorkers
 from l5kit.data.stores.columns_array import ColumnsArray
 from l5kit.data.stores.mapped_array import MappedArray
 from l5kit.errors import (
@@ -283,6 +285,53 @@ def test_files_are_the_same_for_any_number_of_workers(odd, out, tmp_path):
         assert (tmp_path / "many.zarr" / file).read_bytes() == (out / file).read_bytes(), file
     assert steps == sorted(steps)
     assert steps[-1][0] == steps[-1][1]
+
+
+@pytest.mark.parametrize("sharded", [True, False])
+def test_an_export_that_was_killed_goes_on_with_the_shards_that_it_has(
+    odd, small_shards, tmp_path, monkeypatch, sharded
+):
+    def exported(name, workers):
+        export_columns(odd, tmp_path / name, sharded=sharded, workers=workers)
+        return {
+            path.relative_to(tmp_path / name): path.read_bytes()
+            for path in (tmp_path / name).rglob("*")
+            if path.is_file()
+        }
+
+    read, firsts = columns.rows_of, []
+
+    def read_until_killed(array, rows, **how):
+        firsts.append(rows.start)
+        if len(firsts) == 4:
+            raise KeyboardInterrupt
+        return read(array, rows, **how)
+
+    with open_job(tmp_path / "job", {}) as job, monkeypatch.context() as patch:
+        patch.setattr(columns, "rows_of", read_until_killed)
+        with pytest.raises(KeyboardInterrupt):
+            exported("killed", KeptWorkers(1, job))
+    assert not (tmp_path / "killed").exists()
+    num_begun = len(firsts) - 1
+    with open_job(tmp_path / "job", {}) as job, monkeypatch.context() as patch:
+        patch.setattr(columns, "rows_of", lambda *args, **how: firsts.append(args[1].start) or read(*args, **how))
+        whole = exported("whole", KeptWorkers(1, job))
+    assert whole == exported("plain", 1)
+    shards = len(list((tmp_path / "job" / "0-shard").glob("[0-9]*")))
+    assert len(firsts) - 1 - num_begun == shards - num_begun > 0
+
+
+def test_files_are_the_same_at_any_time(stored, tmp_path, monkeypatch):
+    """Also what gzip makes, which tells the time."""
+    zarr.open_group(stored.path, mode="a", zarr_format=2).create_array("agents_mask/0.5", data=np.arange(6))
+    for name, now_s in (("a", 1e9), ("b", 1.5e9)):
+        monkeypatch.setattr("time.time", lambda now_s=now_s: now_s)
+        export_columns(ChunkedDataset(stored.path).open(), tmp_path / name, sharded=False, digest="")
+    files = {path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file()}
+    assert Path("agents_mask/0.5/c/0") in files
+    for file in files:
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
+    np.testing.assert_array_equal(zarr.open_group(tmp_path / "a", mode="r")["agents_mask/0.5"][:], np.arange(6))
 
 
 def test_the_digest_of_the_source_is_told(stored, tmp_path):

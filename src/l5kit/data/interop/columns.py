@@ -1,18 +1,19 @@
 """Export in columns: each field of a dataset as one plain array of zarr 3, sharded, as TensorStore and others read."""
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
 from zarr.abc.codec import BytesBytesCodec
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec
-from zarr.storage import LocalStore
+from zarr.storage import LocalStore, MemoryStore
 
 from l5kit import __version__
-from l5kit._types import DType, Int64Array, JsonObject, RecordArray, Records
+from l5kit._types import DType, Int64Array, JsonObject, Records
 from l5kit.data.interop.export_places import placed_export
 from l5kit.data.interop.fields import AXES, FIELDS, ROW_AXES, axis_names
 from l5kit.data.interop.source_digest import source_digest
@@ -21,7 +22,7 @@ from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import FORMAT_VERSION, TL_FACE_ARRAY_KEY
-from l5kit.data.scene_jobs import Workers, map_scenes, without_job
+from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.stores.checked_blosc import with_checked_lengths
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.store import ZarrArray
@@ -37,10 +38,15 @@ from l5kit.data.stores.stored_columns import (
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
+if TYPE_CHECKING:
+    from zarr.core.buffer import Buffer
+
 __all__ = ["export_columns"]
 
 CHUNKS_PER_SHARD = 50
 """Chunks of rows in one file of a field, at most: a million agents, half a million frames."""
+
+_METADATA = "zarr.json"
 
 
 def export_columns(
@@ -62,7 +68,7 @@ def export_columns(
     else lies in its group, such as an agents mask, comes along.
 
     The export opens as a dataset, ``ChunkedDataset(out).open()``, with the same bits; it is only read. Writing takes
-    the memory of one shard of records, 116 MB for agents, two to three times over.
+    the memory of one shard of records for each worker, 116 MB for agents, two to three times over.
 
     Args:
         dataset: Opened dataset, a view, or one in memory.
@@ -74,7 +80,7 @@ def export_columns(
             it out where the path of the dataset is on this machine, for which its files are read unless the cache
             knows them.
         progress: Called with the number of values written and their total, counted by rows and fields.
-        workers: Number of threads that write fields at the same time, or an executor; the files are the same.
+        workers: Number of threads that write shards at the same time, or an executor; the files are the same.
 
     Raises:
         CorruptedDataError: Rows cannot be read, or (faces excepted) their file is missing.
@@ -87,8 +93,8 @@ def export_columns(
     with placed_export(out, overwrite=overwrite) as complete:
         attributes = _attributes_of(dataset, source_digest(dataset, digest))
         root = zarr.open_group(LocalStore(complete), mode="w-", zarr_format=3, attributes=attributes)
-        _write_arrays(root, dataset, sharded, progress, workers)
-        _copy_others(getattr(dataset, "root", None), root)
+        _write_arrays(root, complete, dataset, sharded, progress, workers)
+        _copy_others(getattr(dataset, "root", None), root, complete)
 
 
 def _attributes_of(dataset: ChunkedDataset, digest: str | None) -> JsonObject:
@@ -102,44 +108,78 @@ def _attributes_of(dataset: ChunkedDataset, digest: str | None) -> JsonObject:
 
 
 def _write_arrays(
-    root: zarr.Group, dataset: ChunkedDataset, sharded: bool, progress: Progress | None, workers: Workers
+    root: zarr.Group, folder: Path, dataset: ChunkedDataset, sharded: bool, progress: Progress | None, workers: Workers
 ) -> None:
-    arrays: dict[str, Records] = {key: getattr(dataset, attribute) for key, (attribute, _, _) in ARRAYS.items()}
+    arrays = {key: _records_of(dataset, key) for key in ARRAYS}
     num_done, num_values = 0, sum(len(records) * len(records.dtype.names or ()) for records in arrays.values())
     source = getattr(dataset, "root", None)
     for key, records in arrays.items():
         kept = source[key].attrs.asdict() if source is not None and key in source else {}
         group = root.create_group(key, attributes=kept | {FIELDS_KEY: fields_attribute(records.dtype)})
-        columns = {name: _create_field(group, name, records, sharded) for name in records.dtype.names or ()}
-        for start, rows in _shards_of(records, ARRAYS[key][2][0], strict=key != TL_FACE_ARRAY_KEY):
-            job = _WriteFields(rows, tuple(columns.items()), start)
-            with map_scenes(job, range(len(columns)), without_job(workers), block_size=1, unit="field") as written:
-                for _ in written:
-                    num_done += len(rows)
-                    if progress is not None:
-                        progress(num_done, num_values)
+        for name in records.dtype.names or ():
+            _create_field(group, name, records, sharded)
+    shards = tuple((key, start) for key, records in arrays.items() for start in range(0, len(records), _rows_in(key)))
+    job = _WriteShards(dataset, shards, folder, sharded)
+    with map_scenes(job, range(len(shards)), workers, block_size=1, unit="shard") as written:
+        for num_written in written:
+            num_done += num_written
+            if progress is not None:
+                progress(num_done, num_values)
 
 
-@dataclass(frozen=True, eq=False)
-class _WriteFields:
-    """Writes the rows of a shard to the arrays of some fields, by their numbers."""
-
-    rows: RecordArray
-    columns: Sequence[tuple[str, ZarrArray]]
-    start: int
-
-    def __call__(self, numbers: Int64Array) -> None:
-        for number in numbers.tolist():
-            name, column = self.columns[number]
-            column[self.start : self.start + len(self.rows)] = as_plain(self.rows, name)
+def _records_of(dataset: ChunkedDataset, key: str) -> Records:
+    records: Records = getattr(dataset, ARRAYS[key][0])
+    return records
 
 
-def _shards_of(records: Records, chunk_length: int, *, strict: bool) -> Iterator[tuple[int, RecordArray]]:
-    """Yield first row and rows of each shard, one of them in memory at a time."""
-    source = records.uncached() if isinstance(records, ChunkedArray) else records
-    step = chunk_length * CHUNKS_PER_SHARD
-    for start in range(0, len(source), step):
-        yield start, rows_of(source, slice(start, min(start + step, len(source))), strict=strict)
+def _rows_in(key: str) -> int:
+    """Return how many rows of an array a shard has at most."""
+    return int(ARRAYS[key][2][0]) * CHUNKS_PER_SHARD
+
+
+@dataclass(frozen=True)
+class _WriteShards:
+    """Writes the files of some shards, a file or several for each field, and returns how many values they hold.
+
+    Attributes:
+        dataset: What is written.
+        shards: Array and first row of each shard.
+        folder: The group; the arrays are made in it by somebody else.
+        sharded: Whether the chunks of a shard lie in one file.
+    """
+
+    dataset: ChunkedDataset
+    shards: Sequence[tuple[str, int]]
+    folder: Path
+    sharded: bool
+
+    def in_folder(self, folder: Path) -> "_WriteShards":
+        """Return the job that writes into another folder."""
+        return replace(self, folder=folder)
+
+    def __call__(self, numbers: Int64Array) -> int:
+        return sum(self._write(*self.shards[number]) for number in numbers.tolist())
+
+    def _write(self, key: str, start: int) -> int:
+        records = _records_of(self.dataset, key)
+        source = records.uncached() if isinstance(records, ChunkedArray) else records
+        end = min(start + _rows_in(key), len(source))
+        rows = rows_of(source, slice(start, end), strict=key != TL_FACE_ARRAY_KEY)
+        for name in rows.dtype.names or ():
+            files: dict[str, Buffer] = {}
+            group = zarr.create_group(MemoryStore(files), path=key, zarr_format=3)
+            _create_field(group, name, records, self.sharded)[start:end] = as_plain(rows, name)
+            for place, content in files.items():
+                if not place.endswith(_METADATA):
+                    path = self.folder / place
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(content.to_bytes() if self.sharded else _without_time(content.to_bytes()))
+        return len(rows) * len(rows.dtype.names or ())
+
+
+def _without_time(compressed: bytes) -> bytes:
+    """Return what gzip made, without the time at which it did, which stands in bytes 4 to 7 (RFC 1952)."""
+    return compressed[:4] + bytes(4) + compressed[8:]
 
 
 def _create_field(group: zarr.Group, name: str, records: Records, sharded: bool) -> ZarrArray:
@@ -177,15 +217,18 @@ def _compressors(stored: DType) -> list[BytesBytesCodec]:
     return [BloscCodec(typesize=stored.itemsize, cname="zstd", clevel=3, shuffle="bitshuffle"), Crc32cCodec()]
 
 
-def _copy_others(source: Any, target: zarr.Group) -> None:
-    """Copy whatever lies in a group beside the arrays of the dataset, chunk by chunk."""
+def _copy_others(source: Any, target: zarr.Group, folder: Path) -> None:
+    """Copy whatever lies in a group beside the arrays of the dataset, chunk by chunk, into the group of a folder."""
     for name, member in [] if source is None else source.members():
         if name in ARRAYS and not target.path:
             continue
         if isinstance(member, zarr.Group):
-            _copy_others(member, target.create_group(name, attributes=member.attrs.asdict()))
+            _copy_others(member, target.create_group(name, attributes=member.attrs.asdict()), folder / name)
         else:
             _copy_array(member, target, name)
+            for path in sorted((folder / name).rglob("*")):
+                if path.is_file() and path.name != _METADATA:
+                    path.write_bytes(_without_time(path.read_bytes()))
 
 
 def _copy_array(source: ZarrArray, target: zarr.Group, name: str) -> None:
