@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from l5kit.bench import startup
+from l5kit.bench.left_out import RowLeftOutError
 from l5kit.bench.machine import ProcessMemory, has_memory_figures
 from l5kit.bench.memory import (
     SHARED_COLUMNS,
@@ -14,7 +15,6 @@ from l5kit.bench.memory import (
     measure_course,
     measure_processes,
 )
-from l5kit.bench.row import RowLeftOutError
 from l5kit.bench.startup import STARTUP_COLUMNS, StartupTimes, measure_startup
 from l5kit.bench.workplace import QUICK, Workplace, find_bench_files
 

@@ -84,6 +84,18 @@ def test_processes_make_the_same_files(l5kit, source, tmp_path):
     assert one == two
 
 
+def test_the_format_that_the_source_has_is_told(l5kit, source, tmp_path):
+    for asked in ("womd", "nuscenes"):
+        done = l5kit("import", asked, source, tmp_path / "out")
+        assert done.exit_code == 1
+        assert f"it looks like argoverse2: l5kit import argoverse2 {source}" in done.stderr
+    (tmp_path / "waymo" / "validation").mkdir(parents=True)
+    (tmp_path / "waymo" / "validation" / "a.tfrecord-00000-of-00150").write_bytes(b"")
+    assert "it looks like womd: " in l5kit("import", "argoverse2", tmp_path / "waymo", tmp_path / "out").stderr
+    (tmp_path / "empty").mkdir()
+    assert "looks like" not in l5kit("import", "nuscenes", tmp_path / "empty", tmp_path / "out").stderr
+
+
 def test_a_dataset_is_resampled(l5kit, source, tmp_path):
     assert l5kit("import", "argoverse2", source, tmp_path / "out").exit_code == 0
     done = l5kit("resample", tmp_path / "out", tmp_path / "slow", "--step", 0.5, "--json")

@@ -181,6 +181,13 @@ def test_a_missing_logger_is_told(logger, city, tmp_path, monkeypatch):
         run(city, tmp_path / "out", logger=logger)
 
 
+def test_what_the_database_of_mlflow_needs_is_told(city, tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setattr(curves, "find_spec", lambda name: None if name == "sqlalchemy" else True)
+    with pytest.raises(MissingDependencyError, match=r"sqlalchemy is not installed, .* pip install mlflow, or name a"):
+        run(city, tmp_path / "out", logger="mlflow")
+
+
 def test_keys_of_1_5_without_effect_are_named(city, tmp_path):
     cfg = small_config("vector_planner", train_params={"max_num_steps": 1, "accelerator": "cpu"})
     cfg["model_params"] |= {"use_kinematic": False, "unroll_num_frames": 3}

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from l5kit.bench.left_out import RowLeftOutError
 from l5kit.bench.log_rows import CityMaker
-from l5kit.bench.row import PreparedRow, Row, RowLeftOutError
+from l5kit.bench.row import PreparedRow, Row
 from l5kit.bench.workloads import EGO_SMALL, URBAN_DRIVER, VectorWorkload, Workload
 from l5kit.bench.workplace import Workplace, config_with_files, make_samples
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files

@@ -12,8 +12,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from l5kit._types import BoolArray, Float32Array, JsonObject
+from l5kit.bench.left_out import RowLeftOutError
 from l5kit.bench.log_rows import CityMaker
-from l5kit.bench.row import Fact, PreparedRow, Row, RowLeftOutError
+from l5kit.bench.row import Fact, PreparedRow, Row
 from l5kit.bench.workloads import EGO_GYM, URBAN_DRIVER, VectorWorkload, Workload
 from l5kit.bench.workplace import Workplace, config_with_files
 from l5kit.configs.overrides import load_driver_config

@@ -14,8 +14,9 @@ from typing import Any, BinaryIO
 
 import cv2
 
+from l5kit.bench.left_out import RowLeftOutError
 from l5kit.bench.machine import ProcessMemory, has_memory_figures, read_process_memory
-from l5kit.bench.row import Fact, PreparedRow, Row, RowLeftOutError
+from l5kit.bench.row import Fact, PreparedRow, Row
 from l5kit.bench.sample_rows import SINGLE_SCENE_KEY, UNIT, draw_items
 from l5kit.bench.workloads import AGENT_SEMANTIC
 from l5kit.bench.workplace import Amounts, Workplace, config_with_files, drawn_indices, make_samples

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from l5kit.bench.score import Clock
-from l5kit.errors import InvalidArgumentError, L5KitError
+from l5kit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from l5kit.bench.workplace import Workplace
@@ -18,10 +18,6 @@ SCORE_OF_FLOORS = 1500
 
 Work = Callable[[], int]
 """Does one pass of a row, and returns how many of its units it did."""
-
-
-class RowLeftOutError(L5KitError):
-    """A row cannot be measured here; the message says what it lacks."""
 
 
 @dataclass(frozen=True)

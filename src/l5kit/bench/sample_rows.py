@@ -5,7 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from l5kit.bench.row import PreparedRow, Row, RowLeftOutError
+from l5kit.bench.left_out import RowLeftOutError
+from l5kit.bench.row import PreparedRow, Row
 from l5kit.bench.workloads import (
     AGENT_BOX,
     AGENT_SATELLITE,

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from l5kit.bench.row import RowLeftOutError
+from l5kit.bench.left_out import RowLeftOutError
 from l5kit.bench.workloads import AGENT_SEMANTIC
 from l5kit.bench.workplace import Workplace, config_with_files
 from l5kit.data.user_cache import CACHE_DIR_ENV_KEY

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from l5kit.bench.row import RowLeftOutError
+from l5kit.bench.left_out import RowLeftOutError
 from l5kit.bench.workloads import VectorWorkload, Workload
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.local_data_manager import LocalDataManager

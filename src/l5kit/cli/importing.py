@@ -10,6 +10,7 @@ from l5kit.cli.output import print_facts, print_json, remark
 from l5kit.cli.workers import AskedWorkers
 from l5kit.data.progress import show_progress
 from l5kit.data.scene_jobs import count_workers
+from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.formats import SourceFormat
 
 if TYPE_CHECKING:
@@ -45,22 +46,28 @@ def import_dataset(
     Scenes that cannot be read are listed, and the others go on; the status is 1 if none can be read, or with --strict
     one cannot. What was read waits in OUT.parts, with which an import that was stopped goes on.
     """
-    from l5kit.readers.formats import open_reader
+    from l5kit.readers.formats import guess_format, open_reader
     from l5kit.readers.importing import import_dataset as import_source
 
     with (
         _asked_workers(engine, address, workers).opened("import") as carriers,
         show_progress("Importing", visible=True) as progress,
     ):
-        result = import_source(
-            open_reader(source_format, source),
-            out,
-            max_scenes=max_scenes,
-            strict=strict,
-            overwrite=overwrite,
-            workers=carriers,
-            progress=progress,
-        )
+        try:
+            result = import_source(
+                open_reader(source_format, source),
+                out,
+                max_scenes=max_scenes,
+                strict=strict,
+                overwrite=overwrite,
+                workers=carriers,
+                progress=progress,
+            )
+        except DatasetNotFoundError as error:
+            found = guess_format(source)
+            if found is None or found is source_format:
+                raise
+            raise DatasetNotFoundError(f"{error}; it looks like {found}: l5kit import {found} {source} {out}") from None
     _tell(result)
     if as_json:
         print_json(_as_json(result))

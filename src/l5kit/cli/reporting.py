@@ -4,6 +4,7 @@
 SIGTERM. That kernels are being compiled, for which the first samples on a machine wait, is told in one line as well.
 """
 
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -17,8 +18,8 @@ from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import L5KitError
 
 DEBUG_OPTION = "--debug"
-INTERRUPTED = 130
-_TERMINATED = 143
+INTERRUPTED = 128 + signal.SIGINT
+_TERMINATED = 128 + signal.SIGTERM
 
 _EXPECTED = (L5KitError, OSError)
 

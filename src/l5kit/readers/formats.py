@@ -7,7 +7,7 @@ from pathlib import Path
 from l5kit.errors import MissingDependencyError
 from l5kit.readers.reader import Reader
 
-__all__ = ["SourceFormat", "open_reader"]
+__all__ = ["SourceFormat", "guess_format", "open_reader"]
 
 
 class SourceFormat(StrEnum):
@@ -39,6 +39,15 @@ def open_reader(source_format: SourceFormat | str, source: str | os.PathLike[str
         ) from error
 
 
+def guess_format(source: str | os.PathLike[str]) -> SourceFormat | None:
+    """Return the format that a folder seems to be in, by the names of files in it and a few folders down."""
+    for pattern in ("", "*/", "*/*/"):
+        for source_format, name in _NAMES.items():
+            if next(Path(source).glob(pattern + name), None) is not None:
+                return source_format
+    return None
+
+
 def _open_argoverse2(source: Path) -> Reader:
     from l5kit.readers.argoverse2 import Argoverse2Reader
 
@@ -62,3 +71,10 @@ _READERS = {
     SourceFormat.NUSCENES: _open_nuscenes,
     SourceFormat.WOMD: _open_womd,
 }
+
+_NAMES = {
+    SourceFormat.ARGOVERSE2: "scenario_*.parquet",
+    SourceFormat.NUSCENES: "sample_annotation.json",
+    SourceFormat.WOMD: "*.tfrecord*",
+}
+"""Names of files that no other format has."""

@@ -43,6 +43,12 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
             raise MissingDependencyError(
                 f"train_params.logger is {kind!r}, and {module} is not installed: pip install {module}, or take 'csv'"
             )
+    if kind == "mlflow" and _mlflow_service() is None and find_spec("sqlalchemy") is None:
+        raise MissingDependencyError(
+            "train_params.logger is 'mlflow', which keeps its runs in a database in the folder of the training, and "
+            "sqlalchemy is not installed, which mlflow-skinny leaves out: pip install mlflow, or name a service by "
+            "MLFLOW_TRACKING_URI"
+        )
     runs = _Runs(folder)
     options: dict[str, Callable[[], Logger]] = {
         "csv": lambda: CurveTable(_folder_of_curves(folder) / _TABLE, resumed=resumed),
@@ -101,9 +107,13 @@ def _folder_of_curves(folder: Path) -> Path:
     return folder / _CURVES / f"version_{max((int(text) for text in texts if text.isdecimal()), default=0)}"
 
 
+def _mlflow_service() -> str | None:
+    return os.environ.get("MLFLOW_TRACKING_URI") or None
+
+
 def _mlflow_uri(folder: Path) -> str:
     """Return where MLflow keeps its runs: what its own variable names, or a database in the folder."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.absolute() / 'mlflow.db'}"
+    return _mlflow_service() or f"sqlite:///{folder.absolute() / 'mlflow.db'}"
 
 
 def close_logger(logger: Logger) -> None:
