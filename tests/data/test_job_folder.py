@@ -187,6 +187,12 @@ def test_a_job_folder_that_is_damaged_at_random_gives_the_same_or_is_refused(tmp
     assert 0 < refused < 30
 
 
+@pytest.mark.parametrize(("num_scenes", "num_parts"), [(10, 10), (200, 67), (2000, 125)])
+def test_one_worker_keeps_few_parts_of_many_scenes_and_loses_little_of_few(tmp_path, num_scenes, num_parts):
+    squares_of(Counts([]), tmp_path / "job", scenes=range(num_scenes), block_size=None)
+    assert len(list((tmp_path / "job" / "0-scene").glob("[0-9]*"))) == num_parts
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", "null"])
 def test_a_pass_that_has_forgotten_its_blocks_takes_no_part_of_other_blocks(tmp_path, content):
     squares_of(Counts([]), tmp_path / "job", block_size=4)

@@ -15,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from l5kit._types import RecordArray
+from l5kit.data.job_folder import open_job
 from l5kit.data.records import AGENT_DTYPE
+from l5kit.data.scene_jobs import KeptWorkers
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import select_agents
 from l5kit.dataset.select_agents import (
@@ -30,6 +32,8 @@ from l5kit.dataset.select_agents import (
     update_mask,
 )
 from l5kit.dataset.select_agents.selection import mask_table
+from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from support.fixture_s import make_fixture_s, save_fixture_s
 from support.logs import make_log
@@ -107,6 +111,16 @@ def test_known_answer_of_fixture_s() -> None:
 def frames_of_one_track(**changed: Any) -> list[list[dict[str, Any]]]:
     """Return frames with one track, whose fields at frame 10 are other ones."""
     return [[{"track_id": 1} | (changed if k == 10 else {})] for k in range(NUM_FRAMES)]
+
+
+@pytest.mark.parametrize("length", [1, 256, 257, 65_537])
+def test_scenes_of_any_length_are_counted_in_full(length: int, tmp_path: Path) -> None:
+    """Parts and answers of workers hold counts in as few bytes as they need."""
+    log = make_log([[[{"track_id": 1}]] * 3, [[{"track_id": 1}]] * length])
+    with open_job(tmp_path / "job", {}) as job:
+        mask, _ = compute_agents_mask(log, MaskThresholds(0.5), workers=KeptWorkers(1, job))
+    assert mask.dtype == np.uint32
+    assert mask.tolist() == counting(3) + counting(length)
 
 
 def test_a_missing_annotation_ends_one_segment_and_starts_another() -> None:

@@ -47,6 +47,7 @@ Workers = Executor | int | KeptWorkers
 an executor of ``concurrent.futures``, which stays open; either also with a folder for the parts."""
 
 _BLOCKS_PER_WORKER = 4
+_LEAST_PARTS = 64
 _MOST_IN_BLOCK = 16
 """Neighbours share a chunk of the log; more in a block would save little, and make the wait for the last one long."""
 
@@ -311,10 +312,11 @@ def _num_cores() -> int:
 
 
 def _usual_size(num_scenes: int, num_workers: int, most: int, *, is_kept: bool) -> int:
-    """Return how many scenes a block has: one where nothing is won by more, as files of parts are made for each."""
+    """Return how many scenes a block has: one for one worker, unless the files of as many parts would cost more."""
     if num_workers == 1 and not is_kept:
         return 1
-    return min(most, max(1, num_scenes // (_BLOCKS_PER_WORKER * num_workers)))
+    num_blocks = _LEAST_PARTS if num_workers == 1 else _BLOCKS_PER_WORKER * num_workers
+    return min(most, max(1, num_scenes // num_blocks))
 
 
 def _at_least_one(argument: str, value: int) -> int:
