@@ -68,9 +68,8 @@ def export(
     dataset = ChunkedDataset(find_dataset(path)).open(cached=False)
     with show_progress("Digesting", visible=True, in_bytes=True) as progress:
         digest = DataRecord.of(dataset.path, num_scenes=len(dataset.scenes), progress=progress).digest
-    asked = AskedWorkers(engine, address, workers, job)
     with (
-        asked.opened("export", [Path(dataset.path)], layout=layout, shards=shards) as carriers,
+        AskedWorkers(engine, address, workers, job).opened("export", [Path(dataset.path)], layout=layout) as carriers,
         show_progress(f"Exporting {layout.value}", visible=True) as progress,
     ):
         if layout is Layout.COLUMNS:

@@ -319,6 +319,11 @@ def test_an_export_that_was_killed_goes_on_with_the_shards_that_it_has(
     assert whole == exported("plain", 1)
     shards = len(list((tmp_path / "job" / "0-shard").glob("[0-9]*")))
     assert len(firsts) - 1 - num_begun == shards - num_begun > 0
+    with (
+        open_job(tmp_path / "job", {}) as job,
+        pytest.raises(InvalidArgumentError, match=r"begun with another export: .*sharded"),
+    ):
+        export_columns(odd, tmp_path / "other", sharded=not sharded, workers=KeptWorkers(1, job))
 
 
 def test_files_are_the_same_at_any_time(stored, tmp_path, monkeypatch):

@@ -19,6 +19,8 @@ import l5kit
 from l5kit.data import PERCEPTION_LABELS, ChunkedDataset, LogFacts
 from l5kit.data.digest import dataset_digest
 from l5kit.data.interop import export_parquet, parquet_files, to_arrow, to_polars
+from l5kit.data.job_folder import open_job
+from l5kit.data.scene_jobs import KeptWorkers
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError
 from support.logs import write_with_chunks
 from support.random_logs import random_dataset
@@ -62,6 +64,19 @@ def test_files_have_some_scenes_each(folder):
         assert [path.name for path in files_of(folder, key)] == [f"part-{number:05}.parquet" for number in range(3)]
     scenes = [sorted(set(pq.read_table(file)["scene_index"].to_pylist())) for file in files_of(folder, "frames")]
     assert scenes == [[0, 1], [3], [4]]
+
+
+def test_parts_that_are_kept_are_of_the_same_export(log, folder, tmp_path):
+    how = {"scenes_per_file": 2, "digest": "sha256:0123"}
+    for name in ("first", "second"):
+        with open_job(tmp_path / "job", {}) as job:
+            export_parquet(log, tmp_path / name, workers=KeptWorkers(1, job), **how)
+        for key in ("scenes", *CHILDREN):
+            written = [file.read_bytes() for file in files_of(tmp_path / name, key)]
+            assert written == [file.read_bytes() for file in files_of(folder, key)]
+    for other in ({"nested": False}, {"label_names": False}, {"scenes_per_file": 1}, {"digest": ""}):
+        with open_job(tmp_path / "job", {}) as job, pytest.raises(InvalidArgumentError, match="another export"):
+            export_parquet(log, tmp_path / "other", workers=KeptWorkers(1, job), **how | other)
 
 
 @pytest.mark.parametrize("key", ["scenes", *CHILDREN])

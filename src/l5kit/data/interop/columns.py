@@ -22,7 +22,7 @@ from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import FORMAT_VERSION, TL_FACE_ARRAY_KEY
-from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.scene_jobs import KeptWorkers, Workers, map_scenes
 from l5kit.data.stores.checked_blosc import with_checked_lengths
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.store import ZarrArray
@@ -85,11 +85,13 @@ def export_columns(
     Raises:
         CorruptedDataError: Rows cannot be read, or (faces excepted) their file is missing.
         FileExistsError: There is something, and ``overwrite`` is False.
-        InvalidArgumentError: ``dataset`` is none, ``out`` is a URL or holds something else, or the dataset has fields
-            that no plain array can have.
+        InvalidArgumentError: ``dataset`` is none, ``out`` is a URL or holds something else, the dataset has fields that
+            no plain array can have, or the parts that ``workers`` keep are with shards, or without, as this is not.
     """
     if not isinstance(dataset, ChunkedDataset):
         raise InvalidArgumentError(f"dataset must be an opened dataset, got {dataset!r}; open one with ChunkedDataset")
+    if isinstance(workers, KeptWorkers):
+        workers.job.require_same("export", {"sharded": sharded})
     with placed_export(out, overwrite=overwrite) as complete:
         attributes = _attributes_of(dataset, source_digest(dataset, digest))
         root = zarr.open_group(LocalStore(complete), mode="w-", zarr_format=3, attributes=attributes)

@@ -21,7 +21,7 @@ from l5kit.data.interop.table_parts import NUMBER_COLUMNS, TablePart, parts_of_s
 from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
 from l5kit.data.progress import Progress
 from l5kit.data.records import SCENE_ARRAY_KEY
-from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.scene_jobs import KeptWorkers, Workers, map_scenes
 from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
@@ -78,7 +78,8 @@ def export_parquet(
         CorruptedDataError: Rows cannot be read, or intervals of scenes are wrong.
         FileExistsError: There is something at ``out``, and ``overwrite`` is False.
         IndexOutOfRangeError: There is no such scene.
-        InvalidArgumentError: There are no scenes, one is named twice, or what is at ``out`` is no export.
+        InvalidArgumentError: There are no scenes, one is named twice, what is at ``out`` is no export, or the parts
+            that ``workers`` keep are of an export with other options.
         MissingDependencyError: pyarrow is not installed.
     """
     require_pyarrow("an export to Parquet")
@@ -87,6 +88,10 @@ def export_parquet(
         raise InvalidArgumentError(f"scenes_per_file must be 1 or more, got {scenes_per_file!r}")
     require_place(out, overwrite=overwrite)
     told_digest = source_digest(dataset, digest)
+    if isinstance(workers, KeptWorkers):
+        workers.job.require_same(
+            "export", {"nested": nested, "label_names": label_names, "files": scenes_per_file, "digest": told_digest}
+        )
     tables = {
         key: ArrowColumns(
             np.dtype(dtype),
