@@ -45,6 +45,18 @@ def turn_interval_around(folder):
     frames[5] = frame
 
 
+@pytest.mark.parametrize("array", ["scenes", "frames", "agents", "traffic_light_faces"])
+def test_parts_of_a_log_that_has_changed_since_are_not_taken(l5kit, city_copy, tmp_path, array):
+    checked = ("validate", city_copy, "--job", tmp_path / "job")
+    assert l5kit(*checked).exit_code == 0
+    assert l5kit(*checked).exit_code == 0
+    chunk = zarr_of(city_copy) / array / "0"
+    chunk.write_bytes(chunk.read_bytes() + b"more")
+    refused = l5kit(*checked)
+    assert refused.exit_code == 1
+    assert "which is of another job: data differ" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("damage", "seen"),
     [

@@ -121,7 +121,7 @@ def test_a_whole_part_of_another_simulation_is_driven_again(city, done, begun, t
             simulate(city, tmp_path / "other", planner="idm", options=OPTIONS)
     shutil.rmtree(begun / "parts" / "00000001")
     shutil.copytree(tmp_path / "other" / "parts" / "00000001", begun / "parts" / "00000001")
-    told = r"00000001 is damaged: it is another part: run is .* its scenes are simulated again"
+    told = r"00000001 is damaged: it is of another simulation, or of an earlier l5kit; .* simulated again"
     with pytest.warns(RuntimeWarning, match=told):
         run(city, begun)
     assert digests_of(begun) == digests_of(done)

@@ -1,5 +1,6 @@
 """``l5kit import`` and ``l5kit resample``: datasets in other formats, and logs at another rate."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,7 +68,8 @@ def import_dataset(
             found = guess_format(source)
             if found is None or found is source_format:
                 raise
-            raise DatasetNotFoundError(f"{error}; it looks like {found}: l5kit import {found} {source} {out}") from None
+            command = shlex.join(["l5kit", "import", found, str(source), str(out)])
+            raise DatasetNotFoundError(f"{error}; it looks like {found}: {command}") from None
     _tell(result)
     if as_json:
         print_json(_as_json(result))

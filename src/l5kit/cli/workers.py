@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from l5kit.data.job_folder import open_job
+from l5kit.data.record_sequence import RecordSequence
 from l5kit.data.scene_jobs import KeptWorkers, Workers, without_job
 from l5kit.data.stores.store import whole_path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -49,5 +51,7 @@ class AskedWorkers:
 
 
 def _signature(path: Path) -> list[str | None]:
-    """Return where a dataset lies, and what tells whether its files have changed."""
-    return [whole_path_of(path), ChunkedDataset(path).open().fingerprint()]
+    """Return where a dataset lies, and what tells whether its files have changed, those of faces too."""
+    dataset = ChunkedDataset(path).open()
+    faces = dataset.tl_faces.signature() if isinstance(dataset.tl_faces, RecordSequence) else None
+    return [whole_path_of(path), dataset.fingerprint(), sha256(repr(faces).encode()).hexdigest()]

@@ -171,11 +171,18 @@ def drop_damaged(folder: Path, run: str) -> None:
     """
     clear_leftovers_in(folder)
     for path in sorted(folder.glob("[0-9]*")):
-        damage = find_damage(path, _ROWS_FILE, expected={"run": run}) or _other_place(path)
+        damage = find_damage(path, _ROWS_FILE) or _other_run(path, run) or _other_place(path)
         if damage is not None:
             text = f"{path} is damaged: {damage}; it is removed, and its scenes are simulated again"
             warnings.warn(text, RuntimeWarning, stacklevel=4)
             remove_whole(path)
+
+
+def _other_run(path: Path, run: str) -> str | None:
+    """Return what is wrong with a whole part of another simulation, or of a version that did not tell which."""
+    if read_receipt(path, _ROWS_FILE).get("run") == run:
+        return None
+    return "it is of another simulation, or of an earlier l5kit"
 
 
 def _other_place(path: Path) -> str | None:

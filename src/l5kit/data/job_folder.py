@@ -32,7 +32,7 @@ from l5kit.data.folder_lock import held_alone
 from l5kit.data.receipts import digest_of_json, find_damage, write_receipt
 from l5kit.errors import EngineError, InvalidArgumentError
 
-__all__ = ["JobFolder", "Stage", "WritesFiles", "open_job"]
+__all__ = ["JobFolder", "Stage", "WritesFiles", "open_job", "require_shared"]
 
 Result = TypeVar("Result")
 
@@ -198,6 +198,19 @@ class Stage:
 
     def _part(self, block: Int64Array) -> Path:
         return self.folder / f"{int(block[0]):09d}"
+
+
+def require_shared(folder: Path) -> None:
+    """Refuse, where something is to be written, a folder that is not there: on another machine, or given up.
+
+    Raises:
+        EngineError: It is not there.
+    """
+    if not folder.is_dir():
+        raise EngineError(
+            f"a worker is to write into {str(folder)!r}, and does not find it; name a folder (OUT, or --job) that all "
+            "machines share, under the same path"
+        )
 
 
 @contextmanager

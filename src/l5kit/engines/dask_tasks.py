@@ -16,6 +16,7 @@ from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyErr
 __all__ = ["DaskTasks"]
 
 _TRIMMING: Final = "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_"
+_DASKS_OWN: Final = 65536
 
 
 class DaskTasks(ClusterTasks):
@@ -49,11 +50,12 @@ class DaskTasks(ClusterTasks):
         """Start workers on this machine, which keep memory that they freed, as other processes do.
 
         Dask has them hand it back at once, so that each large array costs the system as much again as the work on it;
-        and it leaves the variables for its workers in the environment of this process.
+        and it leaves the variables for its workers in the environment of this process. What a user has set stays.
         """
         import dask
 
-        with _same_environment(), dask.config.set({_TRIMMING: None}):
+        is_own = dask.config.get(_TRIMMING, None) == _DASKS_OWN
+        with _same_environment(), dask.config.set({_TRIMMING: None} if is_own else {}):
             return self._distributed.LocalCluster(
                 n_workers=num_workers or None, threads_per_worker=1, processes=True, dashboard_address=None
             )

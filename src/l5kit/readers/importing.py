@@ -11,11 +11,12 @@ from pathlib import Path
 from l5kit._files import clear_leftovers, placed_when_complete, remove_whole
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data.folder_lock import held_alone
+from l5kit.data.job_folder import require_shared
 from l5kit.data.map.builder import MOST_MAP_BYTES
 from l5kit.data.progress import Progress
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
-from l5kit.errors import InvalidArgumentError, L5KitError, MapTooLargeError
+from l5kit.errors import EngineError, InvalidArgumentError, L5KitError, MapTooLargeError
 from l5kit.readers.import_files import IMPORT_FILE, ImportFiles
 from l5kit.readers.parts import Part, naming_place, part_path, write_part
 from l5kit.readers.reader import Reader, SceneRef, SourceDataError, SourceInfo, naming_source
@@ -107,6 +108,7 @@ def import_dataset(
             this is told as soon as it is certain. What was read until then is kept for an import of fewer scenes.
         InvalidArgumentError: The folder holds something, another process imports into it, or a number is out of range.
         SourceDataError: No scene can be read, or with ``strict`` one cannot.
+        EngineError: A worker does not see the folder that is written to.
         OSError: The disk is full, for example; what was read until then is kept.
     """
     if max_scenes is not None and max_scenes < 1:
@@ -150,6 +152,7 @@ class _ReadScenes:
 
     def __call__(self, numbers: Int64Array) -> list["_ReadScene"]:
         """Return what is known of each scene now."""
+        require_shared(self.parts)
         return [self._read(number) for number in numbers.tolist()]
 
     def _read(self, number: int) -> "_ReadScene":
@@ -167,9 +170,9 @@ class _ReadScenes:
             except Exception as error:  # whatever is wrong with a scene must not end the others
                 if self.strict:
                     raise
-                return _ReadScene(number, _as_written(str(error)), "", 0)
+                return _ReadScene(number, _as_written(str(error)), path, "", 0)
             head = write_part(path, ref, scene, records)
-        return _ReadScene(number, None, head.map_name, head.map_bytes)
+        return _ReadScene(number, None, path, head.map_name, head.map_bytes)
 
     def _read_source(self, ref: SceneRef) -> tuple[SourceScene, SceneRecords]:
         """Return a scene and its records; errors name file and record."""
@@ -188,10 +191,11 @@ class _ReadScenes:
 
 @dataclass(frozen=True)
 class _ReadScene:
-    """What is known of a scene once it was read: why it failed, or the name of its map and the least bytes of it."""
+    """What is known of a scene once it was read: why it failed, or its part, its map and the least bytes of that."""
 
     number: int
     problem: str | None
+    part: Path
     map_name: str
     map_bytes: int
 
@@ -217,6 +221,11 @@ def _read_missing(
                 if scene.problem is not None:
                     failed.append(FailedImport(some[scene.number], scene.problem))
                     continue
+                if not scene.part.exists():
+                    raise EngineError(
+                        f"{scene.part} was written by a worker, and is not here; import into a folder that all "
+                        "machines share, under the same path"
+                    )
                 _add_map_bytes(map_bytes, scene, num_scenes=start + scene.number + 1, parts=parts)
     return failed
 

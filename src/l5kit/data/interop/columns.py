@@ -17,6 +17,7 @@ from l5kit._types import DType, Int64Array, JsonObject, Records
 from l5kit.data.interop.export_places import placed_export
 from l5kit.data.interop.fields import AXES, FIELDS, ROW_AXES, axis_names
 from l5kit.data.interop.source_digest import source_digest
+from l5kit.data.job_folder import require_shared
 from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import Progress
@@ -86,17 +87,20 @@ def export_columns(
         CorruptedDataError: Rows cannot be read, or (faces excepted) their file is missing.
         FileExistsError: There is something, and ``overwrite`` is False.
         InvalidArgumentError: ``dataset`` is none, ``out`` is a URL or holds something else, the dataset has fields that
-            no plain array can have, or the parts that ``workers`` keep are with shards, or without, as this is not.
+            no plain array can have, or the parts that ``workers`` keep are of another export.
+        EngineError: A worker does not see the folder that is written to.
     """
     if not isinstance(dataset, ChunkedDataset):
         raise InvalidArgumentError(f"dataset must be an opened dataset, got {dataset!r}; open one with ChunkedDataset")
-    if isinstance(workers, KeptWorkers):
-        workers.job.require_same("export", {"sharded": sharded})
     with placed_export(out, overwrite=overwrite) as complete:
-        attributes = _attributes_of(dataset, source_digest(dataset, digest))
+        told_digest = source_digest(dataset, digest)
+        if isinstance(workers, KeptWorkers):
+            rows = {key: len(_records_of(dataset, key)) for key in ARRAYS}
+            workers.job.require_same("export", {"sharded": sharded, "digest": told_digest, "rows": rows})
+        attributes = _attributes_of(dataset, told_digest)
         root = zarr.open_group(LocalStore(complete), mode="w-", zarr_format=3, attributes=attributes)
-        _write_arrays(root, complete, dataset, sharded, progress, workers)
         _copy_others(getattr(dataset, "root", None), root, complete)
+        _write_arrays(root, complete, dataset, sharded, progress, workers)
 
 
 def _attributes_of(dataset: ChunkedDataset, digest: str | None) -> JsonObject:
@@ -160,6 +164,7 @@ class _WriteShards:
         return replace(self, folder=folder)
 
     def __call__(self, numbers: Int64Array) -> int:
+        require_shared(self.folder)
         return sum(self._write(*self.shards[number]) for number in numbers.tolist())
 
     def _write(self, key: str, start: int) -> int:
@@ -173,10 +178,18 @@ class _WriteShards:
             _create_field(group, name, records, self.sharded)[start:end] = as_plain(rows, name)
             for place, content in files.items():
                 if not place.endswith(_METADATA):
-                    path = self.folder / place
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(content.to_bytes() if self.sharded else _without_time(content.to_bytes()))
+                    written = content.to_bytes()
+                    self._write_file(place, written if self.sharded else _without_time(written))
         return len(rows) * len(rows.dtype.names or ())
+
+    def _write_file(self, place: str, content: bytes) -> None:
+        """Write a file, whose folders are made below the one that is there: once given up, it must not come again."""
+        path = self.folder
+        *folders, name = place.split("/")
+        for each in folders:
+            path = path / each
+            path.mkdir(exist_ok=True)
+        (path / name).write_bytes(content)
 
 
 def _without_time(compressed: bytes) -> bytes:

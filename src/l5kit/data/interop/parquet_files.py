@@ -18,6 +18,7 @@ from l5kit.data.interop.parquet_card import card_of_tables
 from l5kit.data.interop.source_digest import source_digest
 from l5kit.data.interop.table_columns import choose_columns
 from l5kit.data.interop.table_parts import NUMBER_COLUMNS, TablePart, parts_of_scene, with_scenes_in_memory
+from l5kit.data.job_folder import require_shared
 from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
 from l5kit.data.progress import Progress
 from l5kit.data.records import SCENE_ARRAY_KEY
@@ -140,6 +141,7 @@ class _WriteScenes:
         return replace(self, folder=folder)
 
     def __call__(self, scenes: Int64Array) -> list[TablePart]:
+        require_shared(self.folder)
         of_scenes, not_numbers = self._write(scenes, frozenset())
         if not_numbers:  # DuckDB takes a column with statistics for one without NaN, and skips rows
             of_scenes, _ = self._write(scenes, frozenset(not_numbers))

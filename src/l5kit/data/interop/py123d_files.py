@@ -14,6 +14,7 @@ from l5kit.data.interop.py123d_arrow import DATASET
 from l5kit.data.interop.py123d_logs import LightsOfLanes, log_name_of, write_scene
 from l5kit.data.interop.py123d_map import LOCATION, read_areas, write_map
 from l5kit.data.interop.table_parts import with_scenes_in_memory
+from l5kit.data.job_folder import require_shared
 from l5kit.data.map.opened import open_map
 from l5kit.data.progress import Progress
 from l5kit.data.scene_jobs import KeptWorkers, Workers, map_scenes
@@ -104,6 +105,7 @@ class _WriteScenes:
         return replace(self, folder=folder)
 
     def __call__(self, scenes: Int64Array) -> int:
+        require_shared(self.folder)
         for scene in scenes.tolist():
             log = self.dataset.view_scene(scene)
             name = log_name_of(scene)

@@ -100,7 +100,7 @@ def write_scene(folder: Path, log: ChunkedDataset, *, split: str, name: str, lig
     if (np.diff(times_us) <= 0).any():
         frame = int(np.argmax(np.diff(times_us) <= 0)) + 1
         raise CorruptedDataError(f"{name}: times must ascend by a microsecond at least, frame {frame} does not")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     ego = _ego_columns(frames, times_us, name)
     write_arrow(folder / f"{_EGO}.arrow", _named(_EGO, ego), _ego_metadata(log.facts))
     boxes = _box_columns(frames, agents, times_us)

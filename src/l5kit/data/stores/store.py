@@ -123,9 +123,10 @@ def open_store(location: StoreLocation, *, writable: bool, remote: RemoteAccess 
         return _open_url(path, remote or RemoteAccess(), writable=writable)
     if not os.path.exists(path):
         raise DatasetNotFoundError(f"no dataset at {path!r}: this path does not exist; check it for spelling")
+    whole = os.path.abspath(path)  # so that a process with another working directory finds it
     if os.path.isfile(path):
-        return _open_zip(path, writable=writable)
-    return LocalStore(path, read_only=not writable)
+        return _open_zip(whole, writable=writable)
+    return LocalStore(whole, read_only=not writable)
 
 
 def create_store(location: StoreLocation, *, remote: RemoteAccess | None = None) -> Store:
