@@ -1,5 +1,6 @@
 """Workers with another working directory, and such that do not see the folder that is written to."""
 
+import json
 import os
 import pickle
 import shutil
@@ -8,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.data import ChunkedDataset
 from l5kit.data.interop import export_columns, export_parquet, export_py123d
+from l5kit.data.manifest import Manifest
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.errors import EngineError
@@ -66,6 +69,36 @@ def test_the_mask_of_a_log_that_is_named_from_here(source, tmp_path):
     found, _ = compute_agents_mask(log, thresholds, workers=Elsewhere(tmp_path / "elsewhere"))
     assert (found == wanted).all()
     assert wanted.any()
+
+
+def test_the_manifest_of_a_folder_that_is_named_from_here(source, tmp_path):
+    assert Manifest.of("city", workers=Elsewhere(tmp_path / "elsewhere")) == Manifest.of("city")
+
+
+OWN_PLANNER = """
+from l5kit.simulation.drivers.simple import ConstantVelocity
+
+
+class Own(ConstantVelocity):
+    pass
+"""
+
+
+@pytest.mark.parametrize("planner", ["own.py:Own", "idm", "vector_planner.safetensors"])
+def test_a_simulation_by_a_planner_that_is_named_from_here(source, tmp_path, planner):
+    Path("own.py").write_text(OWN_PLANNER)
+    if planner.endswith(".safetensors"):
+        pytest.importorskip("torch")
+        from support.networks import save_network
+
+        save_network("vector_planner", Path("city"), Path())
+    told = []
+    for folder, workers in (("plain", 1), ("sent", Elsewhere(tmp_path / "elsewhere"))):
+        options = ClosedLoopOptions(scenes=[0, 1], num_frames=5, batch_size=1, workers=workers, show_bar=False)
+        simulate("city", folder, planner=planner, options=options)
+        told.append({name: content for name, content in files_in(Path(folder)).items() if name != Path("run.json")})
+        assert json.loads(Path(folder, "run.json").read_text())["planner"] == planner
+    assert told[0] == told[1]
 
 
 EXPORTS = {

@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import os
 import pickle
 import re
 import uuid
@@ -14,6 +15,7 @@ from typing import Any, Literal
 from l5kit.closedloop.checkpoints import NetworkPlace, open_checkpoint
 from l5kit.closedloop.options import MOVES
 from l5kit.closedloop.policies import is_policy, open_policy
+from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.simple import ConstantVelocity, FullThrottle, Replay, Standing
 from l5kit.simulation.engine.actions import ActionModel, PlannedPoses, TrackedPlans
@@ -176,6 +178,16 @@ def open_traffic(asked: str | Driver | AgentSeat, *, place: NetworkPlace | None 
     reach_m = getattr(driver, "reach_m", control.near_m)  # of networks that know agents near the AV only
     seat = AgentSeat(driver, control=replace(control, near_m=min(control.near_m, reach_m)))
     return Traffic(name, seat, _digest_of(source, _described(seat, has_code=isinstance(asked, str))))
+
+
+def with_whole_path(asked: str) -> str:
+    """Return a planner or traffic with the whole path of its file, for a process with another working directory."""
+    if asked in PLANNERS or asked in TRAFFIC:
+        return asked
+    own = _OWN.fullmatch(asked)
+    if own is not None:
+        return f"{os.path.abspath(own['file'])}:{own['name']}"
+    return whole_path_of(asked)
 
 
 def _open_driver(

@@ -56,8 +56,8 @@ def simulate(
 
     The folder gets ``scores.json``, ``scenes.csv`` and ``frames.csv`` (with pyarrow also as Parquet), the driven scenes
     as the dataset ``simulated.zarr``, ``plans.npz``, and ``run.json`` with what was run. The files are the same for any
-    number of workers and any batch size. A run that was killed goes on where it was when it is started again with the
-    same options on the same data; one that is complete is not repeated.
+    number of workers and any batch size, those of networks up to the rounding of torch. A run that was killed goes on
+    where it was when it is started again with the same options on the same data; one that is complete is not repeated.
 
     A scene that cannot be read, driven or scored is listed as failed and is in no mean; the others go on.
 

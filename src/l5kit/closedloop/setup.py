@@ -14,7 +14,7 @@ from l5kit._types import Config, Int64Array, JsonObject
 from l5kit.closedloop.checkpoints import NetworkPlace
 from l5kit.closedloop.failed_scene import as_unicode
 from l5kit.closedloop.options import ClosedLoopOptions
-from l5kit.closedloop.planners import LANE_DRIVERS, Planner, Traffic, open_planner, open_traffic
+from l5kit.closedloop.planners import LANE_DRIVERS, Planner, Traffic, open_planner, open_traffic, with_whole_path
 from l5kit.closedloop.scene_checks import require_start
 from l5kit.closedloop.true_log import TrueLog, open_truth
 from l5kit.data.data_record import DataRecord
@@ -70,7 +70,13 @@ class ClosedLoopSetup:
         """Leave log, map and networks out, which another process reads from their files."""
         if self.asked is None:
             return super().__reduce__()
-        return _set_up_elsewhere, (self.asked, self.scenes, self.data, dict(self.digests), _num_torch_threads())
+        return _set_up_elsewhere, (
+            self.asked.elsewhere(),
+            self.scenes,
+            self.data,
+            dict(self.digests),
+            _num_torch_threads(),
+        )
 
     @property
     def log_name(self) -> str:
@@ -141,7 +147,10 @@ def set_up(
 
 @dataclass(frozen=True)
 class Asked:
-    """The arguments of :func:`set_up`, with absolute paths or URLs, which name the same for each machine."""
+    """The arguments of :func:`set_up`, with absolute paths or URLs, which name the same for each machine.
+
+    Those of planner and agents are as they were given, as they are told so.
+    """
 
     path: Path
     map_path: Path | None
@@ -152,6 +161,12 @@ class Asked:
     agents_cfg: Config | None
     truth: Path | None
     options: ClosedLoopOptions
+
+    def elsewhere(self) -> "Asked":
+        """Return the arguments for a process with another working directory."""
+        planner = with_whole_path(self.planner) if isinstance(self.planner, str) else self.planner
+        agents = with_whole_path(self.agents) if isinstance(self.agents, str) else self.agents
+        return replace(self, planner=planner, agents=agents)
 
 
 def _open(asked: Asked) -> ClosedLoopSetup:

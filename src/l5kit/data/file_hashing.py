@@ -15,6 +15,7 @@ from l5kit.data.file_trees import FileTree, ListedFile, open_tree
 from l5kit.data.progress import Progress
 from l5kit.data.scene_jobs import KeptWorkers, Workers, count_workers, map_scenes
 from l5kit.data.stores.remote_failures import is_passing, unreachable
+from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import CorruptedDataError, DataChangedError, L5KitError
 
 __all__ = ["hash_by_jobs", "hash_files"]
@@ -74,7 +75,7 @@ def hash_by_jobs(
     def listed(numbers: Int64Array) -> list[ListedFile]:
         return [files[number] for number in numbers.tolist()]
 
-    job = _HashFiles(os.fspath(path))
+    job = _HashFiles(whole_path_of(path))
     results = map_scenes(job, range(len(files)), workers, unit="file", brief=listed)
     with closing(results):
         for file, result in zip(files, itertools.chain.from_iterable(results), strict=True):
