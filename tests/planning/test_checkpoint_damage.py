@@ -77,6 +77,22 @@ def test_many_damaged_checkpoints_are_told(tmp_path):
         assert_all_told(seed, tmp_path)
 
 
+@pytest.mark.parametrize("is_module", [True, False])
+def test_a_tensor_that_is_marked_as_a_folder_is_told(tmp_path, is_module):
+    """Torch would give whatever is in memory for it."""
+    path = tmp_path / "a.pt"
+    torch.save(small_network() if is_module else small_network().state_dict(), path)
+    assert outcome_of(path, is_module) == "right"
+    content = bytearray(path.read_bytes())
+    in_directory = content.rindex(b"a/data/7") - 46
+    content[in_directory + 38] |= 0x10  # its attributes outside
+    path.write_bytes(content)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+    with pytest.raises(CheckpointError, match="data/7' is marked as a folder"):
+        load_checkpoint(other_network(), path, allow_pickle=is_module)
+
+
 def test_damage_comes_of_its_seed_and_each_file_is_there_when_it_is_its_turn(tmp_path):
     def contents(seed):
         made = damaged_checkpoints(Random(seed), tmp_path)

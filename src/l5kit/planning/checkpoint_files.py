@@ -47,6 +47,9 @@ _MAX_NESTING = 8
 
 _ANOTHER_COPY = "take another copy of the file, or write it again"
 
+_MARK_OF_FOLDER = 0x10
+"""Of a part with this attribute, torch reads nothing, and leaves the tensor as memory happens to be."""
+
 NESTED_KEYS = ("state_dict", "model_state_dict", "model")
 """Where training scripts keep the weights inside a larger dict."""
 
@@ -93,6 +96,7 @@ def check_archive(path: Path) -> list[str]:
             broken = archive.testzip()
             names = archive.namelist()
             short = None if broken else _short_storage(archive)
+            unread = next((part.filename for part in archive.infolist() if part.external_attr & _MARK_OF_FOLDER), None)
     # zipfile raises these where headers contradict each other
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, NotImplementedError, OSError) as error:
         if isinstance(error, PermissionError):
@@ -100,6 +104,8 @@ def check_archive(path: Path) -> list[str]:
         raise CheckpointError(f"{path} is a broken archive: {one_line(error)}; {_ANOTHER_COPY}") from error
     if broken is not None:
         raise CheckpointError(f"{path} is a broken archive: the checksum of {broken!r} is wrong; {_ANOTHER_COPY}")
+    if unread is not None:
+        raise CheckpointError(f"{path} is a broken archive: {unread!r} is marked as a folder; {_ANOTHER_COPY}")
     if short is not None:
         raise CheckpointError(f"{path} is a broken archive: {short!r} is shorter than its tensor; {_ANOTHER_COPY}")
     return names
