@@ -202,13 +202,14 @@ def print_jobs(scratch: Path, sizes: list[int], jobs: list[str]) -> None:
             print(f"| {job} | {size:,} | {' | '.join(cells)} |", flush=True)
 
 
-def print_overhead(scratch: Path, engines: list[str], job: str, num_passes: int, num_scenes: int) -> None:
+def print_overhead(scratch: Path, job: str, options: argparse.Namespace) -> None:
     """Measure what handing over blocks costs, and a job by each engine, in turns, and print the table."""
+    engines, num_scenes = options.engine, options.scenes
     folder, scenes = make_set(scratch, num_scenes), range(num_scenes)
     taken: dict[str, list[tuple[float, float]]] = {engine: [] for engine in engines}
-    for _ in range(num_passes):
+    for _ in range(options.passes):
         for engine in engines:
-            with open_workers(engine, num_workers=2) as workers:
+            with open_workers(engine, num_workers=options.workers) as workers:
                 out = Path(tempfile.mkdtemp(dir=scratch))
                 run_job(job, folder, min(num_scenes, 256), workers, out / "first")  # has workers start and compile
                 start_s = time.perf_counter()
@@ -217,7 +218,7 @@ def print_overhead(scratch: Path, engines: list[str], job: str, num_passes: int,
                 run_job(job, folder, num_scenes, workers, out / "second")
                 taken[engine].append((middle_s - start_s, time.perf_counter() - middle_s))
                 shutil.rmtree(out)
-    print(f"\n| engine, 2 workers | nothing, us a scene | {job} of {num_scenes:,} scenes, s | ratio to processes |")
+    print(f"\n| engine, workers: {options.workers} | nothing, us a scene | {job} of {num_scenes:,} scenes, s | ratio to processes |")
     print("|---|---|---|---|")
     for engine, rows in taken.items():
         idle_us = 1e6 * statistics.median(row[0] for row in rows) / len(scenes)
@@ -233,6 +234,7 @@ def main() -> None:
     parser.add_argument("--job", action="append", choices=JOBS)
     parser.add_argument("--engine", action="append", choices=("processes", "ray", "dask"))
     parser.add_argument("--passes", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2, help="workers of each engine")
     parser.add_argument("--scenes", type=int, default=2048, help="scenes of the job that engines are compared by")
     parser.add_argument("--scratch", type=Path, help="folder for the sets, on a file system with hard links")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
@@ -252,7 +254,7 @@ def main() -> None:
     if options.sizes:
         print_jobs(scratch, options.sizes, options.job or list(JOBS))
     if options.engine:
-        print_overhead(scratch, options.engine, (options.job or ["mask"])[0], options.passes, options.scenes)
+        print_overhead(scratch, (options.job or ["mask"])[0], options)
     if options.scratch is None:
         shutil.rmtree(scratch)
 
