@@ -218,7 +218,8 @@ def print_overhead(scratch: Path, job: str, options: argparse.Namespace) -> None
                 run_job(job, folder, num_scenes, workers, out / "second")
                 taken[engine].append((middle_s - start_s, time.perf_counter() - middle_s))
                 shutil.rmtree(out)
-    print(f"\n| engine, workers: {options.workers} | nothing, us a scene | {job} of {num_scenes:,} scenes, s | ratio to processes |")
+    titles = f"{options.workers} workers | nothing, us a scene | {job} of {num_scenes:,} scenes, s | ratio to processes"
+    print(f"\n| engine, {titles} |")
     print("|---|---|---|---|")
     for engine, rows in taken.items():
         idle_us = 1e6 * statistics.median(row[0] for row in rows) / len(scenes)
