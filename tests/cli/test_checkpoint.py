@@ -5,6 +5,9 @@ import shutil
 import zipfile
 
 import pytest
+
+pytest.importorskip("torch")
+
 import torch
 
 import l5kit as package

@@ -4,6 +4,9 @@ import json
 import os
 
 import pytest
+
+pytest.importorskip("torch")
+
 import torch
 
 from l5kit.configs.config import save_config_data

@@ -9,6 +9,8 @@ import time
 import pytest
 import yaml
 
+pytest.importorskip("torch")
+
 from l5kit.configs.config import save_config_data
 from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.training.state_file import read_resume_point

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytest.importorskip("torch")
+
 from l5kit.bench.small_log import write_small_log
 from l5kit.bench.warmup import warm_up
 from l5kit.data import ChunkedDataset

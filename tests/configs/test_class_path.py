@@ -6,6 +6,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("torch")
+
 import torch
 
 from l5kit.configs.class_path import ClassPath, told_of

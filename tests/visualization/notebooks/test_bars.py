@@ -2,9 +2,12 @@
 
 import types
 
+import pytest
+
+pytest.importorskip("IPython")
+
 import IPython
 import IPython.display
-import pytest
 
 from l5kit.closedloop.progress import show_scenes
 from l5kit.data import progress

@@ -6,6 +6,8 @@ import sys
 import numpy as np
 import pytest
 
+pytest.importorskip("torch")
+
 from l5kit.configs.overrides import load_training_config
 from l5kit.data import ChunkedDataset, LocalDataManager, MapAPI
 from l5kit.data.display import html_card, html_table, preview_of
