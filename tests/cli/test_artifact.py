@@ -111,6 +111,7 @@ class Trained:
     ],
 )
 def test_a_training_says_what_it_uses(l5kit, city, tmp_path, monkeypatch, command, function):
+    pytest.importorskip("torch")
     logged(l5kit, city)
     calls = []
 

@@ -143,8 +143,9 @@ def test_v4_resolution_is_width_and_height(write, name, shape, tmp_path):
     )
     (frame,) = read
     assert frame.shape == (48, 64, 3)
-    np.testing.assert_allclose(frame[24, 8].astype(int), (200, 30, 30), atol=12)
-    np.testing.assert_allclose(frame[24, 56].astype(int), (20, 60, 220), atol=12)
+    takes_all_for_bt601 = cv2.__version__.startswith("4.10.")
+    for column, color in ((8, (200, 30, 30)), (56, (20, 60, 220))):
+        np.testing.assert_allclose(frame[24, column].astype(int), color, atol=20 if takes_all_for_bt601 else 12)
 
 
 def test_a_picture_of_the_right_size_is_not_resized():

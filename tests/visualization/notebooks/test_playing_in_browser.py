@@ -43,6 +43,7 @@ def test_a_result_of_a_simulation_plays_with_its_log(city, tmp_path):
 
 @pytest.mark.browser
 def test_the_page_plays_in_a_sandboxed_frame(log, tmp_path):
+    pytest.importorskip("playwright")
     from playwright.sync_api import sync_playwright
 
     if CHROMIUM is None:
