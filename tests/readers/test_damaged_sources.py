@@ -190,7 +190,8 @@ def attack(clean, folder, seed):
         assert any(part in each["message"] for part in (".parquet", ".json", ".tfrecord")), each
         assert len(each["message"]) < 3000
     for path in result.scenes.values():
-        assert validate_path(path) == []
+        findings = validate_path(path)  # which tells of a place that jumped, by its speed
+        assert all(each.severity == "warning" for each in findings), findings
     records = records_of(result, folder / "source")
     if kind != "nuscenes":
         for place, whole in expected.items():
