@@ -108,8 +108,9 @@ def _refuse_urls(ctx: Any) -> None:
     """Refuse URLs where a file or folder of this machine is to be named."""
     for param in ctx.command.params:
         value = ctx.params.get(param.name)
-        names_file = getattr(param.type, "name", "") == "path" and isinstance(value, str | Path)  # text in older typer
-        if param.name not in _MAY_BE_URLS and names_file and is_url(path_of(value)):
+        kind = getattr(getattr(param, "type", None), "name", "")  # of older typer, which hands paths on as text
+        is_path = isinstance(value, Path) or (kind == "path" and isinstance(value, str))
+        if param.name not in _MAY_BE_URLS and is_path and is_url(path_of(value)):
             raise typer.BadParameter(
                 f"{path_of(value)!r} is a URL; only what is read may be one: name a file or folder of this machine, "
                 "and copy it up yourself",
