@@ -93,6 +93,16 @@ def test_a_tensor_that_is_marked_as_a_folder_is_told(tmp_path, is_module):
         load_checkpoint(other_network(), path, allow_pickle=is_module)
 
 
+def test_folders_of_an_archive_that_another_tool_wrote_are_no_damage(tmp_path):
+    torch.save(small_network().state_dict(), tmp_path / "a.pt")
+    with zipfile.ZipFile(tmp_path / "a.pt") as before, zipfile.ZipFile(tmp_path / "b.pt", "w") as after:
+        after.mkdir("a")
+        after.mkdir("a/data")
+        for part in before.infolist():
+            after.writestr(part.filename, before.read(part))
+    assert outcome_of(tmp_path / "b.pt", False) == "right"
+
+
 def test_damage_comes_of_its_seed_and_each_file_is_there_when_it_is_its_turn(tmp_path):
     def contents(seed):
         made = damaged_checkpoints(Random(seed), tmp_path)

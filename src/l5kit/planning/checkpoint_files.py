@@ -96,7 +96,7 @@ def check_archive(path: Path) -> list[str]:
             broken = archive.testzip()
             names = archive.namelist()
             short = None if broken else _short_storage(archive)
-            unread = next((part.filename for part in archive.infolist() if part.external_attr & _MARK_OF_FOLDER), None)
+            unread = _marked_as_folder(archive)
     # zipfile raises these where headers contradict each other
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, NotImplementedError, OSError) as error:
         if isinstance(error, PermissionError):
@@ -109,6 +109,12 @@ def check_archive(path: Path) -> list[str]:
     if short is not None:
         raise CheckpointError(f"{path} is a broken archive: {short!r} is shorter than its tensor; {_ANOTHER_COPY}")
     return names
+
+
+def _marked_as_folder(archive: zipfile.ZipFile) -> str | None:
+    """Return a file of an archive that is marked as a folder; folders themselves, which other tools write, may be."""
+    parts = (part for part in archive.infolist() if not part.is_dir())
+    return next((part.filename for part in parts if part.external_attr & _MARK_OF_FOLDER), None)
 
 
 def _short_storage(archive: zipfile.ZipFile) -> str | None:
