@@ -1,5 +1,8 @@
 """A small made city, rows that do nothing, and a clock that is told what time it is."""
 
+import importlib
+from pathlib import Path
+
 import pytest
 
 from l5kit.bench.row import PreparedRow, Row
@@ -14,6 +17,18 @@ class ToldClock:
 
     def __call__(self):
         return self.now
+
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def import_script(monkeypatch):
+    """Return what imports a script of the benchmarks by its name."""
+    if not BENCHMARKS.is_dir():
+        pytest.skip("benchmarks are not part of the source distribution")
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module
 
 
 @pytest.fixture

@@ -1,22 +1,14 @@
 """``benchmarks/past_only.py``: a network that sees the past alone, from wherever the past is seen."""
 
-import importlib
-from pathlib import Path
-
 import pytest
 import torch
 
 pytest.importorskip("lightning")
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="benchmarks are not part of the source distribution")
-
 
 @pytest.fixture
-def script(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module("past_only")
+def script(import_script):
+    return import_script("past_only")
 
 
 def test_who_is_seen_from_elsewhere_goes_the_same_way(script):

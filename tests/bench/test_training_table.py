@@ -1,6 +1,5 @@
 """``benchmarks/training_table.py``, on small towns and a few steps."""
 
-import importlib
 import json
 from pathlib import Path
 
@@ -9,15 +8,10 @@ import pytest
 
 pytest.importorskip("lightning")
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="benchmarks are not part of the source distribution")
-
 
 @pytest.fixture
-def script(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    module = importlib.import_module("training_table")
+def script(import_script, monkeypatch):
+    module = import_script("training_table")
     towns = [
         module.Town(part, seed, 2, "0") for part, seed in (("train", 1), ("train", 2), ("selection", 3), ("test", 4))
     ]
@@ -62,8 +56,8 @@ def script_names(document):
     return sorted([("0", ""), ("0", "-rate-2"), ("1", chosen)], key=lambda each: f"safepathnet-{each[0]}{each[1]}.json")
 
 
-def test_means_and_ratios_are_over_scenes(script):
-    scores = importlib.import_module("training_scores")
+def test_means_and_ratios_are_over_scenes(import_script):
+    scores = import_script("training_scores")
     names = ("ade_m", "constant_velocity/ade_m", "ctrv/ade_m", "ctra/ade_m")
     values = ([2.0, 4.0], [8.0, 16.0], [6.0, 6.0], [20.0, 20.0])
     sums = scores.SceneSums(
@@ -79,10 +73,9 @@ def test_means_and_ratios_are_over_scenes(script):
     assert (same.low, same.value, same.high) == (3.0, 3.0, 3.0)
 
 
-def test_the_table_of_the_docs_is_that_of_the_kept_runs_of_the_configurations_that_ship(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    script = importlib.import_module("training_table")
-    kept = FOLDER / "training_results"
+def test_the_table_of_the_docs_is_that_of_the_kept_runs_of_the_configurations_that_ship(import_script):
+    script = import_script("training_table")
+    kept = Path(script.__file__).parent / "training_results"
     for row in script.read_rows(kept):
         run = f"{row['workflow']} with seed {row['seed']}"
         shipped = script.configuration_of(row["workflow"], row["seed"], row["rate_factor"], row["steps_factor"])

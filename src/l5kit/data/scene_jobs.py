@@ -48,6 +48,8 @@ an executor of ``concurrent.futures``, which stays open; either also with a fold
 
 _BLOCKS_PER_WORKER = 4
 _LEAST_PARTS = 64
+"""One worker keeps a part for each scene up to so many, so that little is lost when it is killed."""
+
 _MOST_IN_BLOCK = 16
 """Neighbours share a chunk of the log; more in a block would save little, and make the wait for the last one long."""
 
