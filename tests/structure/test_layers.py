@@ -11,7 +11,7 @@ SOURCE = ROOT / "src" / "l5kit"
 
 LINES = (
     ("errors", "_types", "_files", "_compiling", "_overriding"),
-    ("configs", "geometry", "random"),
+    ("configs", "device", "geometry", "random"),
     ("data", "kinematic"),
     ("rasterization", "vectorization"),
     ("sampling",),

@@ -1,0 +1,91 @@
+"""Backend: what runs kernels on a device, and holds the arrays that they read and write.
+
+A *kernel* is a function of numba, ``kernel(item, arguments)``, that does the work of one item: a window, a row of a
+picture, a vehicle. It takes a tuple of arrays and numbers, allocates nothing, and writes nothing that another item
+reads. So one source runs everywhere: :class:`~l5kit.device.processor.ProcessorBackend` calls it in a loop,
+:class:`~l5kit.device.cuda.CudaBackend` gives each item a thread of a GPU.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from l5kit._types import NumericArray, RecordArray
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Backend", "DeviceArray", "Kernel"]
+
+Kernel = Callable[[int, tuple[Any, ...]], None]
+"""A function compiled by ``numba.njit`` that does one item: its number, and the arguments as one tuple."""
+
+DeviceArray = Any
+"""An array of a backend, as kernels take it: of NumPy on the processor, of numba-cuda on a GPU."""
+
+
+class Backend(ABC):
+    """Runs kernels on one device; several threads may use it at once.
+
+    Attributes:
+        device: Its name, as torch says it: ``cpu`` or ``cuda:0``.
+    """
+
+    device: str
+
+    @abstractmethod
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
+        """Return a C-contiguous array with undefined content, of numbers or of records."""
+
+    @abstractmethod
+    def full(self, shape: int | tuple[int, ...], value: float, dtype: DTypeLike) -> DeviceArray:
+        """Return a C-contiguous array of numbers that are all the same."""
+
+    @abstractmethod
+    def upload(self, arrays: Sequence[NumericArray | RecordArray]) -> list[DeviceArray]:
+        """Return copies of arrays on the device, sent together, which is much faster than one by one.
+
+        Whatever is done to the given arrays afterwards does not reach the copies, which are C-contiguous.
+        """
+
+    @abstractmethod
+    def tensor(self, array: DeviceArray) -> "torch.Tensor":
+        """Return a tensor of torch that shares the memory of an array of numbers."""
+
+    @abstractmethod
+    def array(self, tensor: "torch.Tensor") -> DeviceArray:
+        """Return an array that shares the memory of a tensor of torch, which lies on this device."""
+
+    @abstractmethod
+    def run(self, kernel: Kernel, num_items: int, *arguments: Any) -> None:
+        """Run a kernel for the items from 0 on; what it writes is there for all that is run or asked for later.
+
+        Args:
+            kernel: What does one item.
+            num_items: How many items, 0 for nothing to do.
+            *arguments: Arrays of this backend, numbers, and tuples of them.
+        """
+
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """Return how much memory of the device is free for new arrays."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait until everything that was asked for is done."""
+
+    def upload_one(self, array: NumericArray | RecordArray) -> DeviceArray:
+        """Return a copy of one array on the device."""
+        return self.upload([array])[0]
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
+        """Return a C-contiguous array of zeros."""
+        return self.full(shape, 0, dtype)
+
+
+def as_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape as a tuple."""
+    return (shape,) if isinstance(shape, int | np.integer) else tuple(shape)

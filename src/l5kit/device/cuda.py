@@ -1,0 +1,179 @@
+"""CUDA backend: kernels on a GPU of NVIDIA by numba-cuda, arrays in memory of torch."""
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numba import cuda
+from numba.cuda.cudadrv import nvvm
+from numpy.typing import DTypeLike
+
+from l5kit._types import NumericArray, RecordArray
+from l5kit.device.backend import Backend, DeviceArray, Kernel, as_shape
+
+__all__ = ["CudaBackend"]
+
+_THREADS_PER_BLOCK = 64
+"""Few enough that blocks whose threads take long differ in when they end, and many enough to fill a multiprocessor."""
+
+_ALIGNMENT = 256
+"""Bytes to which arrays that are sent together are aligned, as the memory of separate ones is."""
+
+
+class CudaBackend(Backend):
+    """Runs kernels on one GPU, in the stream of torch that is current in the calling thread.
+
+    Args:
+        device: As torch says it: ``cuda`` for the current one, ``cuda:1``.
+    """
+
+    def __init__(self, device: str) -> None:
+        place = torch.device(device)
+        index = torch.cuda.current_device() if place.index is None else place.index
+        self.device = f"cuda:{index}"
+        self._index = index
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
+        """Return an array with undefined content."""
+        shape, dtype = as_shape(shape), np.dtype(dtype)
+        num_bytes = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+        return _as_array(torch.empty(max(num_bytes, 1), dtype=torch.uint8, device=self.device), 0, shape, dtype)
+
+    def full(self, shape: int | tuple[int, ...], value: float, dtype: DTypeLike) -> DeviceArray:
+        """Return an array of numbers that are all the same."""
+        array = self.empty(shape, dtype)
+        self.tensor(array).fill_(value)
+        return array
+
+    def upload(self, arrays: Sequence[NumericArray | RecordArray]) -> list[DeviceArray]:
+        """Return copies of arrays on the device; the calling thread does not wait until they are there."""
+        starts, end = [], 0
+        for array in arrays:
+            starts.append(end)
+            end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
+        pinned = torch.empty(max(end, 1), dtype=torch.uint8, pin_memory=True)
+        content = pinned.numpy()
+        for start, array in zip(starts, arrays, strict=True):
+            place = content[start : start + array.nbytes]
+            place[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        memory = pinned.to(self.device, non_blocking=True)
+        return [_as_array(memory, at, array.shape, array.dtype) for at, array in zip(starts, arrays, strict=True)]
+
+    def tensor(self, array: DeviceArray) -> torch.Tensor:
+        """Return a tensor that shares the memory of an array; unsigned numbers of 64 bits as signed ones."""
+        memory, start, dtype = array.l5kit_memory
+        num_bytes = dtype.itemsize * int(np.prod(array.shape, dtype=np.int64))
+        flat = memory[start : start + num_bytes].view(_TORCH_TYPES[dtype])
+        return flat.reshape(array.shape)
+
+    def array(self, tensor: torch.Tensor) -> DeviceArray:
+        """Return an array that shares the memory of a C-contiguous tensor."""
+        dtype = next(numbers for numbers, of_torch in _TORCH_TYPES.items() if of_torch == tensor.dtype)
+        memory = tensor.contiguous().reshape(-1).view(torch.uint8)
+        return _as_array(memory, 0, tuple(tensor.shape), dtype)
+
+    def run(self, kernel: Kernel, num_items: int, *arguments: Any) -> None:
+        """Run a kernel in the current stream of torch; the calling thread does not wait until it has run."""
+        if num_items <= 0:
+            return
+        num_blocks = -(-num_items // _THREADS_PER_BLOCK)
+        with torch.cuda.device(self._index), _exact_arithmetic():
+            stream = _stream_of(torch.cuda.current_stream().cuda_stream)
+            _launcher_of(kernel)[num_blocks, _THREADS_PER_BLOCK, stream](num_items, arguments)
+
+    def free_bytes(self) -> int:
+        """Return how much memory of the GPU is free, what torch keeps for later among it."""
+        free, _ = torch.cuda.mem_get_info(self._index)
+        kept: int = torch.cuda.memory_reserved(self._index) - torch.cuda.memory_allocated(self._index)
+        return free + kept
+
+    def wait(self) -> None:
+        """Wait until everything that was asked for is done."""
+        torch.cuda.synchronize(self._index)
+
+
+_TORCH_TYPES = {
+    np.dtype(np.float64): torch.float64,
+    np.dtype(np.float32): torch.float32,
+    np.dtype(np.int64): torch.int64,
+    np.dtype(np.int32): torch.int32,
+    np.dtype(np.int16): torch.int16,
+    np.dtype(np.int8): torch.int8,
+    np.dtype(np.uint8): torch.uint8,
+    np.dtype(np.bool_): torch.bool,
+    np.dtype(np.uint64): torch.int64,
+}
+
+
+class _Interface:
+    """What numba-cuda asks an array of bytes for."""
+
+    def __init__(self, pointer: int, num_bytes: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (num_bytes,),
+            "typestr": "|u1",
+            "data": (pointer, False),
+            "strides": None,
+            "stream": None,
+            "version": 3,
+        }
+
+
+def _as_array(memory: torch.Tensor, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
+    """Return an array in a tensor of bytes, which it keeps alive."""
+    num_bytes = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    raw = cuda.as_cuda_array(_Interface(memory.data_ptr() + start, num_bytes), sync=False)
+    found: Any = raw.view(dtype).reshape(shape) if num_bytes else cuda.device_array(shape, dtype)
+    found.l5kit_memory = (memory, start, dtype)
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def _stream_of(handle: int) -> Any:
+    """Return a stream of torch as numba-cuda takes it."""
+    return cuda.external_stream(handle) if handle else cuda.default_stream()
+
+
+@functools.cache
+def _launcher_of(kernel: Kernel) -> Any:
+    """Return what gives each item of a kernel a thread."""
+
+    @cuda.jit
+    def launch(num_items: int, arguments: tuple[Any, ...]) -> None:
+        item = cuda.grid(1)
+        if item < num_items:
+            kernel(item, arguments)
+
+    return launch
+
+
+_compiling = threading.local()
+_compile_ir: Callable[..., Any] = nvvm.compile_ir
+
+
+def _compile_without_contraction(modules: Any, **options: Any) -> Any:
+    if getattr(_compiling, "is_exact", False):
+        options["fma"] = False
+    return _compile_ir(modules, **options)
+
+
+nvvm.compile_ir = _compile_without_contraction
+"""Kernels of this module round each product and each sum, as the processor does, so that both give the same bits.
+
+The compiler would make one operation of the two. There is no option for it in numba-cuda; kernels of others are
+compiled as ever.
+"""
+
+
+@contextmanager
+def _exact_arithmetic() -> Iterator[None]:
+    """Compile what is compiled in this block without joining products and sums."""
+    _compiling.is_exact = True
+    try:
+        yield
+    finally:
+        _compiling.is_exact = False

@@ -1,0 +1,55 @@
+"""Opening of devices by their names."""
+
+import functools
+
+from l5kit.device.backend import Backend
+from l5kit.device.processor import ProcessorBackend
+from l5kit.errors import InvalidArgumentError, MissingDependencyError
+
+__all__ = ["open_backend"]
+
+
+def open_backend(device: object) -> Backend:
+    """Return what runs kernels on a device.
+
+    Args:
+        device: ``cpu``, ``cuda`` (the current GPU), ``cuda:1``, or a ``torch.device``.
+
+    Raises:
+        InvalidArgumentError: There is no such device.
+        MissingDependencyError: It is a GPU, and torch, a torch with CUDA, or numba-cuda is missing.
+    """
+    name = str(device)
+    if name == "cpu":
+        return _processor()
+    if name != "cuda" and not (name.startswith("cuda:") and name.removeprefix("cuda:").isdecimal()):
+        raise InvalidArgumentError(f"device is {name!r}; use 'cpu', 'cuda' or 'cuda:' and a number")
+    _require_gpu(name)
+    try:
+        from l5kit.device.cuda import CudaBackend
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"device is {name!r}, which needs numba-cuda: pip install 'l5kit2[gpu]'"
+        ) from error
+    return CudaBackend(name)
+
+
+def _require_gpu(name: str) -> None:
+    """Refuse a GPU that torch does not see."""
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingDependencyError(f"device is {name!r}, which needs torch: pip install torch") from error
+    if not torch.cuda.is_available():
+        raise MissingDependencyError(
+            f"device is {name!r}, but torch {torch.__version__} sees no GPU; install a torch with CUDA and a driver, or "
+            "leave device out for batches in memory of the processor"
+        )
+    number = name.removeprefix("cuda").removeprefix(":")
+    if number and int(number) >= torch.cuda.device_count():
+        raise InvalidArgumentError(f"device is {name!r}, but there are {torch.cuda.device_count()} GPUs, counted from 0")
+
+
+@functools.cache
+def _processor() -> Backend:
+    return ProcessorBackend()

@@ -1,0 +1,75 @@
+"""Processor as a device: kernels in a loop, arrays of NumPy.
+
+It is the twin of a GPU: the same kernels on the same data, for machines without one and for tests.
+"""
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import DTypeLike
+
+from l5kit._types import NumericArray, RecordArray
+from l5kit.device.backend import Backend, Kernel
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["ProcessorBackend"]
+
+
+class ProcessorBackend(Backend):
+    """Runs kernels on the processor, one item after the other."""
+
+    device = "cpu"
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NumericArray:
+        """Return an array with undefined content."""
+        return np.empty(shape, dtype)
+
+    def full(self, shape: int | tuple[int, ...], value: float, dtype: DTypeLike) -> NumericArray:
+        """Return an array of numbers that are all the same."""
+        return np.full(shape, value, dtype)
+
+    def upload(self, arrays: Sequence[NumericArray | RecordArray]) -> list[NumericArray]:
+        """Return copies of arrays."""
+        return [np.array(array, order="C") for array in arrays]
+
+    def tensor(self, array: NumericArray) -> "torch.Tensor":
+        """Return a tensor that shares the memory of an array."""
+        import torch
+
+        return torch.from_numpy(array)
+
+    def array(self, tensor: "torch.Tensor") -> NumericArray:
+        """Return an array that shares the memory of a tensor."""
+        shared: NumericArray = tensor.numpy()
+        return shared
+
+    def run(self, kernel: Kernel, num_items: int, *arguments: Any) -> None:
+        """Run a kernel for the items from 0 on."""
+        if num_items > 0:
+            _loop_of(kernel)(num_items, arguments)
+
+    def free_bytes(self) -> int:
+        """Return the largest number there is: memory of the processor is not counted here."""
+        return sys.maxsize
+
+    def wait(self) -> None:
+        """Return at once: nothing runs in the background."""
+
+
+@functools.cache
+def _loop_of(kernel: Kernel) -> Callable[[int, tuple[Any, ...]], None]:
+    """Return the loop over the items of a kernel."""
+
+    @njit(nogil=True, error_model="numpy")
+    def loop(num_items: int, arguments: tuple[Any, ...]) -> None:
+        for item in range(num_items):
+            kernel(item, arguments)
+
+    compiled: Callable[[int, tuple[Any, ...]], None] = loop
+    return compiled
