@@ -52,6 +52,10 @@ class Backend(ABC):
         """
 
     @abstractmethod
+    def put(self, array: DeviceArray, first: int, rows: NumericArray | RecordArray) -> None:
+        """Write rows of the same type into an array from its row ``first`` on."""
+
+    @abstractmethod
     def tensor(self, array: DeviceArray) -> "torch.Tensor":
         """Return a tensor of torch that shares the memory of an array of numbers."""
 

@@ -55,13 +55,14 @@ class CudaBackend(Backend):
         for array in arrays:
             starts.append(end)
             end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
-        pinned = torch.empty(max(end, 1), dtype=torch.uint8, pin_memory=True)
-        content = pinned.numpy()
-        for start, array in zip(starts, arrays, strict=True):
-            place = content[start : start + array.nbytes]
-            place[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        memory = pinned.to(self.device, non_blocking=True)
+        memory = _pinned(arrays, starts, end).to(self.device, non_blocking=True)
         return [_as_array(memory, at, array.shape, array.dtype) for at, array in zip(starts, arrays, strict=True)]
+
+    def put(self, array: DeviceArray, first: int, rows: NumericArray | RecordArray) -> None:
+        """Write rows into an array from its row ``first`` on; the calling thread does not wait until they are there."""
+        memory, start, dtype = array.l5kit_memory
+        begin = start + first * dtype.itemsize * int(np.prod(array.shape[1:], dtype=np.int64))
+        memory[begin : begin + rows.nbytes].copy_(_pinned([rows], [0], rows.nbytes), non_blocking=True)
 
     def tensor(self, array: DeviceArray) -> torch.Tensor:
         """Return a tensor that shares the memory of an array; unsigned numbers of 64 bits as signed ones."""
@@ -107,6 +108,15 @@ _TORCH_TYPES = {
     np.dtype(np.bool_): torch.bool,
     np.dtype(np.uint64): torch.int64,
 }
+
+
+def _pinned(arrays: Sequence[NumericArray | RecordArray], starts: Sequence[int], end: int) -> torch.Tensor:
+    """Return arrays in memory that CUDA copies from by itself, as bytes at some places."""
+    pinned = torch.empty(max(end, 1), dtype=torch.uint8, pin_memory=True)
+    content = pinned.numpy()
+    for start, array in zip(starts, arrays, strict=True):
+        content[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return pinned[:end] if end else pinned
 
 
 class _Interface:

@@ -47,7 +47,9 @@ def _require_gpu(name: str) -> None:
         )
     number = name.removeprefix("cuda").removeprefix(":")
     if number and int(number) >= torch.cuda.device_count():
-        raise InvalidArgumentError(f"device is {name!r}, but there are {torch.cuda.device_count()} GPUs, counted from 0")
+        raise InvalidArgumentError(
+            f"device is {name!r}, but there are {torch.cuda.device_count()} GPUs, counted from 0"
+        )
 
 
 @functools.cache

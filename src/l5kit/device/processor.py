@@ -38,6 +38,10 @@ class ProcessorBackend(Backend):
         """Return copies of arrays."""
         return [np.array(array, order="C") for array in arrays]
 
+    def put(self, array: NumericArray, first: int, rows: NumericArray | RecordArray) -> None:
+        """Write rows into an array from its row ``first`` on."""
+        array[first : first + len(rows)] = rows
+
     def tensor(self, array: NumericArray) -> "torch.Tensor":
         """Return a tensor that shares the memory of an array."""
         import torch
