@@ -6,11 +6,29 @@ from typing import Final
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float32Array, Float64Array, RecordArray
+from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, RecordArray, Records
+from l5kit.data.map.lane_lights import LaneLights
+from l5kit.data.record_bytes import join_records
+from l5kit.data.record_sequence import rows_of
+from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
+from l5kit.data.window_rows import WindowRows
+from l5kit.data.windows import Windows
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.geometry.transform import yaw_of_x_axis
 
-__all__ = ["DEVICE_AGENT_DTYPE", "DeviceLog", "DeviceTargets", "DeviceWindows"]
+__all__ = [
+    "DEVICE_AGENT_DTYPE",
+    "DeviceLog",
+    "DeviceTargets",
+    "DeviceWindows",
+    "as_device_agents",
+    "av_headings",
+    "send_windows",
+    "upload_log",
+]
+
+_ROWS_AT_ONCE: Final = 1 << 20
+"""Agents that are read and sent at once: 120 MB."""
 
 DEVICE_AGENT_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
@@ -44,6 +62,7 @@ class DeviceLog:
         agents: :data:`DEVICE_AGENT_DTYPE`, (N,).
         faces: Row of each face among those of a map, -1 for one that is not active or that the map does not have,
             int32 (T,).
+        most_agents: The most agents of any frame.
     """
 
     backend: Backend
@@ -53,6 +72,7 @@ class DeviceLog:
     av_headings: DeviceArray
     agents: DeviceArray
     faces: DeviceArray
+    most_agents: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +117,105 @@ class DeviceTargets:
     yaws_rad: DeviceArray
     agent_from_world: DeviceArray
     extent_m: tuple[float, float]
+
+
+def upload_log(
+    backend: Backend, frames: RecordArray, agents: Records, tl_faces: Records, lights: LaneLights | None
+) -> DeviceLog | None:
+    """Return a log whose records lie on a device; None for one whose frames do not fit its agents and faces.
+
+    Args:
+        backend: The device.
+        frames: All frames, FRAME_DTYPE.
+        agents: All agents, which are read and sent in blocks.
+        tl_faces: All faces; may be empty, whatever the frames say.
+        lights: Numbers the faces; None for no lights.
+    """
+    num_agents = len(agents)
+    faces = no_faces() if lights is None else lights.number_faces(rows_of(tl_faces, slice(0, len(tl_faces))))
+    agent_bounds, face_bounds = _bounds(frames, AGENT_INTERVAL), _bounds(frames, FACE_INTERVAL)
+    if len(faces) == 0:
+        face_bounds = np.zeros_like(face_bounds)
+    if not (_lie_within(agent_bounds, num_agents) and _lie_within(face_bounds, len(faces))):
+        return None
+    records = backend.empty(num_agents, DEVICE_AGENT_DTYPE)
+    for first in range(0, num_agents, _ROWS_AT_ONCE):
+        rows = rows_of(agents, slice(first, min(first + _ROWS_AT_ONCE, num_agents)), strict=True)
+        backend.put(records, first, as_device_agents(rows))
+    positions_m = np.ascontiguousarray(frames["ego_translation"][:, :2])
+    sent = backend.upload([agent_bounds, face_bounds, positions_m, av_headings(frames["ego_rotation"]), faces])
+    most_agents = int((agent_bounds[:, 1] - agent_bounds[:, 0]).max(initial=0))
+    return DeviceLog(backend, *sent[:4], records, sent[4], most_agents)
+
+
+def send_windows(
+    backend: Backend, windows: Windows, lights: LaneLights | None
+) -> tuple[DeviceLog, DeviceWindows]:
+    """Return windows of a log that does not lie on a device, with only the records that they need.
+
+    Args:
+        backend: The device.
+        windows: B windows.
+        lights: Numbers the faces of their traffic lights; None for no lights.
+    """
+    agents, starts, stops = _joined(windows.agents)
+    newest = windows.tl_faces.head(1)
+    faces, face_starts, face_stops = _joined(newest)
+    if lights is None or newest.num_frames == 0:
+        numbers, face_bounds = no_faces(), np.zeros((len(windows), 2), np.int64)
+    else:
+        numbers, face_bounds = lights.number_faces(faces), np.concatenate([face_starts, face_stops], axis=1)
+    columns = np.arange(windows.frames.shape[1])
+    is_there = np.where(
+        columns < windows.num_history,
+        columns < windows.counts[0][:, None],
+        columns - windows.num_history < windows.counts[1][:, None],
+    )
+    frames = windows.frames
+    positions_m = np.where(is_there[..., None], frames["ego_translation"][..., :2], 0.0)
+    headings = av_headings(frames["ego_rotation"].reshape(-1, 3, 3)).reshape(*frames.shape, 3)
+    sent = backend.upload(
+        [as_device_agents(agents), numbers, is_there, starts, stops, face_bounds, positions_m, headings]
+    )
+    none = backend.zeros((0, 2), np.int64)
+    most_agents = int(windows.agents.counts.max(initial=0))
+    log = DeviceLog(backend, none, none, sent[6], sent[7], sent[0], sent[1], most_agents)
+    return log, DeviceWindows(windows.num_history, *sent[2:])
+
+
+def no_faces() -> Int32Array:
+    """Return the numbers of no face."""
+    return np.zeros(0, np.int32)
+
+
+def _bounds(frames: RecordArray, field: str) -> Int64Array:
+    """Return an interval of all frames (F, 2), zeros for frames that have none."""
+    if field not in (frames.dtype.names or ()):
+        return np.zeros((len(frames), 2), np.int64)
+    return np.ascontiguousarray(frames[field], np.int64)
+
+
+def _lie_within(bounds: Int64Array, length: int) -> bool:
+    """Return whether intervals (F, 2) ascend and lie within an array."""
+    starts, stops = bounds.T
+    return bool(((starts >= 0) & (starts <= stops) & (stops <= length)).all())
+
+
+def _joined(rows: WindowRows) -> tuple[RecordArray, Int64Array, Int64Array]:
+    """Return the rows of all windows as one array, and where those of each frame start and end in it, (B, F)."""
+    starts, stops = rows.starts.copy(), rows.stops.copy()
+    parts, end = [], 0
+    for window, (window_starts, window_stops) in enumerate(zip(starts, stops, strict=True)):
+        is_filled = window_stops > window_starts
+        low = int(window_starts[is_filled].min()) if is_filled.any() else 0
+        high = int(window_stops[is_filled].max(initial=0))
+        array = rows.arrays[0] if len(rows.arrays) == 1 else rows.arrays[window]
+        parts.append(array[low:high])
+        window_starts += end - low
+        window_stops += end - low
+        window_starts[~is_filled] = window_stops[~is_filled] = 0
+        end += high - low
+    return join_records(parts) if parts else rows.arrays[0][:0], starts, stops
 
 
 def as_device_agents(agents: RecordArray) -> RecordArray:

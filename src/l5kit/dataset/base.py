@@ -157,7 +157,7 @@ class BaseEgoDataset(Dataset[Sample]):
             SampleError: A sample cannot be made; the cause is chained.
         """
         indices = list(indices)
-        positions = np.array([self._as_position(index) for index in indices], dtype=np.int64)
+        positions = np.array([self.position_of(index) for index in indices], dtype=np.int64)
         sampler = self._batch_sampler()
         if sampler is None or len(positions) == 0:
             return [self[index] for index in indices]
@@ -209,7 +209,7 @@ class BaseEgoDataset(Dataset[Sample]):
                 f"{self!r} makes its samples one by one, since it, its rasterizer or its vectorizer has methods of its "
                 "own; take them from self[index]"
             )
-        positions = np.array([self._as_position(index) for index in indices], dtype=np.int64)
+        positions = np.array([self.position_of(index) for index in indices], dtype=np.int64)
         columns = self._make_columns(sampler, self.locate(positions), memory_of(out), missing)
         require_keys(out, columns)
         return columns
@@ -488,8 +488,12 @@ class BaseEgoDataset(Dataset[Sample]):
         row = int(scene_index) % num_scenes
         return rows_of(self.dataset.scenes, slice(row, row + 1), strict=True)
 
-    def _as_position(self, index: int) -> int:
-        """Return an index counted from the start."""
+    def position_of(self, index: int) -> int:
+        """Return an index counted from the start.
+
+        Raises:
+            IndexError: There is no such sample.
+        """
         index, length = operator.index(index), len(self)
         if index >= length:
             raise IndexOutOfRangeError(f"index {index} is out of range for a dataset of {length} samples")
@@ -566,7 +570,7 @@ class BaseEgoDataset(Dataset[Sample]):
         Raises:
             SampleError: It belongs to no scene or frame.
         """
-        position = self._as_position(index)
+        position = self.position_of(index)
         try:
             return self._place_of(position)
         except CorruptedDataError as error:

@@ -17,12 +17,12 @@ from numba import njit
 from l5kit._types import Int32Array, Int64Array, UInt8Array
 from l5kit.rasterization.draw_list import FILLED, OPEN_LINE
 
-_SHIFT: Final = 16
-_ONE: Final = 1 << _SHIFT
+SHIFT: Final = 16
+ONE: Final = 1 << SHIFT
 _POINT_SHIFT: Final = 9
 """Fractional bits of the points that are handed in."""
 
-_SLOPE_WEIGHTS: Final = np.array(
+SLOPE_WEIGHTS: Final = np.array(
     [181, 181, 181, 182, 182, 183, 184, 185, 187, 188, 190, 192, 194, 196, 198, 201]
     + [203, 206, 209, 211, 214, 218, 221, 224, 227, 231, 235, 238, 242, 246, 250, 254]
     + [256] * 32,
@@ -30,7 +30,7 @@ _SLOPE_WEIGHTS: Final = np.array(
 )
 """Weight of a line in 256ths by its slope in 32nds: the steeper, the more of it lies in each step."""
 
-_DISTANCE_WEIGHTS: Final = np.array(
+DISTANCE_WEIGHTS: Final = np.array(
     [168, 177, 185, 194, 202, 210, 218, 224, 231, 236, 241, 246, 249, 252, 254, 254]
     + [254, 254, 252, 249, 246, 241, 236, 231, 224, 218, 210, 202, 194, 185, 177, 168]
     + [158, 149, 140, 131, 122, 114, 105, 97, 89, 82, 75, 68, 62, 56, 50, 45]
@@ -40,7 +40,7 @@ _DISTANCE_WEIGHTS: Final = np.array(
 """Weight of a pixel in 256ths by its distance from a line in 32nds of a pixel; half of one at index 16."""
 
 _WEIGHT_TRIPLES: Final = (
-    _DISTANCE_WEIGHTS[32:] | _DISTANCE_WEIGHTS[:32] << 20 | _DISTANCE_WEIGHTS[:31:-1] << 40  # before, on, after
+    DISTANCE_WEIGHTS[32:] | DISTANCE_WEIGHTS[:32] << 20 | DISTANCE_WEIGHTS[:31:-1] << 40  # before, on, after
 )
 """Weights of the three pixels across a line by its position in the middle one, 20 bits for each."""
 
@@ -115,14 +115,14 @@ def draw_shapes(
             x0 = y0 = _ZERO
             for place in range(before, stop):
                 point = stop - 1 if place < start else place
-                x1: Any = np.int64(points[point, 0]) << (_SHIFT - _POINT_SHIFT)
-                y1: Any = np.int64(points[point, 1]) << (_SHIFT - _POINT_SHIFT)
+                x1: Any = np.int64(points[point, 0]) << (SHIFT - _POINT_SHIFT)
+                y1: Any = np.int64(points[point, 1]) << (SHIFT - _POINT_SHIFT)
                 if is_filled:
-                    y1 = (y1 + (_ONE >> 1)) & -_ONE  # polygons have their corners at whole rows
+                    y1 = (y1 + (ONE >> 1)) & -ONE  # polygons have their corners at whole rows
                 if place > before:
                     _draw_line(pixels, channels, height, width, paint, x0, y0, x1, y1)
                     if is_filled:
-                        row0, row1 = y0 >> _SHIFT, y1 >> _SHIFT
+                        row0, row1 = y0 >> SHIFT, y1 >> SHIFT
                         top, bottom = max(min(row0, row1), 0), min(max(row0, row1), height)
                         if top < bottom:
                             _add_edge(scratch, height + 4 * num_edges, x0, row0, x1, row1, top, bottom, height)
@@ -134,7 +134,7 @@ def draw_shapes(
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _divide(dividend: int, divisor: int) -> int:
+def divide(dividend: int, divisor: int) -> int:
     """Return a quotient cut off toward zero; exact for dividends below 2**52, and faster than integer division."""
     return int(np.float64(dividend) / np.float64(divisor))
 
@@ -144,7 +144,7 @@ def _add_edge(
     scratch: Int64Array, at: int, x0: int, row0: int, x1: int, row1: int, top: int, bottom: int, height: int
 ) -> None:
     """Write an edge: x in its first visible row, change of x per row, first row, end of its rows; count it there."""
-    x_per_row = _divide(x1 - x0, row1 - row0)
+    x_per_row = divide(x1 - x0, row1 - row0)
     scratch[np.uint64(at)] = (x0 + (top - row0) * x_per_row) if row0 < row1 else (x1 + (top - row1) * x_per_row)
     scratch[np.uint64(at + 1)] = x_per_row
     scratch[np.uint64(at + 2)] = top
@@ -190,7 +190,7 @@ def _fill_rows(
             x0, x1 = scratch[np.uint64(i)], scratch[np.uint64(i + 1)]
             if is_pair and x1 < x0:
                 x0, x1 = x1, x0
-            left, right = max((x0 + _ONE - 1) >> _SHIFT, 0), min((x1 >> _SHIFT) + 1, width)
+            left, right = max((x0 + ONE - 1) >> SHIFT, 0), min((x1 >> SHIFT) + 1, width)
             for channel in range(channels if left < right else 0):
                 at = (channel * height + row) * width
                 _fill_bytes(pixels, at + left, at + right, paint[np.uint64(channel << 16 | _FULL)])
@@ -234,7 +234,7 @@ def _fill_bytes(pixels: UInt8Array, begin: int, end: int, value: int) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _outside(x: int, y: int, width: int, height: int) -> int:
+def outside(x: int, y: int, width: int, height: int) -> int:
     """Return bits for: left of, right of, above and below a picture, whose size is a position too."""
     return (x < 0) | (x >= width) << 1 | (y < 0) << 2 | (y >= height) << 3
 
@@ -245,9 +245,9 @@ def _share(along: int, rise: int, run: int) -> int:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _clip(x0: int, y0: int, x1: int, y1: int, width: int, height: int) -> tuple[bool, int, int, int, int]:
+def clip_line(x0: int, y0: int, x1: int, y1: int, width: int, height: int) -> tuple[bool, int, int, int, int]:
     """Return whether any of a line may be seen, and its ends moved to the border: rows first, the start first."""
-    side0, side1 = _outside(x0, y0, width, height), _outside(x1, y1, width, height)
+    side0, side1 = outside(x0, y0, width, height), outside(x1, y1, width, height)
     if side0 & side1:
         return False, x0, y0, x1, y1
     if side0 & 12:
@@ -258,7 +258,7 @@ def _clip(x0: int, y0: int, x1: int, y1: int, width: int, height: int) -> tuple[
         border = 0 if side1 < 8 else height - 1
         x1 += _share(border - y1, x1 - x0, y1 - y0)
         y1 = border
-    side0, side1 = _outside(x0, y0, width, height), _outside(x1, y1, width, height)
+    side0, side1 = outside(x0, y0, width, height), outside(x1, y1, width, height)
     if side0 & side1:
         return False, x0, y0, x1, y1
     if side0:
@@ -285,12 +285,12 @@ def _draw_line(
     y1: int,
 ) -> None:
     """Clip a line and draw it pixel by pixel along p."""
-    side0 = _outside(x0, y0, width << _SHIFT, height << _SHIFT)
-    side1 = _outside(x1, y1, width << _SHIFT, height << _SHIFT)
+    side0 = outside(x0, y0, width << SHIFT, height << SHIFT)
+    side1 = outside(x1, y1, width << SHIFT, height << SHIFT)
     if side0 & side1:
         return
     if side0 | side1:
-        is_seen, x0, y0, x1, y1 = _clip(x0, y0, x1, y1, width << _SHIFT, height << _SHIFT)
+        is_seen, x0, y0, x1, y1 = clip_line(x0, y0, x1, y1, width << SHIFT, height << SHIFT)
         if not is_seen:
             return
     is_flat = abs(x1 - x0) > abs(y1 - y0)
@@ -304,22 +304,22 @@ def _draw_line(
     q_size = height if is_flat else width
     p_stride = 1 if is_flat else width
     q_stride = width if is_flat else 1
-    q_per_step = _divide((q1 - q0) << _SHIFT, (p1 - p0) | 1)
-    slope = (q_per_step >> (_SHIFT - 5)) & 0x3F
-    usual = _SLOPE_WEIGHTS[np.uint64(slope ^ 0x3F if q_per_step < 0 else slope)]
-    p, p_end = p0 >> _SHIFT, (p1 + _ONE) >> _SHIFT
+    q_per_step = divide((q1 - q0) << SHIFT, (p1 - p0) | 1)
+    slope = (q_per_step >> (SHIFT - 5)) & 0x3F
+    usual = SLOPE_WEIGHTS[np.uint64(slope ^ 0x3F if q_per_step < 0 else slope)]
+    p, p_end = p0 >> SHIFT, (p1 + ONE) >> SHIFT
     num_steps = p_end - p
-    weight, second, last_but_one, last = _end_weights(p0, p1 + _ONE, num_steps, usual)
-    q = q0 + (q_per_step * -(p0 & (_ONE - 1)) >> _SHIFT) + (_ONE >> 1)
+    weight, second, last_but_one, last = end_weights(p0, p1 + ONE, num_steps, usual)
+    q = q0 + (q_per_step * -(p0 & (ONE - 1)) >> SHIFT) + (ONE >> 1)
     q_low, q_high = min(q, q + num_steps * q_per_step), max(q, q + num_steps * q_per_step)
-    is_inside = q_low >= _ONE and q_high < (q_size - 1) << _SHIFT and p_end < p_size
+    is_inside = q_low >= ONE and q_high < (q_size - 1) << SHIFT and p_end < p_size
     at, plane_size = p * p_stride, height * width
     if is_inside and channels == 3:
         for step in range(num_steps + 1):
             if step >= num_steps - 1:
                 weight = last if step == num_steps else last_but_one
-            weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (_SHIFT - 5)) & 31)]
-            place = at + (q >> _SHIFT) * q_stride
+            weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (SHIFT - 5)) & 31)]
+            place = at + (q >> SHIFT) * q_stride
             _blend_3(pixels, paint, plane_size, place - q_stride, weights >> 8 & 0xFF)
             _blend_3(pixels, paint, plane_size, place, weights >> 28 & 0xFF)
             _blend_3(pixels, paint, plane_size, place + q_stride, weights >> 48 & 0xFF)
@@ -330,8 +330,8 @@ def _draw_line(
         for step in range(num_steps + 1):
             if step >= num_steps - 1:
                 weight = last if step == num_steps else last_but_one
-            weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (_SHIFT - 5)) & 31)]
-            place = at + (q >> _SHIFT) * q_stride
+            weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (SHIFT - 5)) & 31)]
+            place = at + (q >> SHIFT) * q_stride
             _blend(pixels, paint, place - q_stride, weights >> 8 & 0xFF)
             _blend(pixels, paint, place, weights >> 28 & 0xFF)
             _blend(pixels, paint, place + q_stride, weights >> 48 & 0xFF)
@@ -342,8 +342,8 @@ def _draw_line(
         for step in range(min(num_steps + 1, p_size - p)):
             if step >= num_steps - 1:
                 weight = last if step == num_steps else last_but_one
-            weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (_SHIFT - 5)) & 31)] >> 8
-            for pixel in range((q >> _SHIFT) - 1, (q >> _SHIFT) + 2):
+            weights = weight * _WEIGHT_TRIPLES[np.uint64((q >> (SHIFT - 5)) & 31)] >> 8
+            for pixel in range((q >> SHIFT) - 1, (q >> SHIFT) + 2):
                 if 0 <= pixel < q_size:
                     for channel in range(channels):
                         to = channel * plane_size + at + pixel * q_stride
@@ -355,7 +355,7 @@ def _draw_line(
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _end_weights(p0: int, p1: int, num_steps: int, weight: int) -> tuple[int, int, int, int]:
+def end_weights(p0: int, p1: int, num_steps: int, weight: int) -> tuple[int, int, int, int]:
     """Return the weights of a line in its first two and its last two steps, by 16ths of the pixels it begins in."""
     i, j = (p0 >> 9) & 0x78, (p1 >> 9) & 0x78
     begin, end = ((0x78 - i) | 4) * weight, (j | 4) * weight

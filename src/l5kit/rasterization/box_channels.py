@@ -21,7 +21,7 @@ _NOT_DRAWN = -1
 _MARGIN_PX = 4
 """Rows above and below the corners of a box that its outline may touch, and some to spare."""
 
-_BOX_COLORS: Final[UInt8Array] = np.array([[255]], np.uint8)
+BOX_COLORS: Final[UInt8Array] = np.array([[255]], np.uint8)
 
 
 _BoxArrays = tuple[Int64Array, Float64Array, Float64Array, Float32Array]
@@ -153,7 +153,7 @@ def list_boxes(
         contours=drawn.contours[:num_drawn],
         shapes=drawn.shapes,
         starts=np.arange(0, num_shapes + 1, num_channels),
-        colors=_BOX_COLORS,
+        colors=BOX_COLORS,
         planes_shape=planes_shape,
         rows=drawn.rows.reshape(num_windows, num_channels, 2),
         known_most_points=most_points,
@@ -276,11 +276,9 @@ def _gather_rows(
         for frame in range(views.num_frames[window]):
             for row in range(views.starts[window, frame], views.stops[window, frame]):
                 length, width_m = np.float64(agents.extents_m[row, 0]), np.float64(agents.extents_m[row, 1])
-                column_px, row_px = transform_xy(matrix, agents.centroids_m[row, 0], agents.centroids_m[row, 1])
-                reach_px = _find_reach(length, width_m, pixels_per_metre)
+                centroid_m = (agents.centroids_m[row, 0], agents.centroids_m[row, 1])
                 if (
-                    abs(column_px - 0.5 * width) > 0.5 * width + reach_px
-                    or abs(row_px - 0.5 * height) > 0.5 * height + reach_px
+                    is_beside_picture(matrix, centroid_m, (length, width_m), pixels_per_metre, (width, height))
                     or not kept_probability(agents.probabilities[row]) > threshold
                 ):
                     continue
@@ -325,6 +323,57 @@ def _gather_avs(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def is_beside_picture(
+    matrix: Float64Array,
+    centroid_m: tuple[float, float],
+    extent_m: tuple[float, float],
+    pixels_per_metre: float,
+    raster_size: tuple[int, int],
+) -> bool:
+    """Return whether a box is so far away from the picture that nobody needs to look where its corners are.
+
+    Args:
+        matrix: Pixels from world metres, (3, 3).
+        centroid_m: World x and y.
+        extent_m: Length and width.
+        pixels_per_metre: At least as many as there are.
+        raster_size: Width and height in pixels.
+    """
+    width, height = raster_size
+    column_px, row_px = transform_xy(matrix, centroid_m[0], centroid_m[1])
+    reach_px = _find_reach(extent_m[0], extent_m[1], pixels_per_metre)
+    return bool(
+        abs(column_px - 0.5 * width) > 0.5 * width + reach_px
+        or abs(row_px - 0.5 * height) > 0.5 * height + reach_px
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def project_corner(
+    matrix: Float64Array,
+    centroid_m: tuple[float, float],
+    extent_m: tuple[float, float],
+    heading: tuple[float, float],
+    corner: int,
+) -> tuple[float, float]:
+    """Return column and row of a corner of a box: rear right, rear left, front left or front right.
+
+    Args:
+        matrix: Pixels from world metres, (3, 3).
+        centroid_m: World x and y.
+        extent_m: Length and width.
+        heading: Cosine and sine of the yaw.
+        corner: 0 to 3.
+    """
+    cos, sin = heading
+    along = extent_m[0] * (-0.5 if corner < 2 else 0.5)
+    across = extent_m[1] * (0.5 if corner == 1 or corner == 2 else -0.5)
+    x = cos * along - sin * across + centroid_m[0]
+    y = sin * along + cos * across + centroid_m[1]
+    return transform_xy(matrix, x, y)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _find_reach(length_m: float, width_m: float, pixels_per_metre: float) -> float:
     """Return a distance in pixels that no corner of a box has from its centroid, whatever its heading.
 
@@ -359,11 +408,13 @@ def _project_boxes(
         column_low = row_low = np.inf
         column_high = row_high = -np.inf
         for corner in range(4):
-            along = boxes.extents_m[box, 0] * (-0.5 if corner < 2 else 0.5)
-            across = boxes.extents_m[box, 1] * (0.5 if corner == 1 or corner == 2 else -0.5)
-            x = np.float64(cos[box]) * along - np.float64(sin[box]) * across + boxes.centroids_m[box, 0]
-            y = np.float64(sin[box]) * along + np.float64(cos[box]) * across + boxes.centroids_m[box, 1]
-            column, row = transform_xy(matrix, x, y)
+            column, row = project_corner(
+                matrix,
+                (boxes.centroids_m[box, 0], boxes.centroids_m[box, 1]),
+                (boxes.extents_m[box, 0], boxes.extents_m[box, 1]),
+                (np.float64(cos[box]), np.float64(sin[box])),
+                corner,
+            )
             corners_px[box, corner, 0], corners_px[box, corner, 1] = column, row
             column_low, column_high = min(column_low, column), max(column_high, column)
             row_low, row_high = min(row_low, row), max(row_high, row)

@@ -266,15 +266,11 @@ def _project_lines(
                 spans[index, part, 0] = end
                 line = first_line + part
                 if line < end_line:
-                    column_low = row_low = np.inf
-                    column_high = row_high = -np.inf
-                    for vertex in range(lines.line_starts[line], lines.line_starts[line + 1]):
-                        column, row = transform_xy(matrix, lines.vertices_m[vertex, 0], lines.vertices_m[vertex, 1])
-                        points[end, 0] = np.int32(np.int64(column * CV2_SHIFT_VALUE))
-                        points[end, 1] = np.int32(np.int64(row * CV2_SHIFT_VALUE))
-                        end += 1
-                        column_low, column_high = min(column_low, column), max(column_high, column)
-                        row_low, row_high = min(row_low, row), max(row_high, row)
+                    first, stop = lines.line_starts[line], lines.line_starts[line + 1]
+                    column_low, row_low, column_high, row_high = project_line(
+                        lines.vertices_m, first, stop, matrix, points, end
+                    )
+                    end += stop - first
                     is_visible[index, 1 + part] = touches_picture(
                         column_low, row_low, column_high, row_high, raster_size
                     )
@@ -282,6 +278,35 @@ def _project_lines(
                     lowest_row, highest_row = min(lowest_row, row_low), max(highest_row, row_high)
                 spans[index, part, 1] = end
             is_visible[index, 0] = touches_picture(lowest_column, lowest_row, highest_column, highest_row, raster_size)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def project_line(
+    vertices_m: Float64Array, first: int, stop: int, matrix: Float64Array, points: Int32Array, end: int
+) -> tuple[float, float, float, float]:
+    """Write where the vertices of a line are in a picture, and return its lowest and highest columns and rows.
+
+    Args:
+        vertices_m: World x and y, (V, 2).
+        first: First vertex of the line.
+        stop: End of its vertices.
+        matrix: Pixels from world metres, (3, 3).
+        points: Takes columns and rows in 512ths of a pixel, (P, 2).
+        end: Where in ``points`` the line begins.
+
+    Returns:
+        Lowest column and row, then the highest ones, in pixels; infinite the other way round for no vertex.
+    """
+    column_low = row_low = np.inf
+    column_high = row_high = -np.inf
+    for vertex in range(first, stop):
+        column, row = transform_xy(matrix, vertices_m[vertex, 0], vertices_m[vertex, 1])
+        points[end, 0] = np.int32(np.int64(column * CV2_SHIFT_VALUE))
+        points[end, 1] = np.int32(np.int64(row * CV2_SHIFT_VALUE))
+        end += 1
+        column_low, column_high = min(column_low, column), max(column_high, column)
+        row_low, row_high = min(row_low, row), max(row_high, row)
+    return column_low, row_low, column_high, row_high
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

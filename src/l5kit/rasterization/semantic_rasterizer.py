@@ -8,7 +8,8 @@ import numpy as np
 from l5kit._overriding import overrides
 from l5kit._types import Float64Array, FloatArray, Int64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.data.map.api import MapAPI
-from l5kit.data.map.lane_lights import LIGHT_COLORS
+from l5kit.data.map.bounds_grid import BoundsGrid
+from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.data.window_rows import WindowRows
 from l5kit.data.windows import Targets, Windows
@@ -41,7 +42,7 @@ COLORS = {
 INTERPOLATION_POINTS = 20
 """Points that a lane boundary is drawn with."""
 
-_COLOR_TABLE: Final[UInt8Array] = np.array(
+COLOR_TABLE: Final[UInt8Array] = np.array(
     [COLORS[name] for name in (RasterEls.LANE_NOTL.name, *LIGHT_COLORS, RasterEls.ROAD.name, RasterEls.CROSSWALK.name)],
     np.uint8,
 )
@@ -155,6 +156,21 @@ class SemanticRasterizer(PlanarRasterizer):
         """Return 3."""
         return 3
 
+    @property
+    def outlines(self) -> MapOutlines:
+        """Outlines of the lanes and crosswalks of the map."""
+        return self._outlines
+
+    @property
+    def grid(self) -> BoundsGrid:
+        """Finds what of the map may be in a picture."""
+        return self._grid
+
+    @property
+    def lights(self) -> LaneLights:
+        """The faces that colour lanes."""
+        return self._lights
+
     def _stack_outlines(self) -> None:
         arrays = self.mapAPI.arrays
         self._grid = arrays.grid(0.5 * float(np.linalg.norm(self.raster_size * self.pixel_size)))
@@ -170,7 +186,7 @@ class SemanticRasterizer(PlanarRasterizer):
             (width, height),
             lights=self._lights,
             active=ActiveFaces(*self._lights.find_active(tl_faces)),
-            colors=_COLOR_TABLE,
+            colors=COLOR_TABLE,
         )
 
 

@@ -92,10 +92,8 @@ class AgentSampler(WindowSampler):
 
     def _state_columns(self, windows: Windows, targets: Targets) -> dict[str, Column]:
         """Return where the targets are, were and will be, in the order of the keys of a sample."""
-        world_from_agent, agent_from_world = targets.world_from_agent, targets.agent_from_world
-        raster_from_world = self.render_context.raster_from_local @ agent_from_world
         states = trace_targets(windows, targets)
-        found = trajectories(states, targets, self._times, num_history=windows.num_history)
+        found = trajectories(states, targets, self.times, num_history=windows.num_history)
         past, future = found.past, found.future
         columns: dict[str, Column] = {
             "target_positions": future.positions_m,
@@ -108,6 +106,17 @@ class AgentSampler(WindowSampler):
             "history_availabilities": past.availabilities,
             "history_extents": past.extents_m,
             "future_extents": future.extents_m,
+            **self.pose_columns(targets),
+        }
+        if windows.num_history > 1:
+            columns["curr_speed"] = found.speeds_mps
+        return columns
+
+    def pose_columns(self, targets: Targets) -> dict[str, Column]:
+        """Return where the targets (B,) are now: the columns that need no other frame."""
+        world_from_agent, agent_from_world = targets.world_from_agent, targets.agent_from_world
+        raster_from_world = self.render_context.raster_from_local @ agent_from_world
+        return {
             "world_to_image": raster_from_world,
             "raster_from_world": raster_from_world,
             "raster_from_agent": raster_from_world @ world_from_agent,
@@ -117,9 +126,6 @@ class AgentSampler(WindowSampler):
             "yaw": targets.yaws_rad.astype(np.float64, copy=False),
             "extent": targets.extents_m,
         }
-        if windows.num_history > 1:
-            columns["curr_speed"] = found.speeds_mps
-        return columns
 
     def _draw_single(self, windows: Windows, targets: Targets) -> NumericArray:
         """Return the picture of one window by a rasterizer of any kind, channels last."""

@@ -123,22 +123,45 @@ def _write_poses(
     poses: PoseArrays,
 ) -> None:
     """Write the states (B, F) from ``first_frame`` on, as seen from (B, 3, 3) with headings (B,), to poses (B, N)."""
+    for i in range(poses[3].shape[0]):
+        for j in range(poses[3].shape[1]):
+            write_pose(states, i, first_frame + j, agent_from_world, yaws_rad, poses, j)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_pose(
+    states: StateArrays,
+    i: int,
+    frame: int,
+    agent_from_world: Float64Array,
+    yaws_rad: Float32Array,
+    poses: PoseArrays,
+    j: int,
+) -> None:
+    """Write where track i is in a frame, as seen from its pose, to column j of poses; for use inside kernels.
+
+    Args:
+        states: The tracks in the world, (B, F).
+        i: The track.
+        frame: The frame.
+        agent_from_world: The poses that they are seen from, (B, 3, 3).
+        yaws_rad: Their headings, (B,).
+        poses: What is written, (B, N).
+        j: The column.
+    """
     is_there, world_m, world_yaws_rad, world_extents_m = states
     positions_m, relative_yaws_rad, extents_m, availabilities = poses
-    for i in range(availabilities.shape[0]):
-        for j in range(availabilities.shape[1]):
-            frame = first_frame + j
-            if not is_there[i, frame]:
-                for axis in range(2):
-                    positions_m[i, j, axis] = extents_m[i, j, axis] = np.float32(0.0)
-                relative_yaws_rad[i, j, 0] = availabilities[i, j] = np.float32(0.0)
-                continue
-            x, y = transform_xy(agent_from_world[i], world_m[i, frame, 0], world_m[i, frame, 1])
-            positions_m[i, j, 0], positions_m[i, j, 1] = x, y
-            for axis in range(2):
-                extents_m[i, j, axis] = world_extents_m[i, frame, axis]
-            relative_yaws_rad[i, j, 0] = angular_distance_float32(world_yaws_rad[i, frame], yaws_rad[i])
-            availabilities[i, j] = np.float32(1.0)
+    if not is_there[i, frame]:
+        for axis in range(2):
+            positions_m[i, j, axis] = extents_m[i, j, axis] = np.float32(0.0)
+        relative_yaws_rad[i, j, 0] = availabilities[i, j] = np.float32(0.0)
+        return
+    x, y = transform_xy(agent_from_world[i], world_m[i, frame, 0], world_m[i, frame, 1])
+    positions_m[i, j, 0], positions_m[i, j, 1] = x, y
+    for axis in range(2):
+        extents_m[i, j, axis] = world_extents_m[i, frame, axis]
+    relative_yaws_rad[i, j, 0] = angular_distance_float32(world_yaws_rad[i, frame], yaws_rad[i])
+    availabilities[i, j] = np.float32(1.0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -153,19 +176,38 @@ def _write_trajectories(
     speeds: tuple[Float32Array, Float32Array, Float32Array],
 ) -> None:
     """Write the fields of :class:`Trajectories`; the last three are ``speeds``."""
-    past_velocities_mps, future_velocities_mps, speeds_mps = speeds
-    past_positions_m, future_positions_m = past[0], future[0]
     _write_poses(states, _FIRST, agent_from_world, yaws_rad, past)
     _write_poses(states, num_history, agent_from_world, yaws_rad, future)
-    for i in range(len(speeds_mps)):
-        for j in range(past_velocities_mps.shape[1]):
-            for axis in range(2):
-                step_m = past_positions_m[i, j, axis] - past_positions_m[i, j + 1, axis]
-                past_velocities_mps[i, j, axis] = step_m / steps_s[0]
-        for j in range(future_velocities_mps.shape[1]):
-            for axis in range(2):
-                before_m = future_positions_m[i, j - 1, axis] if j else np.float32(0.0)
-                future_velocities_mps[i, j, axis] = (future_positions_m[i, j, axis] - before_m) / steps_s[1]
-        if past_velocities_mps.shape[1]:
-            x, y = past_velocities_mps[i, 0, 0], past_velocities_mps[i, 0, 1]
-            speeds_mps[i] = np.sqrt(x * x + y * y)
+    for i in range(len(speeds[2])):
+        write_velocities(i, past[0], future[0], steps_s, speeds)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_velocities(
+    i: int,
+    past_positions_m: Float32Array,
+    future_positions_m: Float32Array,
+    steps_s: tuple[np.float32, np.float32],
+    speeds: tuple[Float32Array, Float32Array, Float32Array],
+) -> None:
+    """Write velocities and speed of track i from its positions; for use inside kernels.
+
+    Args:
+        i: The track.
+        past_positions_m: Newest first, (B, H, 2).
+        future_positions_m: Nearest first, (B, F, 2).
+        steps_s: Times between steps of the past and of the future.
+        speeds: Take the last three fields of :class:`Trajectories`.
+    """
+    past_velocities_mps, future_velocities_mps, speeds_mps = speeds
+    for j in range(past_velocities_mps.shape[1]):
+        for axis in range(2):
+            step_m = past_positions_m[i, j, axis] - past_positions_m[i, j + 1, axis]
+            past_velocities_mps[i, j, axis] = step_m / steps_s[0]
+    for j in range(future_velocities_mps.shape[1]):
+        for axis in range(2):
+            before_m = future_positions_m[i, j - 1, axis] if j else np.float32(0.0)
+            future_velocities_mps[i, j, axis] = (future_positions_m[i, j, axis] - before_m) / steps_s[1]
+    if past_velocities_mps.shape[1]:
+        x, y = past_velocities_mps[i, 0, 0], past_velocities_mps[i, 0, 1]
+        speeds_mps[i] = np.sqrt(x * x + y * y)

@@ -78,7 +78,7 @@ class VectorSampler(WindowSampler):
     def _trajectories(self, windows: Windows, targets: Targets) -> Trajectories:
         """Return where the targets were, as far as it is kept, and will be."""
         states = trace_targets(windows, targets)
-        found = trajectories(states, targets, self._times, num_history=windows.num_history)
+        found = trajectories(states, targets, self.times, num_history=windows.num_history)
         end = self.params.history_num_frames_ego + 1
         for array in found.past.as_arrays():
             array[:, end:] = 0

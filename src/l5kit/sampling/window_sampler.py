@@ -40,7 +40,8 @@ class WindowSampler(ABC):
         return WindowSteps.from_params(self.params)
 
     @cached_property
-    def _times(self) -> StepTimes:
+    def times(self) -> StepTimes:
+        """Times between the frames of a sample."""
         return StepTimes.from_params(self.params)
 
     @property

@@ -135,18 +135,34 @@ def _find_near(
     starts: Int64Array,
 ) -> None:
     """Write what :meth:`BoundsGrid.find_near` returns; ``starts`` holds zeros before."""
+    grid = (bounds_m, radius_m, origin_m, cell_m, num_cells, cell_starts, cell_rows)
     num_rows = 0
     for point in range(len(points_m)):
-        x, y = points_m[point, 0], points_m[point, 1]
-        cell_x, cell_y = (x - origin_m[0]) / cell_m[0], (y - origin_m[1]) / cell_m[1]
-        if 0 <= cell_x < num_cells[0] and 0 <= cell_y < num_cells[1]:
-            cell = np.int64(cell_x) * num_cells[1] + np.int64(cell_y)
-            for slot in range(cell_starts[cell], cell_starts[cell + 1]):
-                row = cell_rows[slot]
-                if (
-                    bounds_m[row, 0, 0] - radius_m < x < bounds_m[row, 1, 0] + radius_m
-                    and bounds_m[row, 0, 1] - radius_m < y < bounds_m[row, 1, 1] + radius_m
-                ):
-                    rows[num_rows] = row
-                    num_rows += 1
+        num_rows += find_near_point(points_m[point, 0], points_m[point, 1], grid, rows[num_rows:])
         starts[point + 1] = num_rows
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def find_near_point(x: float, y: float, grid: GridArrays, rows: Int64Array) -> int:
+    """Write the bounds that come near a point, ascending, and return how many they are; for use inside kernels.
+
+    Args:
+        x: World x.
+        y: World y.
+        grid: As :attr:`BoundsGrid.arrays` has it.
+        rows: Takes the bounds; there must be room for all of a cell.
+    """
+    bounds_m, radius_m, origin_m, cell_m, num_cells, cell_starts, cell_rows = grid
+    num_rows = 0
+    cell_x, cell_y = (x - origin_m[0]) / cell_m[0], (y - origin_m[1]) / cell_m[1]
+    if 0 <= cell_x < num_cells[0] and 0 <= cell_y < num_cells[1]:
+        cell = np.int64(cell_x) * num_cells[1] + np.int64(cell_y)
+        for slot in range(cell_starts[cell], cell_starts[cell + 1]):
+            row = cell_rows[slot]
+            if (
+                bounds_m[row, 0, 0] - radius_m < x < bounds_m[row, 1, 0] + radius_m
+                and bounds_m[row, 0, 1] - radius_m < y < bounds_m[row, 1, 1] + radius_m
+            ):
+                rows[num_rows] = row
+                num_rows += 1
+    return num_rows

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float32Array, Int64Array, UInt32Array
+from l5kit._types import Float32Array, Int32Array, Int64Array, RecordArray, UInt32Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
 from l5kit.data.texts import code_points
@@ -65,6 +65,21 @@ class LaneLights(ReadOnlyArrays):
         """Return the lanes that a face controls, ascending, a read-only view."""
         return self.lane_rows[self.lane_starts[face] : self.lane_starts[face + 1]]
 
+    def number_faces(self, tl_faces: RecordArray) -> Int32Array:
+        """Return which of these faces each face of a log is, -1 for one that is not active or none of them.
+
+        Args:
+            tl_faces: TL_FACE_DTYPE, (N,).
+
+        Returns:
+            Shape (N,).
+        """
+        numbers = np.empty(len(tl_faces), np.int32)
+        if len(tl_faces):
+            ids, statuses = read_only_field(tl_faces, "face_id"), read_only_field(tl_faces, "traffic_light_face_status")
+            _number_faces(code_points(ids), statuses, self.face_ids, numbers)
+        return numbers
+
     def find_active(self, tl_faces: WindowRows) -> tuple[Int64Array, Int64Array]:
         """Return the faces that are active in the newest frame of windows.
 
@@ -111,6 +126,13 @@ def _find_active(
                     active[num_active] = face
                     num_active += 1
         active_starts[window + 1] = num_active
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _number_faces(ids: UInt32Array, statuses: Float32Array, face_ids: UInt32Array, numbers: Int32Array) -> None:
+    """Write where each id is in ascending ids, or -1, also for those that are not active."""
+    for row in range(len(numbers)):
+        numbers[row] = _find_face(ids, row, face_ids) if statuses[row, _ACTIVE] > 0 else -1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

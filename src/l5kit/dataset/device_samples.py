@@ -1,0 +1,160 @@
+"""Samples on a device: batches of a dataset that are made where a model is."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from l5kit._types import Int64Array, NumericArray, RecordArray
+from l5kit.configs.parameters import read_disable_traffic_light_faces
+from l5kit.data.device_log import DEVICE_AGENT_DTYPE, DeviceLog, DeviceWindows, av_headings, send_windows, upload_log
+from l5kit.data.record_sequence import rows_of
+from l5kit.data.records import FRAME_INTERVAL
+from l5kit.data.window_cutting import WindowSteps
+from l5kit.data.windows import Targets, Windows
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.sample_places import LogArrays, SamplePlaces, cut_places, describe_origin, take_rows
+from l5kit.device.backend import Backend
+from l5kit.errors import UnsupportedValueError
+from l5kit.sampling.agent_sampler import AgentSampler
+from l5kit.sampling.device_sampler import DeviceAgentSampler, lights_of
+from l5kit.sampling.device_windows import MovedAvs, cut_on_device
+from l5kit.sampling.sample_keys import ALIASES
+from l5kit.sampling.targets import find_av, perturb_windows, require_found
+from l5kit.sampling.tracks import find_targets
+
+__all__ = ["DeviceSamples", "makes_on_device"]
+
+_PART_OF_MEMORY: Final = 0.6
+"""Share of the free memory of a device that a log may take; the rest is for batches, and for a model."""
+
+_PART_OF_BATCH: Final = 0.25
+"""Share of the free memory that the samples which are made at once may take."""
+
+_ONLY_NOW: Final = WindowSteps(0, 0)
+
+
+def makes_on_device(dataset: object) -> bool:
+    """Return whether a device can make the samples of a dataset.
+
+    It can for the datasets of this package with samples of :class:`~l5kit.sampling.agent_sampler.AgentSampler` and a
+    rasterizer that a device knows, or none. Samples of all others are made on the processor.
+    """
+    if not isinstance(dataset, BaseEgoDataset) or not dataset.makes_columns:
+        return False
+    sampler: Any = dataset.sample_function
+    return type(sampler) is AgentSampler and DeviceAgentSampler.makes(sampler)
+
+
+class DeviceSamples:
+    """Makes the samples of a dataset on a device, the same as the dataset makes on the processor.
+
+    The log lies on the device if it fits there beside batches and a model, and all its intervals are sound; else the
+    records of each batch are sent. On the processor stays what is one number a sample or a few: which scene and frame,
+    who, and from where it is seen.
+
+    Args:
+        dataset: One of which :func:`makes_on_device` is true.
+        backend: The device.
+        is_resident: Whether the log lies on the device; None for where it fits.
+
+    Attributes:
+        is_resident: Whether it does.
+
+    Raises:
+        UnsupportedValueError: A device cannot make these samples.
+    """
+
+    def __init__(self, dataset: BaseEgoDataset, backend: Backend, *, is_resident: bool | None = None) -> None:
+        if not makes_on_device(dataset):
+            raise UnsupportedValueError(
+                f"{dataset!r} makes samples that a device cannot make; use loader(..., device=...), which sends them"
+            )
+        self.dataset, self._backend = dataset, backend
+        self._sampler: AgentSampler = _sampler_of(dataset)
+        self._has_tl_faces = not read_disable_traffic_light_faces(dataset.cfg)
+        self._lights = lights_of(self._sampler) if self._has_tl_faces else None
+        self._maker = DeviceAgentSampler(self._sampler, backend)
+        self._log = self._open_log() if is_resident or (is_resident is None and self._fits()) else None
+        self.is_resident = self._log is not None
+
+    def make(self, indices: Sequence[int], dataset: BaseEgoDataset | None = None) -> dict[str, Any]:
+        """Return several samples as one tensor for each key, on the device.
+
+        Args:
+            indices: As for ``dataset[index]``.
+            dataset: One that shares the log with that of the constructor, and has a perturbation of its own.
+
+        Raises:
+            IndexError: There is no such sample.
+            SampleError: A sample cannot be made; the cause is chained.
+        """
+        dataset = self.dataset if dataset is None else dataset
+        try:
+            return self._make(dataset, np.array([dataset.position_of(index) for index in indices], np.int64))
+        except (IndexError, ValueError, RuntimeError):
+            for index in indices:
+                dataset[index]  # which says what is wrong with which sample
+            raise
+
+    def _make(self, dataset: BaseEgoDataset, positions: Int64Array) -> dict[str, Any]:
+        places = dataset.locate(positions)
+        log = LogArrays.of(dataset.dataset, has_tl_faces=self._has_tl_faces and self._log is None)
+        scenes, track_ids = take_rows(log.scenes, places.scene_indices), None
+        if places.agent_rows is not None:
+            track_ids = np.ascontiguousarray(take_rows(log.agents, places.agent_rows)["track_id"])
+        perturbation = _sampler_of(dataset).perturbation
+        is_cut_here = self._log is None or perturbation is not None
+        windows = cut_places(log, places, scenes, self._sampler.steps if is_cut_here else _ONLY_NOW)
+        perturb_windows(windows, perturbation)
+        targets = self._find(windows, track_ids)
+        added = {"frame_index": places.state_indices, **describe_origin(places, scenes, windows, track_ids)}
+        on_device, cut = self._windows(windows, scenes, places, is_moved=perturbation is not None)
+        extent_m = (log.ego_extent_m[0], log.ego_extent_m[1])
+        columns = self._maker.columns(on_device, cut, targets, added, extent_m)
+        ordered = {"frame_index": columns.pop("frame_index"), **columns}
+        for alias in ALIASES.keys() & ordered.keys():
+            ordered[alias] = ordered[ALIASES[alias]].clone()
+        return ordered
+
+    def _find(self, windows: Windows, track_ids: NumericArray | None) -> Targets:
+        if track_ids is None:
+            return find_av(windows)
+        threshold = self._sampler.params.filter_agents_threshold
+        return require_found(find_targets(windows, track_ids, threshold), threshold)
+
+    def _windows(
+        self, windows: Windows, scenes: RecordArray, places: SamplePlaces, *, is_moved: bool
+    ) -> tuple[DeviceLog, DeviceWindows]:
+        """Return the windows on the device: cut there, or sent."""
+        if self._log is None:
+            return send_windows(self._backend, windows, self._lights)
+        bounds = scenes[FRAME_INTERVAL]
+        starts, stops = np.ascontiguousarray(bounds[:, 0]), np.ascontiguousarray(bounds[:, 1])
+        moved = None
+        if is_moved:
+            frames = windows.frames
+            positions_m = np.ascontiguousarray(frames["ego_translation"][..., :2])
+            headings = av_headings(frames["ego_rotation"].reshape(-1, 3, 3)).reshape(*frames.shape, 3)
+            moved = MovedAvs(positions_m, headings)
+        at = (starts + places.state_indices, starts, stops)
+        return self._log, cut_on_device(self._log, at, self._sampler.steps, moved)
+
+    def _fits(self) -> bool:
+        """Return whether the log fits on the device."""
+        log = self.dataset.dataset
+        needed = len(log.agents) * DEVICE_AGENT_DTYPE.itemsize + len(log.frames) * 64 + len(log.tl_faces) * 4
+        return needed < _PART_OF_MEMORY * self._backend.free_bytes()
+
+    def _open_log(self) -> DeviceLog | None:
+        """Return the log on the device; None if its intervals are not sound."""
+        log = self.dataset.dataset
+        frames = rows_of(log.frames, slice(0, len(log.frames)), strict=True)
+        tl_faces: Any = log.tl_faces if self._lights is not None else []
+        return upload_log(self._backend, frames, log.agents, tl_faces, self._lights)
+
+
+def _sampler_of(dataset: BaseEgoDataset) -> AgentSampler:
+    """Return what makes the samples of a dataset."""
+    sampler: Any = dataset.sample_function
+    return sampler
