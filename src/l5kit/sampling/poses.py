@@ -1,5 +1,6 @@
 """Positions, headings and extents of tracks over several frames, relative to poses."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -210,4 +211,4 @@ def write_velocities(
             future_velocities_mps[i, j, axis] = (future_positions_m[i, j, axis] - before_m) / steps_s[1]
     if past_velocities_mps.shape[1]:
         x, y = past_velocities_mps[i, 0, 0], past_velocities_mps[i, 0, 1]
-        speeds_mps[i] = np.sqrt(x * x + y * y)
+        speeds_mps[i] = math.sqrt(x * x + y * y)
