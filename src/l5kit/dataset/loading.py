@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from l5kit.dataset.scene_choice import SceneChoice
 from l5kit.dataset.torch_parts import Dataset, Sampler, require_torch
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
+
+_Made = TypeVar("_Made")
 
 StartContext = BaseContext | str
 """How worker processes are started, as :mod:`multiprocessing` says it."""
@@ -57,6 +59,7 @@ def loader(
     rank: int | None = None,
     world_size: int | None = None,
     multiprocessing_context: StartContext | None = None,
+    device: object = None,
 ) -> "BatchLoader":
     """Return batches of a dataset, made ahead of use, as an object to be iterated over once per epoch.
 
@@ -91,10 +94,16 @@ def loader(
             environment.
         world_size: Number of processes; None likewise, with ``WORLD_SIZE``.
         multiprocessing_context: How workers are started, such as ``"spawn"``; None for Python's default.
+        device: Where the tensors of batches lie: ``cuda``, ``cuda:1``, a ``torch.device``; None or ``cpu`` for memory
+            of the processor. On a GPU batches are made there, where it can make these samples
+            (:func:`l5kit.dataset.device_samples.makes_on_device`), by one thread or more that ask it; else they are
+            made here and sent ahead of use. They are the same.
 
     Raises:
-        InvalidArgumentError: A value is out of its range, or two of them exclude each other.
-        MissingDependencyError: torch is not installed.
+        InvalidArgumentError: A value is out of its range, or two of them exclude each other; or there is no such
+            device.
+        MissingDependencyError: torch is not installed; or ``device`` is a GPU that torch does not see, or numba-cuda is
+            missing.
     """
     require_torch("a loader of batches")
     import torch
@@ -116,13 +125,64 @@ def loader(
         raise InvalidArgumentError(f"{given} and a sampler are given, which decides what is drawn; pass one of them")
     if pin_memory is None:
         pin_memory = torch.cuda.is_available()
+    if num_workers > 0 and threads > 1:
+        raise InvalidArgumentError(f"threads is {threads} and num_workers is {num_workers}; pass only one of them")
     plan = BatchPlan(sampler, batch_size, drop_last=drop_last, seed=seed, rank=rank)
     source = BatchSource(dataset, collate_fn, pin_memory=pin_memory, prefetch=prefetch)
-    if num_workers == 0:
-        return ThreadLoader(plan, source, num_threads=threads)
-    if threads > 1:
-        raise InvalidArgumentError(f"threads is {threads} and num_workers is {num_workers}; pass only one of them")
-    return WorkerLoader(plan, source, num_workers=num_workers, multiprocessing_context=multiprocessing_context)
+    makers = BatchMakers(threads, num_workers, multiprocessing_context)
+    return new_loader(plan, source, makers, device=device)
+
+
+@dataclass(frozen=True)
+class BatchMakers:
+    """Who makes batches.
+
+    Attributes:
+        num_threads: Threads of this process, where there are no workers.
+        num_workers: Processes; 0 for threads.
+        multiprocessing_context: How processes are started; None for Python's default.
+    """
+
+    num_threads: int
+    num_workers: int = 0
+    multiprocessing_context: StartContext | None = None
+
+
+def new_loader(plan: "BatchPlan", source: "BatchSource", makers: BatchMakers, *, device: object = None) -> "BatchLoader":
+    """Return the batches of a plan.
+
+    Args:
+        plan: Which batches.
+        source: What they are made of.
+        makers: Who makes them; a device that makes them itself has no need of workers.
+        device: Where their tensors lie; None for memory of the processor.
+
+    Raises:
+        InvalidArgumentError: There is no such device, or it makes the batches itself and there are workers.
+        MissingDependencyError: It is a GPU that cannot be used.
+    """
+    if device is not None and str(device) != "cpu":
+        return _loader_of_device(plan, source, makers, device)
+    if makers.num_workers == 0:
+        return ThreadLoader(plan, source, num_threads=makers.num_threads)
+    return WorkerLoader(
+        plan, source, num_workers=makers.num_workers, multiprocessing_context=makers.multiprocessing_context
+    )
+
+
+def _loader_of_device(plan: "BatchPlan", source: "BatchSource", makers: BatchMakers, device: object) -> "BatchLoader":
+    from l5kit.dataset.device_loading import DeviceLoader, SendingLoader, can_load_on_device
+    from l5kit.device.opening import open_backend
+
+    backend = open_backend(device)
+    if not can_load_on_device(source):
+        return SendingLoader(new_loader(plan, source, makers), plan, source, backend=backend)
+    if makers.num_workers > 0:
+        raise InvalidArgumentError(
+            f"num_workers is {makers.num_workers}, but {backend.device} makes these batches itself; leave it out, and "
+            "pass threads for more that are asked for at once"
+        )
+    return DeviceLoader(plan, source, backend=backend, num_threads=makers.num_threads)
 
 
 @dataclass(frozen=True)
@@ -245,6 +305,10 @@ class BatchLoader(ABC):
         epoch, self._epoch = self._epoch, self._epoch + 1
         return self._make_batches(self._plan.orders(epoch))
 
+    def make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+        """Return the batches of orders, in their order, whatever the epoch."""
+        return self._make_batches(orders)
+
     @abstractmethod
     def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
         """Yield the batches of orders, in their order."""
@@ -291,16 +355,16 @@ class ThreadLoader(BatchLoader):
             finally:
                 makers.put(maker)
 
-        return _run_ahead(
+        return run_ahead(
             make, orders, num_threads=self.num_threads, num_ahead=self.num_threads * self._source.prefetch
         )
 
 
-def _run_ahead(
-    make: Callable[[BatchOrder], object], orders: Iterator[BatchOrder], *, num_threads: int, num_ahead: int
-) -> Iterator[object]:
+def run_ahead(
+    make: Callable[[BatchOrder], _Made], orders: Iterator[BatchOrder], *, num_threads: int, num_ahead: int
+) -> Iterator[_Made]:
     """Yield what threads make of orders, in their order; leaving the generator ends the threads."""
-    pending: deque[Future[object]] = deque()
+    pending: deque[Future[_Made]] = deque()
     pool = ThreadPoolExecutor(num_threads, thread_name_prefix="l5kit-loader")
     try:
         for order in orders:

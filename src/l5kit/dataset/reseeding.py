@@ -67,12 +67,21 @@ class BatchMaker:
             IndexError: There is no such sample.
             SampleError: A sample cannot be made.
         """
-        for number, perturbation in enumerate(self._perturbations.values()):
-            perturbation.reseed(mix_seeds(order.seed, number))
+        self.reseed(order)
         make_samples = getattr(self._dataset, "__getitems__", None)
         if make_samples is None:
             return self._collate([self._dataset[index] for index in order.indices])
         return self._collate(make_samples(order.indices))
+
+    @property
+    def dataset(self) -> IndexedItems:
+        """The dataset, with perturbations of its own."""
+        return self._dataset
+
+    def reseed(self, order: BatchOrder) -> None:
+        """Let the perturbations draw what belongs to a batch."""
+        for number, perturbation in enumerate(self._perturbations.values()):
+            perturbation.reseed(mix_seeds(order.seed, number))
 
     def _own(self, dataset: IndexedItems, new_memory: Allocator | None) -> IndexedItems:
         """Return a dataset with perturbations of its own, the same where it has none."""

@@ -8,7 +8,7 @@ reads. So one source runs everywhere: :class:`~l5kit.device.processor.ProcessorB
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -22,6 +22,8 @@ __all__ = ["Backend", "DeviceArray", "Kernel"]
 
 Kernel = Callable[[int, tuple[Any, ...]], None]
 """A function compiled by ``numba.njit`` that does one item: its number, and the arguments as one tuple."""
+
+_Made = TypeVar("_Made")
 
 DeviceArray = Any
 """An array of a backend, as kernels take it: of NumPy on the processor, of numba-cuda on a GPU."""
@@ -71,6 +73,17 @@ class Backend(ABC):
             kernel: What does one item.
             num_items: How many items, 0 for nothing to do.
             *arguments: Arrays of this backend, numbers, and tuples of them.
+        """
+
+    @abstractmethod
+    def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:
+        """Make tensors beside what else runs on the device, in an order of their own.
+
+        Args:
+            make: Makes them, as tensors and lists, tuples and dictionaries of them, by kernels or by torch.
+
+        Returns:
+            What hands them over: what is asked for after it is called waits for them. The calling thread does not.
         """
 
     @abstractmethod

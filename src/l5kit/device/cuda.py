@@ -1,10 +1,11 @@
 """CUDA backend: kernels on a GPU of NVIDIA by numba-cuda, arrays in memory of torch."""
 
 import functools
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ from l5kit._types import NumericArray, RecordArray
 from l5kit.device.backend import Backend, DeviceArray, Kernel, as_shape
 
 __all__ = ["CudaBackend"]
+
+_Made = TypeVar("_Made")
 
 _THREADS_PER_BLOCK = 64
 """Few enough that blocks whose threads take long differ in when they end, and many enough to fill a multiprocessor."""
@@ -36,6 +39,7 @@ class CudaBackend(Backend):
         index = torch.cuda.current_device() if place.index is None else place.index
         self.device = f"cuda:{index}"
         self._index = index
+        self._streams = threading.local()
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         """Return an array with undefined content."""
@@ -86,6 +90,24 @@ class CudaBackend(Backend):
             stream = _stream_of(torch.cuda.current_stream().cuda_stream)
             _launcher_of(kernel)[num_blocks, _THREADS_PER_BLOCK, stream](num_items, arguments)
 
+    def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:
+        """Make tensors in a stream of this thread."""
+        if not hasattr(self._streams, "own"):
+            self._streams.own = torch.cuda.Stream(self._index)
+        stream: torch.cuda.Stream = self._streams.own
+        with torch.cuda.stream(stream):
+            made = make()
+            is_made = stream.record_event()
+
+        def hand_over() -> _Made:
+            current = torch.cuda.current_stream(self._index)
+            current.wait_event(is_made)
+            for tensor in _tensors_in(made):
+                tensor.record_stream(current)  # its memory is not used again before the work that is asked for now
+            return made
+
+        return hand_over
+
     def free_bytes(self) -> int:
         """Return how much memory of the GPU is free, what torch keeps for later among it."""
         free, _ = torch.cuda.mem_get_info(self._index)
@@ -117,6 +139,16 @@ def _pinned(arrays: Sequence[NumericArray | RecordArray], starts: Sequence[int],
     for start, array in zip(starts, arrays, strict=True):
         content[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return pinned[:end] if end else pinned
+
+
+def _tensors_in(value: object) -> Iterator[torch.Tensor]:
+    """Yield the tensors of a GPU in lists, tuples and dictionaries."""
+    if isinstance(value, torch.Tensor) and value.is_cuda:
+        yield value
+    elif isinstance(value, dict):
+        yield from itertools.chain.from_iterable(map(_tensors_in, value.values()))
+    elif isinstance(value, list | tuple):
+        yield from itertools.chain.from_iterable(map(_tensors_in, value))
 
 
 class _Interface:

@@ -6,7 +6,7 @@ It is the twin of a GPU: the same kernels on the same data, for machines without
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numba import njit
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = ["ProcessorBackend"]
+
+_Made = TypeVar("_Made")
 
 
 class ProcessorBackend(Backend):
@@ -57,6 +59,11 @@ class ProcessorBackend(Backend):
         """Run a kernel for the items from 0 on."""
         if num_items > 0:
             _loop_of(kernel)(num_items, arguments)
+
+    def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:
+        """Make tensors at once."""
+        made = make()
+        return lambda: made
 
     def free_bytes(self) -> int:
         """Return the largest number there is: memory of the processor is not counted here."""
