@@ -3,6 +3,7 @@
 import functools
 import itertools
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -186,12 +187,15 @@ def _launcher_of(kernel: Kernel) -> Any:
 
     @cuda.jit
     def launch(num_items: int, arguments: tuple[Any, ...]) -> None:
-        item = cuda.grid(1)
+        item = np.int64(cuda.grid(1))
         if item < num_items:
             kernel(item, arguments)
 
     return launch
 
+
+warnings.filterwarnings("ignore", message="Grid size .* will likely result in GPU under-utilization")
+"""A few windows are a few threads; that a GPU could do more at once is no news."""
 
 _compiling = threading.local()
 _compile_ir: Callable[..., Any] = nvvm.compile_ir
