@@ -87,7 +87,9 @@ def main() -> None:
     by_numba = torch.empty((NUM_PLANES, SIZE, SIZE), dtype=torch.uint8, device="cuda")
     by_triton = torch.full_like(by_numba, 7)
     as_edges, as_images = cuda.as_cuda_array(edges), cuda.as_cuda_array(by_numba)
-    stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream) if torch.cuda.current_stream().cuda_stream else 0
+    stream = (
+        cuda.external_stream(torch.cuda.current_stream().cuda_stream) if torch.cuda.current_stream().cuda_stream else 0
+    )
 
     def run_numba() -> None:
         by_numba.zero_()
@@ -98,10 +100,16 @@ def main() -> None:
 
     run_numba(), run_triton()
     torch.cuda.synchronize()
-    print(f"planes of {SIZE} x {SIZE}: {NUM_PLANES}, boxes in each: {NUM_BOXES}, filled pixels: {int((by_numba > 0).sum())}")
+    print(
+        f"planes of {SIZE} x {SIZE}: {NUM_PLANES}, boxes in each: {NUM_BOXES}, filled pixels: {int((by_numba > 0).sum())}"
+    )
     print(f"same bytes: {bool(torch.equal(by_numba, by_triton))}")
     num_bytes = by_numba.numel()
-    for name, run in (("numba-cuda, with clearing", run_numba), ("Triton", run_triton), ("clearing alone", by_numba.zero_)):
+    for name, run in (
+        ("numba-cuda, with clearing", run_numba),
+        ("Triton", run_triton),
+        ("clearing alone", by_numba.zero_),
+    ):
         took_ms = median_ms(run)
         print(f"| {name} | {took_ms:.3f} ms | {num_bytes / took_ms / 1e6:.0f} GB/s written |")
 

@@ -148,9 +148,7 @@ def upload_log(
     return DeviceLog(backend, *sent[:4], records, sent[4], most_agents)
 
 
-def send_windows(
-    backend: Backend, windows: Windows, lights: LaneLights | None
-) -> tuple[DeviceLog, DeviceWindows]:
+def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) -> tuple[DeviceLog, DeviceWindows]:
     """Return windows of a log that does not lie on a device, with only the records that they need.
 
     Args:

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import Subset
 
 from l5kit.dataset.base import BaseEgoDataset
-from l5kit.dataset.device_samples import DeviceSamples, makes_on_device
+from l5kit.dataset.device_samples import DeviceSamples, joined, makes_on_device
 from l5kit.dataset.joined import JoinedDataset
 from l5kit.dataset.loading import BatchLoader, BatchPlan, BatchSource, IndexedSamples, run_ahead
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder
@@ -79,7 +79,9 @@ class DeviceLoader(BatchLoader):
                 makers.put(maker)
 
         num_ahead = self._num_threads * self._source.prefetch
-        return (hand_over() for hand_over in run_ahead(make, orders, num_threads=self._num_threads, num_ahead=num_ahead))
+        return (
+            hand_over() for hand_over in run_ahead(make, orders, num_threads=self._num_threads, num_ahead=num_ahead)
+        )
 
 
 class SendingLoader(BatchLoader):
@@ -156,7 +158,7 @@ class _OfJoined:
             return made[0]
         order = torch.from_numpy(np.argsort(np.concatenate(rows)))
         order = order.to(next(iter(made[0].values())).device)
-        return {key: torch.cat([batch[key] for batch in made])[order] for key in made[0]}
+        return {key: column[order] for key, column in joined(made).items()}
 
 
 def _can_make(dataset: object) -> bool:

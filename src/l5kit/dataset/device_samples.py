@@ -23,13 +23,16 @@ from l5kit.sampling.sample_keys import ALIASES
 from l5kit.sampling.targets import find_av, perturb_windows, require_found
 from l5kit.sampling.tracks import find_targets
 
-__all__ = ["DeviceSamples", "makes_on_device"]
+__all__ = ["DeviceSamples", "joined", "makes_on_device"]
 
 _PART_OF_MEMORY: Final = 0.6
 """Share of the free memory of a device that a log may take; the rest is for batches, and for a model."""
 
 _PART_OF_BATCH: Final = 0.25
 """Share of the free memory that the samples which are made at once may take."""
+
+_SMALL_BYTES: Final = 1 << 28
+"""Memory that nobody needs to ask for whether there is as much: 256 MB."""
 
 _ONLY_NOW: Final = WindowSteps(0, 0)
 
@@ -91,11 +94,24 @@ class DeviceSamples:
         """
         dataset = self.dataset if dataset is None else dataset
         try:
-            return self._make(dataset, np.array([dataset.position_of(index) for index in indices], np.int64))
+            return self._make_in_parts(dataset, np.array([dataset.position_of(index) for index in indices], np.int64))
         except (IndexError, ValueError, RuntimeError):
             for index in indices:
                 dataset[index]  # which says what is wrong with which sample
             raise
+
+    def _make_in_parts(self, dataset: BaseEgoDataset, positions: Int64Array) -> dict[str, Any]:
+        """Return samples, of which no more are made at once than there is memory for."""
+        most_agents = 0 if self._log is None else self._log.most_agents
+        needed = self._maker.scratch_bytes(most_agents)
+        if needed * len(positions) <= _SMALL_BYTES:
+            return self._make(dataset, positions)
+        num_at_once = max(int(_PART_OF_BATCH * self._backend.free_bytes()) // needed, 1)
+        made = [
+            self._make(dataset, positions[first : first + num_at_once])
+            for first in range(0, len(positions), num_at_once)
+        ]
+        return made[0] if len(made) == 1 else joined(made)
 
     def _make(self, dataset: BaseEgoDataset, positions: Int64Array) -> dict[str, Any]:
         places = dataset.locate(positions)
@@ -152,6 +168,13 @@ class DeviceSamples:
         frames = rows_of(log.frames, slice(0, len(log.frames)), strict=True)
         tl_faces: Any = log.tl_faces if self._lights is not None else []
         return upload_log(self._backend, frames, log.agents, tl_faces, self._lights)
+
+
+def joined(batches: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return batches of the same keys as one, in their order."""
+    import torch
+
+    return {key: torch.cat([batch[key] for batch in batches]) for key in batches[0]}
 
 
 def _sampler_of(dataset: BaseEgoDataset) -> AgentSampler:

@@ -148,7 +148,9 @@ class BatchMakers:
     multiprocessing_context: StartContext | None = None
 
 
-def new_loader(plan: "BatchPlan", source: "BatchSource", makers: BatchMakers, *, device: object = None) -> "BatchLoader":
+def new_loader(
+    plan: "BatchPlan", source: "BatchSource", makers: BatchMakers, *, device: object = None
+) -> "BatchLoader":
     """Return the batches of a plan.
 
     Args:
@@ -355,9 +357,7 @@ class ThreadLoader(BatchLoader):
             finally:
                 makers.put(maker)
 
-        return run_ahead(
-            make, orders, num_threads=self.num_threads, num_ahead=self.num_threads * self._source.prefetch
-        )
+        return run_ahead(make, orders, num_threads=self.num_threads, num_ahead=self.num_threads * self._source.prefetch)
 
 
 def run_ahead(

@@ -185,7 +185,7 @@ def _stream_of(handle: int) -> Any:
 def _launcher_of(kernel: Kernel) -> Any:
     """Return what gives each item of a kernel a thread."""
 
-    @cuda.jit
+    @cuda.jit(lto=False)  # compiled when it is linked, it would be compiled with products and sums joined
     def launch(num_items: int, arguments: tuple[Any, ...]) -> None:
         item = np.int64(cuda.grid(1))
         if item < num_items:

@@ -343,8 +343,7 @@ def is_beside_picture(
     column_px, row_px = transform_xy(matrix, centroid_m[0], centroid_m[1])
     reach_px = _find_reach(extent_m[0], extent_m[1], pixels_per_metre)
     return bool(
-        abs(column_px - 0.5 * width) > 0.5 * width + reach_px
-        or abs(row_px - 0.5 * height) > 0.5 * height + reach_px
+        abs(column_px - 0.5 * width) > 0.5 * width + reach_px or abs(row_px - 0.5 * height) > 0.5 * height + reach_px
     )
 
 

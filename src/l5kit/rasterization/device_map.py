@@ -8,11 +8,10 @@ from numba import njit
 from l5kit._types import Int64Array
 from l5kit.data.device_log import DeviceLog, DeviceWindows
 from l5kit.data.map.bounds_grid import BoundsGrid, find_near_point
-from l5kit.data.map.lane_lights import LaneLights
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.rasterization.culling import touches_picture
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE
-from l5kit.rasterization.map_outlines import CROSSWALK_COLOR, ROAD_COLOR, MapOutlines, project_line
+from l5kit.rasterization.map_outlines import CROSSWALK_COLOR, ROAD_COLOR, project_line
 from l5kit.rasterization.row_painting import bound_rows
 from l5kit.rasterization.semantic_rasterizer import COLOR_TABLE, SemanticRasterizer
 

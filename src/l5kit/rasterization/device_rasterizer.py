@@ -20,14 +20,19 @@ from l5kit.rasterization.stub_rasterizer import StubRasterizer
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DeviceRasterizer", "draws_on_device"]
+__all__ = ["DeviceRasterizer", "draws_on_device", "paint"]
 
 _WHITE = 255
 
-_BYTES_OF_FLOATS = 5
-"""Of a pixel: its byte, and its value."""
-
-_METHODS = ("rasterize", "rasterize_planar", "rasterize_windows", "prepare", "draw_list", "render_semantic_map", "painter")
+_METHODS = (
+    "rasterize",
+    "rasterize_planar",
+    "rasterize_windows",
+    "prepare",
+    "draw_list",
+    "render_semantic_map",
+    "painter",
+)
 """Methods that decide what a picture is, and may be replaced on an object."""
 
 
@@ -67,13 +72,13 @@ class DeviceRasterizer:
         self._boxes = None if boxes is None else DeviceBoxes(boxes, backend)
         self._map = None if of_map is None else DeviceMap(of_map, backend)
 
-    def bytes_per_window(self, most_agents: int) -> int:
-        """Return how much memory a window takes while it is drawn, its picture included.
+    def scratch_bytes(self, most_agents: int) -> int:
+        """Return how much memory a window takes while it is drawn, beside its picture.
 
         Args:
             most_agents: The most agents of any frame of the log.
         """
-        num_bytes = math.prod(self._shape) * (_BYTES_OF_FLOATS if self._is_float else 1)
+        num_bytes = math.prod(self._shape) if self._is_float else 0
         if self._boxes is not None:
             num_bytes += bytes_of_boxes(self._boxes.num_channels // 2, most_agents)
         return num_bytes + (0 if self._map is None else self._map.bytes_per_window)
@@ -104,12 +109,25 @@ class DeviceRasterizer:
         pictures = backend.tensor(images).view(num_windows, channels, height, width)
         if self._boxes is not None:
             drawn = self._boxes.list(log, windows, targets, raster_from_world, channels)
-            backend.run(_paint, num_windows * self._boxes.num_channels * height, images, height, drawn)
+            paint(backend, images, num_windows * self._boxes.num_channels, drawn)
         if self._map is not None:
             pictures[:, -3:] = _WHITE
             listed = self._map.list(log, windows, centers_m, raster_from_world, (channels, channels - 3))
-            backend.run(_paint, num_windows * height, images, height, listed)
+            paint(backend, images, num_windows, listed)
         return _as_values(pictures) if self._is_float else pictures
+
+
+def paint(backend: Backend, images: DeviceArray, num_groups: int, drawn: tuple[DeviceArray, ...]) -> None:
+    """Draw shapes, all rows of all groups at once.
+
+    Args:
+        backend: The device.
+        images: Planes that hold the background, uint8 (any number, height, width).
+        num_groups: How many groups there are.
+        drawn: What is drawn, as :data:`l5kit.rasterization.row_painting.ShapeArrays`.
+    """
+    height = int(images.shape[1])
+    backend.run(_paint, num_groups * height, images, height, drawn)
 
 
 def _as_values(pictures: "torch.Tensor") -> "torch.Tensor":

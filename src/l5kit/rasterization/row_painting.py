@@ -25,7 +25,7 @@ from l5kit.rasterization.draw_list import FILLED, OPEN_LINE
 __all__ = ["MARGIN_PX", "ShapeArrays", "bound_rows", "paint_row"]
 
 MARGIN_PX: Final = 4
-"""Rows above and below its points that a contour may touch, its corners being rounded to whole rows, and one to spare."""
+"""Rows above and below its points that a contour may touch, corners being at whole rows, and one to spare."""
 
 _POINT_SHIFT: Final = 9
 
@@ -35,9 +35,9 @@ _NONE: Final[Any] = np.int64(-(2**62))
 ShapeArrays = tuple[Int32Array, Int32Array, Int32Array, Int32Array, UInt8Array]
 """Points, contours, shapes, groups and colours.
 
-Points are columns and rows in 512ths of a pixel, (P, 2). A contour is its first point, its end point, and the first and
-the end row that it may touch, (K, 4). A shape is its kind, its first contour, their end, and its colour, (S, 4). A group
-is its first shape, their end, and the first of the planes that they are drawn in, (G, 3). Colours are (colours,
+Points are columns and rows in 512ths of a pixel, (P, 2). A contour is its first point, its end point, and the first
+and the end row that it may touch, (K, 4). A shape is its kind, its first contour, their end, and its colour, (S, 4). A
+group is its first shape, their end, and the first of the planes that they are drawn in, (G, 3). Colours are (colours,
 channels). They mean what those of a :class:`~l5kit.rasterization.draw_list.ShapeList` do.
 """
 
@@ -91,9 +91,7 @@ def _line_of(points: Int32Array, before: int, point: int, is_filled: bool) -> _L
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _draw_contour(
-    images: UInt8Array, first_plane: int, row: int, drawn: ShapeArrays, shape: int, contour: int
-) -> None:
+def _draw_contour(images: UInt8Array, first_plane: int, row: int, drawn: ShapeArrays, shape: int, contour: int) -> None:
     """Draw the lines of a contour in a row."""
     points, contours, shapes, _, colors = drawn
     start, stop = np.int64(contours[contour, 0]), np.int64(contours[contour, 1])
@@ -153,9 +151,7 @@ def _draw_line(images: UInt8Array, first_plane: int, row: int, colors: UInt8Arra
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _weight_at(
-    step: int, num_steps: int, weights: tuple[int, int, int, int], usual: int, at: int, beside: int
-) -> int:
+def _weight_at(step: int, num_steps: int, weights: tuple[int, int, int, int], usual: int, at: int, beside: int) -> int:
     """Return the weight in 256ths of a pixel before (-1), on (0) or behind (1) a line in one of its steps."""
     weight = usual
     if step == num_steps:

@@ -36,14 +36,15 @@ class DeviceAgentSampler:
         self._rasterizer = None if rasterizer is None else DeviceRasterizer(rasterizer, backend)
         self._context = None if rasterizer is None else rasterizer.render_context
 
-    def bytes_per_window(self, most_agents: int) -> int:
-        """Return how much memory a sample takes while it is made, about.
+    def scratch_bytes(self, most_agents: int) -> int:
+        """Return how much memory a sample takes while it is made, beside what it holds.
 
         Args:
             most_agents: The most agents of any frame of the log.
         """
-        of_states = _BYTES_PER_FRAME * (self._sampler.steps.history_num_frames + self._sampler.steps.future_num_frames + 1)
-        return of_states + (0 if self._rasterizer is None else self._rasterizer.bytes_per_window(most_agents))
+        steps = self._sampler.steps
+        of_states = _BYTES_PER_FRAME * (steps.history_num_frames + steps.future_num_frames + 1)
+        return of_states + (0 if self._rasterizer is None else self._rasterizer.scratch_bytes(most_agents))
 
     @staticmethod
     def makes(sampler: AgentSampler) -> bool:

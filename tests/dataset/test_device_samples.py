@@ -1,0 +1,251 @@
+"""Samples that a device makes are those of the processor: on its twin everywhere, on a GPU where there is one."""
+
+import itertools
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import ConcatDataset, Subset
+
+from l5kit.bench.workloads import Workload
+from l5kit.data import ChunkedDataset, LocalDataManager
+from l5kit.dataset import AgentDataset, EgoDataset, collate, loader
+from l5kit.dataset.device_loading import DeviceLoader, SendingLoader, can_load_on_device
+from l5kit.dataset.device_samples import DeviceSamples, makes_on_device
+from l5kit.dataset.joined import JoinedDataset
+from l5kit.dataset.loading import BatchLoader, BatchMakers, BatchPlan, BatchSource, new_loader
+from l5kit.device.backend import Backend
+from l5kit.device.opening import open_backend
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, SampleError, UnsupportedValueError
+from l5kit.kinematic import AckermanPerturbation
+from l5kit.random import GaussianRandomGenerator
+from l5kit.rasterization import BoxRasterizer, SemBoxRasterizer, build_rasterizer
+from support.logs import make_several_scenes_log
+from support.samples import make_agent_dataset, make_cfg, make_stub
+
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU that torch sees")
+KINDS = {"AV": EgoDataset, "agents": AgentDataset}
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=NO_GPU)])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    return open_backend(request.param)
+
+
+def city_cfg(map_type: str = "py_semantic", **raster: Any) -> dict[str, Any]:
+    cfg = Workload("AgentDataset", map_type, future_num_frames=12, history_num_frames=4).config()
+    cfg["raster_params"] |= {"raster_size": [96, 72], "semantic_map_key": "semantic_map/semantic_map.pb"} | raster
+    return cfg
+
+
+def open_city(city: Path, kind: str, cfg: dict[str, Any], perturbation: Any = None) -> EgoDataset:
+    log = ChunkedDataset(str(city / "scenes" / "sample.zarr")).open()
+    rasterizer = build_rasterizer(cfg, LocalDataManager(str(city)))
+    return KINDS[kind](cfg, log, rasterizer, perturbation)
+
+
+def perturb() -> AckermanPerturbation:
+    return AckermanPerturbation(GaussianRandomGenerator(np.zeros(3), np.array([0.5, 0.3, 0.1])), perturb_prob=0.7)
+
+
+def assert_same(batch: dict[str, Any], expected: dict[str, Any], device: str) -> None:
+    assert list(batch) == list(expected)
+    for key, values in expected.items():
+        assert batch[key].device == torch.device(device), key
+        assert batch[key].dtype == values.dtype, key
+        assert torch.equal(batch[key].cpu(), values), key
+
+
+def pick(dataset: Any, num: int) -> list[int]:
+    return np.random.default_rng(1).choice(len(dataset), num, replace=False).tolist()
+
+
+@pytest.mark.parametrize("is_resident", [True, False], ids=["log on the device", "records sent"])
+@pytest.mark.parametrize("image_dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_samples_of_a_city_are_those_of_the_processor(
+    city: Path, kind: str, image_dtype: str, is_resident: bool, backend: Backend
+) -> None:
+    dataset = open_city(city, kind, city_cfg(image_dtype=image_dtype))
+    samples, indices = DeviceSamples(dataset, backend, is_resident=is_resident), pick(dataset, 24)
+    expected = collate(dataset.__getitems__(indices))
+    assert_same(samples.make(indices), expected, backend.device)
+    assert samples.is_resident == is_resident
+    assert len(torch.unique(expected["image"][:, -3:])) > 10  # lanes, boundaries and lights
+
+
+@pytest.mark.parametrize("options", [{"solid_boxes": True}, {"disable_traffic_light_faces": True}], ids=str)
+def test_options_of_rasters(city: Path, options: dict[str, Any], backend: Backend) -> None:
+    dataset = open_city(city, "agents", city_cfg(**options))
+    indices = pick(dataset, 16)
+    expected = collate(dataset.__getitems__(indices))
+    assert_same(DeviceSamples(dataset, backend).make(indices), expected, backend.device)
+
+
+@pytest.mark.parametrize("history", [0, 3])
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_samples_at_the_ends_of_scenes(kind: str, steps: int, history: int, backend: Backend) -> None:
+    """Scenes without frames, with one, and with frames without agents; the past of the AV is not drawn."""
+    cfg = make_cfg(
+        raster_size=[40, 24],
+        history_num_frames=history,
+        history_step_size=steps,
+        future_step_size=steps,
+        render_ego_history=False,
+    )
+    rasterizer = BoxRasterizer(make_stub(cfg).render_context, 0.5, history, render_ego_history=False)
+    log = make_several_scenes_log()
+    dataset = EgoDataset(cfg, log, rasterizer) if kind == "AV" else make_agent_dataset(cfg, log, rasterizer)
+    indices = list(range(len(dataset)))
+    assert len(indices) > 5
+    expected = collate(dataset.__getitems__(indices))
+    for is_resident in (True, False):
+        samples = DeviceSamples(dataset, backend, is_resident=is_resident)
+        assert_same(samples.make(indices), expected, backend.device)
+
+
+def test_samples_without_pictures(backend: Backend) -> None:
+    dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
+    expected = collate(dataset.__getitems__([0, 5, 22]))
+    assert "image" not in expected
+    assert_same(DeviceSamples(dataset, backend).make([0, 5, 22]), expected, backend.device)
+
+
+def test_negative_indices_and_indices_that_there_are_not(backend: Backend) -> None:
+    dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
+    samples = DeviceSamples(dataset, backend)
+    assert_same(samples.make([-1]), collate(dataset.__getitems__([-1])), backend.device)
+    with pytest.raises(IndexError, match="index 37 is out of range"):
+        samples.make([0, 37])
+
+
+def test_a_sample_that_cannot_be_made_is_named(backend: Backend) -> None:
+    dataset = make_agent_dataset(make_cfg(), make_several_scenes_log(), None)
+    dataset.dataset.agents["label_probabilities"][:] = 0
+    with pytest.raises(SampleError, match="cannot make sample 2"):
+        DeviceSamples(dataset, backend).make([2])
+
+
+def test_a_log_whose_intervals_are_wrong_is_not_put_on_a_device(backend: Backend) -> None:
+    log = make_several_scenes_log()
+    log.frames["agent_index_interval"][3] = (5, 10_000)
+    dataset = EgoDataset(make_cfg(), log, None)
+    samples = DeviceSamples(dataset, backend, is_resident=True)
+    assert not samples.is_resident
+    assert_same(samples.make([12]), collate(dataset.__getitems__([12])), backend.device)
+
+
+class _OwnRasterizer(SemBoxRasterizer):
+    pass
+
+
+def test_what_a_device_does_not_know_is_made_by_the_processor(city: Path) -> None:
+    dataset = open_city(city, "AV", city_cfg())
+    assert makes_on_device(dataset)
+    dataset.sample_function.rasterizer.__class__ = _OwnRasterizer
+    assert not makes_on_device(dataset)
+    satellite = open_city(city, "AV", city_cfg("py_satellite", satellite_map_key="aerial_map/aerial_map.png"))
+    assert not makes_on_device(satellite)
+    with pytest.raises(UnsupportedValueError, match="a device cannot make"):
+        DeviceSamples(satellite, open_backend("cpu"))
+
+
+def loaders(dataset: Any, backend: Backend, threads: int, **options: Any) -> Iterator[BatchLoader]:
+    """Return a loader of the processor and one of the device for the same batches."""
+    plain = loader(dataset, 8, threads=0, shuffle=True, seed=3, drop_last=True, pin_memory=False, **options)
+    source = BatchSource(dataset, collate, pin_memory=False, prefetch=2)
+    assert can_load_on_device(source)
+    plan = BatchPlan(plain.sampler, 8, drop_last=True, seed=3, rank=0)
+    return iter((plain, DeviceLoader(plan, source, backend=backend, num_threads=threads)))
+
+
+@pytest.mark.parametrize("threads", [0, 1, 3])
+@pytest.mark.parametrize("which", ["perturbed", "subset", "joined"])
+def test_loaders_give_the_same_batches(city: Path, which: str, threads: int, backend: Backend) -> None:
+    av = open_city(city, "AV", city_cfg(), perturb())
+    parts: dict[str, Any] = {
+        "perturbed": av,
+        "subset": Subset(Subset(av, list(range(0, 200, 2))), list(range(60, 10, -1))),
+        "joined": JoinedDataset([av, open_city(city, "agents", city_cfg())]),
+    }
+    plain, of_device = loaders(parts[which], backend, threads)
+    assert len(plain) == len(of_device)
+    for epoch in (0, 1):
+        plain.set_epoch(epoch)
+        of_device.set_epoch(epoch)
+        for batch, expected in itertools.islice(zip(of_device, plain, strict=True), 4):
+            assert_same(batch, expected, backend.device)
+
+
+def test_batches_that_a_device_cannot_make_are_sent(city: Path, backend: Backend) -> None:
+    dataset = open_city(city, "AV", city_cfg("py_satellite", satellite_map_key="aerial_map/aerial_map.png"))
+    plain = loader(dataset, 8, threads=0, pin_memory=False, sampler=range(40))
+    plan = BatchPlan(range(40), 8, drop_last=False, seed=0, rank=0)
+    source = BatchSource(dataset, collate, pin_memory=False, prefetch=1)
+    assert not can_load_on_device(source)
+    sending = SendingLoader(new_loader(plan, source, BatchMakers(1)), plan, source, backend=backend)
+    batches = list(sending)
+    assert len(batches) == 5
+    for batch, expected in zip(batches, plain, strict=True):
+        assert_same(batch, expected, backend.device)
+
+
+def test_what_is_sent_may_be_nested(backend: Backend) -> None:
+    plan = BatchPlan(range(4), 2, drop_last=False, seed=0, rank=0)
+    source = BatchSource(list(range(4)), lambda items: {"a": [torch.tensor(items)], "b": (1, "x")}, False, 1)
+    batches = list(SendingLoader(new_loader(plan, source, BatchMakers(0)), plan, source, backend=backend))
+    assert [batch["a"][0].tolist() for batch in batches] == [[0, 1], [2, 3]]
+    assert batches[0]["a"][0].device == torch.device(backend.device)
+    assert batches[1]["b"] == (1, "x")
+
+
+def test_other_datasets_and_collate_functions_are_not_made_on_a_device() -> None:
+    dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
+    assert can_load_on_device(BatchSource(dataset, collate, False, 1))
+    assert not can_load_on_device(BatchSource(dataset, list, False, 1))
+    assert not can_load_on_device(BatchSource(ConcatDataset([dataset]), collate, False, 1))
+    assert not can_load_on_device(BatchSource([1, 2], collate, False, 1))
+
+
+def test_the_processor_is_no_device_of_its_own() -> None:
+    dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        batch = next(iter(loader(dataset, 4, device="cpu", threads=0)))
+    assert batch["target_positions"].device == torch.device("cpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_loader_tells_that_there_is_no_gpu() -> None:
+    dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
+    with pytest.raises(MissingDependencyError, match="leave device out"):
+        loader(dataset, 4, device="cuda")
+
+
+@NO_GPU
+def test_a_device_needs_no_workers() -> None:
+    dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
+    with pytest.raises(InvalidArgumentError, match="makes these batches itself"):
+        loader(dataset, 4, device="cuda", num_workers=2)
+
+
+def test_large_batches_are_made_in_parts(city: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = open_city(city, "agents", city_cfg())
+    samples, indices = DeviceSamples(dataset, backend), pick(dataset, 10)
+    sizes: list[int] = []
+    make = samples._make
+    monkeypatch.setattr(
+        samples, "_make", lambda dataset, positions: sizes.append(len(positions)) or make(dataset, positions)
+    )
+    monkeypatch.setattr("l5kit.dataset.device_samples._SMALL_BYTES", 0)
+    needed = samples._maker.scratch_bytes(samples._log.most_agents)
+    monkeypatch.setattr(type(backend), "free_bytes", lambda self: 4 * 4 * needed)
+    assert_same(samples.make(indices), collate(dataset.__getitems__(indices)), backend.device)
+    assert sizes == [4, 4, 2]

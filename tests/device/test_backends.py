@@ -1,0 +1,106 @@
+"""Backends: arrays and kernels on the processor, and on a GPU where there is one."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numba import njit
+from numpy.testing import assert_array_equal
+
+from l5kit.data.device_log import DEVICE_AGENT_DTYPE
+from l5kit.device.backend import Backend
+from l5kit.device.opening import open_backend
+from l5kit.errors import InvalidArgumentError, MissingDependencyError
+
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU that torch sees")
+DEVICES = ["cpu", pytest.param("cuda", marks=NO_GPU)]
+
+
+@pytest.fixture(params=DEVICES)
+def backend(request: pytest.FixtureRequest) -> Backend:
+    return open_backend(request.param)
+
+
+@njit
+def _mix(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write a product and a sum that a fused operation would round once only."""
+    (a, b), found, factor, is_on = arguments
+    if is_on:
+        found[item] = a[item] * factor + b[item]
+
+
+@njit
+def _read_records(item: int, arguments: tuple[Any, ...]) -> None:
+    rows, found = arguments
+    found[item, 0] = rows[item].centroid[1]
+    found[item, 1] = rows[item].label_probabilities[3] + rows[item].extent[2] + np.float64(rows[item].track_id)
+
+
+def test_kernels_round_products_and_sums(backend: Backend) -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(2, 1000))
+    found = backend.empty(1000, np.float64)
+    backend.run(_mix, 1000, tuple(backend.upload([a, b])), found, 1 / 3, True)
+    assert_array_equal(backend.tensor(found).cpu().numpy(), a * (1 / 3) + b)
+
+
+def test_nothing_runs_for_no_item(backend: Backend) -> None:
+    found = backend.full(3, 7, np.float64)
+    backend.run(_mix, 0, (found, found), found, 2.0, True)
+    assert backend.tensor(found).cpu().tolist() == [7, 7, 7]
+
+
+def test_records_are_read(backend: Backend) -> None:
+    rows = np.zeros(5, DEVICE_AGENT_DTYPE)
+    rows["centroid"][:, 1], rows["track_id"], rows["label_probabilities"][:, 3] = np.arange(5), np.arange(5) + 10, 0.5
+    rows["extent"][:, 2] = 0.25
+    array, found = backend.empty(5, DEVICE_AGENT_DTYPE), backend.empty((5, 2), np.float64)
+    backend.put(array, 0, rows[:2])
+    backend.put(array, 2, rows[2:])
+    backend.run(_read_records, 5, array, found)
+    assert_array_equal(backend.tensor(found).cpu().numpy(), np.stack([np.arange(5), np.arange(5) + 10.75], axis=1))
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int32, np.int64, np.float32, np.float64])
+def test_arrays_come_back_as_they_were_sent(backend: Backend, dtype: type) -> None:
+    arrays = [np.arange(12).reshape(3, 4).astype(dtype)[:, ::2], np.zeros((0, 2), dtype), np.ones((), dtype)]
+    sent = backend.upload(arrays)
+    arrays[0][:] = 0
+    assert_array_equal(backend.tensor(sent[0]).cpu().numpy(), np.arange(12).reshape(3, 4)[:, ::2].astype(dtype))
+    assert tuple(sent[1].shape) == (0, 2)
+    assert backend.tensor(sent[2]).item() == 1
+    assert backend.tensor(backend.zeros((2, 2), dtype)).sum().item() == 0
+
+
+def test_tensors_and_arrays_share_memory(backend: Backend) -> None:
+    tensor = torch.arange(6.0, device=backend.device, dtype=torch.float64)
+    found = backend.array(tensor)
+    backend.run(_mix, 6, (found, found), found, 1.0, True)
+    backend.wait()
+    assert tensor.cpu().tolist() == [0, 2, 4, 6, 8, 10]
+
+
+def test_what_is_made_ahead_is_handed_over(backend: Backend) -> None:
+    ready = backend.make_ahead(lambda: {"a": [torch.ones(3, device=backend.device) * 2], "b": 1})
+    made = ready()
+    assert made["b"] == 1
+    assert made["a"][0].cpu().tolist() == [2, 2, 2]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda:", "cuda:x", "cpu:0", 3])
+def test_devices_that_there_are_not_are_refused(device: object) -> None:
+    with pytest.raises(InvalidArgumentError, match="device is '"):
+        open_backend(device)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_gpu_that_is_not_there_is_told() -> None:
+    with pytest.raises(MissingDependencyError, match="sees no GPU"):
+        open_backend("cuda")
+
+
+@NO_GPU
+def test_gpus_are_counted() -> None:
+    with pytest.raises(InvalidArgumentError, match="counted from 0"):
+        open_backend("cuda:99")
