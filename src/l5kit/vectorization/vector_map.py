@@ -240,7 +240,7 @@ def write_line(
         x, y = transform_xy(agent_from_world, line_m[i, 0], line_m[i, 1])
         polyline_m[i, 0], polyline_m[i, 1], polyline_m[i, 2] = x, y, value
         squared_m = polyline_m[i, 0] * polyline_m[i, 0] + polyline_m[i, 1] * polyline_m[i, 1]
-        availabilities[i] = np.sqrt(squared_m) < radius_m
+        availabilities[i] = np.float32(math.sqrt(squared_m)) < radius_m
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
