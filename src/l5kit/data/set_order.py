@@ -17,39 +17,77 @@ _HASH_MODULUS = np.uint64((1 << 61) - 1)
 _MANY = 50_000
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def order_in_set(ids: NumericArray) -> Int64Array:
     """Return the rows of ids (N,), all different and not negative, in the order of a set that was filled with them."""
-    table = np.full(_SMALLEST_TABLE, -1, np.int64)
-    for row in range(len(ids)):
-        _insert(table, ids, row)
-        num_used = row + 1
-        if num_used * 5 >= (len(table) - 1) * 3:
-            table = _grown(table, ids, num_used * 2 if num_used > _MANY else num_used * 4)
-    order = np.empty(len(ids), np.int64)
+    rows = np.arange(len(ids))
+    sort_as_set(ids, rows, np.empty(2 * set_table_size(len(ids)), np.int64))
+    return rows
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def set_table_size(num_ids: int) -> int:
+    """Return how many places the table of a set of so many ids has in the end."""
+    size = _SMALLEST_TABLE
+    for num_used in range(1, num_ids + 1):
+        if _is_full(num_used, size):
+            size = _grown_size(num_used)
+    return size
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def sort_as_set(ids: NumericArray, rows: NumericArray, tables: NumericArray) -> None:
+    """Bring rows (N,) of ids into the order of a set that was filled with the ids of these rows in their order.
+
+    Args:
+        ids: All different and not negative where ``rows`` point at.
+        rows: What is sorted.
+        tables: Memory of two tables, signed integers, twice :func:`set_table_size` of N or more.
+    """
+    middle = len(tables) // 2
+    table, size, is_first = tables[:_SMALLEST_TABLE], _SMALLEST_TABLE, True
+    table[:] = -1
+    for i in range(len(rows)):
+        _insert(table, ids, rows[i])
+        if _is_full(i + 1, size):
+            size, is_first = _grown_size(i + 1), not is_first
+            larger = tables[:size] if is_first else tables[middle : middle + size]
+            _refill(table, larger, ids)
+            table = larger
     end = 0
-    for entry in table:
-        if entry >= 0:
-            order[end] = entry
+    for place in range(size):
+        if table[place] >= 0:
+            rows[end] = table[place]
             end += 1
-    return order
 
 
-@njit(nogil=True, cache=True)
-def _grown(table: Int64Array, ids: NumericArray, num_wanted: int) -> Int64Array:
-    """Return a table of more than the wanted entries with the rows of another, put in in its order."""
+@njit(nogil=True, cache=True, error_model="numpy")
+def _is_full(num_used: int, size: int) -> bool:
+    """Return whether a table with so many ids is too full to stay as it is."""
+    return num_used * 5 >= (size - 1) * 3
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _grown_size(num_used: int) -> int:
+    """Return the size of the table that takes the place of a full one."""
+    num_wanted = num_used * 2 if num_used > _MANY else num_used * 4
     size = _SMALLEST_TABLE
     while size <= num_wanted:
         size *= 2
-    larger = np.full(size, -1, np.int64)
-    for entry in table:
-        if entry >= 0:
-            _insert(larger, ids, entry)
-    return larger
+    return size
 
 
-@njit(nogil=True, cache=True)
-def _insert(table: Int64Array, ids: NumericArray, row: int) -> None:
+@njit(nogil=True, cache=True, error_model="numpy")
+def _refill(table: NumericArray, larger: NumericArray, ids: NumericArray) -> None:
+    """Put the rows of a table into a larger one, in its order."""
+    larger[:] = -1
+    for place in range(len(table)):
+        if table[place] >= 0:
+            _insert(larger, ids, table[place])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _insert(table: NumericArray, ids: NumericArray, row: int) -> None:
     """Put a row into the table at the first free place of its id."""
     mask = np.uint64(len(table) - 1)
     perturb = np.uint64(ids[row]) % _HASH_MODULUS

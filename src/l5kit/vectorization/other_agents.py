@@ -7,33 +7,50 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, RecordArray, UInt64Array
 from l5kit.data.array_shapes import require_shapes
 from l5kit.data.filter import kept_probability
 from l5kit.data.relative_poses import PoseArrays, RelativePoses
-from l5kit.data.set_order import order_in_set
+from l5kit.data.set_order import set_table_size, sort_as_set
 from l5kit.data.windows import Targets, Windows
 from l5kit.geometry.relative_pose import angular_distance_float32, transform_xy
 
 
-class Candidates(NamedTuple):
-    """The agents that may be chosen.
+class ChoiceMemory(NamedTuple):
+    """What kernels need to choose the other agents of one window: memory, and who was met in it.
+
+    ``met`` are the rows in its H history frames that may be chosen, one for each of R places; ``candidates`` are their
+    tracks, numbered in the order in which they come first, for which there are as many places.
 
     Attributes:
-        ids: Their tracks.
-        distances_m: Their smallest distances.
-        met_at: Where among the rows those were met.
-        labels: Their most likely labels.
-        places: Where they stand in the hash table.
-        slots: Their rows of the sample, -1 for none.
+        met_rows: The rows, int64 (R,).
+        met_ids: Their tracks, uint64 (R,).
+        met_distances_m: Their distances, (R,).
+        met_starts: First place of each frame, signed integers, (H,).
+        met_stops: End place of each frame, signed integers, (H,).
+        table: Candidates by track, a hash table of :func:`hash_table_size` of R: -1 before and after each window.
+        ids: Track of each candidate, uint64 (R,).
+        first_met: Where among ``met`` each came first, signed integers (R,).
+        nearest_met: Where each was nearest, signed integers (R,).
+        places: Where each stands in ``table``, signed integers (R,).
+        order: The chosen candidates, signed integers (M,).
+        set_tables: As :func:`l5kit.data.set_order.sort_as_set` takes them for M ids.
+        slots: Rows of a sample by track, a hash table of :func:`hash_table_size` of M.
     """
 
-    ids: NumericArray
-    distances_m: Float64Array
-    met_at: Int64Array
-    labels: Int64Array
-    places: Int64Array
-    slots: Int64Array
+    met_rows: Int64Array
+    met_ids: UInt64Array
+    met_distances_m: Float64Array
+    met_starts: NumericArray
+    met_stops: NumericArray
+    table: NumericArray
+    ids: UInt64Array
+    first_met: NumericArray
+    nearest_met: NumericArray
+    places: NumericArray
+    order: NumericArray
+    set_tables: NumericArray
+    slots: NumericArray
 
 
 @dataclass(frozen=True)
@@ -133,7 +150,7 @@ def write_other_agents(
         )
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _write_windows(
     rows: RecordArray,
     part: tuple[int, int],
@@ -153,32 +170,25 @@ def _write_windows(
     has_track, target_ids, centroids_m, yaws_rad, agent_from_world = targets
     past, future, types, track_ids = found
     most_rows = _most_rows(starts[part[0] : part[1], :num_history], stops[part[0] : part[1], :num_history])
-    table, candidates = np.full(_table_size(most_rows), -1, np.int64), _new_candidates(most_rows)
+    memory = _new_memory(most_rows, num_history, types.shape[1])
     for window in range(part[0], part[1]):
-        num_candidates, num_current = _find_candidates(
-            rows,
-            starts[window, :num_history],
-            stops[window, :num_history],
-            centroids_m[window],
-            choice[:2],
-            (has_track, target_ids[window]),
-            table,
-            candidates,
-        )
-        order = _choose(candidates, num_candidates, num_current, types.shape[1], choice[2])
-        _give_slots(order, num_candidates, candidates, types[window], track_ids[window])
+        target, end = (has_track, target_ids[window]), 0
+        for frame in range(num_history):
+            memory.met_starts[frame] = end
+            frame_rows = starts[window, frame], stops[window, frame]
+            end = meet_agents(rows, frame_rows, centroids_m[window], choice[:2], target, end, memory)
+            memory.met_stops[frame] = end
+        choose_agents(rows, choice[2], memory, types[window], track_ids[window])
         pose = agent_from_world[window], yaws_rad[window]
         for frame in range(num_kept):
             frame_rows = starts[window, frame], stops[window, frame]
-            _write_frame(rows, frame_rows, table, candidates, pose, past, (window, frame))
+            write_frame(rows, frame_rows, memory.slots, track_ids[window], pose, past, (window, frame))
         for frame in range(num_history, starts.shape[1]):
             frame_rows = starts[window, frame], stops[window, frame]
-            _write_frame(rows, frame_rows, table, candidates, pose, future, (window, frame - num_history))
-        for candidate in range(num_candidates):
-            table[candidates.places[candidate]] = -1
+            write_frame(rows, frame_rows, memory.slots, track_ids[window], pose, future, (window, frame - num_history))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _most_rows(starts: Int64Array, stops: Int64Array) -> int:
     """Return the rows of the window (B, H) that has most."""
     most = 0
@@ -187,32 +197,28 @@ def _most_rows(starts: Int64Array, stops: Int64Array) -> int:
     return most
 
 
-@njit(nogil=True, cache=True)
-def _new_candidates(count: int) -> Candidates:
-    """Return memory for so many candidates."""
-    return Candidates(
-        np.empty(count, np.uint64),
-        np.empty(count, np.float64),
-        np.empty(count, np.int64),
-        np.empty(count, np.int64),
-        np.empty(count, np.int64),
-        np.empty(count, np.int64),
+@njit(nogil=True, cache=True, error_model="numpy")
+def _new_memory(most_rows: int, num_history: int, max_agents: int) -> ChoiceMemory:
+    """Return memory for windows with so many rows in so many history frames."""
+    return ChoiceMemory(
+        np.empty(most_rows, np.int64),
+        np.empty(most_rows, np.uint64),
+        np.empty(most_rows, np.float64),
+        np.empty(num_history, np.int64),
+        np.empty(num_history, np.int64),
+        np.full(hash_table_size(most_rows), -1, np.int64),
+        np.empty(most_rows, np.uint64),
+        np.empty(most_rows, np.int64),
+        np.empty(most_rows, np.int64),
+        np.empty(most_rows, np.int64),
+        np.empty(max_agents, np.int64),
+        np.empty(2 * set_table_size(max_agents), np.int64),
+        np.empty(hash_table_size(max_agents), np.int64),
     )
 
 
-@njit(nogil=True, cache=True)
-def _give_slots(
-    order: Int64Array, num_candidates: int, candidates: Candidates, types: Int64Array, track_ids: Int64Array
-) -> None:
-    """Give the chosen candidates the rows of a sample, (M,), in their order, and all others none."""
-    candidates.slots[:num_candidates] = -1
-    for slot, candidate in enumerate(order):
-        candidates.slots[candidate] = slot
-        types[slot], track_ids[slot] = candidates.labels[candidate], candidates.ids[candidate]
-
-
-@njit(nogil=True, cache=True)
-def _table_size(num_ids: int) -> int:
+@njit(nogil=True, cache=True, error_model="numpy")
+def hash_table_size(num_ids: int) -> int:
     """Return the size of a hash table of so many ids, a power of 2."""
     size = 16
     while size < 2 * num_ids:
@@ -220,105 +226,151 @@ def _table_size(num_ids: int) -> int:
     return size
 
 
-@njit(nogil=True, cache=True)
-def _place_of(track_id: int, table: Int64Array, ids: NumericArray) -> np.int64:
-    """Return where an id stands in a hash table of rows of ``ids``, or where it would come."""
+@njit(nogil=True, cache=True, error_model="numpy")
+def _place_of(track_id: np.uint64, table: NumericArray, ids: NumericArray) -> np.int64:
+    """Return where a track stands in a hash table of rows of ``ids``, or where it would come."""
     mask = np.uint64(len(table) - 1)
-    place = (np.uint64(track_id) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) & mask
-    while table[place] >= 0 and ids[table[place]] != track_id:
+    place = (track_id * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) & mask
+    while table[place] >= 0 and np.uint64(ids[table[place]]) != track_id:
         place = (place + np.uint64(1)) & mask
     return np.int64(place)
 
 
-@njit(nogil=True, cache=True)
-def _find_candidates(
+@njit(nogil=True, cache=True, error_model="numpy")
+def meet_agents(
     rows: RecordArray,
-    starts: Int64Array,
-    stops: Int64Array,
+    frame_rows: tuple[int, int],
     centroid_m: Float64Array,
     limits: tuple[float, np.float32],
     target: tuple[bool, int],
-    table: Int64Array,
-    candidates: Candidates,
-) -> tuple[int, int]:
-    """Write the agents of one window that may be chosen; return their number, and how many are in the first frame.
+    first: int,
+    memory: ChoiceMemory,
+) -> int:
+    """Write the rows of one frame that may be chosen to the ``met`` of a window, from ``first`` on; return their end.
 
-    ``limits`` are distance and threshold. The smallest distance of an agent of the first frame is that in this frame.
+    ``limits`` are distance and threshold, ``target`` is whether it has a track, and which.
     """
-    max_distance_m, threshold = limits
-    ids, distances_m, met_at, labels, places, _ = candidates
+    end = first
+    for row in range(frame_rows[0], frame_rows[1]):
+        agent = rows[row]
+        x, y = agent.centroid[0] - centroid_m[0], agent.centroid[1] - centroid_m[1]
+        distance_m = math.sqrt(x * x + y * y)
+        if not distance_m < limits[0] or (target[0] and agent.track_id == target[1]):
+            continue
+        if not kept_probability(agent.label_probabilities) > limits[1]:
+            continue
+        memory.met_rows[end], memory.met_ids[end], memory.met_distances_m[end] = row, agent.track_id, distance_m
+        end += 1
+    return end
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def choose_agents(
+    rows: RecordArray, is_by_distance: bool, memory: ChoiceMemory, types: Int64Array, track_ids: Int64Array
+) -> None:
+    """Choose among those that were met in one window, and write their labels and tracks (M,) and ``slots``."""
+    num_candidates, num_current = _find_candidates(memory)
+    num_chosen = _append_nearest(0, num_current, 0, memory)
+    num_chosen = _append_nearest(num_current, num_candidates, num_chosen, memory)
+    chosen = memory.order[:num_chosen]
+    if not is_by_distance:
+        sort_as_set(memory.ids, chosen, memory.set_tables)
+    memory.slots[:] = -1
+    for slot in range(num_chosen):
+        candidate = chosen[slot]
+        memory.slots[_place_of(memory.ids[candidate], memory.slots, track_ids)] = slot
+        track_ids[slot] = memory.ids[candidate]
+        types[slot] = most_likely(rows[memory.met_rows[memory.first_met[candidate]]].label_probabilities)
+    for candidate in range(num_candidates):
+        memory.table[memory.places[candidate]] = -1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_candidates(memory: ChoiceMemory) -> tuple[int, int]:
+    """Number the tracks that were met in one window; return their number, and how many are in the first frame.
+
+    Those of the first frame are nearest in this frame, whatever comes later.
+    """
     num_candidates = num_current = 0
-    for frame in range(len(starts)):
-        for row in range(starts[frame], stops[frame]):
-            agent = rows[row]
-            x, y = agent.centroid[0] - centroid_m[0], agent.centroid[1] - centroid_m[1]
-            distance_m = math.sqrt(x * x + y * y)
-            if not distance_m < max_distance_m or (target[0] and agent.track_id == target[1]):
-                continue
-            if not kept_probability(agent.label_probabilities) > threshold:
-                continue
-            place = _place_of(agent.track_id, table, ids)
-            candidate = table[place]
+    for frame in range(len(memory.met_starts)):
+        for met in range(memory.met_starts[frame], memory.met_stops[frame]):
+            place = _place_of(memory.met_ids[met], memory.table, memory.ids)
+            candidate = memory.table[place]
             if candidate < 0:
-                candidate = num_candidates
+                memory.table[place], memory.places[num_candidates] = num_candidates, place
+                memory.ids[num_candidates] = memory.met_ids[met]
+                memory.first_met[num_candidates] = memory.nearest_met[num_candidates] = met
                 num_candidates += 1
-                table[place], places[candidate], ids[candidate] = candidate, place, agent.track_id
-                distances_m[candidate], labels[candidate] = np.inf, np.argmax(agent.label_probabilities)
-            if (frame == 0 or candidate >= num_current) and distance_m < distances_m[candidate]:
-                distances_m[candidate], met_at[candidate] = distance_m, frame * len(rows) + row
+            elif frame == 0 or candidate >= num_current:
+                nearest_m = memory.met_distances_m[memory.nearest_met[candidate]]
+                if memory.met_distances_m[met] < nearest_m:
+                    memory.nearest_met[candidate] = met
         if frame == 0:
             num_current = num_candidates
     return num_candidates, num_current
 
 
-@njit(nogil=True, cache=True)
-def _choose(
-    candidates: Candidates, num_candidates: int, num_current: int, max_agents: int, is_by_distance: bool
-) -> Int64Array:
-    """Return the chosen candidates in their order."""
-    ids, distances_m, met_at = candidates.ids, candidates.distances_m, candidates.met_at
-    order = np.arange(num_candidates)
-    _sort_by_distance(order[:num_current], distances_m, met_at)
-    _sort_by_distance(order[num_current:], distances_m, met_at)
-    chosen = order[:max_agents]
-    return chosen if is_by_distance else chosen[order_in_set(ids[chosen])]
+@njit(nogil=True, cache=True, error_model="numpy")
+def _append_nearest(first: int, end: int, num_chosen: int, memory: ChoiceMemory) -> int:
+    """Append candidates to the chosen ones, closest first, while there is room; return how many are chosen then.
 
-
-@njit(nogil=True, cache=True)
-def _sort_by_distance(order: Int64Array, distances_m: Float64Array, met_at: Int64Array) -> None:
-    """Sort a few candidates by their smallest distance, those at the same distance as they were met."""
-    for end in range(1, len(order)):
-        candidate, i = order[end], end
-        while i > 0 and _comes_before(candidate, order[i - 1], distances_m, met_at):
+    Those at the same distance come as they were met.
+    """
+    order, begin = memory.order, num_chosen
+    for candidate in range(first, end):
+        i = num_chosen
+        if num_chosen == len(order):
+            if i == begin or not _comes_before(candidate, order[i - 1], memory):
+                continue
+            i -= 1
+        else:
+            num_chosen += 1
+        while i > begin and _comes_before(candidate, order[i - 1], memory):
             order[i] = order[i - 1]
             i -= 1
         order[i] = candidate
+    return num_chosen
 
 
-@njit(nogil=True, cache=True)
-def _comes_before(one: int, other: int, distances_m: Float64Array, met_at: Int64Array) -> Any:
-    if distances_m[one] == distances_m[other]:
-        return met_at[one] < met_at[other]
-    return distances_m[one] < distances_m[other]
+@njit(nogil=True, cache=True, error_model="numpy")
+def _comes_before(one: int, other: int, memory: ChoiceMemory) -> Any:
+    first, second = memory.nearest_met[one], memory.nearest_met[other]
+    if memory.met_distances_m[first] == memory.met_distances_m[second]:
+        return first < second
+    return memory.met_distances_m[first] < memory.met_distances_m[second]
 
 
-@njit(nogil=True, cache=True)
-def _write_frame(
+@njit(nogil=True, cache=True, error_model="numpy")
+def most_likely(label_probabilities: Float32Array) -> int:
+    """Return the label of the largest of probabilities (17,), the first of several, as ``numpy.argmax`` does."""
+    label, probability = 0, label_probabilities[0]
+    for i in range(1, len(label_probabilities)):
+        if np.isnan(probability):
+            break
+        if label_probabilities[i] > probability or np.isnan(label_probabilities[i]):
+            label, probability = i, label_probabilities[i]
+    return label
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_frame(
     rows: RecordArray,
     frame_rows: tuple[int, int],
-    table: Int64Array,
-    candidates: Candidates,
+    slots: NumericArray,
+    track_ids: Int64Array,
     pose: tuple[Float64Array, np.float32],
     tracks: PoseArrays,
     place: tuple[int, int],
 ) -> None:
-    """Write the chosen agents among the rows of one frame; of several rows of a track the first counts."""
+    """Write the chosen agents among the rows of one frame; of several rows of a track the first counts.
+
+    ``slots`` is the hash table of the chosen ``track_ids`` (M,), ``place`` the window and frame that are written.
+    """
     positions_m, yaws_rad, extents_m, availabilities = tracks
     window, frame = place
     for row in range(frame_rows[0], frame_rows[1]):
         agent = rows[row]
-        candidate = table[_place_of(agent.track_id, table, candidates.ids)]
-        slot = candidates.slots[candidate] if candidate >= 0 else -1
+        slot = slots[_place_of(agent.track_id, slots, track_ids)]
         if slot < 0 or availabilities[window, slot, frame]:
             continue
         x, y = transform_xy(pose[0], agent.centroid[0], agent.centroid[1])

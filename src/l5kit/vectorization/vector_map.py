@@ -19,7 +19,7 @@ from l5kit.geometry.relative_pose import transform_xy
 RowsOfPoints = tuple[Int64Array, Int64Array]
 """Rows for each of B points, one point after the other, and where those of each start, (B + 1,)."""
 
-_NO_LIGHT = 4
+NO_LIGHT = 4
 """State of a lane without a traffic light; 0 stands for a light without an active face, then come their colours."""
 
 
@@ -120,7 +120,7 @@ class VectorMap:
         return {"crosswalks": crosswalks_m, "crosswalks_availabilities": availabilities}
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _write_lanes(
     near: RowsOfPoints,
     centroids_m: Float64Array,
@@ -150,16 +150,16 @@ def _write_lanes(
         _set_states(window_faces, lights, states, is_on=True)
         for i in range(num_lanes):
             lane = nearest[i]
-            state = states[lane] if has_light[lane] else _NO_LIGHT
+            state = states[lane] if has_light[lane] else NO_LIGHT
             for side in range(2):
-                _write_line(
+                write_line(
                     boundaries_m[lane, side],
                     agent_from_world[window],
                     (radius_m, np.float32(0)),
                     polylines_m[0][window, i, side],
                     availabilities[0][window, i, side],
                 )
-            _write_line(
+            write_line(
                 midlines_m[lane],
                 agent_from_world[window],
                 (radius_m, np.float32(state)),
@@ -169,7 +169,7 @@ def _write_lanes(
         _set_states(window_faces, lights, states, is_on=False)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _find_nearest(
     rows: Int64Array, midlines_m: Float64Array, centroid_m: Float64Array, nearest: Int64Array, distances_m: Float64Array
 ) -> int:
@@ -181,25 +181,41 @@ def _find_nearest(
     for row in rows:
         if row >= len(midlines_m) or len(nearest) == 0:
             break
-        squared_m = np.inf
-        for i in range(midlines_m.shape[1]):
-            x, y = midlines_m[row, i, 0] - centroid_m[0], midlines_m[row, i, 1] - centroid_m[1]
-            squared_m = min(squared_m, x * x + y * y)
-        distance_m = math.sqrt(squared_m)
-        if num_nearest == len(nearest):
-            if not distance_m < distances_m[num_nearest - 1]:
-                continue
-            num_nearest -= 1
-        i = num_nearest
-        while i > 0 and distance_m < distances_m[i - 1]:
-            nearest[i], distances_m[i] = nearest[i - 1], distances_m[i - 1]
-            i -= 1
-        nearest[i], distances_m[i] = row, distance_m
-        num_nearest += 1
+        num_nearest = keep_nearest(row, distance_of(row, midlines_m, centroid_m), num_nearest, nearest, distances_m)
     return num_nearest
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
+def distance_of(row: int, midlines_m: Float64Array, centroid_m: Float64Array) -> float:
+    """Return how close the points of a lane come to a point (2,)."""
+    squared_m = np.inf
+    for i in range(midlines_m.shape[1]):
+        x, y = midlines_m[row, i, 0] - centroid_m[0], midlines_m[row, i, 1] - centroid_m[1]
+        squared_m = min(squared_m, x * x + y * y)
+    return math.sqrt(squared_m)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def keep_nearest(
+    row: int, distance_m: float, num_nearest: int, nearest: NumericArray, distances_m: Float64Array
+) -> int:
+    """Put a row among the nearest ones (L,), closest first, if there is room or it is nearer; return their number.
+
+    Those at the same distance keep their order.
+    """
+    if num_nearest == len(nearest):
+        if num_nearest == 0 or not distance_m < distances_m[num_nearest - 1]:
+            return num_nearest
+        num_nearest -= 1
+    i = num_nearest
+    while i > 0 and distance_m < distances_m[i - 1]:
+        nearest[i], distances_m[i] = nearest[i - 1], distances_m[i - 1]
+        i -= 1
+    nearest[i], distances_m[i] = row, distance_m
+    return num_nearest + 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _set_states(
     faces: Int64Array, lights: tuple[Int64Array, Int64Array, Int64Array], states: Int64Array, is_on: bool
 ) -> None:
@@ -210,8 +226,8 @@ def _set_states(
             states[lane] = max(states[lane], ranks[face]) if is_on else 0
 
 
-@njit(nogil=True, cache=True)
-def _write_line(
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_line(
     line_m: Float64Array,
     agent_from_world: Float64Array,
     radius_and_value: tuple[np.float32, np.float32],
@@ -224,10 +240,10 @@ def _write_line(
         x, y = transform_xy(agent_from_world, line_m[i, 0], line_m[i, 1])
         polyline_m[i, 0], polyline_m[i, 1], polyline_m[i, 2] = x, y, value
         squared_m = polyline_m[i, 0] * polyline_m[i, 0] + polyline_m[i, 1] * polyline_m[i, 1]
-        availabilities[i] = np.sqrt(squared_m) < radius_m
+        availabilities[i] = np.float32(math.sqrt(squared_m)) < radius_m
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _write_crosswalks(
     near: RowsOfPoints,
     first_row: int,
@@ -248,8 +264,21 @@ def _write_crosswalks(
             if row < first_row or slot == crosswalks_m.shape[1]:
                 continue
             first, end = starts[row - first_row], starts[row - first_row + 1]
-            for i in range(min(end - first, crosswalks_m.shape[2])):
-                x, y = transform_xy(agent_from_world[window], vertices_m[first + i, 0], vertices_m[first + i, 1])
-                crosswalks_m[window, slot, i, 0], crosswalks_m[window, slot, i, 1] = x, y
-                availabilities[window, slot, i] = True
+            write_polygon(
+                vertices_m[first:end],
+                agent_from_world[window],
+                crosswalks_m[window, slot],
+                availabilities[window, slot],
+            )
             slot += 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_polygon(
+    vertices_m: Float64Array, agent_from_world: Float64Array, polygon_m: Float32Array, availabilities: BoolArray
+) -> None:
+    """Write the first vertices (V, 2) of a crosswalk in the target's frame to the rows (Q, 3) that are there."""
+    for i in range(min(len(vertices_m), len(polygon_m))):
+        x, y = transform_xy(agent_from_world, vertices_m[i, 0], vertices_m[i, 1])
+        polygon_m[i, 0], polygon_m[i, 1] = x, y
+        availabilities[i] = True

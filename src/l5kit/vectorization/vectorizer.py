@@ -70,6 +70,27 @@ class Vectorizer:
         return MappingProxyType(asdict(self._lane_params))
 
     @property
+    def vector_map(self) -> VectorMap:
+        """The polylines of the map, as kernels take them."""
+        return self._map
+
+    @property
+    def agent_choice(self) -> AgentChoice:
+        """Which other agents are in a sample, by the attributes as they are now.
+
+        Raises:
+            InvalidArgumentError: ``other_agents_num`` is negative.
+        """
+        if self.other_agents_num < 0:
+            raise InvalidArgumentError(f"other_agents_num must be 0 or more, got {self.other_agents_num}")
+        return AgentChoice(
+            max_agents=self.other_agents_num,
+            max_distance_m=self.max_agents_distance,
+            threshold=self.filter_agents_threshold,
+            is_by_distance=self.order_agents_by_distance,
+        )
+
+    @property
     def vectorizes_windows(self) -> bool:
         """Whether :meth:`vectorize_windows` gives what :meth:`vectorize` gives: no subclass overrides the latter."""
         return not overrides(self, "vectorize", base=Vectorizer)
@@ -112,7 +133,7 @@ class Vectorizer:
             IndexError: There are more than h + 1 history frames or F future frames.
         """
         num_history, num_future = len(history_frames), len(future_frames)
-        self._require_frames(num_history, num_future)
+        self.require_frames(num_history, num_future)
         no_rows = np.empty(0, AGENT_DTYPE)
         missing = [no_rows] * (self.history_num_frames_max + 1 - len(history_agents))
         agents = WindowRows.from_frames([*history_agents, *missing, *future_agents], no_rows.dtype)
@@ -164,7 +185,7 @@ class Vectorizer:
             InvalidArgumentError: Windows, targets and past differ in number.
             CorruptedDataError: An agent around a target has a track id that no sample holds.
         """
-        self._require_frames(windows.num_history, windows.num_future)
+        self.require_frames(windows.num_history, windows.num_future)
         if not len(windows) == len(targets) == len(past.availabilities):
             raise InvalidArgumentError(
                 f"windows, targets and past must be as many, got {len(windows)}, {len(targets)} and "
@@ -184,15 +205,7 @@ class Vectorizer:
         }
 
     def _find_agents(self, windows: Windows, targets: Targets) -> OtherAgents:
-        if self.other_agents_num < 0:
-            raise InvalidArgumentError(f"other_agents_num must be 0 or more, got {self.other_agents_num}")
-        choice = AgentChoice(
-            max_agents=self.other_agents_num,
-            max_distance_m=self.max_agents_distance,
-            threshold=self.filter_agents_threshold,
-            is_by_distance=self.order_agents_by_distance,
-        )
-        num_kept = min(self.history_num_frames_agents + 1, windows.num_history)
+        choice, num_kept = self.agent_choice, min(self.history_num_frames_agents + 1, windows.num_history)
         found = OtherAgents.of_none(
             len(windows),
             self.other_agents_num,
@@ -202,7 +215,12 @@ class Vectorizer:
         write_other_agents(windows, targets, choice, found, num_kept=num_kept)
         return found
 
-    def _require_frames(self, num_history: int, num_future: int) -> None:
+    def require_frames(self, num_history: int, num_future: int) -> None:
+        """Refuse windows that have more frames than samples.
+
+        Raises:
+            IndexError: There are more than h + 1 history frames or F future frames.
+        """
         if num_history > self.history_num_frames_max + 1 or num_future > self.future_num_frames:
             raise IndexOutOfRangeError(
                 f"{num_history} history and {num_future} future frames do not fit into samples of "

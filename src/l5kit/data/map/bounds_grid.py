@@ -154,15 +154,36 @@ def find_near_point(x: float, y: float, grid: GridArrays, rows: Int64Array) -> i
     """
     bounds_m, radius_m, origin_m, cell_m, num_cells, cell_starts, cell_rows = grid
     num_rows = 0
-    cell_x, cell_y = (x - origin_m[0]) / cell_m[0], (y - origin_m[1]) / cell_m[1]
-    if 0 <= cell_x < num_cells[0] and 0 <= cell_y < num_cells[1]:
-        cell = np.int64(cell_x) * num_cells[1] + np.int64(cell_y)
-        for slot in range(cell_starts[cell], cell_starts[cell + 1]):
-            row = cell_rows[slot]
-            if (
-                bounds_m[row, 0, 0] - radius_m < x < bounds_m[row, 1, 0] + radius_m
-                and bounds_m[row, 0, 1] - radius_m < y < bounds_m[row, 1, 1] + radius_m
-            ):
-                rows[num_rows] = row
-                num_rows += 1
+    first, end = slots_of_cell(x, y, origin_m, cell_m, num_cells, cell_starts)
+    for slot in range(first, end):
+        row = cell_rows[slot]
+        if is_near(x, y, bounds_m, row, radius_m):
+            rows[num_rows] = row
+            num_rows += 1
     return num_rows
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def slots_of_cell(
+    x: float,
+    y: float,
+    origin_m: Float64Array,
+    cell_m: Float64Array,
+    num_cells: tuple[int, int],
+    cell_starts: Int64Array,
+) -> tuple[int, int]:
+    """Return first and end place among the ``cell_rows`` of a grid of the cell that a point lies in."""
+    cell_x, cell_y = (x - origin_m[0]) / cell_m[0], (y - origin_m[1]) / cell_m[1]
+    if not (0 <= cell_x < num_cells[0] and 0 <= cell_y < num_cells[1]):
+        return 0, 0
+    cell = np.int64(cell_x) * num_cells[1] + np.int64(cell_y)
+    return cell_starts[cell], cell_starts[cell + 1]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def is_near(x: float, y: float, bounds_m: Float64Array, row: int, radius_m: float) -> bool:
+    """Return whether some of the bounds (N, 2, 2) come closer than a radius to a point along both axes."""
+    return bool(
+        bounds_m[row, 0, 0] - radius_m < x < bounds_m[row, 1, 0] + radius_m
+        and bounds_m[row, 0, 1] - radius_m < y < bounds_m[row, 1, 1] + radius_m
+    )
