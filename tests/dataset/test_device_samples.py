@@ -11,9 +11,16 @@ import pytest
 import torch
 from torch.utils.data import ConcatDataset, Subset
 
-from l5kit.bench.workloads import Workload
+from l5kit.bench.workloads import VectorWorkload, Workload
 from l5kit.data import ChunkedDataset, LocalDataManager
-from l5kit.dataset import AgentDataset, EgoDataset, collate, loader
+from l5kit.dataset import (
+    AgentDataset,
+    EgoAgentDatasetVectorized,
+    EgoDataset,
+    EgoDatasetVectorized,
+    collate,
+    loader,
+)
 from l5kit.dataset.device_loading import DeviceLoader, SendingLoader, can_load_on_device
 from l5kit.dataset.device_samples import DeviceSamples, makes_on_device
 from l5kit.dataset.joined import JoinedDataset
@@ -24,6 +31,7 @@ from l5kit.errors import InvalidArgumentError, MissingDependencyError, SampleErr
 from l5kit.kinematic import AckermanPerturbation
 from l5kit.random import GaussianRandomGenerator
 from l5kit.rasterization import BoxRasterizer, SemBoxRasterizer, build_rasterizer
+from l5kit.vectorization.vectorizer_builder import build_vectorizer
 from support.logs import make_several_scenes_log
 from support.samples import make_agent_dataset, make_cfg, make_stub
 
@@ -249,3 +257,40 @@ def test_large_batches_are_made_in_parts(city: Path, backend: Backend, monkeypat
     monkeypatch.setattr(type(backend), "free_bytes", lambda self: 4 * 4 * needed)
     assert_same(samples.make(indices), collate(dataset.__getitems__(indices)), backend.device)
     assert sizes == [4, 4, 2]
+
+
+@pytest.mark.parametrize("is_resident", [True, False], ids=["log on the device", "records sent"])
+@pytest.mark.parametrize("which", ["AV", "agents", "evaluated", "perturbed"])
+def test_vector_samples_are_those_of_the_processor(city: Path, which: str, is_resident: bool, backend: Backend) -> None:
+    cfg = VectorWorkload("EgoAgentDatasetVectorized", "safepathnet").config()
+    cfg["raster_params"]["semantic_map_key"] = "semantic_map/semantic_map.pb"
+    log = ChunkedDataset(str(city / "scenes" / "sample.zarr")).open()
+    vectorizer = build_vectorizer(cfg, LocalDataManager(str(city)))
+    kind = EgoDatasetVectorized if which in ("AV", "perturbed") else EgoAgentDatasetVectorized
+    dataset = kind(cfg, log, vectorizer, None, **({"eval_mode": True} if which == "evaluated" else {}))
+    if which == "evaluated":
+        indices = list(range(len(dataset)))
+    else:
+        indices = [*pick(dataset, 20), 0, len(dataset) - 1]
+    expected = collate(dataset.__getitems__(indices))
+    samples = DeviceSamples(dataset, backend, is_resident=is_resident)
+    assert_same(samples.make(indices), expected, backend.device)
+    assert samples.is_resident == is_resident
+    assert expected["all_other_agents_history_availability"].any()
+    assert expected["lanes_mid_availabilities"].any()
+    if which == "perturbed":
+        moved = kind(cfg, log, vectorizer, perturb())
+        plain, of_device = loaders(moved, backend, 1)
+        for batch, expected in itertools.islice(zip(of_device, plain, strict=True), 3):
+            assert_same(batch, expected, backend.device)
+
+
+def test_speeds_of_vector_samples(city: Path, backend: Backend) -> None:
+    """Of the past, where that is asked for; and of agents, by their methods for frames."""
+    cfg = VectorWorkload("EgoDatasetVectorized", "urban_driver").config()
+    cfg["raster_params"]["semantic_map_key"] = "semantic_map/semantic_map.pb"
+    cfg["model_params"]["speed_from_history"] = True
+    log = ChunkedDataset(str(city / "scenes" / "sample.zarr")).open()
+    dataset = EgoDatasetVectorized(cfg, log, build_vectorizer(cfg, LocalDataManager(str(city))))
+    indices = pick(dataset, 10)
+    assert_same(DeviceSamples(dataset, backend).make(indices), collate(dataset.__getitems__(indices)), backend.device)

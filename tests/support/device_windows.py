@@ -58,7 +58,7 @@ def to_device(backend: Backend, windows: Windows, targets: Targets, lights: Lane
     extent_m = float(windows.ego_extent_m[0]), float(windows.ego_extent_m[1])
     counts = (stops - starts)[:, : windows.num_history].sum(axis=1)
     return DeviceBatch(
-        DeviceLog(backend, *log),
+        DeviceLog(backend, *log, int((stops - starts).max(initial=0))),
         DeviceWindows(windows.num_history, *cut),
         DeviceTargets(targets.track_ids is not None, *seen, extent_m),
         int(counts.max(initial=0)),

@@ -13,15 +13,19 @@ from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.window_cutting import WindowSteps
 from l5kit.data.windows import Targets, Windows
 from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.device_vectors import with_av_as_agent
+from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized
 from l5kit.dataset.sample_places import LogArrays, SamplePlaces, cut_places, describe_origin, take_rows
 from l5kit.device.backend import Backend
 from l5kit.errors import UnsupportedValueError
 from l5kit.sampling.agent_sampler import AgentSampler
 from l5kit.sampling.device_sampler import DeviceAgentSampler, lights_of
+from l5kit.sampling.device_vector_sampler import DeviceVectorSampler
 from l5kit.sampling.device_windows import MovedAvs, cut_on_device
 from l5kit.sampling.sample_keys import ALIASES
 from l5kit.sampling.targets import find_av, perturb_windows, require_found
 from l5kit.sampling.tracks import find_targets
+from l5kit.sampling.vector_sampler import VectorSampler
 
 __all__ = ["DeviceSamples", "joined", "makes_on_device"]
 
@@ -40,13 +44,16 @@ _ONLY_NOW: Final = WindowSteps(0, 0)
 def makes_on_device(dataset: object) -> bool:
     """Return whether a device can make the samples of a dataset.
 
-    It can for the datasets of this package with samples of :class:`~l5kit.sampling.agent_sampler.AgentSampler` and a
-    rasterizer that a device knows, or none. Samples of all others are made on the processor.
+    It can for ``EgoDataset`` and ``AgentDataset`` with a rasterizer that a device knows, or none, and for
+    ``EgoDatasetVectorized`` and ``EgoAgentDatasetVectorized`` with the vectorizer of this package. Samples of all
+    others are made on the processor.
     """
     if not isinstance(dataset, BaseEgoDataset) or not dataset.makes_columns:
         return False
     sampler: Any = dataset.sample_function
-    return type(sampler) is AgentSampler and DeviceAgentSampler.makes(sampler)
+    if type(sampler) is AgentSampler:
+        return DeviceAgentSampler.makes(sampler)
+    return type(sampler) is VectorSampler and DeviceVectorSampler.makes(sampler)
 
 
 class DeviceSamples:
@@ -74,10 +81,10 @@ class DeviceSamples:
                 f"{dataset!r} makes samples that a device cannot make; use loader(..., device=...), which sends them"
             )
         self.dataset, self._backend = dataset, backend
-        self._sampler: AgentSampler = _sampler_of(dataset)
+        self._sampler = _sampler_of(dataset)
         self._has_tl_faces = not read_disable_traffic_light_faces(dataset.cfg)
         self._lights = lights_of(self._sampler) if self._has_tl_faces else None
-        self._maker = DeviceAgentSampler(self._sampler, backend)
+        self._maker = _maker_of(self._sampler, backend)
         self._log = self._open_log() if is_resident or (is_resident is None and self._fits()) else None
         self.is_resident = self._log is not None
 
@@ -124,14 +131,17 @@ class DeviceSamples:
         windows = cut_places(log, places, scenes, self._sampler.steps if is_cut_here else _ONLY_NOW)
         perturb_windows(windows, perturbation)
         targets = self._find(windows, track_ids)
-        added = {"frame_index": places.state_indices, **describe_origin(places, scenes, windows, track_ids)}
+        added = describe_origin(places, scenes, windows, track_ids)
+        if isinstance(self._sampler, AgentSampler):
+            added["frame_index"] = places.state_indices
+        if isinstance(dataset, EgoAgentDatasetVectorized):
+            added["all_valid_agents_track_ids"] = dataset.valid_track_ids(places)
         on_device, cut = self._windows(windows, scenes, places, is_moved=perturbation is not None)
         extent_m = (log.ego_extent_m[0], log.ego_extent_m[1])
-        columns = self._maker.columns(on_device, cut, targets, added, extent_m)
-        ordered = {"frame_index": columns.pop("frame_index"), **columns}
-        for alias in ALIASES.keys() & ordered.keys():
-            ordered[alias] = ordered[ALIASES[alias]].clone()
-        return ordered
+        columns = self._maker.columns(on_device, cut, (windows, targets), added, extent_m)
+        if isinstance(dataset, EgoAgentDatasetVectorized):
+            columns |= with_av_as_agent(columns)
+        return _in_layout(columns)
 
     def _find(self, windows: Windows, track_ids: NumericArray | None) -> Targets:
         if track_ids is None:
@@ -177,7 +187,25 @@ def joined(batches: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {key: torch.cat([batch[key] for batch in batches]) for key in batches[0]}
 
 
-def _sampler_of(dataset: BaseEgoDataset) -> AgentSampler:
+def _in_layout(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return columns in the order of those of the processor, the second of two names of one column as a copy."""
+    if "frame_index" in columns:
+        columns = {"frame_index": columns.pop("frame_index"), **columns}
+    for alias in ALIASES.keys() & columns.keys():
+        columns[alias] = columns[ALIASES[alias]].clone()
+    return columns
+
+
+def _maker_of(sampler: AgentSampler | VectorSampler, backend: Backend) -> DeviceAgentSampler | DeviceVectorSampler:
+    """Return what makes on a device what a sampler makes on the processor."""
+    return (
+        DeviceAgentSampler(sampler, backend)
+        if isinstance(sampler, AgentSampler)
+        else DeviceVectorSampler(sampler, backend)
+    )
+
+
+def _sampler_of(dataset: BaseEgoDataset) -> AgentSampler | VectorSampler:
     """Return what makes the samples of a dataset."""
-    sampler: Any = dataset.sample_function
+    sampler: AgentSampler | VectorSampler = dataset.sample_function
     return sampler

@@ -207,11 +207,17 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         return SamplePlaces(positions, np.full_like(positions, self.eval_frame_index))
 
     def _as_columns(self, places: SamplePlaces, columns: dict[str, Column]) -> dict[str, Column]:
-        track_ids = np.empty((len(places), MAX_VALID_AGENTS))
-        for row, scene_index in zip(track_ids, places.scene_indices.tolist(), strict=True):
-            row[:] = self._valid_track_ids(scene_index)
+        track_ids = self.valid_track_ids(places)
         arrays = {key: column for key, column in columns.items() if isinstance(column, np.ndarray)}
         return columns | _with_av_as_agent(arrays) | {"all_valid_agents_track_ids": track_ids}
+
+    def valid_track_ids(self, places: SamplePlaces) -> Float64Array:
+        """Return ``all_valid_agents_track_ids`` of samples (B,), (B, 50)."""
+        track_ids = np.zeros((len(places), MAX_VALID_AGENTS))
+        if self.eval_mode:
+            for row, scene_index in zip(track_ids, places.scene_indices.tolist(), strict=True):
+                row[:] = self._valid_track_ids(scene_index)
+        return track_ids
 
     def _memory_of_sampler(self, memory: ColumnMemory | None) -> ColumnMemory | None:
         if memory is None:

@@ -42,8 +42,8 @@ def _require_gpu(name: str) -> None:
         raise MissingDependencyError(f"device is {name!r}, which needs torch: pip install torch") from error
     if not torch.cuda.is_available():
         raise MissingDependencyError(
-            f"device is {name!r}, but torch {torch.__version__} sees no GPU; install a torch with CUDA and a driver, or "
-            "leave device out for batches in memory of the processor"
+            f"device is {name!r}, but torch {torch.__version__} sees no GPU; install a torch with CUDA and a driver, "
+            "or leave device out for batches in memory of the processor"
         )
     number = name.removeprefix("cuda").removeprefix(":")
     if number and int(number) >= torch.cuda.device_count():

@@ -1,7 +1,7 @@
 """Painting of one row of pixels, for devices on which each row of a picture is painted by a thread of its own.
 
-The pixels are those of :mod:`l5kit.rasterization.antialiased`, to the bit: all of it is arithmetic of whole numbers, and
-a row sees the same shapes in the same order. Nothing is kept between rows, so that no thread waits for another one.
+The pixels are those of :mod:`l5kit.rasterization.antialiased`, to the bit: all of it is arithmetic of whole numbers,
+and a row sees the same shapes in the same order. Nothing is kept between rows, so that no thread waits for another one.
 """
 
 from typing import Any, Final

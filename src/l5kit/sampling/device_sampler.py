@@ -7,13 +7,15 @@ import numpy as np
 from l5kit._types import Column, NumericArray
 from l5kit.data.device_log import DeviceLog, DeviceTargets, DeviceWindows
 from l5kit.data.map.lane_lights import LaneLights
-from l5kit.data.windows import Targets
+from l5kit.data.windows import Targets, Windows
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.geometry.transform import transform_points
 from l5kit.rasterization.device_rasterizer import DeviceRasterizer, draws_on_device
 from l5kit.rasterization.semantic_rasterizer import SemanticRasterizer
 from l5kit.sampling.agent_sampler import AgentSampler
 from l5kit.sampling.device_windows import DeviceTrajectories, trace_on_device
+from l5kit.sampling.vector_sampler import VectorSampler
+from l5kit.vectorization.vectorizer import Vectorizer
 
 __all__ = ["DeviceAgentSampler", "lights_of", "send_columns", "target_arrays"]
 
@@ -55,7 +57,7 @@ class DeviceAgentSampler:
         self,
         log: DeviceLog,
         windows: DeviceWindows,
-        targets: Targets,
+        here: tuple[Windows, Targets],
         added: dict[str, NumericArray],
         extent_m: tuple[float, float],
     ) -> dict[str, Any]:
@@ -68,7 +70,8 @@ class DeviceAgentSampler:
             added: Columns of the processor that come with them, (B, ...).
             extent_m: Length and width of the AV.
         """
-        backend, of_pose = log.backend, self._sampler.pose_columns(targets)
+        backend, (_, targets) = log.backend, here
+        of_pose = self._sampler.pose_columns(targets)
         drawn = self._drawing_arrays(targets)
         sent = send_columns(backend, {**_arrays(of_pose), **added, **target_arrays(targets), **drawn})
         on_device = DeviceTargets(
@@ -102,6 +105,8 @@ class DeviceAgentSampler:
 
 def lights_of(sampler: Any) -> LaneLights | None:
     """Return the lights of the map that a sampler draws or makes lines of; None without any."""
+    if isinstance(sampler, VectorSampler):
+        return sampler.vectorizer.vector_map.lights if isinstance(sampler.vectorizer, Vectorizer) else None
     rasterizer = getattr(sampler, "rasterizer", None)
     of_map = getattr(rasterizer, "sem_rast", rasterizer)
     return of_map.lights if isinstance(of_map, SemanticRasterizer) else None

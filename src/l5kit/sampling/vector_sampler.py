@@ -1,7 +1,7 @@
 """Sampler of vectors: samples of the AV or of agents with polylines of what is around, one by one or in batches."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +20,24 @@ from l5kit.vectorization.vectorizer import Vectorizer
 
 AV_TYPE = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
 """Label of the AV in ``type`` of a sample."""
+
+_STATE_KEYS: Final = (
+    "extent",
+    "type",
+    "agent_from_world",
+    "world_from_agent",
+    "target_positions",
+    "target_yaws",
+    "target_extents",
+    "target_availabilities",
+    "history_positions",
+    "history_yaws",
+    "history_extents",
+    "history_availabilities",
+    "centroid",
+    "yaw",
+    "speed",
+)
 
 
 @dataclass(frozen=True)
@@ -60,6 +78,11 @@ class VectorSampler(WindowSampler):
         return sample
 
     @property
+    def state_keys(self) -> tuple[str, ...]:
+        """The keys of a sample that come before those of its surroundings, in their order."""
+        return _STATE_KEYS
+
+    @property
     def makes_batches(self) -> bool:
         """Whether :meth:`make_columns` can be used: it cannot with a vectorizer that takes only single windows."""
         return isinstance(self.vectorizer, Vectorizer) and self.vectorizer.vectorizes_windows
@@ -87,11 +110,8 @@ class VectorSampler(WindowSampler):
     def _state_columns(self, windows: Windows, targets: Targets, found: Trajectories) -> dict[str, Column]:
         """Return who the targets are, where they were and will be."""
         past, future = found.past, found.future
-        return {
-            "extent": targets.extents_m,
-            "type": _types(windows, targets),
-            "agent_from_world": targets.agent_from_world,
-            "world_from_agent": targets.world_from_agent,
+        columns: dict[str, Column] = {
+            **self.pose_columns(windows, targets),
             "target_positions": future.positions_m,
             "target_yaws": future.yaws_rad,
             "target_extents": future.extents_m,
@@ -100,9 +120,19 @@ class VectorSampler(WindowSampler):
             "history_yaws": past.yaws_rad,
             "history_extents": past.extents_m,
             "history_availabilities": past.availabilities.astype(np.bool_),
+            "speed": self._speeds(found),
+        }
+        return {key: columns[key] for key in self.state_keys}
+
+    def pose_columns(self, windows: Windows, targets: Targets) -> dict[str, NumericArray]:
+        """Return who the targets (B,) are and where they are now: the columns that need no other frame."""
+        return {
+            "extent": targets.extents_m,
+            "type": _types(windows, targets),
+            "agent_from_world": targets.agent_from_world,
+            "world_from_agent": targets.world_from_agent,
             "centroid": targets.centroids_m,
             "yaw": targets.yaws_rad.astype(np.float64, copy=False),
-            "speed": self._speeds(found),
         }
 
     def _speeds(self, found: Trajectories) -> Float32Array:
