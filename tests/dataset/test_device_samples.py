@@ -268,10 +268,7 @@ def test_vector_samples_are_those_of_the_processor(city: Path, which: str, is_re
     vectorizer = build_vectorizer(cfg, LocalDataManager(str(city)))
     kind = EgoDatasetVectorized if which in ("AV", "perturbed") else EgoAgentDatasetVectorized
     dataset = kind(cfg, log, vectorizer, None, **({"eval_mode": True} if which == "evaluated" else {}))
-    if which == "evaluated":
-        indices = list(range(len(dataset)))
-    else:
-        indices = [*pick(dataset, 20), 0, len(dataset) - 1]
+    indices = [*pick(dataset, min(20, len(dataset))), 0, len(dataset) - 1]
     expected = collate(dataset.__getitems__(indices))
     samples = DeviceSamples(dataset, backend, is_resident=is_resident)
     assert_same(samples.make(indices), expected, backend.device)

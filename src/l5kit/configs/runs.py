@@ -108,6 +108,13 @@ class LoaderParams(Params, section=_TRAINED):
             otherwise="1, or 0 with `num_workers`",
         ),
     ]
+    on_device: Annotated[
+        Flag,
+        Key(
+            "whether the GPU that trains [makes the batches itself](gpu.md), where it can make these samples; they are "
+            "the same, and without a GPU the processor makes them"
+        ),
+    ] = False
     max_scene_id: Annotated[
         PositiveCount | None, Key("how many scenes are taken of each log, from the first on", otherwise="all")
     ] = None
@@ -168,6 +175,10 @@ class LoaderParams(Params, section=_TRAINED):
         """Refuse ways to train that do not go together."""
         if self.num_workers and self.threads > 1:
             raise ConfigError("train_data_loader: give num_workers or threads, not both")
+        if self.num_workers and self.on_device:
+            raise ConfigError(
+                "train_data_loader: num_workers are not needed where batches are made on_device; leave one out"
+            )
         if self.shuffle_by is not None and not self.shuffle:
             raise ConfigError("train_data_loader.shuffle_by: nothing is shuffled; set shuffle, or leave it out")
         if self.scenario_weights is not None and not self.shuffle:

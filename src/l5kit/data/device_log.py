@@ -145,7 +145,7 @@ def upload_log(
     positions_m = np.ascontiguousarray(frames["ego_translation"][:, :2])
     sent = backend.upload([agent_bounds, face_bounds, positions_m, av_headings(frames["ego_rotation"]), faces])
     most_agents = int((agent_bounds[:, 1] - agent_bounds[:, 0]).max(initial=0))
-    return DeviceLog(backend, *sent[:4], records, sent[4], most_agents)
+    return DeviceLog(backend, sent[0], sent[1], sent[2], sent[3], records, sent[4], most_agents)
 
 
 def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) -> tuple[DeviceLog, DeviceWindows]:

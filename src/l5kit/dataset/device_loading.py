@@ -12,7 +12,7 @@ from torch.utils.data import Subset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.device_samples import DeviceSamples, joined, makes_on_device
 from l5kit.dataset.joined import JoinedDataset
-from l5kit.dataset.loading import BatchLoader, BatchPlan, BatchSource, IndexedSamples, run_ahead
+from l5kit.dataset.loading import BatchLoader, BatchPlan, BatchSource, run_ahead
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder
 from l5kit.dataset.sample_batch import collate
 from l5kit.device.backend import Backend
@@ -155,7 +155,8 @@ class _OfJoined:
             for part, of_part in zip(used, rows, strict=True)
         ]
         if len(made) == 1:
-            return made[0]
+            only: Batch = made[0]
+            return only
         order = torch.from_numpy(np.argsort(np.concatenate(rows)))
         order = order.to(next(iter(made[0].values())).device)
         return {key: column[order] for key, column in joined(made).items()}
@@ -169,7 +170,7 @@ def _can_make(dataset: object) -> bool:
     return makes_on_device(dataset)
 
 
-def _assemble(dataset: IndexedSamples, backend: Backend) -> _Assembly:
+def _assemble(dataset: object, backend: Backend) -> _Assembly:
     """Return what makes batches of a dataset of which :func:`_can_make` is true."""
     if isinstance(dataset, Subset):
         return _OfSubset(_assemble(dataset.dataset, backend))

@@ -207,5 +207,6 @@ def _maker_of(sampler: AgentSampler | VectorSampler, backend: Backend) -> Device
 
 def _sampler_of(dataset: BaseEgoDataset) -> AgentSampler | VectorSampler:
     """Return what makes the samples of a dataset."""
-    sampler: AgentSampler | VectorSampler = dataset.sample_function
-    return sampler
+    sampler: Any = dataset.sample_function
+    found: AgentSampler | VectorSampler = sampler
+    return found

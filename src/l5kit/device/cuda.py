@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numba.cuda
+import numba_cuda  # noqa: F401 - numba has an older one of its own, which is not enough
 import numpy as np
 import torch
-from numba import cuda
 from numba.cuda.cudadrv import nvvm
 from numpy.typing import DTypeLike
 
@@ -20,6 +21,8 @@ from l5kit.device.backend import Backend, DeviceArray, Kernel, as_shape
 __all__ = ["CudaBackend"]
 
 _Made = TypeVar("_Made")
+
+cuda: Any = numba.cuda
 
 _THREADS_PER_BLOCK = 64
 """Few enough that blocks whose threads take long differ in when they end, and many enough to fill a multiprocessor."""
@@ -73,7 +76,7 @@ class CudaBackend(Backend):
         """Return a tensor that shares the memory of an array; unsigned numbers of 64 bits as signed ones."""
         memory, start, dtype = array.l5kit_memory
         num_bytes = dtype.itemsize * int(np.prod(array.shape, dtype=np.int64))
-        flat = memory[start : start + num_bytes].view(_TORCH_TYPES[dtype])
+        flat: torch.Tensor = memory[start : start + num_bytes].view(_TORCH_TYPES[dtype])
         return flat.reshape(array.shape)
 
     def array(self, tensor: torch.Tensor) -> DeviceArray:
@@ -94,7 +97,7 @@ class CudaBackend(Backend):
     def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:
         """Make tensors in a stream of this thread."""
         if not hasattr(self._streams, "own"):
-            self._streams.own = torch.cuda.Stream(self._index)
+            self._streams.own = _new_stream(self._index)
         stream: torch.cuda.Stream = self._streams.own
         with torch.cuda.stream(stream):
             made = make()
@@ -120,7 +123,7 @@ class CudaBackend(Backend):
         torch.cuda.synchronize(self._index)
 
 
-_TORCH_TYPES = {
+_TORCH_TYPES: dict[np.dtype[Any], torch.dtype] = {
     np.dtype(np.float64): torch.float64,
     np.dtype(np.float32): torch.float32,
     np.dtype(np.int64): torch.int64,
@@ -131,6 +134,13 @@ _TORCH_TYPES = {
     np.dtype(np.bool_): torch.bool,
     np.dtype(np.uint64): torch.int64,
 }
+
+
+def _new_stream(index: int) -> torch.cuda.Stream:
+    """Return a stream beside the one that is current."""
+    new: Any = torch.cuda.Stream
+    stream: torch.cuda.Stream = new(index)
+    return stream
 
 
 def _pinned(arrays: Sequence[NumericArray | RecordArray], starts: Sequence[int], end: int) -> torch.Tensor:
@@ -185,20 +195,20 @@ def _stream_of(handle: int) -> Any:
 def _launcher_of(kernel: Kernel) -> Any:
     """Return what gives each item of a kernel a thread."""
 
-    @cuda.jit(lto=False)  # compiled when it is linked, it would be compiled with products and sums joined
     def launch(num_items: int, arguments: tuple[Any, ...]) -> None:
-        item = np.int64(cuda.grid(1))
+        item: Any = np.int64(cuda.grid(1))
         if item < num_items:
             kernel(item, arguments)
 
-    return launch
+    return cuda.jit(launch, lto=False)  # when it is linked, products and sums would be joined after all
 
 
 warnings.filterwarnings("ignore", message="Grid size .* will likely result in GPU under-utilization")
 """A few windows are a few threads; that a GPU could do more at once is no news."""
 
 _compiling = threading.local()
-_compile_ir: Callable[..., Any] = nvvm.compile_ir
+_nvvm: Any = nvvm
+_compile_ir: Callable[..., Any] = _nvvm.compile_ir
 
 
 def _compile_without_contraction(modules: Any, **options: Any) -> Any:
@@ -207,7 +217,7 @@ def _compile_without_contraction(modules: Any, **options: Any) -> Any:
     return _compile_ir(modules, **options)
 
 
-nvvm.compile_ir = _compile_without_contraction
+_nvvm.compile_ir = _compile_without_contraction
 """Kernels of this module round each product and each sum, as the processor does, so that both give the same bits.
 
 The compiler would make one operation of the two. There is no option for it in numba-cuda; kernels of others are

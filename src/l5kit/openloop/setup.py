@@ -30,7 +30,7 @@ __all__ = ["OpenLoopSetup", "set_up"]
 _AGENT_WORKFLOWS: Final = ("agent_motion", "agent_motion_multimodal", "simnet")
 """Those that predict any agent from a sample of its own, as test sets need it."""
 
-_OF_TRAININGS: Final = ("folders", "max_num_batches", "num_workers", "shuffle")
+_OF_TRAININGS: Final = ("folders", "max_num_batches", "num_workers", "on_device", "shuffle")
 """Keys of ``val_data_loader`` that are for evaluations during a training."""
 
 

@@ -130,7 +130,8 @@ def _project(item: int, arguments: tuple[Any, ...]) -> None:
     window, slot = item // most, item % most
     if slot >= counts[window]:
         return
-    element, begin = np.int64(near[window, slot, 0]), window * most_points + near[window, slot, 1]
+    element: Any = np.int64(near[window, slot, 0])
+    begin = window * most_points + near[window, slot, 1]
     matrix, end = raster_from_world[window], begin
     lowest_column = lowest_row = np.inf
     highest_column = highest_row = -np.inf
@@ -162,14 +163,15 @@ def rank_of_lane(lane: int, window: int, lights: tuple[Any, ...]) -> int:
     ``lane_rows`` of :class:`~l5kit.data.map.lane_lights.LaneLights`.
     """
     face_bounds, faces, face_ranks, lane_starts, lane_rows = lights
-    rank = np.int64(0)
+    rank: Any = np.int64(0)
     for row in range(face_bounds[window, 0], face_bounds[window, 1]):
         face = faces[row]
         if face >= 0 and face_ranks[face] > rank:
             for place in range(lane_starts[face], lane_starts[face + 1]):
                 if lane_rows[place] == lane:
                     rank = face_ranks[face]
-    return rank
+    found: int = rank
+    return found
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -192,7 +194,7 @@ def _order(item: int, arguments: tuple[Any, ...]) -> None:
             end += 1
     colors_done = np.int64(0)
     for leader in range(end_lane):
-        color = np.int64(ranks[leader])
+        color: Any = np.int64(ranks[leader])
         if colors_done >> color & 1:
             continue
         colors_done |= np.int64(1) << color

@@ -32,6 +32,9 @@ _POINT_SHIFT: Final = 9
 _NONE: Final[Any] = np.int64(-(2**62))
 """Stands for a crossing before the first one."""
 
+_ZERO: Final[Any] = np.int64(0)
+_BEFORE: Final[Any] = np.int64(-1)
+
 ShapeArrays = tuple[Int32Array, Int32Array, Int32Array, Int32Array, UInt8Array]
 """Points, contours, shapes, groups and colours.
 
@@ -48,9 +51,10 @@ _Line = tuple[int, int, int, int]
 @njit(nogil=True, cache=True, error_model="numpy")
 def bound_rows(points: Int32Array, first: int, end: int, height: int, contours: Int32Array, contour: int) -> None:
     """Write a contour of points that are written already, and the rows that it may touch."""
-    low, high = np.int64(height), np.int64(0)
+    low: Any = np.int64(height)
+    high: Any = np.int64(0)
     for point in range(first, end):
-        row = np.int64(points[point, 1]) >> _POINT_SHIFT
+        row: Any = np.int64(points[point, 1]) >> _POINT_SHIFT
         low, high = min(low, row - MARGIN_PX), max(high, row + MARGIN_PX + 1)
     contours[contour, 0], contours[contour, 1] = first, end
     contours[contour, 2], contours[contour, 3] = max(low, 0), max(min(high, height), 0)
@@ -94,7 +98,8 @@ def _line_of(points: Int32Array, before: int, point: int, is_filled: bool) -> _L
 def _draw_contour(images: UInt8Array, first_plane: int, row: int, drawn: ShapeArrays, shape: int, contour: int) -> None:
     """Draw the lines of a contour in a row."""
     points, contours, shapes, _, colors = drawn
-    start, stop = np.int64(contours[contour, 0]), np.int64(contours[contour, 1])
+    start: Any = np.int64(contours[contour, 0])
+    stop: Any = np.int64(contours[contour, 1])
     is_filled, color = shapes[shape, 0] == FILLED, shapes[shape, 3]
     before = stop - 1 if shapes[shape, 0] != OPEN_LINE and start < stop else start
     first = start if shapes[shape, 0] != OPEN_LINE else start + 1
@@ -110,7 +115,8 @@ def _draw_contour(images: UInt8Array, first_plane: int, row: int, drawn: ShapeAr
 def _draw_line(images: UInt8Array, first_plane: int, row: int, colors: UInt8Array, color: int, line: _Line) -> None:
     """Draw what of an anti-aliased line lies in a row."""
     x0, y0, x1, y1 = line
-    height, width = np.int64(images.shape[1]), np.int64(images.shape[2])
+    height: Any = np.int64(images.shape[1])
+    width: Any = np.int64(images.shape[2])
     side0 = outside(x0, y0, width << SHIFT, height << SHIFT)
     side1 = outside(x1, y1, width << SHIFT, height << SHIFT)
     if side0 & side1:
@@ -153,7 +159,7 @@ def _draw_line(images: UInt8Array, first_plane: int, row: int, colors: UInt8Arra
 @njit(nogil=True, cache=True, error_model="numpy")
 def _weight_at(step: int, num_steps: int, weights: tuple[int, int, int, int], usual: int, at: int, beside: int) -> int:
     """Return the weight in 256ths of a pixel before (-1), on (0) or behind (1) a line in one of its steps."""
-    weight = usual
+    weight: Any = usual
     if step == num_steps:
         weight = weights[3]
     elif step == num_steps - 1:
@@ -161,8 +167,9 @@ def _weight_at(step: int, num_steps: int, weights: tuple[int, int, int, int], us
     elif step < 2:
         weight = weights[step]
     part = (at >> (SHIFT - 5)) & 31
-    place = part + 32 if beside < 0 else part if beside == 0 else 63 - part
-    return (weight * DISTANCE_WEIGHTS[place]) >> 8 & 0xFF
+    place: Any = part + 32 if beside < 0 else part if beside == 0 else 63 - part
+    found: int = (weight * DISTANCE_WEIGHTS[place]) >> 8 & 0xFF
+    return found
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -171,8 +178,9 @@ def _blend(
 ) -> None:
     """Mix a colour into a pixel of each of its planes, twice, as OpenCV does."""
     for channel in range(colors.shape[1]):
-        value = np.int64(images[first_plane + channel, row, column])
-        share, rest = np.int64(colors[color, channel]) * weight + 127, 256 - weight
+        value: Any = np.int64(images[first_plane + channel, row, column])
+        share: Any = np.int64(colors[color, channel]) * weight + 127
+        rest = 256 - weight
         value = (value * rest + share) >> 8
         images[first_plane + channel, row, column] = (value * rest + share) >> 8
 
@@ -197,9 +205,10 @@ def _next_crossing(
     Crossings in one place come in the order of their edges.
     """
     points, contours, shapes, _, _ = drawn
-    best_x, best_edge, count, edge = -_NONE, np.int64(-1), np.int64(0), np.int64(0)
+    best_x, best_edge, count, edge = -_NONE, _BEFORE, _ZERO, _ZERO
     for contour in range(shapes[shape, 1], shapes[shape, 2]):
-        start, stop = np.int64(contours[contour, 0]), np.int64(contours[contour, 1])
+        start: Any = np.int64(contours[contour, 0])
+        stop: Any = np.int64(contours[contour, 1])
         if not contours[contour, 2] <= row < contours[contour, 3]:
             edge += stop - start
             continue
@@ -220,8 +229,9 @@ def _next_crossing(
 def _fill_row(images: UInt8Array, first_plane: int, row: int, drawn: ShapeArrays, shape: int) -> None:
     """Fill between every first and second crossing of a row."""
     colors, color = drawn[4], drawn[2][shape, 3]
-    height, width = np.int64(images.shape[1]), np.int64(images.shape[2])
-    x0, edge, count = _next_crossing(height, row, drawn, shape, (_NONE, np.int64(-1)))
+    height: Any = np.int64(images.shape[1])
+    width: Any = np.int64(images.shape[2])
+    x0, edge, count = _next_crossing(height, row, drawn, shape, (_NONE, _BEFORE))
     for pair in range(count // 2):
         x1, edge, _ = _next_crossing(height, row, drawn, shape, (x0, edge))
         left, right = max((x0 + ONE - 1) >> SHIFT, 0), min((x1 >> SHIFT) + 1, width)

@@ -66,7 +66,7 @@ class DeviceAgentSampler:
         Args:
             log: The log of the windows.
             windows: The windows.
-            targets: Whom they are about, on the processor.
+            here: On the processor, the windows, of which the newest frame may be the only one, and whom they are about.
             added: Columns of the processor that come with them, (B, ...).
             extent_m: Length and width of the AV.
         """

@@ -88,7 +88,7 @@ def cut_on_device(
     )
     if moved is None:
         sent = backend.upload_one(np.stack(places))
-        avs = backend.empty((*shape, 2), np.float64), backend.empty((*shape, 3), np.float32)
+        avs = [backend.empty((*shape, 2), np.float64), backend.empty((*shape, 3), np.float32)]
     else:
         sent, *avs = backend.upload([np.stack(places), moved.positions_m, moved.headings])
     backend.run(

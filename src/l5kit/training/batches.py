@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import Subset
 
 from l5kit.configs.training import LoaderParams
-from l5kit.dataset.loading import BatchLoader, BatchPlan, BatchSource, IndexedSamples, ThreadLoader, WorkerLoader
+from l5kit.dataset.loading import BatchLoader, BatchMakers, BatchPlan, BatchSource, IndexedSamples, new_loader
 from l5kit.dataset.loading import loader as make_loader
 from l5kit.dataset.rank_sampler import process_place
 from l5kit.dataset.reseeding import BatchOrder
@@ -76,6 +76,8 @@ class StepBatches:
         batches_per_step: Batches of a step in each process.
         choice: Which scenes are drawn, and how often; None for what the loader says, without weights.
         pin_memory: Whether tensors lie in memory that CUDA copies from by itself.
+        device: Where batches are made, and their tensors lie, when the loader says ``on_device``; None for the
+            processor.
 
     Attributes:
         waited_s: Seconds that iterations have waited for batches.
@@ -92,6 +94,7 @@ class StepBatches:
         batches_per_step: int = 1,
         choice: SceneChoice | None = None,
         pin_memory: bool,
+        device: str | None = None,
     ) -> None:
         self._dataset = dataset
         self._loader = loader
@@ -100,6 +103,7 @@ class StepBatches:
         self._num_batches = num_steps * batches_per_step
         self._batches_per_epoch = steps_per_epoch * batches_per_step
         self._pin_memory = pin_memory
+        self._device = device if loader.on_device else None
         self._next_batch = 0
         self.waited_s = 0.0
 
@@ -156,9 +160,8 @@ class StepBatches:
             first_batch=first_batch,
         )
         source = BatchSource(self._dataset, collate, pin_memory=self._pin_memory, prefetch=_PREFETCH)
-        if self._loader.num_workers:
-            return WorkerLoader(plan, source, num_workers=self._loader.num_workers, multiprocessing_context=None)
-        return ThreadLoader(plan, source, num_threads=self._loader.threads)
+        makers = BatchMakers(self._loader.threads, self._loader.num_workers)
+        return new_loader(plan, source, makers, device=self._device)
 
 
 class EvaluationBatches:
@@ -168,12 +171,14 @@ class EvaluationBatches:
         samples: The samples.
         loader: How they are loaded, and how many batches are taken of them, evenly spread over all scenes.
         pin_memory: Whether tensors lie in memory that CUDA copies from by itself.
+        device: As for :class:`StepBatches`.
     """
 
-    def __init__(self, samples: Samples, loader: LoaderParams, *, pin_memory: bool) -> None:
+    def __init__(self, samples: Samples, loader: LoaderParams, *, pin_memory: bool, device: str | None = None) -> None:
         self._samples = samples
         self._loader = loader
         self._pin_memory = pin_memory
+        self._device = device if loader.on_device else None
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
         """Return the batches of one evaluation."""
@@ -189,5 +194,6 @@ class EvaluationBatches:
             num_workers=loader.num_workers,
             threads=1 if loader.num_workers else loader.threads,
             pin_memory=self._pin_memory,
+            device=self._device,
         )
         return iter(batches)

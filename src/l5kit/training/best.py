@@ -10,7 +10,7 @@ from l5kit._types import Config
 
 __all__ = ["BestScore", "evaluation_digest"]
 
-_UNSEEN = ("threads", "num_workers")
+_UNSEEN = ("threads", "num_workers", "on_device")
 """Keys of a loader that decide how fast samples come, not which."""
 
 

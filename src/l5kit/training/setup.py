@@ -56,6 +56,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     params, loader = config.params, config.params.train_loader
     batches_per_step = params.scaling.accumulate_grad_batches
     is_on_cuda = params.run.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+    device = "cuda" if is_on_cuda else None
     num_devices = params.run.devices or (torch.cuda.device_count() if is_on_cuda else 1)
     samples = open_samples(config, loader, data_manager, perturbed=True)
     evaluation = None
@@ -66,7 +67,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
                 f"val_data_loader: {params.val_loader.key} gives no samples; name another log or other scenes, or "
                 "leave it out"
             )
-        evaluation = EvaluationBatches(seen, params.val_loader, pin_memory=is_on_cuda)
+        evaluation = EvaluationBatches(seen, params.val_loader, pin_memory=is_on_cuda, device=device)
     world_size = num_devices * params.scaling.num_nodes
     choice = open_choice(loader, config.mapping, data_manager)
     num_samples = choice.num_samples_of(samples)
@@ -91,5 +92,6 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
         batches_per_step=batches_per_step,
         choice=choice,
         pin_memory=is_on_cuda,
+        device=device,
     )
     return TrainingSetup(config, num_devices, world_size, batches, evaluation, schedule, module)
