@@ -200,6 +200,7 @@ def _launcher_of(kernel: Kernel) -> Any:
         if item < num_items:
             kernel(item, arguments)
 
+    launch.__name__ = launch.__qualname__ = f"l5kit_{getattr(kernel, '__name__', 'kernel').lstrip('_')}"
     return cuda.jit(launch, lto=False)  # when it is linked, products and sums would be joined after all
 
 
