@@ -30,7 +30,12 @@ from l5kit.simulation.lanes.leaders import OBJECT_FIELDS
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DeviceRows", "DeviceSeats", "DeviceTraffic"]
+__all__ = ["DeviceRows", "DeviceSeats", "DeviceTraffic", "TrafficArrays"]
+
+TrafficArrays = tuple[
+    tuple[DeviceArray, DeviceArray, DeviceArray], tuple[DeviceArray, ...], tuple[DeviceArray, DeviceArray]
+]
+"""Frames, scenes and numbers of driven agents of all slots; seats; room for who is there and for marks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +145,11 @@ class DeviceTraffic:
     def num_driven(self) -> "torch.Tensor":
         """How many agents were driven into the current frame of each slot, int64 (N,); not a copy."""
         return self.backend.tensor(self._places[2])
+
+    @property
+    def arrays(self) -> TrafficArrays:
+        """Places, seats, and room for who is there in a frame, as kernels take them."""
+        return self._places, self._seats, (self._present, self._marks)
 
     @property
     def seats(self) -> DeviceSeats:
