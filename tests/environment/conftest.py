@@ -15,3 +15,16 @@ def make_env(city, tmp_path):
         return L5Env(write_config(tmp_path, **dict(gym_params)), data_of(city), **args)
 
     return make
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def backend(request):
+    """Each device that this machine has."""
+    torch = pytest.importorskip("torch")
+    from l5kit.device.opening import open_backend
+
+    if request.param == "cuda":
+        pytest.importorskip("numba.cuda")
+        if not torch.cuda.is_available():
+            pytest.skip("there is no GPU")
+    return open_backend(request.param)

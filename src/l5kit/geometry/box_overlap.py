@@ -1,5 +1,7 @@
 """Exact test whether oriented boxes overlap, for use inside kernels."""
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -10,10 +12,10 @@ from l5kit._types import BoolArray, Float64Array
 def boxes_overlap(a: Float64Array, b: Float64Array) -> bool:
     """Tell whether two boxes (x m, y m, yaw rad, length m, width m) overlap, by the separating axis theorem."""
     dx, dy = b[0] - a[0], b[1] - a[1]
-    reach = 0.5 * (np.sqrt(a[3] ** 2 + a[4] ** 2) + np.sqrt(b[3] ** 2 + b[4] ** 2))
+    reach = 0.5 * (math.sqrt(a[3] ** 2 + a[4] ** 2) + math.sqrt(b[3] ** 2 + b[4] ** 2))
     if dx * dx + dy * dy > reach * reach:
         return False
-    cos_a, sin_a, cos_b, sin_b = np.cos(a[2]), np.sin(a[2]), np.cos(b[2]), np.sin(b[2])
+    cos_a, sin_a, cos_b, sin_b = math.cos(a[2]), math.sin(a[2]), math.cos(b[2]), math.sin(b[2])
     cos_ab = abs(cos_a * cos_b + sin_a * sin_b)
     sin_ab = abs(sin_a * cos_b - cos_a * sin_b)
     if abs(dx * cos_a + dy * sin_a) >= 0.5 * (a[3] + b[3] * cos_ab + b[4] * sin_ab):

@@ -1,6 +1,7 @@
 """Points beside lines and polygons seen from above: distances, and what lies inside, for use inside kernels."""
 
-import numpy as np
+import math
+
 from numba import njit
 
 from l5kit._types import Float64Array
@@ -15,7 +16,7 @@ def distance_to_edge(start: Float64Array, end: Float64Array, point: Float64Array
     along = 0.0
     if squared_length > 0:
         along = min(max((x * edge_x + y * edge_y) / squared_length, 0.0), 1.0)
-    distance: float = np.hypot(x - along * edge_x, y - along * edge_y)
+    distance: float = math.hypot(x - along * edge_x, y - along * edge_y)
     return distance
 
 

@@ -17,6 +17,7 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.angle import angular_distance
+from l5kit.simulation.vehicle_steps import Moved, VehicleNow, step_bicycle, step_by_curvature, step_unicycle
 
 __all__ = [
     "NUPLAN_GEOMETRY",
@@ -266,11 +267,15 @@ class Unicycle:
             (yaw_changes_rad[0] / step_time_s, yaw_changes_rad[1] / step_time_s),
         )
 
+    def numbers(self) -> tuple[float, ...]:
+        """Return what kernels take for a step: lowest and highest acceleration and yaw rate."""
+        return kernel_numbers(*self.accelerations_mps2, *self.yaw_rates_radps)
+
     def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
         """Return the states after accelerating, turning and moving; see :class:`VehicleModel`."""
         _require_actions(states, actions, ("acceleration_mps2", "yaw_rate_radps"), step_time_s)
-        limits = kernel_numbers(*self.accelerations_mps2, *self.yaw_rates_radps)
-        return _with_moved(states, _move_unicycles(kernel_arrays(states), _plain(actions), limits, float(step_time_s)))
+        moved = _move_unicycles(kernel_arrays(states), _plain(actions), self.numbers(), float(step_time_s))
+        return _with_moved(states, moved)
 
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
         """Return accelerations and yaw rates from two poses and the speed before; see :class:`InvertibleModel`.
@@ -317,16 +322,19 @@ class InvertibleBicycle:
             self, max_acceleration_mps2=above_0, max_curvature_1pm=above_0, max_log_acceleration_mps2=above_0
         )
 
-    def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
-        """Return the states after the actions; see :class:`VehicleModel`."""
-        _require_actions(states, actions, ("acceleration_mps2", "curvature_1pm"), step_time_s)
-        constants = kernel_numbers(
+    def numbers(self) -> tuple[float, ...]:
+        """Return what kernels take for a step: largest acceleration and curvature, shares of the axles."""
+        return kernel_numbers(
             self.max_acceleration_mps2,
             self.max_curvature_1pm,
             self.geometry.rear_axle_share,
             self.geometry.wheel_base_share,
         )
-        moved = _move_by_curvature(kernel_arrays(states), _plain(actions), constants, float(step_time_s))
+
+    def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
+        """Return the states after the actions; see :class:`VehicleModel`."""
+        _require_actions(states, actions, ("acceleration_mps2", "curvature_1pm"), step_time_s)
+        moved = _move_by_curvature(kernel_arrays(states), _plain(actions), self.numbers(), float(step_time_s))
         return _with_moved(states, moved)
 
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
@@ -631,64 +639,51 @@ def _turned(vectors_m: Float64Array, yaws_rad: Float64Array) -> Float64Array:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _move_unicycles(arrays: _Arrays, actions: Float64Array, limits: tuple[float, ...], step_s: float) -> _Arrays:
-    """Return positions, yaws, speeds, accelerations and steering after a step of :class:`Unicycle`."""
-    positions_m, yaws_rad, speeds_mps, _, steering_rad, _ = arrays
-    size = yaws_rad.shape[0]
-    positions, yaws, speeds, accelerations = np.empty((size, 2)), np.empty(size), np.empty(size), np.empty(size)
-    for i in range(size):
-        accelerations[i] = min(max(actions[i, 0], limits[0]), limits[1])
-        speeds[i] = speeds_mps[i] + accelerations[i] * step_s
-        yaws[i] = yaws_rad[i] + min(max(actions[i, 1], limits[2]), limits[3]) * step_s
-        positions[i, 0] = positions_m[i, 0] + speeds[i] * step_s * math.cos(yaws[i])
-        positions[i, 1] = positions_m[i, 1] + speeds[i] * step_s * math.sin(yaws[i])
-    return positions, yaws, speeds, accelerations, steering_rad.copy()
+def _vehicle(arrays: _Arrays, row: int) -> VehicleNow:
+    """Return one of the vehicles."""
+    positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad, lengths_m = arrays
+    return (
+        positions_m[row, 0],
+        positions_m[row, 1],
+        yaws_rad[row],
+        speeds_mps[row],
+        accelerations_mps2[row],
+        steering_rad[row],
+        lengths_m[row],
+    )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _move_by_curvature(arrays: _Arrays, actions: Float64Array, limits: tuple[float, ...], step_s: float) -> _Arrays:
+def _write(positions_m: Float64Array, rest: Float64Array, row: int, moved: Moved) -> None:
+    """Write one of the vehicles after a step: its position, (N, 2), and its other numbers, (4, N)."""
+    positions_m[row, 0], positions_m[row, 1], rest[0, row], rest[1, row], rest[2, row], rest[3, row] = moved
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _move_unicycles(arrays: _Arrays, actions: Float64Array, numbers: tuple[float, ...], step_s: float) -> _Arrays:
+    """Return positions, yaws, speeds, accelerations and steering after a step of :class:`Unicycle`."""
+    positions_m, rest = np.empty(arrays[0].shape), np.empty((4, len(actions)))
+    for i in range(len(actions)):
+        moved = step_unicycle(_vehicle(arrays, i), (actions[i, 0], actions[i, 1]), numbers, step_s)
+        _write(positions_m, rest, i, moved)
+    return positions_m, rest[0], rest[1], rest[2], rest[3]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _move_by_curvature(arrays: _Arrays, actions: Float64Array, numbers: tuple[float, ...], step_s: float) -> _Arrays:
     """Return positions, yaws, speeds, accelerations and steering after a step of :class:`InvertibleBicycle`."""
-    positions_m, yaws_rad, speeds_mps, _, _, lengths_m = arrays
-    max_acceleration, max_curvature, rear_axle_share, wheel_base_share = limits
-    positions, rest = np.empty(positions_m.shape), np.empty((4, yaws_rad.shape[0]))
-    for i in range(yaws_rad.shape[0]):
-        acceleration = min(max(actions[i, 0], -max_acceleration), max_acceleration)
-        curvature = min(max(actions[i, 1], -max_curvature), max_curvature)
-        way_m = speeds_mps[i] * step_s + acceleration * step_s * step_s / 2
-        rest[0, i] = yaws_rad[i] + curvature * way_m
-        rest[1, i] = speeds_mps[i] + acceleration * step_s
-        rest[2, i] = acceleration
-        rest[3, i] = math.atan(curvature * wheel_base_share * lengths_m[i])
-        _move_centre(positions_m[i], positions[i], way_m, (yaws_rad[i], rest[0, i]), rear_axle_share * lengths_m[i])
-    return positions, rest[0], rest[1], rest[2], rest[3]
+    positions_m, rest = np.empty(arrays[0].shape), np.empty((4, len(actions)))
+    for i in range(len(actions)):
+        moved = step_by_curvature(_vehicle(arrays, i), (actions[i, 0], actions[i, 1]), numbers, step_s)
+        _write(positions_m, rest, i, moved)
+    return positions_m, rest[0], rest[1], rest[2], rest[3]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def move_bicycles(arrays: _Arrays, actions: Float64Array, constants: tuple[float, ...], step_s: float) -> _Arrays:
     """Return positions, yaws, speeds, accelerations and steering after a step of :class:`KinematicBicycle`."""
-    positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad, lengths_m = arrays
-    max_steering, acceleration_share, steering_share, rear_axle_share, wheel_base_share = constants
-    positions, rest = np.empty(positions_m.shape), np.empty((4, yaws_rad.shape[0]))
-    for i in range(yaws_rad.shape[0]):
-        way_m = speeds_mps[i] * step_s
-        acceleration = accelerations_mps2[i] + acceleration_share * (actions[i, 0] - accelerations_mps2[i])
-        steering = steering_rad[i] + steering_share * actions[i, 1] * step_s
-        rest[0, i] = yaws_rad[i] + way_m * math.tan(steering_rad[i]) / (wheel_base_share * lengths_m[i])
-        rest[1, i] = speeds_mps[i] + acceleration * step_s
-        rest[2, i] = acceleration
-        rest[3, i] = min(max(steering, -max_steering), max_steering)
-        _move_centre(positions_m[i], positions[i], way_m, (yaws_rad[i], rest[0, i]), rear_axle_share * lengths_m[i])
-    return positions, rest[0], rest[1], rest[2], rest[3]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _move_centre(
-    before_m: Float64Array, after_m: Float64Array, way_m: float, yaws_rad: tuple[float, float], rear_m: float
-) -> None:
-    """Write where a centre is once its rear axle, ``rear_m`` behind it, went ahead and the heading turned.
-
-    The way is added to the old centre, so that a vehicle that stands stays where it is to the bit.
-    """
-    cos, sin = math.cos(yaws_rad[0]), math.sin(yaws_rad[0])
-    after_m[0] = before_m[0] + (way_m * cos + rear_m * (math.cos(yaws_rad[1]) - cos))
-    after_m[1] = before_m[1] + (way_m * sin + rear_m * (math.sin(yaws_rad[1]) - sin))
+    positions_m, rest = np.empty(arrays[0].shape), np.empty((4, len(actions)))
+    for i in range(len(actions)):
+        moved = step_bicycle(_vehicle(arrays, i), (actions[i, 0], actions[i, 1]), constants, step_s)
+        _write(positions_m, rest, i, moved)
+    return positions_m, rest[0], rest[1], rest[2], rest[3]

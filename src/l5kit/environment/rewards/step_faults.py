@@ -1,5 +1,6 @@
 """Faults of AVs in a step: new collisions with road users, meetings ahead, and corners off the drivable surface."""
 
+import math
 from functools import cache
 
 import numpy as np
@@ -17,7 +18,7 @@ from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
 from l5kit.simulation.lanes.lane_following import SceneRows
 
-__all__ = ["FaultMemory", "SurfaceArrays", "surface_arrays", "write_faults"]
+__all__ = ["FaultMemory", "SurfaceArrays", "farthest_corner", "surface_arrays", "write_corners", "write_faults"]
 
 SurfaceArrays = tuple[GridArrays, Float64Array, Int64Array, BoolArray, tuple[Int64Array, Int64Array]]
 """The grid of a DrivingMap, ``area_points_m``, ``area_starts``, ``is_in_junction``, and which lanes follow each."""
@@ -135,9 +136,28 @@ def _find_surface(surface: SurfaceArrays, point_m: Float64Array, hint: int) -> t
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_corners(box: Float64Array, corners_m: Float64Array) -> None:
+def farthest_corner(surface: SurfaceArrays, corners_m: Float64Array, areas: Int64Array) -> float:
+    """Return how far the farthest of four corners (4, 2) is from the drivable surface.
+
+    It is infinite from half a metre on, and 0 without a map.
+
+    Args:
+        surface: The map.
+        corners_m: World x and y.
+        areas: The area that held each corner last, -1 for none, (4,), changed; only a hint.
+    """
+    farthest_m = 0.0
+    for corner in range(4 if len(surface[2]) > 1 else 0):
+        far_m, area = _find_surface(surface, corners_m[corner], areas[corner])
+        areas[corner] = area if area >= 0 else areas[corner]
+        farthest_m = max(farthest_m, far_m)
+    return farthest_m
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_corners(box: Float64Array, corners_m: Float64Array) -> None:
     """Write front left, front right, rear right and rear left corner of a box."""
-    cos, sin = np.cos(box[2]), np.sin(box[2])
+    cos, sin = math.cos(box[2]), math.sin(box[2])
     for corner in range(4):
         along = 0.5 * box[3] if corner < 2 else -0.5 * box[3]
         across = 0.5 * box[4] if corner == 0 or corner == 3 else -0.5 * box[4]
@@ -279,7 +299,7 @@ def write_faults(
     corners_m, rear_axle_m = np.empty((4, 2)), np.empty(2)
     for index in range(len(slots)):
         slot, box, speed_mps = slots[index], boxes[index], abs(motions[index, 0])
-        _write_corners(box, corners_m)
+        write_corners(box, corners_m)
         rear_axle_m[0] = box[0] - _REAR_AXLE_PART * box[3] * np.cos(box[2])
         rear_axle_m[1] = box[1] - _REAR_AXLE_PART * box[3] * np.sin(box[2])
         counts[index], is_close[index] = 0, False
@@ -297,8 +317,4 @@ def write_faults(
             kind = kind_of(box, rear_axle_m, speed_mps, other, other_stands)
             counts[index, 0 if is_fault_of_ego(kind, _is_across(surface, corners_m)) else 1] += 1
         is_close[index] |= counts[index, 0] > 0
-        off_road_m[index] = 0.0
-        for corner in range(4 if len(surface[2]) > 1 else 0):
-            far_m, area = _find_surface(surface, corners_m[corner], memory[2][slot, corner])
-            memory[2][slot, corner] = area if area >= 0 else memory[2][slot, corner]
-            off_road_m[index] = max(off_road_m[index], far_m)
+        off_road_m[index] = farthest_corner(surface, corners_m, memory[2][slot])

@@ -11,7 +11,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
 from l5kit.environment.traffic.uncounted import uncounted
-from l5kit.simulation.engine.entering import mark_blocked
+from l5kit.simulation.engine.entering import mark_blocked_rows
 from l5kit.simulation.lanes.lane_following import ColorRows, Drive, EgoRows, drive_on, mark_lights, put_on_path
 from l5kit.simulation.lanes.lane_paths import PathArrays
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
@@ -33,6 +33,10 @@ first seat and the end of these paths."""
 
 _Scratch = tuple[Int64Array, BoolArray, Float64Array, Int64Array, Int64Array, Float64Array]
 """Who is there, marks and numbers of seats, objects, lights and a pose; the last but one are zero between calls."""
+
+EnteringScratch = tuple[Int64Array, BoolArray, Float64Array, BoolArray, BoolArray, BoolArray]
+"""Room for who is there, (M,), marks of seats, (T,), and of who is there boxes, (M, 5), whether they take room, whether
+they appear, and whether they are blocked, (M,)."""
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -141,14 +145,14 @@ def _move_all(
     for place in range(len(places[0])):
         slot, frame, first = places[0][place], places[1][place], places[3][place]
         num_own, states, seen = places[4][place] - first, seats[0][slot], objects[:0]
-        _begin(place, places, rows, seats, paths, ego[0][place], drive[1])
+        begin_seats(slot, places[2][place], first, rows, seats, paths, ego[0][place], drive[1])
         count = 0
         for seat in range(num_own):
             count += states[seat] == DRIVEN and last_frames[first + seat] > frame
         counts[place] = count
         if count > 0:
             num_present = list_present(places[2][place], rows, states, num_own, present, is_met)
-            num_objects = _write_objects(slot, rows, seats, present[:num_present], objects, numbers)
+            num_objects = write_objects(slot, rows, seats, present[:num_present], objects, numbers)
             write_object(objects, num_objects, ego[0][place], ego[1][place])
             seen = objects[: num_objects + 1]
             mark_lights(colors, place, True, ranks)
@@ -156,7 +160,7 @@ def _move_all(
             if states[seat] == DRIVEN:
                 if last_frames[first + seat] > frame:
                     own = (seats[1][slot, seat], seats[2][slot, seat], seats[3][slot, seat])
-                    _move(own, first + seat, paths, seen, numbers[seat], ranks, drive[0], pose)
+                    move_seat(own, first + seat, paths, seen, numbers[seat], ranks, drive[0], pose)
                 else:
                     states[seat] = LOGGED
         if count > 0:
@@ -167,28 +171,41 @@ def _move_all(
 def _is_near(box: Float64Array, group: int, ego_box: Float64Array, near_m: float) -> bool:
     """Return whether a seat that is where the log has it is to be driven."""
     x_m, y_m = box[0] - ego_box[0], box[1] - ego_box[1]
-    return bool(group >= 0 and box[3] > 0 and np.sqrt(x_m * x_m + y_m * y_m) < near_m)
+    return bool(group >= 0 and box[3] > 0 and math.sqrt(x_m * x_m + y_m * y_m) < near_m)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _begin(
-    place: int,
-    places: Places,
+def begin_seats(
+    slot: int,
+    frame: int,
+    first: int,
     rows: LogRows,
     seats: SeatArrays,
     paths: PathArrays,
     ego_box: Float64Array,
     near_m: float,
 ) -> None:
-    """Let drivers take over seats that have come near enough."""
+    """Let drivers take over seats of an environment that have come near enough.
+
+    Args:
+        slot: The environment.
+        frame: Its frame, counted in all frames.
+        first: The path of its first seat.
+        rows: The log.
+        seats: The seats, changed.
+        paths: All paths.
+        ego_box: The AV in this frame, (5,).
+        near_m: How near is near enough.
+    """
     states, motions, boxes, velocities_mps, groups = seats
-    slot, frame, first = places[0][place], places[2][place], places[3][place]
     for row in range(rows[0][frame], rows[0][frame + 1]):
         seat = rows[1][row]
         if seat < 0 or states[slot, seat] != LOGGED or not _is_near(rows[4][row], rows[3][row], ego_box, near_m):
             continue
         states[slot, seat], groups[slot, seat] = DRIVEN, rows[3][row]
-        boxes[slot, seat], velocities_mps[slot, seat] = rows[4][row], rows[6][row]
+        for column in range(5):
+            boxes[slot, seat, column] = rows[4][row, column]
+        velocities_mps[slot, seat, 0], velocities_mps[slot, seat, 1] = rows[6][row, 0], rows[6][row, 1]
         x_mps, y_mps, box = rows[6][row, 0], rows[6][row, 1], rows[4][row]
         ahead_mps = x_mps * math.cos(box[2]) + y_mps * math.sin(box[2])
         speed_mps = math.copysign(math.sqrt(x_mps * x_mps + y_mps * y_mps), ahead_mps)
@@ -197,7 +214,7 @@ def _begin(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_objects(
+def write_objects(
     slot: int,
     rows: LogRows,
     seats: SeatArrays,
@@ -225,7 +242,7 @@ def _write_objects(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _move(
+def move_seat(
     seat: tuple[Float64Array, Float64Array, Float64Array],
     path: int,
     paths: PathArrays,
@@ -262,26 +279,57 @@ def withhold_agents(places: Places, rows: LogRows, seats: SeatArrays, ego_boxes:
     most = most_present(places, rows, num_seats)
     present, is_met = np.empty(most, np.int64), np.empty(num_seats, np.bool_)
     boxes, is_there = np.empty((most, 5)), np.empty(most, np.bool_)
-    is_new, is_blocked, starts = np.empty(most, np.bool_), np.empty(most, np.bool_), np.zeros(2, np.int64)
+    is_new, is_blocked = np.empty(most, np.bool_), np.empty(most, np.bool_)
+    scratch = (present, is_met, boxes, is_there, is_new, is_blocked)
     for place in range(len(places[0])):
-        slot, states = places[0][place], seats[0][places[0][place]]
-        if not _let_in(places[2][place], rows, states, ego_boxes[place], near_m):
-            continue
-        count = list_present(places[2][place], rows, states, places[4][place] - places[3][place], present, is_met)
-        for number in range(count):
-            who = present[number]
-            is_new[number] = False
-            if who < 0:
-                boxes[number], is_there[number] = seats[2][slot, -1 - who], True
-            else:
-                boxes[number], is_there[number] = rows[4][who], rows[3][who] >= 0
-                is_new[number] = rows[1][who] >= 0 and states[rows[1][who]] == _ENTERING
-        is_blocked[:count] = False
-        starts[1] = count
-        mark_blocked(starts, boxes, ego_boxes[place : place + 1], is_there, is_new, is_blocked)
-        for number in range(count):
-            if is_new[number]:
-                states[rows[1][present[number]]] = WAITING if is_blocked[number] else LOGGED
+        num_own = places[4][place] - places[3][place]
+        withhold_seats(places[0][place], places[2][place], num_own, rows, seats, ego_boxes[place], near_m, scratch)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def withhold_seats(
+    slot: int,
+    frame: int,
+    num_own: int,
+    rows: LogRows,
+    seats: SeatArrays,
+    ego_box: Float64Array,
+    near_m: float,
+    scratch: EnteringScratch,
+) -> None:
+    """Let seats of an environment wait that would appear where a box stands.
+
+    Args:
+        slot: The environment.
+        frame: Its frame, counted in all frames.
+        num_own: Seats of its scene.
+        rows: The log.
+        seats: The seats, changed.
+        ego_box: The AV in this frame, (5,).
+        near_m: Distance of the AV up to which seats are driven.
+        scratch: Room.
+    """
+    states = seats[0][slot]
+    if not _let_in(frame, rows, states, ego_box, near_m):
+        return
+    present, is_met, boxes, is_there, is_new, is_blocked = scratch
+    count = list_present(frame, rows, states, num_own, present, is_met)
+    for number in range(count):
+        who = present[number]
+        is_new[number], is_blocked[number] = False, False
+        if who < 0:
+            is_there[number] = True
+            for column in range(5):
+                boxes[number, column] = seats[2][slot, -1 - who, column]
+        else:
+            is_there[number] = rows[3][who] >= 0
+            is_new[number] = rows[1][who] >= 0 and states[rows[1][who]] == _ENTERING
+            for column in range(5):
+                boxes[number, column] = rows[4][who, column]
+    mark_blocked_rows(0, count, boxes, ego_box, is_there, is_new, is_blocked)
+    for number in range(count):
+        if is_new[number]:
+            states[rows[1][present[number]]] = WAITING if is_blocked[number] else LOGGED
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -329,22 +377,55 @@ def write_rows(
         slot, frame, first = places[0][place], places[2][place], places[3][place]
         starts[place] = end
         num_own = min(places[4][place] - first, num_seats)
-        if not (seats[0][slot, :num_own] != LOGGED).any():
-            end += _copy_rows(rows, rows[0][frame], rows[0][frame + 1], found, end)
-            continue
-        count = list_present(frame, rows, seats[0][slot], num_own, present, is_met)
-        for who in present[:count]:
-            if who < 0:
-                seat = -1 - who
-                found[0][end], found[3][end] = seats[4][slot, seat], path_tracks[first + seat]
-                for column in range(5):
-                    found[1][end, column] = seats[2][slot, seat, column]
-                for column in range(2):
-                    found[2][end, column] = seats[3][slot, seat, column]
-            else:
-                _copy_rows(rows, who, who + 1, found, end)
-            end += 1
+        end += write_slot_rows(slot, frame, first, num_own, rows, seats, path_tracks, (present, is_met), found, end)
     starts[len(places[0])] = end
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_slot_rows(
+    slot: int,
+    frame: int,
+    first: int,
+    num_own: int,
+    rows: LogRows,
+    seats: SeatArrays,
+    path_tracks: Int64Array,
+    scratch: tuple[Int64Array, BoolArray],
+    found: tuple[Int64Array, Float64Array, Float64Array, Int64Array],
+    begin: int,
+) -> int:
+    """Write the agents of the current frame of an environment behind others, and return how many they are.
+
+    Args:
+        slot: The environment.
+        frame: Its frame, counted in all frames.
+        first: The path of its first seat.
+        num_own: Seats of its scene.
+        rows: The log.
+        seats: The seats.
+        path_tracks: Track of each path.
+        scratch: Room for who is there and for marks of seats.
+        found: Take group, box, velocity and track of each row.
+        begin: The first row that is written.
+    """
+    is_as_logged = True
+    for seat in range(num_own):
+        is_as_logged = is_as_logged and seats[0][slot, seat] == LOGGED
+    if is_as_logged:
+        return _copy_rows(rows, rows[0][frame], rows[0][frame + 1], found, begin)
+    count = list_present(frame, rows, seats[0][slot], num_own, scratch[0], scratch[1])
+    for number in range(count):
+        who, end = scratch[0][number], begin + number
+        if who < 0:
+            seat = -1 - who
+            found[0][end], found[3][end] = seats[4][slot, seat], path_tracks[first + seat]
+            for column in range(5):
+                found[1][end, column] = seats[2][slot, seat, column]
+            for column in range(2):
+                found[2][end, column] = seats[3][slot, seat, column]
+        else:
+            _copy_rows(rows, who, who + 1, found, end)
+    return count
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.environment.traffic.driver_numbers import DriverNumbers
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_kernels import (
     LOGGED,
@@ -18,9 +19,7 @@ from l5kit.environment.traffic.traffic_kernels import (
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.agent_control import AgentControl
-from l5kit.simulation.intelligent_driver import AGENT_DRIVER
-from l5kit.simulation.lanes.highest_speeds import write_highest_speeds
-from l5kit.simulation.lanes.lane_following import NUM_COLUMNS, Drive, SceneRows
+from l5kit.simulation.lanes.lane_following import NUM_COLUMNS, SceneRows
 
 __all__ = ["DrivenRows", "TrafficRows", "TrafficSlots"]
 
@@ -93,14 +92,14 @@ class TrafficSlots:
 
     def __init__(self, bank: SceneBank, num_slots: int, *, drives: IntelligentDriver | None) -> None:
         if drives is not None:
-            _require_paths(bank, drives)
+            require_paths(bank, drives)
         self.bank, self.drives = bank, drives
         self.frames: Int64Array = np.full(num_slots, -1, np.int64)
         self.bank_rows: Int64Array = np.zeros(num_slots, np.int64)
         self._near_m = float(AgentControl.of_traffic().near_m)
         self._counts = np.zeros(num_slots, np.int64)
         self._seats = _make_seats(num_slots, 0)
-        self._bends_mps, self._num_bent = np.empty(0), 0
+        self._numbers = None if drives is None else DriverNumbers(drives, bank.log.facts.step_time_s)
         self._memory = _make_rows(0)
 
     def __len__(self) -> int:
@@ -117,10 +116,10 @@ class TrafficSlots:
         Raises:
             IndexOutOfRangeError: There is no such slot, scene or frame.
         """
-        _require_range("slots", slots, np.int64(len(self)))
-        _require_range("bank_rows", bank_rows, np.int64(len(self.bank)))
+        require_range("slots", slots, np.int64(len(self)))
+        require_range("bank_rows", bank_rows, np.int64(len(self.bank)))
         starts = self.bank.frame_starts
-        _require_range("frames", frames, starts[bank_rows + 1] - starts[bank_rows])
+        require_range("frames", frames, starts[bank_rows + 1] - starts[bank_rows])
         self.bank_rows[slots], self.frames[slots], self._counts[slots] = bank_rows, frames, 0
         if self.drives is not None:
             self._make_room(int((self.bank.routes[bank_rows + 1] - self.bank.routes[bank_rows]).max(initial=1)) - 1)
@@ -141,10 +140,10 @@ class TrafficSlots:
         places = self._places(slots)
         bank, of_slots = self.bank, self.bank_rows[slots]
         stops = bank.frame_starts[of_slots + 1]
-        _require_range("the next frame of slots", places[2] + 1, stops)
+        require_range("the next frame of slots", places[2] + 1, stops)
         _require_shape("ego_boxes", ego_boxes, (len(slots), 5))
         _require_shape("ego_velocities_mps", ego_velocities_mps, (len(slots), 2))
-        if self.drives is not None:
+        if self._numbers is not None:
             counts = np.zeros(len(slots), np.int64)
             move_agents(
                 places,
@@ -155,7 +154,7 @@ class TrafficSlots:
                 (np.ascontiguousarray(ego_boxes, np.float64), np.ascontiguousarray(ego_velocities_mps, np.float64)),
                 (places[2], *bank.colors),
                 bank.num_lanes,
-                (self._drive(self.drives), self._near_m),
+                (self._numbers.on(bank.paths), self._near_m),
                 counts,
             )
             self._counts[slots] = counts
@@ -221,7 +220,7 @@ class TrafficSlots:
 
     def _places(self, slots: Int64Array) -> Places:
         """Return where slots are, as kernels take it."""
-        _require_range("slots", slots, np.int64(len(self)))
+        require_range("slots", slots, np.int64(len(self)))
         frames, of_slots = self.frames[slots], self.bank_rows[slots]
         if len(frames) and frames.min() < 0:
             raise IndexOutOfRangeError(f"nothing has started in slot {int(slots[np.argmin(frames)])}; call start()")
@@ -234,21 +233,6 @@ class TrafficSlots:
             first,
             bank.routes[of_slots + 1],
         )
-
-    def _drive(self, driver: IntelligentDriver) -> Drive:
-        """Return how vehicles are driven, on all paths that there are now."""
-        params, lateral_mps2 = driver.params or AGENT_DRIVER, driver.max_lateral_mps2
-        num_paths = len(self.bank.paths[2])
-        if lateral_mps2 is not None and self._num_bent < num_paths:
-            starts, points_m, lengths_m, piece_starts, arcs_m, lanes, line_lanes, limits_mps = self.bank.paths
-            known, self._bends_mps = self._bends_mps, np.empty(len(points_m))
-            self._bends_mps[: len(known)] = known
-            new = slice(self._num_bent, None)
-            of_new = (starts[new], points_m, lengths_m[new], piece_starts[new], arcs_m, lanes, line_lanes, limits_mps)
-            braking_mps2 = float(params.max_braking_mps2)
-            write_highest_speeds(of_new, float(lateral_mps2), braking_mps2, False, self._bends_mps)
-            self._num_bent = num_paths
-        return params.numbers, float(driver.limit_part), float(self.bank.log.facts.step_time_s), self._bends_mps
 
     def _make_room(self, num_seats: int) -> None:
         """See to it that there is room for a number of seats in each slot."""
@@ -277,7 +261,8 @@ def _make_rows(size: int) -> tuple[Int64Array, Float64Array, Float64Array, Int64
     return np.empty(size, np.int64), np.empty((size, 5)), np.empty((size, 2)), np.empty(size, np.int64)
 
 
-def _require_paths(bank: SceneBank, driver: IntelligentDriver) -> None:
+def require_paths(bank: SceneBank, driver: IntelligentDriver) -> None:
+    """Refuse a bank on whose paths a driver cannot drive."""
     if not bank.drives_agents:
         raise InvalidArgumentError("drives is a driver, but the bank has no paths; make it with drives_agents=True")
     if driver.unknown_limit_mps != bank.unknown_limit_mps:
@@ -286,7 +271,8 @@ def _require_paths(bank: SceneBank, driver: IntelligentDriver) -> None:
         )
 
 
-def _require_range(name: str, values: Int64Array, ends: Int64Array | np.int64) -> None:
+def require_range(name: str, values: Int64Array, ends: Int64Array | np.int64) -> None:
+    """Refuse values that are not from 0 to below their ends."""
     is_wrong = (values < 0) | (values >= ends)
     if is_wrong.any():
         place = int(np.argmax(is_wrong))

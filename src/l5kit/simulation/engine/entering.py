@@ -6,7 +6,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.geometry.box_overlap import boxes_overlap
 
-__all__ = ["find_blocked", "mark_blocked"]
+__all__ = ["find_blocked", "mark_blocked", "mark_blocked_rows"]
 
 
 def find_blocked(
@@ -40,13 +40,28 @@ def mark_blocked(
 ) -> None:
     """Mark the rows that appear where a box stands; arguments as for :func:`find_blocked`."""
     for scene in range(len(starts) - 1):
-        for row in range(starts[scene], starts[scene + 1]):
-            if not is_new[row]:
-                continue
-            is_blocked[row] = boxes_overlap(boxes[row], ego_boxes[scene])
-            for other in range(starts[scene], starts[scene + 1]):
-                if is_blocked[row]:
-                    break
-                stands = is_there[other] and other != row and not is_blocked[other]
-                if stands and (other < row or not is_new[other]):
-                    is_blocked[row] = boxes_overlap(boxes[row], boxes[other])
+        ends = starts[scene], starts[scene + 1]
+        mark_blocked_rows(ends[0], ends[1], boxes, ego_boxes[scene], is_there, is_new, is_blocked)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def mark_blocked_rows(
+    first: int,
+    stop: int,
+    boxes: Float64Array,
+    ego_box: Float64Array,
+    is_there: BoolArray,
+    is_new: BoolArray,
+    is_blocked: BoolArray,
+) -> None:
+    """Mark the rows of a scene that appear where a box stands; they are those from ``first`` to ``stop``."""
+    for row in range(first, stop):
+        if not is_new[row]:
+            continue
+        is_blocked[row] = boxes_overlap(boxes[row], ego_box)
+        for other in range(first, stop):
+            if is_blocked[row]:
+                break
+            stands = is_there[other] and other != row and not is_blocked[other]
+            if stands and (other < row or not is_new[other]):
+                is_blocked[row] = boxes_overlap(boxes[row], boxes[other])

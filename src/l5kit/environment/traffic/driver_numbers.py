@@ -1,0 +1,41 @@
+"""Driver numbers: what drivers of vehicles are told by their parameters and by the paths of a bank."""
+
+import numpy as np
+
+from l5kit._types import Float64Array
+from l5kit.simulation.drivers.intelligent import IntelligentDriver
+from l5kit.simulation.intelligent_driver import AGENT_DRIVER
+from l5kit.simulation.lanes.highest_speeds import write_highest_speeds
+from l5kit.simulation.lanes.lane_following import Drive
+from l5kit.simulation.lanes.lane_paths import PathArrays
+
+__all__ = ["DriverNumbers"]
+
+
+class DriverNumbers:
+    """A driver of vehicles as kernels take it, on paths to which more may come.
+
+    Args:
+        driver: The driver.
+        step_time_s: Seconds of a step.
+    """
+
+    def __init__(self, driver: IntelligentDriver, step_time_s: float) -> None:
+        self._driver, self._step_s = driver, float(step_time_s)
+        self._bends_mps: Float64Array = np.empty(0)
+        self._num_bent = 0
+
+    def on(self, paths: PathArrays) -> Drive:
+        """Return how it drives on paths, the first of which are those of the last call."""
+        params, lateral_mps2 = self._driver.params or AGENT_DRIVER, self._driver.max_lateral_mps2
+        num_paths = len(paths[2])
+        if lateral_mps2 is not None and self._num_bent < num_paths:
+            starts, points_m, lengths_m, piece_starts, arcs_m, lanes, line_lanes, limits_mps = paths
+            known, self._bends_mps = self._bends_mps, np.empty(len(points_m))
+            self._bends_mps[: len(known)] = known
+            new = slice(self._num_bent, None)
+            of_new = (starts[new], points_m, lengths_m[new], piece_starts[new], arcs_m, lanes, line_lanes, limits_mps)
+            braking_mps2 = float(params.max_braking_mps2)
+            write_highest_speeds(of_new, float(lateral_mps2), braking_mps2, False, self._bends_mps)
+            self._num_bent = num_paths
+        return params.numbers, float(self._driver.limit_part), self._step_s, self._bends_mps

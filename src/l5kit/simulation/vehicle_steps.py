@@ -1,0 +1,69 @@
+"""Vehicle steps: how one vehicle gets to its state one time step later, for use inside kernels.
+
+The formulas stand in the docstrings of the classes of :mod:`l5kit.simulation.vehicle_models`.
+"""
+
+import math
+from typing import TypeAlias
+
+from numba import njit
+
+__all__ = ["Action", "Moved", "VehicleNow", "step_bicycle", "step_by_curvature", "step_unicycle"]
+
+VehicleNow: TypeAlias = tuple[float, float, float, float, float, float, float]
+"""World x and y of the centre in m, yaw in rad, speed, acceleration, steering in rad, and length in m."""
+
+Action: TypeAlias = tuple[float, float]
+"""What a vehicle does in a step; the class of its model says what the two numbers mean."""
+
+Moved: TypeAlias = tuple[float, float, float, float, float, float]
+"""A state after the step, without the length."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def step_unicycle(now: VehicleNow, action: Action, numbers: tuple[float, ...], step_s: float) -> Moved:
+    """Return the state after a step of a ``Unicycle``, whose ``numbers`` are its limits."""
+    x, y, yaw, speed, _, steering, _ = now
+    acceleration = min(max(action[0], numbers[0]), numbers[1])
+    speed = speed + acceleration * step_s
+    yaw = yaw + min(max(action[1], numbers[2]), numbers[3]) * step_s
+    x, y = x + speed * step_s * math.cos(yaw), y + speed * step_s * math.sin(yaw)
+    return x, y, yaw, speed, acceleration, steering
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def step_by_curvature(now: VehicleNow, action: Action, numbers: tuple[float, ...], step_s: float) -> Moved:
+    """Return the state after a step of an ``InvertibleBicycle``; ``numbers`` are limits and shares of the axles."""
+    x, y, yaw, speed, _, _, length_m = now
+    acceleration = min(max(action[0], -numbers[0]), numbers[0])
+    curvature = min(max(action[1], -numbers[1]), numbers[1])
+    way_m = speed * step_s + acceleration * step_s * step_s / 2
+    after = yaw + curvature * way_m
+    x, y = _moved_centre((x, y), way_m, (yaw, after), numbers[2] * length_m)
+    return x, y, after, speed + acceleration * step_s, acceleration, math.atan(curvature * numbers[3] * length_m)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def step_bicycle(now: VehicleNow, action: Action, numbers: tuple[float, ...], step_s: float) -> Moved:
+    """Return the state after a step of a ``KinematicBicycle``; ``numbers`` are those of its method."""
+    x, y, yaw, speed, acceleration, steering, length_m = now
+    way_m = speed * step_s
+    acceleration = acceleration + numbers[1] * (action[0] - acceleration)
+    after = yaw + way_m * math.tan(steering) / (numbers[4] * length_m)
+    turned = steering + numbers[2] * action[1] * step_s
+    x, y = _moved_centre((x, y), way_m, (yaw, after), numbers[3] * length_m)
+    return x, y, after, speed + acceleration * step_s, acceleration, min(max(turned, -numbers[0]), numbers[0])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _moved_centre(
+    before_m: tuple[float, float], way_m: float, yaws_rad: tuple[float, float], rear_m: float
+) -> tuple[float, float]:
+    """Return where a centre is once its rear axle, ``rear_m`` behind it, went ahead and the heading turned.
+
+    The way is added to the old centre, so that a vehicle that stands stays where it is to the bit.
+    """
+    cos, sin = math.cos(yaws_rad[0]), math.sin(yaws_rad[0])
+    x = before_m[0] + (way_m * cos + rear_m * (math.cos(yaws_rad[1]) - cos))
+    y = before_m[1] + (way_m * sin + rear_m * (math.sin(yaws_rad[1]) - sin))
+    return x, y
