@@ -10,91 +10,13 @@ road in each step. The first steps, which compile, are not measured. Each figure
 
 import argparse
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from l5kit.data.dataset_files import find_dataset_files
-from l5kit.data.map.opened import open_map
-from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.device.backend import Backend
+from l5kit.bench.device_traffic import WARM_STEPS, TrafficBench
 from l5kit.device.opening import open_backend
-from l5kit.environment.device.device_simulation import DeviceModel, DeviceSimulation
-from l5kit.environment.traffic.scene_bank import SceneBank
-from l5kit.simulation.drivers.intelligent import IntelligentDriver
-from l5kit.simulation.engine.scene_batch import RoadMap
-from l5kit.simulation.vehicle_models import KinematicBicycle
 from l5kit.synthetic import make_city
-
-WARM_STEPS = 3
-"""Steps before a round is measured: kernels are compiled in the first one, memory is taken in the next."""
-
-
-def make_bank(folder: Path, args: argparse.Namespace) -> SceneBank:
-    """Return the scenes of a made city, all of them prepared."""
-    num_frames = args.steps + WARM_STEPS + 40
-    city = make_city(folder / "city", num_scenes=args.scenes, num_frames=num_frames, town_size=args.town_size)
-    files = find_dataset_files(city.path)
-    bank = SceneBank(ChunkedDataset(str(files.dataset)).open(), road=RoadMap(open_map(files)), drives_agents=True)
-    bank.prepare(np.arange(args.scenes))
-    return bank
-
-
-def measure(make_step: Callable[[], Callable[[], torch.Tensor]], backend: Backend, args: argparse.Namespace) -> tuple:
-    """Return seconds of a round of steps, and how many agents were moved in it, of the fastest round."""
-    rounds = []
-    for _ in range(args.rounds):
-        step = make_step()
-        for _ in range(WARM_STEPS):
-            step()
-        num_moved = torch.zeros((), dtype=torch.int64, device=backend.device)
-        backend.wait()
-        start = time.perf_counter()
-        for _ in range(args.steps):
-            num_moved += step().sum()
-        backend.wait()
-        rounds.append((time.perf_counter() - start, int(num_moved)))
-    return min(rounds)
-
-
-def make_simulation(bank: SceneBank, model: DeviceModel | None, backend: Backend, num_slots: int) -> DeviceSimulation:
-    """Return scenes at frames from 1 to 30, with IDM traffic."""
-    simulation = DeviceSimulation(bank, num_slots, model=model, drives=IntelligentDriver(), backend=backend)
-    slots = np.arange(num_slots)
-    simulation.reset(bank.scenes[slots % len(bank)], 1 + slots // len(bank) % 30)
-    return simulation
-
-
-def traffic_steps(bank: SceneBank, backend: Backend, num_slots: int) -> Callable[[], Callable[[], torch.Tensor]]:
-    """Return what makes a step of road users alone, whose AVs stand where the log has them at first."""
-
-    def make() -> Callable[[], torch.Tensor]:
-        simulation = make_simulation(bank, None, backend, num_slots)
-        traffic, boxes = simulation.traffic, simulation.boxes
-        slots, velocities = traffic.every, torch.zeros((num_slots, 2), dtype=torch.float64, device=backend.device)
-
-        def step() -> torch.Tensor:
-            traffic.step(slots, boxes, velocities)
-            traffic.enter(slots, boxes)
-            return traffic.num_driven
-
-        return step
-
-    return make
-
-
-def simulation_steps(bank: SceneBank, backend: Backend, num_slots: int) -> Callable[[], Callable[[], torch.Tensor]]:
-    """Return what makes a step of whole scenes, whose AVs keep their speed and steering."""
-
-    def make() -> Callable[[], torch.Tensor]:
-        simulation = make_simulation(bank, KinematicBicycle(), backend, num_slots)
-        actions = torch.zeros((num_slots, 2), dtype=torch.float64, device=backend.device)
-        return lambda: simulation.step(actions).num_driven
-
-    return make
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -107,12 +29,17 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--town-size", type=float, default=400.0, help="metres")
     args = parser.parse_args(argv)
     backend = open_backend(args.device)
+
+    def make(folder: Path, num_scenes: int) -> None:
+        num_frames = args.steps + WARM_STEPS + 40
+        make_city(folder, num_scenes=num_scenes, num_frames=num_frames, town_size=args.town_size)
+
     with tempfile.TemporaryDirectory() as folder:
-        bank = make_bank(Path(folder), args)
+        bench = TrafficBench.of_city(Path(folder) / "city", args.scenes, make)
     name = torch.cuda.get_device_name(backend.device) if backend.device != "cpu" else "the processor"
     print(f"{args.slots} slots, {args.steps} steps, {args.scenes} scenes, on {name}")
-    for title, make_step in (("traffic", traffic_steps), ("simulation", simulation_steps)):
-        seconds, num_moved = measure(make_step(bank, backend, args.slots), backend, args)
+    for title, drives_avs in (("traffic", False), ("simulation", True)):
+        seconds, num_moved = bench.measure(backend, args.slots, args.steps, args.rounds, drives_avs=drives_avs)
         scene_steps = args.slots * args.steps
         print(
             f"{title}: {scene_steps / seconds:,.0f} scene-steps/s, {num_moved / seconds:,.0f} agent-steps/s, "

@@ -100,9 +100,8 @@ def main() -> None:
 
     run_numba(), run_triton()
     torch.cuda.synchronize()
-    print(
-        f"planes of {SIZE} x {SIZE}: {NUM_PLANES}, boxes in each: {NUM_BOXES}, filled pixels: {int((by_numba > 0).sum())}"
-    )
+    num_filled = int((by_numba > 0).sum())
+    print(f"planes of {SIZE} x {SIZE}: {NUM_PLANES}, boxes in each: {NUM_BOXES}, filled pixels: {num_filled}")
     print(f"same bytes: {bool(torch.equal(by_numba, by_triton))}")
     num_bytes = by_numba.numel()
     for name, run in (

@@ -20,7 +20,6 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.loading import BatchPlan, BatchSource
 from l5kit.dataset.sample_batch import collate
 from l5kit.device.backend import Backend
-from l5kit.errors import UnsupportedValueError
 
 if TYPE_CHECKING:
     import torch
@@ -143,7 +142,9 @@ class DeviceReport:
             "sent to it": f"{self.sent_per_s / _GIGA:,.1f} GB/s",
         }
         if self.busy is not None and self.busy_with_samples is not None:
-            facts["training"] = f"busy {self.busy:.1%} of the time, {self.busy_with_samples:.1%} with samples; asked: 90 %"
+            facts["training"] = (
+                f"busy {self.busy:.1%} of the time, {self.busy_with_samples:.1%} with samples; asked: 90 %"
+            )
         return facts
 
     def lines(self) -> list[tuple[str, ...]]:
@@ -209,7 +210,8 @@ def _loader_of(
     plan = BatchPlan(indices, batch_size, drop_last=True, seed=0, rank=0)
     source = BatchSource(samples, collate, pin_memory=False, prefetch=2)
     loader: Any = DeviceLoader(plan, source, backend=backend, num_threads=amounts.num_threads)
-    return loader
+    batches: Iterable[dict[str, torch.Tensor]] = loader
+    return batches
 
 
 def _measure_samples(
@@ -234,9 +236,7 @@ def _measure_samples(
     return statistics.median(rates), num_bytes
 
 
-def _measure_traffic(
-    place: Workplace, backend: Backend, amounts: DeviceAmounts, make_city: TrafficMaker
-) -> DeviceRate:
+def _measure_traffic(place: Workplace, backend: Backend, amounts: DeviceAmounts, make_city: TrafficMaker) -> DeviceRate:
     """Return agents that are driven a second, each of them by one frame."""
     from l5kit.bench.device_traffic import TrafficBench
 

@@ -5,10 +5,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import torch
+from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile
 
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
+from l5kit.rasterization.rasterizer import Rasterizer
+from l5kit.sampling.agent_sampler import AgentSampler
 
 __all__ = ["measure_busy", "share_of"]
 
@@ -34,16 +37,19 @@ def measure_busy(
         device: The GPU.
         num_steps: Steps that count.
     """
-    params = samples.cfg["model_params"]
+    params, sampler = samples.cfg["model_params"], samples.sample_function
+    assert isinstance(sampler, AgentSampler)
+    assert isinstance(sampler.rasterizer, Rasterizer)
     torch.manual_seed(0)
-    network = RasterizedPlanningModel(
+    network: Any = RasterizedPlanningModel(
         params["model_architecture"],
-        samples.sample_function.rasterizer.num_channels(),
+        sampler.rasterizer.num_channels(),
         _VALUES_PER_STEP * params["future_num_frames"],
         [1.0, 1.0, 1.0],
         torch.nn.MSELoss(reduction="none"),
         pretrained=False,
-    ).to(device, memory_format=torch.channels_last)
+    ).to(device)
+    network = network.to(memory_format=torch.channels_last)
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-4, fused=True)
     steps = iter(batches)
     for batch in itertools.islice(steps, _WARM_STEPS):
@@ -67,11 +73,9 @@ def _train(network: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: di
 
 def _shares(profiled: Any) -> tuple[float, float]:
     """Return in which shares of the time of a profile a GPU worked, and worked for l5kit."""
-    on_device = [event for event in profiled.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    on_device = [event for event in profiled.events() if event.device_type == DeviceType.CUDA]
     spans = [(event.time_range.start, event.time_range.end) for event in on_device]
-    own = [
-        (event.time_range.start, event.time_range.end) for event in on_device if "l5kit_" in event.name
-    ]
+    own = [(event.time_range.start, event.time_range.end) for event in on_device if "l5kit_" in event.name]
     if not spans:
         return 0.0, 0.0
     whole = min(begin for begin, _ in spans), max(end for _, end in spans)

@@ -51,6 +51,14 @@ def bench(
     startup: Annotated[
         bool, typer.Option("--startup", help="In place of rates, what starting costs: cold and warm.")
     ] = False,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DEVICE",
+            help="In place of rates of the processor, those of a GPU: cuda, or cuda:1. With --quick also cpu, where "
+            "the same kernels run in a loop.",
+        ),
+    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write all that was measured as JSON.")
     ] = None,
@@ -77,12 +85,16 @@ def bench(
         raise typer.BadParameter("--reference holds rates on certain data: name them with --data")
     if data is not None and is_url(path_of(data)):
         raise typer.BadParameter(f"--data {path_of(data)!r} is a URL; what is measured lies on this machine: copy it")
+    if device is not None and (memory or startup or only or reference or markdown or score_script):
+        raise typer.BadParameter("--device measures what a GPU does: give it with --data, --quick and --json alone")
     plan = _make_plan(only, reference, score_script, passes, quick, batch_size)
     with tempfile.TemporaryDirectory(prefix="l5kit-bench-") as scratch:
         folder = _make_city(Path(scratch) / "city", quick) if data is None else data
         files = find_bench_files(folder, map_path=map_path, meta_path=meta, aerial_path=aerial)
         title = _MADE_CITY if data is None else str(files.dataset)
-        if memory or startup:
+        if device is not None:
+            content = _show_device(files, device, title, quick)
+        elif memory or startup:
             with Workplace(files, plan.amounts) as place:
                 content = _show_memory(place, title, quick) if memory else _show_startup(place, title)
         else:
@@ -169,6 +181,24 @@ def _show_rates(plan: "BenchPlan", files: DatasetFiles, title: str) -> "BenchRep
     for row, reason in report.left_out.items():
         remark(f"left out: {row}: {reason}")
     return report
+
+
+def _show_device(files: DatasetFiles, device: str, title: str, quick: bool) -> JsonObject:
+    from l5kit.bench.device_rates import DEVICE_COLUMNS, QUICK_ON_DEVICE, DeviceAmounts, measure_device
+    from l5kit.bench.workplace import Workplace
+    from l5kit.device.opening import open_backend
+
+    if device == "cpu" and not quick:
+        raise typer.BadParameter("--device cpu runs kernels of GPUs in a loop, which tells nothing: give --quick too")
+    backend, amounts = open_backend(device), QUICK_ON_DEVICE if quick else DeviceAmounts()
+    with Workplace(files, _make_plan(None, None, None, 1, quick, None).amounts) as place:
+        report = measure_device(place, backend, amounts, make_city=_make_crowded_city)
+    print_facts(f"Rates on {title}", report.facts())
+    amount = "" if amounts.is_for_figures else ", of too little work to mean much"
+    print_table(f"Made on {report.device}{amount}", DEVICE_COLUMNS, report.lines())
+    for row, reason in report.left_out.items():
+        remark(f"left out: {row}: {reason}")
+    return report.as_json()
 
 
 def _show_memory(place: "Workplace", title: str, quick: bool) -> JsonObject:
