@@ -32,6 +32,8 @@ class DeviceBank:
         lights: First of the ranks of each frame and the end of the last one, int64 (F + 1,), and the ranks of all
             lights of the scene, 0 for one that is neither yellow nor red, int8. A light is a lane that is so in some
             frame of the scene.
+        light_lanes: First light of each scene and the end of the last one, int64 (S + 1,), and the lane of each,
+            ascending in a scene, int64.
     """
 
     backend: Backend
@@ -45,6 +47,7 @@ class DeviceBank:
     path_last_frames: DeviceArray
     ego: tuple[DeviceArray, DeviceArray]
     lights: tuple[DeviceArray, DeviceArray]
+    light_lanes: tuple[DeviceArray, DeviceArray]
 
     @classmethod
     def upload(cls, bank: SceneBank, backend: Backend) -> "DeviceBank":
@@ -55,10 +58,10 @@ class DeviceBank:
         """
         if len(bank) == 0:
             raise InvalidArgumentError("bank has no scenes; call bank.prepare() with all scenes that are to be driven")
-        line_lanes, light_starts, ranks = _lights_of(bank)
+        line_lanes, *lights = _lights_of(bank)
         paths = (*bank.paths[:6], line_lanes, bank.paths[7])
-        others = (bank.path_tracks, bank.path_last_frames, bank.ego_poses, bank.ego_motion, light_starts, ranks)
-        sent = backend.upload([*bank.rows, *paths, bank.frame_starts, bank.routes, *others])
+        others = (bank.path_tracks, bank.path_last_frames, bank.ego_poses, bank.ego_motion)
+        sent = backend.upload([*bank.rows, *paths, bank.frame_starts, bank.routes, *others, *lights])
         rows, sent = tuple(sent[:_NUM_ROWS]), sent[_NUM_ROWS:]
         on_device, sent = tuple(sent[:_NUM_PATHS]), sent[_NUM_PATHS:]
         return cls(
@@ -73,6 +76,7 @@ class DeviceBank:
             path_last_frames=sent[3],
             ego=(sent[4], sent[5]),
             lights=(sent[6], sent[7]),
+            light_lanes=(sent[8], sent[9]),
         )
 
     def require_same(self, bank: SceneBank) -> None:
@@ -88,8 +92,8 @@ class DeviceBank:
             )
 
 
-def _lights_of(bank: SceneBank) -> tuple[Int64Array, Int64Array, NumericArray]:
-    """Return the light of each line, -1 for none, (Q, 2), first rank of each frame, (F + 1,), and ranks, int8.
+def _lights_of(bank: SceneBank) -> tuple[Int64Array, Int64Array, NumericArray, Int64Array, Int64Array]:
+    """Return the light of each line, (Q, 2), first rank of each frame, ranks, first light of each scene, and lanes.
 
     Lights are counted in their scene, so that a frame has as many ranks as its scene has lights, not as the map has
     lanes.
@@ -104,7 +108,7 @@ def _lights_of(bank: SceneBank) -> tuple[Int64Array, Int64Array, NumericArray]:
     ranks = np.zeros(int(light_starts[-1]), np.int8)
     places = light_starts[frames] + of_rows - firsts[keys // bank.num_lanes]
     np.maximum.at(ranks, places, values.astype(np.int8))
-    return _lights_of_lines(bank, lights, firsts), light_starts, ranks
+    return _lights_of_lines(bank, lights, firsts), light_starts, ranks, firsts, lights % bank.num_lanes
 
 
 def _lights_of_lines(bank: SceneBank, lights: Int64Array, firsts: Int64Array) -> Int64Array:

@@ -29,10 +29,14 @@ from l5kit.evaluation.driving.driving_map import DrivingMap
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.vehicle_models import InvertibleBicycle, KinematicBicycle, Unicycle
 
-__all__ = ["DeviceModel", "DeviceSimulation", "StepResult"]
+__all__ = ["AvArrays", "DeviceModel", "DeviceSimulation", "StepResult"]
 
 DeviceModel: TypeAlias = Unicycle | InvertibleBicycle | KinematicBicycle
 """A vehicle model that moves AVs on a device."""
+
+AvArrays = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray]
+"""Of each AV its box, (N, 5), its velocity, (N, 2), its speed, acceleration and steering, (N, 3), and how often its
+slot has started, (N,)."""
 
 _KINDS = {Unicycle: UNICYCLE, InvertibleBicycle: CURVATURE, KinematicBicycle: BICYCLE}
 
@@ -117,6 +121,7 @@ class DeviceSimulation:
             backend.zeros((num_slots, 4, 2), np.float64),
             backend.full((num_slots, 4), -1, np.int64),
         )
+        self._num_starts = backend.zeros(num_slots, np.int64)
         self._found = (
             backend.zeros(num_slots, np.bool_),
             backend.zeros(num_slots, np.float64),
@@ -139,6 +144,16 @@ class DeviceSimulation:
     def motions(self) -> torch.Tensor:
         """Their speeds in m/s, accelerations in m/s2 and steering in rad, float64 (N, 3); not a copy."""
         return self.backend.tensor(self._avs[2])
+
+    @property
+    def arrays(self) -> AvArrays:
+        """Boxes, velocities and motions of the AVs, and how often each slot has started, as kernels take them."""
+        return *self._avs, self._num_starts
+
+    @property
+    def slots(self) -> DeviceArray:
+        """All slots, int64 (N,), as kernels take them."""
+        return self._every
 
     def reset(
         self,
@@ -196,7 +211,7 @@ class DeviceSimulation:
         """Put AVs of slots (B,) where they start, let others in, and check them."""
         boxes = np.column_stack([states[:, :3], np.tile(self._size_m, (len(slots), 1))])
         of_slots, of_states, of_boxes = self.backend.upload([slots, states, boxes])
-        self.backend.run(start_avs, len(slots), of_slots, of_states, self._avs, self._corners[1])
+        self.backend.run(start_avs, len(slots), of_slots, of_states, self._avs, self._corners[1], self._num_starts)
         self.traffic.let_in(of_slots, of_boxes)
         self._check(of_slots)
 

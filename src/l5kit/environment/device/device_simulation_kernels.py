@@ -29,14 +29,15 @@ def start_avs(item: int, arguments: tuple[Any, ...]) -> None:
     """Put an AV where it starts.
 
     Arguments: slots (B,); x, y, yaw, speed, acceleration and steering, (B, 6); boxes, velocities and motions of all
-    AVs; areas that held their corners.
+    AVs; areas that held their corners; how often each slot has started.
     """
-    slots, states, avs, areas = arguments
+    slots, states, avs, areas, num_starts = arguments
     slot = slots[item]
     now = (states[item, 0], states[item, 1], states[item, 2], states[item, 3], states[item, 4], states[item, 5])
     _write_av(avs, slot, now)
     for corner in range(4):
         areas[slot, corner] = -1
+    num_starts[slot] += 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -30,12 +30,16 @@ from l5kit.simulation.lanes.leaders import OBJECT_FIELDS
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DeviceRows", "DeviceSeats", "DeviceTraffic", "TrafficArrays"]
+__all__ = ["DeviceRows", "DeviceSeats", "DeviceTraffic", "RowMemory", "TrafficArrays"]
 
 TrafficArrays = tuple[
     tuple[DeviceArray, DeviceArray, DeviceArray], tuple[DeviceArray, ...], tuple[DeviceArray, DeviceArray]
 ]
 """Frames, scenes and numbers of driven agents of all slots; seats; room for who is there and for marks."""
+
+RowMemory = tuple[DeviceArray, DeviceArray, tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray]]
+"""Room for agents of B slots: how many they are, (B,), first row of each slot and the end of the last one, (B + 1,),
+and of each row group, box, velocity and track."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,28 +257,33 @@ class DeviceTraffic:
         Raises:
             InvalidArgumentError: ``slots`` has another shape or type, or is on another device.
         """
-        size, bank, backend = len(slots), self.on_device, self.backend
-        sizes, shape = backend.empty(size, np.int64), (size, self._most)
+        memory, shape, tensor = self.make_row_memory(len(slots)), (len(slots), self._most), self.backend.tensor
+        self.write_rows(as_device_slots(slots, self.backend), memory)
+        sizes, _, (groups, boxes, velocities_mps, tracks) = memory
+        return DeviceRows(
+            counts=tensor(sizes),
+            groups=tensor(groups).reshape(shape),
+            boxes=tensor(boxes).reshape(*shape, 5),
+            velocities_mps=tensor(velocities_mps).reshape(*shape, 2),
+            track_rows=tensor(tracks).reshape(shape),
+        )
+
+    def make_row_memory(self, size: int) -> RowMemory:
+        """Return room for the agents of some slots."""
+        backend, most = self.backend, self._most
         found = (
-            backend.empty(shape, np.int64),
-            backend.zeros((*shape, 5), np.float64),
-            backend.zeros((*shape, 2), np.float64),
-            backend.zeros(shape, np.int64),
+            backend.empty(size * most, np.int64),
+            backend.zeros((size * most, 5), np.float64),
+            backend.zeros((size * most, 2), np.float64),
+            backend.zeros(size * most, np.int64),
         )
-        backend.run(
-            write_all_rows,
-            size,
-            as_device_slots(slots, backend),
-            self._places,
-            bank.scenes,
-            bank.rows,
-            bank.path_tracks,
-            self._seats,
-            (self._present, self._marks),
-            sizes,
-            found,
-        )
-        return DeviceRows(backend.tensor(sizes), *(backend.tensor(array) for array in found))
+        return backend.empty(size, np.int64), backend.upload_one(np.arange(size + 1) * most), found
+
+    def write_rows(self, slots: DeviceArray, memory: RowMemory) -> None:
+        """Do what :meth:`rows` does, with arrays of the device: slots (B,), and room for their agents."""
+        bank, (places, seats, room) = self.on_device, self.arrays
+        scenes, rows, path_tracks = bank.scenes, bank.rows, bank.path_tracks
+        self.backend.run(write_all_rows, len(slots), slots, places, scenes, rows, path_tracks, seats, room, *memory)
 
     def _make_seats(self) -> tuple[DeviceArray, ...]:
         """Return room for seats, all of which are where the log has them."""

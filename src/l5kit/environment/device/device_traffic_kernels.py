@@ -129,18 +129,17 @@ def write_all_rows(item: int, arguments: tuple[Any, ...]) -> None:
     """Write the agents of the current frame of a slot, and groups of -1 behind them.
 
     Arguments: slots (B,); frames, scenes and counts of all slots; ``scenes``, ``rows`` and ``path_tracks`` of a
-    DeviceBank; seats; room; how many they are, (B,), groups, boxes, velocities and tracks, (B, M, ...).
+    DeviceBank; seats; room; how many they are, (B,), first row of each slot and the end of the last one, (B + 1,),
+    groups, boxes, velocities and tracks of all rows.
     """
-    slots, (frames, bank_rows, _), scenes, rows, path_tracks, seats, (present, marks), sizes, found = arguments
+    slots, (frames, bank_rows, _), scenes, rows, path_tracks, seats, (present, marks), sizes, starts, found = arguments
     slot, count = slots[item], 0
-    groups, boxes, velocities_mps, tracks = found
     if 0 <= slot < len(frames) and frames[slot] >= 0:
         scene = bank_rows[slot]
         first = scenes[1][scene] + 1
-        own = (groups[item], boxes[item], velocities_mps[item], tracks[item])
-        scratch = (present[slot], marks[slot, MET])
+        scratch, begin = (present[slot], marks[slot, MET]), starts[item]
         frame, num_own = scenes[0][scene] + frames[slot], scenes[1][scene + 1] - first
-        count = write_slot_rows(slot, frame, first, num_own, rows, seats, path_tracks, scratch, own, 0)
+        count = write_slot_rows(slot, frame, first, num_own, rows, seats, path_tracks, scratch, found, begin)
     sizes[item] = count
-    for row in range(count, groups.shape[1]):
-        groups[item, row] = -1
+    for row in range(starts[item] + count, starts[item + 1]):
+        found[0][row] = -1

@@ -38,7 +38,9 @@ SeenRows = tuple[SceneRows, EgoRows, ColorRows]
 RouteRows = tuple[PathArrays, Int64Array, Float64Array]
 """All paths, the path of each vehicle, -1 for none, (K,), and the places on them, (K, 3)."""
 
-_Sizes = tuple[int, int, int, float, float]
+Sizes = tuple[int, int, int, float, float]
+"""Road users, points of the route and of lanes, metres between those of the route, and the reach, of a layout."""
+
 _Frame = tuple[float, float, float, float]
 
 _EGO, _ROUTE, _AGENT, _LANE = len(EGO_COLUMNS), len(ROUTE_COLUMNS), len(AGENT_COLUMNS), len(LANE_COLUMNS)
@@ -75,13 +77,7 @@ def write_compact_states(
         InvalidArgumentError: The shapes do not fit, or ``out`` is no float32 array that lies in one piece.
     """
     _check(layout, vehicles, seen, routes, out)
-    sizes = (
-        layout.num_agents,
-        layout.num_route_points,
-        layout.num_lane_points,
-        float(layout.route_step_m),
-        float(layout.reach_m),
-    )
+    sizes = sizes_of(layout)
     boxes, motions, slots, own_rows = vehicles
     rows, egos, colors = seen
     paths, of_vehicles, places = routes
@@ -106,6 +102,12 @@ def write_compact_states(
         (_kernel(of_vehicles), _kernel(places)),
         out,
     )
+
+
+def sizes_of(layout: CompactLayout) -> Sizes:
+    """Return what kernels ask a layout for."""
+    counts = layout.num_agents, layout.num_route_points, layout.num_lane_points
+    return *counts, float(layout.route_step_m), float(layout.reach_m)
 
 
 def _kernel(array: NumericArray) -> NumericArray:
@@ -143,7 +145,7 @@ def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_states(
-    sizes: _Sizes,
+    sizes: Sizes,
     points: LanePointArrays,
     num_lanes: int,
     vehicles: VehicleRows,
@@ -158,33 +160,68 @@ def _write_states(
     boxes, motions, slots, own_rows = vehicles
     most = max(sizes[0], sizes[2])
     near, far_m2, ranks = np.empty(most, np.int64), np.empty(most), np.zeros(num_lanes, np.int64)
+    point_ranks = np.empty(sizes[2], np.int64)
     marked = -1
-    route_at = _EGO
-    agents_at = route_at + sizes[1] * _ROUTE
-    lanes_at = agents_at + sizes[0] * _AGENT
     for vehicle in range(len(boxes)):
         slot, row = slots[vehicle], out[vehicle]
-        reach_m = sizes[4]
         if slot != marked:
             _mark_lights(colors, marked, False, ranks)
             _mark_lights(colors, slot, True, ranks)
             marked = slot
-        row[:] = 0.0
-        length_m, speed_mps = boxes[vehicle, 3], motions[vehicle, 0]
-        frame = (boxes[vehicle, 0], boxes[vehicle, 1], math.cos(boxes[vehicle, 2]), math.sin(boxes[vehicle, 2]))
-        row[0], row[1] = _clip(speed_mps / SPEED_SCALE_MPS), _clip(motions[vehicle, 1] / ACCELERATION_SCALE_MPS2)
-        row[2] = _clip(motions[vehicle, 2])
-        row[3], row[4] = _clip(length_m / SIZE_SCALE_M), _clip(boxes[vehicle, 4] / SIZE_SCALE_M)
-        route = routes[0][vehicle]
-        if route >= 0 and paths[0][route + 1] - paths[0][route] >= 2:
-            place = (routes[1][vehicle, 0], routes[1][vehicle, 1], routes[1][vehicle, 2])
-            _write_place(row, reach_m, paths, route, place, 0.5 * length_m, ranks)
-            _write_route(row, route_at, sizes, frame, paths, route, place[0])
         own = (slot, own_rows[vehicle])
-        count = _find_agents(sizes, frame, own, rows, egos, near, far_m2)
-        _write_agents(row, agents_at, reach_m, frame, (slot, speed_mps), rows, egos, near, count)
-        count = find_nearest_points(points, (frame[0], frame[1], reach_m), near, far_m2, sizes[2])
-        _write_lanes(row, lanes_at, reach_m, frame, points, ranks, near, count)
+        route, place = routes[0][vehicle], routes[1][vehicle]
+        write_surroundings(
+            row, sizes, (boxes[vehicle], motions[vehicle]), own, rows, egos, paths, route, place, ranks, (near, far_m2)
+        )
+        count = find_nearest_points(points, (boxes[vehicle, 0], boxes[vehicle, 1], sizes[4]), near, far_m2, sizes[2])
+        for number in range(count):
+            point_ranks[number] = ranks[points[3][near[number]]]
+        write_lanes(row, sizes, boxes[vehicle], points, point_ranks, near, count)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_surroundings(
+    row: Float32Array,
+    sizes: Sizes,
+    vehicle: tuple[Float64Array, Float64Array],
+    own: tuple[int, int],
+    rows: SceneRows,
+    egos: EgoRows,
+    paths: PathArrays,
+    route: int,
+    place: Float64Array,
+    ranks: NumericArray,
+    scratch: tuple[Int64Array, Float64Array],
+) -> None:
+    """Write all parts of the observation of a vehicle but ``lanes``, whose columns become 0.
+
+    Args:
+        row: The observation, (D,).
+        sizes: The layout.
+        vehicle: Box of the vehicle, (5,), and its speed, acceleration and steering, (3,).
+        own: Its slot, and its own row of the road users, -1 for an AV.
+        rows: Road users of all slots.
+        egos: AVs of all slots.
+        paths: All paths.
+        route: The path of the vehicle, -1 for none.
+        place: Where it is on it, (3,).
+        ranks: Lights, by the numbers that the paths have of them.
+        scratch: Room for numbers and distances of ``num_agents``.
+    """
+    box, motion = vehicle
+    for column in range(len(row)):
+        row[column] = 0.0
+    reach_m, length_m, speed_mps = sizes[4], box[3], motion[0]
+    frame = (box[0], box[1], math.cos(box[2]), math.sin(box[2]))
+    row[0], row[1] = _clip(speed_mps / SPEED_SCALE_MPS), _clip(motion[1] / ACCELERATION_SCALE_MPS2)
+    row[2] = _clip(motion[2])
+    row[3], row[4] = _clip(length_m / SIZE_SCALE_M), _clip(box[4] / SIZE_SCALE_M)
+    if route >= 0 and paths[0][route + 1] - paths[0][route] >= 2:
+        _write_place(row, reach_m, paths, route, (place[0], place[1], place[2]), 0.5 * length_m, ranks)
+        _write_route(row, _EGO, sizes, frame, paths, route, place[0])
+    near, far_m2 = scratch
+    count = _find_agents(sizes, frame, own, rows, egos, near, far_m2)
+    _write_agents(row, _EGO + sizes[1] * _ROUTE, reach_m, frame, (own[0], speed_mps), rows, egos, near, count)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -215,7 +252,7 @@ def _write_place(
     route: int,
     place: tuple[float, float, float],
     half_m: float,
-    ranks: Int64Array,
+    ranks: NumericArray,
 ) -> None:
     """Write the columns of ``ego`` that tell of the route."""
     arc_m = place[0]
@@ -245,7 +282,7 @@ def _write_place(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_route(
-    row: Float32Array, column: int, sizes: _Sizes, frame: _Frame, paths: PathArrays, route: int, arc_m: float
+    row: Float32Array, column: int, sizes: Sizes, frame: _Frame, paths: PathArrays, route: int, arc_m: float
 ) -> None:
     """Write the part ``route``."""
     line = paths[1][paths[0][route] : paths[0][route + 1]]
@@ -275,7 +312,7 @@ def _write_pose(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _find_agents(
-    sizes: _Sizes,
+    sizes: Sizes,
     frame: _Frame,
     own: tuple[int, int],
     rows: SceneRows,
@@ -354,25 +391,34 @@ def _write_agent(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _write_lanes(
+def write_lanes(
     row: Float32Array,
-    column: int,
-    reach_m: float,
-    frame: _Frame,
+    sizes: Sizes,
+    box: Float64Array,
     points: LanePointArrays,
-    ranks: Int64Array,
+    point_ranks: Int64Array,
     near: Int64Array,
     count: int,
 ) -> None:
-    """Write the part ``lanes``."""
-    positions_m, directions, limits_mps, lanes = points[:4]
-    x, y, cos, sin = frame
+    """Write the part ``lanes`` of the observation of a vehicle, which was 0.
+
+    Args:
+        row: The observation, (D,).
+        sizes: The layout.
+        box: Box of the vehicle, (5,).
+        points: Points of lanes.
+        point_ranks: Light of each of the nearest points.
+        near: The nearest points.
+        count: How many they are.
+    """
+    positions_m, directions, limits_mps = points[0], points[1], points[2]
+    x, y, cos, sin = box[0], box[1], math.cos(box[2]), math.sin(box[2])
+    column, reach_m = _EGO + sizes[1] * _ROUTE + sizes[0] * _AGENT, sizes[4]
     for place in range(count):
-        point = near[place]
+        point, rank = near[place], point_ranks[place]
         pose = (positions_m[point, 0] - x, positions_m[point, 1] - y, directions[point, 0], directions[point, 1])
         _write_pose(row, column, pose, (cos, sin), reach_m)
         row[column + 4] = _clip(limits_mps[point] / SPEED_SCALE_MPS)
-        rank = ranks[lanes[point]]
         row[column + 5], row[column + 6] = 1.0 if rank >= RED else 0.0, 1.0 if YELLOW <= rank < RED else 0.0
         row[column + 7] = 1.0
         column += _LANE

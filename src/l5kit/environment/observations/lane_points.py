@@ -1,5 +1,6 @@
 """Points of centre lines of lanes in a grid, which finds the nearest ones to a vehicle."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -208,7 +209,7 @@ def find_nearest_points(
     is_near = -reach_m <= x_m <= num_x * cell_m + reach_m and -reach_m <= y_m <= num_y * cell_m + reach_m
     if not is_near or most == 0:
         return 0
-    cell_x, cell_y = int(np.floor(x_m / cell_m)), int(np.floor(y_m / cell_m))
+    cell_x, cell_y = math.floor(x_m / cell_m), math.floor(y_m / cell_m)
     part_x, part_y = x_m - cell_x * cell_m, y_m - cell_y * cell_m
     edge_m = min(min(part_x, cell_m - part_x), min(part_y, cell_m - part_y)) - _SLACK_M
     squared = (x, y, reach_m * reach_m)

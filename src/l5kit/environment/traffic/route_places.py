@@ -11,7 +11,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.lanes.lane_paths import PathArrays, index_along
 from l5kit.simulation.lanes.path_places import find_place, line_at
 
-__all__ = ["follow_routes"]
+__all__ = ["follow_route", "follow_routes"]
 
 _BACK_M, _ON_M = 10.0, 40.0
 
@@ -64,18 +64,34 @@ def _follow(
 ) -> None:
     """Write what :func:`follow_routes` says."""
     for vehicle in range(len(routes)):
-        route = routes[vehicle]
-        if route < 0 or starts[route + 1] - starts[route] < 2:
-            places[vehicle] = 0.0
-            continue
-        points = points_m[starts[route] : starts[route + 1]]
-        first, stop = 0, len(points)
-        if not is_new[vehicle]:
-            first = index_along(places[vehicle, 0] - _BACK_M, stop - 1)
-            stop = index_along(places[vehicle, 0] + _ON_M, stop - 1) + 1
-        yaw = poses[vehicle, 2]
-        arc_m, offset_m, _ = find_place(points, first, stop, (poses[vehicle, 0], poses[vehicle, 1], yaw))
-        _, _, along_x, along_y = line_at(points, arc_m)
-        turn = (yaw - math.atan2(along_y, along_x) + math.pi) % (2 * math.pi) - math.pi
-        places[vehicle, 0], places[vehicle, 1] = arc_m, offset_m
-        places[vehicle, 2] = turn if turn < math.pi else -math.pi  # the modulus of a tiny negative number is 2 pi
+        follow_route(starts, points_m, routes[vehicle], poses[vehicle], is_new[vehicle], places[vehicle])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def follow_route(
+    starts: Int64Array, points_m: Float64Array, route: int, pose: Float64Array, is_new: bool, place: Float64Array
+) -> None:
+    """Write where one vehicle is on its route; see :func:`follow_routes`.
+
+    Args:
+        starts: First of the points of each path and the end of the last one.
+        points_m: The points of all paths.
+        route: The path of the vehicle, -1 for none.
+        pose: World x, y and yaw, and more, (3 or more,).
+        is_new: Whether its last place does not count.
+        place: The last place, which is changed, (3,).
+    """
+    if route < 0 or starts[route + 1] - starts[route] < 2:
+        place[0], place[1], place[2] = 0.0, 0.0, 0.0
+        return
+    points = points_m[starts[route] : starts[route + 1]]
+    first, stop = 0, len(points)
+    if not is_new:
+        first = index_along(place[0] - _BACK_M, stop - 1)
+        stop = index_along(place[0] + _ON_M, stop - 1) + 1
+    yaw = pose[2]
+    arc_m, offset_m, _ = find_place(points, first, stop, (pose[0], pose[1], yaw))
+    _, _, along_x, along_y = line_at(points, arc_m)
+    turn = (yaw - math.atan2(along_y, along_x) + math.pi) % (2 * math.pi) - math.pi
+    place[0], place[1] = arc_m, offset_m
+    place[2] = turn if turn < math.pi else -math.pi  # the modulus of a tiny negative number is 2 pi
