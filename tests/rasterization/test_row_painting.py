@@ -42,9 +42,10 @@ def paint_rows(shapes: ShapeList) -> np.ndarray:
     planes = channels * np.arange(len(shapes))
     groups = np.stack([shapes.starts[:-1], shapes.starts[1:], planes], axis=1).astype(np.int32)
     drawn = (np.array(shapes.points), contours, shapes.shapes[:, :4].astype(np.int32), groups, np.array(shapes.colors))
-    images = np.full((len(shapes) * channels, height, width), shapes.background, np.uint8)
-    paint(ProcessorBackend(), images, len(shapes), drawn)
-    return images.reshape(len(shapes), channels, height, width)
+    num_pixels = len(shapes) * channels * height * width
+    pixels = np.full(-(-num_pixels // 8) * 8, shapes.background, np.uint8)
+    paint(ProcessorBackend(), (pixels, pixels.view(np.uint64), height, width), len(shapes), drawn)
+    return pixels[:num_pixels].reshape(len(shapes), channels, height, width)
 
 
 def make_windows(rng: np.random.Generator, name: str, num_windows: int) -> list[list[tuple[int, Shape, int]]]:

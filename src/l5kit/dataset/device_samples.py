@@ -101,7 +101,7 @@ class DeviceSamples:
         """
         dataset = self.dataset if dataset is None else dataset
         try:
-            return self._make_in_parts(dataset, np.array([dataset.position_of(index) for index in indices], np.int64))
+            return self._make_in_parts(dataset, _positions_of(dataset, indices))
         except (IndexError, ValueError, RuntimeError):
             for index in indices:
                 dataset[index]  # which says what is wrong with which sample
@@ -185,6 +185,20 @@ def joined(batches: Sequence[dict[str, Any]]) -> dict[str, Any]:
     import torch
 
     return {key: torch.cat([batch[key] for batch in batches]) for key in batches[0]}
+
+
+def _positions_of(dataset: BaseEgoDataset, indices: Sequence[int]) -> Int64Array:
+    """Return indices (B,) counted from the start.
+
+    Raises:
+        IndexError: There is no such sample.
+    """
+    positions = np.array(indices)
+    if positions.dtype.kind == "i" and positions.ndim == 1:
+        is_plain = positions.min(initial=0) >= 0 and positions.max(initial=-1) < len(dataset)
+        if is_plain:
+            return positions.astype(np.int64, copy=False)
+    return np.array([dataset.position_of(index) for index in indices], np.int64)
 
 
 def _in_layout(columns: dict[str, Any]) -> dict[str, Any]:

@@ -66,6 +66,10 @@ class Backend(ABC):
         """Return an array that shares the memory of a tensor of torch, which lies on this device."""
 
     @abstractmethod
+    def view(self, array: DeviceArray, dtype: DTypeLike) -> DeviceArray:
+        """Return the memory of an array as one axis of numbers of another type, whose size divides it."""
+
+    @abstractmethod
     def run(self, kernel: Kernel, num_items: int, *arguments: Any) -> None:
         """Run a kernel for the items from 0 on; what it writes is there for all that is run or asked for later.
 

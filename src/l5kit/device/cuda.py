@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -48,7 +49,7 @@ class CudaBackend(Backend):
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         """Return an array with undefined content."""
         shape, dtype = as_shape(shape), np.dtype(dtype)
-        num_bytes = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+        num_bytes = dtype.itemsize * math.prod(shape)
         return _as_array(torch.empty(max(num_bytes, 1), dtype=torch.uint8, device=self.device), 0, shape, dtype)
 
     def full(self, shape: int | tuple[int, ...], value: float, dtype: DTypeLike) -> DeviceArray:
@@ -69,13 +70,13 @@ class CudaBackend(Backend):
     def put(self, array: DeviceArray, first: int, rows: NumericArray | RecordArray) -> None:
         """Write rows into an array from its row ``first`` on; the calling thread does not wait until they are there."""
         memory, start, dtype = array.l5kit_memory
-        begin = start + first * dtype.itemsize * int(np.prod(array.shape[1:], dtype=np.int64))
+        begin = start + first * dtype.itemsize * math.prod(array.shape[1:])
         memory[begin : begin + rows.nbytes].copy_(_pinned([rows], [0], rows.nbytes), non_blocking=True)
 
     def tensor(self, array: DeviceArray) -> torch.Tensor:
         """Return a tensor that shares the memory of an array; unsigned numbers of 64 bits as signed ones."""
         memory, start, dtype = array.l5kit_memory
-        num_bytes = dtype.itemsize * int(np.prod(array.shape, dtype=np.int64))
+        num_bytes = dtype.itemsize * math.prod(array.shape)
         flat: torch.Tensor = memory[start : start + num_bytes].view(_TORCH_TYPES[dtype])
         return flat.reshape(array.shape)
 
@@ -84,6 +85,12 @@ class CudaBackend(Backend):
         dtype = next(numbers for numbers, of_torch in _TORCH_TYPES.items() if of_torch == tensor.dtype)
         memory = tensor.contiguous().reshape(-1).view(torch.uint8)
         return _as_array(memory, 0, tuple(tensor.shape), dtype)
+
+    def view(self, array: DeviceArray, dtype: DTypeLike) -> DeviceArray:
+        """Return the memory of an array as numbers of another type."""
+        memory, start, own = array.l5kit_memory
+        num_bytes = own.itemsize * math.prod(array.shape)
+        return _as_array(memory, start, (num_bytes // np.dtype(dtype).itemsize,), np.dtype(dtype))
 
     def run(self, kernel: Kernel, num_items: int, *arguments: Any) -> None:
         """Run a kernel in the current stream of torch; the calling thread does not wait until it has run."""
@@ -163,12 +170,12 @@ def _tensors_in(value: object) -> Iterator[torch.Tensor]:
 
 
 class _Interface:
-    """What numba-cuda asks an array of bytes for."""
+    """What numba-cuda asks an array for."""
 
-    def __init__(self, pointer: int, num_bytes: int) -> None:
+    def __init__(self, pointer: int, shape: tuple[int, ...], typestr: str) -> None:
         self.__cuda_array_interface__ = {
-            "shape": (num_bytes,),
-            "typestr": "|u1",
+            "shape": shape,
+            "typestr": typestr,
             "data": (pointer, False),
             "strides": None,
             "stream": None,
@@ -178,9 +185,16 @@ class _Interface:
 
 def _as_array(memory: torch.Tensor, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
     """Return an array in a tensor of bytes, which it keeps alive."""
-    num_bytes = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-    raw = cuda.as_cuda_array(_Interface(memory.data_ptr() + start, num_bytes), sync=False)
-    found: Any = raw.view(dtype).reshape(shape) if num_bytes else cuda.device_array(shape, dtype)
+    pointer = memory.data_ptr() + start
+    if math.prod(shape) == 0:
+        found: Any = cuda.device_array(shape, dtype)
+    elif dtype.names is None:
+        found = cuda.from_cuda_array_interface(
+            _Interface(pointer, shape, dtype.str).__cuda_array_interface__, owner=memory, sync=False
+        )
+    else:
+        raw = _Interface(pointer, (math.prod(shape) * dtype.itemsize,), "|u1").__cuda_array_interface__
+        found = cuda.from_cuda_array_interface(raw, owner=memory, sync=False).view(dtype).reshape(shape)
     found.l5kit_memory = (memory, start, dtype)
     return found
 

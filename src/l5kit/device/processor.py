@@ -55,6 +55,10 @@ class ProcessorBackend(Backend):
         shared: NumericArray = tensor.numpy()
         return shared
 
+    def view(self, array: NumericArray, dtype: DTypeLike) -> NumericArray:
+        """Return the memory of an array as numbers of another type."""
+        return array.reshape(-1).view(dtype)
+
     def run(self, kernel: Kernel, num_items: int, *arguments: Any) -> None:
         """Run a kernel for the items from 0 on."""
         if num_items > 0:

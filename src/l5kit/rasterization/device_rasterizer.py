@@ -24,6 +24,8 @@ __all__ = ["DeviceRasterizer", "draws_on_device", "paint"]
 
 _WHITE = 255
 
+_PIXELS_OF_WORD = 8
+
 _METHODS = (
     "rasterize",
     "rasterize_planar",
@@ -105,29 +107,30 @@ class DeviceRasterizer:
         """
         backend, (channels, height, width) = self._backend, self._shape
         num_windows = int(centers_m.shape[0])
-        images = backend.zeros((num_windows * channels, height, width), np.uint8)
-        pictures = backend.tensor(images).view(num_windows, channels, height, width)
+        num_pixels = num_windows * channels * height * width
+        pixels = backend.zeros(-(-num_pixels // _PIXELS_OF_WORD) * _PIXELS_OF_WORD, np.uint8)
+        pictures = backend.tensor(pixels)[:num_pixels].view(num_windows, channels, height, width)
+        canvas = pixels, backend.view(pixels, np.uint64), height, width
         if self._boxes is not None:
             drawn = self._boxes.list(log, windows, targets, raster_from_world, channels)
-            paint(backend, images, num_windows * self._boxes.num_channels, drawn)
+            paint(backend, canvas, num_windows * self._boxes.num_channels, drawn)
         if self._map is not None:
             pictures[:, -3:] = _WHITE
             listed = self._map.list(log, windows, centers_m, raster_from_world, (channels, channels - 3))
-            paint(backend, images, num_windows, listed)
+            paint(backend, canvas, num_windows, listed)
         return _as_values(pictures) if self._is_float else pictures
 
 
-def paint(backend: Backend, images: DeviceArray, num_groups: int, drawn: tuple[DeviceArray, ...]) -> None:
+def paint(backend: Backend, canvas: tuple[Any, ...], num_groups: int, drawn: tuple[DeviceArray, ...]) -> None:
     """Draw shapes, all rows of all groups at once.
 
     Args:
         backend: The device.
-        images: Planes that hold the background, uint8 (any number, height, width).
+        canvas: Where, with the background, as :data:`l5kit.rasterization.row_painting.Canvas`.
         num_groups: How many groups there are.
         drawn: What is drawn, as :data:`l5kit.rasterization.row_painting.ShapeArrays`.
     """
-    height = int(images.shape[1])
-    backend.run(_paint, num_groups * height, images, height, drawn)
+    backend.run(_paint, num_groups * canvas[2], canvas, drawn)
 
 
 def _as_values(pictures: "torch.Tensor") -> "torch.Tensor":
@@ -137,12 +140,11 @@ def _as_values(pictures: "torch.Tensor") -> "torch.Tensor":
     """
     import torch
 
-    values = pictures.to(torch.float32)
-    return values.div_(torch.full((), 255.0, device=pictures.device))
+    return torch.div(pictures, torch.full((), 255.0, device=pictures.device))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _paint(item: int, arguments: tuple[Any, ...]) -> None:
     """Paint a row of a group."""
-    images, height, drawn = arguments
-    paint_row(images, item // height, item % height, drawn)
+    canvas, drawn = arguments
+    paint_row(canvas, item // canvas[2], item % canvas[2], drawn)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numba import njit
 
-from l5kit._types import Int32Array, UInt8Array
+from l5kit._types import Int32Array, UInt8Array, UInt64Array
 from l5kit.rasterization.antialiased import (
     DISTANCE_WEIGHTS,
     ONE,
@@ -29,8 +29,8 @@ MARGIN_PX: Final = 4
 
 _POINT_SHIFT: Final = 9
 
-_NONE: Final[Any] = np.int64(-(2**62))
-"""Stands for a crossing before the first one."""
+_FAR: Final[Any] = np.int64(-(2**62))
+"""Left of all crossings; its opposite is right of them."""
 
 _ZERO: Final[Any] = np.int64(0)
 _BEFORE: Final[Any] = np.int64(-1)
@@ -44,8 +44,20 @@ group is its first shape, their end, and the first of the planes that they are d
 channels). They mean what those of a :class:`~l5kit.rasterization.draw_list.ShapeList` do.
 """
 
+Canvas = tuple[UInt8Array, UInt64Array, int, int]
+"""Pixels of planes that follow each other, (planes x height x width,), the same memory as words of eight pixels, of
+which the last may be incomplete, and height and width of a plane."""
+
 _Line = tuple[int, int, int, int]
 """Column and row of both ends of a line, in 65,536ths of a pixel."""
+
+_Crossings = tuple[int, int, int]
+"""How many edges of a filled shape cross a row, and the leftmost and the rightmost place, in 65,536ths of a pixel."""
+
+_EIGHT_TIMES: Final[Any] = np.uint64(0x0101010101010101)
+"""A byte times this is a word of eight of it."""
+
+_WORD_SHIFT: Final = 3
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -61,62 +73,78 @@ def bound_rows(points: Int32Array, first: int, end: int, height: int, contours: 
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def paint_row(images: UInt8Array, group: int, row: int, drawn: ShapeArrays) -> None:
+def paint_row(canvas: Canvas, group: int, row: int, drawn: ShapeArrays) -> None:
     """Draw the shapes of a group, one over the other, in one row of its planes.
 
     Args:
-        images: Planes (any number, height, width), which hold the background.
+        canvas: Where, with the background.
         group: The group.
         row: The row.
         drawn: What is drawn.
     """
     _, contours, shapes, groups, _ = drawn
-    first_plane = groups[group, 2]
+    place = (groups[group, 2], row)
     for shape in range(groups[group, 0], groups[group, 1]):
-        is_filled, is_any = shapes[shape, 0] == FILLED, False
+        crossings = (_ZERO, -_FAR, _FAR)
         for contour in range(shapes[shape, 1], shapes[shape, 2]):
             if contours[contour, 2] <= row < contours[contour, 3]:
-                is_any = True
-                _draw_contour(images, first_plane, row, drawn, shape, contour)
-        if is_filled and is_any:
-            _fill_row(images, first_plane, row, drawn, shape)
+                crossings = _draw_contour(canvas, place, drawn, shape, contour, crossings)
+        if crossings[0] == 2:
+            _fill_between(canvas, place, drawn, shape, crossings[1], crossings[2])
+        elif crossings[0] > 2:
+            _fill_pairs(canvas, place, drawn, shape, crossings[0])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _line_of(points: Int32Array, before: int, point: int, is_filled: bool) -> _Line:
-    """Return the line from one point to another; corners of filled shapes lie at whole rows."""
-    x0: Any = np.int64(points[before, 0]) << (SHIFT - _POINT_SHIFT)
-    y0: Any = np.int64(points[before, 1]) << (SHIFT - _POINT_SHIFT)
-    x1: Any = np.int64(points[point, 0]) << (SHIFT - _POINT_SHIFT)
-    y1: Any = np.int64(points[point, 1]) << (SHIFT - _POINT_SHIFT)
+def _position(point: int) -> int:
+    """Return a coordinate of a point in 65,536ths of a pixel."""
+    found: Any = np.int64(point) << (SHIFT - _POINT_SHIFT)
+    return found  # type: ignore[no-any-return]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _height(point: int, is_filled: bool) -> int:
+    """Return the row of a point in 65,536ths; corners of filled shapes lie at whole rows."""
+    y: Any = np.int64(point) << (SHIFT - _POINT_SHIFT)
     if is_filled:
-        y0, y1 = (y0 + (ONE >> 1)) & -ONE, (y1 + (ONE >> 1)) & -ONE
-    return x0, y0, x1, y1
+        y = (y + (ONE >> 1)) & -ONE
+    return y  # type: ignore[no-any-return]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _draw_contour(images: UInt8Array, first_plane: int, row: int, drawn: ShapeArrays, shape: int, contour: int) -> None:
-    """Draw the lines of a contour in a row."""
-    points, contours, shapes, _, colors = drawn
+def _draw_contour(
+    canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape: int, contour: int, crossings: _Crossings
+) -> _Crossings:
+    """Draw the lines of a contour in a row, and return the crossings of a filled shape with those of this contour."""
+    points, contours, shapes, _, _ = drawn
     start: Any = np.int64(contours[contour, 0])
     stop: Any = np.int64(contours[contour, 1])
-    is_filled, color = shapes[shape, 0] == FILLED, shapes[shape, 3]
-    before = stop - 1 if shapes[shape, 0] != OPEN_LINE and start < stop else start
-    first = start if shapes[shape, 0] != OPEN_LINE else start + 1
-    for point in range(first, stop):
-        line = _line_of(points, before, point, is_filled)
-        low, high = min(line[1], line[3]), max(line[1], line[3])
-        if (low >> SHIFT) - 3 <= row <= (high >> SHIFT) + 3:
-            _draw_line(images, first_plane, row, colors, color, line)
-        before = point
+    is_filled, is_open, row = shapes[shape, 0] == FILLED, shapes[shape, 0] == OPEN_LINE, place[1]
+    if start >= stop:
+        return crossings
+    count, leftmost, rightmost = crossings
+    before = start if is_open else stop - 1
+    y0 = _height(points[before, 1], is_filled)
+    for point in range(start + 1 if is_open else start, stop):
+        y1 = _height(points[point, 1], is_filled)
+        if (min(y0, y1) >> SHIFT) - 3 <= row <= (max(y0, y1) >> SHIFT) + 3:
+            line = (_position(points[before, 0]), y0, _position(points[point, 0]), y1)
+            _draw_line(canvas, place, drawn, shape, line)
+            if is_filled:
+                is_crossing, x = _crossing(line, row, canvas[2])
+                if is_crossing:
+                    count, leftmost, rightmost = count + 1, min(leftmost, x), max(rightmost, x)
+        before, y0 = point, y1
+    return count, leftmost, rightmost
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _draw_line(images: UInt8Array, first_plane: int, row: int, colors: UInt8Array, color: int, line: _Line) -> None:
+def _draw_line(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape: int, line: _Line) -> None:
     """Draw what of an anti-aliased line lies in a row."""
     x0, y0, x1, y1 = line
-    height: Any = np.int64(images.shape[1])
-    width: Any = np.int64(images.shape[2])
+    row = place[1]
+    height: Any = np.int64(canvas[2])
+    width: Any = np.int64(canvas[3])
     side0 = outside(x0, y0, width << SHIFT, height << SHIFT)
     side1 = outside(x1, y1, width << SHIFT, height << SHIFT)
     if side0 & side1:
@@ -144,7 +172,7 @@ def _draw_line(images: UInt8Array, first_plane: int, row: int, colors: UInt8Arra
             beside = row - (at >> SHIFT)
             if -1 <= beside <= 1:
                 weight = _weight_at(step, num_steps, weights, usual, at, beside)
-                _blend(images, first_plane, row, p + step, colors, color, weight)
+                _blend(canvas, place, p + step, drawn, shape, weight)
         return
     step = row - p
     if 0 <= step <= num_steps:
@@ -153,7 +181,7 @@ def _draw_line(images: UInt8Array, first_plane: int, row: int, colors: UInt8Arra
             column = (at >> SHIFT) + beside
             if 0 <= column < width:
                 weight = _weight_at(step, num_steps, weights, usual, at, beside)
-                _blend(images, first_plane, row, column, colors, color, weight)
+                _blend(canvas, place, column, drawn, shape, weight)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -173,39 +201,51 @@ def _weight_at(step: int, num_steps: int, weights: tuple[int, int, int, int], us
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _blend(
-    images: UInt8Array, first_plane: int, row: int, column: int, colors: UInt8Array, color: int, weight: int
-) -> None:
+def _blend(canvas: Canvas, place: tuple[int, int], column: int, drawn: ShapeArrays, shape: int, weight: int) -> None:
     """Mix a colour into a pixel of each of its planes, twice, as OpenCV does."""
+    pixels, _, height, width = canvas
+    colors, color = drawn[4], drawn[2][shape, 3]
+    plane: Any = np.int64(height) * width
+    at: Any = np.int64(place[0]) * plane + np.int64(place[1]) * width + column
+    if colors.shape[1] == 3:  # all are read before any is written, so that one does not wait for the other
+        red, green, blue = pixels[at], pixels[at + plane], pixels[at + 2 * plane]
+        pixels[at] = _mixed(red, colors[color, 0], weight)
+        pixels[at + plane] = _mixed(green, colors[color, 1], weight)
+        pixels[at + 2 * plane] = _mixed(blue, colors[color, 2], weight)
+        return
     for channel in range(colors.shape[1]):
-        value: Any = np.int64(images[first_plane + channel, row, column])
-        share: Any = np.int64(colors[color, channel]) * weight + 127
-        rest = 256 - weight
-        value = (value * rest + share) >> 8
-        images[first_plane + channel, row, column] = (value * rest + share) >> 8
+        pixels[at] = _mixed(pixels[at], colors[color, channel], weight)
+        at += plane
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _crossing(points: Int32Array, before: int, point: int, row: int, height: int) -> tuple[bool, int]:
+def _mixed(value: int, color: int, weight: int) -> int:
+    """Return what becomes of a value under a colour with a weight in 256ths."""
+    share: Any = np.int64(color) * weight + 127
+    once: Any = (np.int64(value) * (256 - weight) + share) >> 8
+    found: int = (once * (256 - weight) + share) >> 8
+    return found
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _crossing(line: _Line, row: int, height: int) -> tuple[bool, int]:
     """Return whether an edge of a filled shape crosses a row, and where."""
-    x0, y0, x1, y1 = _line_of(points, before, point, True)
+    x0, y0, x1, y1 = line
     row0, row1 = y0 >> SHIFT, y1 >> SHIFT
     if not max(min(row0, row1), 0) <= row < min(max(row0, row1), height):
-        return False, 0
+        return False, _ZERO
     x_per_row = divide(x1 - x0, row1 - row0)
     return True, x0 + (row - row0) * x_per_row if row0 < row1 else x1 + (row - row1) * x_per_row
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _next_crossing(
-    height: int, row: int, drawn: ShapeArrays, shape: int, last: tuple[int, int]
-) -> tuple[int, int, int]:
-    """Return the crossing that follows another one from left to right, its edge, and how many there are in the row.
+def _next_crossing(row: int, height: int, drawn: ShapeArrays, shape: int, last: tuple[int, int]) -> tuple[int, int]:
+    """Return the crossing that follows another one from left to right, and its edge.
 
     Crossings in one place come in the order of their edges.
     """
     points, contours, shapes, _, _ = drawn
-    best_x, best_edge, count, edge = -_NONE, _BEFORE, _ZERO, _ZERO
+    best_x, best_edge, edge = -_FAR, _BEFORE, _ZERO
     for contour in range(shapes[shape, 1], shapes[shape, 2]):
         start: Any = np.int64(contours[contour, 0])
         stop: Any = np.int64(contours[contour, 1])
@@ -214,29 +254,52 @@ def _next_crossing(
             continue
         before = stop - 1
         for point in range(start, stop):
-            is_there, x = _crossing(points, before, point, row, height)
+            y0, y1 = _height(points[before, 1], True), _height(points[point, 1], True)
+            line = (_position(points[before, 0]), y0, _position(points[point, 0]), y1)
+            is_there, x = _crossing(line, row, height)
             before = point
-            if is_there:
-                count += 1
-                is_behind = x > last[0] or (x == last[0] and edge > last[1])
-                if is_behind and (x < best_x):
-                    best_x, best_edge = x, edge
+            if is_there and (x > last[0] or (x == last[0] and edge > last[1])) and x < best_x:
+                best_x, best_edge = x, edge
             edge += 1
-    return best_x, best_edge, count
+    return best_x, best_edge
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _fill_row(images: UInt8Array, first_plane: int, row: int, drawn: ShapeArrays, shape: int) -> None:
+def _fill_pairs(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape: int, count: int) -> None:
     """Fill between every first and second crossing of a row."""
-    colors, color = drawn[4], drawn[2][shape, 3]
-    height: Any = np.int64(images.shape[1])
-    width: Any = np.int64(images.shape[2])
-    x0, edge, count = _next_crossing(height, row, drawn, shape, (_NONE, _BEFORE))
+    height = canvas[2]
+    x0, edge = _next_crossing(place[1], height, drawn, shape, (_FAR, _BEFORE))
     for pair in range(count // 2):
-        x1, edge, _ = _next_crossing(height, row, drawn, shape, (x0, edge))
-        left, right = max((x0 + ONE - 1) >> SHIFT, 0), min((x1 >> SHIFT) + 1, width)
-        for channel in range(colors.shape[1]):
-            for column in range(left, right):
-                images[first_plane + channel, row, column] = colors[color, channel]
+        x1, edge = _next_crossing(place[1], height, drawn, shape, (x0, edge))
+        _fill_between(canvas, place, drawn, shape, x0, x1)
         if pair + 1 < count // 2:
-            x0, edge, _ = _next_crossing(height, row, drawn, shape, (x1, edge))
+            x0, edge = _next_crossing(place[1], height, drawn, shape, (x1, edge))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _fill_between(canvas: Canvas, place: tuple[int, int], drawn: ShapeArrays, shape: int, x0: int, x1: int) -> None:
+    """Fill the pixels from one crossing to another."""
+    pixels, words, height, width = canvas
+    colors, color = drawn[4], drawn[2][shape, 3]
+    left: Any = max((x0 + ONE - 1) >> SHIFT, 0)
+    right: Any = min((x1 >> SHIFT) + 1, np.int64(width))
+    if left >= right:
+        return
+    begin: Any = (np.int64(place[0]) * height + place[1]) * width
+    for channel in range(colors.shape[1]):
+        _fill_pixels(pixels, words, begin + left, begin + right, colors[color, channel])
+        begin += height * width
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _fill_pixels(pixels: UInt8Array, words: UInt64Array, begin: int, end: int, value: int) -> None:
+    """Fill pixels, eight at once where a word holds no others: nobody else writes to it then."""
+    first_word = (begin + 7) >> _WORD_SHIFT
+    end_word = max(end >> _WORD_SHIFT, first_word)
+    for at in range(begin, min(first_word << _WORD_SHIFT, end)):
+        pixels[at] = value
+    word: Any = np.uint64(value) * _EIGHT_TIMES
+    for at in range(first_word, end_word):
+        words[at] = word
+    for at in range(max(end_word << _WORD_SHIFT, begin), end):
+        pixels[at] = value
