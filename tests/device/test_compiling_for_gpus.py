@@ -1,0 +1,60 @@
+"""Kernels compile for a GPU, take no memory there, and round products and sums as the processor does."""
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from l5kit.bench.workloads import AGENT_BOX, AGENT_SEMANTIC, URBAN_DRIVER
+from l5kit.bench.workplace import QUICK, Workplace, find_bench_files
+from l5kit.dataset.device_samples import DeviceSamples
+from support.gpu_compiling import CompilingBackend, compiling_backend
+
+KERNELS_OF_RASTERS = {"_cut", "_find_near", "_list_boxes", "_order", "_paint", "_project", "_trace", "_write_velocities"}
+NUM_KERNELS_OF_VECTORS = 8
+
+
+@pytest.fixture
+def backend() -> Iterator[CompilingBackend]:
+    with compiling_backend() as compiling:
+        yield compiling
+
+
+def assert_compiled(backend: CompilingBackend, *, has_angles: bool = False) -> None:
+    """Check what was compiled; sines and the like join products and sums wherever they are computed."""
+    for name, assembly in backend.assembly.items():
+        assert "malloc" not in assembly, name
+        assert has_angles or "fma.rn" not in assembly, name
+
+
+@pytest.mark.slow
+@pytest.mark.process  # numba-cuda asks the system for libraries
+def test_kernels_of_rasters_compile(city: Path, backend: CompilingBackend) -> None:
+    with Workplace(find_bench_files(city), QUICK) as place, warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for workload in (AGENT_SEMANTIC, AGENT_BOX):
+            DeviceSamples(place.samples_of(workload), backend).make([0, 1])
+    assert set(backend.assembly) == KERNELS_OF_RASTERS
+    assert_compiled(backend)
+
+
+@pytest.mark.slow
+@pytest.mark.process  # numba-cuda asks the system for libraries
+def test_kernels_of_vectors_compile(city: Path, backend: CompilingBackend) -> None:
+    with Workplace(find_bench_files(city), QUICK) as place:
+        DeviceSamples(place.samples_of(URBAN_DRIVER), backend).make([0, 1])
+    assert len(backend.assembly) == 3 + NUM_KERNELS_OF_VECTORS  # windows, tracks and velocities are those of rasters
+    assert_compiled(backend)
+
+
+@pytest.mark.slow
+@pytest.mark.process  # numba-cuda asks the system for libraries
+def test_kernels_of_simulations_compile(city: Path, backend: CompilingBackend) -> None:
+    from l5kit.bench.device_traffic import TrafficBench
+
+    bench = TrafficBench.of_city(city, 0, lambda folder, num_scenes: None)
+    for drives_avs in (False, True):
+        bench.measure(backend, 2, 1, 1, drives_avs=drives_avs)
+    assert len(backend.assembly) >= 5
+    assert_compiled(backend, has_angles=True)

@@ -1,0 +1,73 @@
+"""A backend that also compiles each kernel for a GPU, which needs none."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import types, typeof
+
+from l5kit.device.backend import Kernel
+from l5kit.device.processor import ProcessorBackend
+
+COMPUTE_CAPABILITY = (9, 0)
+"""Of the GPU that is compiled for: an H100 or H200."""
+
+
+class CompilingBackend(ProcessorBackend):
+    """Runs kernels on the processor, and keeps the assembly of each for a GPU, by its name."""
+
+    def __init__(self) -> None:
+        self.assembly: dict[str, str] = {}
+        self._known: set[tuple[Any, Any]] = set()
+
+    def run(self, kernel: Kernel, num_items: int, *arguments: Any) -> None:
+        kinds = _of_device(typeof(arguments))
+        if num_items > 0 and (kernel, kinds) not in self._known:
+            self._known.add((kernel, kinds))
+            name = getattr(kernel, "__name__", str(kernel))
+            self.assembly[name] = _assembly(kernel, kinds)
+        super().run(kernel, num_items, *arguments)
+
+
+@contextmanager
+def compiling_backend() -> Iterator[CompilingBackend]:
+    """Give such a backend, or skip where numba-cuda or the compiler is not installed."""
+    pytest.importorskip("numba_cuda", reason="numba-cuda (extra gpu) is not installed")
+    from numba.cuda import dispatcher
+    from numba.cuda.cudadrv import nvvm
+
+    try:
+        nvvm.NVVM()
+    except Exception as error:  # of several kinds
+        pytest.skip(f"the compiler of NVIDIA cannot be used here: {error}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dispatcher, "get_current_device", lambda: SimpleNamespace(compute_capability=COMPUTE_CAPABILITY))
+        compile_ir = nvvm.compile_ir
+        patch.setattr(nvvm, "compile_ir", lambda modules, **options: compile_ir(modules, **{**options, "fma": False}))
+        yield CompilingBackend()
+
+
+def _assembly(kernel: Kernel, kinds: Any) -> str:
+    from numba import cuda
+
+    compiling: Any = cuda
+
+    def launch(num_items: int, arguments: tuple[Any, ...]) -> None:
+        item: Any = np.int64(compiling.grid(1))
+        if item < num_items:
+            kernel(item, arguments)
+
+    assembly, _ = compiling.compile_ptx(launch, (types.int64, kinds), cc=COMPUTE_CAPABILITY)
+    return str(assembly)
+
+
+def _of_device(kind: Any) -> Any:
+    """Return the type of an argument of the processor as one on a GPU."""
+    if isinstance(kind, types.BaseTuple):
+        return types.Tuple(tuple(map(_of_device, kind)))
+    if isinstance(kind, types.Array):
+        return types.Array(kind.dtype, kind.ndim, kind.layout, readonly=False, aligned=True)
+    return kind
