@@ -8,7 +8,7 @@ import pytest
 from l5kit.data import ChunkedDataset, find_dataset_files
 from l5kit.data.map.opened import open_map
 from l5kit.environment.actors.logged_start import states_at_start
-from l5kit.environment.rewards.step_faults import FaultMemory, surface_arrays, write_faults
+from l5kit.environment.rewards.step_faults import FaultMemory, room_for_lanes, surface_arrays, write_faults
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
@@ -71,7 +71,8 @@ class Processor:
         counts, off_road_m, is_close = np.empty((size, 2), np.int64), np.empty(size), np.empty(size, np.bool_)
         self.memory.forget(self.every)
         self.memory.make_room(self.every, rows.starts)
-        motions, surface = self.states.speeds_mps[:, None], surface_arrays(self.bank.road.driving)
+        motions, road = self.states.speeds_mps[:, None], self.bank.road.driving
+        surface = (surface_arrays(road), np.empty(room_for_lanes(road, 1), np.int64)[0])
         own = (self.every, rows.scene_rows, rows.track_rows, self.memory.arrays)
         write_faults(self.boxes, motions, *own, surface, counts, off_road_m, is_close)
         return counts.sum(axis=1) > 0, off_road_m

@@ -8,7 +8,8 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
-from l5kit.environment.actions import checked_actions, checked_choices, scaled_controls, scaled_poses
+from l5kit.data.array_shapes import as_read_only
+from l5kit.environment.actions import checked_actions, checked_choices, scaled_controls, scaled_poses, write_controls
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
 from l5kit.environment.utils import KinematicActionRescaleParams, NonKinematicActionRescaleParams
 from l5kit.errors import InvalidArgumentError
@@ -257,11 +258,13 @@ class ModelActions:
     def controls(self, actions: NumericArray) -> Float64Array:
         """Return the controls (B, A) that actions stand for."""
         if self.grid is None:
-            values = np.clip(actions.astype(np.float64), -1.0, 1.0)
+            values = actions.astype(np.float64)
         else:
             places = np.stack(np.unravel_index(actions, self.grid), axis=-1)
             values = 2.0 * places / (np.array(self.grid) - 1) - 1.0
-        controls: Float64Array = np.where(values < 0, -values * np.array(self.lows), values * np.array(self.highs))
+        controls = np.empty(values.shape)
+        lows, highs = np.array(self.lows, np.float64), np.array(self.highs, np.float64)
+        write_controls(as_read_only(values), as_read_only(lows), as_read_only(highs), controls)
         return controls
 
     def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002

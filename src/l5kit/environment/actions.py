@@ -3,9 +3,10 @@
 import math
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike
 
-from l5kit._types import BoolArray, Int64Array, NumericArray
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.environment.utils import KinematicActionRescaleParams, NonKinematicActionRescaleParams
 from l5kit.errors import InvalidArgumentError
 
@@ -14,9 +15,11 @@ __all__ = [
     "MAX_STEER",
     "checked_actions",
     "checked_choices",
+    "control_of",
     "kinematic_scales",
     "scaled_controls",
     "scaled_poses",
+    "write_controls",
 ]
 
 MAX_ACC = 6
@@ -54,6 +57,22 @@ def scaled_controls(actions: NumericArray, scales: KinematicActionRescaleParams)
     for place, scale in enumerate((scales.steer_scale, scales.acc_scale)):
         scaled[..., place] = scale * actions[..., place].astype(np.float64)
     return scaled
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def control_of(value: float, low: float, high: float) -> float:
+    """Return the control that an action stands for: ``low`` for -1 and less, 0 for 0, and ``high`` for 1 and more."""
+    if value < 0:
+        return low if value < -1.0 else -value * low
+    return high if value > 1.0 else value * high
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_controls(values: Float64Array, lows: Float64Array, highs: Float64Array, controls: Float64Array) -> None:
+    """Write the controls (B, A) that actions (B, A) stand for, between limits (A,)."""
+    for row in range(len(values)):
+        for column in range(len(lows)):
+            controls[row, column] = control_of(values[row, column], lows[column], highs[column])
 
 
 def checked_actions(actions: ArrayLike, num_values: int, *, of: BoolArray | None) -> NumericArray:

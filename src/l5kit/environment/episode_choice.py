@@ -138,10 +138,22 @@ class EpisodeChoice:
         Raises:
             CorruptedDataError: The only scene is damaged, or all are, or one is and that is an error.
         """
+        return self._first_sound(_MOST_SCENES_MEASURED)
+
+    @property
+    def sound_scenes(self) -> list[int]:
+        """All scenes that are not damaged, each of which has been checked.
+
+        Raises:
+            CorruptedDataError: As for ``measured_scenes``.
+        """
+        return self._first_sound(None)
+
+    def _first_sound(self, most: int | None) -> list[int]:
         if self.overfit_id is not None:
             return [self.overfit_id] if self._is_sound(self.overfit_id, is_needed=True) else []
         sound = (scene for scene in range(self.max_scene_id) if self._is_sound(scene, is_needed=False))
-        scenes = list(islice(sound, _MOST_SCENES_MEASURED))
+        scenes = list(islice(sound, most))
         if not scenes:
             raise self._no_scene_left()
         return scenes

@@ -1,15 +1,19 @@
 """Exact test whether oriented boxes overlap, for use inside kernels."""
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array
 
+Box: TypeAlias = Float64Array | tuple[float, float, float, float, float]
+"""World x and y of the centre, yaw, length and width, metres and radians."""
+
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def boxes_overlap(a: Float64Array, b: Float64Array) -> bool:
+def boxes_overlap(a: Box, b: Box) -> bool:
     """Tell whether two boxes (x m, y m, yaw rad, length m, width m) overlap, by the separating axis theorem."""
     dx, dy = b[0] - a[0], b[1] - a[1]
     reach = 0.5 * (math.sqrt(a[3] ** 2 + a[4] ** 2) + math.sqrt(b[3] ** 2 + b[4] ** 2))

@@ -9,6 +9,7 @@ from numba import njit
 from l5kit._types import Int64Array
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.environment.device.device_simulation import DeviceSimulation
+from l5kit.environment.device.device_traffic import RowMemory
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import sizes_of, write_lanes, write_surroundings
 from l5kit.environment.observations.lane_points import LanePoints, find_nearest_points
@@ -48,6 +49,16 @@ class DeviceCompactView:
             backend.empty((size, most), np.float64),
             backend.empty((size, most), np.int64),
         )
+
+    @property
+    def rows(self) -> RowMemory:
+        """The road users of all slots when they were looked at last, as kernels take them."""
+        return self._rows
+
+    @property
+    def places(self) -> DeviceArray:
+        """Where AVs were on their routes then, float64 (N, 3), as ``follow_routes`` writes it; changed by each look."""
+        return self._followed[1]
 
     def look(self) -> torch.Tensor:
         """Return what all AVs see now, in memory that the next look uses again; 0 where nothing has started."""

@@ -151,6 +151,11 @@ class DeviceSimulation:
         return *self._avs, self._num_starts
 
     @property
+    def map_checks(self) -> tuple[tuple[Any, ...], DeviceArray, DeviceArray]:
+        """The drivable surface, corners of all AVs, (N, 4, 2), and how far off the road they are, (N,), for kernels."""
+        return self._surface, self._corners[0], self._found[1]
+
+    @property
     def slots(self) -> DeviceArray:
         """All slots, int64 (N,), as kernels take them."""
         return self._every

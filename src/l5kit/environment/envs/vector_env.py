@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike
@@ -15,6 +14,7 @@ from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.environment.action_kinds import ActionKind, PoseActions
 from l5kit.environment.episode_choice import read_masked_options
+from l5kit.environment.episode_draws import EpisodeDraws
 from l5kit.environment.episodes import Episodes
 from l5kit.environment.kinematic_model import UnicycleModel
 from l5kit.environment.reward import L2DisplacementYawReward, Reward
@@ -126,7 +126,7 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         worth = episode_parts.reward
         self._infos = StepInfos(worth, num_envs, has_sums=not isinstance(worth, DisplacementReward))
-        self._generators = [seeding.np_random(None)[0] for _ in range(num_envs)]
+        self._draws = EpisodeDraws(self._choice, num_envs)
         self._is_over: BoolArray = np.ones(num_envs, np.bool_)
 
     @property
@@ -178,10 +178,7 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         """
         mask, wanted = read_masked_options(options)
         slots = np.flatnonzero(self._masked(mask))
-        seeds = self._seeds(seed)
-        seeded = {slot: seeding.np_random(seeds[slot])[0] for slot in slots.tolist() if seeds[slot] is not None}
-        for slot, generator in seeded.items():
-            self._generators[slot] = generator
+        self._draws.seed(slots, seed)
         self._start(slots, wanted)
         return self._observation(), {}
 
@@ -234,8 +231,7 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
 
     def _start(self, slots: Int64Array, wanted: Mapping[str, int]) -> None:
         """Start episodes in slots (B,)."""
-        starts = [self._choice.draw(self._generators[slot], wanted) for slot in slots.tolist()]
-        scenes, first_frames, num_frames = np.array(starts, np.int64).T
+        scenes, first_frames, num_frames = self._draws.draw(slots, wanted)
         self.episodes.begin(slots, scenes, first_frames, num_frames)
         self._infos.begin(slots)
         self._is_over[slots] = False
@@ -252,17 +248,6 @@ class L5VectorEnv(VectorEnv[Any, NumericArray, NumericArray]):
         final, kept = _split(infos, is_end), _split(infos, ~is_end)
         ends = {"final_obs": seen, "_final_obs": is_end.copy(), "final_info": final, "_final_info": is_end.copy()}
         return kept | ends
-
-    def _seeds(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
-        if seed is None:
-            return [None] * self.num_envs
-        if isinstance(seed, int | np.integer):
-            return [int(seed) + place for place in range(self.num_envs)]
-        if not isinstance(seed, Sequence | np.ndarray) or isinstance(seed, str):
-            raise InvalidArgumentError(f"seed is {seed!r}; pass a whole number, a list of them, or None")
-        if len(seed) != self.num_envs:
-            raise InvalidArgumentError(f"seed must be one for each of {self.num_envs} environments, got {len(seed)}")
-        return [int(each) if isinstance(each, np.integer) else each for each in seed]
 
     def _masked(self, mask: Any) -> BoolArray:
         """Return which environments are marked; all of them without a mask."""

@@ -9,7 +9,12 @@ from l5kit.environment.observations.compact_layout import BOUND, CompactLayout
 from l5kit.environment.observations.compact_state import write_compact_states
 from l5kit.environment.observations.lane_points import LanePoints
 
-__all__ = ["CompactView"]
+__all__ = ["CompactView", "compact_space"]
+
+
+def compact_space(layout: CompactLayout) -> spaces.Box:
+    """Return the space of what one environment sees, float32 (``layout.size``,)."""
+    return spaces.Box(-BOUND, BOUND, (layout.size,), np.float32)
 
 
 class CompactView:
@@ -28,7 +33,7 @@ class CompactView:
 
     def __init__(self, roads: EpisodeRoads, num_slots: int, layout: CompactLayout | None = None) -> None:
         self.layout = CompactLayout() if layout is None else layout
-        self.space = spaces.Box(-BOUND, BOUND, (self.layout.size,), np.float32)
+        self.space = compact_space(self.layout)
         self.memory: Float32Array = np.zeros((num_slots, self.layout.size), np.float32)
         self._roads = roads
         driving_map = roads.driving_map

@@ -8,9 +8,9 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import as_read_only
-from l5kit.environment.rewards.step_faults import FaultMemory, surface_arrays, write_faults
+from l5kit.environment.rewards.step_faults import FaultMemory, room_for_lanes, surface_arrays, write_faults
 from l5kit.environment.rewards.step_reward import DrivenStep, StepWorth
-from l5kit.environment.rewards.step_terms import write_amounts
+from l5kit.environment.rewards.step_terms import Numbers, write_amounts
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
 from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
@@ -96,6 +96,9 @@ class DrivingReward:
 
     Attributes:
         terms: Names of the terms, in the order of the columns of ``StepWorth.terms``.
+        weights: As above.
+        ends_at: As above.
+        factors: What the terms are multiplied by, float64 (number of terms,).
 
     Raises:
         InvalidArgumentError: ``ends_at`` has another name.
@@ -110,8 +113,14 @@ class DrivingReward:
         if unknown:
             raise InvalidArgumentError(f"ends_at has {unknown[0]!r}; names are {', '.join(FAILURES)}")
         self._memory = FaultMemory()
-        self._factors = _SIGNS * [getattr(self.weights, name) for name in _TERMS]
+        self.factors: Float64Array = _SIGNS * [getattr(self.weights, name) for name in _TERMS]
         self._bounds = as_read_only(np.array(list(COMFORT_BOUNDS.values())))
+
+    def numbers(self, step_time_s: float) -> Numbers:
+        """Return the numbers that amounts of a step are computed with."""
+        weights = self.weights
+        by_expert = weights.progress_reference == "expert"
+        return float(step_time_s), float(weights.most_offset_m), float(weights.least_reference_mps), by_expert
 
     def begin(self, slots: Int64Array, step: DrivenStep) -> None:
         """Begin episodes in slots (B,); who overlaps the AV there is remembered as having collided."""
@@ -132,7 +141,7 @@ class DrivingReward:
         }
         is_failed = self._ends(failures, len(slots))
         terms = np.concatenate([amounts[:, :1], counts, seconds, amounts[:, 1:], is_failed[:, None]], axis=1)
-        terms *= self._factors
+        terms *= self.factors
         return StepWorth(_sum_of_columns(terms), terms, is_failed, failures)
 
     def _find_faults(self, slots: Int64Array, step: DrivenStep) -> tuple[Int64Array, Float64Array, BoolArray]:
@@ -148,7 +157,7 @@ class DrivingReward:
             (as_read_only(starts), as_read_only(groups), as_read_only(boxes), as_read_only(velocities_mps)),
             as_read_only(step.track_rows),
             self._memory.arrays,
-            surface_arrays(step.driving_map),
+            (surface_arrays(step.driving_map), np.empty(room_for_lanes(step.driving_map, 1), np.int64)[0]),
             counts,
             off_road_m,
             is_close,
@@ -158,8 +167,6 @@ class DrivingReward:
     def _amounts_of(self, step: DrivenStep) -> Float64Array:
         """Return how much of the other terms a step has, (B, 5)."""
         amounts = np.empty((len(step.routes), 5))
-        weights = self.weights
-        by_expert = weights.progress_reference == "expert"
         starts, points_m, lengths_m, piece_starts, arcs_m, lanes, line_lanes, limits_mps = map(as_read_only, step.paths)
         frames, color_starts, color_lanes, ranks = map(as_read_only, step.colors)
         write_amounts(
@@ -170,7 +177,7 @@ class DrivingReward:
             (starts, points_m, lengths_m, piece_starts, arcs_m, lanes, line_lanes, limits_mps),
             as_read_only(step.routes),
             (frames, color_starts, color_lanes, ranks),
-            (float(step.step_time_s), float(weights.most_offset_m), float(weights.least_reference_mps), by_expert),
+            self.numbers(step.step_time_s),
             self._bounds,
             amounts,
         )

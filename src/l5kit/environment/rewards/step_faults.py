@@ -12,19 +12,36 @@ from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays
 from l5kit.evaluation.driving.collisions import angle_from_heading, is_fault_of_ego, kind_of, stands
 from l5kit.evaluation.driving.driving_map import REACH_M, DrivingMap
 from l5kit.evaluation.driving.ego_states import EgoBody
-from l5kit.evaluation.driving.lane_places import hold_all_corners, lanes_of_corners
+from l5kit.evaluation.driving.lane_places import reach_all_corners, write_lanes_of_corners
 from l5kit.evaluation.driving.time_to_collision import AHEAD_RAD, BEHIND_RAD, STOPPED_MPS, LookAhead, meeting_time
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
 from l5kit.simulation.lanes.lane_following import SceneRows
 
-__all__ = ["FaultMemory", "SurfaceArrays", "farthest_corner", "surface_arrays", "write_corners", "write_faults"]
+__all__ = [
+    "CollidedTracks",
+    "FaultMemory",
+    "SurfaceArrays",
+    "farthest_corner",
+    "find_faults",
+    "room_for_lanes",
+    "surface_arrays",
+    "write_corners",
+    "write_faults",
+    "write_rear_axle",
+]
 
 SurfaceArrays = tuple[GridArrays, Float64Array, Int64Array, BoolArray, tuple[Int64Array, Int64Array]]
 """The grid of a DrivingMap, ``area_points_m``, ``area_starts``, ``is_in_junction``, and which lanes follow each."""
 
 Memory = tuple[Int64Array, Int64Array, Int64Array]
 """The fields of a :class:`FaultMemory`."""
+
+CollidedTracks = tuple[Int64Array, Int64Array]
+"""The first two of them."""
+
+AvPlace = tuple[Float64Array, float, Float64Array, Float64Array]
+"""Of one AV its box, (5,), the size of its speed, its corners, (4, 2), and the middle of its rear axle, (2,)."""
 
 _REAR_AXLE_PART = EgoBody.of_extent(1.0, 1.0).rear_axle_to_centre_m
 _ROW_BLOCK = 32
@@ -83,6 +100,11 @@ def surface_arrays(driving_map: DrivingMap | None) -> SurfaceArrays:
     ahead = driving_map.ahead_starts, driving_map.ahead_rows
     areas = driving_map.area_points_m, driving_map.area_starts
     return driving_map.grid.arrays, *areas, driving_map.is_in_junction, ahead
+
+
+def room_for_lanes(driving_map: DrivingMap | None, num_slots: int) -> tuple[int, int, int]:
+    """Return the shape of the room, int64, that :func:`find_faults` needs for slots that are looked at together."""
+    return num_slots, 5, max(5, 0 if driving_map is None else driving_map.most_lanes_of_corners)
 
 
 @cache
@@ -166,26 +188,24 @@ def write_corners(box: Float64Array, corners_m: Float64Array) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _is_across(surface: SurfaceArrays, corners_m: Float64Array) -> bool:
+def _is_across(surface: SurfaceArrays, corners_m: Float64Array, room: Int64Array) -> bool:
     """Return whether corners lie neither in one lane nor in lanes that follow each other; never without a map."""
     grid, points_m, area_starts, is_in_junction, ahead = surface
     if len(area_starts) == 1:
         return False
-    bounds = np.empty((4, 2), np.int64)
+    rows, starts, lanes, corners, reached = room[0], room[1], room[2], room[3], room[4]
+    count, starts[0] = 0, 0
     for corner in range(4):
-        bounds[corner] = _cell_rows(grid, corners_m[corner, 0], corners_m[corner, 1])
-    rows, starts = np.empty((bounds[:, 1] - bounds[:, 0]).sum(), np.int64), np.zeros(5, np.int64)
-    count = 0
-    for corner in range(4):
-        for slot in range(bounds[corner, 0], bounds[corner, 1]):
+        first, end = _cell_rows(grid, corners_m[corner, 0], corners_m[corner, 1])
+        for slot in range(first, end):
             area = grid[6][slot]
             polygon = points_m[area_starts[area] : area_starts[area + 1]]
             if area < len(is_in_junction) and is_inside_polygon(polygon, corners_m[corner]):
                 rows[count] = area
                 count += 1
         starts[corner + 1] = count
-    lanes, held = lanes_of_corners(rows, starts, ahead)
-    return not hold_all_corners(lanes, held, ahead)
+    num_lanes = write_lanes_of_corners(rows, starts, ahead, lanes, corners)
+    return not reach_all_corners(lanes[:num_lanes], corners[:num_lanes], ahead, reached)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -226,15 +246,13 @@ def _come_near(box: Float64Array, speed_mps: float, other: Float64Array, other_m
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _meets(
-    box: Float64Array,
-    rear_axle_m: Float64Array,
-    speed_mps: float,
+    av: AvPlace,
     other: Float64Array,
     velocity_mps: Float64Array,
-    corners_m: Float64Array,
-    surface: SurfaceArrays,
+    map_parts: tuple[SurfaceArrays, Int64Array],
 ) -> bool:
     """Return whether the AV and another who counts have less time to a collision than the score wants."""
+    box, speed_mps, corners_m, rear_axle_m = av
     if speed_mps <= STOPPED_MPS:
         return False
     angle_rad = angle_from_heading(box[2], rear_axle_m, other)
@@ -243,13 +261,14 @@ def _meets(
         return False
     if not meeting_time(box, speed_mps, other, other_mps, (_LOOK_S, _NUM_LOOKS)) < np.inf:
         return False
-    return angle_rad <= AHEAD_RAD or _is_across(surface, corners_m) or _is_in_junction(surface, rear_axle_m)
+    surface, room = map_parts
+    return angle_rad <= AHEAD_RAD or _is_across(surface, corners_m, room) or _is_in_junction(surface, rear_axle_m)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _has_collided(memory: Memory, slot: int, track: int) -> bool:
+def _has_collided(memory: CollidedTracks, slot: int, track: int) -> bool:
     """Return whether the AV of a slot has collided with a road user."""
-    tracks, num_tracks, _ = memory
+    tracks, num_tracks = memory
     is_known = False
     for place in range(num_tracks[slot]):
         is_known = is_known or tracks[slot, place] == track
@@ -257,14 +276,61 @@ def _has_collided(memory: Memory, slot: int, track: int) -> bool:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _remember(memory: Memory, slot: int, track: int) -> bool:
+def _remember(memory: CollidedTracks, slot: int, track: int) -> bool:
     """Remember that a road user has collided, and return whether it is the first time."""
-    tracks, num_tracks, _ = memory
+    tracks, num_tracks = memory
     is_first = not _has_collided(memory, slot, track)
     if is_first:
         tracks[slot, num_tracks[slot]] = track
         num_tracks[slot] += 1
     return is_first
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_rear_axle(box: Float64Array, rear_axle_m: Float64Array) -> None:
+    """Write where the middle of the rear axle of an AV is."""
+    rear_axle_m[0] = box[0] - _REAR_AXLE_PART * box[3] * np.cos(box[2])
+    rear_axle_m[1] = box[1] - _REAR_AXLE_PART * box[3] * np.sin(box[2])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def find_faults(
+    av: AvPlace,
+    slot: int,
+    bounds: tuple[int, int],
+    rows: tuple[Int64Array, Float64Array, Float64Array, Int64Array],
+    memory: CollidedTracks,
+    map_parts: tuple[SurfaceArrays, Int64Array],
+    counts: Int64Array,
+) -> bool:
+    """Write with how many road users one AV collides for the first time, and return whether it is close to somebody.
+
+    Args:
+        av: The AV.
+        slot: Its slot.
+        bounds: First of its road users, and their end.
+        rows: Groups, boxes, velocities and numbers of all road users.
+        memory: Of all slots; it has room for all rows.
+        map_parts: The map, and room for what is looked up there, as :func:`room_for_lanes` makes it.
+        counts: Takes the collisions at fault and the others, (2,).
+    """
+    box, speed_mps, corners_m, rear_axle_m = av
+    groups, others, velocities_mps, track_rows = rows
+    counts[0], counts[1], is_close = 0, 0, False
+    for row in range(bounds[0], bounds[1]):
+        if groups[row] < 0 or _is_far(box, speed_mps, others, velocities_mps, row):
+            continue
+        other, velocity_mps = others[row], velocities_mps[row]
+        if not boxes_overlap(box, other):
+            if not is_close and _meets(av, other, velocity_mps, map_parts):
+                is_close = not _has_collided(memory, slot, track_rows[row])
+            continue
+        if not _remember(memory, slot, track_rows[row]):
+            continue
+        other_stands = stands(groups[row], np.hypot(velocity_mps[0], velocity_mps[1]))
+        kind = kind_of(box, rear_axle_m, speed_mps, other, other_stands)
+        counts[0 if is_fault_of_ego(kind, _is_across(map_parts[0], corners_m, map_parts[1])) else 1] += 1
+    return is_close or counts[0] > 0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -275,7 +341,7 @@ def write_faults(
     rows: SceneRows,
     track_rows: Int64Array,
     memory: Memory,
-    surface: SurfaceArrays,
+    map_parts: tuple[SurfaceArrays, Int64Array],
     counts: Int64Array,
     off_road_m: Float64Array,
     is_close: BoolArray,
@@ -289,7 +355,7 @@ def write_faults(
         rows: The road users of each.
         track_rows: Numbers of the road users.
         memory: Of all slots; it has room for all rows.
-        surface: The map.
+        map_parts: The map, and room for what is looked up there, as :func:`room_for_lanes` makes it.
         counts: Takes the collisions at fault and the others, (B, 2).
         off_road_m: Takes the distance of the farthest corner from the drivable surface, infinite from half a metre on,
             0 without a map, (B,).
@@ -298,23 +364,16 @@ def write_faults(
     starts, groups, others, velocities_mps = rows
     corners_m, rear_axle_m = np.empty((4, 2)), np.empty(2)
     for index in range(len(slots)):
-        slot, box, speed_mps = slots[index], boxes[index], abs(motions[index, 0])
+        slot, box = slots[index], boxes[index]
         write_corners(box, corners_m)
-        rear_axle_m[0] = box[0] - _REAR_AXLE_PART * box[3] * np.cos(box[2])
-        rear_axle_m[1] = box[1] - _REAR_AXLE_PART * box[3] * np.sin(box[2])
-        counts[index], is_close[index] = 0, False
-        for row in range(starts[index], starts[index + 1]):
-            if groups[row] < 0 or _is_far(box, speed_mps, others, velocities_mps, row):
-                continue
-            other, velocity_mps = others[row], velocities_mps[row]
-            if not boxes_overlap(box, other):
-                if not is_close[index] and _meets(box, rear_axle_m, speed_mps, other, velocity_mps, corners_m, surface):
-                    is_close[index] = not _has_collided(memory, slot, track_rows[row])
-                continue
-            if not _remember(memory, slot, track_rows[row]):
-                continue
-            other_stands = stands(groups[row], np.hypot(velocity_mps[0], velocity_mps[1]))
-            kind = kind_of(box, rear_axle_m, speed_mps, other, other_stands)
-            counts[index, 0 if is_fault_of_ego(kind, _is_across(surface, corners_m)) else 1] += 1
-        is_close[index] |= counts[index, 0] > 0
-        off_road_m[index] = farthest_corner(surface, corners_m, memory[2][slot])
+        write_rear_axle(box, rear_axle_m)
+        is_close[index] = find_faults(
+            (box, abs(motions[index, 0]), corners_m, rear_axle_m),
+            slot,
+            (starts[index], starts[index + 1]),
+            (groups, others, velocities_mps, track_rows),
+            (memory[0], memory[1]),
+            map_parts,
+            counts[index],
+        )
+        off_road_m[index] = farthest_corner(map_parts[0], corners_m, memory[2][slot])

@@ -10,7 +10,7 @@ from l5kit.simulation.lanes.lane_following import ColorRows, limit_at
 from l5kit.simulation.lanes.lane_paths import UNKNOWN_LIMIT_MPS, PathArrays
 from l5kit.simulation.lanes.red_lights import RED
 
-__all__ = ["EXCESS_MPS", "MOST_EXCESS", "write_amounts"]
+__all__ = ["EXCESS_MPS", "MOST_EXCESS", "write_amounts", "write_amounts_of"]
 
 PROGRESS, OFF_ROUTE, SPEED, COMFORT, RED_LIGHT = range(5)
 """Columns of what :func:`write_amounts` writes."""
@@ -110,25 +110,45 @@ def write_amounts(
         bounds: Least and most of six signals in the order of ``COMFORT_BOUNDS``, (6, 2).
         amounts: Takes seconds times a share for all columns but the last, and red lines that were passed, (B, 5).
     """
-    step_s, tolerated_m, least_mps, by_expert = numbers
     for index in range(len(routes)):
-        route, place, before = routes[index], places[1][index], places[0][index]
-        has_path = paths[3][route] < paths[3][route + 1]
-        limit_mps = limit_at(paths, route, place[0]) if has_path else UNKNOWN_LIMIT_MPS
-        is_on = has_path and _is_on_route(place, tolerated_m) and _is_on_route(before, tolerated_m)
-        reference_m = limit_mps * step_s
-        if by_expert:
-            reference_m = expert_arcs_m[1][index] - expert_arcs_m[0][index]
-        gain = 0.0
-        if is_on and np.isfinite(place[0] - before[0]):
-            gain = (place[0] - before[0]) / max(reference_m, least_mps * step_s)
-        amounts[index, PROGRESS] = step_s * min(max(gain, -1.0), 1.0)
-        amounts[index, OFF_ROUTE] = 0.0 if _is_on_route(place, tolerated_m) or not has_path else step_s
-        excess = (abs(motions[1][index, 0]) - limit_mps) / EXCESS_MPS
-        amounts[index, SPEED] = step_s * min(max(excess, 0.0), MOST_EXCESS)
-        amounts[index, COMFORT] = step_s * _discomfort(motions[0][index], motions[1][index], step_s, bounds)
-        amounts[index, RED_LIGHT] = 0.0
-        if is_on:
-            half_m = 0.5 * boxes[index, 3]
-            fronts = before[0] + half_m, place[0] + half_m
-            amounts[index, RED_LIGHT] = _num_red_lines(paths, route, fronts[0], fronts[1], colors, colors[0][index])
+        write_amounts_of(
+            index, boxes, motions, places, expert_arcs_m, paths, routes[index], colors, numbers, bounds, amounts[index]
+        )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_amounts_of(
+    index: int,
+    boxes: Float64Array,
+    motions: Pair,
+    places: Pair,
+    expert_arcs_m: Pair,
+    paths: PathArrays,
+    route: int,
+    colors: ColorRows,
+    numbers: Numbers,
+    bounds: Float64Array,
+    amounts: Float64Array,
+) -> None:
+    """Write the amounts of one slot, (5,); the arguments are those of :func:`write_amounts`."""
+    step_s, tolerated_m, least_mps, by_expert = numbers
+    place, before = places[1][index], places[0][index]
+    has_path = paths[3][route] < paths[3][route + 1]
+    limit_mps = limit_at(paths, route, place[0]) if has_path else UNKNOWN_LIMIT_MPS
+    is_on = has_path and _is_on_route(place, tolerated_m) and _is_on_route(before, tolerated_m)
+    reference_m = limit_mps * step_s
+    if by_expert:
+        reference_m = expert_arcs_m[1][index] - expert_arcs_m[0][index]
+    gain = 0.0
+    if is_on and np.isfinite(place[0] - before[0]):
+        gain = (place[0] - before[0]) / max(reference_m, least_mps * step_s)
+    amounts[PROGRESS] = step_s * min(max(gain, -1.0), 1.0)
+    amounts[OFF_ROUTE] = 0.0 if _is_on_route(place, tolerated_m) or not has_path else step_s
+    excess = (abs(motions[1][index, 0]) - limit_mps) / EXCESS_MPS
+    amounts[SPEED] = step_s * min(max(excess, 0.0), MOST_EXCESS)
+    amounts[COMFORT] = step_s * _discomfort(motions[0][index], motions[1][index], step_s, bounds)
+    amounts[RED_LIGHT] = 0.0
+    if is_on:
+        half_m = 0.5 * boxes[index, 3]
+        fronts = before[0] + half_m, place[0] + half_m
+        amounts[RED_LIGHT] = _num_red_lines(paths, route, fronts[0], fronts[1], colors, colors[0][index])

@@ -141,13 +141,10 @@ def angle_from_heading(yaw_rad: float, from_m: Float64Array, to_m: Float64Array)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _front_edge(box: Float64Array) -> Float64Array:
+def _front_edge(box: Float64Array) -> tuple[float, float, float, float, float]:
     """Return the front edge of a box as a box without length."""
-    edge = box.copy()
-    edge[0] += 0.5 * box[3] * np.cos(box[2])
-    edge[1] += 0.5 * box[3] * np.sin(box[2])
-    edge[3] = 0.0
-    return edge
+    half_m = 0.5 * box[3]
+    return box[0] + half_m * np.cos(box[2]), box[1] + half_m * np.sin(box[2]), box[2], 0.0, box[4]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -88,6 +88,14 @@ class DrivingMap(ReadOnlyArrays):
         """Finds the lanes near vehicles; its radius is :data:`FARTHEST_LANE_M`."""
         return BoundsGrid.build(self.grid.bounds_m[: self.num_lanes], FARTHEST_LANE_M)
 
+    @cached_property
+    def most_lanes_of_corners(self) -> int:
+        """How many lanes can hold four points anywhere, or follow those, at most, each as often as it is found."""
+        weights = np.zeros(len(self.grid.bounds_m), np.int64)
+        weights[: self.num_lanes] = 1 + np.diff(self.ahead_starts)
+        num_before = np.concatenate([[0], np.cumsum(weights[self.grid.cell_rows])])
+        return 4 * int(np.diff(num_before[self.grid.cell_starts]).max(initial=0))
+
     def ahead_of(self, lane: int) -> Int64Array:
         """Return the lanes that follow a lane, a read-only view."""
         return self.ahead_rows[self.ahead_starts[lane] : self.ahead_starts[lane + 1]]

@@ -12,7 +12,15 @@ from l5kit.evaluation.driving.driving_map import DrivingMap, project_on_line
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.geometry.box import compute_box_outline
 
-__all__ = ["LanePlaces", "find_lane_places", "turn_to_line"]
+__all__ = [
+    "LanePlaces",
+    "find_lane_places",
+    "hold_all_corners",
+    "lanes_of_corners",
+    "reach_all_corners",
+    "turn_to_line",
+    "write_lanes_of_corners",
+]
 
 _ALL_CORNERS = 0b1111
 
@@ -175,20 +183,39 @@ def lanes_of_corners(
     most = starts[4] - starts[0]
     for slot in range(starts[0], starts[4]):
         most += ahead[0][rows[slot] + 1] - ahead[0][rows[slot]]
-    lanes, corners = np.empty(most, np.int64), np.zeros(most, np.int64)
+    lanes, corners = np.empty(most, np.int64), np.empty(most, np.int64)
+    num_lanes = write_lanes_of_corners(rows, starts, ahead, lanes, corners)
+    return lanes[:num_lanes], corners[:num_lanes]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_lanes_of_corners(
+    rows: Int64Array,
+    starts: Int64Array,
+    ahead: tuple[Int64Array, Int64Array],
+    lanes: Int64Array,
+    corners: Int64Array,
+) -> int:
+    """Write what :func:`lanes_of_corners` returns into arrays that have room for it, and return how many they are."""
     num_lanes = 0
     for corner in range(4):
         for slot in range(starts[corner], starts[corner + 1]):
-            place = _place_of(lanes[:num_lanes], rows[slot])
-            lanes[place] = rows[slot]
-            corners[place] |= 1 << corner
-            num_lanes = max(num_lanes, place + 1)
-    for held in lanes[:num_lanes].copy():
-        for slot in range(ahead[0][held], ahead[0][held + 1]):
-            place = _place_of(lanes[:num_lanes], ahead[1][slot])
-            lanes[place] = ahead[1][slot]
-            num_lanes = max(num_lanes, place + 1)
-    return lanes[:num_lanes], corners[:num_lanes]
+            num_lanes = _put_lane(rows[slot], 1 << corner, lanes, corners, num_lanes)
+    for place in range(num_lanes):
+        for slot in range(ahead[0][lanes[place]], ahead[0][lanes[place] + 1]):
+            num_lanes = _put_lane(ahead[1][slot], 0, lanes, corners, num_lanes)
+    return num_lanes
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _put_lane(lane: int, held: int, lanes: Int64Array, corners: Int64Array, num_lanes: int) -> int:
+    """Note that a lane holds some corners, and return how many lanes there are then."""
+    place = _place_of(lanes[:num_lanes], lane)
+    if place < num_lanes:
+        corners[place] |= held
+        return num_lanes
+    lanes[place], corners[place] = lane, held
+    return num_lanes + 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -203,17 +230,31 @@ def _place_of(lanes: Int64Array, lane: int) -> int:
 @njit(nogil=True, cache=True, error_model="numpy")
 def hold_all_corners(lanes: Int64Array, corners: Int64Array, ahead: tuple[Int64Array, Int64Array]) -> bool:
     """Return whether a chain of lanes that follow each other holds all corners; ``corners`` has a bit for each."""
-    reached = np.zeros((len(lanes), _ALL_CORNERS + 1), np.bool_)  # the sets of corners of the chains that end at a lane
+    return reach_all_corners(lanes, corners, ahead, np.empty(len(lanes), np.int64))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def reach_all_corners(
+    lanes: Int64Array, corners: Int64Array, ahead: tuple[Int64Array, Int64Array], reached: Int64Array
+) -> bool:
+    """Do what :func:`hold_all_corners` does.
+
+    Args:
+        lanes: The lanes.
+        corners: A bit for each corner that they hold.
+        ahead: Which lanes follow each.
+        reached: Room for the sets of corners of the chains that end at each lane, a bit for each set.
+    """
     for place in range(len(lanes)):
-        reached[place, corners[place]] = True
+        reached[place] = 1 << corners[place]
     for _ in range(len(lanes)):
         for place in range(len(lanes)):
-            if reached[place, _ALL_CORNERS]:
+            if reached[place] >> _ALL_CORNERS & 1:
                 return True
         for place in range(len(lanes)):
             for other in range(len(lanes)):
                 if place != other and _is_ahead(ahead, lanes[place], lanes[other]):
                     for held in range(_ALL_CORNERS + 1):
-                        if reached[place, held]:
-                            reached[other, held | corners[other]] = True
+                        if reached[place] >> held & 1:
+                            reached[other] |= 1 << (held | corners[other])
     return False

@@ -156,14 +156,12 @@ def meeting_time(
     way_m = num_steps * step_s * (ego_speed_mps + speed_mps)
     if np.hypot(other[0] - ego[0], other[1] - ego[1]) > reach_m + way_m:
         return np.inf
-    moved, met = ego.copy(), other.copy()
     ego_cos, ego_sin, cos, sin = np.cos(ego[2]), np.sin(ego[2]), np.cos(other[2]), np.sin(other[2])
     for step in range(1, num_steps + 1):
         time_s = step * step_s
-        moved[0] = ego[0] + time_s * ego_speed_mps * ego_cos
-        moved[1] = ego[1] + time_s * ego_speed_mps * ego_sin
-        met[0] = other[0] + time_s * speed_mps * cos
-        met[1] = other[1] + time_s * speed_mps * sin
-        if boxes_overlap(moved, met):
+        x, y = ego[0] + time_s * ego_speed_mps * ego_cos, ego[1] + time_s * ego_speed_mps * ego_sin
+        other_x, other_y = other[0] + time_s * speed_mps * cos, other[1] + time_s * speed_mps * sin
+        moved = (x, y, ego[2], ego[3], ego[4])
+        if boxes_overlap(moved, (other_x, other_y, other[2], other[3], other[4])):
             return time_s
     return np.inf

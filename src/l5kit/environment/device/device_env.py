@@ -1,0 +1,317 @@
+"""Device vector environment: many environments that step in one call on a device, with tensors in and out."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from l5kit._types import Int64Array, NumericArray
+from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.device.backend import DeviceArray
+from l5kit.device.opening import open_backend
+from l5kit.environment.action_kinds import ModelActions
+from l5kit.environment.device.device_arrays import as_device_array
+from l5kit.environment.device.device_compact_view import DeviceCompactView
+from l5kit.environment.device.device_driving_reward import DeviceDrivingReward
+from l5kit.environment.device.device_env_kernels import IS_BAD, IS_OVER, scale_actions
+from l5kit.environment.device.device_simulation import DeviceModel, DeviceSimulation
+from l5kit.environment.device.host_copy import HostCopy
+from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeChoice, read_masked_options
+from l5kit.environment.episode_draws import EpisodeDraws
+from l5kit.environment.observations.compact_view import compact_space
+from l5kit.environment.rewards.driving_reward import FAILURES, DrivingReward
+from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts
+from l5kit.environment.traffic.scene_bank import SceneBank
+from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
+from l5kit.simulation.dataset import SimulationConfig
+from l5kit.simulation.drivers.intelligent import IntelligentDriver
+from l5kit.simulation.vehicle_models import InvertibleBicycle, KinematicBicycle, Unicycle
+
+__all__ = ["DeviceVectorEnv"]
+
+_MODEL_ACTIONS = ("bicycle", "curvature")
+_ELSEWHERE = "or use L5VectorEnv, which runs on the processor"
+
+
+class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
+    """N environments of logged scenes that step in one call on a device, for policies on the same device.
+
+    The twin of :class:`~l5kit.environment.envs.vector_env.L5VectorEnv` with ``NextStep``: the same arguments and seeds
+    give the same episodes, observations and rewards, on a GPU but for the rounding of sines and the like. Actions go
+    in, and observations, rewards and ends come out, as tensors on the device. All scenes that episodes are drawn from
+    are kept there.
+
+    An environment whose episode has ended begins the next one in the next step, and does nothing else in it: its action
+    is not looked at, its reward is 0. Which have ended is a byte each that is copied to the processor while the policy
+    computes, and that the next step waits for, and for nothing else.
+
+    Args:
+        num_envs: Number of environments, N.
+        env_config_path: As for ``L5VectorEnv``, like the next ones.
+        dmg: Finds data.
+        sim_cfg: Says how many frames episodes have; None for what the configuration says.
+        train: Whether episodes are of the training data.
+        observation: ``compact``, or None where the configuration says so.
+        reward: ``driving`` or a ``DrivingReward``, or None where the configuration says ``driving``.
+        actions: ``bicycle``, ``curvature``, or ``ModelActions`` without a grid for a model that moves AVs on a device;
+            None where the configuration names one of the first two.
+        others: Who drives other vehicles: ``log`` or ``idm``; None for what the configuration says.
+        ends_at: What ends an episode early, of ``collision`` and ``off_road``; None for what the configuration says.
+        randomize_start: Whether episodes of training start anywhere.
+        strict: Whether a damaged scene is an error. Else it is left out with a warning.
+        copy: Whether what a step returns are copies. Else each call writes into the same tensors.
+        device: ``cuda``, ``cuda:1`` or ``cpu``, where the same kernels run on one core.
+
+    Attributes:
+        device: The device, with its number.
+        simulation: The scenes on the device.
+        scene_indices: Scene of each episode, in memory of the processor, int64 (N,).
+        first_frames: First frame of each episode, counted in its scene, in the same memory, int64 (N,).
+
+    Raises:
+        InvalidArgumentError: An argument does not fit the configuration, or there is no such device.
+        UnsupportedValueError: Something is asked for that environments on a device do not have.
+        MissingDependencyError: It is a GPU, and something is missing that it needs.
+        CorruptedDataError: All scenes are damaged, or one is and that is an error.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        env_config_path: str | None = None,
+        dmg: LocalDataManager | None = None,
+        *,
+        sim_cfg: SimulationConfig | None = None,
+        train: bool = True,
+        observation: str | None = None,
+        reward: str | DrivingReward | None = None,
+        actions: str | ModelActions | None = None,
+        others: str | None = None,
+        ends_at: Collection[str] | None = None,
+        randomize_start: bool | None = None,
+        strict: bool = False,
+        copy: bool = True,
+        device: object = "cuda",
+    ) -> None:
+        if not isinstance(num_envs, int | np.integer) or isinstance(num_envs, bool) or num_envs < 1:
+            raise InvalidArgumentError(f"num_envs is {num_envs!r}; it must be 1 or more")
+        options = EnvironmentOptions(
+            observation=observation, actions=actions, reward=reward, others=others, ends_at=ends_at
+        )
+        parts = EnvironmentParts.open(env_config_path, dmg, train=train, options=options)
+        self.sim_cfg = parts.simulation_config if sim_cfg is None else replace(sim_cfg)
+        _require_supported(parts.options, self.sim_cfg)
+        backend = open_backend(device)
+        self.num_envs, self.copy, self.render_mode, self.device = int(num_envs), copy, None, backend.device
+        self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
+        choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict)
+        kind, worth = parts.actions(self.num_envs, choice, self.sim_cfg), parts.reward()
+        assert isinstance(kind, ModelActions)
+        assert isinstance(worth, DrivingReward)
+        self.simulation = DeviceSimulation(
+            _bank_of(parts, choice),
+            self.num_envs,
+            model=_model_of(kind),
+            drives=IntelligentDriver() if parts.options.others == "idm" else None,
+            backend=backend,
+        )
+        self._view = DeviceCompactView(self.simulation)
+        self._worth = DeviceDrivingReward(worth, self.simulation, self._view, step_time_s=parts.step_time_s)
+        self._names, self._limits = worth.terms, _limits_of(kind)
+        self._controls = backend.zeros((self.num_envs, 2), np.float64)
+        self._is_bad = backend.zeros(self.num_envs, np.bool_)
+        self._states = HostCopy(self._worth.states)
+        self._draws = EpisodeDraws(choice, self.num_envs)
+        self.scene_indices: Int64Array = np.zeros(self.num_envs, np.int64)
+        self.first_frames: Int64Array = np.zeros(self.num_envs, np.int64)
+        self._last_frames: Int64Array = np.zeros(self.num_envs, np.int64)
+        self._last_on_device: DeviceArray = backend.zeros(self.num_envs, np.int64)
+        self._has_begun = False
+        self.single_observation_space: spaces.Space[Any] = compact_space(self._view.layout)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.single_action_space = kind.space
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[torch.Tensor, dict[str, Any]]:
+        """Start episodes in all environments.
+
+        Args:
+            seed: One for each environment, a number for the first one and those that follow it, or None to go on.
+            options: ``scene_id`` and ``start_frame_index`` of all episodes.
+
+        Returns:
+            What is seen, float32 (N, ``layout.size``) on the device, and an empty dictionary.
+
+        Raises:
+            InvalidArgumentError: There are other numbers of seeds, or an option is not possible, or the scene is not on
+                the device.
+            UnsupportedValueError: Only some environments are to start.
+        """
+        mask, wanted = read_masked_options(options)
+        if mask is not None:
+            raise UnsupportedValueError(
+                "options has 'reset_mask', but environments on a device start by themselves in the step after the end; "
+                "leave it out"
+            )
+        scene, known = wanted.get("scene_id"), self.simulation.bank.scenes
+        if scene is not None and scene not in known.tolist():
+            raise InvalidArgumentError(
+                f"options['scene_id'] is {scene}; on {self.device} are scenes {known.tolist()}, by gym_params"
+            )
+        every = np.arange(self.num_envs)
+        self._draws.seed(every, seed)
+        self._start(every, wanted)
+        self._look_and_judge()
+        self._has_begun = True
+        return self._handed(self._view.memory), {}
+
+    def step(
+        self, actions: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        """Drive each environment to its next frame, or start its next episode.
+
+        Args:
+            actions: From -1 to 1, float32 or float64 (N, 2) on the device; those of environments that start an episode
+                are not looked at.
+
+        Returns:
+            What is seen, float32 (N, ``layout.size``), rewards, float64 (N,), terminated and truncated, bool (N,), and
+            infos, all on the device. These are ``reward_tot`` and ``reward_<term>`` of the step, float64 (N,),
+            ``is_<failure>``, bool (N,), and ``reward_sums``, the sums of the first ones over the episodes so far, of
+            whole episodes where one has ended; zeros and False where one has started.
+
+        Raises:
+            EpisodeEndedError: There is no episode yet.
+            InvalidArgumentError: The actions have another shape or type, or are on another device, or those of the step
+                before were not finite, which only shows here; ``reset`` goes on after that.
+        """
+        if not self._has_begun:
+            raise EpisodeEndedError("there is no episode yet; call reset() before step()")
+        given = self._actions_of(actions)
+        is_over = self._ended()
+        backend, states = self.simulation.backend, self._worth.on_device
+        controls, is_bad = self._controls, self._is_bad
+        backend.run(scale_actions, self.num_envs, given, states, self._limits, controls, is_bad)
+        self.simulation.step(backend.tensor(controls))
+        if is_over.any():
+            self._start(np.flatnonzero(is_over), {})
+        self._look_and_judge()
+        worth = self._worth
+        ends = self._handed(worth.is_terminated), self._handed(worth.is_truncated)
+        return self._handed(self._view.memory), self._handed(worth.totals), *ends, self._infos()
+
+    def _actions_of(self, actions: torch.Tensor) -> DeviceArray:
+        """Return actions as kernels take them."""
+        if not isinstance(actions, torch.Tensor):
+            raise InvalidArgumentError(
+                f"actions is a {type(actions).__name__}; pass a tensor of torch on {self.device}, (N, 2)"
+            )
+        dtype = torch.float64 if actions.dtype == torch.float64 else torch.float32
+        backend = self.simulation.backend
+        return as_device_array("actions", actions.detach(), (self.num_envs, 2), backend, dtype=dtype)
+
+    def _ended(self) -> NumericArray:
+        """Return whose episodes have ended in the last step, bool (N,), once that is known."""
+        states = self._states.read()
+        if (states == IS_BAD).any():
+            first = int(np.argmax(states == IS_BAD))
+            raise InvalidArgumentError(
+                f"action of environment {first} in the step before this one was not finite; all of it must be, look at "
+                "the policy and call reset()"
+            )
+        is_over: NumericArray = states == IS_OVER
+        return is_over
+
+    def _start(self, slots: Int64Array, wanted: Mapping[str, int]) -> None:
+        """Start episodes in slots (B,)."""
+        scenes, first_frames, num_frames = self._draws.draw(slots, wanted)
+        self.simulation.reset(scenes, first_frames + FIRST_FRAME, slots)
+        self.scene_indices[slots], self.first_frames[slots] = scenes, first_frames
+        self._last_frames[slots] = first_frames + num_frames - 1
+        self.simulation.backend.put(self._last_on_device, 0, self._last_frames)
+
+    def _look_and_judge(self) -> None:
+        """Look at all environments, judge the step that they have done, and ask how they stand."""
+        self._view.look()
+        self._worth.judge(self._last_on_device, self._is_bad)
+        self._states.begin()
+
+    def _infos(self) -> dict[str, Any]:
+        """Return what there is to tell of a step."""
+        worth, names = self._worth, ["tot", *self._names]
+        terms, sums, failures = self._handed(worth.terms), self._handed(worth.sums), self._handed(worth.failures)
+        infos: dict[str, Any] = {"reward_tot": self._handed(worth.totals)}
+        infos |= {f"reward_{name}": terms[:, place] for place, name in enumerate(self._names)}
+        infos |= {f"is_{name}": failures[:, place] for place, name in enumerate(FAILURES)}
+        return infos | {"reward_sums": {name: sums[:, place] for place, name in enumerate(names)}}
+
+    def _handed(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.clone() if self.copy else tensor
+
+
+def _bank_of(parts: EnvironmentParts, choice: EpisodeChoice) -> SceneBank:
+    """Return the scenes of all episodes, prepared."""
+    bank = parts.bank
+    assert bank is not None
+    bank.prepare(np.array(choice.sound_scenes, np.int64))
+    return bank
+
+
+def _model_of(kind: ModelActions) -> DeviceModel:
+    """Return what moves AVs."""
+    model = kind.model
+    assert isinstance(model, Unicycle | InvertibleBicycle | KinematicBicycle)
+    return model
+
+
+def _limits_of(kind: ModelActions) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return lowest and highest controls, as kernels take them."""
+    (low, low_second), (high, high_second) = kind.lows, kind.highs
+    return (float(low), float(low_second)), (float(high), float(high_second))
+
+
+def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -> None:
+    """Refuse what environments on a device do not have.
+
+    Raises:
+        UnsupportedValueError: Something of it is asked for.
+        InvalidArgumentError: The AV is to be replayed.
+    """
+    if options.observation != "compact":
+        raise UnsupportedValueError(
+            f"observation is {options.observation!r}, but on a device AVs see the compact state; pass "
+            f"observation='compact', {_ELSEWHERE}"
+        )
+    if options.reward != "driving" and type(options.reward) is not DrivingReward:
+        raise UnsupportedValueError(
+            f"reward is {options.reward!r}, but on a device steps are paid for by the driving reward; pass "
+            f"reward='driving' or a DrivingReward, {_ELSEWHERE}"
+        )
+    if not _is_on_device(options.actions):
+        raise UnsupportedValueError(
+            f"actions is {options.actions!r}, but on a device AVs are moved by models; pass actions='bicycle' or "
+            f"'curvature', or ModelActions without a grid for Unicycle, InvertibleBicycle or KinematicBicycle, "
+            f"{_ELSEWHERE}"
+        )
+    if sim_cfg.use_ego_gt:
+        raise InvalidArgumentError("use_ego_gt is True, but in an environment the AV is driven by actions")
+    if not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents:
+        raise UnsupportedValueError(
+            "sim_cfg wants agents that a network drives, or that are hidden, but on a device others are of the log or "
+            f"driven with others='idm'; take these, {_ELSEWHERE}"
+        )
+
+
+def _is_on_device(actions: object) -> bool:
+    """Return whether a device has actions of this kind."""
+    if isinstance(actions, ModelActions):
+        is_moved = type(actions.model) in (Unicycle, InvertibleBicycle, KinematicBicycle)
+        return is_moved and actions.grid is None
+    return actions in _MODEL_ACTIONS

@@ -1,0 +1,177 @@
+"""Kernels of environments on a device: what actions stand for, and what a step is worth; one item a slot."""
+
+import math
+from typing import Any
+
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.environment.actions import control_of
+from l5kit.environment.rewards.step_faults import find_faults, write_rear_axle
+from l5kit.environment.rewards.step_terms import write_amounts_of
+from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
+
+__all__ = ["GOES_ON", "IS_BAD", "IS_OVER", "judge_steps", "scale_actions"]
+
+GOES_ON, IS_OVER, IS_BAD = range(3)
+"""States of an environment after a step: the last one has been given an action that is not finite."""
+
+_OFF_ROAD = MOST_OFF_ROAD_M
+_SPEED, _ACCELERATION, _YAW_RATE = range(3)
+_COLLISION, _CONTACT, _OFF, _RED = range(4)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def scale_actions(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write the controls that an action stands for, zeros for one that does not count or is not finite.
+
+    Arguments: actions (N, 2); states of the environments before the step, (N,); lowest and highest controls; controls
+    (N, 2) and whether an action that counts is not finite, (N,), which are written.
+    """
+    actions, states, (lows, highs), controls, is_bad = arguments
+    first, second = float(actions[item, 0]), float(actions[item, 1])
+    is_finite = math.isfinite(first) and math.isfinite(second)
+    counts = states[item] != IS_OVER
+    is_bad[item] = counts and not is_finite
+    if counts and is_finite:
+        controls[item, 0] = control_of(first, lows[0], highs[0])
+        controls[item, 1] = control_of(second, lows[1], highs[1])
+    else:
+        controls[item, 0], controls[item, 1] = 0.0, 0.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def judge_steps(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write what a step of a slot is worth and whether its episode is over, or begin to judge where one begins.
+
+    Arguments: ``arrays[0]`` of a DeviceTraffic; what a bank has: ``scenes``, ``paths`` with lanes as lines, ``colors``,
+    ``expert_arcs_m`` and ``ego_poses``; the AVs; ``rows`` and ``places`` of a DeviceCompactView; ``map_checks`` of a
+    DeviceSimulation; what is remembered; room; rules; last frames of episodes, counted in their scenes, and which
+    actions were not finite, (N,) each; what is written.
+    """
+    traffic, bank, avs, (rows, places), map_checks, remembered, room, rules, (last_frames, is_bad), out = arguments
+    frames, bank_rows, _ = traffic
+    scenes, paths, colors, expert_arcs_m, ego_poses = bank
+    boxes, _, motions, num_starts = avs
+    seen_starts, memory, before, now = remembered
+    motions_before, places_before, arcs_before_m, rows_before, yaws_before_rad = before
+    motions_now, arcs_now_m = now
+    numbers, bounds, factors, ends = rules
+    counts, amounts, lanes, rear_axles_m = room
+    scene, box = bank_rows[item], boxes[item]
+    frame, is_new = scenes[0][scene] + frames[item], seen_starts[item] != num_starts[item]
+    if is_new:
+        seen_starts[item], memory[1][item] = num_starts[item], 0
+        yaws_before_rad[item] = ego_poses[frame - 1, 2]
+    motions_now[item, _SPEED], motions_now[item, _ACCELERATION] = motions[item, 0], motions[item, 1]
+    motions_now[item, _YAW_RATE] = _turn(box[2], yaws_before_rad[item]) / numbers[0]
+    arcs_now_m[item] = expert_arcs_m[frame]
+    is_close = _find_faults_of(item, avs, rows, memory, map_checks, (lanes, rear_axles_m), counts[item])
+    if is_new:
+        _begin(item, out)
+    else:
+        write_amounts_of(
+            item,
+            boxes,
+            (motions_before, motions_now),
+            (places_before, places),
+            (arcs_before_m, arcs_now_m),
+            paths,
+            scenes[1][scene],
+            (rows_before, colors[0], colors[1], colors[2]),
+            numbers,
+            bounds,
+            amounts[item],
+        )
+        is_off = map_checks[2][item] >= _OFF_ROAD
+        is_failed = _note_failures(counts[item], is_off, amounts[item], ends, out[3][item])
+        _write_worth(item, (counts[item], is_off, is_close, amounts[item], is_failed), numbers[0], factors, out)
+        _write_ends(item, is_failed, frames[item] >= last_frames[item], is_bad[item], out)
+    for column in range(3):
+        motions_before[item, column] = motions_now[item, column]
+        places_before[item, column] = places[item, column]
+    arcs_before_m[item], rows_before[item], yaws_before_rad[item] = arcs_now_m[item], frame, box[2]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _turn(after_rad: float, before_rad: float) -> float:
+    """Return a turn in [-pi, pi), as ``angular_distance`` does."""
+    return (after_rad - before_rad + math.pi) % (2 * math.pi) - math.pi
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _find_faults_of(
+    slot: int,
+    avs: tuple[Any, ...],
+    rows: tuple[Any, ...],
+    memory: tuple[Int64Array, Int64Array],
+    map_checks: tuple[Any, ...],
+    room: tuple[Int64Array, Float64Array],
+    counts: Int64Array,
+) -> bool:
+    """Write the collisions of a slot, and return whether its AV is close to somebody."""
+    sizes, starts, (groups, others, velocities_mps, track_rows) = rows
+    box, rear_axle_m = avs[0][slot], room[1][slot]
+    write_rear_axle(box, rear_axle_m)
+    return find_faults(
+        (box, abs(avs[2][slot, 0]), map_checks[1][slot], rear_axle_m),
+        slot,
+        (starts[slot], starts[slot] + sizes[slot]),
+        (groups, others, velocities_mps, track_rows),
+        memory,
+        (map_checks[0], room[0][slot]),
+        counts,
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _begin(slot: int, out: tuple[Any, ...]) -> None:
+    """Write that nothing has happened yet in an episode."""
+    totals, terms, sums, failures, is_terminated, is_truncated, states = out
+    totals[slot], sums[slot, 0] = 0.0, 0.0
+    for column in range(terms.shape[1]):
+        terms[slot, column], sums[slot, 1 + column] = 0.0, 0.0
+    for column in range(failures.shape[1]):
+        failures[slot, column] = False
+    is_terminated[slot], is_truncated[slot], states[slot] = False, False, GOES_ON
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _note_failures(
+    counts: Int64Array, is_off: bool, amounts: Float64Array, ends: tuple[bool, ...], failures: BoolArray
+) -> bool:
+    """Write what went wrong, in the order of ``FAILURES``, and return whether one of it ends the episode."""
+    failures[_COLLISION], failures[_CONTACT] = counts[0] > 0, counts[1] > 0
+    failures[_OFF], failures[_RED] = is_off, amounts[4] > 0
+    is_failed = (failures[_COLLISION] and ends[_COLLISION]) or (failures[_CONTACT] and ends[_CONTACT])
+    return bool(is_failed or (failures[_OFF] and ends[_OFF]) or (failures[_RED] and ends[_RED]))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_worth(slot: int, parts: tuple[Any, ...], step_s: float, factors: Float64Array, out: tuple[Any, ...]) -> None:
+    """Write the terms of a step, in the order of those of the reward, their sum, and sums of the episode."""
+    counts, is_off, is_close, amounts, is_failed = parts
+    totals, terms, sums = out[0], out[1][slot], out[2][slot]
+    terms[0], terms[1], terms[2] = amounts[0], float(counts[0]), float(counts[1])
+    terms[3], terms[4] = step_s if is_off else 0.0, step_s if is_close else 0.0
+    for column in range(1, 5):
+        terms[4 + column] = amounts[column]
+    terms[9] = 1.0 if is_failed else 0.0
+    total = 0.0
+    for column in range(len(terms)):
+        terms[column] *= factors[column]
+        total = terms[column] if column == 0 else total + terms[column]
+        sums[1 + column] += terms[column]
+    totals[slot] = total
+    sums[0] += total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_ends(slot: int, is_failed: bool, is_at_end: bool, is_bad: bool, out: tuple[Any, ...]) -> None:
+    """Write whether an episode is over, and how the environment stands."""
+    out[4][slot], out[5][slot] = is_failed, is_at_end and not is_failed
+    out[6][slot] = GOES_ON
+    if is_bad:
+        out[6][slot] = IS_BAD
+    elif is_failed or is_at_end:
+        out[6][slot] = IS_OVER

@@ -1,0 +1,35 @@
+"""Host copy: a small tensor of a device, copied to the processor while the device goes on."""
+
+from typing import Any
+
+import torch
+
+from l5kit._types import NumericArray
+
+__all__ = ["HostCopy"]
+
+
+class HostCopy:
+    """Copy of a tensor that is begun now and read later, so that nobody waits for what was asked for in between.
+
+    Args:
+        tensor: What is copied, always from the same memory.
+    """
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor = tensor
+        self._copy = torch.zeros(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+        self._is_made: Any = torch.cuda.Event() if tensor.is_cuda else None  # type: ignore[no-untyped-call]
+
+    def begin(self) -> None:
+        """Copy the tensor as it will be once all that was asked for so far is done."""
+        self._copy.copy_(self._tensor, non_blocking=True)
+        if self._is_made is not None:
+            self._is_made.record(torch.cuda.current_stream(self._tensor.device))
+
+    def read(self) -> NumericArray:
+        """Return the copy once it is there, in memory that the next one uses again."""
+        if self._is_made is not None:
+            self._is_made.synchronize()
+        found: NumericArray = self._copy.numpy()
+        return found

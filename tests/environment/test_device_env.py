@@ -1,0 +1,202 @@
+"""Environments on a device: the episodes, observations and rewards of those on the processor, ends, and errors."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+gymnasium = pytest.importorskip("gymnasium")
+from l5kit.environment.action_kinds import ModelActions  # noqa: E402
+from l5kit.environment.device.device_env import DeviceVectorEnv  # noqa: E402
+from l5kit.environment.envs.l5_env import SimulationConfigGym  # noqa: E402
+from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
+from l5kit.environment.rewards.driving_reward import DrivingReward, DrivingWeights  # noqa: E402
+from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError  # noqa: E402
+from l5kit.simulation.vehicle_models import PoseChange, Unicycle  # noqa: E402
+from support.environments import data_of, write_config  # noqa: E402
+
+NUM_ENVS = 6
+NUM_STEPS = 60
+PARAMS = {"observation": "compact", "reward": "driving", "actions": "bicycle", "others": "idm"}
+EXPERT = DrivingWeights(progress_reference="expert", contact=2.0, comfort=1.5, most_offset_m=1.0)
+
+
+def arguments_of(city, folder, args, num_frames=25):
+    params = PARAMS | args.pop("gym_params", {})
+    sim_cfg = SimulationConfigGym(num_simulation_steps=num_frames)
+    return {"env_config_path": write_config(folder, **params), "dmg": data_of(city), "sim_cfg": sim_cfg} | args
+
+
+@pytest.fixture
+def make_both(city, tmp_path, backend):
+    """Function that makes an environment on a device, and the same on the processor."""
+
+    def make(num_frames=25, **args):
+        args = arguments_of(city, tmp_path, args, num_frames)
+        return DeviceVectorEnv(NUM_ENVS, device=backend.device, **args), L5VectorEnv(NUM_ENVS, **args)
+
+    return make
+
+
+def tolerances_of(env):
+    """How far observations and rewards may be from those of the processor."""
+    return (1e-6, 1e-9) if env.device == "cpu" else (1e-4, 1e-4)
+
+
+def close(found, expected, tolerance):
+    np.testing.assert_allclose(found.cpu().numpy(), expected, rtol=0, atol=tolerance)
+
+
+def drive(env, twin, *, seed=3, most=(1.0, 1.0)):
+    """Take the same steps in both, compare all that they return, and return how often things were not 0."""
+    of_obs, of_rewards = tolerances_of(env)
+    generator, seen = np.random.default_rng(seed), {"ends": 0, "terminated": 0}
+    close(env.reset(seed=seed)[0], twin.reset(seed=seed)[0], of_obs)
+    for _ in range(NUM_STEPS):
+        np.testing.assert_array_equal(env.scene_indices, twin.scene_indices)
+        actions = (generator.uniform(-1, 1, (NUM_ENVS, 2)) * most + [0.4, 0]).astype(np.float32)
+        found, expected = env.step(torch.from_numpy(actions).to(env.device)), twin.step(actions)
+        close(found[0], expected[0], of_obs)
+        close(found[1], expected[1], of_rewards)
+        for is_end, of_twin in zip(found[2:4], expected[2:4], strict=True):
+            np.testing.assert_array_equal(is_end.cpu().numpy(), of_twin)
+        check_infos(found[4], expected[4], expected[2] | expected[3], of_rewards)
+        for name, value in expected[4].items():
+            if name.startswith(("reward_", "is_")) and name != "reward_sums":
+                seen[name] = seen.get(name, 0) + np.count_nonzero(value)
+        seen["terminated"] += expected[2].sum()
+        seen["ends"] += (expected[2] | expected[3]).sum()
+    return seen
+
+
+def check_infos(found, expected, is_end, tolerance):
+    for name, value in expected.items():
+        if name == "reward_sums":
+            for term in (key for key in value if not key.startswith("_")):
+                close(found[name][term].cpu()[is_end], value[term][is_end], 60 * tolerance)
+        elif not name.startswith("_"):
+            close(found[name], value, tolerance)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"ends_at": ["collision", "off_road"]},
+        {"ends_at": [], "actions": "curvature", "others": "log", "randomize_start": False},
+        {"reward": DrivingReward(EXPERT, ends_at=["off_road", "red_light"]), "train": False},
+        {"actions": ModelActions(Unicycle(), (-6.0, -0.4), (3.0, 0.5)), "gym_params": {"overfit": True}},
+    ],
+    ids=["ends", "replayed", "expert", "unicycle"],
+)
+def test_episodes_are_those_of_the_processor(make_both, args):
+    seen = drive(*make_both(**args))
+    assert seen["ends"] >= NUM_ENVS
+    assert (seen["terminated"] > 0) == bool(args.get("ends_at") or "reward" in args)
+    for name in ("progress", "off_road", "comfort"):
+        assert seen[f"reward_{name}"] > 0
+
+
+def test_each_term_is_met(make_both):
+    """In whole scenes in which nothing ends an episode, much happens that a reward looks at."""
+    seen = drive(*make_both(num_frames=None, randomize_start=False, ends_at=[]), seed=11, most=(0.3, 0.05))
+    for name in ("collision", "time_to_collision", "off_route", "speed", "red_light"):
+        assert seen[f"reward_{name}"] > 0
+
+
+@pytest.fixture
+def make(city, tmp_path, backend):
+    """Function that makes an environment on a device."""
+    return lambda num_envs=2, **args: DeviceVectorEnv(
+        num_envs, device=backend.device, **arguments_of(city, tmp_path, args, args.pop("num_frames", 5))
+    )
+
+
+def zeros(env, value=0.0, dtype=torch.float32):
+    return torch.full((env.num_envs, 2), value, dtype=dtype, device=env.device)
+
+
+def test_an_episode_that_has_ended_begins_again_in_the_next_step(make):
+    env = make()
+    env.reset(seed=1)
+    first = env.scene_indices.tolist(), env.first_frames.tolist()
+    for _ in range(3):
+        _, rewards, terminated, truncated, infos = env.step(zeros(env))
+    assert truncated.tolist() == [True, True]
+    assert not terminated.any()
+    assert (rewards != 0).all()
+    assert (env.scene_indices.tolist(), env.first_frames.tolist()) == first
+    torch.testing.assert_close(
+        sum(infos["reward_sums"][name] for name in DrivingReward.terms), infos["reward_sums"]["tot"]
+    )
+    obs, rewards, _, truncated, infos = env.step(zeros(env, np.nan))  # nobody looks at it
+    assert (env.scene_indices.tolist(), env.first_frames.tolist()) != first
+    assert (rewards.tolist(), truncated.tolist(), infos["reward_sums"]["tot"].tolist()) == ([0, 0], [False] * 2, [0, 0])
+    assert obs.cpu().numpy()[0] in env.single_observation_space
+    env.step(zeros(env, dtype=torch.float64))
+    again = make()
+    again.reset(seed=1)
+    assert (again.scene_indices.tolist(), again.first_frames.tolist()) == first
+
+
+def test_memory_is_used_again_where_that_is_wanted(make):
+    env, copied = make(copy=False), make()
+    for each in (env, copied):
+        each.reset(seed=2)
+    found, own = ([each.step(zeros(each, 0.5)) for _ in range(2)] for each in (env, copied))
+    assert found[0][0].data_ptr() == found[1][0].data_ptr()
+    assert not torch.equal(own[0][0], own[1][0])
+    assert torch.equal(found[1][0], own[1][0])
+
+
+def test_actions_are_checked(make):
+    env = make()
+    with pytest.raises(EpisodeEndedError, match=r"call reset\(\) before step"):
+        env.step(zeros(env))
+    env.reset(seed=1)
+    with pytest.raises(InvalidArgumentError, match=r"actions is a ndarray; pass a tensor of torch on"):
+        env.step(np.zeros((2, 2)))
+    with pytest.raises(InvalidArgumentError, match=r"actions is torch.float32 of shape \(2, 3\)"):
+        env.step(torch.zeros((2, 3), device=env.device))
+    with pytest.raises(InvalidArgumentError, match=r"actions is torch.int64 of shape"):
+        env.step(zeros(env).long())
+    obs = env.step(torch.tensor([[0.0, 0.0], [0.0, np.nan]], device=env.device))[0]
+    assert torch.isfinite(obs).all()
+    for _ in range(2):
+        with pytest.raises(InvalidArgumentError, match=r"action of environment 1 in the step before .* not finite"):
+            env.step(zeros(env))
+    env.reset()
+    env.step(zeros(env))
+
+
+def test_episodes_may_be_asked_for(make):
+    env = make(gym_params={"max_scene_id": 2})
+    env.reset(options={"scene_id": 1, "start_frame_index": 7})
+    assert (env.scene_indices.tolist(), env.first_frames.tolist()) == ([1, 1], [7, 7])
+    with pytest.raises(InvalidArgumentError, match=r"'scene_id'\] is 2; on .* are scenes \[0, 1\]"):
+        env.reset(options={"scene_id": 2})
+    with pytest.raises(UnsupportedValueError, match=r"'reset_mask', but .* start by themselves"):
+        env.reset(options={"reset_mask": np.ones(2, np.bool_)})
+    with pytest.raises(InvalidArgumentError, match=r"one for each of 2 environments, got 3"):
+        env.reset(seed=[1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "message"),
+    [
+        ({"num_envs": 0}, InvalidArgumentError, "num_envs is 0; it must be 1 or more"),
+        ({"observation": "raster"}, UnsupportedValueError, "observation is 'raster', .* observation='compact'"),
+        ({"reward": "displacement"}, UnsupportedValueError, "reward is 'displacement', .* reward='driving'"),
+        ({"actions": "kinematic"}, UnsupportedValueError, "actions is 'kinematic', .* actions='bicycle'"),
+        ({"actions": "grid"}, UnsupportedValueError, "actions is 'grid', .* without a grid"),
+        ({"actions": ModelActions(PoseChange(), (-1.0,) * 3, (1.0,) * 3)}, UnsupportedValueError, "actions is Model"),
+        (
+            {"sim_cfg": SimulationConfigGym(use_agents_gt=False)},
+            UnsupportedValueError,
+            "sim_cfg wants agents .*idm",
+        ),
+        ({"sim_cfg": SimulationConfigGym(use_ego_gt=True)}, InvalidArgumentError, "use_ego_gt is True"),
+        ({"device": "tpu"}, InvalidArgumentError, "device is 'tpu'; use 'cpu', 'cuda' or"),
+    ],
+)
+def test_what_there_is_not_is_refused(city, tmp_path, args, error, message):
+    with pytest.raises(error, match=message):
+        DeviceVectorEnv(**({"num_envs": 1, "device": "cpu"} | arguments_of(city, tmp_path, dict(args))))
