@@ -11,7 +11,16 @@ from l5kit.bench.workplace import QUICK, Workplace, find_bench_files
 from l5kit.dataset.device_samples import DeviceSamples
 from support.gpu_compiling import CompilingBackend, compiling_backend
 
-KERNELS_OF_RASTERS = {"_cut", "_find_near", "_list_boxes", "_order", "_paint", "_project", "_trace", "_write_velocities"}
+KERNELS_OF_RASTERS = {
+    "_cut",
+    "_find_near",
+    "_list_boxes",
+    "_order",
+    "_paint",
+    "_project",
+    "_trace",
+    "_write_velocities",
+}
 NUM_KERNELS_OF_VECTORS = 8
 
 
@@ -44,7 +53,7 @@ def test_kernels_of_rasters_compile(city: Path, backend: CompilingBackend) -> No
 def test_kernels_of_vectors_compile(city: Path, backend: CompilingBackend) -> None:
     with Workplace(find_bench_files(city), QUICK) as place:
         DeviceSamples(place.samples_of(URBAN_DRIVER), backend).make([0, 1])
-    assert len(backend.assembly) == 3 + NUM_KERNELS_OF_VECTORS  # windows, tracks and velocities are those of rasters
+    assert len(backend.assembly) == len(KERNELS_OF_SAMPLES) + NUM_KERNELS_OF_VECTORS
     assert_compiled(backend)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import types, typeof
+from numba import typeof, types
 
 from l5kit.device.backend import Kernel
 from l5kit.device.processor import ProcessorBackend
