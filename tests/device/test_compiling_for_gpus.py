@@ -11,16 +11,8 @@ from l5kit.bench.workplace import QUICK, Workplace, find_bench_files
 from l5kit.dataset.device_samples import DeviceSamples
 from support.gpu_compiling import CompilingBackend, compiling_backend
 
-KERNELS_OF_RASTERS = {
-    "_cut",
-    "_find_near",
-    "_list_boxes",
-    "_order",
-    "_paint",
-    "_project",
-    "_trace",
-    "_write_velocities",
-}
+KERNELS_OF_SAMPLES = {"_cut", "_trace", "_write_velocities"}
+KERNELS_OF_RASTERS = {"_find_near", "_list_boxes", "_order", "_paint", "_project"} | KERNELS_OF_SAMPLES
 NUM_KERNELS_OF_VECTORS = 8
 
 

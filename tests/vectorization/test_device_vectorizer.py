@@ -18,7 +18,7 @@ from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.sampling.poses import StepTimes, trajectories
 from l5kit.sampling.targets import find_av, trace_targets
 from l5kit.vectorization import device_vectorizer
-from l5kit.vectorization.device_vectorizer import DeviceVectorizer, agent_types, is_supported
+from l5kit.vectorization.device_vectorizer import DeviceVectorizer, is_supported
 from l5kit.vectorization.vectorizer import Vectorizer
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
 from support.device_windows import DeviceBatch, to_device
@@ -263,17 +263,6 @@ def test_windows_that_do_not_fit_are_refused(street: MapAPI) -> None:
         vectorize(Vectorizer(make_vector_cfg(future_num_frames=2), street), batch, of_past)
     with pytest.raises(InvalidArgumentError, match="got 16, 16 and 15"):
         vectorize(Vectorizer(cfg, street), batch, tuple(array[1:] for array in of_past))
-
-
-def test_labels_of_agents(street: MapAPI) -> None:
-    log = busy_log(6)
-    windows = all_windows(log, make_vector_cfg())
-    batch = to_device(BACKEND, windows, find_av(windows), street.arrays.lights)
-    rows = np.array([3, 0, -1, len(log.agents) - 1])
-    expected = log.agents["label_probabilities"].argmax(axis=1)[rows]
-    types = agent_types(batch.log, rows)
-    assert types.dtype == np.int64
-    assert types.tolist() == [*expected[:2], 0, expected[3]]
 
 
 def test_only_the_own_vectorizer_is_supported(street: MapAPI) -> None:

@@ -11,10 +11,9 @@ from l5kit.device.backend import Backend, DeviceArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.vectorization.device_other_agents import ChoiceSizes, DeviceAgents, DeviceTracks, write_other_agents
 from l5kit.vectorization.device_vector_map import DeviceVectorMap
-from l5kit.vectorization.other_agents import most_likely
 from l5kit.vectorization.vectorizer import Vectorizer
 
-__all__ = ["DeviceVectorizer", "agent_types", "is_supported"]
+__all__ = ["DeviceVectorizer", "is_supported"]
 
 _MOST_BYTES = 512 * 2**20
 """Memory of the kernels at most; larger batches are made in parts."""
@@ -141,19 +140,6 @@ class DeviceVectorizer:
         }
 
 
-def agent_types(log: DeviceLog, rows: DeviceArray) -> DeviceArray:
-    """Return the most likely labels of agents on a device, int64 (B,).
-
-    Args:
-        log: The log with the agents.
-        rows: Their rows in it, int64 (B,); the label of a negative one is 0.
-    """
-    num_rows = int(rows.shape[0])
-    types = log.backend.empty(num_rows, np.int64)
-    log.backend.run(_write_types, num_rows, log.agents, rows, types)
-    return types
-
-
 def _track_columns(prefix: str, tracks: DeviceTracks) -> dict[str, DeviceArray]:
     return {
         f"{prefix}_positions": tracks.positions_m,
@@ -181,11 +167,3 @@ def _join_poses(item: int, arguments: Any) -> None:
             line[window, frame, axis] = positions_m[window, frame, axis]
         line[window, frame, 2] = yaws_rad[window, frame, 0]
         is_known[window, frame] = availabilities[window, frame] != 0
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _write_types(item: int, arguments: Any) -> None:
-    """Write the most likely label of an agent."""
-    agents, rows, types = arguments
-    row = rows[item]
-    types[item] = most_likely(agents[row].label_probabilities) if row >= 0 else 0
