@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
@@ -140,7 +139,7 @@ def write_amounts_of(
     if by_expert:
         reference_m = expert_arcs_m[1][index] - expert_arcs_m[0][index]
     gain = 0.0
-    if is_on and np.isfinite(place[0] - before[0]):
+    if is_on and math.isfinite(place[0] - before[0]):
         gain = (place[0] - before[0]) / max(reference_m, least_mps * step_s)
     amounts[PROGRESS] = step_s * min(max(gain, -1.0), 1.0)
     amounts[OFF_ROUTE] = 0.0 if _is_on_route(place, tolerated_m) or not has_path else step_s
