@@ -322,7 +322,7 @@ def _gather_avs(
     return num_boxes
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def is_beside_picture(
     matrix: Float64Array,
     centroid_m: tuple[float, float],
@@ -347,7 +347,7 @@ def is_beside_picture(
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def project_corner(
     matrix: Float64Array,
     centroid_m: tuple[float, float],

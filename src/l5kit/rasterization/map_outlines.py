@@ -280,7 +280,7 @@ def _project_lines(
             is_visible[index, 0] = touches_picture(lowest_column, lowest_row, highest_column, highest_row, raster_size)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def project_line(
     vertices_m: Float64Array, first: int, stop: int, matrix: Float64Array, points: Int32Array, end: int
 ) -> tuple[float, float, float, float]:

@@ -129,7 +129,7 @@ def _write_poses(
             write_pose(states, i, first_frame + j, agent_from_world, yaws_rad, poses, j)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def write_pose(
     states: StateArrays,
     i: int,
@@ -183,7 +183,7 @@ def _write_trajectories(
         write_velocities(i, past[0], future[0], steps_s, speeds)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def write_velocities(
     i: int,
     past_positions_m: Float32Array,

@@ -219,7 +219,7 @@ def _meet_agents(item: int, arguments: Any) -> None:
         (max_distance_m, threshold),
         (has_tracks, track_ids[window]),
         first,
-        of_window,
+        (of_window.met_rows, of_window.met_ids, of_window.met_distances_m),
     )
     of_window.met_starts[frame], of_window.met_stops[frame] = first, end
 

@@ -171,12 +171,13 @@ def _write_windows(
     past, future, types, track_ids = found
     most_rows = _most_rows(starts[part[0] : part[1], :num_history], stops[part[0] : part[1], :num_history])
     memory = _new_memory(most_rows, num_history, types.shape[1])
+    met = (memory.met_rows, memory.met_ids, memory.met_distances_m)
     for window in range(part[0], part[1]):
         target, end = (has_track, target_ids[window]), 0
         for frame in range(num_history):
             memory.met_starts[frame] = end
             frame_rows = starts[window, frame], stops[window, frame]
-            end = meet_agents(rows, frame_rows, centroids_m[window], choice[:2], target, end, memory)
+            end = meet_agents(rows, frame_rows, centroids_m[window], choice[:2], target, end, met)
             memory.met_stops[frame] = end
         choose_agents(rows, choice[2], memory, types[window], track_ids[window])
         pose = agent_from_world[window], yaws_rad[window]
@@ -226,7 +227,7 @@ def hash_table_size(num_ids: int) -> int:
     return size
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _place_of(track_id: np.uint64, table: NumericArray, ids: NumericArray) -> np.int64:
     """Return where a track stands in a hash table of rows of ``ids``, or where it would come."""
     mask = np.uint64(len(table) - 1)
@@ -236,7 +237,7 @@ def _place_of(track_id: np.uint64, table: NumericArray, ids: NumericArray) -> np
     return np.int64(place)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def meet_agents(
     rows: RecordArray,
     frame_rows: tuple[int, int],
@@ -244,12 +245,14 @@ def meet_agents(
     limits: tuple[float, np.float32],
     target: tuple[bool, int],
     first: int,
-    memory: ChoiceMemory,
+    met: tuple[NumericArray, NumericArray, Float64Array],
 ) -> int:
     """Write the rows of one frame that may be chosen to the ``met`` of a window, from ``first`` on; return their end.
 
-    ``limits`` are distance and threshold, ``target`` is whether it has a track, and which.
+    ``limits`` are distance and threshold, ``target`` is whether it has a track, and which, ``met`` are rows, tracks and
+    distances: each array that is handed over costs time, and there are many frames.
     """
+    met_rows, met_ids, met_distances_m = met
     end = first
     for row in range(frame_rows[0], frame_rows[1]):
         agent = rows[row]
@@ -259,7 +262,7 @@ def meet_agents(
             continue
         if not kept_probability(agent.label_probabilities) > limits[1]:
             continue
-        memory.met_rows[end], memory.met_ids[end], memory.met_distances_m[end] = row, agent.track_id, distance_m
+        met_rows[end], met_ids[end], met_distances_m[end] = row, agent.track_id, distance_m
         end += 1
     return end
 
@@ -332,7 +335,7 @@ def _append_nearest(first: int, end: int, num_chosen: int, memory: ChoiceMemory)
     return num_chosen
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _comes_before(one: int, other: int, memory: ChoiceMemory) -> Any:
     first, second = memory.nearest_met[one], memory.nearest_met[other]
     if memory.met_distances_m[first] == memory.met_distances_m[second]:
@@ -352,7 +355,7 @@ def most_likely(label_probabilities: Float32Array) -> int:
     return label
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def write_frame(
     rows: RecordArray,
     frame_rows: tuple[int, int],

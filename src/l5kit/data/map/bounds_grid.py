@@ -142,7 +142,7 @@ def _find_near(
         starts[point + 1] = num_rows
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def find_near_point(x: float, y: float, grid: GridArrays, rows: Int64Array) -> int:
     """Write the bounds that come near a point, ascending, and return how many they are; for use inside kernels.
 
@@ -163,7 +163,7 @@ def find_near_point(x: float, y: float, grid: GridArrays, rows: Int64Array) -> i
     return num_rows
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def slots_of_cell(
     x: float,
     y: float,
@@ -180,7 +180,7 @@ def slots_of_cell(
     return cell_starts[cell], cell_starts[cell + 1]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def is_near(x: float, y: float, bounds_m: Float64Array, row: int, radius_m: float) -> bool:
     """Return whether some of the bounds (N, 2, 2) come closer than a radius to a point along both axes."""
     return bool(
