@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import ConcatDataset, Subset
 
 from l5kit.bench.workloads import VectorWorkload, Workload
-from l5kit.data import ChunkedDataset, LocalDataManager
+from l5kit.data import ChunkedDataset, LocalDataManager, MapAPI
 from l5kit.dataset import (
     AgentDataset,
     EgoAgentDatasetVectorized,
@@ -31,9 +31,12 @@ from l5kit.errors import InvalidArgumentError, MissingDependencyError, SampleErr
 from l5kit.kinematic import AckermanPerturbation
 from l5kit.random import GaussianRandomGenerator
 from l5kit.rasterization import BoxRasterizer, SemBoxRasterizer, build_rasterizer
+from l5kit.vectorization.vectorizer import Vectorizer
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
 from support.logs import make_several_scenes_log
+from support.maps import WORLD_TO_ECEF, save_street_map
 from support.samples import make_agent_dataset, make_cfg, make_stub
+from support.vectors import make_vector_cfg
 
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU that torch sees")
 KINDS = {"AV": EgoDataset, "agents": AgentDataset}
@@ -148,6 +151,100 @@ def test_a_log_whose_intervals_are_wrong_is_not_put_on_a_device(backend: Backend
     samples = DeviceSamples(dataset, backend, is_resident=True)
     assert not samples.is_resident
     assert_same(samples.make([12]), collate(dataset.__getitems__([12])), backend.device)
+
+
+@pytest.mark.parametrize("is_resident", [True, False], ids=["log on the device", "records sent"])
+def test_samples_of_damaged_records_are_refused_as_by_the_processor(is_resident: bool, backend: Backend) -> None:
+    """Frame 3 has the agents of frame 2: they lie within the log, but are not those of the frame."""
+    log = make_several_scenes_log()
+    log.frames["agent_index_interval"][3] = log.frames["agent_index_interval"][2]
+    dataset = EgoDataset(make_cfg(), log, None)
+    samples = DeviceSamples(dataset, backend, is_resident=is_resident)
+    with pytest.raises(SampleError) as expected:
+        dataset[4]
+    with pytest.raises(SampleError) as found:
+        samples.make([15, 4])
+    assert str(found.value) == str(expected.value)
+    assert_same(samples.make([15]), collate(dataset.__getitems__([15])), backend.device)
+
+
+@pytest.mark.parametrize("is_resident", [True, False], ids=["log on the device", "records sent"])
+def test_pictures_may_have_channels_for_more_frames_than_samples(is_resident: bool, backend: Backend) -> None:
+    cfg = make_cfg(raster_size=[40, 24], history_num_frames=1, future_num_frames=1)
+    log, context = make_several_scenes_log(), make_stub(cfg).render_context
+    dataset = make_agent_dataset(cfg, log, BoxRasterizer(context, 0.5, 6))
+    indices = list(range(len(dataset)))
+    batch = DeviceSamples(dataset, backend, is_resident=is_resident).make(indices)
+    assert_same(batch, collate(dataset.__getitems__(indices)), backend.device)
+    assert not batch["image"][:, 2:7].any()
+    assert batch["image"][:, 1].any()
+    assert not makes_on_device(make_agent_dataset(cfg, log, BoxRasterizer(context, 0.5, 0)))
+
+
+class _Broken(AckermanPerturbation):
+    def perturb(self, *frames: Any) -> Any:
+        raise ZeroDivisionError("no number")
+
+
+class _Late(AckermanPerturbation):
+    def perturb(self, history: Any, future: Any) -> Any:
+        history, future = super().perturb(history, future)
+        history["timestamp"] += 5
+        return history, future
+
+
+def moving(kind: type[AckermanPerturbation]) -> AckermanPerturbation:
+    return kind(GaussianRandomGenerator(np.zeros(3), np.ones(3)), perturb_prob=0.0)
+
+
+@pytest.mark.parametrize("is_resident", [True, False], ids=["log on the device", "records sent"])
+def test_perturbations_of_ones_own(is_resident: bool, backend: Backend) -> None:
+    """Errors of any kind name the sample; the time of a sample is that of the log."""
+    log = make_several_scenes_log()
+    broken, late = (EgoDataset(make_cfg(), log, None, moving(kind)) for kind in (_Broken, _Late))
+    with pytest.raises(SampleError, match=r"cannot make sample 3 .* ZeroDivisionError: no number"):
+        DeviceSamples(broken, backend, is_resident=is_resident).make([3])
+    samples = DeviceSamples(late, backend, is_resident=is_resident)
+    assert_same(samples.make([3]), collate(late.__getitems__([3])), backend.device)
+
+
+def test_samples_of_a_log_that_has_been_replaced(backend: Backend) -> None:
+    dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
+    samples = DeviceSamples(dataset, backend, is_resident=True)
+    dataset.dataset = make_several_scenes_log()
+    dataset.dataset.frames["ego_translation"] += 7.0
+    assert_same(samples.make([3]), collate(dataset.__getitems__([3])), backend.device)
+
+
+class _OwnBatches(EgoDataset):
+    def __getitems__(self, indices: Any, *, out: Any = None) -> Any:
+        return super().__getitems__(list(indices)[:1], out=out)
+
+
+@pytest.mark.parametrize(("field", "kind"), [("extent", "f8"), ("track_id", "i8")])
+def test_logs_of_other_types_and_batches_of_ones_own_are_made_by_the_processor(field: str, kind: str) -> None:
+    log = make_several_scenes_log()
+    assert makes_on_device(EgoDataset(make_cfg(), log, None))
+    assert not makes_on_device(_OwnBatches(make_cfg(), log, None))
+    types = [(name, log.agents.dtype[name].base, log.agents.dtype[name].shape) for name in log.agents.dtype.names]
+    types = [(name, kind if name == field else base, shape) for name, base, shape in types]
+    log.agents = log.agents.astype(types)
+    assert not makes_on_device(EgoDataset(make_cfg(), log, None))
+
+
+@pytest.mark.parametrize("is_resident", [True, False], ids=["log on the device", "records sent"])
+def test_tracks_that_samples_cannot_hold_are_refused(tmp_path: Path, is_resident: bool, backend: Backend) -> None:
+    cfg, log = make_vector_cfg(), make_several_scenes_log()
+    log.agents["track_id"][log.agents["track_id"] == 9] = 2**63
+    vectorizer = Vectorizer(cfg, MapAPI(save_street_map(tmp_path), WORLD_TO_ECEF))
+    dataset = EgoDatasetVectorized(cfg, log, vectorizer)
+    samples = DeviceSamples(dataset, backend, is_resident=is_resident)
+    with pytest.raises(SampleError) as expected:
+        dataset[31]
+    with pytest.raises(SampleError, match="track_id") as found:
+        samples.make([2, 31])
+    assert str(found.value) == str(expected.value)
+    assert_same(samples.make([2]), collate(dataset.__getitems__([2])), backend.device)
 
 
 class _OwnRasterizer(SemBoxRasterizer):

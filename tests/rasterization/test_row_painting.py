@@ -7,10 +7,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from l5kit.device.processor import ProcessorBackend
+from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.device_rasterizer import paint
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE, ShapeList
 from l5kit.rasterization.numba_painter import NumbaPainter
-from l5kit.rasterization.row_painting import MARGIN_PX, bound_rows
+from l5kit.rasterization.row_painting import MARGIN_PX, bound_rows, require_countable
+from l5kit.rasterization.subpixel import subpixel_of
 from support.shapes import HEIGHT, MAKERS, WIDTH, Shape
 
 
@@ -85,3 +87,17 @@ def test_rows_of_a_contour_are_those_of_its_points_and_a_margin() -> None:
     assert contours[1].tolist() == [0, 2, 10 - MARGIN_PX, 12 + MARGIN_PX + 1]
     bound_rows(points, 0, 2, 11, contours, 0)
     assert contours[0].tolist() == [0, 2, 10 - MARGIN_PX, 11]
+
+
+@pytest.mark.parametrize(
+    ("place_px", "units"),
+    [(1.5, 768), (-0.3, -153), (8.2e6, 8.2e6 * 512 - 2**32), (1e300, 0), (-1e300, 0), (np.inf, 0), (np.nan, 0)],
+)
+def test_places_beyond_all_integers_are_the_same_on_every_device(place_px: float, units: int) -> None:
+    assert subpixel_of(place_px) == units
+
+
+def test_more_points_than_can_be_counted_are_refused() -> None:
+    require_countable(2**31 - 1)
+    with pytest.raises(InvalidArgumentError, match="smaller batches"):
+        require_countable(2**31)

@@ -11,6 +11,7 @@ from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.record_bytes import join_records
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
+from l5kit.data.track_ids import NUM_TRACK_IDS
 from l5kit.data.window_rows import WindowRows
 from l5kit.data.windows import Windows
 from l5kit.device.backend import Backend, DeviceArray
@@ -63,6 +64,7 @@ class DeviceLog:
         faces: Row of each face among those of a map, -1 for one that is not active or that the map does not have,
             int32 (T,).
         most_agents: The most agents of any frame.
+        has_large_ids: Whether a track has an id that samples cannot hold, which is for what writes ids to find out.
     """
 
     backend: Backend
@@ -73,6 +75,7 @@ class DeviceLog:
     agents: DeviceArray
     faces: DeviceArray
     most_agents: int
+    has_large_ids: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,14 +141,15 @@ def upload_log(
         face_bounds = np.zeros_like(face_bounds)
     if not (_lie_within(agent_bounds, num_agents) and _lie_within(face_bounds, len(faces))):
         return None
-    records = backend.empty(num_agents, DEVICE_AGENT_DTYPE)
+    records, has_large_ids = backend.empty(num_agents, DEVICE_AGENT_DTYPE), False
     for first in range(0, num_agents, _ROWS_AT_ONCE):
         rows = rows_of(agents, slice(first, min(first + _ROWS_AT_ONCE, num_agents)), strict=True)
         backend.put(records, first, as_device_agents(rows))
+        has_large_ids = has_large_ids or _has_large_ids(rows)
     positions_m = np.ascontiguousarray(frames["ego_translation"][:, :2])
     sent = backend.upload([agent_bounds, face_bounds, positions_m, av_headings(frames["ego_rotation"]), faces])
     most_agents = int((agent_bounds[:, 1] - agent_bounds[:, 0]).max(initial=0))
-    return DeviceLog(backend, sent[0], sent[1], sent[2], sent[3], records, sent[4], most_agents)
+    return DeviceLog(backend, sent[0], sent[1], sent[2], sent[3], records, sent[4], most_agents, has_large_ids)
 
 
 def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) -> tuple[DeviceLog, DeviceWindows]:
@@ -177,7 +181,7 @@ def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) 
     )
     none = backend.zeros((0, 2), np.int64)
     most_agents = int(windows.agents.counts.max(initial=0))
-    log = DeviceLog(backend, none, none, sent[6], sent[7], sent[0], sent[1], most_agents)
+    log = DeviceLog(backend, none, none, sent[6], sent[7], sent[0], sent[1], most_agents, _has_large_ids(agents))
     return log, DeviceWindows(windows.num_history, *sent[2:])
 
 
@@ -214,6 +218,11 @@ def _joined(rows: WindowRows) -> tuple[RecordArray, Int64Array, Int64Array]:
         window_starts[~is_filled] = window_stops[~is_filled] = 0
         end += high - low
     return join_records(parts) if parts else rows.arrays[0][:0], starts, stops
+
+
+def _has_large_ids(agents: RecordArray) -> bool:
+    """Return whether a track has an id that samples cannot hold."""
+    return bool(agents["track_id"].max(initial=0) >= NUM_TRACK_IDS)
 
 
 def as_device_agents(agents: RecordArray) -> RecordArray:

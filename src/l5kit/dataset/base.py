@@ -396,8 +396,7 @@ class BaseEgoDataset(Dataset[Sample]):
         missing: Literal["error", "mask"],
     ) -> SampleColumns:
         self._seed_worker()
-        if self._damage is not None:
-            self._require_readable(self._damage, places.scene_indices, places.state_indices)
+        self.require_readable(places)
         log = LogArrays.of(self.dataset, has_tl_faces=not read_disable_traffic_light_faces(self.cfg))
         return self._columns_of_log(log, sampler, places, memory, missing)
 
@@ -531,6 +530,16 @@ class BaseEgoDataset(Dataset[Sample]):
                 "it is read as one without traffic lights; l5kit validate lists what is wrong"
             )
         return whole.scenes
+
+    def require_readable(self, places: SamplePlaces) -> None:
+        """Refuse samples (B,) that need scenes or frames that cannot be trusted.
+
+        Raises:
+            CorruptedDataError: There is such a sample.
+        """
+        damage = self._damage
+        if damage is not None:
+            self._require_readable(damage, places.scene_indices, places.state_indices)
 
     def _require_readable(self, damage: LogIndex, scenes: Int64Array, state_indices: Int64Array) -> None:
         """Refuse samples (B,) that need scenes or frames that cannot be trusted."""

@@ -5,13 +5,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from l5kit._overriding import overrides_package
 from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.device_log import DEVICE_AGENT_DTYPE, DeviceLog, DeviceWindows, av_headings, send_windows, upload_log
 from l5kit.data.record_sequence import rows_of
-from l5kit.data.records import FRAME_INTERVAL
+from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, FRAME_INTERVAL
 from l5kit.data.window_cutting import WindowSteps
 from l5kit.data.windows import Targets, Windows
+from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.device_vectors import with_av_as_agent
 from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized
@@ -35,6 +37,9 @@ _PART_OF_MEMORY: Final = 0.6
 _PART_OF_BATCH: Final = 0.25
 """Share of the free memory that the samples which are made at once may take."""
 
+_MOST_BYTES: Final = 1 << 33
+"""Memory that samples which are made at once may take, wherever there is more: kernels count points in 32 bits."""
+
 _SMALL_BYTES: Final = 1 << 28
 """Memory that nobody needs to ask for whether there is as much: 256 MB."""
 
@@ -46,9 +51,12 @@ def makes_on_device(dataset: object) -> bool:
 
     It can for ``EgoDataset`` and ``AgentDataset`` with a rasterizer that a device knows, or none, and for
     ``EgoDatasetVectorized`` and ``EgoAgentDatasetVectorized`` with the vectorizer of this package. Samples of all
-    others are made on the processor.
+    others are made on the processor, and so are those of logs in memory whose numbers are of other types than those of
+    the dataset format.
     """
-    if not isinstance(dataset, BaseEgoDataset) or not dataset.makes_columns:
+    if not isinstance(dataset, BaseEgoDataset) or not dataset.makes_columns or not _has_usual_types(dataset.dataset):
+        return False
+    if overrides_package(dataset, "__getitems__", "locate", package="l5kit.dataset"):
         return False
     sampler: Any = dataset.sample_function
     if type(sampler) is AgentSampler:
@@ -64,7 +72,7 @@ class DeviceSamples:
     who, and from where it is seen.
 
     Args:
-        dataset: One of which :func:`makes_on_device` is true.
+        dataset: One of which :func:`makes_on_device` is true. Where its log is replaced later, records are sent.
         backend: The device.
         is_resident: Whether the log lies on the device; None for where it fits.
 
@@ -80,7 +88,7 @@ class DeviceSamples:
             raise UnsupportedValueError(
                 f"{dataset!r} makes samples that a device cannot make; use loader(..., device=...), which sends them"
             )
-        self.dataset, self._backend = dataset, backend
+        self.dataset, self._backend, self._opened = dataset, backend, dataset.dataset
         self._sampler = _sampler_of(dataset)
         self._has_tl_faces = not read_disable_traffic_light_faces(dataset.cfg)
         self._lights = lights_of(self._sampler) if self._has_tl_faces else None
@@ -102,7 +110,7 @@ class DeviceSamples:
         dataset = self.dataset if dataset is None else dataset
         try:
             return self._make_in_parts(dataset, _positions_of(dataset, indices))
-        except (IndexError, ValueError, RuntimeError):
+        except Exception:
             for index in indices:
                 dataset[index]  # which says what is wrong with which sample
             raise
@@ -113,7 +121,7 @@ class DeviceSamples:
         needed = self._maker.scratch_bytes(most_agents)
         if needed * len(positions) <= _SMALL_BYTES:
             return self._make(dataset, positions)
-        num_at_once = max(int(_PART_OF_BATCH * self._backend.free_bytes()) // needed, 1)
+        num_at_once = max(min(int(_PART_OF_BATCH * self._backend.free_bytes()), _MOST_BYTES) // needed, 1)
         made = [
             self._make(dataset, positions[first : first + num_at_once])
             for first in range(0, len(positions), num_at_once)
@@ -122,21 +130,23 @@ class DeviceSamples:
 
     def _make(self, dataset: BaseEgoDataset, positions: Int64Array) -> dict[str, Any]:
         places = dataset.locate(positions)
-        log = LogArrays.of(dataset.dataset, has_tl_faces=self._has_tl_faces and self._log is None)
+        dataset.require_readable(places)
+        resident = self._log if dataset.dataset is self._opened else None
+        log = LogArrays.of(dataset.dataset, has_tl_faces=self._has_tl_faces and resident is None)
         scenes, track_ids = take_rows(log.scenes, places.scene_indices), None
         if places.agent_rows is not None:
             track_ids = np.ascontiguousarray(take_rows(log.agents, places.agent_rows)["track_id"])
         perturbation = _sampler_of(dataset).perturbation
-        is_cut_here = self._log is None or perturbation is not None
+        is_cut_here = resident is None or perturbation is not None
         windows = cut_places(log, places, scenes, self._sampler.steps if is_cut_here else _ONLY_NOW)
+        added = describe_origin(places, scenes, windows, track_ids)
         perturb_windows(windows, perturbation)
         targets = self._find(windows, track_ids)
-        added = describe_origin(places, scenes, windows, track_ids)
         if isinstance(self._sampler, AgentSampler):
             added["frame_index"] = places.state_indices
         if isinstance(dataset, EgoAgentDatasetVectorized):
             added["all_valid_agents_track_ids"] = dataset.valid_track_ids(places)
-        on_device, cut = self._windows(windows, scenes, places, is_moved=perturbation is not None)
+        on_device, cut = self._windows(windows, resident, scenes, places, is_moved=perturbation is not None)
         extent_m = (log.ego_extent_m[0], log.ego_extent_m[1])
         columns = self._maker.columns(on_device, cut, (windows, targets), added, extent_m)
         if isinstance(dataset, EgoAgentDatasetVectorized):
@@ -150,10 +160,10 @@ class DeviceSamples:
         return require_found(find_targets(windows, track_ids, threshold), threshold)
 
     def _windows(
-        self, windows: Windows, scenes: RecordArray, places: SamplePlaces, *, is_moved: bool
+        self, windows: Windows, resident: DeviceLog | None, scenes: RecordArray, places: SamplePlaces, *, is_moved: bool
     ) -> tuple[DeviceLog, DeviceWindows]:
-        """Return the windows on the device: cut there, or sent."""
-        if self._log is None:
+        """Return the windows on the device: cut out of a log that lies there, or sent."""
+        if resident is None:
             return send_windows(self._backend, windows, self._lights)
         bounds = scenes[FRAME_INTERVAL]
         starts, stops = np.ascontiguousarray(bounds[:, 0]), np.ascontiguousarray(bounds[:, 1])
@@ -164,7 +174,7 @@ class DeviceSamples:
             headings = av_headings(frames["ego_rotation"].reshape(-1, 3, 3)).reshape(*frames.shape, 3)
             moved = MovedAvs(positions_m, headings)
         at = (starts + places.state_indices, starts, stops)
-        return self._log, cut_on_device(self._log, at, self._sampler.steps, moved)
+        return resident, cut_on_device(resident, at, self._sampler.steps, moved)
 
     def _fits(self) -> bool:
         """Return whether the log fits on the device."""
@@ -199,6 +209,16 @@ def _positions_of(dataset: BaseEgoDataset, indices: Sequence[int]) -> Int64Array
         if is_plain:
             return positions.astype(np.int64, copy=False)
     return np.array([dataset.position_of(index) for index in indices], np.int64)
+
+
+def _has_usual_types(log: ChunkedDataset) -> bool:
+    """Return whether the numbers of a log have the types that kernels keep them in."""
+    pairs = (log.agents.dtype, np.dtype(AGENT_DTYPE)), (log.frames.dtype, np.dtype(FRAME_DTYPE))
+    return all(
+        found[name] == usual[name]
+        for found, usual in pairs
+        for name in set(usual.names or ()).intersection(found.names or ())
+    )
 
 
 def _in_layout(columns: dict[str, Any]) -> dict[str, Any]:

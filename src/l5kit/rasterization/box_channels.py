@@ -13,7 +13,7 @@ from l5kit.geometry.relative_pose import transform_xy
 from l5kit.geometry.transform import yaw_of_x_axis
 from l5kit.rasterization.culling import CULLING_MARGIN_PX, touches_picture
 from l5kit.rasterization.draw_list import FILLED, PlanesShape, ShapeList
-from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE
+from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE, subpixel_of
 
 _NOT_DRAWN = -1
 """Channel of a box that is in no channel."""
@@ -437,7 +437,7 @@ def _project_boxes(
             touched = rows[channels[box]]
             for corner in range(4):
                 for axis in range(2):
-                    corners[slot, corner, axis] = np.int32(np.int64(corners_px[box, corner, axis] * CV2_SHIFT_VALUE))
+                    corners[slot, corner, axis] = subpixel_of(corners_px[box, corner, axis])
                 whole_row = np.int64(corners[slot, corner, 1]) // CV2_SHIFT_VALUE
                 touched[0] = min(touched[0], max(whole_row - _MARGIN_PX, 0))
                 touched[1] = max(touched[1], min(whole_row + _MARGIN_PX + 1, height))

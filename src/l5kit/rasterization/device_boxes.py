@@ -12,8 +12,8 @@ from l5kit.rasterization.box_channels import BOX_COLORS, is_beside_picture, proj
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
 from l5kit.rasterization.culling import touches_picture
 from l5kit.rasterization.draw_list import FILLED
-from l5kit.rasterization.row_painting import bound_rows
-from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE
+from l5kit.rasterization.row_painting import bound_rows, require_countable
+from l5kit.rasterization.subpixel import subpixel_of
 
 __all__ = ["DeviceBoxes", "bytes_of_boxes"]
 
@@ -69,9 +69,13 @@ class DeviceBoxes:
 
         Returns:
             The arrays; group ``window * channels + channel`` holds the boxes of a channel.
+
+        Raises:
+            InvalidArgumentError: There are more boxes than can be counted.
         """
         num_windows, num_frames = int(windows.starts.shape[0]), self.num_channels // 2
         num_boxes, num_groups = num_windows * num_frames * (log.most_agents + 1), num_windows * self.num_channels
+        require_countable(_NUM_CORNERS * num_boxes)
         empty = self._backend.empty
         points, contours = empty((_NUM_CORNERS * num_boxes, 2), np.int32), empty((num_boxes, 4), np.int32)
         shapes = empty((num_boxes if self._is_solid else num_groups, 4), np.int32)
@@ -82,7 +86,7 @@ class DeviceBoxes:
             log.agents,
             (windows.is_there, windows.starts, windows.stops, windows.av_positions_m, windows.av_headings),
             (raster_from_world, targets.track_ids, targets.has_tracks, *_as_floats(targets.extent_m)),
-            (*self._size, log.most_agents + 1, planes_per_window),
+            (*self._size, log.most_agents + 1, planes_per_window, windows.num_history),
             (self._threshold, self._draws_past_of_av, self._is_solid),
             (points, contours, shapes, groups),
         )
@@ -103,7 +107,7 @@ def _list_boxes(item: int, arguments: tuple[Any, ...]) -> None:
     agents, of_windows, of_targets, sizes, choice, drawn = arguments
     is_there, starts, stops, av_positions_m, av_headings = of_windows
     raster_from_world, track_ids, has_tracks, av_length_m, av_width_m = of_targets
-    num_channels, height, width, capacity, planes_per_window = sizes
+    num_channels, height, width, capacity, planes_per_window, num_history = sizes
     threshold, draws_past, is_solid = choice
     points, contours, shapes, groups = drawn
     num_frames = num_channels // 2
@@ -111,7 +115,7 @@ def _list_boxes(item: int, arguments: tuple[Any, ...]) -> None:
     first, end = item * capacity, item * capacity
     last = first + capacity
     begin = last
-    if is_there[window, frame]:
+    if frame < num_history and is_there[window, frame]:
         matrix = raster_from_world[window]
         pixels_per_metre = abs(matrix[0, 0]) + abs(matrix[0, 1])
         for row in range(starts[window, frame], stops[window, frame]):
@@ -157,8 +161,8 @@ def _put_box(
     column_high = row_high = -np.inf
     for corner in range(_NUM_CORNERS):
         column, row = project_corner(matrix, centroid_m, extent_m, heading, corner)
-        points[_NUM_CORNERS * place + corner, 0] = np.int32(np.int64(column * CV2_SHIFT_VALUE))
-        points[_NUM_CORNERS * place + corner, 1] = np.int32(np.int64(row * CV2_SHIFT_VALUE))
+        points[_NUM_CORNERS * place + corner, 0] = subpixel_of(column)
+        points[_NUM_CORNERS * place + corner, 1] = subpixel_of(row)
         column_low, column_high = min(column_low, column), max(column_high, column)
         row_low, row_high = min(row_low, row), max(row_high, row)
     if not touches_picture(column_low, row_low, column_high, row_high, raster_size):

@@ -12,7 +12,7 @@ from l5kit.device.backend import Backend, DeviceArray
 from l5kit.rasterization.culling import touches_picture
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE
 from l5kit.rasterization.map_outlines import CROSSWALK_COLOR, ROAD_COLOR, project_line
-from l5kit.rasterization.row_painting import bound_rows
+from l5kit.rasterization.row_painting import bound_rows, require_countable
 from l5kit.rasterization.semantic_rasterizer import COLOR_TABLE, SemanticRasterizer
 
 __all__ = ["DeviceMap"]
@@ -65,8 +65,12 @@ class DeviceMap:
 
         Returns:
             The arrays; each window is a group.
+
+        Raises:
+            InvalidArgumentError: There is more of the map than can be counted.
         """
         num_windows, most = int(centers_m.shape[0]), self._most_near
+        require_countable(num_windows * max(self._most_points, _PARTS * most))
         empty = self._backend.empty
         near, counts = empty((num_windows, most, 2), np.int32), empty(num_windows, np.int32)
         self._backend.run(_find_near, num_windows, self._grid, self._lines, centers_m, (near, counts))

@@ -16,7 +16,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
 from l5kit.rasterization.culling import touches_picture
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE, ShapeList
-from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE
+from l5kit.rasterization.subpixel import subpixel_of
 
 ROAD_COLOR: Final[Any] = np.int64(4)
 CROSSWALK_COLOR: Final[Any] = np.int64(5)
@@ -301,8 +301,8 @@ def project_line(
     column_high = row_high = -np.inf
     for vertex in range(first, stop):
         column, row = transform_xy(matrix, vertices_m[vertex, 0], vertices_m[vertex, 1])
-        points[end, 0] = np.int32(np.int64(column * CV2_SHIFT_VALUE))
-        points[end, 1] = np.int32(np.int64(row * CV2_SHIFT_VALUE))
+        points[end, 0] = subpixel_of(column)
+        points[end, 1] = subpixel_of(row)
         end += 1
         column_low, column_high = min(column_low, column), max(column_high, column)
         row_low, row_high = min(row_low, row), max(row_high, row)

@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Int32Array, UInt8Array, UInt64Array
+from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.antialiased import (
     DISTANCE_WEIGHTS,
     ONE,
@@ -22,7 +23,7 @@ from l5kit.rasterization.antialiased import (
 )
 from l5kit.rasterization.draw_list import FILLED, OPEN_LINE
 
-__all__ = ["MARGIN_PX", "ShapeArrays", "bound_rows", "paint_row"]
+__all__ = ["MARGIN_PX", "ShapeArrays", "bound_rows", "paint_row", "require_countable"]
 
 MARGIN_PX: Final = 4
 """Rows above and below its points that a contour may touch, corners being at whole rows, and one to spare."""
@@ -58,6 +59,21 @@ _EIGHT_TIMES: Final[Any] = np.uint64(0x0101010101010101)
 """A byte times this is a word of eight of it."""
 
 _WORD_SHIFT: Final = 3
+
+_MOST_POINTS: Final = 2**31 - 1
+
+
+def require_countable(num_points: int) -> None:
+    """Refuse more points of shapes than 32 bits count.
+
+    Raises:
+        InvalidArgumentError: There are more.
+    """
+    if num_points > _MOST_POINTS:
+        raise InvalidArgumentError(
+            f"the shapes of these windows may have {num_points} points, but {_MOST_POINTS} is the most; draw fewer "
+            "windows at once, as in smaller batches"
+        )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -4,6 +4,7 @@ from typing import Final, TypedDict
 
 import cv2
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike
 
 from l5kit._types import Int64Array
@@ -22,6 +23,8 @@ CV2_SUB_VALUES: Final[SubpixelArguments] = {"shift": 9, "lineType": cv2.LINE_AA}
 CV2_SHIFT_VALUE: Final = 2**9
 """Sub-pixel units per pixel."""
 
+_END_INT64: Final = 2.0**63
+
 
 def cv2_subpixel(coords: ArrayLike) -> Int64Array:
     """Return pixel coordinates in 512ths of a pixel, cut off toward zero.
@@ -34,3 +37,14 @@ def cv2_subpixel(coords: ArrayLike) -> Int64Array:
     """
     units: Int64Array = (np.asarray(coords) * CV2_SHIFT_VALUE).astype(np.int64)
     return units
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def subpixel_of(place_px: float) -> np.int32:
+    """Return a place in 512ths of a pixel, cut off toward zero and to its low 32 bits; for use inside kernels.
+
+    What int64 cannot hold, or is not a number, gives 0, as it does on processors of Intel and AMD; without this each
+    device would give its own number.
+    """
+    units = place_px * CV2_SHIFT_VALUE
+    return np.int32(np.int64(units)) if abs(units) < _END_INT64 else np.int32(0)

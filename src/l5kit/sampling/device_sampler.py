@@ -50,8 +50,17 @@ class DeviceAgentSampler:
 
     @staticmethod
     def makes(sampler: AgentSampler) -> bool:
-        """Return whether a device can make the samples of a sampler."""
-        return sampler.rasterizer is None or draws_on_device(sampler.rasterizer)
+        """Return whether a device can make the samples of a sampler.
+
+        It leaves pictures that have channels for fewer frames than samples have to the processor, which draws those of
+        short pasts and refuses the others.
+        """
+        rasterizer: Any = sampler.rasterizer
+        if rasterizer is None:
+            return True
+        boxes = getattr(rasterizer, "box_rast", rasterizer)
+        num_history = getattr(boxes, "history_num_frames", sampler.steps.history_num_frames)
+        return draws_on_device(rasterizer) and num_history >= sampler.steps.history_num_frames
 
     def columns(
         self,

@@ -6,6 +6,7 @@ import torch
 
 from l5kit._types import NumericArray
 from l5kit.data.device_log import DeviceLog, DeviceTargets, DeviceWindows
+from l5kit.data.track_ids import as_sample_track_ids
 from l5kit.data.windows import Targets, Windows
 from l5kit.device.backend import Backend
 from l5kit.sampling.device_sampler import send_columns, target_arrays
@@ -45,7 +46,11 @@ class DeviceVectorSampler:
         added: dict[str, NumericArray],
         extent_m: tuple[float, float],
     ) -> dict[str, Any]:
-        """Return the samples of B windows as tensors on the device; see ``DeviceAgentSampler.columns``."""
+        """Return the samples of B windows as tensors on the device; see ``DeviceAgentSampler.columns``.
+
+        Raises:
+            CorruptedDataError: An agent around a target has a track id that samples cannot hold.
+        """
         backend, (_, targets) = log.backend, here
         of_pose = self._sampler.pose_columns(*here)
         sent = send_columns(backend, {**of_pose, **added, **target_arrays(targets)})
@@ -68,6 +73,8 @@ class DeviceVectorSampler:
             (past.positions_m, past.yaws_rad, past.availabilities),
             most_rows=log.most_agents * windows.num_history,
         )
+        if log.has_large_ids:
+            as_sample_track_ids(backend.tensor(surroundings["all_other_agents_track_ids"]).cpu().numpy())
         of_states = {key: backend.tensor(sent[key]) for key in of_pose} | self._state_columns(backend, found)
         columns = {key: of_states[key] for key in self._sampler.state_keys}
         columns |= {key: backend.tensor(array) for key, array in surroundings.items()}

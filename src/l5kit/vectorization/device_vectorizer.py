@@ -71,8 +71,8 @@ class DeviceVectorizer:
 
         Returns:
             One array for each key of :meth:`Vectorizer.vectorize_windows`, of the same shape and type. A track id of
-            2**63 or more, which no sample holds and the processor refuses, comes out negative: whoever puts a log
-            on a device is to refuse it.
+            2**63 or more, which no sample holds and the processor refuses, comes out negative; for logs that have
+            such, ``DeviceLog.has_large_ids`` is true.
 
         Raises:
             IndexError: There are more than h + 1 history frames or F future frames.
