@@ -16,6 +16,7 @@ from l5kit.vectorization.other_agents import (
     choose_agents,
     hash_table_size,
     meet_agents,
+    slot_table_size,
     write_frame,
 )
 
@@ -92,7 +93,7 @@ class ChoiceSizes(NamedTuple):
     @classmethod
     def of(cls, *, rows: int, frames: int, agents: int) -> "ChoiceSizes":
         """Return the sizes for windows with so many rows in so many history frames."""
-        tables = hash_table_size(rows), 2 * set_table_size(agents), hash_table_size(agents)
+        tables = hash_table_size(rows), 2 * set_table_size(agents), slot_table_size(agents)
         return cls(rows, frames, agents, *tables)
 
     @property

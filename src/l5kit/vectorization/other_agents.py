@@ -35,7 +35,7 @@ class ChoiceMemory(NamedTuple):
         places: Where each stands in ``table``, signed integers (R,).
         order: The chosen candidates, signed integers (M,).
         set_tables: As :func:`l5kit.data.set_order.sort_as_set` takes them for M ids.
-        slots: Rows of a sample by track, a hash table of :func:`hash_table_size` of M.
+        slots: Rows of a sample by track, a hash table of :func:`slot_table_size` of M.
     """
 
     met_rows: Int64Array
@@ -214,7 +214,7 @@ def _new_memory(most_rows: int, num_history: int, max_agents: int) -> ChoiceMemo
         np.empty(most_rows, np.int64),
         np.empty(max_agents, np.int64),
         np.empty(2 * set_table_size(max_agents), np.int64),
-        np.empty(hash_table_size(max_agents), np.int64),
+        np.empty(slot_table_size(max_agents), np.int64),
     )
 
 
@@ -225,6 +225,12 @@ def hash_table_size(num_ids: int) -> int:
     while size < 2 * num_ids:
         size *= 2
     return size
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def slot_table_size(max_agents: int) -> int:
+    """Return the size of the hash table of the chosen agents: so empty that most of the others are told at once."""
+    return hash_table_size(4 * max_agents)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
