@@ -1,6 +1,7 @@
 """Samples that a device makes are those of the processor: on its twin everywhere, on a GPU where there is one."""
 
 import itertools
+import pickle
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -388,3 +389,13 @@ def test_speeds_of_vector_samples(city: Path, backend: Backend) -> None:
     dataset = EgoDatasetVectorized(cfg, log, build_vectorizer(cfg, LocalDataManager(str(city))))
     indices = pick(dataset, 10)
     assert_same(DeviceSamples(dataset, backend).make(indices), collate(dataset.__getitems__(indices)), backend.device)
+
+
+def test_a_loader_can_be_pickled(backend: Backend) -> None:
+    dataset = EgoDataset(make_cfg(), make_several_scenes_log(), None)
+    plan = BatchPlan(range(6), 3, drop_last=False, seed=0, rank=0)
+    of_device = DeviceLoader(plan, BatchSource(dataset, collate, False, 1), backend=backend, num_threads=1)
+    other = pickle.loads(pickle.dumps(of_device))
+    for batch, expected in zip(other, of_device, strict=True):
+        assert batch["frame_index"].device == torch.device(backend.device)
+        assert torch.equal(batch["target_positions"], expected["target_positions"])

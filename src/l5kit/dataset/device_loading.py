@@ -56,6 +56,14 @@ class DeviceLoader(BatchLoader):
                 "threads=1"
             )
 
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out what lies on the device, where it is put again by who receives this."""
+        return {name: value for name, value in vars(self).items() if name != "_samples"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._samples = _assemble(self._source.dataset, self._backend)
+
     def _new_maker(self) -> BatchMaker:
         return BatchMaker(self._source.dataset, self._source.collate_fn)
 

@@ -46,6 +46,10 @@ class CudaBackend(Backend):
         self._index = index
         self._streams = threading.local()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return what opens the device where this arrives."""
+        return type(self), (self.device,)
+
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         """Return an array with undefined content."""
         shape, dtype = as_shape(shape), np.dtype(dtype)

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from l5kit._types import Config
+from l5kit.configs.training import LoaderParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.dataset.loading import BatchLoader
 from l5kit.dataset.loading import loader as make_loader
@@ -107,6 +108,7 @@ class SampleDataModule(pl.LightningDataModule):
             drop_last=True,
             num_workers=loader.num_workers,
             threads=1 if loader.num_workers else loader.threads,
+            device=_device_of(loader),
         )
 
     def val_dataloader(self) -> Iterable[Batch]:
@@ -114,7 +116,7 @@ class SampleDataModule(pl.LightningDataModule):
         loader = self.config.params.val_loader
         if loader is None or self.val_samples is None:
             return []
-        return EvaluationBatches(self.val_samples, loader, pin_memory=False)
+        return EvaluationBatches(self.val_samples, loader, pin_memory=False, device=_device_of(loader))
 
     def predict_dataloader(self) -> Iterable[Batch]:
         """Return the batches of an evaluation."""
@@ -128,3 +130,8 @@ class SampleDataModule(pl.LightningDataModule):
     ) -> dict[str, torch.Tensor]:
         """Return the tensors of a batch on a device, in float32 where that knows no float64."""
         return tensors_on(device, batch)
+
+
+def _device_of(loader: LoaderParams) -> str | None:
+    """Return where batches are made that are to be made on a GPU: the current one, if there is one."""
+    return "cuda" if loader.on_device and torch.cuda.is_available() else None
