@@ -22,10 +22,11 @@ from l5kit.dataset import (
     collate,
     loader,
 )
+from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource
 from l5kit.dataset.device_loading import DeviceLoader, SendingLoader, can_load_on_device
 from l5kit.dataset.device_samples import DeviceSamples, makes_on_device
 from l5kit.dataset.joined import JoinedDataset
-from l5kit.dataset.loading import BatchLoader, BatchMakers, BatchPlan, BatchSource, new_loader
+from l5kit.dataset.loading import BatchMakers, new_loader
 from l5kit.device.backend import Backend
 from l5kit.device.opening import open_backend
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, SampleError, UnsupportedValueError

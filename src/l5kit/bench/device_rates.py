@@ -17,7 +17,7 @@ from l5kit.bench.workloads import AGENT_SEMANTIC, URBAN_DRIVER, VectorWorkload, 
 from l5kit.bench.workplace import Workplace
 from l5kit.data.device_log import DEVICE_AGENT_DTYPE
 from l5kit.dataset.base import BaseEgoDataset
-from l5kit.dataset.loading import BatchPlan, BatchSource
+from l5kit.dataset.batch_loader import BatchPlan, BatchSource
 from l5kit.dataset.sample_batch import collate
 from l5kit.device.backend import Backend
 

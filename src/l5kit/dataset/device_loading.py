@@ -10,9 +10,9 @@ import torch
 from torch.utils.data import Subset
 
 from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource, run_ahead
 from l5kit.dataset.device_samples import DeviceSamples, joined, makes_on_device
 from l5kit.dataset.joined import JoinedDataset
-from l5kit.dataset.loading import BatchLoader, BatchPlan, BatchSource, run_ahead
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder
 from l5kit.dataset.sample_batch import collate
 from l5kit.device.backend import Backend

@@ -1,42 +1,32 @@
 """The loader: batches made ahead of use by threads of this process, or by other processes."""
 
-import itertools
 import queue
-from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sized
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
-from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from l5kit._overriding import overrides
 from l5kit._types import Float64Array
 from l5kit.dataset.allocators import allocate_pinned
-from l5kit.dataset.rank_sampler import RankSampler, ShuffleBy, process_place
+from l5kit.dataset.batch_loader import (
+    BatchLoader,
+    BatchPlan,
+    BatchSource,
+    IndexedSamples,
+    length_of,
+    require_at_least,
+    run_ahead,
+)
+from l5kit.dataset.rank_sampler import ShuffleBy, process_place
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder, CollateFn
 from l5kit.dataset.sample_batch import collate
 from l5kit.dataset.scene_choice import SceneChoice
 from l5kit.dataset.torch_parts import Dataset, Sampler, require_torch
 from l5kit.errors import InvalidArgumentError
-from l5kit.random.seeding import mix_seeds
-
-_Made = TypeVar("_Made")
 
 StartContext = BaseContext | str
 """How worker processes are started, as :mod:`multiprocessing` says it."""
-
-
-class IndexedSamples(Protocol):
-    """A dataset with a length and samples by index, of this package, of torch or of a user."""
-
-    def __len__(self) -> int:
-        """Return the number of samples."""
-
-    def __getitem__(self, index: int, /) -> object:
-        """Return a sample."""
 
 
 def loader(
@@ -60,7 +50,7 @@ def loader(
     world_size: int | None = None,
     multiprocessing_context: StartContext | None = None,
     device: object = None,
-) -> "BatchLoader":
+) -> BatchLoader:
     """Return batches of a dataset, made ahead of use, as an object to be iterated over once per epoch.
 
     Batches come in the order of the samples, and are the same bits whatever the numbers of threads and workers are:
@@ -108,11 +98,11 @@ def loader(
     require_torch("a loader of batches")
     import torch
 
-    _require_at_least(batch_size=(batch_size, 1), num_workers=(num_workers, 0), threads=(threads, 0))
-    _require_at_least(prefetch=(prefetch, 1), seed=(seed, 0))
+    require_at_least(batch_size=(batch_size, 1), num_workers=(num_workers, 0), threads=(threads, 0))
+    require_at_least(prefetch=(prefetch, 1), seed=(seed, 0))
     rank, world_size = process_place(rank, world_size)
     if sampler is None:
-        _length_of(dataset)
+        length_of(dataset)
         weights = None if scene_weights is None else np.asarray(scene_weights, np.float64)
         choice = SceneChoice(shuffle_by=shuffle_by, fraction=fraction, subset_seed=subset_seed, weights=weights)
         sampler = choice.sampler_of(
@@ -148,9 +138,7 @@ class BatchMakers:
     multiprocessing_context: StartContext | None = None
 
 
-def new_loader(
-    plan: "BatchPlan", source: "BatchSource", makers: BatchMakers, *, device: object = None
-) -> "BatchLoader":
+def new_loader(plan: BatchPlan, source: BatchSource, makers: BatchMakers, *, device: object = None) -> BatchLoader:
     """Return the batches of a plan.
 
     Args:
@@ -172,7 +160,7 @@ def new_loader(
     )
 
 
-def _loader_of_device(plan: "BatchPlan", source: "BatchSource", makers: BatchMakers, device: object) -> "BatchLoader":
+def _loader_of_device(plan: BatchPlan, source: BatchSource, makers: BatchMakers, device: object) -> BatchLoader:
     from l5kit.dataset.device_loading import DeviceLoader, SendingLoader, can_load_on_device
     from l5kit.device.opening import open_backend
 
@@ -185,135 +173,6 @@ def _loader_of_device(plan: "BatchPlan", source: "BatchSource", makers: BatchMak
             "pass threads for more that are asked for at once"
         )
     return DeviceLoader(plan, source, backend=backend, num_threads=makers.num_threads)
-
-
-@dataclass(frozen=True)
-class BatchPlan:
-    """The samples and random numbers of the batches of each epoch.
-
-    Attributes:
-        sampler: Gives the indices of an epoch.
-        batch_size: Samples in a batch.
-        drop_last: Whether a last batch of fewer samples is left out.
-        seed: Decides the random numbers, with the epoch, the rank and the number of a batch.
-        rank: This process.
-    """
-
-    sampler: Iterable[int]
-    batch_size: int
-    drop_last: bool
-    seed: int
-    rank: int
-
-    def __len__(self) -> int:
-        """Return the number of batches of an epoch.
-
-        Raises:
-            TypeError: The sampler has no length.
-        """
-        num_samples = _length_of(self.sampler)
-        return num_samples // self.batch_size if self.drop_last else -(-num_samples // self.batch_size)
-
-    def orders(self, epoch: int, *, first: int = 0) -> Iterator[BatchOrder]:
-        """Yield what the batches of an epoch are to be made of.
-
-        Args:
-            epoch: The epoch.
-            first: Number of the batch to start with.
-        """
-        if hasattr(self.sampler, "set_epoch"):
-            self.sampler.set_epoch(epoch)
-        if isinstance(self.sampler, RankSampler) and not overrides(self.sampler, "__iter__", base=RankSampler):
-            indices = self.sampler.iterate_from(first * self.batch_size)
-        else:
-            indices = itertools.islice(self.sampler, first * self.batch_size, None)
-        for number in itertools.count(first):
-            chosen = list(itertools.islice(indices, self.batch_size))
-            if not chosen or (self.drop_last and len(chosen) < self.batch_size):
-                return
-            yield BatchOrder(chosen, mix_seeds(self.seed, epoch, self.rank, number))
-
-
-@dataclass(frozen=True)
-class BatchSource:
-    """The dataset that batches are made of, and how they are made.
-
-    Attributes:
-        dataset: Gives the samples.
-        collate_fn: Makes a batch of a list of samples.
-        pin_memory: Whether tensors are handed out in pinned memory.
-        prefetch: Batches that each thread or worker makes ahead of use.
-    """
-
-    dataset: IndexedSamples
-    collate_fn: CollateFn
-    pin_memory: bool
-    prefetch: int
-
-
-class BatchLoader(ABC):
-    """Batches of a dataset, once per epoch; :func:`loader` makes one.
-
-    Several iterations may go on at once.
-
-    Args:
-        plan: Which batches.
-        source: What they are made of.
-    """
-
-    def __init__(self, plan: BatchPlan, source: BatchSource) -> None:
-        self._plan = plan
-        self._source = source
-        self._epoch = 0
-
-    @property
-    def dataset(self) -> IndexedSamples:
-        """The dataset."""
-        return self._source.dataset
-
-    @property
-    def batch_size(self) -> int:
-        """Samples in a batch."""
-        return self._plan.batch_size
-
-    @property
-    def sampler(self) -> Iterable[int]:
-        """What gives the indices of an epoch."""
-        return self._plan.sampler
-
-    def set_epoch(self, epoch: int) -> None:
-        """Make the next iteration that of an epoch; those after it go on from there.
-
-        Args:
-            epoch: At least 0.
-
-        Raises:
-            InvalidArgumentError: ``epoch`` is negative.
-        """
-        _require_at_least(epoch=(epoch, 0))
-        self._epoch = epoch
-
-    def __len__(self) -> int:
-        """Return the number of batches of an epoch."""
-        return len(self._plan)
-
-    def __iter__(self) -> Iterator[Any]:
-        """Return the batches of the next epoch.
-
-        Raises:
-            IndexError: The sampler gave an index outside the dataset.
-            SampleError: A sample of the batch at hand cannot be made.
-        """
-        epoch, self._epoch = self._epoch, self._epoch + 1
-        return self._make_batches(self._plan.orders(epoch))
-
-    def make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
-        """Return the batches of orders, in their order, whatever the epoch."""
-        return self._make_batches(orders)
-
-    @abstractmethod
-    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
-        """Yield the batches of orders, in their order."""
 
 
 class ThreadLoader(BatchLoader):
@@ -358,23 +217,6 @@ class ThreadLoader(BatchLoader):
                 makers.put(maker)
 
         return run_ahead(make, orders, num_threads=self.num_threads, num_ahead=self.num_threads * self._source.prefetch)
-
-
-def run_ahead(
-    make: Callable[[BatchOrder], _Made], orders: Iterator[BatchOrder], *, num_threads: int, num_ahead: int
-) -> Iterator[_Made]:
-    """Yield what threads make of orders, in their order; leaving the generator ends the threads."""
-    pending: deque[Future[_Made]] = deque()
-    pool = ThreadPoolExecutor(num_threads, thread_name_prefix="l5kit-loader")
-    try:
-        for order in orders:
-            pending.append(pool.submit(make, order))
-            if len(pending) > num_ahead:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 class WorkerLoader(BatchLoader):
@@ -497,15 +339,3 @@ def _pinned(batch: object) -> object:
 
 def _as_it_is(batch: object) -> object:
     return batch
-
-
-def _length_of(sized: object) -> int:
-    if not isinstance(sized, Sized):
-        raise InvalidArgumentError(f"{sized!r} has no length; pass a dataset or a sampler that has one")
-    return len(sized)
-
-
-def _require_at_least(**values: tuple[int, int]) -> None:
-    for name, (value, least) in values.items():
-        if not isinstance(value, (int, np.integer)) or value < least:
-            raise InvalidArgumentError(f"{name} is {value!r}; it must be a whole number of at least {least}")

@@ -9,7 +9,8 @@ import torch
 from torch.utils.data import Subset
 
 from l5kit.configs.training import LoaderParams
-from l5kit.dataset.loading import BatchLoader, BatchMakers, BatchPlan, BatchSource, IndexedSamples, new_loader
+from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource, IndexedSamples
+from l5kit.dataset.loading import BatchMakers, new_loader
 from l5kit.dataset.loading import loader as make_loader
 from l5kit.dataset.rank_sampler import process_place
 from l5kit.dataset.reseeding import BatchOrder

@@ -10,7 +10,7 @@ from torch import nn
 from l5kit._types import Config
 from l5kit.configs.training import LoaderParams
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.dataset.loading import BatchLoader
+from l5kit.dataset.batch_loader import BatchLoader
 from l5kit.dataset.loading import loader as make_loader
 from l5kit.dataset.scene_choice import SceneChoice
 from l5kit.errors import InvalidArgumentError

@@ -15,7 +15,7 @@ from l5kit.data.display import html_card
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
-from l5kit.dataset.loading import IndexedSamples
+from l5kit.dataset.batch_loader import IndexedSamples
 from l5kit.dataset.loading import loader as make_loader
 from l5kit.dataset.sample_batch import collate, tensors_of
 from l5kit.errors import InvalidArgumentError

@@ -1,0 +1,199 @@
+"""Batch loaders: what the batches of an epoch are made of, and what all that hands them out has in common."""
+
+import itertools
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from l5kit._overriding import overrides
+from l5kit.dataset.rank_sampler import RankSampler
+from l5kit.dataset.reseeding import BatchOrder, CollateFn
+from l5kit.errors import InvalidArgumentError
+from l5kit.random.seeding import mix_seeds
+
+__all__ = ["BatchLoader", "BatchPlan", "BatchSource", "IndexedSamples", "length_of", "require_at_least", "run_ahead"]
+
+_Made = TypeVar("_Made")
+
+
+class IndexedSamples(Protocol):
+    """A dataset with a length and samples by index, of this package, of torch or of a user."""
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+
+    def __getitem__(self, index: int, /) -> object:
+        """Return a sample."""
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """The samples and random numbers of the batches of each epoch.
+
+    Attributes:
+        sampler: Gives the indices of an epoch.
+        batch_size: Samples in a batch.
+        drop_last: Whether a last batch of fewer samples is left out.
+        seed: Decides the random numbers, with the epoch, the rank and the number of a batch.
+        rank: This process.
+    """
+
+    sampler: Iterable[int]
+    batch_size: int
+    drop_last: bool
+    seed: int
+    rank: int
+
+    def __len__(self) -> int:
+        """Return the number of batches of an epoch.
+
+        Raises:
+            TypeError: The sampler has no length.
+        """
+        num_samples = length_of(self.sampler)
+        return num_samples // self.batch_size if self.drop_last else -(-num_samples // self.batch_size)
+
+    def orders(self, epoch: int, *, first: int = 0) -> Iterator[BatchOrder]:
+        """Yield what the batches of an epoch are to be made of.
+
+        Args:
+            epoch: The epoch.
+            first: Number of the batch to start with.
+        """
+        if hasattr(self.sampler, "set_epoch"):
+            self.sampler.set_epoch(epoch)
+        if isinstance(self.sampler, RankSampler) and not overrides(self.sampler, "__iter__", base=RankSampler):
+            indices = self.sampler.iterate_from(first * self.batch_size)
+        else:
+            indices = itertools.islice(self.sampler, first * self.batch_size, None)
+        for number in itertools.count(first):
+            chosen = list(itertools.islice(indices, self.batch_size))
+            if not chosen or (self.drop_last and len(chosen) < self.batch_size):
+                return
+            yield BatchOrder(chosen, mix_seeds(self.seed, epoch, self.rank, number))
+
+
+@dataclass(frozen=True)
+class BatchSource:
+    """The dataset that batches are made of, and how they are made.
+
+    Attributes:
+        dataset: Gives the samples.
+        collate_fn: Makes a batch of a list of samples.
+        pin_memory: Whether tensors are handed out in pinned memory.
+        prefetch: Batches that each thread or worker makes ahead of use.
+    """
+
+    dataset: IndexedSamples
+    collate_fn: CollateFn
+    pin_memory: bool
+    prefetch: int
+
+
+class BatchLoader(ABC):
+    """Batches of a dataset, once per epoch; :func:`l5kit.dataset.loader` makes one.
+
+    Several iterations may go on at once.
+
+    Args:
+        plan: Which batches.
+        source: What they are made of.
+    """
+
+    def __init__(self, plan: BatchPlan, source: BatchSource) -> None:
+        self._plan = plan
+        self._source = source
+        self._epoch = 0
+
+    @property
+    def dataset(self) -> IndexedSamples:
+        """The dataset."""
+        return self._source.dataset
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in a batch."""
+        return self._plan.batch_size
+
+    @property
+    def sampler(self) -> Iterable[int]:
+        """What gives the indices of an epoch."""
+        return self._plan.sampler
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next iteration that of an epoch; those after it go on from there.
+
+        Args:
+            epoch: At least 0.
+
+        Raises:
+            InvalidArgumentError: ``epoch`` is negative.
+        """
+        require_at_least(epoch=(epoch, 0))
+        self._epoch = epoch
+
+    def __len__(self) -> int:
+        """Return the number of batches of an epoch."""
+        return len(self._plan)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return the batches of the next epoch.
+
+        Raises:
+            IndexError: The sampler gave an index outside the dataset.
+            SampleError: A sample of the batch at hand cannot be made.
+        """
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        return self._make_batches(self._plan.orders(epoch))
+
+    def make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+        """Return the batches of orders, in their order, whatever the epoch."""
+        return self._make_batches(orders)
+
+    @abstractmethod
+    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+        """Yield the batches of orders, in their order."""
+
+
+def run_ahead(
+    make: Callable[[BatchOrder], _Made], orders: Iterator[BatchOrder], *, num_threads: int, num_ahead: int
+) -> Iterator[_Made]:
+    """Yield what threads make of orders, in their order; leaving the generator ends the threads."""
+    pending: deque[Future[_Made]] = deque()
+    pool = ThreadPoolExecutor(num_threads, thread_name_prefix="l5kit-loader")
+    try:
+        for order in orders:
+            pending.append(pool.submit(make, order))
+            if len(pending) > num_ahead:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def length_of(sized: object) -> int:
+    """Return the length of a dataset or a sampler.
+
+    Raises:
+        InvalidArgumentError: It has none.
+    """
+    if not isinstance(sized, Sized):
+        raise InvalidArgumentError(f"{sized!r} has no length; pass a dataset or a sampler that has one")
+    return len(sized)
+
+
+def require_at_least(**values: tuple[int, int]) -> None:
+    """Refuse arguments that are no whole numbers, or below the least that is allowed: both by the name of each.
+
+    Raises:
+        InvalidArgumentError: There is one.
+    """
+    for name, (value, least) in values.items():
+        if not isinstance(value, (int, np.integer)) or value < least:
+            raise InvalidArgumentError(f"{name} is {value!r}; it must be a whole number of at least {least}")
