@@ -400,3 +400,16 @@ def test_a_loader_can_be_pickled(backend: Backend) -> None:
     for batch, expected in zip(other, of_device, strict=True):
         assert batch["frame_index"].device == torch.device(backend.device)
         assert torch.equal(batch["target_positions"], expected["target_positions"])
+
+
+def test_what_lies_on_a_device_is_there_before_others_read_it(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads that make batches have streams of their own, which do not wait for that of the constructor."""
+    done: list[str] = []
+    upload, wait = type(backend).upload, type(backend).wait
+    monkeypatch.setattr(type(backend), "upload", lambda self, arrays: done.append("sent") or upload(self, arrays))
+    monkeypatch.setattr(type(backend), "wait", lambda self: done.append("waited") or wait(self))
+    DeviceSamples(EgoDataset(make_cfg(), make_several_scenes_log(), None), backend)
+    assert "sent" in done
+    assert done[-1] == "waited"

@@ -95,6 +95,7 @@ class DeviceSamples:
         self._maker = _maker_of(self._sampler, backend)
         self._log = self._open_log() if is_resident or (is_resident is None and self._fits()) else None
         self.is_resident = self._log is not None
+        backend.wait()  # for log and map, which other streams read
 
     def make(self, indices: Sequence[int], dataset: BaseEgoDataset | None = None) -> dict[str, Any]:
         """Return several samples as one tensor for each key, on the device.

@@ -84,8 +84,8 @@ def loader(
             environment.
         world_size: Number of processes; None likewise, with ``WORLD_SIZE``.
         multiprocessing_context: How workers are started, such as ``"spawn"``; None for Python's default.
-        device: Where the tensors of batches lie: ``cuda``, ``cuda:1``, a ``torch.device``; None or ``cpu`` for memory
-            of the processor. On a GPU batches are made there, where it can make these samples
+        device: Where the tensors of batches lie: ``cuda``, the current GPU of torch; None or ``cpu`` for memory of the
+            processor. On a GPU batches are made there, where it can make these samples
             (:func:`l5kit.dataset.device_samples.makes_on_device`), by one thread or more that ask it; else they are
             made here and sent ahead of use. They are the same.
 

@@ -13,10 +13,10 @@ def open_backend(device: object) -> Backend:
     """Return what runs kernels on a device.
 
     Args:
-        device: ``cpu``, ``cuda`` (the current GPU), ``cuda:1``, or a ``torch.device``.
+        device: ``cpu``, ``cuda`` (the current GPU), ``cuda:1`` if that is the current one, or a ``torch.device``.
 
     Raises:
-        InvalidArgumentError: There is no such device.
+        InvalidArgumentError: There is no such device, or it is not the current one of torch in this thread.
         MissingDependencyError: It is a GPU, and torch, a torch with CUDA, or numba-cuda is missing.
     """
     name = str(device)
