@@ -140,7 +140,7 @@ def _as_values(pictures: "torch.Tensor") -> "torch.Tensor":
     """
     import torch
 
-    return torch.div(pictures, torch.full((), 255.0, device=pictures.device))
+    return torch.div(pictures, torch.full((), 255.0, dtype=torch.float32, device=pictures.device))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
