@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 LOOKING := $(VENV)/.l5kit-can-look
 STAMP := $(VENV)/.l5kit-set-up
 DOCUMENTING := $(VENV)/.l5kit-can-document
+COMPILING := .venv-gpu/.l5kit-can-compile
 ARGS ?=
 VERSIONS ?=
 # Tests in as many processes as there are cores; WORKERS=0 keeps them in one.
@@ -20,7 +21,7 @@ FIND_PYTHON = for python in $(PYTHON) python3.11 python3 python3.13 python3.12 p
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && break; python=; done; \
 	[ -n "$$python" ] || { echo "l5kit needs Python 3.11 or later, and none was found; name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 
-.PHONY: help setup demo check test test-gpu test-long lint format docs site clean
+.PHONY: help setup setup-gpu demo check test test-gpu test-long lint format docs site clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -63,10 +64,15 @@ test: lint  ## Check the style and the types, then run all tests (options: ARGS=
 	$(PYTEST) $(ARGS)
 
 # Beside .venv, in whose processes numba-cuda would be imported with numba.
-test-gpu: setup  ## Compile the kernels for a GPU, which takes none; where there is one, run the tests on it
+$(COMPILING): $(STAMP)
 	[ -x .venv-gpu/bin/python ] || "$(BIN)/python" -m venv .venv-gpu
 	"$(BIN)/python" -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' >"$$(echo .venv-gpu/lib/python*/site-packages)/beside.pth"
 	.venv-gpu/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'numba-cuda[cu13]'
+	@touch "$@"
+
+setup-gpu: $(COMPILING)
+
+test-gpu: setup-gpu  ## Compile the kernels for a GPU, which takes none; where there is one, run the tests on it
 	.venv-gpu/bin/python -m pytest -n 0 tests/device tests/dataset/test_device_samples.py tests/environment/test_device_*.py -k "compile or cuda" $(ARGS)
 
 test-long: setup  ## Run what takes too long for each change: the tests marked long, lowest and newest versions on all they can
